@@ -1,0 +1,99 @@
+# libgasnet: build, install, test. The work is done by the scripts in scripts/; this file knows what depends on what.
+#
+#   make [CONDUITS="smp"] [MODES="seq parsync par"] [DEBUG=1]          build the libraries, the tools and the launcher
+#   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]        and install them (LIBDIR_SO=1: .so links in lib/ itself)
+#   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
+#   make setup            install the Debian packages that are missing (needs root or sudo; does nothing when all are there)
+#   make demo             setup, build, install into build/demo, run the heat solver on 4 ranks
+#   make check            what CI runs; make check-all is everything
+#   make check-programs DIR=… [NP="1 2 3 4 7 16"] [CONDUIT=smp] [MODE=par] [FLAVOUR=release] [TESTS="a b"] [TIMEOUT=120]
+#                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
+#   make lint | mutants | clean
+
+CONDUITS ?= smp
+MODES ?= seq parsync par
+DEBUG ?= 0
+PREFIX ?= /usr/local
+DESTDIR ?=
+BUILD ?= $(CURDIR)/build
+
+ifeq ($(origin CC),default)
+CC := $(shell command -v gcc || command -v cc)
+endif
+ifeq ($(origin CXX),default)
+CXX := $(shell command -v g++ || command -v c++)
+endif
+override BUILD := $(abspath $(BUILD))
+ifneq ($(origin FLAVOUR),command line)
+FLAVOUR := $(if $(filter-out 0 no n,$(DEBUG)),debug,release)
+endif
+B := $(BUILD)/$(FLAVOUR)
+
+export CC CXX BUILD FLAVOUR CONDUITS MODES PREFIX DESTDIR LIBDIR_SO
+
+libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a)
+lists := $(wildcard exports/*.txt tools/exports.txt)
+packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
+fragments := $(wildcard pkgconfig/*.in)
+
+.PHONY: all headers setup demo check check-all check-programs lint mutants install uninstall clean FORCE
+.DELETE_ON_ERROR:
+
+all: $(libraries) $(B)/core/gasnetrun
+
+# Cargo and headers.sh know themselves what is out of date, and leave the time of an unchanged file alone.
+FORCE:
+headers: $(B)/include/.stamp
+$(B)/include/.stamp: FORCE
+	@scripts/headers.sh $(CONDUITS)
+	@if [ ! -f $@ ] || [ -n "$$(find $(B)/include -newer $@ -name '*.h' | head -n 1)" ]; then touch $@; fi
+$(B)/core/%.a: FORCE
+	@scripts/build-core.sh $*
+$(B)/core/gasnetrun: FORCE
+	@scripts/build-core.sh launcher
+
+# Conduits one after the other: Cargo locks its folder.
+$(B)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(B)/core/$c.a) $(B)/core/tools.a
+
+define library_rule
+$$(B)/lib/libgasnet-$(1)-$(2).a: $$(B)/core/$(1).a $$(B)/include/.stamp $$(packaging)
+	@echo "  package gasnet-$(1)-$(2) ($$(FLAVOUR))"
+	@scripts/package-lib.sh $(1) $(2)
+endef
+$(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(eval $(call library_rule,$c,$m))))
+
+$(B)/lib/libgasnet_tools-%.a: $(B)/core/tools.a $(B)/include/.stamp $(packaging)
+	@echo "  package gasnet_tools-$* ($(FLAVOUR))"
+	@scripts/package-lib.sh tools $*
+
+install: all $(fragments)
+	@scripts/install.sh
+	@echo "  installed in $(DESTDIR)$(PREFIX)"
+
+uninstall:
+	@scripts/uninstall.sh
+
+setup:
+	@scripts/setup.sh
+
+demo:
+	@scripts/demo.sh
+
+check: setup
+	@scripts/check.sh quick
+
+check-all: setup
+	@scripts/check.sh all
+
+check-programs: setup
+	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \
+	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' scripts/check-programs.sh
+
+lint:
+	@scripts/lint.sh
+
+mutants:
+	@scripts/mutants.sh
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,89 @@
+//! conduit-smp of libgasnet: no network at all.
+//!
+//! A job over smp is one neighbourhood, and neighbours never need a conduit. So there is nothing to open, nothing ever
+//! arrives, and a packet that the runtime hands over is a defect of the runtime.
+
+use gasnet::conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+
+/// The network that is not there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Smp;
+
+impl Conduit for Smp {
+    fn identity(&self) -> Identity {
+        Identity {
+            name: "smp",
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            max_packet_bytes: 68 << 10,
+            max_ranks: 4096,
+            rails: 0,
+        }
+    }
+
+    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+        if info.nbrhd == (0..info.size) {
+            return Ok(());
+        }
+        Err(ConduitError {
+            message: format!(
+                "The smp conduit has no network, but the {} processes of this job are not one neighbourhood: processes {} to {} are. \
+                 Leave GASNET_SUPERNODE_MAXSIZE unset, or use a conduit with a network.",
+                info.size,
+                info.nbrhd.start,
+                info.nbrhd.end.saturating_sub(1)
+            ),
+        })
+    }
+
+    fn needs_single_neighbourhood(&self) -> bool {
+        true
+    }
+
+    fn send(&self, peer: JobRank, class: Class, _parts: &[&[u8]]) -> Result<(), Busy> {
+        panic!("defect: a {class:?} packet for process {peer} was given to the smp conduit, which has no network");
+    }
+
+    fn poll(&self, _scope: PollScope, _upcalls: &mut dyn Upcalls) -> usize {
+        0
+    }
+
+    fn stop(&self) {}
+}
+
+/// The conduit of this library. The runtime declares it as a foreign function, so that it names no conduit.
+#[no_mangle]
+pub extern "Rust" fn gasneti_conduit() -> &'static dyn Conduit {
+    &Smp
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(size: u32, nbrhd: std::ops::Range<JobRank>) -> Result<(), ConduitError> {
+        let exchange = |bytes: &[u8]| bytes.to_vec();
+        let info = StartInfo {
+            rank: 0,
+            size,
+            nbrhd,
+            host_ranks: size,
+            single_threaded: true,
+            exchange: &exchange,
+            job_token: 0,
+        };
+        gasneti_conduit().start(&info)
+    }
+
+    #[test]
+    fn one_neighbourhood_only() {
+        assert!(start(4, 0..4).is_ok());
+        let error = start(4, 0..2).unwrap_err().to_string();
+        assert!(error.contains("GASNET_SUPERNODE_MAXSIZE"), "{error}");
+        assert!(gasneti_conduit().needs_single_neighbourhood());
+    }
+}

@@ -1,0 +1,85 @@
+//! Sending, and connecting at first contact. Every packet on a socket is a header of 8 bytes and a body.
+#![forbid(unsafe_code)]
+
+use crate::init::{lock, Conn, Net, HERE, LEFT, LOST};
+use crate::{sys, MAX_PACKET_BYTES};
+use gasnet::conduit::{Busy, Class, JobRank};
+use std::io::{self, ErrorKind, IoSlice};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+
+/// The first packet on a connection, from the side that connected: who it is, and the token that proves it.
+pub const HELLO: u32 = 0x6773_0001;
+/// A packet of the runtime.
+pub const PACKET: u32 = 0x6773_0002;
+/// The sender ends in order: end-of-file after this is no loss.
+pub const BYE: u32 = 0x6773_0003;
+
+/// Bytes of a header: kind and sender, in the byte order of the host, which all processes share.
+pub const HEADER: usize = 8;
+/// Bytes of the largest packet on a socket.
+pub const LARGEST: usize = HEADER + MAX_PACKET_BYTES;
+/// Slices that are sent without joining them first.
+const SLICES: usize = 16;
+
+/// The header of a packet.
+pub fn header(kind: u32, rank: JobRank) -> [u8; HEADER] {
+    (u64::from(kind) | u64::from(rank) << 32).to_ne_bytes()
+}
+
+impl Net {
+    /// See [`gasnet::conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
+    pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        assert!(
+            bytes <= MAX_PACKET_BYTES,
+            "defect: a packet of {bytes} bytes is longer than the conduit's limit"
+        );
+        match self.peers[rank as usize].fate.load(Relaxed) {
+            HERE if !self.stopped.load(Relaxed) => {}
+            LEFT => return Ok(()),
+            _ => return Err(Busy),
+        }
+        if parts.len() >= SLICES {
+            return self.send(rank, class, &[&parts.concat()]);
+        }
+        let header = header(PACKET, self.rank);
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        slices[0] = IoSlice::new(&header);
+        for (slice, part) in slices[1..].iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+        }
+        // An error is a full socket or a broken one: then the end-of-file tells the next poll why.
+        sys::send(&self.out(rank, class)?.fd, &slices[..=parts.len()]).map_err(|_| Busy)
+    }
+
+    /// The connection to send on, made now if there is none.
+    fn out(&self, rank: JobRank, class: Class) -> Result<Arc<Conn>, Busy> {
+        let mut out = lock(&self.peers[rank as usize].out[class as usize]);
+        if let Some(conn) = &*out {
+            return Ok(conn.clone());
+        }
+        match self.connect(rank, class) {
+            Ok(conn) => return Ok(out.insert(conn).clone()),
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(why) => self.lose(rank, format!("no connection to it could be made: {why}")),
+        }
+        Err(Busy)
+    }
+
+    fn connect(&self, rank: JobRank, class: Class) -> io::Result<Arc<Conn>> {
+        let fd = sys::socket(LARGEST)?;
+        sys::connect(&fd, self.peers[rank as usize].names[class as usize])?;
+        let hello = [&header(HELLO, self.rank), &self.token.to_ne_bytes()];
+        sys::send(&fd, &hello.map(|part| IoSlice::new(part)))?;
+        self.lanes[class as usize].watch(fd, rank)
+    }
+
+    /// Notes that a peer is gone, for the next poll to report, once.
+    pub fn lose(&self, rank: JobRank, why: String) {
+        let Some(peer) = self.peers.get(rank as usize) else { return };
+        if peer.fate.compare_exchange(HERE, LOST, Relaxed, Relaxed).is_ok() {
+            lock(&self.losses).push((rank, why));
+        }
+    }
+}

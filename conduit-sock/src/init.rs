@@ -1,0 +1,143 @@
+//! Start, stop, and what lives in between.
+#![forbid(unsafe_code)]
+
+use crate::am::{header, BYE, LARGEST};
+use crate::sys::{self, Epoll, Name};
+use gasnet::conduit::{Class, JobRank, StartInfo};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Number of a listener in its epoll set; connections have their index in [`Lane::conns`].
+pub const LISTENER: u64 = u64::MAX;
+/// Peer of an accepted connection before its hello.
+pub const NOBODY: JobRank = JobRank::MAX;
+
+/// [`Peer::fate`]: present.
+pub const HERE: u8 = 0;
+/// [`Peer::fate`]: gone in order.
+pub const LEFT: u8 = 1;
+/// [`Peer::fate`]: gone.
+pub const LOST: u8 = 2;
+
+/// One connection. Its descriptor stays open while anybody may use it.
+#[derive(Debug)]
+pub struct Conn {
+    pub fd: OwnedFd,
+    /// Locked while a packet is taken off, so that the hello is known before the packet after it.
+    pub peer: Mutex<JobRank>,
+}
+
+/// All connections of one class.
+#[derive(Debug)]
+pub struct Lane {
+    pub listener: OwnedFd,
+    pub epoll: Epoll,
+    pub conns: Mutex<Vec<Option<Arc<Conn>>>>,
+}
+
+/// A process of the job.
+#[derive(Debug, Default)]
+pub struct Peer {
+    /// Where it listens, by class.
+    pub names: [Name; 2],
+    /// What to send on, by class. Locked while a connection is made, so that threads do not make several.
+    pub out: [Mutex<Option<Arc<Conn>>>; 2],
+    pub fate: AtomicU8,
+}
+
+/// A started conduit.
+#[derive(Debug)]
+pub struct Net {
+    pub rank: JobRank,
+    pub token: u64,
+    /// By class.
+    pub lanes: [Lane; 2],
+    /// Watches the lanes, under the numbers of their classes.
+    pub top: Epoll,
+    pub peers: Vec<Peer>,
+    /// Peers to report as lost, and why.
+    pub losses: Mutex<Vec<(JobRank, String)>>,
+    pub stopped: AtomicBool,
+    /// Packet buffers that no poll uses.
+    pub buffers: Mutex<Vec<Vec<u8>>>,
+}
+
+/// Locks; nothing here is left half-done by a panic of the runtime.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Net {
+    /// Opens the listeners and tells everybody where they are.
+    pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
+        let top = Epoll::new()?;
+        let (requests, request_name) = Lane::open(&top, Class::Request)?;
+        let (replies, reply_name) = Lane::open(&top, Class::Reply)?;
+        let table = (info.exchange)(&[request_name, reply_name].concat());
+        let names = |entry: &[u8]| [0, 6].map(|at| std::array::from_fn(|i| entry[at + i]));
+        let peer = |entry| Peer {
+            names: names(entry),
+            ..Peer::default()
+        };
+        Ok(Self {
+            rank: info.rank,
+            token: info.job_token,
+            lanes: [requests, replies],
+            top,
+            peers: table.chunks_exact(12).map(peer).collect(),
+            losses: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            buffers: Mutex::default(),
+        })
+    }
+
+    /// Takes leave of all connected peers. Descriptors stay open, because other threads may be using them: the process
+    /// is about to end.
+    pub fn stop(&self) {
+        self.stopped.store(true, Relaxed);
+        for lane in &self.lanes {
+            for conn in lock(&lane.conns).iter().flatten() {
+                // A peer that is gone already, or whose socket is full, will see the end-of-file instead.
+                let _ = sys::send(&conn.fd, &[IoSlice::new(&header(BYE, self.rank))]);
+            }
+        }
+    }
+}
+
+impl Lane {
+    fn open(top: &Epoll, class: Class) -> io::Result<(Self, Name)> {
+        let (listener, name) = sys::listener(LARGEST)?;
+        let (epoll, conns) = (Epoll::new()?, Mutex::default());
+        epoll.add(listener.as_raw_fd(), LISTENER)?;
+        top.add(epoll.fd(), class as u64)?;
+        Ok((Self { listener, epoll, conns }, name))
+    }
+
+    /// Takes in a new connection and watches it.
+    pub fn watch(&self, fd: OwnedFd, peer: JobRank) -> io::Result<Arc<Conn>> {
+        let conn = Arc::new(Conn {
+            fd,
+            peer: Mutex::new(peer),
+        });
+        let mut conns = lock(&self.conns);
+        let index = conns.iter().position(Option::is_none).unwrap_or(conns.len());
+        self.epoll.add(conn.fd.as_raw_fd(), index as u64)?;
+        if index == conns.len() {
+            conns.push(None);
+        }
+        conns[index] = Some(conn.clone());
+        Ok(conn)
+    }
+
+    /// Undoes `watch`. The descriptor closes when nobody uses it any more.
+    pub fn forget(&self, conn: &Arc<Conn>) {
+        self.epoll.remove(conn.fd.as_raw_fd());
+        let is_it = |slot: &Option<Arc<Conn>>| slot.as_ref().is_some_and(|other| Arc::ptr_eq(other, conn));
+        lock(&self.conns)
+            .iter_mut()
+            .filter(|slot| is_it(slot))
+            .for_each(|slot| *slot = None);
+    }
+}

@@ -1,0 +1,121 @@
+//! What the conformance suite cannot see: strangers, malformed packets, and the wake-up descriptor.
+
+use crate::am::{header, HELLO, LARGEST, PACKET};
+use crate::init::Net;
+use crate::sys::{self, Epoll};
+use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use std::io::IoSlice;
+
+const TOKEN: u64 = 0x1122_3344_5566_7788;
+
+#[derive(Default)]
+struct Log {
+    packets: Vec<(JobRank, Class, Vec<u8>)>,
+    lost: Vec<JobRank>,
+}
+
+impl Upcalls for Log {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        self.packets.push((source, class, packet.to_vec()));
+    }
+    fn rma_done(&mut self, _id: TransferId) {
+        unreachable!()
+    }
+    fn peer_lost(&mut self, peer: JobRank, _why: &str) {
+        self.lost.push(peer);
+    }
+}
+
+/// Process 0 of a job of two, of which the other has the same listeners.
+fn net() -> Net {
+    let exchange = |bytes: &[u8]| bytes.repeat(2);
+    Net::open(&StartInfo {
+        rank: 0,
+        size: 2,
+        nbrhd: 0..1,
+        host_ranks: 2,
+        single_threaded: true,
+        exchange: &exchange,
+        job_token: TOKEN,
+    })
+    .unwrap()
+}
+
+/// What the net reports after somebody connects and sends these packets.
+fn after(packets: &[&[u8]]) -> Log {
+    let (net, mut log) = (net(), Log::default());
+    let stranger = sys::socket(LARGEST + 100).unwrap();
+    sys::connect(&stranger, net.peers[0].names[0]).unwrap();
+    for packet in packets {
+        sys::send(&stranger, &[IoSlice::new(packet)]).unwrap();
+    }
+    for _ in 0..20 {
+        net.poll(PollScope::All, &mut log);
+    }
+    log
+}
+
+fn hello(rank: JobRank, token: u64) -> Vec<u8> {
+    [header(HELLO, rank), token.to_ne_bytes()].concat()
+}
+
+fn packet(rank: JobRank, body: &[u8]) -> Vec<u8> {
+    [&header(PACKET, rank), body].concat()
+}
+
+#[test]
+fn a_stranger_is_not_heard() {
+    for first in [
+        packet(1, b"x"),
+        hello(1, TOKEN ^ 1),
+        hello(2, TOKEN),
+        hello(JobRank::MAX, TOKEN),
+        hello(1, TOKEN)[..8].to_vec(),
+    ] {
+        let log = after(&[&first, &packet(1, b"evil"), &packet(JobRank::MAX, b"evil")]);
+        assert!(log.packets.is_empty() && log.lost.is_empty(), "{first:?}");
+    }
+}
+
+#[test]
+fn a_member_is_heard() {
+    let log = after(&[&hello(1, TOKEN), &packet(1, b"one"), &packet(1, b"")]);
+    assert_eq!(
+        log.packets,
+        [(1, Class::Request, b"one".to_vec()), (1, Class::Request, vec![])]
+    );
+}
+
+#[test]
+fn a_member_that_sends_nonsense_is_lost() {
+    for bad in [
+        packet(0, b"x"),
+        header(9, 1).to_vec(),
+        hello(1, TOKEN),
+        vec![1],
+        packet(1, &vec![0; LARGEST]),
+    ] {
+        let log = after(&[&hello(1, TOKEN), &bad, &packet(1, b"more")]);
+        assert_eq!(
+            (log.packets.len(), log.lost.as_slice()),
+            (0, &[1][..]),
+            "{:?}",
+            &bad[..bad.len().min(20)]
+        );
+    }
+}
+
+#[test]
+fn a_sleeper_is_woken() {
+    let (net, mut log, sleeper) = (net(), Log::default(), Epoll::new().unwrap());
+    sleeper.add(net.top.fd(), 5).unwrap();
+    for class in [Class::Request, Class::Reply] {
+        assert_eq!(sleeper.ready::<1>().count(), 0);
+        net.send(0, class, &[b"wake up"]).unwrap();
+        assert_eq!(sleeper.ready::<1>().collect::<Vec<_>>(), [5]);
+        while net.poll(PollScope::All, &mut log) == 0 {}
+        // The hello of a connection to oneself makes two connections, both of them quiet now.
+        net.poll(PollScope::All, &mut log);
+    }
+    assert_eq!(sleeper.ready::<1>().count(), 0);
+}

@@ -1,0 +1,57 @@
+//! Descriptors close on exec, and none is left when a conduit is gone. Alone in its process, because it counts them.
+
+use gasnet::conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
+use gasnet::conformance::Job;
+use gasnet_conduit_sock::Sock;
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Instant;
+
+struct Count(usize);
+
+impl Upcalls for Count {
+    fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {
+        self.0 += 1;
+    }
+    fn rma_done(&mut self, _id: TransferId) {}
+    fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
+}
+
+fn open() -> BTreeSet<u32> {
+    let entries = fs::read_dir("/proc/self/fd").unwrap();
+    let mut all: BTreeSet<u32> = entries
+        .map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap())
+        .collect();
+    // The directory itself was among them.
+    all.retain(|fd| fs::metadata(format!("/proc/self/fd/{fd}")).is_ok());
+    all
+}
+
+fn closes_on_exec(fd: u32) -> bool {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap();
+    u32::from_str_radix(flags.trim(), 8).unwrap() & 0o2_000_000 != 0
+}
+
+#[test]
+fn none_is_left() {
+    let before = open();
+    let job = Job::start(&|| Box::new(Sock::new()), 3);
+    job.run(|_, conduit: &dyn Conduit| {
+        let mut count = Count(0);
+        for peer in 0..3 {
+            while conduit.send(peer, Class::Request, &[b"hello"]).is_err() {}
+        }
+        let begin = Instant::now();
+        while count.0 < 3 {
+            assert!(begin.elapsed().as_secs() < 60, "nothing arrives any more");
+            conduit.poll(PollScope::All, &mut count);
+        }
+    });
+    let during = open();
+    assert!(during.len() > before.len() + 9);
+    assert!(during.difference(&before).all(|&fd| closes_on_exec(fd)));
+    job.stop();
+    drop(job);
+    assert_eq!(open(), before);
+}

@@ -1,0 +1,269 @@
+/* Helpers shared by the C and C++ test programs: initialisation, checks, a watchdog, segment addresses, a small
+ * all-gather. A program ends with 0 (passed), 1 (failed) or 77 (skipped, the reason is the last line printed).
+ *
+ * Only the public GASNet headers are used. Everything here works for any number of ranks, any conduit and any thread
+ * mode; nothing assumes that two ranks share memory. */
+#ifndef COMPAT_TESTS_CHECK_H
+#define COMPAT_TESTS_CHECK_H
+
+#include <gasnetex.h>
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(GASNET_PAR) || defined(GASNET_PARSYNC)
+#include <pthread.h>
+#define TEST_HAS_THREADS 1
+#endif
+
+#define TEST_UNUSED __attribute__((unused))
+
+/* What every program works with. `me` and `np` are the rank and the size of the primordial team. */
+static gex_Client_t client TEST_UNUSED;
+static gex_EP_t ep TEST_UNUSED;
+static gex_TM_t tm TEST_UNUSED;
+static gex_Segment_t segment TEST_UNUSED;
+static gex_Rank_t me TEST_UNUSED, np TEST_UNUSED;
+
+static const char *test_name = "test";
+static const char *volatile test_phase = "initialisation";
+static int test_failures;
+
+enum { TEST_MAX_MESSAGES = 20, TEST_SKIPPED = 77 };
+
+/* Names what the program does now; the watchdog prints it. */
+#define PHASE(text) ((void)(test_phase = (text)))
+
+/* Shared counters: handlers may run on any thread. */
+#define ATOMIC_ADD(p, v) __atomic_add_fetch((p), (v), __ATOMIC_ACQ_REL)
+#define ATOMIC_GET(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define ATOMIC_SET(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+#define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+
+__attribute__((format(printf, 4, 5))) static void test_fail(const char *file, int line, const char *what, const char *format,
+                                                            ...) {
+    char text[512];
+    va_list list;
+    int count = ATOMIC_ADD(&test_failures, 1);
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    fprintf(stderr, "FAIL %s rank %u of %u, %s:%d (%s): %s %s\n", test_name, (unsigned)me, (unsigned)np, file, line,
+            test_phase, what, text);
+    fflush(stderr);
+    if (count >= TEST_MAX_MESSAGES) gasnet_exit(1);
+}
+
+/* Records a failure and goes on. */
+#define CHECK(cond)                                                       \
+    do {                                                                  \
+        if (!(cond)) test_fail(__FILE__, __LINE__, #cond, "%s", "");      \
+    } while (0)
+/* The same with a printf-style explanation. */
+#define CHECKF(cond, ...)                                                 \
+    do {                                                                  \
+        if (!(cond)) test_fail(__FILE__, __LINE__, #cond, __VA_ARGS__);   \
+    } while (0)
+/* A failure after which going on makes no sense. */
+#define REQUIRE(cond)                                                     \
+    do {                                                                  \
+        if (!(cond)) {                                                    \
+            test_fail(__FILE__, __LINE__, #cond, "%s", "");               \
+            gasnet_exit(1);                                               \
+        }                                                                 \
+    } while (0)
+/* A call that must return GASNET_OK. */
+#define OK(call)                                                          \
+    do {                                                                  \
+        int test_rc_ = (call);                                            \
+        if (test_rc_ != GASNET_OK) {                                      \
+            test_fail(__FILE__, __LINE__, #call, "returned %d", test_rc_); \
+            gasnet_exit(1);                                               \
+        }                                                                 \
+    } while (0)
+
+static void test_watchdog(int signal_number) {
+    static const char text[] = "\nFAIL watchdog: no progress in phase: ";
+    const char *phase = test_phase;
+    ssize_t ignored;
+    (void)signal_number;
+    ignored = write(2, text, sizeof text - 1);
+    ignored = write(2, phase, strlen(phase));
+    ignored = write(2, "\n", 1);
+    (void)ignored;
+    _exit(1);
+}
+
+/* Ends the process with a message when the program hangs. TEST_WATCHDOG sets the seconds. */
+static void test_start_watchdog(void) {
+    const char *text = getenv("TEST_WATCHDOG");
+    int seconds = text ? atoi(text) : 0;
+    signal(SIGALRM, test_watchdog);
+    alarm(seconds > 0 ? (unsigned)seconds : 55U);
+}
+
+static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
+
+/* Creates client, endpoint and team. */
+static void test_init_flags(const char *name, int *argc, char ***argv, gex_Flags_t flags) {
+    int rc;
+    test_name = name;
+    rc = gex_Client_Init(&client, &ep, &tm, "CONFORMANCE", argc, argv, flags);
+    if (rc != GASNET_OK) {
+        fprintf(stderr, "FAIL %s: gex_Client_Init returned %d\n", name, rc);
+        exit(1);
+    }
+    test_start_watchdog(); /* only now: the process that waits for the job may never leave gex_Client_Init */
+    me = gex_TM_QueryRank(tm);
+    np = gex_TM_QuerySize(tm);
+}
+
+TEST_UNUSED static void test_init(const char *name, int *argc, char ***argv) { test_init_flags(name, argc, argv, 0); }
+
+/* Attaches a segment of at least `bytes` bytes, rounded up to pages. */
+TEST_UNUSED static void test_attach(uintptr_t bytes) {
+    uintptr_t page = GASNET_PAGESIZE;
+    PHASE("attach");
+    OK(gex_Segment_Attach(&segment, tm, (bytes + page - 1) / page * page));
+}
+
+/* The segment of `rank`, as its owner addresses it: what RMA and Long AMs take as remote address. */
+TEST_UNUSED static char *seg_of(gex_Rank_t rank) {
+    void *address = NULL;
+    gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, rank, &address, NULL, NULL, 0));
+    return (char *)address;
+}
+
+/* Successful ranks meet before they leave, so that a failing rank's exit code decides. */
+TEST_UNUSED static int test_finish(void) {
+    PHASE("end");
+    if (ATOMIC_GET(&test_failures) == 0) {
+        barrier();
+        if (me == 0) {
+            printf("PASS %s on %u ranks\n", test_name, (unsigned)np);
+            fflush(stdout);
+        }
+        barrier();
+    }
+    signal(SIGALRM, SIG_DFL);
+    alarm(30);
+    gasnet_exit(ATOMIC_GET(&test_failures) ? 1 : 0);
+    return 1;
+}
+
+/* Leaves with the code for a skipped test; every rank calls it. */
+TEST_UNUSED static void test_skip(const char *reason) {
+    barrier();
+    if (me == 0) {
+        printf("SKIP %s: %s\n", test_name, reason);
+        fflush(stdout);
+    }
+    barrier();
+    gasnet_exit(TEST_SKIPPED);
+}
+
+TEST_UNUSED static unsigned smaller(unsigned a, unsigned b) { return a < b ? a : b; }
+
+/* A byte pattern that depends on a seed and on the position. */
+TEST_UNUSED static unsigned char pattern_byte(uint64_t seed, size_t i) {
+    uint64_t x = (seed + 1) * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)i * UINT64_C(0xD1B54A32D192ED03);
+    return (unsigned char)(x >> 56);
+}
+
+TEST_UNUSED static void pattern_fill(void *buffer, size_t bytes, uint64_t seed) {
+    unsigned char *p = (unsigned char *)buffer;
+    size_t i;
+    for (i = 0; i < bytes; i++) p[i] = pattern_byte(seed, i);
+}
+
+/* Index of the first byte that differs from the pattern, or `bytes`. */
+TEST_UNUSED static size_t pattern_mismatch(const void *buffer, size_t bytes, uint64_t seed) {
+    const unsigned char *p = (const unsigned char *)buffer;
+    size_t i;
+    for (i = 0; i < bytes; i++)
+        if (p[i] != pattern_byte(seed, i)) return i;
+    return bytes;
+}
+
+#define CHECK_PATTERN(buffer, bytes, seed)                                                          \
+    do {                                                                                            \
+        size_t test_n_ = (bytes), test_i_ = pattern_mismatch((buffer), test_n_, (seed));            \
+        CHECKF(test_i_ == test_n_, "byte %zu of %zu is wrong", test_i_, test_n_);                   \
+    } while (0)
+
+/* A small deterministic generator (xorshift). */
+TEST_UNUSED static uint64_t next_random(uint64_t *state) {
+    uint64_t x = *state;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    *state = x;
+    return x;
+}
+
+/* ---- Collecting one small record from every rank ---- */
+
+enum { SHARE_MAX_BYTES = 512 };
+static unsigned char *share_table[2];
+static unsigned share_arrived[2];
+static unsigned share_round;
+static gex_AM_Index_t share_index;
+
+TEST_UNUSED static void share_handler(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t source, gex_AM_Arg_t slot) {
+    (void)token;
+    memcpy(share_table[slot] + (size_t)source * SHARE_MAX_BYTES, payload, bytes);
+    ATOMIC_ADD(&share_arrived[slot], 1U);
+}
+
+/* Registers the handler behind `share`. Collective. */
+TEST_UNUSED static void share_setup(void) {
+    gex_AM_Entry_t entry;
+    int i;
+    memset(&entry, 0, sizeof entry);
+    entry.gex_fnptr = (gex_AM_Fn_t)share_handler;
+    entry.gex_flags = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM;
+    entry.gex_nargs = 2;
+    for (i = 0; i < 2; i++) share_table[i] = (unsigned char *)malloc((size_t)np * SHARE_MAX_BYTES);
+    OK(gex_EP_RegisterHandlers(ep, &entry, 1));
+    share_index = entry.gex_index;
+    barrier();
+}
+
+/* Gathers `bytes` (at most SHARE_MAX_BYTES) of every rank. Collective; the result is valid until the next call but one. */
+TEST_UNUSED static const void *share(const void *mine, size_t bytes) {
+    unsigned slot = share_round++ % 2;
+    unsigned char copy[SHARE_MAX_BYTES];
+    gex_Rank_t r;
+    memcpy(copy, mine, bytes);
+    for (r = 0; r < np; r++) {
+        gex_AM_RequestMedium2(tm, (me + r) % np, share_index, copy, bytes, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me,
+                              (gex_AM_Arg_t)slot);
+    }
+    GASNET_BLOCKUNTIL(ATOMIC_GET(&share_arrived[slot]) == np);
+    ATOMIC_SET(&share_arrived[slot], 0U);
+    barrier();
+    return share_table[slot];
+}
+
+/* Record `rank` in what `share` returned. */
+#define SHARED(type, table, rank) ((const type *)(const void *)((const unsigned char *)(table) + (size_t)(rank)*SHARE_MAX_BYTES))
+
+/* ---- Handler registration in one line ---- */
+
+TEST_UNUSED static void register_handler(gex_AM_Index_t index, gex_AM_Fn_t function, gex_Flags_t flags, unsigned arguments) {
+    gex_AM_Entry_t entry;
+    memset(&entry, 0, sizeof entry);
+    entry.gex_index = index;
+    entry.gex_fnptr = function;
+    entry.gex_flags = flags;
+    entry.gex_nargs = arguments;
+    OK(gex_EP_RegisterHandlers(ep, &entry, 1));
+}
+
+#endif

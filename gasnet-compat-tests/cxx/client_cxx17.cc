@@ -1,0 +1,5 @@
+// A C++17 client: the public headers in this language version, with warnings as errors.
+// NP: 1 2
+// TIMEOUT: 60
+// FLAGS: -std=c++17 -pedantic
+#include "client.h"

@@ -1,0 +1,303 @@
+/* Every way in which a job ends. The first argument names the case; run.py knows what each must lead to. A case that is not
+ * collective is started by the last rank. With "handler" as second argument, ranks have a SIGQUIT handler that says so
+ * and calls gasnet_exit(4), as the specification permits. */
+#include <gasnetex.h>
+#include <gasnet_tools.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#if defined(GASNET_PAR) || defined(GASNET_PARSYNC)
+#include <pthread.h>
+#define HAS_THREADS 1
+#endif
+
+static gex_Client_t client;
+static gex_EP_t ep;
+static gex_TM_t tm;
+static gex_Segment_t segment;
+static gex_Rank_t me, np;
+static int last;
+static volatile sig_atomic_t wanted_code;
+
+enum { EXIT_INDEX = 200, NOTHING_INDEX, PREPARE_INDEX, THREADS = 4 };
+
+static void exit_handler(gex_Token_t token, gex_AM_Arg_t code) {
+    (void)token;
+    gasnet_exit((int)code);
+}
+
+static void nothing_handler(gex_Token_t token, void *payload, size_t bytes) {
+    (void)token;
+    (void)payload;
+    (void)bytes;
+}
+
+static void prepare_handler(gex_Token_t token, gex_AM_Arg_t code) {
+    gex_AM_SrcDesc_t sd = gex_AM_PrepareReplyMedium(token, NULL, 0, 0, NULL, 0, 0);
+    if (last) gasnet_exit((int)code);
+    gex_AM_CommitReplyMedium0(sd, NOTHING_INDEX, 0);
+}
+
+static void on_quit(int number) {
+    static const char text[] = "in the SIGQUIT handler\n";
+    ssize_t ignored = write(2, text, sizeof text - 1);
+    (void)ignored;
+    (void)number;
+    gasnet_exit(4);
+}
+
+static void on_user(int number) {
+    (void)number;
+    gasnet_exit(wanted_code);
+}
+
+static void at_exit(void) {
+    static const char text[] = "atexit ran\n";
+    ssize_t ignored = write(2, text, sizeof text - 1);
+    (void)ignored;
+}
+
+static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
+
+static void spin(void) {
+    volatile int forever = 1;
+    while (forever) continue;
+}
+
+static void poll_for_ever(void) {
+    volatile int forever = 1;
+    while (forever) gasnet_AMPoll();
+}
+
+static void wait_for_ever(void) {
+    static volatile int never;
+    GASNET_BLOCKUNTIL(never);
+}
+
+static void say(const char *what) {
+    if (me == 0) {
+        printf("%s\n", what);
+        fflush(stdout);
+    }
+}
+
+#ifdef HAS_THREADS
+static int thread_code;
+static void (*thread_rest)(void);
+
+static void *exit_in_first_thread(void *argument) {
+    if (last && argument == (void *)&thread_code) {
+        usleep(100000);
+        gasnet_exit(thread_code);
+    }
+    thread_rest();
+    return NULL;
+}
+
+static void *exit_in_every_thread(void *argument) {
+    (void)argument;
+    gasnet_exit(thread_code);
+    return NULL;
+}
+
+static void run_threads(void *(*function)(void *)) {
+    pthread_t threads[THREADS];
+    int i;
+    for (i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, function, i ? NULL : (void *)&thread_code);
+    for (i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+}
+
+static void *read_stdin(void *argument) {
+    (void)argument;
+    getchar(); /* holds the lock of the stream */
+    return NULL;
+}
+#endif
+
+/* The cases before attach. */
+static void early(const char *name) {
+    if (!strcmp(name, "early-collective")) gasnet_exit(6);
+    if (!strcmp(name, "early-one") && last) gasnet_exit(7);
+    if (!strcmp(name, "early-return-one") && last) exit(8);
+    if (!strcmp(name, "early-abort") && last) abort();
+}
+
+/* Calls the function if this rank is the one, else does what the others do. */
+#define ONE(action, others)   \
+    do {                      \
+        if (last) {           \
+            usleep(100000);   \
+            action;           \
+        } else {              \
+            others;           \
+        }                     \
+    } while (0)
+
+static int run_messages(const char *name) {
+    gex_Rank_t next = (me + 1) % np;
+    if (!strcmp(name, "handlers-collective")) {
+        gex_AM_RequestShort1(tm, next, EXIT_INDEX, 0, 10);
+    } else if (!strcmp(name, "handler-remote")) {
+        if (me == 0) gex_AM_RequestShort1(tm, np - 1, EXIT_INDEX, 0, 11);
+    } else if (!strcmp(name, "handler-loopback")) {
+        if (last) gex_AM_RequestShort1(tm, me, EXIT_INDEX, 0, 12);
+    } else if (!strcmp(name, "handler-many")) {
+        gex_AM_RequestShort1(tm, np - 1, EXIT_INDEX, 0, 13);
+    } else if (!strcmp(name, "prepared-request")) {
+        gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, next, NULL, 0, 0, NULL, 0, 0);
+        if (last) gasnet_exit(14);
+        gex_AM_CommitRequestMedium0(sd, NOTHING_INDEX, 0);
+    } else if (!strcmp(name, "prepared-reply")) {
+        gex_AM_RequestShort1(tm, next, PREPARE_INDEX, 0, 15);
+    } else {
+        return 0;
+    }
+    poll_for_ever();
+    return 1;
+}
+
+static void run_crash(const char *name) {
+    static int *volatile nowhere;
+    if (!strcmp(name, "abort")) ONE(abort(), barrier());
+    if (!strcmp(name, "fatalerror")) ONE(gasnett_fatalerror("a made-up error"), barrier());
+    if (!strcmp(name, "segv")) ONE(*nowhere = 1, barrier());
+    if (!strcmp(name, "bus")) ONE(raise(SIGBUS), barrier());
+    if (!strcmp(name, "fpe")) ONE(raise(SIGFPE), barrier());
+    if (!strcmp(name, "segv-everywhere")) *nowhere = 1;
+    if (!strcmp(name, "kill")) ONE(raise(SIGKILL), barrier());
+    if (!strcmp(name, "kill-spin")) ONE(raise(SIGKILL), spin());
+    if (!strcmp(name, "raw-exit")) ONE(_exit(9), barrier());
+    if (!strcmp(name, "stop")) {
+        if (last) raise(SIGSTOP);
+        gasnet_exit(16);
+    }
+    if (!strcmp(name, "int")) ONE(kill(getpid(), SIGINT), barrier());
+    if (!strcmp(name, "term")) ONE(kill(getpid(), SIGTERM), barrier());
+    if (!strcmp(name, "term-spin")) ONE(kill(getpid(), SIGTERM), spin());
+    if (!strcmp(name, "wait")) wait_for_ever();
+    if (!strcmp(name, "spin")) spin();
+    if (last) pause();
+}
+
+static int run_process(const char *name) {
+    pid_t child;
+    int status = 0;
+    if (!strcmp(name, "child-exits") || !strcmp(name, "child-gasnet-exits") || !strcmp(name, "child-crashes")) {
+        child = fork();
+        if (child == 0) {
+            if (!strcmp(name, "child-exits")) exit(3);
+            if (!strcmp(name, "child-crashes")) abort();
+            gasnet_exit(3);
+        }
+        waitpid(child, &status, 0);
+        barrier();
+        if (strcmp(name, "child-crashes") != 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 3)) gasnet_exit(1);
+        if (!strcmp(name, "child-crashes") && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)) gasnet_exit(1);
+        barrier();
+        say("the job went on");
+        barrier();
+        return 1;
+    }
+    if (!strcmp(name, "late-output")) {
+        if (me == 0) {
+            usleep(700000);
+            printf("rank 0 was given time\n");
+        }
+        return 1;
+    }
+    if (!strcmp(name, "unflushed")) {
+        printf("rank %u wrote this before it was told\n", (unsigned)me);
+        ONE(gasnet_exit(17), barrier());
+    }
+    if (!strcmp(name, "unflushed-spin")) {
+        printf("rank %u wrote this before it was told\n", (unsigned)me);
+        ONE(gasnet_exit(17), spin());
+    }
+    if (!strcmp(name, "much-output")) {
+        int i;
+        for (i = 0; i < 20000; i++) printf("line %d\n", i);
+        return 1;
+    }
+    return 0;
+}
+
+/* Returns the exit status for main, or does not return. */
+static int run(const char *name) {
+    if (run_messages(name) || run_process(name)) return 0;
+    if (!strcmp(name, "success")) return 0;
+    if (!strcmp(name, "collective-exit")) gasnet_exit(1);
+    if (!strcmp(name, "collective-return")) return 2;
+    if (!strcmp(name, "collective-different")) gasnet_exit(last ? 21 : 0);
+    if (!strcmp(name, "exit-barrier")) ONE(gasnet_exit(3), barrier());
+    if (!strcmp(name, "exit-wait")) ONE(gasnet_exit(3), wait_for_ever());
+    if (!strcmp(name, "exit-poll")) ONE(gasnet_exit(3), poll_for_ever());
+    if (!strcmp(name, "exit-spin")) ONE(gasnet_exit(5), spin());
+    if (!strcmp(name, "exit-zero-barrier")) ONE(gasnet_exit(0), barrier());
+    if (!strcmp(name, "return-barrier")) {
+        ONE(return 8, barrier());
+    }
+    if (!strcmp(name, "return-spin")) {
+        ONE(return 9, spin());
+    }
+    if (!strcmp(name, "signal-handler")) {
+        wanted_code = 18;
+        gasnett_reghandler(SIGUSR1, on_user);
+        ONE(kill(getpid(), SIGUSR1); pause(), barrier());
+    }
+#ifdef HAS_THREADS
+    if (!strcmp(name, "threads-collective")) {
+        thread_code = 51;
+        run_threads(exit_in_every_thread);
+    }
+    if (!strncmp(name, "thread-one", 10)) {
+        thread_code = 53;
+        thread_rest = !strcmp(name, "thread-one-spin") ? spin : poll_for_ever;
+        run_threads(exit_in_first_thread);
+    }
+    if (!strcmp(name, "thread-reads")) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, read_stdin, NULL);
+        usleep(50000);
+        gasnet_exit(19);
+    }
+#endif
+    run_crash(name);
+    return 99;
+}
+
+int main(int argc, char **argv) {
+    gex_AM_Entry_t entries[3];
+    const char *name = argc > 1 ? argv[1] : "success";
+    atexit(at_exit); /* before GASNet's own, which therefore runs first and does not come back */
+    if (gex_Client_Init(&client, &ep, &tm, "EXIT", &argc, &argv, 0) != GASNET_OK) return 98;
+    me = gex_TM_QueryRank(tm);
+    np = gex_TM_QuerySize(tm);
+    last = me == np - 1;
+    if (argc > 2 && !strcmp(argv[2], "handler")) gasnett_reghandler(SIGQUIT, on_quit);
+    early(name);
+
+    memset(entries, 0, sizeof entries);
+    entries[0].gex_index = EXIT_INDEX;
+    entries[0].gex_fnptr = (gex_AM_Fn_t)exit_handler;
+    entries[0].gex_flags = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT;
+    entries[0].gex_nargs = 1;
+    entries[1].gex_index = NOTHING_INDEX;
+    entries[1].gex_fnptr = (gex_AM_Fn_t)nothing_handler;
+    entries[1].gex_flags = GEX_FLAG_AM_REQREP | GEX_FLAG_AM_MEDLONG;
+    entries[2].gex_index = PREPARE_INDEX;
+    entries[2].gex_fnptr = (gex_AM_Fn_t)prepare_handler;
+    entries[2].gex_flags = GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT;
+    entries[2].gex_nargs = 1;
+    if (gex_Segment_Attach(&segment, tm, GASNET_PAGESIZE) != GASNET_OK) return 97;
+    if (gex_EP_RegisterHandlers(ep, entries, 3) != GASNET_OK) return 96;
+    barrier();
+    say("started");
+    barrier();
+    return run(name);
+}

@@ -1,0 +1,245 @@
+"""How jobs end. See run.sh. Exit codes, output, time, and nothing left behind: for every way to end a job, and for SIGKILL of the
+supervisor, a rank or the launcher at random instants of a job's life."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "common"))
+import jobtest  # noqa: E402  (found through the line above)
+
+SEED = os.environ.get("SEED") or "20250830"  # any text; the checks give the hash of the commit
+# An orderly or failed end takes far less; a busy rank is given a second, a stopped one the exit timeout. No test depends on less than this.
+LIMIT = 120.0
+
+QUIT_LINE = r"in the SIGQUIT handler"
+
+
+class Case:
+    """Name, expected exit status, and what the output must (or, behind "!", must not) match."""
+
+    def __init__(self, name, status, *patterns, ranks=(1, 2, 4), handler=False, threads=False, environment=None, stdin=None):
+        self.name, self.status, self.patterns, self.ranks, self.handler = name, status, patterns, ranks, handler
+        self.threads, self.environment, self.stdin = threads, environment or {}, stdin
+
+
+SEVERAL = (2, 4)
+NO_ATEXIT = "!atexit ran"
+CASES = [
+    Case("success", 0, "started", NO_ATEXIT),
+    Case("collective-exit", 1, "started", NO_ATEXIT, "!" + QUIT_LINE, handler=True),
+    Case("collective-return", 2, NO_ATEXIT, "!" + QUIT_LINE, handler=True),
+    Case("collective-different", 21, ranks=SEVERAL),
+    Case("exit-barrier", 3, QUIT_LINE, ranks=SEVERAL, handler=True),
+    Case("exit-barrier", 3, ranks=(1, 2, 4, 7)),
+    Case("exit-wait", 3, ranks=SEVERAL),
+    Case("exit-poll", 3, ranks=SEVERAL),
+    Case("exit-spin", 5, QUIT_LINE, ranks=SEVERAL, handler=True),
+    Case("exit-spin", 5, ranks=SEVERAL),
+    Case("exit-zero-barrier", 0, ranks=SEVERAL),
+    Case("early-collective", 6),
+    Case("early-one", 7),
+    Case("early-return-one", 8),
+    Case("early-abort", 134, r"rank \d+ of \d+ \(pid \d+\) was killed by SIGABRT", ranks=SEVERAL),
+    Case("return-barrier", 8, QUIT_LINE, ranks=SEVERAL, handler=True),
+    Case("return-barrier", 8),
+    Case("return-spin", 9, ranks=SEVERAL),
+    Case("handlers-collective", 10),
+    Case("handler-remote", 11),
+    Case("handler-loopback", 12),
+    Case("handler-many", 13),
+    Case("prepared-request", 14),
+    Case("prepared-reply", 15),
+    Case("signal-handler", 18),
+    Case("int", 4, QUIT_LINE, handler=True),
+    Case("int", 130),
+    Case("term", 4, QUIT_LINE, handler=True),
+    Case("term", 143),
+    Case("term-spin", 143, ranks=SEVERAL),
+    Case("abort", 134, r"\*\*\* Caught a fatal signal \(rank \d+/\d+\): SIGABRT\(6\)"),
+    Case("fatalerror", 134, "a made-up error"),
+    Case("segv", 139, r"Caught a fatal signal \(rank \d+/\d+\): SIGSEGV\(11\)"),
+    Case("segv", 139, QUIT_LINE, ranks=SEVERAL, handler=True),
+    Case("segv", 139, "!Caught a fatal signal", environment={"GASNET_NO_CATCH_SIGNAL": "SEGV,sigfpe"}),
+    Case("segv", 139, "!Caught a fatal signal", environment={"GASNET_NO_CATCH_SIGNAL": "*"}),
+    Case("segv-everywhere", 139),
+    Case("bus", 135),
+    Case("fpe", 136),
+    Case("kill", 137, r"rank \d+ of \d+ \(pid \d+\) was killed by SIGKILL; ending the job", ranks=SEVERAL),
+    Case("kill", 137, ranks=(1,)),
+    Case("kill-spin", 137, ranks=SEVERAL),
+    Case("raw-exit", 9, "without gasnet_exit", ranks=SEVERAL),
+    Case("stop", 16, ranks=SEVERAL, environment={"GASNET_EXITTIMEOUT": "0.5"}),
+    Case("child-exits", 0, "the job went on"),
+    Case("child-gasnet-exits", 0, "the job went on"),
+    Case("child-crashes", 0, "the job went on"),
+    Case("late-output", 0, "rank 0 was given time"),
+    Case("unflushed", 17, *(f"rank {r} wrote this" for r in range(4)), ranks=(4,)),
+    Case("unflushed-spin", 17, *(f"rank {r} wrote this" for r in range(4)), ranks=(4,)),
+    Case("collective-return", 2, "atexit ran", environment={"GASNET_CATCH_EXIT": "0"}),
+    Case("return-barrier", 8, "atexit ran", ranks=SEVERAL, environment={"GASNET_CATCH_EXIT": "0"}),
+    Case("collective-exit", 1, NO_ATEXIT, environment={"GASNET_CATCH_EXIT": "0"}),
+    Case("threads-collective", 51, threads=True),
+    Case("thread-one-spin", 53, threads=True),
+    Case("thread-one-poll", 53, threads=True),
+    Case("thread-reads", 19, threads=True, stdin=True),
+]
+
+
+def problem_of(case, status, output, left):
+    """What is wrong with the end of a job."""
+    if status is None:
+        return "out of time"
+    # A shell's number for a signal; a job of one rank dies of it itself.
+    status = 128 - status if status < 0 else status
+    if status != case.status:
+        return f"exit status {status} instead of {case.status}: {output[-300:]!r}"
+    if left:
+        return f"left behind: {left}"
+    for pattern in case.patterns:
+        unwanted, pattern = pattern.startswith("!"), pattern.lstrip("!")
+        if bool(re.search(pattern, output)) == unwanted:
+            return f"output {'has' if unwanted else 'lacks'} {pattern!r}: {output[-300:]!r}"
+    return ""
+
+
+def run_cases(shop, programs):
+    """Every case in every mode and number of ranks."""
+    for mode, program in programs.items():
+        for case in CASES:
+            if case.threads and mode != "par":
+                continue
+            ranks = case.ranks if not jobtest.QUICK or mode == "par" else case.ranks[-1:]
+            for count in ranks:
+                command = [program, case.name] + (["handler"] if case.handler else [])
+                status, output, _, left = run_case(shop, command, count, case)
+                label = f"exit: {case.name}{' with SIGQUIT handler' if case.handler else ''}{settings(case.environment)} {mode} np={count}"
+                jobtest.report(label, problem_of(case, status, output, left))
+
+
+def settings(environment):
+    """An environment for a label."""
+    return "".join(f" {name}={value}" for name, value in environment.items())
+
+
+def run_case(shop, command, count, case):
+    """Runs one case, on request with a standard input that stays open and empty."""
+    if not case.stdin:
+        return shop.run(command, count, case.environment, LIMIT)
+    reader, writer = os.pipe()
+    try:
+        return shop.run(command, count, case.environment, LIMIT, source=reader)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def run_slow_reader(shop, program):
+    """Output that its reader takes late is complete: the exit timeout is for ranks that hang, not for ranks whose output waits."""
+    mark = os.urandom(12).hex()
+    process = shop.start([program, "much-output"], mark, 2, {"GASNET_EXITTIMEOUT": "0.5"})
+    time.sleep(3)
+    output, _ = process.communicate()
+    count = output.count(b"\n")  # "started", and 20000 lines of each rank
+    jobtest.report("exit: a slow reader gets all output", "" if (process.returncode, count) == (0, 40001) else f"{process.returncode}, {count} lines")
+
+
+def run_signals_to_supervisor(shop, program):
+    """Signals to the started process reach the ranks; its death ends them."""
+    for case in ("wait", "spin"):
+        for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGKILL, -9)):
+            def send(process, number=number):
+                process.stdout.readline()
+                time.sleep(0.1)
+                os.kill(process.pid, number)
+            got, output, _, left = shop.run([program, case], 3, during=send, timeout=LIMIT)
+            problem = "" if got == status and not left else f"status {got}, left: {left}, {output[-200:]!r}"
+            jobtest.report(f"exit: {signal.Signals(number).name} to the started process, ranks {case}", problem)
+
+
+class Kill:
+    """One SIGKILL: whom, and when."""
+
+    def __init__(self, generator, length):
+        # Half of the instants lie in the first tenth: start and attach.
+        self.delay = generator.uniform(0, length * (0.15 if generator.random() < 0.5 else 1.05))
+        self.ranks = generator.choice((1, 2, 4, 7))
+        self.by_launcher = generator.random() < 0.5
+        self.victim = generator.choice(("started process", "rank"))
+        self.rank = generator.randrange(self.ranks)
+
+    def __str__(self):
+        how = "gasnetrun" if self.by_launcher else "directly"
+        return f"{self.victim} {self.rank if self.victim == 'rank' else ''} of {self.ranks} ranks started {how}, after {self.delay * 1e3:.2f} ms"
+
+
+def kill_once(shop, program, launcher, kill):
+    """Starts a job, kills, and returns what is wrong."""
+    mark = os.urandom(12).hex()
+    before = jobtest.shared_memory()
+    command = [launcher, "-n", str(kill.ranks), program] if kill.by_launcher else [program]
+    process = shop.start(command, mark, 0 if kill.by_launcher else kill.ranks, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    started = time.monotonic()
+    while time.monotonic() - started < kill.delay:
+        time.sleep(max(0.0, min(0.0005, kill.delay - (time.monotonic() - started))))
+    children = jobtest.children_of(process.pid)
+    victim = process.pid
+    if kill.victim == "rank" and kill.rank < len(children):
+        victim = children[kill.rank]
+    try:
+        os.kill(victim, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    try:
+        status = process.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        left = shop.leftovers(mark, before, 0)
+        process.wait()
+        return f"did not end: {left}"
+    left = shop.leftovers(mark, before)
+    if left:
+        return f"left behind: {left}"
+    expected = (-9, 0) if victim == process.pid else (137, 0)
+    return "" if status in expected else f"exit status {status}"
+
+
+def run_kills(shop, program):
+    """SIGKILL at random instants, the same ones for the same seed."""
+    launcher = f"{jobtest.PREFIX}/bin/gasnetrun_{jobtest.CONDUIT}"
+    _, _, length, _ = shop.run([program], 4, timeout=LIMIT)
+    generator = random.Random(SEED)
+    count = 24 if jobtest.QUICK else 200
+    deadline = time.monotonic() + 600
+    done, problems = 0, []
+    while done < count and time.monotonic() < deadline:
+        kill = Kill(generator, length)
+        problem = kill_once(shop, program, launcher, kill)
+        if problem:
+            problems.append(f"{kill}: {problem}")
+        done += 1
+    jobtest.report(f"exit: SIGKILL at {done} random instants (seed {SEED})", "; ".join(problems[:5]))
+
+
+def main():
+    """All tests."""
+    with jobtest.Workshop() as shop:
+        programs = {mode: shop.compile(os.path.join(HERE, "exit_cases.c"), mode) for mode in jobtest.MODES}
+        if not all(programs.values()):
+            jobtest.finish()
+        mode = "par" if "par" in programs else jobtest.MODES[0]
+        run_cases(shop, programs)
+        run_slow_reader(shop, programs[mode])
+        run_signals_to_supervisor(shop, programs[mode])
+        life = shop.compile(os.path.join(HERE, "life.c"), mode)
+        if life:
+            run_kills(shop, life)
+    jobtest.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+/* Does one wrong or fatal thing, named by the first argument; run.sh judges how the job ends. The job must not outlive it:
+ * a rank that is still alive after 40 seconds says so and exits with 99. */
+#include <gasnetex.h>
+#include <gasnet_coll.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static gex_TM_t tm;
+static gex_EP_t ep;
+static gex_Client_t client;
+static gex_Segment_t segment;
+static gex_Rank_t me, np;
+
+static void still_alive(int number) {
+    static const char text[] = "bad: this rank is still alive\n";
+    ssize_t ignored = write(2, text, sizeof text - 1);
+    (void)number, (void)ignored;
+    _exit(99);
+}
+
+static void on_nothing(gex_Token_t token) { (void)token; }
+static void on_abort(gex_Token_t token) {
+    (void)token;
+    abort();
+}
+static void on_segv(gex_Token_t token) {
+    (void)token;
+    raise(SIGSEGV);
+}
+static void on_exit_5(gex_Token_t token) {
+    (void)token;
+    gasnet_exit(5);
+}
+static void on_poll(gex_Token_t token) {
+    (void)token;
+    gasnet_AMPoll();
+}
+static void on_send(gex_Token_t token) {
+    (void)token;
+    gex_AM_RequestShort0(tm, 0, 200, 0);
+}
+static void on_reply_twice(gex_Token_t token) {
+    gex_AM_ReplyShort0(token, 200, 0);
+    gex_AM_ReplyShort0(token, 200, 0);
+}
+
+static gex_HSL_t lock_a = GEX_HSL_INITIALIZER, lock_b = GEX_HSL_INITIALIZER;
+static void on_lock(gex_Token_t token) {
+    (void)token;
+    gex_HSL_Lock(&lock_a);
+}
+static void on_lock_reply(gex_Token_t token) {
+    gex_HSL_Lock(&lock_a);
+    gex_AM_ReplyShort0(token, 200, 0);
+}
+
+static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
+static char *base_of(gex_Rank_t rank) {
+    void *base = NULL;
+    gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, rank, &base, NULL, NULL, 0));
+    return (char *)base;
+}
+static int is(const char *what, const char *name) { return strcmp(what, name) == 0; }
+
+/* The last rank does the deed; the others wait as the name says. */
+static void peer_death(const char *what) {
+    gex_Rank_t r;
+    if (me == np - 1) {
+        usleep(200000); /* the others are waiting by then */
+        kill(getpid(), SIGKILL);
+    }
+    if (is(what, "kill-in-barrier")) barrier();
+    if (is(what, "kill-in-blockuntil")) GASNET_BLOCKUNTIL(0);
+    for (;;) /* kill-in-flood */
+        for (r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, 200, 0);
+}
+
+static void lock_misuse(const char *what) {
+    if (is(what, "lock-not-held")) gex_HSL_Unlock(&lock_a);
+    if (is(what, "lock-in-handler")) gex_AM_RequestShort0(tm, np - 1, 208, 0);
+    if (is(what, "lock-in-reply")) gex_AM_RequestShort0(tm, np - 1, 209, 0);
+    if (is(what, "lock-destroyed")) {
+        gex_HSL_Destroy(&lock_b);
+        gex_HSL_Lock(&lock_b);
+    }
+    if (is(what, "lock-destroyed-twice")) {
+        gex_HSL_Destroy(&lock_b);
+        gex_HSL_Destroy(&lock_b);
+    }
+    if (is(what, "lock-twice") || is(what, "lock-try-twice") || is(what, "lock-order") || is(what, "lock-poll")) {
+        gex_HSL_Lock(&lock_a);
+        if (is(what, "lock-twice")) gex_HSL_Lock(&lock_a);
+        if (is(what, "lock-try-twice")) gex_HSL_Trylock(&lock_a);
+        if (is(what, "lock-poll")) gasnet_AMPoll();
+        gex_HSL_Lock(&lock_b);
+        if (is(what, "lock-order")) gex_HSL_Unlock(&lock_a);
+    }
+}
+
+static void misuse(const char *what) {
+    char byte[2] = {1, 1};
+    if (me == 0) {
+        char *base = base_of(0);
+        if (is(what, "rank-am")) gex_AM_RequestShort0(tm, np + 5, 200, 0);
+        if (is(what, "rank-put")) gex_RMA_PutBlocking(tm, np + 5, base, byte, 1, 0);
+        if (is(what, "handler-index")) gex_AM_RequestShort0(tm, np - 1, 250, 0);
+        if (is(what, "address-put")) gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1) + 65536, byte, 1, 0);
+        if (is(what, "address-get")) gex_RMA_GetBlocking(tm, byte, np - 1, base_of(np - 1) - 1, 1, 0);
+        if (is(what, "address-span")) gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1) + 65535, byte, 2, 0);
+        if (is(what, "too-long")) {
+            size_t most = gex_AM_MaxRequestMedium(tm, np - 1, GEX_EVENT_NOW, 0, 0);
+            gex_AM_RequestMedium0(tm, np - 1, 203, calloc(1, most + 1), most + 1, GEX_EVENT_NOW, 0);
+        }
+        if (is(what, "poll-in-handler")) gex_AM_RequestShort0(tm, np - 1, 204, 0);
+        if (is(what, "request-in-handler")) gex_AM_RequestShort0(tm, np - 1, 205, 0);
+        if (is(what, "two-replies")) gex_AM_RequestShort0(tm, np - 1, 206, 0);
+        if (is(what, "abort-in-handler")) gex_AM_RequestShort0(tm, np - 1, 201, 0);
+        if (is(what, "segv-in-handler")) gex_AM_RequestShort0(tm, np - 1, 202, 0);
+        if (is(what, "exit-in-handler")) gex_AM_RequestShort0(tm, np - 1, 207, 0);
+        if (is(what, "abort")) abort();
+        if (strncmp(what, "lock-", 5) == 0) lock_misuse(what);
+    }
+    for (;;) barrier(); /* the job ends from elsewhere */
+}
+
+static gex_AM_Entry_t handlers[] = {
+    {200, (gex_AM_Fn_t)on_nothing, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQREP, 0, NULL, "on_nothing"},
+    {201, (gex_AM_Fn_t)on_abort, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_abort"},
+    {202, (gex_AM_Fn_t)on_segv, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_segv"},
+    {203, (gex_AM_Fn_t)on_nothing, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0, NULL, "on_medium"},
+    {204, (gex_AM_Fn_t)on_poll, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_poll"},
+    {205, (gex_AM_Fn_t)on_send, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_send"},
+    {206, (gex_AM_Fn_t)on_reply_twice, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_reply_twice"},
+    {207, (gex_AM_Fn_t)on_exit_5, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_exit_5"},
+    {208, (gex_AM_Fn_t)on_lock, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_lock"},
+    {209, (gex_AM_Fn_t)on_lock_reply, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_lock_reply"}};
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "fine";
+    uintptr_t bytes = 65536;
+    signal(SIGALRM, still_alive);
+    alarm(40);
+    if (gex_Client_Init(&client, &ep, &tm, "BAD", &argc, &argv, 0) != GASNET_OK) return 3;
+    signal(SIGALRM, still_alive);
+    alarm(40);
+    me = gex_TM_QueryRank(tm);
+    np = gex_TM_QuerySize(tm);
+    if (gex_EP_RegisterHandlers(ep, handlers, sizeof handlers / sizeof handlers[0]) != GASNET_OK) gasnet_exit(3);
+    if (is(what, "segment-huge")) bytes = (uintptr_t)1 << 46;
+    if (is(what, "segment-odd")) bytes = 65537;
+    if (is(what, "segment-zero")) bytes = 0;
+    if (is(what, "segment-max")) bytes = gasnet_getMaxLocalSegmentSize();
+    if (gex_Segment_Attach(&segment, tm, bytes) != GASNET_OK) {
+        fprintf(stderr, "bad: gex_Segment_Attach refused\n");
+        gasnet_exit(4);
+    }
+    barrier();
+    if (strncmp(what, "kill-", 5) == 0) peer_death(what);
+    if (!is(what, "fine") && strncmp(what, "segment-", 8) != 0) misuse(what);
+    if (me == 0) printf("fine: %u ranks\n", (unsigned)np);
+    fflush(stdout);
+    barrier();
+    gasnet_exit(0);
+    return 0;
+}

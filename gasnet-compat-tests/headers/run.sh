@@ -1,0 +1,281 @@
+#!/bin/sh
+# run.sh [INCLUDE_DIR]: tests of the installed headers alone: no libgasnet is needed. INCLUDE_DIR is an include tree as installed
+# (default: written by scripts/headers.sh to a temporary directory). One line per test; exit status 1 when one fails, 0 else.
+#
+#   compile    every language standard, gcc and clang, each thread mode, release and debug: no warning
+#   order      each header alone, twice, and before each other one; in C, in C++ and inside extern "C"
+#   refuse     what must not compile, and that the message says why
+#   run        values.c and fastpath.c
+#   link       a program linked with another mode's, conduit's or flavour's library: the undefined symbol says so
+#   start      the same, found at start-up: one sentence and GASNET_ERR_BAD_ARG
+#   capture    configure scripts keep the expansion text of some macros: it must compile without any header
+#   ident      identity strings in every object
+set -u
+LC_ALL=C
+export LC_ALL
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=$(CDPATH='' cd -- "$here/../.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
+
+include=${1:-}
+if [ -z "$include" ]; then
+    BUILD=$tmp/build FLAVOUR=release "$root/scripts/headers.sh" smp sock || exit 1
+    include=$tmp/build/release/include
+fi
+strict='-Wall -Wextra -pedantic -Werror'
+paths="-I$include -I$include/smp-conduit"
+failed=0 passed=0
+
+# check NAME COMMAND...: passes when the command succeeds and prints nothing.
+check() {
+    name=$1
+    shift
+    if "$@" >"$tmp/out" 2>&1 && [ ! -s "$tmp/out" ]; then
+        passed=$((passed + 1))
+        echo "PASS headers/$name"
+    else
+        failed=$((failed + 1))
+        echo "FAIL headers/$name: $*"
+        sed 's/^/     /' "$tmp/out" | head -n 20
+    fi
+}
+# check_says NAME TEXT COMMAND...: passes when the output has a line with TEXT, whatever the exit status.
+check_says() {
+    name=$1 text=$2
+    shift 2
+    "$@" >"$tmp/out" 2>&1
+    if grep -qF -- "$text" "$tmp/out"; then
+        passed=$((passed + 1))
+        echo "PASS headers/$name"
+    else
+        failed=$((failed + 1))
+        echo "FAIL headers/$name: '$text' is not in the output of: $*"
+        sed 's/^/     /' "$tmp/out" | head -n 20
+    fi
+}
+
+compilers=
+for pair in gcc:g++ clang:clang++; do
+    if command -v "${pair%:*}" >/dev/null && command -v "${pair#*:}" >/dev/null; then
+        compilers="$compilers $pair"
+    else
+        echo "SKIP headers/${pair%:*}: not installed"
+    fi
+done
+[ -n "$compilers" ] || { echo "FAIL headers: no compiler"; exit 1; }
+
+# -- compile. The sources are in C and C++; -O2 lets the compilers see through the inline functions.
+for pair in $compilers; do
+    for mode in SEQ PARSYNC PAR; do
+        for std in c99 c11 c17 c2x c++11 c++14 c++17 c++20; do
+            case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
+            for source in values use; do
+                check "compile-${pair%:*}-$std-$mode-$source" \
+                    $compiler -std=$std -O2 $strict -DGASNET_$mode $paths -c "$here/$source.c" -o "$tmp/$source.o"
+            done
+        done
+        check "compile-${pair%:*}-debug-$mode" "${pair%:*}" -std=c11 -O0 $strict -DGASNET_DEBUG -DGASNET_$mode $paths -c "$here/use.c" -o "$tmp/use.o"
+        check "compile-${pair%:*}-posix-$mode" "${pair%:*}" -std=gnu11 -O3 $strict -D_GNU_SOURCE=1 -D_REENTRANT -DGASNET_$mode $paths \
+            -c "$here/use.c" -o "$tmp/use.o"
+    done
+    check "compile-${pair%:*}-conversions" "${pair%:*}" -std=c11 -O2 $strict -Wshadow -Wcast-qual -Wstrict-prototypes -DGASNET_PAR \
+        $paths -c "$here/use.c" -o "$tmp/use.o"
+    # Only the thread mode, defined in the source and without a value: Realm and others do no more.
+    printf '#define GASNET_PAR\n#include "%s/use.c"\n' "$here" >"$tmp/mode.c"
+    check "compile-${pair%:*}-empty-mode" "${pair%:*}" -std=c11 $strict $paths -c "$tmp/mode.c" -o "$tmp/mode.o"
+    check "compile-${pair%:*}-conduit-by-macro" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP -I"$include" \
+        -c "$here/values.c" -o "$tmp/values.o"
+    check "compile-${pair%:*}-conduit-both" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths -c "$here/values.c" -o "$tmp/values.o"
+    check "compile-${pair%:*}-isystem" "${pair#*:}" -std=c++17 $strict -DGASNET_PAR -isystem "$include/smp-conduit" -isystem "$include" \
+        -x c++ -c "$here/use.c" -o "$tmp/use.o"
+    check "compile-${pair%:*}-universal" "${pair%:*}" -std=c11 $strict -DGASNET_SEQ -I"$include" -c "$here/use.c" -o "$tmp/use.o"
+done
+
+# -- order. One source per header: it alone and twice; then before each of the others.
+public='gasnetex.h gasnet.h gasnet_fwd.h gasnet_ratomic.h gasnet_vis.h gasnet_coll.h gasnet_mk.h gasnet_tools.h gasnet_portable_platform.h gasnet_config.h'
+for first in $public; do
+    {
+        echo "#include <$first>"
+        echo "#include <$first>"
+        echo "extern int order_test;"
+    } >"$tmp/alone.c"
+    for pair in $compilers; do
+        check "order-${pair%:*}-$first" "${pair%:*}" -std=c99 $strict -DGASNET_PAR $paths -fsyntax-only "$tmp/alone.c"
+        check "order-${pair#*:}-$first" "${pair#*:}" -x c++ -std=c++11 $strict -DGASNET_PAR $paths -fsyntax-only "$tmp/alone.c"
+    done
+    for second in $public; do
+        printf '#include <%s>\n#include <%s>\n#include <gasnet.h>\nextern int order_test;\n' "$first" "$second" >"$tmp/pair.c"
+        check "order-c-$first-$second" gcc -std=c99 $strict -DGASNET_SEQ $paths -fsyntax-only "$tmp/pair.c"
+        printf 'extern "C" {\n#include <%s>\n#include <%s>\n}\nextern int order_test;\n' "$first" "$second" >"$tmp/pair.cc"
+        check "order-extern-c-$first-$second" g++ -std=c++17 $strict -DGASNET_PAR $paths -fsyntax-only "$tmp/pair.cc"
+    done
+done
+# These need neither a thread mode nor a library, in user code.
+cat >"$tmp/alone.c" <<'EOF'
+#include <gasnet_fwd.h>
+gex_Event_t event; gex_Flags_t flags = GEX_FLAG_IMMEDIATE; gex_TM_t tm; gex_Rank_t rank = GEX_RANK_INVALID; gex_EP_Index_t index_;
+gex_Addr_t addr; gex_DT_t dt = GEX_DT_U64; gex_OP_t op = GEX_OP_FADD; gex_EP_Capabilities_t capabilities = GEX_EP_CAPABILITY_ALL;
+#if GEX_OP_TO_FETCHING_ || defined(GASNET_OK) || defined(GASNET_PAR) || GEX_FLAG_IMMEDIATE != 1
+#error "gasnet_fwd.h brings more, or less, than it should"
+#endif
+EOF
+for pair in $compilers; do
+    check "fwd-alone-${pair%:*}" "${pair%:*}" -std=c99 $strict -I"$include" -fsyntax-only "$tmp/alone.c"
+    check "fwd-alone-${pair#*:}" "${pair#*:}" -x c++ -std=c++11 $strict -I"$include" -fsyntax-only "$tmp/alone.c"
+done
+# All macros of gasnet_fwd.h begin with GEX_.
+echo '#include <stdint.h>' | gcc -x c -E -dM - | awk '{ sub(/\(.*/, "", $2); print $2 }' | sort -u >"$tmp/system.names"
+gcc -E -dM -I"$include" "$include/gasnet_fwd.h" | awk '{ sub(/\(.*/, "", $2); print $2 }' | sort -u | comm -23 - "$tmp/system.names" |
+    grep -v '^_*GEX_' >"$tmp/foreign.names"
+check fwd-names cat "$tmp/foreign.names"
+
+# -- refuse
+echo '#include <gasnetex.h>' >"$tmp/bare.c"
+one='define exactly one of GASNET_SEQ, GASNET_PARSYNC and GASNET_PAR'
+check_says refuse-no-mode "$one" gcc $paths -fsyntax-only "$tmp/bare.c"
+check_says refuse-two-modes "$one" gcc -DGASNET_SEQ -DGASNET_PAR $paths -fsyntax-only "$tmp/bare.c"
+check_says refuse-two-conduits 'is another conduit than' gcc -DGASNET_SEQ -DGASNET_CONDUIT_UDP $paths -fsyntax-only "$tmp/bare.c"
+check_says refuse-two-flavours 'keep one' gcc -DGASNET_SEQ -DGASNET_DEBUG -DGASNET_NDEBUG $paths -fsyntax-only "$tmp/bare.c"
+check_says refuse-two-segments 'at most one of GASNET_SEGMENT_FAST' gcc -DGASNET_SEQ -DGASNET_SEGMENT_FAST -DGASNET_SEGMENT_LARGE $paths \
+    -fsyntax-only "$tmp/bare.c"
+printf '#include <gasnetex.h>\nint f(gex_TM_t tm);\nint f(gex_TM_t tm) { return gex_AM_RequestShort(tm, 0, 128, 0, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17); }\n' >"$tmp/many.c"
+check_says refuse-many-arguments 'gex_AM_RequestShort_many' gcc -std=c11 -Werror -DGASNET_SEQ $paths -fsyntax-only "$tmp/many.c"
+printf '#include <gasnetex.h>\nint f(gex_TM_t tm);\nint f(gex_TM_t tm) { return gex_AM_RequestShort(tm, 0, 128); }\n' >"$tmp/few.c"
+check_says refuse-few-arguments 'gex_AM_RequestShort_few' gcc -std=c11 -Werror -DGASNET_SEQ $paths -fsyntax-only "$tmp/few.c"
+
+# -- link and start: marker.c with a stub of the core behind it is a library as far as the checks go.
+# library NAME CONDUIT FLAGS...
+library() {
+    library_name=$1 library_conduit=$2
+    shift 2
+    gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" -c "$root/marker/marker.c" -o "$tmp/marker.o" &&
+        gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" -c "$here/stub_core.c" -o "$tmp/core.o" &&
+        ld -r "$tmp/marker.o" "$tmp/core.o" -o "$tmp/lib-$library_name.o"
+}
+library seq smp -DGASNET_SEQ
+library parsync smp -DGASNET_PARSYNC
+library par smp -DGASNET_PAR
+library debug smp -DGASNET_PAR -DGASNET_DEBUG
+library sock sock -DGASNET_PAR
+library any nothing -DGASNET_PAR
+client() { gcc -std=c11 -O1 -Wall -Werror $paths "$@"; }
+check link-par client -DGASNET_PAR "$here/start.c" "$tmp/lib-par.o" -o "$tmp/start-par"
+check link-seq client -DGASNET_SEQ "$here/start.c" "$tmp/lib-seq.o" -o "$tmp/start-seq"
+check link-debug client -DGASNET_PAR -DGASNET_DEBUG "$here/start.c" "$tmp/lib-debug.o" -o "$tmp/start-debug"
+check link-universal gcc -std=c11 -Wall -Werror -I"$include" -DGASNET_SEQ "$here/start.c" "$tmp/lib-any.o" -o "$tmp/start-any"
+check link-values client -DGASNET_PAR "$here/values.c" "$tmp/lib-par.o" -o "$tmp/values"
+check run-values "$tmp/values"
+check_says link-wrong-mode 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
+    client -DGASNET_PAR "$here/start.c" "$tmp/lib-seq.o" -o "$tmp/wrong"
+check_says link-wrong-flavour 'gasneti_link_check__conduit_smp__mode_par__debug__abi_0' \
+    client -DGASNET_PAR -DGASNET_DEBUG "$here/start.c" "$tmp/lib-par.o" -o "$tmp/wrong"
+check_says link-wrong-conduit 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
+    client -DGASNET_PAR "$here/start.c" "$tmp/lib-sock.o" -o "$tmp/wrong"
+printf '#include <gasnetex.h>\nint other(void);\nint other(void) { return gasnet_AMPoll(); }\nint gasnet_AMPoll(void) { return 0; }\n' >"$tmp/other.c"
+check_says link-wrong-second-unit 'gasneti_link_check__conduit_smp__mode_seq__release__abi_0' \
+    sh -c "gcc $paths -DGASNET_SEQ -c '$tmp/other.c' -o '$tmp/other.o' && gcc $paths -DGASNET_PAR '$here/start.c' '$tmp/other.o' '$tmp/lib-par.o' -o '$tmp/wrong'"
+check_says start-par 'core: mode 2, client START' "$tmp/start-par"
+check_says start-direct 'core: mode 2, client DIRECT' "$tmp/start-par"
+check_says start-gasnet1 'core: mode 0, GASNet-1' "$tmp/start-seq"
+check_says start-universal 'core: mode 0, client START' "$tmp/start-any"
+# foreign NAME SENTENCE STATEMENT: the client says what the statement makes it say.
+foreign() {
+    client -DGASNET_PAR "-DFOREIGN=$3" "$here/start.c" "$tmp/lib-par.o" -o "$tmp/foreign" || return
+    check_says "start-foreign-$1" "$2" "$tmp/foreign"
+    check_says "start-foreign-$1-result" 'bad argument' "$tmp/foreign"
+}
+foreign mode 'compiled with GASNET_SEQ, the library is for GASNET_PAR' 'info.gasneti_mode = 0'
+foreign odd-mode 'compiled with an unknown thread mode' 'info.gasneti_mode = 77'
+foreign flavour 'compiled for the debug flavour, the library is the release flavour' 'info.gasneti_debug = 1'
+foreign conduit 'compiled for the conduit udp, the library is for smp' 'memcpy(info.gasneti_conduit, "udp", 4)'
+foreign segment 'compiled for GASNET_SEGMENT_LARGE' 'memcpy(info.gasneti_segment, "LARGE", 6)'
+foreign abi 'interface number 99, the library has 0' 'info.gasneti_abi = 99'
+foreign size 'interface number' 'info.gasneti_size = 8'
+foreign layout 'lays out' 'info.gasneti_hsl_bytes = 8'
+foreign unterminated 'compiled for the conduit xxxxxxxxxxxxxxxx,' 'memset(info.gasneti_conduit, 120, 16)'
+
+# -- run: the inline fast path
+for pair in $compilers; do
+    for options in -O0 -O2 -O3 '-O1 -fsanitize=address,undefined -fno-sanitize-recover=all' '-O2 -DGASNET_DEBUG'; do
+        label=$(echo "$options" | tr -c 'A-Za-z0-9\n' -)
+        library=lib-par.o
+        case $options in *DEBUG*) library=lib-debug.o ;; esac
+        echo 'int main(void) { return 0; }' >"$tmp/empty.c"
+        if ! "${pair%:*}" $options "$tmp/empty.c" -o "$tmp/empty" 2>/dev/null; then
+            echo "SKIP headers/run-fastpath-${pair%:*}$label: this ${pair%:*} has no library for $options"
+            continue
+        fi
+        check "run-build-fastpath-${pair%:*}$label" "${pair%:*}" -std=c11 $options $strict -DGASNET_PAR $paths "$here/fastpath.c" \
+            "$tmp/$library" -o "$tmp/fastpath"
+        check "run-fastpath-${pair%:*}$label" "$tmp/fastpath"
+    done
+done
+
+# -- capture
+cat >"$tmp/capture.c" <<'EOF'
+#include <gasnetex.h>
+#include <gasnet_tools.h>
+TOK_never_inline GASNETT_NEVER_INLINE(fn, static int fn(int x)) TOK_
+TOK_noreturn GASNETT_NORETURN TOK_
+TOK_pure GASNETT_PURE TOK_
+TOK_const GASNETT_CONST TOK_
+TOK_hot GASNETT_HOT TOK_
+TOK_cold GASNETT_COLD TOK_
+TOK_true GASNETT_PREDICT_TRUE(expr) TOK_
+TOK_false GASNETT_PREDICT_FALSE(expr) TOK_
+TOK_hint gasnett_spinloop_hint() TOK_
+TOK_unreachable gasneti_builtin_unreachable() TOK_
+TOK_maxeps GASNET_MAXEPS TOK_
+TOK_npam GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM TOK_
+TOK_hidden GASNET_HIDDEN_AM_CONCURRENCY_LEVEL TOK_
+TOK_x86 PLATFORM_ARCH_X86_64 TOK_
+TOK_power PLATFORM_ARCH_POWERPC TOK_
+TOK_arm PLATFORM_ARCH_AARCH64 TOK_
+int x = TOK1+GASNET_MAXEPS+TOK2:
+EOF
+gcc -std=gnu11 -DGASNET_SEQ $paths -E -P "$tmp/capture.c" >"$tmp/captured" 2>"$tmp/captured.err"
+text() { sed -n "s/^TOK_$1 *\(.*\) *TOK_\$/\1/p" "$tmp/captured" | tail -n 1; }
+{
+    echo "$(text never_inline) { return x; }"
+    echo "$(text pure) int pure(int x); $(text const) int constant(int x); $(text hot) int hot(int x); $(text cold) int cold(int x);"
+    echo "$(text noreturn) void end(void);"
+    echo "int capture(int expr); int capture(int expr) {"
+    echo "  if ($(text true)) return fn(expr);"
+    echo "  if ($(text false)) return 1;"
+    echo "  do { $(text hint); } while (--expr);"
+    echo "  if (expr) $(text unreachable);"
+    echo "  return $(text maxeps) + $(text hidden); }"
+} >"$tmp/pasted.c"
+for pair in $compilers; do
+    check "capture-compiles-${pair%:*}" "${pair%:*}" -std=c11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
+    check "capture-compiles-${pair#*:}" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
+done
+check capture-maxeps sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text maxeps)"
+check capture-hidden sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text hidden)"
+check capture-npam sh -c 'test "$1" = 1 || test "$1" = GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM' sh "$(text npam | tr -d ' ')"
+case $(uname -m) in
+x86_64) check capture-arch test "$(text x86 | tr -d ' ')" = 1 ;;
+aarch64) check capture-arch test "$(text arm | tr -d ' ')" = 1 ;;
+esac
+grep -q 'TOK1+ *[0-9][0-9]* *+TOK2:' "$tmp/captured"
+check capture-probe test $? -eq 0
+
+# -- ident
+for text in '$GASNetConduitName: SMP $' '$GASNetConfig: (<link>) RELEASE=2025.8.0,SPEC=0.19,CONDUIT=SMP(SMP-' '$GASNetThreadModel: GASNET_PAR $' \
+    ',THREADMODEL=PAR,SEGMENT=FAST,PTR=64bit,CACHE_LINE_BYTES=64,noalign,pshm,nodebug,notrace,nostats,'; do
+    check_says "ident-program-$(echo "$text" | tr -cd A-Za-z | cut -c 1-24)" "$text" cat "$tmp/start-par"
+done
+check_says ident-debug ',debug,' cat "$tmp/start-debug"
+client -O2 -ffunction-sections -fdata-sections -Wl,--gc-sections -DGASNET_PAR "$here/start.c" "$tmp/lib-par.o" -o "$tmp/collected"
+check_says ident-gc-sections '$GASNetConduitName: SMP $' cat "$tmp/collected"
+for line in 'GASNET_RELEASE_VERSION_MAJOR 2025' 'GASNET_RELEASE_VERSION_MINOR 8' 'GASNET_RELEASE_VERSION_PATCH 0' \
+    'GASNETI_EX_SPEC_VERSION_MAJOR 0' 'GASNETI_EX_SPEC_VERSION_MINOR 19' 'GASNETI_RELEASE_VERSION "2025.8.0"'; do
+    check "config-$(echo "$line" | tr ' ."' ---)" grep -qx "#define $line" "$include/gasnet_config.h"
+done
+for name in GASNETI_BUILD_ID GASNETI_CONFIGURE_ARGS; do check "config-$name" grep -q "^#define $name \".*\"\$" "$include/gasnet_config.h"; done
+check tree-conduit test -f "$include/smp-conduit/gasnet_core.h"
+
+echo "headers: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]

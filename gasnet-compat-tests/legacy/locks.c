@@ -1,0 +1,120 @@
+// gasnet_hsl_*: static and dynamic, lock, trylock (also while another thread holds it), several at once, shared with handlers;
+// gasnet_hold_interrupts and gasnet_resume_interrupts.
+// NP: 1 2 4
+// TIMEOUT: 60
+#include "check1.h"
+
+enum { MESSAGES = 500, ADD = 150, ACK = 151 };
+static gasnet_hsl_t outer = GASNET_HSL_INITIALIZER, inner = GASNET_HSL_INITIALIZER;
+static volatile long counter, mirror;
+static int acknowledged;
+
+static void on_add(gasnet_token_t token, gasnet_handlerarg_t amount) {
+    gasnet_hsl_lock(&outer);
+    CHECK(counter == mirror);
+    counter = counter + amount;
+    gasnet_hsl_lock(&inner);
+    mirror = mirror + amount;
+    gasnet_hsl_unlock(&inner);
+    gasnet_hsl_unlock(&outer);
+    gasnet_AMReplyShort0(token, ACK);
+}
+static void on_ack(gasnet_token_t token) {
+    (void)token;
+    ATOMIC_ADD(&acknowledged, 1);
+}
+
+static void single(void) {
+    gasnet_hsl_t *dynamic = (gasnet_hsl_t *)malloc(sizeof *dynamic);
+    int i;
+    PHASE("one thread");
+    memset(dynamic, 0xff, sizeof *dynamic);
+    gasnet_hsl_init(dynamic);
+    for (i = 0; i < 1000; i++) {
+        gasnet_hold_interrupts();
+        gasnet_hsl_lock(dynamic);
+        CHECK(gasnet_hsl_trylock(&inner) == GASNET_OK);
+        gasnet_hsl_unlock(&inner);
+        gasnet_hsl_unlock(dynamic);
+        gasnet_resume_interrupts();
+        CHECK(gasnet_hsl_trylock(dynamic) == GASNET_OK);
+        gasnet_hsl_unlock(dynamic);
+    }
+    gasnet_hsl_destroy(dynamic);
+    free(dynamic);
+}
+
+#if TEST_HAS_THREADS && defined(GASNET_PAR)
+enum { THREADS = 3, ROUNDS = 3000 };
+static int held, released;
+static volatile long shared;
+
+static void *holds(void *argument) {
+    gasnet_hsl_lock(&outer);
+    ATOMIC_SET(&held, 1);
+    while (!ATOMIC_GET(&released)) usleep(100);
+    gasnet_hsl_unlock(&outer);
+    return argument;
+}
+static void *adds(void *argument) {
+    int i;
+    for (i = 0; i < ROUNDS; i++) {
+        if (i % 3 == 0) {
+            while (gasnet_hsl_trylock(&outer) != GASNET_OK) sched_yield();
+        } else {
+            gasnet_hsl_lock(&outer);
+        }
+        shared = shared + 1;
+        gasnet_hsl_unlock(&outer);
+    }
+    return argument;
+}
+static void threads(void) {
+    pthread_t thread[THREADS];
+    int i;
+    PHASE("a lock that another thread holds");
+    REQUIRE(pthread_create(&thread[0], NULL, holds, NULL) == 0);
+    while (!ATOMIC_GET(&held)) usleep(100);
+    CHECK(gasnet_hsl_trylock(&outer) == GASNET_ERR_NOT_READY);
+    ATOMIC_SET(&released, 1);
+    gasnet_hsl_lock(&outer);
+    gasnet_hsl_unlock(&outer);
+    pthread_join(thread[0], NULL);
+    PHASE("threads");
+    for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&thread[i], NULL, adds, NULL) == 0);
+    for (i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    CHECKF(shared == (long)THREADS * ROUNDS, "%ld", shared);
+}
+#else
+static void threads(void) {}
+#endif
+
+int main(int argc, char **argv) {
+    gasnet_handlerentry_t table[] = {{ADD, (gex_AM_Fn_t)on_add}, {ACK, (gex_AM_Fn_t)on_ack}};
+    int i;
+    legacy_init("locks", &argc, &argv);
+    legacy_attach(table, 2, 4096);
+    legacy_barrier();
+    single();
+    threads();
+    legacy_barrier();
+    PHASE("handlers and the main line");
+    for (i = 0; i < MESSAGES; i++) {
+        OK(gasnet_AMRequestShort1((gasnet_node_t)((me + 1) % np), ADD, 3));
+        gasnet_hsl_lock(&outer);
+        CHECK(counter == mirror);
+        counter = counter + 1;
+        gasnet_hsl_lock(&inner);
+        mirror = mirror + 1;
+        gasnet_hsl_unlock(&inner);
+        gasnet_hsl_unlock(&outer);
+    }
+    GASNET_BLOCKUNTIL(ATOMIC_GET(&acknowledged) == MESSAGES);
+    legacy_barrier();
+    gasnet_hsl_lock(&outer);
+    CHECKF(counter == 4 * MESSAGES && mirror == counter, "%ld and %ld", counter, mirror);
+    gasnet_hsl_unlock(&outer);
+    gasnet_hsl_destroy(&outer);
+    gasnet_hsl_destroy(&inner);
+    return test_finish();
+}

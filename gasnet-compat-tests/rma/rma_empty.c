@@ -1,0 +1,36 @@
+// Operations of no bytes behave like all others: they complete, write their leaf event, touch no memory, and take any address.
+// NP: 1 2 4
+// TIMEOUT: 60
+#include "check.h"
+
+int main(int argc, char **argv) {
+    gex_Rank_t hop;
+    test_init("rma_empty", &argc, &argv);
+    test_attach(4096);
+    for (hop = 0; hop < np && hop < 3; hop++) {
+        gex_Rank_t peer = (me + hop) % np;
+        char *remote = seg_of(peer);
+        char local = 55;
+        gex_Event_t event, leaf;
+        memset(&leaf, 0x5A, sizeof leaf);
+        event = gex_RMA_PutNB(tm, peer, remote, &local, 0, &leaf, 0);
+        CHECK(event != GEX_EVENT_NO_OP && leaf != GEX_EVENT_NO_OP);
+        {
+            gex_Event_t untouched;
+            memset(&untouched, 0x5A, sizeof untouched);
+            REQUIRE(memcmp(&untouched, &leaf, sizeof leaf) != 0); /* specification, Extended API, note 2b */
+        }
+        gex_Event_Wait(leaf);
+        gex_Event_Wait(event);
+        gex_Event_Wait(gex_RMA_PutNB(tm, peer, remote, NULL, 0, GEX_EVENT_NOW, 0));
+        gex_Event_Wait(gex_RMA_GetNB(tm, &local, peer, remote, 0, 0));
+        OK(gex_RMA_PutNBI(tm, peer, remote, &local, 0, GEX_EVENT_GROUP, 0));
+        OK(gex_RMA_GetNBI(tm, &local, peer, remote, 0, 0));
+        gex_NBI_Wait(GEX_EC_ALL, 0);
+        gex_NBI_BeginAccessRegion(0);
+        OK(gex_RMA_PutNBI(tm, peer, remote, &local, 0, GEX_EVENT_DEFER, 0));
+        gex_Event_Wait(gex_NBI_EndAccessRegion(0));
+        CHECK(local == 55);
+    }
+    return test_finish();
+}

@@ -1,0 +1,85 @@
+// A thread exits with implicit operations in flight and others take its events: nothing is lost, nothing crashes.
+// NP: 1 2 4
+// MODES: par
+// TIMEOUT: 60
+#include "stress.h"
+
+enum { WORDS = 512, ROUNDS = 40, SINK = 200 };
+static uint64_t *target, source[ROUNDS][WORDS];
+static gex_Rank_t next;
+static gex_Event_t handed[WORDS];
+static uint64_t fetched[WORDS];
+static int sunk;
+
+static void on_sink(gex_Token_t token, void *payload, size_t bytes) {
+    (void)token;
+    CHECK(bytes == 64 && stress_same(payload, bytes, 3));
+    ATOMIC_ADD(&sunk, 1);
+}
+
+/* Leaves implicit puts, gets and AMs unsynced; and does not end an access region every other time. */
+static void *leave_pending(void *round) {
+    size_t r = (size_t)(uintptr_t)round, i;
+    char payload[64];
+    for (i = 0; i < WORDS; i++) source[r][i] = stress_word(r, i);
+    for (i = 0; i < WORDS; i++) gex_RMA_PutNBI(tm, next, target + i, &source[r][i], 8, GEX_EVENT_DEFER, 0);
+    for (i = 0; i < WORDS; i++) gex_RMA_GetNBI(tm, &fetched[i], next, target + WORDS + i, 8, 0);
+    stress_fill(payload, sizeof payload, 3);
+    gex_AM_RequestMedium0(tm, next, SINK, payload, sizeof payload, GEX_EVENT_NOW, 0);
+    return NULL;
+}
+
+/* Starts explicit operations that another thread completes. */
+static void *hand_over(void *unused) {
+    size_t i;
+    (void)unused;
+    for (i = 0; i < WORDS; i++)
+        handed[i] = i % 2 ? gex_RMA_PutNB(tm, next, target + i, &source[0][i], 8, GEX_EVENT_DEFER, 0)
+                          : gex_RMA_GetNB(tm, &fetched[i], next, target + WORDS + i, 8, 0);
+    return NULL;
+}
+
+static void *take_over(void *unused) {
+    (void)unused;
+    gex_Event_WaitAll(handed, WORDS / 2, 0);
+    return NULL;
+}
+
+static void run_thread(void *(*body)(void *), uintptr_t argument) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, body, (void *)argument) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+
+int main(int argc, char **argv) {
+    uint64_t *mine;
+    size_t i;
+    uintptr_t round;
+    test_init("thread_exit_pending", &argc, &argv);
+    register_handler(SINK, (gex_AM_Fn_t)on_sink, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0);
+    test_attach(2 * WORDS * 8);
+    next = (me + 1) % np;
+    mine = (uint64_t *)gex_Segment_QueryAddr(segment);
+    for (i = 0; i < WORDS; i++) mine[WORDS + i] = stress_word(1000 + me, i);
+    target = (uint64_t *)(void *)seg_of(next);
+    barrier();
+    PHASE("exit with implicit operations in flight");
+    for (round = 0; round < ROUNDS; round++) run_thread(leave_pending, round);
+    GASNET_BLOCKUNTIL(ATOMIC_GET(&sunk) == ROUNDS);
+    /* nobody can sync the operations of a thread that is gone, but they do happen */
+    for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&fetched[i] == stress_word(1000 + next, i));
+    for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&mine[i] == stress_word(ROUNDS - 1, i));
+    barrier();
+
+    PHASE("events of a thread that is gone");
+    for (round = 0; round < ROUNDS; round++) {
+        memset(fetched, 0, sizeof fetched);
+        run_thread(hand_over, 0);
+        run_thread(take_over, 0);
+        for (i = WORDS / 2; i < WORDS; i++) gex_Event_Wait(handed[i]);
+        for (i = 0; i < WORDS; i += 2) CHECK(fetched[i] == stress_word(1000 + next, i));
+    }
+    barrier();
+    for (i = 1; i < WORDS; i += 2) CHECK(mine[i] == stress_word(0, i));
+    return test_finish();
+}

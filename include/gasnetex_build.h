@@ -1,0 +1,208 @@
+// gasnetex_build.h: which library this translation unit is compiled for, the checks that it is linked with that one, and the
+// identity strings that every object carries. Included by gasnetex.h only.
+#ifndef GASNETEX_BUILD_H
+#define GASNETEX_BUILD_H
+
+#include <stdint.h>
+
+#include "gasnet_config.h"
+
+// -- Thread mode: exactly one, and its value is 1 ------------------------------------------------------------------------------
+
+#if (defined(GASNET_SEQ) + defined(GASNET_PARSYNC) + defined(GASNET_PAR)) != 1
+#error "define exactly one of GASNET_SEQ, GASNET_PARSYNC and GASNET_PAR before including a GASNet header"
+#endif
+#if defined(GASNET_SEQ)
+#undef GASNET_SEQ
+#define GASNET_SEQ 1
+#define GASNETI_MODE_TOKEN seq
+#define GASNETI_MODE_STR "SEQ"
+#define GASNETI_MODE_NUMBER 0
+#elif defined(GASNET_PARSYNC)
+#undef GASNET_PARSYNC
+#define GASNET_PARSYNC 1
+#define GASNETI_MODE_TOKEN parsync
+#define GASNETI_MODE_STR "PARSYNC"
+#define GASNETI_MODE_NUMBER 1
+#else
+#undef GASNET_PAR
+#define GASNET_PAR 1
+#define GASNETI_MODE_TOKEN par
+#define GASNETI_MODE_STR "PAR"
+#define GASNETI_MODE_NUMBER 2
+#endif
+
+// -- Conduit: its directory is on the include path, or -DGASNET_CONDUIT_… names it; neither means the universal library --------
+
+#if defined(__has_include)
+#if __has_include(<gasnet_core_fwd.h>)
+#include <gasnet_core_fwd.h>
+#define GASNETI_CONDUIT_FOUND 1
+#endif
+#endif
+#ifndef GASNETI_CONDUIT_FOUND
+#if defined(GASNET_CONDUIT_SMP)
+#include "smp-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_SOCK)
+#include "sock-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_UDP)
+#include "udp-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_OFI)
+#include "ofi-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_IBV)
+#include "ibv-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_GNI)
+#include "gni-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_MPI)
+#include "mpi-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_UCX)
+#include "ucx-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_ELAN)
+#include "elan-conduit/gasnet_core_fwd.h"
+#else
+#define GASNETI_CONDUIT_TOKEN any
+#define GASNETI_CORE_FWD_CHECKS_NO_MODE 1
+#define GASNET_CONDUIT_NAME ANY
+#define GASNET_CONDUIT_NAME_STR "ANY"
+#define GASNET_CORE_NAME ANY
+#define GASNET_CORE_NAME_STR "ANY"
+#define GASNET_CORE_VERSION 0
+#define GASNET_CORE_VERSION_STR "0"
+#define GASNET_EXTENDED_NAME ANY
+#define GASNET_EXTENDED_NAME_STR "ANY"
+#define GASNET_EXTENDED_VERSION 0
+#define GASNET_EXTENDED_VERSION_STR "0"
+#define GASNET_MAXEPS 1
+#define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 0
+#endif
+#endif
+
+#if (defined(GASNET_CONDUIT_SMP) + defined(GASNET_CONDUIT_SOCK) + defined(GASNET_CONDUIT_UDP) + defined(GASNET_CONDUIT_OFI) + \
+     defined(GASNET_CONDUIT_IBV) + defined(GASNET_CONDUIT_GNI) + defined(GASNET_CONDUIT_MPI) + defined(GASNET_CONDUIT_UCX) +  \
+     defined(GASNET_CONDUIT_ELAN)) > 1
+#error "the GASNET_CONDUIT_... on the command line is another conduit than the ...-conduit directory on the include path"
+#endif
+
+// -- Flavour: GASNET_DEBUG or GASNET_NDEBUG, and the segment configuration ------------------------------------------------------
+
+#if defined(GASNET_DEBUG) && defined(GASNET_NDEBUG)
+#error "GASNET_DEBUG and GASNET_NDEBUG are both defined: keep one"
+#endif
+#if defined(GASNET_DEBUG) || (GASNETI_CONFIGURED_DEBUG && !defined(GASNET_NDEBUG))
+#undef GASNET_DEBUG
+#define GASNET_DEBUG 1
+#define GASNETI_FLAVOUR_TOKEN debug
+#define GASNETI_DEBUG_STR "debug"
+#else
+#undef GASNET_NDEBUG
+#define GASNET_NDEBUG 1
+#define GASNETI_FLAVOUR_TOKEN release
+#define GASNETI_DEBUG_STR "nodebug"
+#endif
+
+#if (defined(GASNET_SEGMENT_FAST) + defined(GASNET_SEGMENT_LARGE) + defined(GASNET_SEGMENT_EVERYTHING)) > 1
+#error "define at most one of GASNET_SEGMENT_FAST, GASNET_SEGMENT_LARGE and GASNET_SEGMENT_EVERYTHING"
+#endif
+#if defined(GASNET_SEGMENT_EVERYTHING) || defined(GASNETI_CONFIGURED_SEGMENT_EVERYTHING)
+#undef GASNET_SEGMENT_EVERYTHING
+#define GASNET_SEGMENT_EVERYTHING 1
+#define GASNETI_SEGMENT_STR "EVERYTHING"
+#elif defined(GASNET_SEGMENT_LARGE) || defined(GASNETI_CONFIGURED_SEGMENT_LARGE)
+#undef GASNET_SEGMENT_LARGE
+#define GASNET_SEGMENT_LARGE 1
+#define GASNETI_SEGMENT_STR "LARGE"
+#else
+#undef GASNET_SEGMENT_FAST
+#define GASNET_SEGMENT_FAST 1
+#define GASNETI_SEGMENT_STR "FAST"
+#endif
+
+#define GASNET_PSHM 1
+#define GASNET_ALIGNED_SEGMENTS 0
+
+// -- Versions and the configuration string ------------------------------------------------------------------------------------
+
+#define GEX_SPEC_VERSION_MAJOR 0
+#define GEX_SPEC_VERSION_MINOR 19
+#define GASNET_SPEC_VERSION_MAJOR 1
+#define GASNET_SPEC_VERSION_MINOR 8
+#define GASNET_VERSION 1
+
+#define GASNETI_PASTE8_(a, b, c, d, e, f, g, h) a##b##c##d##e##f##g##h
+#define GASNETI_PASTE8(a, b, c, d, e, f, g, h) GASNETI_PASTE8_(a, b, c, d, e, f, g, h)
+#define GASNETI_STR_(x) #x
+#define GASNETI_STR(x) GASNETI_STR_(x)
+
+#if UINTPTR_MAX > 0xffffffffU
+#define GASNETI_PTR_STR "64bit"
+#else
+#define GASNETI_PTR_STR "32bit"
+#endif
+
+#define GASNET_CONFIG_STRING                                                                                                 \
+    "RELEASE=" GASNETI_RELEASE_VERSION ",SPEC=0.19,CONDUIT=" GASNET_CONDUIT_NAME_STR "(" GASNET_CORE_NAME_STR                \
+    "-" GASNET_CORE_VERSION_STR "/" GASNET_EXTENDED_NAME_STR "-" GASNET_EXTENDED_VERSION_STR "),THREADMODEL=" GASNETI_MODE_STR \
+    ",SEGMENT=" GASNETI_SEGMENT_STR ",PTR=" GASNETI_PTR_STR ",CACHE_LINE_BYTES=64,noalign,pshm," GASNETI_DEBUG_STR           \
+    ",notrace,nostats,nodebugmalloc,nosrclines,timers_native,membars_native,atomics_native,atomic32_native,atomic64_native," \
+    "notiopt"
+
+// -- Checks -------------------------------------------------------------------------------------------------------------------
+
+// What a client was compiled for; the library compares it with itself. Part of the ABI: fields are only added at the end.
+struct gasneti_build_info {
+    uint32_t gasneti_size;  // bytes of this structure as the client knows it
+    uint32_t gasneti_abi;   // GASNETI_ABI
+    uint32_t gasneti_mode;  // 0 SEQ, 1 PARSYNC, 2 PAR
+    uint32_t gasneti_debug; // 0 release, 1 debug
+    char gasneti_conduit[16]; // "smp"; "any" for the universal library
+    char gasneti_release[16]; // "2025.8.0"
+    char gasneti_segment[16]; // "FAST"
+    uint32_t gasneti_pointer_bytes;
+    uint32_t gasneti_hsl_bytes;
+    uint32_t gasneti_am_entry_bytes;
+    uint32_t gasneti_token_info_bytes;
+};
+
+// The universal library serves all thread modes, so its check names none.
+#if defined(GASNETI_CORE_FWD_CHECKS_NO_MODE)
+#define GASNETI_LINK_MODE_TOKEN any
+#else
+#define GASNETI_LINK_MODE_TOKEN GASNETI_MODE_TOKEN
+#endif
+
+// An undefined reference to this name means: the program is linked with a libgasnet for another conduit, thread mode, flavour or
+// ABI than it was compiled for.
+#define GASNETI_LINK_CHECK                                                                                             \
+    GASNETI_PASTE8(gasneti_link_check__conduit_, GASNETI_CONDUIT_TOKEN, __mode_, GASNETI_LINK_MODE_TOKEN, __,          \
+                   GASNETI_FLAVOUR_TOKEN, __abi_, GASNETI_ABI)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern int GASNETI_LINK_CHECK(void);
+#ifdef __cplusplus
+}
+#endif
+
+#if defined(__has_attribute)
+#if __has_attribute(__retain__)
+#define GASNETI_KEEP __attribute__((__used__, __retain__))
+#endif
+#endif
+#ifndef GASNETI_KEEP
+#define GASNETI_KEEP __attribute__((__used__))
+#endif
+
+#ifndef GASNETI_BUILDING_LIBRARY
+static int (*const gasneti_link_check_reference)(void) GASNETI_KEEP = GASNETI_LINK_CHECK;
+#define GASNETI_IDENT(name, text) static const char gasneti_ident_##name[] GASNETI_KEEP = "$GASNet" #name ": " text " $";
+GASNETI_IDENT(ConduitName, GASNET_CONDUIT_NAME_STR)
+GASNETI_IDENT(Config, "(<link>) " GASNET_CONFIG_STRING)
+GASNETI_IDENT(ThreadModel, "GASNET_" GASNETI_MODE_STR)
+GASNETI_IDENT(Segment, "GASNET_SEGMENT_" GASNETI_SEGMENT_STR)
+GASNETI_IDENT(EXAPIVersion, "0.19")
+GASNETI_IDENT(APIVersion, "1")
+GASNETI_IDENT(BuildId, GASNETI_BUILD_ID)
+#endif
+
+#endif

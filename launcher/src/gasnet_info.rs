@@ -1,0 +1,153 @@
+//! `gasnet_info`: what this library is, which variables it reads, and what this machine offers it.
+//!
+//! It starts no job and changes nothing.
+
+#[path = "gasnet_info/installed.rs"]
+mod installed;
+#[path = "gasnet_info/machine.rs"]
+mod machine;
+
+use gasnet::config::report::{self, json_string};
+use gasnet::config::{Config, TABLE};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: gasnet_info [option]...
+  -v, --version       versions of the library and of the specifications it implements (default)
+  -c, --conduits      the conduits, thread modes and kinds of library installed beside this program
+  -e, --env           every environment variable: meaning, accepted values, default
+  -k, --check-env     check the variables that are set now; exit 1 if one is not acceptable
+  -l, --limits        what this machine offers: cores, memory, system calls
+      --json          the answers as one JSON object
+      --env-markdown  the variables as the page docs/env.md
+  -h, --help          this text
+";
+
+/// Facts in order of display.
+pub type Facts = Vec<(&'static str, String)>;
+
+/// What was asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    Version,
+    Conduits,
+    Env,
+    CheckEnv,
+    Limits,
+    EnvMarkdown,
+    Help,
+}
+
+fn main() -> ExitCode {
+    let mut topics = Vec::new();
+    let mut json = false;
+    for argument in std::env::args().skip(1) {
+        if argument == "--json" {
+            json = true;
+        } else if let Some(topic) = topic(&argument) {
+            topics.push(topic);
+        } else {
+            eprint!("gasnet_info: unknown option {argument}\n{USAGE}");
+            return ExitCode::from(2);
+        }
+    }
+    if topics.is_empty() {
+        topics.push(Topic::Version);
+    }
+    let (out, good) = if json { as_json(&topics) } else { as_text(&topics) };
+    // A reader that closes the pipe early (`| head`) has what it wanted.
+    let _ = std::io::stdout().write_all(out.as_bytes());
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn topic(word: &str) -> Option<Topic> {
+    Some(match word {
+        "-v" | "--version" => Topic::Version,
+        "-c" | "--conduits" => Topic::Conduits,
+        "-e" | "--env" => Topic::Env,
+        "-k" | "--check-env" => Topic::CheckEnv,
+        "-l" | "--limits" => Topic::Limits,
+        "--env-markdown" => Topic::EnvMarkdown,
+        "-h" | "--help" => Topic::Help,
+        _ => return None,
+    })
+}
+
+fn version() -> Facts {
+    vec![
+        ("libgasnet", env!("CARGO_PKG_VERSION").into()),
+        ("compatible with GASNet-EX", "2025.8.0".into()),
+        ("GASNet-EX specification", "0.19".into()),
+        ("GASNet-1 specification", "1.8".into()),
+        ("GASNet tools specification", "1.20".into()),
+    ]
+}
+
+/// The answers for a person, and whether the environment is acceptable (true when that was not asked).
+fn as_text(topics: &[Topic]) -> (String, bool) {
+    let mut out = String::new();
+    let mut good = true;
+    for topic in topics {
+        match topic {
+            Topic::Version => out += &lines(&version()),
+            Topic::Conduits => out += &installed::as_text(&installed::libraries()),
+            Topic::Env => out += &report::as_text(TABLE),
+            Topic::EnvMarkdown => out += &report::as_markdown(TABLE),
+            Topic::Limits => out += &lines(&machine::facts()),
+            Topic::Help => out += USAGE,
+            Topic::CheckEnv => match Config::load(&[]) {
+                Ok(config) => out += &config.verbose("smp"),
+                Err(error) => {
+                    let _ = writeln!(out, "{error}");
+                    good = false;
+                }
+            },
+        }
+    }
+    (out, good)
+}
+
+/// The answers for a program: one object with a member per topic.
+fn as_json(topics: &[Topic]) -> (String, bool) {
+    let mut members = Vec::new();
+    let mut good = true;
+    for topic in topics {
+        members.push(match topic {
+            Topic::Version => format!("\"version\": {}", object(&version())),
+            Topic::Conduits => format!("\"conduits\": {}", installed::as_json(&installed::libraries())),
+            Topic::Env => format!("\"variables\": {}", report::as_json(TABLE).trim_end()),
+            Topic::Limits => format!("\"limits\": {}", object(&machine::facts())),
+            Topic::EnvMarkdown => format!("\"markdown\": {}", json_string(&report::as_markdown(TABLE))),
+            Topic::Help => format!("\"usage\": {}", json_string(USAGE)),
+            Topic::CheckEnv => {
+                let problems = Config::load(&[]).err().map(|e| e.problems).unwrap_or_default();
+                good &= problems.is_empty();
+                let list: Vec<String> = problems.iter().map(|p| json_string(p)).collect();
+                format!("\"problems\": [{}]", list.join(", "))
+            }
+        });
+    }
+    (format!("{{{}}}\n", members.join(",\n")), good)
+}
+
+fn lines(facts: &Facts) -> String {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    facts.iter().fold(String::new(), |mut out, (name, value)| {
+        let _ = writeln!(out, "{name:<width$}  {value}");
+        out
+    })
+}
+
+fn object(facts: &Facts) -> String {
+    let members: Vec<String> = facts
+        .iter()
+        .map(|(name, value)| format!("{}: {}", json_string(name), json_string(value)))
+        .collect();
+    format!("{{{}}}", members.join(", "))
+}

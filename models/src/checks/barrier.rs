@@ -1,0 +1,107 @@
+//! `src/shm/barrier_cells.rs`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::Data;
+use crate::shm::barrier_cells::{Cells, Name};
+
+struct Shared {
+    cells: Cells,
+    /// What each rank wrote before each phase.
+    data: Vec<Vec<Data>>,
+}
+
+/// What `rank` does: it writes, enters with its name, waits, and reads what all wrote before. `names` is by phase, then rank.
+fn take_part(shared: &Shared, rank: usize, names: &[Vec<Name>], expected: &[Name], first_rank_releases: bool) {
+    let ranks = names[0].len() as u32;
+    for (phase, (names, &expected)) in names.iter().zip(expected).enumerate() {
+        shared.data[phase][rank].set(7);
+        let number = phase as u32;
+        if shared.cells.arrive(number, ranks, names[rank]) {
+            if first_rank_releases {
+                shared.cells.set_ready(number);
+            } else {
+                shared.cells.release(number, shared.cells.name(number));
+            }
+        }
+        let name = loop {
+            if first_rank_releases && rank == 0 && shared.cells.result(number).is_none() && shared.cells.is_ready(number) {
+                shared.cells.release(number, shared.cells.name(number));
+            }
+            if let Some(name) = shared.cells.result(number) {
+                break name;
+            }
+            thread::yield_now();
+        };
+        assert_eq!(name, expected);
+        assert!(shared.data[phase].iter().all(|d| d.get() == 7));
+    }
+}
+
+fn run(names: &[Vec<Name>], expected: &[Name], first_rank_releases: bool) {
+    let ranks = names[0].len();
+    let data = names.iter().map(|_| (0..ranks).map(|_| Data::default()).collect()).collect();
+    let shared = Arc::new(Shared {
+        cells: Cells::default(),
+        data,
+    });
+    let threads: Vec<_> = (1..ranks)
+        .map(|rank| {
+            let (shared, names, expected) = (Arc::clone(&shared), names.to_vec(), expected.to_vec());
+            thread::spawn(move || take_part(&shared, rank, &names, &expected, first_rank_releases))
+        })
+        .collect();
+    take_part(&shared, 0, names, expected, first_rank_releases);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+}
+
+use Name::{Anonymous, Mismatch, Named};
+
+/// Three ranks enter and look once (loom does not bear two threads that wait in a loop); afterwards the phase is complete.
+/// Catches: arrival not acquire or not release; `done` not release; the test not acquire; names that are not merged atomically.
+pub fn three_ranks() {
+    let shared = Arc::new(Shared {
+        cells: Cells::default(),
+        data: vec![(0..3).map(|_| Data::default()).collect()],
+    });
+    let names = [Named(4), Anonymous, Named(4)];
+    let enter = move |shared: &Shared, rank: usize| {
+        shared.data[0][rank].set(7);
+        if shared.cells.arrive(0, 3, names[rank]) {
+            shared.cells.release(0, shared.cells.name(0));
+        }
+        let name = shared.cells.result(0);
+        if name.is_some() {
+            assert!(shared.data[0].iter().all(|d| d.get() == 7));
+        }
+        assert!(name.is_none_or(|n| n == Named(4)));
+    };
+    let threads = [1, 2].map(|rank| {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || enter(&shared, rank))
+    });
+    enter(&shared, 0);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(shared.cells.result(0), Some(Named(4)));
+}
+
+/// The third phase uses the words of the first.
+/// Catches: words not cleared at release; cleared after `done`.
+pub fn three_phases() {
+    run(
+        &[vec![Named(1), Named(2)], vec![Named(3), Anonymous], vec![Anonymous, Named(5)]],
+        &[Mismatch, Named(3), Named(5)],
+        false,
+    );
+}
+
+/// As with several neighbourhoods. Catches: `ready` not release; the look at it not acquire.
+pub fn first_rank_releases() {
+    run(
+        &[vec![Named(1), Anonymous], vec![Anonymous, Named(9)], vec![Anonymous; 2]],
+        &[Named(1), Named(9), Anonymous],
+        true,
+    );
+}

@@ -1,0 +1,118 @@
+//! `src/shm/comm.rs`: bells and sleep.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+
+use crate::atomic::{AtomicU32, Ordering};
+use crate::conduit::{Class, PollScope};
+use crate::shm::comm::{Comm, Disposal, Sink};
+use crate::shm::layout::Layout;
+use crate::shm::memory::{read_record, write_record, CommMemory};
+use crate::shm::ring::Word;
+
+/// What was received: values in order.
+#[derive(Default)]
+struct Got(Vec<u32>);
+
+impl Sink for Got {
+    fn record(&mut self, _: usize, _: Class, word: Word, record: *mut u8) -> Disposal {
+        self.0.push(read_record(record, usize::from(word.units)));
+        Disposal::Done
+    }
+
+    fn run(&mut self) {}
+
+    fn corrupt(&mut self, source: usize) -> ! {
+        panic!("rank {source} wrote nonsense");
+    }
+}
+
+/// A view of the same memory by each of `ranks`.
+fn views(ranks: usize) -> Vec<Arc<Comm>> {
+    let memory = CommMemory::with_layout(Layout { ranks, units: 4 });
+    (0..ranks).map(|r| Arc::new(Comm::new(memory.clone(), r))).collect()
+}
+
+fn send(view: &Comm, target: usize, value: u32) {
+    view.send(target, Class::Request, 1, 0, 64, |record| write_record(record, 1, value))
+        .expect("there is room");
+}
+
+/// Receives until `count` values are there, asleep whenever there is nothing. A lost wake-up is a deadlock.
+fn receive(view: &Comm, count: usize) -> Vec<u32> {
+    let mut got = Got::default();
+    loop {
+        view.poll(PollScope::All, &mut got);
+        if got.0.len() >= count {
+            return got.0;
+        }
+        view.sleep(Duration::ZERO, || false);
+    }
+}
+
+/// The first message has rung the bell when another comes, while the receiver polls; what the poll missed must have left the bell ringing.
+/// Catches: no fence between publication and the look at the bell; no fence between the exchange and the look at the ring.
+pub fn bells() {
+    let views = views(2);
+    send(&views[0], 1, 1);
+    let receiver = {
+        let view = Arc::clone(&views[1]);
+        thread::spawn(move || {
+            let mut got = Got::default();
+            view.poll(PollScope::All, &mut got);
+            got
+        })
+    };
+    send(&views[0], 1, 2);
+    let mut got = receiver.join().unwrap();
+    if got.0.len() < 2 {
+        assert!(views[1].pending(), "a record lies in the ring and no bell rings");
+        views[1].poll(PollScope::All, &mut got);
+    }
+    assert_eq!(got.0, [1, 2]);
+}
+
+/// One rank, which scans its rings: a thread sends, another sleeps.
+/// Catches: no fence on either side; looking before the announcement; sending before publication.
+pub fn sleep_and_scan() {
+    let view = views(1).remove(0);
+    let sender = {
+        let view = Arc::clone(&view);
+        thread::spawn(move || (1..3).for_each(|value| send(&view, 0, value)))
+    };
+    assert_eq!(receive(&view, 2), [1, 2]);
+    sender.join().unwrap();
+}
+
+/// The same through bells.
+pub fn sleep_and_bell() {
+    let views = views(2);
+    let sender = {
+        let view = Arc::clone(&views[0]);
+        thread::spawn(move || (1..3).for_each(|value| send(&view, 1, value)))
+    };
+    assert_eq!(receive(&views[1], 2), [1, 2]);
+    sender.join().unwrap();
+}
+
+/// Two threads of a rank announce that they sleep; one finds something to do and leaves, the other must still be woken.
+/// Catches: taking back an announcement under which another thread sleeps; announcements that cannot be told from each other (a waker resets
+/// the word, a second thread announces again, and the first goes to sleep after its wake-up came).
+pub fn two_sleepers() {
+    let view = views(1).remove(0);
+    let flag = Arc::new(AtomicU32::new(0));
+    let leaves = {
+        let view = Arc::clone(&view);
+        thread::spawn(move || view.sleep(Duration::ZERO, || true))
+    };
+    let sleeps = {
+        let (view, flag) = (Arc::clone(&view), Arc::clone(&flag));
+        thread::spawn(move || view.sleep(Duration::ZERO, || flag.load(Ordering::Acquire) == 1))
+    };
+    flag.store(1, Ordering::Release);
+    view.wake(0);
+    leaves.join().unwrap();
+    sleeps.join().unwrap();
+}

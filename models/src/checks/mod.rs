@@ -1,0 +1,52 @@
+//! The models, each small enough for seconds.
+
+mod barrier;
+mod comm;
+mod event;
+mod locks;
+mod pool;
+mod ring;
+
+use loom::cell::UnsafeCell;
+
+/// Name, model, most preemptions.
+pub const ALL: &[(&str, fn(), usize)] = &[
+    ("ring: two producers, wrap-around", ring::two_producers_wrap_around, 3),
+    ("ring: reuse through another thread's view of the head", ring::reuse, 3),
+    ("ring: a full ring loses nothing", ring::full, 3),
+    ("pool: a block has one owner", pool::one_owner, 3),
+    ("pool: the receiver gives a block back", pool::receiver_frees, 3),
+    ("event: completion publishes", event::completion_publishes, 3),
+    ("event: operations move between threads", event::lists_exchange, 3),
+    ("event: a set that outlives its thread", event::orphan, 3),
+    ("try-lock: exclusion", locks::try_lock, 3),
+    ("hsl: exclusion and wake-up", locks::hsl, 3),
+    ("barrier: words are used again", barrier::three_phases, 3),
+    ("barrier: three ranks", barrier::three_ranks, 2),
+    ("barrier: the first rank releases", barrier::first_rank_releases, 3),
+    ("comm: no bell is lost", comm::bells, 3),
+    ("comm: a sleeper is woken", comm::sleep_and_scan, 3),
+    ("comm: a sleeper is woken by a bell", comm::sleep_and_bell, 3),
+    ("comm: two threads sleep", comm::two_sleepers, 3),
+];
+
+/// Plain memory that threads hand to each other: loom fails when two are at it without an order.
+#[derive(Debug, Default)]
+struct Data(UnsafeCell<u32>);
+
+// SAFETY: that this holds is what the models check.
+unsafe impl Sync for Data {}
+// SAFETY: as above.
+unsafe impl Send for Data {}
+
+impl Data {
+    fn set(&self, value: u32) {
+        // SAFETY: loom checks.
+        self.0.with_mut(|p| unsafe { *p = value });
+    }
+
+    fn get(&self) -> u32 {
+        // SAFETY: loom checks.
+        self.0.with(|p| unsafe { *p })
+    }
+}

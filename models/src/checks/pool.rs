@@ -1,0 +1,65 @@
+//! `src/shm/pool.rs`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::Data;
+use crate::atomic::{AtomicBool, Ordering};
+use crate::shm::memory::{payload, BlockMemory};
+use crate::shm::pool::Blocks;
+
+fn fill(blocks: &Blocks, block: u16, value: u32) {
+    // SAFETY: loom checks that nobody else is at it.
+    payload(blocks.payload(block)).with_mut(|p| unsafe { *p = value });
+}
+
+/// Two threads take from two blocks and give back; then from none.
+/// Catches: take not acquire; free not release; take without exchange.
+pub fn one_owner() {
+    let blocks = Arc::new(Blocks::new(BlockMemory::with_blocks(1)));
+    let threads = [1, 2].map(|value| {
+        let blocks = Arc::clone(&blocks);
+        thread::spawn(move || {
+            for _ in 0..2 {
+                if let Some(block) = blocks.take() {
+                    fill(&blocks, block, value);
+                    blocks.free(block);
+                }
+            }
+        })
+    });
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(blocks.take(), Some(0));
+    assert_eq!(blocks.take(), None);
+}
+
+/// A block goes to a receiver, comes back, and is filled again.
+/// Catches: free not release; take not acquire.
+pub fn receiver_frees() {
+    let memory = BlockMemory::with_blocks(1);
+    let (owner, receiver) = (Blocks::new(memory.clone()), Blocks::new(memory));
+    let sent = Arc::new(AtomicBool::new(false));
+    let seen = Arc::new(Data::default());
+    let block = owner.take().unwrap();
+    fill(&owner, block, 5);
+    let thread = {
+        let (sent, seen) = (Arc::clone(&sent), Arc::clone(&seen));
+        thread::spawn(move || {
+            while !sent.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            // SAFETY: loom checks that nobody writes meanwhile.
+            seen.set(payload(receiver.payload(block)).with(|p| unsafe { *p }));
+            receiver.free(block);
+        })
+    };
+    sent.store(true, Ordering::Release);
+    while !owner.any_free() {
+        thread::yield_now();
+    }
+    assert_eq!(owner.take(), Some(block));
+    fill(&owner, block, 6);
+    thread.join().unwrap();
+    assert_eq!(seen.get(), 5);
+}

@@ -1,0 +1,43 @@
+//! Models of libgasnet's lock-free structures. loom runs each in every interleaving (up to a number of preemptions) and with every value
+//! that the memory model of C11 allows a load to return, so what x86 forgives is found here.
+//!
+//! The structures are the library's own source files, compiled against [`atomic`] (loom's primitives), [`doubles`] (what they need of the
+//! rest) and [`shm::memory`]. `gasnet-models [NAME...]` runs all models, or those whose names contain a NAME.
+//! `weakenings.txt` lists orderings that are weakened one by one to see that a model fails.
+
+mod atomic;
+mod checks;
+mod doubles;
+#[allow(dead_code)]
+mod shm;
+
+pub(crate) use doubles::fatal;
+pub use doubles::{conduit, job, os, runtime};
+
+#[allow(dead_code)]
+#[path = "../../src/event.rs"]
+mod event;
+#[allow(dead_code)]
+#[path = "../../src/hsl.rs"]
+mod hsl;
+#[allow(dead_code)]
+#[path = "../../src/sync.rs"]
+mod sync;
+
+use std::time::Instant;
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    for (name, model, preemptions) in checks::ALL {
+        if !wanted.is_empty() && !wanted.iter().any(|w| name.contains(w.as_str())) {
+            continue;
+        }
+        println!("model {name}");
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(*preemptions);
+        builder.max_branches = 20_000;
+        let start = Instant::now();
+        builder.check(model);
+        println!("  holds ({} ms)", start.elapsed().as_millis());
+    }
+}

@@ -1,0 +1,39 @@
+#!/bin/sh
+# build-core.sh CONDUIT|tools|launcher: compiles the Rust part into $B/core/, once for all thread modes.
+#
+# A conduit and the tools become a static library (only that crate type: with several, fat LTO silently does not apply).
+. "$(dirname -- "$0")/common.sh"
+
+what=$1
+cd "$ROOT"
+
+# Neither the sources' place nor the user's home may reach the objects.
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$BUILD=/build --remap-path-prefix=$ROOT=/gasnet"
+CFLAGS="${CFLAGS:-} -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
+export RUSTFLAGS CFLAGS
+
+target=$B/cargo
+set --
+if [ "$FLAVOUR" = debug ]; then
+    CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
+    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS
+    set -- --features debug-checks
+fi
+
+mkdir -p "$B/core"
+case $what in
+launcher)
+    cargo build --quiet --locked --release --target-dir "$target" -p gasnet-launcher --bins
+    for program in gasnetrun gasnet_info; do
+        strip -o "$B/core/$program.new" "$target/release/$program"
+        replace "$B/core/$program" <"$B/core/$program.new"
+        rm -f "$B/core/$program.new"
+        chmod 755 "$B/core/$program"
+    done
+    exit 0 ;;
+tools) crate=gasnet-tools library=libgasnet_tools.a ;;
+*) crate=gasnet-conduit-$what library=libgasnet_conduit_$what.a ;;
+esac
+cargo rustc --quiet --locked --release --target-dir "$target" -p "$crate" --lib --crate-type staticlib "$@"
+replace "$B/core/$what.a" <"$target/release/$library"

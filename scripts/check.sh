@@ -1,0 +1,45 @@
+#!/bin/sh
+# check.sh quick|all [STEP...]: runs the steps in scripts/check/ (all, or those whose names are given, for example "symbols install")
+# and counts. A step prints lines "PASS name", "FAIL name why", "SKIP name reason"; everything else is explanation.
+. "$(dirname -- "$0")/common.sh"
+
+SCOPE=$1
+shift
+unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR DESTDIR PREFIX CONDUITS MODES
+STAGE_RELEASE=$BUILD/stage-release
+STAGE_DEBUG=$BUILD/stage-debug
+SEED=$(git -C "$ROOT" rev-parse HEAD 2>/dev/null || echo none)
+export ROOT BUILD CC CXX SCOPE STAGE_RELEASE STAGE_DEBUG SEED
+
+log=$BUILD/check.log
+mkdir -p "$BUILD"
+: >"$log"
+started=$(date +%s)
+
+for script in "$ROOT"/scripts/check/[0-9]*.sh; do
+    step=$(basename -- "$script" .sh)
+    step=${step#*-}
+    case " $* " in "  " | *" $step "*) ;; *) continue ;; esac
+    echo "== $step ($(($(date +%s) - started)) s)"
+    {
+        status=0
+        timeout --kill-after=30 "${STEP_TIMEOUT:-5400}" sh "$script" </dev/null 2>&1 || status=$?
+        echo "$status" >"$BUILD/check.status"
+    } | tee "$BUILD/check.step"
+    status=$(cat "$BUILD/check.status")
+    cat "$BUILD/check.step" >>"$log"
+    if [ "$status" -ne 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then
+        echo "FAIL $step exit status $status" | tee -a "$log"
+    fi
+    # Without a library nothing else can be checked.
+    if [ "$step" = build ] && [ "$status" -ne 0 ]; then break; fi
+done
+
+passed=$(grep -c '^PASS ' "$log") || :
+failed=$(grep -c '^FAIL ' "$log") || :
+skipped=$(grep -c '^SKIP ' "$log") || :
+echo "== summary ($(($(date +%s) - started)) s)"
+grep '^SKIP ' "$log" || :
+grep '^FAIL ' "$log" || :
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

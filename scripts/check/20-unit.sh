@@ -1,0 +1,11 @@
+# Rust tests: unit, conformance and documentation tests in both flavours.
+. "$(dirname -- "$0")/lib.sh"
+cd "$ROOT" || exit 1
+SHOW_LINES=60
+CARGO_TARGET_DIR=$BUILD/unit
+export CARGO_TARGET_DIR
+
+attempt "unit tests" timeout 1200 cargo test --quiet --locked --workspace
+attempt "unit tests, debug checks" timeout 1200 cargo test --quiet --locked --workspace --features debug-checks
+
+finish

@@ -1,0 +1,9 @@
+# Both flavours of both conduits, built and installed into build/stage-*. Everything after this step uses these installations.
+. "$(dirname -- "$0")/lib.sh"
+rm -rf "$STAGE_RELEASE" "$STAGE_DEBUG"
+build() {
+    make --no-print-directory -C "$ROOT" install CONDUITS="smp sock" MODES="seq parsync par" DEBUG="$1" DESTDIR= PREFIX="$2"
+}
+attempt "build release" build 0 "$STAGE_RELEASE"
+attempt "build debug" build 1 "$STAGE_DEBUG"
+finish

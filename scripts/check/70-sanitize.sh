@@ -1,0 +1,49 @@
+# The C programs under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and valgrind. Where a nightly toolchain is at hand the
+# Rust core is instrumented too; otherwise only the clients are, and ThreadSanitizer, which would not see the core's locks, is a skip.
+# A quick check takes two ranks and a part of the programs; valgrind, which is slow, never gets the stress programs. Suppressions, each with its reason: scripts/check/*.supp.
+. "$(dirname -- "$0")/lib.sh"
+scratch
+cp "$ROOT"/scripts/check/*.supp "$WORK"
+basic="conformance am rma event barrier"
+np="1 2 4" families='' seed=''
+if [ "$SCOPE" != all ]; then np=2 seed=$SEED families=$basic; fi
+
+nightly=
+if cargo +nightly --version >/dev/null 2>&1; then nightly=nightly; fi
+
+# instrument NAME SANITIZER C_FLAGS: an installation of its own in build/NAME/stage.
+instrument() {
+    # LLVM's names for instrumented memory functions, which gcc's runtime intercepts under the plain ones.
+    PACKAGE_OBJCOPY="--redefine-sym __tsan_memcpy=memcpy --redefine-sym __tsan_memmove=memmove --redefine-sym __tsan_memset=memset" \
+    RUSTUP_TOOLCHAIN=$nightly RUSTFLAGS="-Zsanitizer=$2 -Cunsafe-allow-abi-mismatch=sanitizer" \
+        make --no-print-directory -C "$ROOT" install CONDUITS="smp" MODES=par DEBUG=0 DESTDIR= CC="$CC $3" CXX="$CXX $3" BUILD="$BUILD/$1" PREFIX="$BUILD/$1/stage"
+}
+
+# programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in each line.
+programs() {
+    python3 -B "$ROOT/scripts/check_c.py" --release "$2" --configurations release:smp:0 --modes par --np "$np" --families "$families" \
+        --env "$3" "--flags=$4" --timeout-factor "$5" "--wrapper=${6:-}" --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
+    sed "s/^\(PASS\|FAIL\|SKIP\) /&$1: /" "$BUILD/$1.log"
+}
+
+ubsan="-fsanitize=undefined -fno-sanitize-recover=undefined"
+asan_options="detect_leaks=0:abort_on_error=0:detect_stack_use_after_return=0"
+if [ -n "$nightly" ]; then
+    if attempt "asan: library" instrument asan address "-fsanitize=address $ubsan"; then
+        programs asan "$BUILD/asan/stage" "ASAN_OPTIONS=$asan_options" "" 4
+    fi
+    if attempt "tsan: library" instrument tsan thread "-fsanitize=thread"; then
+        programs tsan "$BUILD/tsan/stage" "TSAN_OPTIONS=suppressions=$WORK/tsan.supp:die_after_fork=0:halt_on_error=0:exitcode=66" "" 8
+    fi
+else
+    programs asan "$STAGE_RELEASE" "ASAN_OPTIONS=$asan_options" "-fsanitize=address $ubsan" 4
+    skip "tsan: no nightly toolchain to instrument the core with"
+fi
+if command -v valgrind >/dev/null 2>&1; then
+    families=$basic
+    programs valgrind "$STAGE_RELEASE" "" "" 20 \
+        "valgrind -q --error-exitcode=99 --trace-children=yes --vgdb=no --suppressions=$WORK/valgrind.supp"
+else
+    skip "valgrind: not installed"
+fi
+finish

@@ -1,0 +1,12 @@
+# Generated documents are what the generators would write now.
+. "$(dirname -- "$0")/lib.sh"
+if [ -f "$ROOT/docs/env.md" ]; then
+    scratch
+    "$STAGE_RELEASE/bin/gasnet_info" --env-markdown >"$WORK/env.md" 2>&1
+    attempt "docs/env.md is current" diff -u "$ROOT/docs/env.md" "$WORK/env.md"
+else
+    fail "docs/env.md does not exist"
+fi
+attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check-abi.sh"
+attempt "docs/api.md is current" "$ROOT/scripts/api-table.sh" --check
+finish

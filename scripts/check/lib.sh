@@ -1,0 +1,30 @@
+# Sourced by the steps of scripts/check.sh, which exports ROOT, BUILD, CC, CXX, SCOPE, STAGE_RELEASE, STAGE_DEBUG and SEED.
+set -u
+: "${ROOT:?run this through scripts/check.sh}"
+
+failures=0
+pass() { echo "PASS $*"; }
+skip() { echo "SKIP $*"; }
+fail() { echo "FAIL $*"; failures=$((failures + 1)); }
+
+# attempt NAME COMMAND...: PASS when the command succeeds; otherwise FAIL and the end of what it printed.
+attempt() {
+    _name=$1
+    shift
+    if _text=$("$@" 2>&1); then
+        pass "$_name"
+    else
+        fail "$_name exit status $?"
+        printf '%s\n' "$_text" | tail -n "${SHOW_LINES:-25}" | sed 's/^/    | /'
+        return 1
+    fi
+}
+
+# A scratch folder that other users can read, removed at the end.
+scratch() {
+    WORK=$(mktemp -d /tmp/gasnet-check-XXXXXX)
+    chmod 755 "$WORK"
+    trap 'rm -rf "$WORK"' EXIT
+}
+
+finish() { exit $((failures > 0)); }

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Runs the C and C++ test programs of gasnet-compat-tests over an installed libgasnet: flavour x conduit x neighbourhood size x
+thread mode x ranks. Prints PASS, FAIL or SKIP per program and configuration.
+
+The first lines of a program may say:
+  // NP: 1 2 4            rank counts (default 1 2 4)
+  // MODES: par parsync   thread modes (default all)
+  // CONDUITS: smp        conduits (default all)
+  // FLAVOURS: debug      library flavours (default both)
+  // ARGS: a b            program arguments
+  // ENV: A=b C=d         environment
+  // TIMEOUT: 60          seconds per run
+  // FLAGS: -fopenmp      compiler flags
+  // ROOT: yes            also runs as root where the check does
+The programs of the folder tools use only the communication-free tools library, in its modes tools-seq and tools-par.
+A folder with a run.sh is run by that script instead: its environment has PREFIX, FLAVOUR, CONDUIT, MODES, SUPERNODE_MAXSIZE (empty: all
+ranks), QUICK (1 or empty), CC, CXX, OUT (a scratch folder); it prints the same PASS, FAIL and SKIP lines.
+Exit codes of a program: 0 passed, 77 skipped (its last line says why), anything else failed."""
+
+import argparse
+import concurrent.futures
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+import jobs
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TESTS = os.path.join(ROOT, "gasnet-compat-tests")
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
+NOT_FAMILIES = ("common", "headers")
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--release", default="", help="prefix of the release installation")
+    parser.add_argument("--debug", default="", help="prefix of the debug installation")
+    parser.add_argument("--slice", default="", help="seed: of the less important configurations take only a part, chosen by this text")
+    parser.add_argument("--families", default="", help="only these folders")
+    parser.add_argument("--programs", default="", help="only these programs (names without suffix)")
+    parser.add_argument("--configurations", default="", help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks)")
+    parser.add_argument("--modes", default="seq parsync par")
+    parser.add_argument("--np", default="", help="instead of what the programs say")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--flags", default="", help="further compiler and linker flags")
+    parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
+    parser.add_argument("--env", default="", help="further environment, NAME=value words")
+    parser.add_argument("--sample", default="", help="seed: take only one in four programs, chosen by this text")
+    parser.add_argument("--timeout-factor", type=float, default=1)
+    return parser.parse_args()
+
+
+def chance(seed, key, one_in):
+    """True for one in `one_in` keys, the same ones for the same seed."""
+    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") % one_in == 0
+
+
+def main_mode(found, modes):
+    """The thread mode in which a slice runs a program on smp in the release flavour without exception."""
+    allowed = [mode for mode in modes if mode in found.get("MODES", mode).split()]
+    return allowed[-1] if allowed else ""
+
+
+def configurations(options):
+    """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
+    table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
+             ("debug", "sock", 1, 12), ("debug", "sock", 2, 12)]
+    wanted = options.configurations.split()
+    for flavour, conduit, size, one_in in table:
+        prefix = options.release if flavour == "release" else options.debug
+        if wanted:
+            if f"{flavour}:{conduit}:{size}" not in wanted:
+                continue
+        if prefix and os.path.isdir(f"{prefix}/include/{conduit}-conduit"):
+            yield flavour, prefix, conduit, size, one_in
+
+
+class Case:
+    """A program in one configuration and mode."""
+
+    def __init__(self, options, family, source, found, flavour, prefix, conduit, size, mode):
+        self.options, self.family, self.source, self.found = options, family, source, found
+        self.flavour, self.prefix, self.conduit, self.size, self.mode = flavour, prefix, conduit, size, mode
+        self.program = os.path.splitext(source)[0]
+        where = conduit if not size else f"{conduit}/{size}"
+        self.name = f"{family}/{self.program} {flavour} {where} {mode}"
+
+    def counts(self):
+        """Rank counts."""
+        if self.mode.startswith("tools-"):
+            return [1]
+        return [int(n) for n in (self.options.np or self.found.get("NP", "1 2 4")).split()]
+
+    def run(self, installation, work):
+        """Compiles, runs, and returns the lines to print."""
+        folder = tempfile.mkdtemp(dir=work)
+        os.chmod(folder, 0o755)
+        binary = os.path.join(folder, self.program)
+        flags = WARNINGS + [f"-I{TESTS}/common", f"-I{TESTS}/{self.family}"] + self.found.get("FLAGS", "").split()
+        flags += self.options.flags.split()
+        path = os.path.join(TESTS, self.family, self.source)
+        built, messages = installation.compile([path], binary, self.conduit, self.mode, flags, self.options.flags.split())
+        if not built:
+            return [f"FAIL {self.name}: does not compile", *indent(messages, 12)]
+        lines, skipped, passed, seconds = [], "", [], 0.0
+        for count in self.counts():
+            environment = {} if self.mode.startswith("tools-") else {"GASNET_PSHM_NODES": str(count)}
+            if self.size:
+                environment["GASNET_SUPERNODE_MAXSIZE"] = str(self.size)
+            timeout = float(self.found.get("TIMEOUT", "60")) * self.options.timeout_factor
+            environment["TEST_WATCHDOG"] = str(max(5, int(timeout) - 5))
+            for word in (self.found.get("ENV", "") + " " + self.options.env).split():
+                key, _, value = word.partition("=")
+                environment[key] = value
+            command = self.options.wrapper.split() + [binary] + self.found.get("ARGS", "").split()
+            as_root = "ROOT" in self.found and chance("root", f"{self.name} {count}", 4)
+            result = jobs.run(command, timeout, environment, unprivileged=not as_root)
+            seconds += result.seconds
+            output = [line for line in result.output.splitlines() if line.strip()]
+            if result.status == 77:
+                skipped = output[-1] if output else "no reason given"
+            elif result.status != 0 or result.leftovers:
+                why = "out of time" if result.status is None else f"exit status {result.status}"
+                if result.leftovers:
+                    why += ", left behind: " + ", ".join(result.leftovers)
+                lines += [f"FAIL {self.name} np={count}: {why}", *indent(result.output, 15)]
+            else:
+                passed.append(str(count))
+        shutil.rmtree(folder, ignore_errors=True)
+        if passed:
+            lines.insert(0, f"PASS {self.name} np={','.join(passed)} ({seconds:.1f} s)")
+        elif skipped and not lines:
+            lines.insert(0, f"SKIP {self.name} {skipped}")
+        return lines
+
+
+def indent(text, limit):
+    """The last lines of a text, marked as belonging to the line before."""
+    return ["    | " + line for line in text.splitlines()[-limit:]]
+
+
+def run_script(options, family, flavour, prefix, conduit, size, work):
+    """Runs a family's own script."""
+    out = tempfile.mkdtemp(prefix=f"{family}-", dir=work)
+    os.chmod(out, 0o777)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
+    mark = uuid.uuid4().hex
+    environment.update(CHECK_SCRIPT=mark)
+    environment.update(PREFIX=prefix, FLAVOUR=flavour, CONDUIT=conduit, MODES=options.modes, OUT=out, QUICK="1" if options.slice else "",
+                       SUPERNODE_MAXSIZE=str(size) if size else "")
+    name = f"{family}/run.sh {flavour} {conduit}" + (f"/{size}" if size else "")
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+", errors="replace") as messages:
+        process = subprocess.Popen(["sh", f"{TESTS}/{family}/run.sh"], env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=messages, start_new_session=True)
+        try:
+            status = process.wait(1800 * options.timeout_factor)
+        except subprocess.TimeoutExpired:
+            status = None
+        left = jobs.job_processes(mark) if status is not None else []
+        jobs.kill_job(mark)
+        process.wait()
+        output.seek(0)
+        messages.seek(0)
+        output, messages = output.read(), messages.read()
+    lines = []
+    for line in output.splitlines():
+        if line.startswith(("PASS ", "FAIL ", "SKIP ")):
+            lines.append(f"{line} [{flavour} {conduit}" + (f"/{size}]" if size else "]"))
+        else:
+            lines.append("    | " + line)
+    if status is None:
+        lines.append(f"FAIL {name}: out of time")
+    elif left:
+        lines.append(f"FAIL {name}: {len(left)} processes were left behind")
+    elif status != 0 and not any(line.startswith("FAIL ") for line in lines):
+        lines.append(f"FAIL {name}: exit status {status}")
+    if status != 0:
+        lines += indent(messages, 15)
+    lines.append(f"     {name} took {time.monotonic() - started:.0f} s")
+    return lines
+
+
+def main():
+    """Runs all cases; exit status 1 when one failed."""
+    options = arguments()
+    wanted_programs = options.programs.split()
+    families = options.families.split() or sorted(
+        d for d in os.listdir(TESTS) if os.path.isdir(os.path.join(TESTS, d)) and d not in NOT_FAMILIES)
+    cases, scripts, installations = [], [], {}
+    for flavour, prefix, conduit, size, one_in in configurations(options):
+        installations[prefix] = jobs.Installation(prefix)
+        for family in families:
+            folder = os.path.join(TESTS, family)
+            if os.path.exists(os.path.join(folder, "run.sh")):
+                if options.sample or options.wrapper or wanted_programs:
+                    continue
+                always = (flavour, conduit) == ("release", "smp")
+                if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):
+                    scripts.append((family, flavour, prefix, conduit, size))
+                continue
+            for source in sorted(f for f in os.listdir(folder) if f.endswith((".c", ".cc"))):
+                if wanted_programs and os.path.splitext(source)[0] not in wanted_programs:
+                    continue
+                if options.sample and not chance(options.sample, f"{family}/{source}", 4):
+                    continue
+                found = jobs.directives(os.path.join(folder, source))
+                if flavour not in found.get("FLAVOURS", flavour).split() or conduit not in found.get("CONDUITS", conduit).split():
+                    continue
+                modes = options.modes.split()
+                if family == "tools":
+                    modes = ["tools-" + mode for mode in modes if mode != "parsync" and conduit == "smp"]
+                for mode in modes:
+                    if mode not in found.get("MODES", mode).split():
+                        continue
+                    case = Case(options, family, source, found, flavour, prefix, conduit, size, mode)
+                    always = (flavour, conduit, mode) == ("release", "smp", main_mode(found, modes))
+                    if not options.slice or always or chance(options.slice, case.name, one_in):
+                        cases.append(case)
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="gasnet-check-", dir="/tmp") as work:
+        os.chmod(work, 0o755)
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            running = [pool.submit(case.run, installations[case.prefix], work) for case in cases]
+            for future in running:
+                lines = future.result()
+                failed += any(line.startswith("FAIL ") for line in lines)
+                print("\n".join(lines), flush=True)
+        for script in scripts:
+            lines = run_script(options, *script, work)
+            failed += any(line.startswith("FAIL ") for line in lines)
+            print("\n".join(lines), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

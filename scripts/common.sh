@@ -1,0 +1,62 @@
+# Sourced by the build scripts: where things are, and what the templates' @NAMES@ stand for.
+# Set by the Makefile (or by hand): FLAVOUR=release|debug, BUILD, CC, CXX.
+
+set -eu
+LC_ALL=C
+export LC_ALL
+
+ROOT=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+while [ ! -f "$ROOT/Cargo.lock" ]; do
+    ROOT=$(dirname -- "$ROOT")
+    [ "$ROOT" != / ] || { echo "$0: the source tree's root was not found" >&2; exit 1; }
+done
+
+FLAVOUR=${FLAVOUR:-release}
+BUILD=${BUILD:-$ROOT/build}
+case $BUILD in /*) ;; *) BUILD=$ROOT/$BUILD ;; esac
+B=$BUILD/$FLAVOUR
+
+CC=${CC:-$(command -v gcc || command -v cc)}
+CXX=${CXX:-$(command -v g++ || command -v c++)}
+
+VERSION=2025.8.0
+LIBRARY_VERSION=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
+SOVERSION=0
+
+case $FLAVOUR in
+release) DEBUG=0 OPT_CFLAGS=-O3 OPT_CXXFLAGS=-O2 DEBUG_DEFINES='' TOOLS_DEBUGFLAGS=-DNDEBUG ;;
+debug) DEBUG=1 OPT_CFLAGS=-g OPT_CXXFLAGS=-g DEBUG_DEFINES=' -DGASNET_DEBUG' TOOLS_DEBUGFLAGS=-DGASNET_DEBUG ;;
+*) echo "$0: FLAVOUR is '$FLAVOUR'; it must be release or debug" >&2; exit 1 ;;
+esac
+
+# Lower to upper case.
+upper() { printf %s "$1" | tr '[:lower:]-' '[:upper:]_'; }
+
+# expand TEMPLATE CONDUIT MODE PREFIX: the template on standard output with every @NAME@ replaced.
+expand() {
+    _mode_uc=$(upper "$3") _threads='' _word=safe _flags='-DGASNETT_THREAD_SAFE -D_REENTRANT'
+    [ "$3" = seq ] || _threads=' -D_REENTRANT'
+    [ "$3" != seq ] || { _word=single; _flags=-DGASNETT_THREAD_SINGLE; }
+    _old_ifs=$IFS
+    IFS=.
+    # shellcheck disable=SC2086 # split at the dots
+    set -- "$1" "$2" "$3" "$4" $VERSION
+    IFS=$_old_ifs
+    sed -e "s|@PREFIX@|$4|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
+        -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
+        -e "s|@CC@|$CC|g" -e "s|@CXX@|$CXX|g" -e "s|@LDFLAGS@||g" \
+        -e "s|@OPT_CFLAGS@|$OPT_CFLAGS|g" -e "s|@OPT_CXXFLAGS@|$OPT_CXXFLAGS|g" \
+        -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \
+        -e "s|@TOOLS_DEBUGFLAGS@|$TOOLS_DEBUGFLAGS|g" -e "s|@TOOLS_THREADFLAGS@|$_flags|g" -e "s|@TOOLS_THREAD_WORD@|$_word|g" \
+        -e "s|@VERSION@|$VERSION|g" -e "s|@VERSION_MAJOR@|$5|g" -e "s|@VERSION_MINOR@|$6|g" -e "s|@VERSION_PATCH@|$7|g" \
+        -e "s|@LIBRARY_VERSION@|$LIBRARY_VERSION|g" -e "s|@SOVERSION@|$SOVERSION|g" \
+        -e "s|@BUILD_ID@|libgasnet-$LIBRARY_VERSION-$FLAVOUR|g" \
+        -e 's/[[:space:]]*$//' "$1"
+}
+
+# replace FILE: standard input becomes FILE, unless it already has that content (so that make sees no change).
+replace() {
+    mkdir -p "$(dirname -- "$1")"
+    cat >"$1.new.$$"
+    if cmp -s "$1.new.$$" "$1"; then rm -f "$1.new.$$"; else mv -f "$1.new.$$" "$1"; fi
+}

@@ -1,0 +1,13 @@
+#!/bin/sh
+# exports.sh CONDUIT|tools: the names that this library exports, sorted, one per line.
+. "$(dirname -- "$0")/common.sh"
+
+# exports/later.txt has names that the headers declare and no library defines yet.
+lists=$ROOT/tools/exports.txt
+[ "$1" = tools ] || lists="$lists $ROOT/exports/exports.txt $ROOT/exports/gasnet1.txt"
+# Each flavour has a symbol that only its own clients refer to.
+other=debug
+[ "$FLAVOUR" = release ] || other=release
+for list in $lists; do
+    sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$list"
+done | grep -v "_needs_${other}_library_" | sort -u

@@ -1,0 +1,90 @@
+#!/bin/sh
+# install.sh: copies what was built to $DESTDIR$PREFIX. Needs PREFIX; takes DESTDIR, LIBDIR_SO=1 (the development links of the shared
+# libraries in lib/ itself, for packagers whose lib is on the loader's path), CONDUITS, MODES, FLAVOUR.
+#
+# Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which uninstall.sh removes it.
+. "$(dirname -- "$0")/common.sh"
+
+: "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}"
+case $PREFIX in /*) ;; *) PREFIX=$(pwd)/$PREFIX ;; esac
+[ "$PREFIX" = / ] || PREFIX=${PREFIX%/}
+to=${DESTDIR:-}$PREFIX
+manifest=share/gasnet/manifest
+notes=$B/manifest.$$
+: >"$notes"
+trap 'rm -f "$notes"' EXIT
+
+# directory RELATIVE: creates it with its parents, noting those that are new.
+directory() {
+    [ -d "$to/$1" ] && return
+    case $1 in */*) directory "${1%/*}" ;; *) [ -d "$to" ] || { mkdir -p "$to"; echo "D ." >>"$notes"; } ;; esac
+    mkdir "$to/$1"
+    echo "D $1" >>"$notes"
+}
+
+# put FILE RELATIVE [MODE]: installs one file. It replaces, never overwrites in place: a running program keeps its library.
+put() {
+    directory "${2%/*}"
+    rm -f "$to/$2"
+    cp "$1" "$to/$2"
+    chmod "${3:-644}" "$to/$2"
+    echo "F $2" >>"$notes"
+}
+
+# link TARGET RELATIVE: a symbolic link.
+link() {
+    directory "${2%/*}"
+    ln -sfn "$1" "$to/$2"
+    echo "F $2" >>"$notes"
+}
+
+# generated TEMPLATE CONDUIT MODE RELATIVE: installs an expanded template.
+generated() {
+    expand "$ROOT/pkgconfig/$1" "$2" "$3" "$PREFIX" >"$notes.file"
+    put "$notes.file" "$4"
+    rm -f "$notes.file"
+}
+
+# library NAME: archive, shared library and its links.
+library() {
+    put "$B/lib/lib$1.a" "lib/lib$1.a"
+    put "$B/lib/lib$1.so.$LIBRARY_VERSION" "lib/lib$1.so.$LIBRARY_VERSION" 755
+    link "lib$1.so.$LIBRARY_VERSION" "lib/lib$1.so.$SOVERSION"
+    link "../lib$1.so.$SOVERSION" "lib/gasnet-shared/lib$1.so"
+    [ -z "${LIBDIR_SO:-}" ] || link "lib$1.so.$SOVERSION" "lib/lib$1.so"
+}
+
+for header in "$B"/include/*.h; do put "$header" "include/$(basename -- "$header")"; done
+for conduit in $CONDUITS; do
+    for header in "$B/include/$conduit-conduit"/*.h; do
+        [ ! -f "$header" ] || put "$header" "include/$conduit-conduit/$(basename -- "$header")"
+    done
+    for mode in $MODES; do
+        library "gasnet-$conduit-$mode"
+        generated conduit.mak.in "$conduit" "$mode" "include/$conduit-conduit/$conduit-$mode.mak"
+        generated conduit.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode.pc"
+        generated conduit-shared.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode-shared.pc"
+    done
+    put "$B/core/gasnetrun" "bin/gasnetrun_$conduit" 755
+done
+for mode in seq par; do
+    library "gasnet_tools-$mode"
+    generated tools.mak.in tools "$mode" "include/gasnet_tools-$mode.mak"
+    generated tools.pc.in tools "$mode" "lib/pkgconfig/gasnet_tools-$mode.pc"
+done
+generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
+generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
+put "$B/core/gasnet_info" bin/gasnet_info 755
+put "$ROOT/scripts/ident.sh" bin/ident 755
+for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
+    [ ! -f "$ROOT/$document" ] || put "$ROOT/$document" "share/doc/gasnet/${document##*/}"
+done
+for page in "$ROOT"/docs/man/man*/*; do
+    [ ! -f "$page" ] || { section=${page%/*}; put "$page" "share/man/${section##*/}/${page##*/}"; }
+done
+
+directory "${manifest%/*}"
+echo "F $manifest" >>"$notes"
+[ ! -f "$to/$manifest" ] || cat "$to/$manifest" >>"$notes"
+sort -u "$notes" >"$to/$manifest"
+chmod 644 "$to/$manifest"

@@ -1,0 +1,146 @@
+"""Compiles and runs client programs for the checks: flags from an installation's pkg-config file, a job under a time limit,
+and the search for whatever the job left behind. Only the standard library is used."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+
+MARK = "GASNET_CHECK_JOB"
+GRACE_SECONDS = 3.0
+NOBODY = 65534
+
+
+class Installation:
+    """One installed prefix, and how a client is compiled and started with it."""
+
+    def __init__(self, prefix):
+        self.prefix = os.path.abspath(prefix)
+
+    def variable(self, conduit, mode, name, extra=""):
+        """A variable of the makefile fragment. Modes `tools-seq` and `tools-par` mean the communication-free tools library."""
+        fragment = f"{self.prefix}/include/{conduit}-conduit/{conduit}-{mode}.mak"
+        if mode.startswith("tools-"):
+            fragment = f"{self.prefix}/include/gasnet_{mode}.mak"
+            name = name.replace("GASNET_CXXCPPFLAGS", "GASNET_CPPFLAGS").replace("GASNET_", "GASNETTOOLS_")
+        text = f"include {fragment}\n{extra}\nshow:\n\t@echo $({name})\n"
+        environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+        result = subprocess.run(["make", "-s", "-f", "-", "show"], input=text, capture_output=True, text=True, env=environment)
+        if result.returncode != 0:
+            raise RuntimeError(f"{fragment}: {result.stderr.strip()}")
+        return result.stdout.split()
+
+    def compile(self, sources, output, conduit, mode, flags=(), link_flags=(), compiler=None):
+        """Compiles and links a program; returns the compiler's messages and whether it worked."""
+        cxx = any(s.endswith((".cc", ".cpp", ".cxx")) for s in sources)
+        names = ("GASNET_CXX", "GASNET_CXXCPPFLAGS", "GASNET_CXXFLAGS") if cxx else ("GASNET_CC", "GASNET_CPPFLAGS", "GASNET_CFLAGS")
+        driver, cpp, cflags = (self.cached(conduit, mode, name) for name in names)
+        command = list(compiler or driver) + cpp + cflags + list(flags) + list(sources) + ["-o", output]
+        command += self.cached(conduit, mode, "GASNET_LDFLAGS") + list(link_flags) + self.cached(conduit, mode, "GASNET_LIBS")
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+        return result.returncode == 0, result.stdout + result.stderr
+
+    def cached(self, conduit, mode, name):
+        """`variable`, asked once."""
+        cache = self.__dict__.setdefault("cache", {})
+        key = (conduit, mode, name)
+        if key not in cache:
+            cache[key] = self.variable(conduit, mode, name)
+        return cache[key]
+
+
+class Result:
+    """What a job did: its status (None: ran out of time), its output, and what it left behind."""
+
+    def __init__(self, status, output, leftovers, seconds):
+        self.status, self.output, self.leftovers, self.seconds = status, output, leftovers, seconds
+
+
+def job_processes(mark):
+    """Processes whose initial environment carries this job's mark, whatever the variable's name."""
+    needle = f"={mark}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                if needle not in file.read():
+                    continue
+            with open(f"/proc/{entry}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] in ("Z", "X"):
+                    continue
+        except OSError:
+            continue
+        found.append(int(entry))
+    return found
+
+
+def kill_job(mark):
+    """Ends every process of a job."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        processes = job_processes(mark)
+        if not processes:
+            return
+        for process in processes:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except OSError:
+                pass
+        time.sleep(0.05)
+
+
+def run(command, timeout, environment=None, unprivileged=True, stdin=None):
+    """Runs a job in an empty folder of its own that is also its TMPDIR. An unprivileged job runs as nobody."""
+    mark = uuid.uuid4().hex
+    folder = tempfile.mkdtemp(prefix="gasnet-job-", dir="/tmp")
+    temporary = os.path.join(folder, "tmp")
+    os.mkdir(temporary)
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
+    variables.update({MARK: mark, "TMPDIR": temporary, "HOME": folder})
+    variables.update(environment or {})
+    if unprivileged and os.geteuid() == 0:
+        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"] + list(command)
+        os.chown(folder, NOBODY, NOBODY)
+        os.chown(temporary, NOBODY, NOBODY)
+    started = time.monotonic()
+    status, leftovers = None, []
+    with tempfile.TemporaryFile() as captured:
+        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=captured, stderr=subprocess.STDOUT,
+                                   stdin=stdin or subprocess.DEVNULL, start_new_session=True)
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            kill_job(mark)
+            process.wait()
+        else:
+            deadline = time.monotonic() + GRACE_SECONDS
+            while job_processes(mark) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            left = job_processes(mark)
+            if left:
+                leftovers.append(f"{len(left)} processes")
+                kill_job(mark)
+            leftovers += [f"TMPDIR/{name}" for name in os.listdir(temporary)]
+        captured.seek(0)
+        output = captured.read().decode(errors="replace")
+    shutil.rmtree(folder, ignore_errors=True)
+    return Result(status, output, leftovers, time.monotonic() - started)
+
+
+def directives(source):
+    """The `// NAME: value` lines at the top of a test program."""
+    found = {}
+    with open(source, errors="replace") as file:
+        for number, line in enumerate(file):
+            if number >= 30:
+                break
+            match = re.match(r"//\s*([A-Z]+):\s*(.*?)\s*$", line)
+            if match:
+                found[match.group(1)] = (found[match.group(1)] + " " if match.group(1) in found else "") + match.group(2)
+    return found

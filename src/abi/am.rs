@@ -1,0 +1,319 @@
+//! Fixed-payload Active Messages, limits and tokens. 102 injection functions from one macro: a category, a class, and an argument count.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
+use crate::am::table::INDEX_BASE;
+use crate::am::token::Token;
+use crate::am::{inject, max_long, max_medium, Arg, Category, Message, MAX_ARGS};
+use crate::conduit::{Class, PollScope};
+use crate::progress;
+use crate::runtime;
+use crate::team::{self, Named};
+
+/// Writes `GEX_EVENT_INVALID` where the client wants its local-completion event: every AM is locally complete at return.
+///
+/// # Safety
+/// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.
+pub unsafe fn complete_locally(lc_opt: *mut usize) {
+    if lc_opt as usize > EVENT_GROUP {
+        // SAFETY: neither null nor a constant, so the client's event.
+        unsafe { lc_opt.write(0) };
+    }
+}
+
+fn check(m: &Message<'_>, what: &str) {
+    let rank = runtime::get().rank;
+    if m.handler < INDEX_BASE {
+        crate::fatal!(
+            "rank {rank}: {what}: {} is not a client handler index ({INDEX_BASE}..255)",
+            m.handler
+        );
+    }
+    let limit = match m.category {
+        Category::Short => return,
+        Category::Medium => max_medium(Some(m.target.rank)),
+        Category::Long => max_long(Some(m.target.rank)),
+    };
+    if m.bytes > limit {
+        crate::fatal!(
+            "rank {rank}: {what}: a {:?} of {} bytes to rank {} exceeds the limit of {limit} (gex_AM_Max{:?}{:?})",
+            m.category,
+            m.bytes,
+            m.target.rank,
+            m.class,
+            m.category
+        );
+    }
+    if m.category == Category::Long && m.bytes > 0 {
+        let rt = runtime::get();
+        let inside = rt
+            .segment_of(m.target.rank)
+            .is_some_and(|s| s.contains(m.destination, m.bytes));
+        if !inside {
+            rt.outside_segment(m.target.rank, m.destination, m.bytes);
+        }
+    }
+}
+
+/// Sends as the flags say and answers in the manner of the C functions: 0, or 1 for "no op".
+#[inline]
+pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
+    // Beyond a limit a copy would leave its buffer: checked in every flavour.
+    check(message, "AM injection");
+    if flags & FLAG_IMMEDIATE != 0 {
+        return c_int::from(inject::try_send(message).is_err());
+    }
+    inject::send(message);
+    if message.class == Class::Request {
+        progress::poll(PollScope::All);
+    }
+    0
+}
+
+/// A request through `(tm, rank)`, without payload.
+#[inline]
+pub fn request(tm: usize, rank: u32, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
+    not_in_handler("gex_AM_Request");
+    let (source_ep, target) = team::resolve(tm, rank);
+    Message::new(Class::Request, category, source_ep, target, handler, args)
+}
+
+/// The reply to `token`; fatal when none is allowed.
+///
+/// # Safety
+/// `token` is the running handler's.
+#[inline]
+pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
+    no_locks_held("gex_AM_Reply");
+    // SAFETY: by contract.
+    let token = unsafe { &*token };
+    if token.class == Class::Reply || token.replied.get() {
+        let why = if token.replied.get() {
+            "this request was answered already"
+        } else {
+            "a reply handler may not send"
+        };
+        crate::fatal!("rank {}: gex_AM_Reply: {why}", runtime::get().rank);
+    }
+    Message::new(Class::Reply, category, token.target_ep, token.source, handler, args)
+}
+
+/// Sends the one reply to `token`, completed by `place`.
+///
+/// # Safety
+/// `token` is the running handler's.
+#[inline]
+pub unsafe fn inject_reply<'a>(
+    token: *const Token,
+    category: Category,
+    handler: u8,
+    args: &'a [Arg],
+    place: impl FnOnce(Message<'a>) -> Message<'a>,
+    flags: u32,
+) -> c_int {
+    // SAFETY: by contract.
+    let message = place(unsafe { reply(token, category, handler, args) });
+    let refused = inject(&message, flags);
+    if refused == 0 {
+        // SAFETY: by contract.
+        unsafe { &*token }.replied.set(true);
+    }
+    refused
+}
+
+macro_rules! functions {
+    ($($rs:ident $rm:ident $rl:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
+        /// Short request. 0, or 1 if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub extern "C" fn $rs(tm: usize, rank: u32, handler: u8, flags: u32 $(, $a: Arg)*) -> c_int {
+            inject(&request(tm, rank, Category::Short, handler, &[$($a),*]), flags)
+        }
+
+        /// Medium request. 0, or 1 if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub unsafe extern "C" fn $rm(
+            tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, lc_opt: *mut usize, flags: u32 $(, $a: Arg)*
+        ) -> c_int {
+            // SAFETY: the client's local-completion option.
+            unsafe { complete_locally(lc_opt) };
+            inject(&request(tm, rank, Category::Medium, handler, &[$($a),*]).carrying(source, bytes), flags)
+        }
+
+        /// Long request. 0, or 1 if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub unsafe extern "C" fn $rl(
+            tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: *mut usize, flags: u32
+            $(, $a: Arg)*
+        ) -> c_int {
+            // SAFETY: the client's local-completion option.
+            unsafe { complete_locally(lc_opt) };
+            inject(&request(tm, rank, Category::Long, handler, &[$($a),*]).carrying(source, bytes).landing(destination), flags)
+        }
+
+        /// Short reply. 0, or 1 if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub unsafe extern "C" fn $ps(token: *const Token, handler: u8, flags: u32 $(, $a: Arg)*) -> c_int {
+            // SAFETY: the running handler's token.
+            unsafe { inject_reply(token, Category::Short, handler, &[$($a),*], |m| m, flags) }
+        }
+
+        /// Medium reply. 0, or 1 if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub unsafe extern "C" fn $pm(
+            token: *const Token, handler: u8, source: *const u8, bytes: usize, lc_opt: *mut usize, flags: u32 $(, $a: Arg)*
+        ) -> c_int {
+            // SAFETY: the client's local-completion option.
+            unsafe { complete_locally(lc_opt) };
+            // SAFETY: the running handler's token.
+            unsafe { inject_reply(token, Category::Medium, handler, &[$($a),*], |m| m.carrying(source, bytes), flags) }
+        }
+
+        /// Long reply. 0, or 1 if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub unsafe extern "C" fn $pl(
+            token: *const Token, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: *mut usize, flags: u32
+            $(, $a: Arg)*
+        ) -> c_int {
+            // SAFETY: the client's local-completion option.
+            unsafe { complete_locally(lc_opt) };
+            // SAFETY: the running handler's token.
+            unsafe {
+                inject_reply(token, Category::Long, handler, &[$($a),*], |m| m.carrying(source, bytes).landing(destination), flags)
+            }
+        }
+    )*};
+}
+
+functions! {
+    gex_AM_RequestShort0 gex_AM_RequestMedium0 gex_AM_RequestLong0 gex_AM_ReplyShort0 gex_AM_ReplyMedium0 gex_AM_ReplyLong0 ();
+    gex_AM_RequestShort1 gex_AM_RequestMedium1 gex_AM_RequestLong1 gex_AM_ReplyShort1 gex_AM_ReplyMedium1 gex_AM_ReplyLong1 (a0);
+    gex_AM_RequestShort2 gex_AM_RequestMedium2 gex_AM_RequestLong2 gex_AM_ReplyShort2 gex_AM_ReplyMedium2 gex_AM_ReplyLong2 (a0 a1);
+    gex_AM_RequestShort3 gex_AM_RequestMedium3 gex_AM_RequestLong3 gex_AM_ReplyShort3 gex_AM_ReplyMedium3 gex_AM_ReplyLong3 (a0 a1 a2);
+    gex_AM_RequestShort4 gex_AM_RequestMedium4 gex_AM_RequestLong4 gex_AM_ReplyShort4 gex_AM_ReplyMedium4 gex_AM_ReplyLong4 (a0 a1 a2 a3);
+    gex_AM_RequestShort5 gex_AM_RequestMedium5 gex_AM_RequestLong5 gex_AM_ReplyShort5 gex_AM_ReplyMedium5 gex_AM_ReplyLong5 (a0 a1 a2 a3 a4);
+    gex_AM_RequestShort6 gex_AM_RequestMedium6 gex_AM_RequestLong6 gex_AM_ReplyShort6 gex_AM_ReplyMedium6 gex_AM_ReplyLong6 (a0 a1 a2 a3 a4 a5);
+    gex_AM_RequestShort7 gex_AM_RequestMedium7 gex_AM_RequestLong7 gex_AM_ReplyShort7 gex_AM_ReplyMedium7 gex_AM_ReplyLong7 (a0 a1 a2 a3 a4 a5 a6);
+    gex_AM_RequestShort8 gex_AM_RequestMedium8 gex_AM_RequestLong8 gex_AM_ReplyShort8 gex_AM_ReplyMedium8 gex_AM_ReplyLong8 (a0 a1 a2 a3 a4 a5 a6 a7);
+    gex_AM_RequestShort9 gex_AM_RequestMedium9 gex_AM_RequestLong9 gex_AM_ReplyShort9 gex_AM_ReplyMedium9 gex_AM_ReplyLong9 (a0 a1 a2 a3 a4 a5 a6 a7 a8);
+    gex_AM_RequestShort10 gex_AM_RequestMedium10 gex_AM_RequestLong10 gex_AM_ReplyShort10 gex_AM_ReplyMedium10 gex_AM_ReplyLong10 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
+    gex_AM_RequestShort11 gex_AM_RequestMedium11 gex_AM_RequestLong11 gex_AM_ReplyShort11 gex_AM_ReplyMedium11 gex_AM_ReplyLong11 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10);
+    gex_AM_RequestShort12 gex_AM_RequestMedium12 gex_AM_RequestLong12 gex_AM_ReplyShort12 gex_AM_ReplyMedium12 gex_AM_ReplyLong12 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
+    gex_AM_RequestShort13 gex_AM_RequestMedium13 gex_AM_RequestLong13 gex_AM_ReplyShort13 gex_AM_ReplyMedium13 gex_AM_ReplyLong13 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
+    gex_AM_RequestShort14 gex_AM_RequestMedium14 gex_AM_RequestLong14 gex_AM_ReplyShort14 gex_AM_ReplyMedium14 gex_AM_ReplyLong14 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13);
+    gex_AM_RequestShort15 gex_AM_RequestMedium15 gex_AM_RequestLong15 gex_AM_ReplyShort15 gex_AM_ReplyMedium15 gex_AM_ReplyLong15 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14);
+    gex_AM_RequestShort16 gex_AM_RequestMedium16 gex_AM_RequestLong16 gex_AM_ReplyShort16 gex_AM_ReplyMedium16 gex_AM_ReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
+}
+
+/// The peer that a limit query is about; None for the worst of all.
+fn peer(tm: usize, rank: u32) -> Option<u32> {
+    if rank == u32::MAX {
+        return None;
+    }
+    match team::decode(tm) {
+        Named::Team(team) => Some(team.locate(rank).rank),
+        Named::Pair(..) => Some(rank),
+    }
+}
+
+macro_rules! limits {
+    ($($name:ident $limit:ident;)*) => {$(
+        /// Largest payload to a peer, or to the worst of them (`GEX_RANK_INVALID`).
+        #[no_mangle]
+        pub extern "C" fn $name(tm: usize, rank: u32, _lc_opt: *const usize, _flags: u32, nargs: c_uint) -> usize {
+            if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
+                crate::fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
+            }
+            $limit(peer(tm, rank))
+        }
+    )*};
+}
+
+limits! {
+    gex_AM_MaxRequestMedium max_medium;
+    gex_AM_MaxReplyMedium max_medium;
+    gex_AM_MaxRequestLong max_long;
+    gex_AM_MaxReplyLong max_long;
+}
+
+/// Largest Medium that may answer `token`.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
+    token: *const Token,
+    _lc_opt: *const usize,
+    _flags: u32,
+    _nargs: c_uint,
+) -> usize {
+    // SAFETY: the running handler's token.
+    max_medium(Some(unsafe { &*token }.source.rank))
+}
+
+/// Largest Long that may answer `token`.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const usize, _flags: u32, _nargs: c_uint) -> usize {
+    // SAFETY: the running handler's token.
+    max_long(Some(unsafe { &*token }.source.rank))
+}
+
+/// Most arguments.
+#[no_mangle]
+pub extern "C" fn gex_AM_MaxArgs() -> c_uint {
+    MAX_ARGS as c_uint
+}
+
+macro_rules! bounds {
+    ($($name:ident $bound:ident;)*) => {$(
+        /// What every peer takes.
+        #[no_mangle]
+        pub extern "C" fn $name() -> usize {
+            crate::am::$bound()
+        }
+    )*};
+}
+
+bounds! {
+    gex_AM_LUBRequestMedium lub_medium;
+    gex_AM_LUBReplyMedium lub_medium;
+    gex_AM_LUBRequestLong lub_long;
+    gex_AM_LUBReplyLong lub_long;
+}
+
+/// `gex_Token_Info_t`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TokenInfo {
+    source: u32,
+    endpoint: *const c_void,
+    entry: *const c_void,
+    is_request: c_int,
+    is_long: c_int,
+}
+
+const _: () = assert!(size_of::<TokenInfo>() == 32);
+
+/// `GEX_TI_ALL`: source, endpoint, entry, request or reply, Long or not.
+const TI_ALL: u32 = 0x1f;
+
+/// Tells about the message of the running handler. Everything is always known.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Token_Info(token: *const Token, info: *mut TokenInfo, _mask: u32) -> u32 {
+    if info.is_null() {
+        complain("gex_Token_Info", "info must not be null");
+        return 0;
+    }
+    // SAFETY: the running handler's token.
+    let token = unsafe { &*token };
+    let endpoint = runtime::get()
+        .endpoint(token.target_ep)
+        .map_or(std::ptr::null(), |e| std::ptr::from_ref(e).cast());
+    let answer = TokenInfo {
+        source: token.source.rank,
+        endpoint,
+        entry: token.entry.map_or(std::ptr::null(), <*const _>::cast),
+        is_request: c_int::from(token.class == Class::Request),
+        is_long: c_int::from(token.category == Category::Long),
+    };
+    // SAFETY: not null; the client's to write.
+    unsafe { info.write(answer) };
+    TI_ALL
+}

@@ -1,0 +1,118 @@
+//! The GASNet-1 barrier: one at a time, split into notify and wait, with names.
+
+use std::ffi::c_int;
+use std::sync::Mutex;
+
+use super::{not_in_handler, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
+use crate::barrier::Name;
+use crate::{runtime, wait};
+
+/// `GASNET_BARRIERFLAG_ANONYMOUS`.
+const ANONYMOUS: c_int = 1;
+/// `GASNET_BARRIERFLAG_MISMATCH`.
+const MISMATCH: c_int = 2;
+
+struct State {
+    notified: bool,
+    last: Name,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    notified: false,
+    last: Name::Anonymous,
+});
+
+fn state() -> std::sync::MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn name(id: c_int, flags: c_int) -> Name {
+    if flags & MISMATCH != 0 {
+        Name::Mismatch
+    } else if flags & ANONYMOUS != 0 {
+        Name::Anonymous
+    } else {
+        Name::Named(id)
+    }
+}
+
+/// Enters the barrier.
+#[no_mangle]
+pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
+    not_in_handler("gasnet_barrier_notify");
+    let mut state = state();
+    if state.notified {
+        crate::fatal!(
+            "rank {}: gasnet_barrier_notify was called twice without gasnet_barrier_wait between",
+            runtime::get().rank
+        );
+    }
+    state.notified = true;
+    runtime::get().legacy_barrier.enter(name(id, flags));
+}
+
+/// Leaves the barrier with what came out of it, seen by a caller who says `id` and `flags`.
+fn leave(came_out: Name, id: c_int, flags: c_int) -> c_int {
+    let mut state = state();
+    state.notified = false;
+    state.last = came_out;
+    match (came_out, name(id, flags)) {
+        (Name::Mismatch, _) | (_, Name::Mismatch) => ERR_BARRIER_MISMATCH,
+        (Name::Named(a), Name::Named(b)) if a != b => ERR_BARRIER_MISMATCH,
+        _ => OK,
+    }
+}
+
+fn check_notified(function: &str) {
+    if !state().notified {
+        crate::fatal!(
+            "rank {}: {function} was called without gasnet_barrier_notify before it",
+            runtime::get().rank
+        );
+    }
+}
+
+/// Polls until all have entered. `GASNET_OK` or `GASNET_ERR_BARRIER_MISMATCH`.
+#[no_mangle]
+pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
+    not_in_handler("gasnet_barrier_wait");
+    check_notified("gasnet_barrier_wait");
+    let mut came_out = None;
+    wait::until(|| {
+        came_out = runtime::get().legacy_barrier.test();
+        came_out.is_some()
+    });
+    leave(came_out.unwrap_or(Name::Mismatch), id, flags)
+}
+
+/// Polls once. As `gasnet_barrier_wait`, or `GASNET_ERR_NOT_READY`.
+#[no_mangle]
+pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
+    not_in_handler("gasnet_barrier_try");
+    check_notified("gasnet_barrier_try");
+    wait::poll_once();
+    match runtime::get().legacy_barrier.test() {
+        Some(came_out) => leave(came_out, id, flags),
+        None => ERR_NOT_READY,
+    }
+}
+
+/// Enters and leaves.
+#[no_mangle]
+pub extern "C" fn gasnet_barrier(id: c_int, flags: c_int) -> c_int {
+    gasnet_barrier_notify(id, flags);
+    gasnet_barrier_wait(id, flags)
+}
+
+/// 0 and the name of the last barrier, or not 0 if it had none.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_barrier_result(id: *mut c_int) -> c_int {
+    match state().last {
+        Name::Named(last) => {
+            // SAFETY: null or the client's to write.
+            unsafe { super::system::store(id, last) };
+            0
+        }
+        _ => 1,
+    }
+}

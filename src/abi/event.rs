@@ -1,0 +1,187 @@
+//! Events and implicit sets.
+
+use std::ffi::c_int;
+
+use super::not_in_handler;
+use crate::event::{sync_array, Event};
+use crate::{coll, thread, wait};
+
+const OPEN: c_int = super::ERR_NOT_READY;
+const EC_ALL: usize = 15;
+
+/// Whether `event` is complete now, letting collectives move (no handler runs, nothing is received).
+#[inline]
+fn is_done(event: Event) -> bool {
+    event.is_done() || (coll::progress() > 0 && event.is_done())
+}
+
+fn check(event: Event, function: &str) {
+    if event == Event::NO_OP {
+        crate::fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing");
+    }
+}
+
+/// 0 and the event is consumed, or not 0. Never polls.
+#[no_mangle]
+pub extern "C" fn gex_Event_Test(event: Event) -> c_int {
+    check(event, "gex_Event_Test");
+    if !is_done(event) {
+        return OPEN;
+    }
+    event.consume(&mut thread::current().free.borrow_mut());
+    0
+}
+
+/// Polls until the event is complete, and consumes it.
+#[no_mangle]
+pub extern "C" fn gex_Event_Wait(event: Event) {
+    check(event, "gex_Event_Wait");
+    not_in_handler("gex_Event_Wait");
+    wait::until(|| event.is_done());
+    event.consume(&mut thread::current().free.borrow_mut());
+}
+
+/// # Safety
+/// `events` points to `count` events of the client.
+unsafe fn array<'a>(events: *mut Event, count: usize) -> &'a mut [Event] {
+    if count == 0 || events.is_null() {
+        return &mut [];
+    }
+    // SAFETY: by contract.
+    unsafe { std::slice::from_raw_parts_mut(events, count) }
+}
+
+/// One pass over the array: whether "some" and whether "all" are complete.
+fn pass(events: &mut [Event]) -> (bool, bool) {
+    let (synced, open) = sync_array(events, &mut thread::current().free.borrow_mut());
+    (synced > 0 || open == 0, open == 0)
+}
+
+/// 0 when at least one event is complete or none was open. Never polls.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, _flags: u32) -> c_int {
+    coll::progress();
+    // SAFETY: the client's array.
+    if pass(unsafe { array(events, count) }).0 {
+        0
+    } else {
+        OPEN
+    }
+}
+
+/// Polls until at least one event is complete, or returns at once if none is open.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, _flags: u32) {
+    not_in_handler("gex_Event_WaitSome");
+    // SAFETY: the client's array.
+    let events = unsafe { array(events, count) };
+    wait::until(|| pass(events).0);
+}
+
+/// 0 when no event is open any more. Never polls.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, _flags: u32) -> c_int {
+    coll::progress();
+    // SAFETY: the client's array.
+    if pass(unsafe { array(events, count) }).1 {
+        0
+    } else {
+        OPEN
+    }
+}
+
+/// Polls until no event is open any more.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, _flags: u32) {
+    not_in_handler("gex_Event_WaitAll");
+    // SAFETY: the client's array.
+    let events = unsafe { array(events, count) };
+    wait::until(|| pass(events).1);
+}
+
+/// The leaf of `root` for one category.
+#[no_mangle]
+pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
+    check(root, "gex_Event_QueryLeaf");
+    if !matches!(category, 2 | 3 | 4 | 8) {
+        crate::fatal!("gex_Event_QueryLeaf: {category:#x} is not a single category (GEX_EC_GET, _PUT, _AM, _LC or _RMW)");
+    }
+    root.leaf(category as usize)
+}
+
+/// 0 when what this thread started implicitly, of the given categories, is complete. Never polls.
+#[no_mangle]
+pub extern "C" fn gex_NBI_Test(mask: u32, _flags: u32) -> c_int {
+    if thread::current().nbi_set().is_done(mask as usize & EC_ALL) {
+        0
+    } else {
+        OPEN
+    }
+}
+
+/// Polls until what this thread started implicitly, of the given categories, is complete.
+#[no_mangle]
+pub extern "C" fn gex_NBI_Wait(mask: u32, _flags: u32) {
+    not_in_handler("gex_NBI_Wait");
+    let set = thread::current().nbi_set();
+    wait::until(|| set.is_done(mask as usize & EC_ALL));
+}
+
+/// From now on implicit operations of this thread go into a set of their own.
+#[no_mangle]
+pub extern "C" fn gex_NBI_BeginAccessRegion(_flags: u32) {
+    if !thread::current().begin_region() {
+        crate::fatal!("gex_NBI_BeginAccessRegion: an access region is open already on this thread; they do not nest");
+    }
+}
+
+/// Ends the access region; its root event.
+#[no_mangle]
+pub extern "C" fn gex_NBI_EndAccessRegion(_flags: u32) -> Event {
+    let thread = thread::current();
+    let Some(op) = thread.end_region() else {
+        crate::fatal!("gex_NBI_EndAccessRegion: no access region is open on this thread");
+    };
+    let event = op.event();
+    if !event.is_done() {
+        return event;
+    }
+    event.consume(&mut thread.free.borrow_mut());
+    Event::INVALID
+}
+
+/// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
+#[no_mangle]
+pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
+    not_in_handler("gex_Coll_BarrierNB");
+    crate::team::team(tm, "gex_Coll_BarrierNB");
+    coll::barrier(|| thread::current().free.borrow_mut().take())
+}
+
+/// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Coll_BroadcastNB(
+    tm: usize,
+    root: u32,
+    destination: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    _flags: u32,
+) -> Event {
+    not_in_handler("gex_Coll_BroadcastNB");
+    let team = crate::team::team(tm, "gex_Coll_BroadcastNB");
+    if root >= team.size {
+        crate::fatal!("gex_Coll_BroadcastNB: root {root} is not in a team of {} members", team.size);
+    }
+    if team.rank == root && bytes > 0 && !std::ptr::eq(destination, source) {
+        // SAFETY: the client's buffers of `bytes`; `copy` bears overlap.
+        unsafe { std::ptr::copy(source, destination, bytes) };
+    }
+    if bytes == 0 || team.size == 1 {
+        return Event::INVALID;
+    }
+    let thread = thread::current();
+    let op = thread.free.borrow_mut().take();
+    coll::broadcast::start(root, destination, bytes, op);
+    op.event()
+}

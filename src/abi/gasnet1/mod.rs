@@ -1,0 +1,165 @@
+//! GASNet-1 (specification 1.8) in terms of the calls of GASNet-EX, on the primordial team.
+
+mod am;
+mod rma;
+
+use std::ffi::{c_int, CString};
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use super::{complain, ERR_BAD_ARG, ERR_NOT_INIT, OK};
+use crate::am::table::{Entry, ANY_FLAGS, ANY_NARGS};
+use crate::client::Client;
+use crate::endpoint::Endpoint;
+use crate::os::mem;
+use crate::runtime;
+use crate::segment::Segment;
+use crate::sync::Mode;
+
+/// `GEX_FLAG_USES_GASNET1`.
+const USES_GASNET1: u32 = 1;
+
+/// The primordial team's handle.
+fn team() -> usize {
+    runtime::get().team0.handle()
+}
+
+/// What `gasnet_init` of every thread mode does.
+#[no_mangle]
+pub extern "C" fn gasneti_init_mode(mode: c_int, _argc: *mut c_int, _argv: *mut *mut *mut std::ffi::c_char) -> c_int {
+    let Some(mode) = Mode::from_raw(mode) else {
+        return ERR_BAD_ARG;
+    };
+    match runtime::init(mode, CString::from(c"LEGACY"), USES_GASNET1) {
+        Ok(_) => OK,
+        Err(error) => {
+            complain("gasnet_init", &error.0);
+            ERR_NOT_INIT
+        }
+    }
+}
+
+/// `gasnet_handlerentry_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerEntry {
+    index: u8,
+    function: Option<unsafe extern "C-unwind" fn()>,
+}
+
+/// Registers handlers and attaches a segment. Collective. `minheapoffset` has no meaning here.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, bytes: usize, _minheapoffset: usize) -> c_int {
+    if count < 0 || (table.is_null() && count > 0) {
+        complain("gasnet_attach", "table must not be null unless numentries is 0");
+        return ERR_BAD_ARG;
+    }
+    let rt = runtime::get();
+    let entries: &mut [HandlerEntry] = if count == 0 {
+        &mut []
+    } else {
+        // SAFETY: the client's table of `count` entries.
+        unsafe { std::slice::from_raw_parts_mut(table, count as usize) }
+    };
+    let mut full: Vec<Entry> = entries
+        .iter()
+        .map(|e| Entry {
+            index: e.index,
+            function: e.function,
+            flags: ANY_FLAGS,
+            nargs: ANY_NARGS,
+            cdata: ptr::null(),
+            name: ptr::null(),
+        })
+        .collect();
+    if let Err(error) = rt.endpoint0.handlers.register(&mut full) {
+        complain("gasnet_attach", &error.to_string());
+        return ERR_BAD_ARG;
+    }
+    for (entry, registered) in entries.iter_mut().zip(&full) {
+        entry.index = registered.index;
+    }
+    // A segment of no bytes is one of a page (gasnet1_differences.md).
+    let mut segment = ptr::null();
+    // SAFETY: `segment` is ours to write.
+    unsafe { super::objects::gex_Segment_Attach(&mut segment, team(), bytes.max(mem::page_size())) }
+}
+
+/// The objects behind a GASNet-1 job. Each output may be null.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_QueryGexObjects(
+    client: *mut *const Client,
+    endpoint: *mut *const Endpoint,
+    tm: *mut usize,
+    segment: *mut *const Segment,
+) {
+    let rt = runtime::get();
+    // SAFETY: null or the client's to write.
+    unsafe { super::system::store(client, ptr::from_ref(rt.client)) };
+    // SAFETY: as above.
+    unsafe { super::system::store(endpoint, ptr::from_ref(rt.endpoint0)) };
+    // SAFETY: as above.
+    unsafe { super::system::store(tm, team()) };
+    // SAFETY: as above.
+    unsafe { super::system::store(segment, rt.endpoint0.segment.load(Ordering::Acquire).cast_const()) };
+}
+
+/// Own rank.
+#[no_mangle]
+pub extern "C" fn gasnet_mynode() -> u32 {
+    runtime::get().rank
+}
+
+/// Ranks in the job.
+#[no_mangle]
+pub extern "C" fn gasnet_nodes() -> u32 {
+    runtime::get().size
+}
+
+/// `gasnet_nodeinfo_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct NodeInfo {
+    host: u32,
+    supernode: u32,
+    offset: usize,
+    reserved: usize,
+}
+
+/// Fills `table` with host, neighbourhood and address offset of the first `count` ranks.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) -> c_int {
+    let rt = runtime::get();
+    if table.is_null() || count < 0 {
+        complain("gasnet_getNodeInfo", "nodeinfo_table must not be null");
+        return ERR_BAD_ARG;
+    }
+    for rank in 0..(count as u32).min(rt.size) {
+        let offset = match rt.segment_of(rank) {
+            Some(s) if rt.is_neighbour(rank) => (rt.map_neighbour(rank, s.base, 0) as usize).wrapping_sub(s.base),
+            _ => 0,
+        };
+        let info = NodeInfo {
+            host: rt.job.host_of(rank),
+            supernode: rt.job.nbrhd_of(rank),
+            offset,
+            reserved: 0,
+        };
+        // SAFETY: the client's table of `count` entries.
+        unsafe { table.add(rank as usize).write(info) };
+    }
+    OK
+}
+
+/// A variable of the job's environment, or null.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_getenv(name: *const std::ffi::c_char) -> *mut std::ffi::c_char {
+    // SAFETY: the client's C string; the environment is the process's own.
+    unsafe { libc::getenv(name) }
+}
+
+/// Starts and completes a barrier over a team.
+#[no_mangle]
+pub extern "C" fn gex_Coll_BarrierBlocking(tm: usize, flags: u32) {
+    super::event::gex_Event_Wait(super::event::gex_Coll_BarrierNB(tm, flags));
+}

@@ -1,0 +1,265 @@
+//! GASNet-1 puts and gets, memset, handles and implicit sets.
+
+use std::ffi::c_int;
+
+use super::team;
+use crate::abi::event::{
+    gex_Event_Test, gex_Event_TestAll, gex_Event_TestSome, gex_Event_Wait, gex_Event_WaitAll, gex_Event_WaitSome,
+    gex_NBI_BeginAccessRegion, gex_NBI_EndAccessRegion, gex_NBI_Test, gex_NBI_Wait,
+};
+use crate::abi::rma::{
+    gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking, gex_RMA_PutBlockingVal,
+    gex_RMA_PutNB, gex_RMA_PutNBI, gex_RMA_PutNBIVal, gex_RMA_PutNBVal,
+};
+use crate::abi::{EVENT_DEFER, EVENT_NOW};
+use crate::conduit::PollScope;
+use crate::event::Event;
+use crate::progress;
+
+const NOW: *mut usize = EVENT_NOW as *mut usize;
+const DEFER: *mut usize = EVENT_DEFER as *mut usize;
+const EC_GET: u32 = 4;
+const EC_PUT: u32 = 3;
+const EC_ALL: u32 = u32::MAX;
+
+macro_rules! blocking {
+    ($($get:ident $put:ident)*) => {$(
+        /// Gets and waits.
+        #[no_mangle]
+        pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
+            gex_RMA_GetBlocking(team(), dest, node, src, bytes, 0);
+        }
+
+        /// Puts and waits.
+        #[no_mangle]
+        pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
+            gex_RMA_PutBlocking(team(), node, dest, src, bytes, 0);
+        }
+    )*};
+}
+
+blocking! { gasnet_get gasnet_put gasnet_get_bulk gasnet_put_bulk }
+
+macro_rules! explicit {
+    ($($get:ident $put:ident $lc:ident)*) => {$(
+        /// Starts a get.
+        #[no_mangle]
+        pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) -> Event {
+            gex_RMA_GetNB(team(), dest, node, src, bytes, 0)
+        }
+
+        /// Starts a put. The source of a bulk put belongs to it until it is synced, that of others may be reused at return.
+        #[no_mangle]
+        pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) -> Event {
+            // SAFETY: a constant, not an event to write.
+            unsafe { gex_RMA_PutNB(team(), node, dest, src, bytes, $lc, 0) }
+        }
+    )*};
+}
+
+explicit! { gasnet_get_nb gasnet_put_nb NOW gasnet_get_nb_bulk gasnet_put_nb_bulk DEFER }
+
+macro_rules! implicit {
+    ($($get:ident $put:ident $lc:ident)*) => {$(
+        /// Starts a get in the implicit set.
+        #[no_mangle]
+        pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
+            gex_RMA_GetNBI(team(), dest, node, src, bytes, 0);
+        }
+
+        /// Starts a put in the implicit set. The source of a bulk put belongs to it until it is synced.
+        #[no_mangle]
+        pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
+            gex_RMA_PutNBI(team(), node, dest, src, bytes, $lc, 0);
+        }
+    )*};
+}
+
+implicit! { gasnet_get_nbi gasnet_put_nbi NOW gasnet_get_nbi_bulk gasnet_put_nbi_bulk DEFER }
+
+/// Gets a value.
+#[no_mangle]
+pub extern "C" fn gasnet_get_val(node: u32, src: *const u8, bytes: usize) -> u64 {
+    gex_RMA_GetBlockingVal(team(), node, src, bytes, 0)
+}
+
+/// Puts a value and waits.
+#[no_mangle]
+pub extern "C" fn gasnet_put_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
+    gex_RMA_PutBlockingVal(team(), node, dest, value, bytes, 0);
+}
+
+/// Starts a put of a value.
+#[no_mangle]
+pub extern "C" fn gasnet_put_nb_val(node: u32, dest: *mut u8, value: u64, bytes: usize) -> Event {
+    gex_RMA_PutNBVal(team(), node, dest, value, bytes, 0)
+}
+
+/// Starts a put of a value in the implicit set.
+#[no_mangle]
+pub extern "C" fn gasnet_put_nbi_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
+    gex_RMA_PutNBIVal(team(), node, dest, value, bytes, 0);
+}
+
+/// A get of a value under way. `gasnet_valget_handle_t` is its address; it ends with the sync.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct ValueGet {
+    memory: [u8; 8],
+    bytes: usize,
+    event: Event,
+}
+
+/// Starts a get of a value.
+#[no_mangle]
+pub extern "C" fn gasnet_get_nb_val(node: u32, src: *const u8, bytes: usize) -> *mut ValueGet {
+    let get = Box::into_raw(Box::new(ValueGet {
+        memory: [0; 8],
+        bytes: bytes.min(8),
+        event: Event::INVALID,
+    }));
+    // SAFETY: just leaked; the get writes into it until it is synced.
+    let memory = unsafe { &raw mut (*get).memory }.cast::<u8>();
+    let event = gex_RMA_GetNB(team(), memory, node, src, bytes.min(8), 0);
+    // SAFETY: as above.
+    unsafe { (&raw mut (*get).event).write(event) };
+    get
+}
+
+/// Waits for a get of a value.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_wait_syncnb_valget(handle: *mut ValueGet) -> u64 {
+    // SAFETY: what `gasnet_get_nb_val` returned, once (client contract).
+    gex_Event_Wait(unsafe { (*handle).event });
+    // SAFETY: as above; the get is complete, so nobody else has the memory.
+    let get = unsafe { Box::from_raw(handle) };
+    let raw = u64::from_ne_bytes(get.memory);
+    if cfg!(target_endian = "big") {
+        raw >> (64 - 8 * get.bytes)
+    } else {
+        raw
+    }
+}
+
+/// Pieces of a memset: puts of a constant.
+const PIECE: usize = 16_384;
+
+fn memset_with(node: u32, dest: *mut u8, value: c_int, bytes: usize, mut put: impl FnMut(u32, *mut u8, *const u8, usize)) {
+    let pattern = [value as u8; PIECE];
+    let mut offset = 0;
+    while offset < bytes {
+        let piece = PIECE.min(bytes - offset);
+        put(node, dest.wrapping_add(offset), pattern.as_ptr(), piece);
+        offset += piece;
+    }
+}
+
+/// Fills remote memory and waits.
+#[no_mangle]
+pub extern "C" fn gasnet_memset(node: u32, dest: *mut u8, value: c_int, bytes: usize) {
+    gex_Event_Wait(gasnet_memset_nb(node, dest, value, bytes));
+}
+
+/// Starts to fill remote memory.
+#[no_mangle]
+pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes: usize) -> Event {
+    let thread = crate::thread::current();
+    let outer = thread.swap_region(None);
+    thread.begin_region();
+    gasnet_memset_nbi(node, dest, value, bytes);
+    let event = gex_NBI_EndAccessRegion(0);
+    thread.swap_region(outer);
+    event
+}
+
+/// Starts to fill remote memory in the implicit set.
+#[no_mangle]
+pub extern "C" fn gasnet_memset_nbi(node: u32, dest: *mut u8, value: c_int, bytes: usize) {
+    memset_with(node, dest, value, bytes, |node, to, from, piece| {
+        gex_RMA_PutNBI(team(), node, to, from, piece, NOW, 0);
+    });
+}
+
+/// Waits for a handle.
+#[no_mangle]
+pub extern "C" fn gasnet_wait_syncnb(handle: Event) {
+    gex_Event_Wait(handle);
+}
+
+/// Polls, then tests a handle.
+#[no_mangle]
+pub extern "C" fn gasnet_try_syncnb(handle: Event) -> c_int {
+    progress::poll(PollScope::All);
+    gex_Event_Test(handle)
+}
+
+/// Tests a handle without polling.
+#[no_mangle]
+pub extern "C" fn gasnet_try_syncnb_nopoll(handle: Event) -> c_int {
+    gex_Event_Test(handle)
+}
+
+/// Waits for all handles of an array.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_wait_syncnb_all(handles: *mut Event, count: usize) {
+    // SAFETY: the client's array.
+    unsafe { gex_Event_WaitAll(handles, count, 0) };
+}
+
+/// Waits for one handle of an array.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_wait_syncnb_some(handles: *mut Event, count: usize) {
+    // SAFETY: the client's array.
+    unsafe { gex_Event_WaitSome(handles, count, 0) };
+}
+
+/// Polls, then tests for all handles of an array.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_try_syncnb_all(handles: *mut Event, count: usize) -> c_int {
+    progress::poll(PollScope::All);
+    // SAFETY: the client's array.
+    unsafe { gex_Event_TestAll(handles, count, 0) }
+}
+
+/// Polls, then tests for one handle of an array.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_try_syncnb_some(handles: *mut Event, count: usize) -> c_int {
+    progress::poll(PollScope::All);
+    // SAFETY: the client's array.
+    unsafe { gex_Event_TestSome(handles, count, 0) }
+}
+
+macro_rules! sets {
+    ($($wait:ident $try:ident $mask:ident)*) => {$(
+        /// Waits for implicit operations of this thread.
+        #[no_mangle]
+        pub extern "C" fn $wait() {
+            gex_NBI_Wait($mask, 0);
+        }
+
+        /// Polls, then tests for implicit operations of this thread.
+        #[no_mangle]
+        pub extern "C" fn $try() -> c_int {
+            progress::poll(PollScope::All);
+            gex_NBI_Test($mask, 0)
+        }
+    )*};
+}
+
+sets! {
+    gasnet_wait_syncnbi_gets gasnet_try_syncnbi_gets EC_GET
+    gasnet_wait_syncnbi_puts gasnet_try_syncnbi_puts EC_PUT
+    gasnet_wait_syncnbi_all gasnet_try_syncnbi_all EC_ALL
+}
+
+/// Opens an access region.
+#[no_mangle]
+pub extern "C" fn gasnet_begin_nbi_accessregion() {
+    gex_NBI_BeginAccessRegion(0);
+}
+
+/// Ends an access region.
+#[no_mangle]
+pub extern "C" fn gasnet_end_nbi_accessregion() -> Event {
+    gex_NBI_EndAccessRegion(0)
+}

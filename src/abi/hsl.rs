@@ -1,0 +1,76 @@
+//! `gex_HSL_*` and `gasnet_hsl_*`.
+
+use std::ffi::c_int;
+
+use super::ERR_NOT_READY;
+use crate::hsl::Hsl;
+use crate::thread;
+
+const CHECKED: bool = cfg!(feature = "debug-checks");
+
+macro_rules! hsl {
+    ($($init:ident $destroy:ident $lock:ident $unlock:ident $trylock:ident;)*) => {$(
+        /// Makes a free lock.
+        #[no_mangle]
+        pub unsafe extern "C" fn $init(hsl: *mut Hsl) {
+            // SAFETY: the client's memory for a lock that nobody uses yet.
+            unsafe { hsl.write(Hsl::new()) };
+        }
+
+        /// The lock is not used any more. Nothing is to be freed.
+        #[no_mangle]
+        pub unsafe extern "C" fn $destroy(hsl: *mut Hsl) {
+            if CHECKED {
+                // SAFETY: an initialised lock.
+                unsafe { &*hsl }.checked_destroy();
+            }
+        }
+
+        /// Takes the lock, waiting for it. Never polls.
+        #[no_mangle]
+        pub unsafe extern "C" fn $lock(hsl: *const Hsl) {
+            // SAFETY: an initialised lock.
+            let hsl = unsafe { &*hsl };
+            if CHECKED {
+                hsl.check_before_taking(&thread::current().locks_held, "gex_HSL_Lock");
+            }
+            hsl.lock();
+            if CHECKED {
+                hsl.note_taken(&thread::current().locks_held);
+            }
+        }
+
+        /// Gives the lock back.
+        #[no_mangle]
+        pub unsafe extern "C" fn $unlock(hsl: *const Hsl) {
+            // SAFETY: an initialised lock.
+            let hsl = unsafe { &*hsl };
+            if CHECKED {
+                hsl.check_before_giving_back(&thread::current().locks_held);
+            }
+            hsl.unlock();
+        }
+
+        /// Takes the lock if it is free (`GASNET_OK`), else `GASNET_ERR_NOT_READY`.
+        #[no_mangle]
+        pub unsafe extern "C" fn $trylock(hsl: *const Hsl) -> c_int {
+            // SAFETY: an initialised lock.
+            let hsl = unsafe { &*hsl };
+            if CHECKED {
+                hsl.check_before_taking(&thread::current().locks_held, "gex_HSL_Trylock");
+            }
+            if !hsl.try_lock() {
+                return ERR_NOT_READY;
+            }
+            if CHECKED {
+                hsl.note_taken(&thread::current().locks_held);
+            }
+            0
+        }
+    )*};
+}
+
+hsl! {
+    gex_HSL_Init gex_HSL_Destroy gex_HSL_Lock gex_HSL_Unlock gex_HSL_Trylock;
+    gasnet_hsl_init gasnet_hsl_destroy gasnet_hsl_lock gasnet_hsl_unlock gasnet_hsl_trylock;
+}

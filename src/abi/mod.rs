@@ -1,0 +1,75 @@
+//! The `extern "C"` surface. One file per API family; each function checks its arguments, converts handles, and calls one function below. Prototypes
+//! and documentation for clients are in `include/`.
+//!
+//! Every function here may be called only as the specification says; that is the one safety contract of the surface. Pointers that it
+//! lets be null are checked, others are the client's promise. Where C would have undefined behaviour and a check is cheap, we end the
+//! job with a sentence instead.
+
+pub mod am;
+pub mod barrier;
+pub mod client;
+pub mod event;
+pub mod gasnet1;
+pub mod hsl;
+pub mod npam;
+pub mod objects;
+pub mod process;
+pub mod rma;
+pub mod system;
+
+/// `GASNET_OK`.
+pub const OK: i32 = 0;
+/// `GASNET_ERR_NOT_INIT`.
+pub const ERR_NOT_INIT: i32 = 10001;
+/// `GASNET_ERR_RESOURCE`.
+pub const ERR_RESOURCE: i32 = 10002;
+/// `GASNET_ERR_BAD_ARG`.
+pub const ERR_BAD_ARG: i32 = 10003;
+/// `GASNET_ERR_NOT_READY`.
+pub const ERR_NOT_READY: i32 = 10004;
+/// `GASNET_ERR_BARRIER_MISMATCH`.
+pub const ERR_BARRIER_MISMATCH: i32 = 10005;
+
+/// `GEX_FLAG_IMMEDIATE`.
+pub const FLAG_IMMEDIATE: u32 = 1;
+
+/// `GEX_EVENT_NOW`.
+pub const EVENT_NOW: usize = 1;
+/// `GEX_EVENT_DEFER`.
+pub const EVENT_DEFER: usize = 2;
+/// `GEX_EVENT_GROUP`.
+pub const EVENT_GROUP: usize = 3;
+
+/// Prints why a call returns an error, unless the client turned that off (`gex_System_SetVerboseErrors`).
+pub fn complain(function: &str, why: &str) {
+    if system::verbose_errors() {
+        gasnet_tools::process::say(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
+    }
+}
+
+/// Ends the job in the debug flavour if the thread holds a handler-safe lock: `function` may wait or run handlers.
+#[inline]
+pub fn no_locks_held(function: &str) {
+    if cfg!(feature = "debug-checks") && crate::thread::current().locks_held.count() > 0 {
+        crate::fatal!("{function} was called while this thread holds a handler-safe lock. Release it first.");
+    }
+}
+
+/// Ends the job in the debug flavour if the thread runs a handler: `function` communicates and is not allowed there.
+#[inline]
+pub fn not_in_handler(function: &str) {
+    if cfg!(feature = "debug-checks") {
+        let thread = crate::thread::current();
+        if let Some((name, index)) = thread.handler() {
+            let name = name.map_or("unnamed".into(), |n| n.to_string_lossy().into_owned());
+            crate::fatal!(
+                "{function} was called inside AM handler {index} ({name}). Handlers may only reply, query, and use handler-safe locks \
+                 (GASNet-EX 0.19, \"Calls from restricted context\")."
+            );
+        }
+        no_locks_held(function);
+        if thread.request_desc.prepared().is_some() {
+            crate::fatal!("{function} was called between gex_AM_PrepareRequest and its Commit. Commit or cancel first.");
+        }
+    }
+}

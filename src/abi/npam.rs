@@ -1,0 +1,342 @@
+//! Negotiated-payload Active Messages. 136 commit functions from one macro.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::am::{complete_locally, reply};
+use super::{complain, not_in_handler, ERR_BAD_ARG, FLAG_IMMEDIATE};
+use crate::am::npam::{limit, SrcDesc, Wish};
+use crate::am::table::INDEX_BASE;
+use crate::am::token::Token;
+use crate::am::{Arg, Category, Location, MAX_ARGS};
+use crate::conduit::{Class, PollScope};
+use crate::{progress, runtime, team, thread};
+
+/// Prepares in `desc` and returns it, or null for "no op".
+fn prepare(desc: &'static SrcDesc, wish: &Wish) -> *const SrcDesc {
+    let rank = runtime::get().rank;
+    if desc.prepared().is_some() {
+        crate::fatal!(
+            "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled"
+        );
+    }
+    let most_allowed = limit(wish.category, wish.target);
+    if wish.least > wish.most || wish.least > most_allowed || wish.nargs > MAX_ARGS {
+        crate::fatal!(
+            "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not exceed most nor \
+             {most_allowed} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
+            wish.least,
+            wish.most,
+            wish.nargs,
+            wish.class,
+            wish.category
+        );
+    }
+    match desc.prepare(wish) {
+        Ok(()) => desc,
+        Err(_) => std::ptr::null(),
+    }
+}
+
+/// What the four Prepare functions say alike.
+struct Terms {
+    category: Category,
+    client_buffer: *const u8,
+    least: usize,
+    most: usize,
+    destination: *mut u8,
+    lc_opt: *mut usize,
+    flags: u32,
+    nargs: c_uint,
+}
+
+impl Terms {
+    fn wish(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> Wish {
+        Wish {
+            target,
+            source_ep,
+            class,
+            category: self.category,
+            client_buffer: self.client_buffer,
+            least: self.least,
+            most: self.most,
+            destination: self.destination,
+            lc_opt: self.lc_opt,
+            nargs: self.nargs as usize,
+            token,
+            immediate: self.flags & FLAG_IMMEDIATE != 0,
+        }
+    }
+
+    fn request(&self, tm: usize, rank: u32) -> *const SrcDesc {
+        not_in_handler("gex_AM_PrepareRequest");
+        let (source_ep, target) = team::resolve(tm, rank);
+        let wish = self.wish(Class::Request, target, source_ep, std::ptr::null());
+        if !wish.immediate {
+            progress::poll(PollScope::All);
+        }
+        prepare(&thread::current().request_desc, &wish)
+    }
+
+    /// # Safety
+    /// `token` is the running handler's.
+    unsafe fn reply(&self, token: *const Token) -> *const SrcDesc {
+        // SAFETY: by contract; the message only tells target and source, and that a reply is allowed.
+        let message = unsafe { reply(token, self.category, INDEX_BASE, &[]) };
+        prepare(
+            &thread::current().reply_desc,
+            &self.wish(Class::Reply, message.target, message.source_ep, token),
+        )
+    }
+}
+
+const NOWHERE: *mut u8 = std::ptr::null_mut();
+
+/// Prepares a Medium request.
+#[no_mangle]
+pub extern "C" fn gex_AM_PrepareRequestMedium(
+    tm: usize,
+    rank: u32,
+    client_buffer: *const u8,
+    least: usize,
+    most: usize,
+    lc_opt: *mut usize,
+    flags: u32,
+    nargs: c_uint,
+) -> *const SrcDesc {
+    let category = Category::Medium;
+    Terms {
+        category,
+        client_buffer,
+        least,
+        most,
+        destination: NOWHERE,
+        lc_opt,
+        flags,
+        nargs,
+    }
+    .request(tm, rank)
+}
+
+/// Prepares a Long request.
+#[no_mangle]
+pub extern "C" fn gex_AM_PrepareRequestLong(
+    tm: usize,
+    rank: u32,
+    client_buffer: *const u8,
+    least: usize,
+    most: usize,
+    destination: *mut u8,
+    lc_opt: *mut usize,
+    flags: u32,
+    nargs: c_uint,
+) -> *const SrcDesc {
+    Terms {
+        category: Category::Long,
+        client_buffer,
+        least,
+        most,
+        destination,
+        lc_opt,
+        flags,
+        nargs,
+    }
+    .request(tm, rank)
+}
+
+/// Prepares a Medium reply.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
+    token: *const Token,
+    client_buffer: *const u8,
+    least: usize,
+    most: usize,
+    lc_opt: *mut usize,
+    flags: u32,
+    nargs: c_uint,
+) -> *const SrcDesc {
+    let terms = Terms {
+        category: Category::Medium,
+        client_buffer,
+        least,
+        most,
+        destination: NOWHERE,
+        lc_opt,
+        flags,
+        nargs,
+    };
+    // SAFETY: the running handler's token.
+    unsafe { terms.reply(token) }
+}
+
+/// Prepares a Long reply.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
+    token: *const Token,
+    client_buffer: *const u8,
+    least: usize,
+    most: usize,
+    destination: *mut u8,
+    lc_opt: *mut usize,
+    flags: u32,
+    nargs: c_uint,
+) -> *const SrcDesc {
+    let terms = Terms {
+        category: Category::Long,
+        client_buffer,
+        least,
+        most,
+        destination,
+        lc_opt,
+        flags,
+        nargs,
+    };
+    // SAFETY: the running handler's token.
+    unsafe { terms.reply(token) }
+}
+
+/// Commits; 1 if `immediate` and nothing was sent, everything stays prepared then.
+unsafe fn commit(
+    desc: *const SrcDesc,
+    class: Class,
+    category: Category,
+    handler: u8,
+    bytes: usize,
+    destination: *mut u8,
+    flags: u32,
+    args: &[Arg],
+) -> c_int {
+    let rank = runtime::get().rank;
+    // SAFETY: what Prepare returned on this thread (client contract); null is caught.
+    let Some(desc) = (unsafe { desc.as_ref() }) else {
+        crate::fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
+    };
+    let Some(p) = desc.prepared() else {
+        crate::fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already");
+    };
+    if p.class != class || p.category != category || p.nargs != args.len() || bytes > p.bytes || handler < INDEX_BASE {
+        crate::fatal!(
+            "rank {rank}: gex_AM_Commit{class:?}{category:?}{} of {bytes} bytes for handler {handler} does not fit what was prepared: \
+             {:?}{:?} with {} arguments and at most {} bytes",
+            args.len(), p.class, p.category, p.nargs, p.bytes
+        );
+    }
+    if !p.destination.is_null() && p.destination != destination {
+        crate::fatal!(
+            "rank {rank}: gex_AM_Commit: dest_addr {destination:?} differs from that at Prepare, {:?}",
+            p.destination
+        );
+    }
+    let refused = desc.commit(handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
+    if refused.is_err() {
+        return 1;
+    }
+    // SAFETY: null, or the token of the handler that we still are in.
+    if let Some(token) = unsafe { p.token.as_ref() } {
+        token.replied.set(true);
+    }
+    // SAFETY: the client's local-completion option, as given at Prepare.
+    unsafe { complete_locally(p.lc_opt) };
+    if class == Class::Request && flags & FLAG_IMMEDIATE == 0 {
+        progress::poll(PollScope::All);
+    }
+    0
+}
+
+macro_rules! commits {
+    ($($rm:ident $rl:ident $pm:ident $pl:ident $rm2:ident $rl2:ident $pm2:ident $pl2:ident ($($a:ident)*);)*) => {$(
+        commits!(@medium $rm $rm2 Request ($($a)*));
+        commits!(@medium $pm $pm2 Reply ($($a)*));
+        commits!(@long $rl $rl2 Request ($($a)*));
+        commits!(@long $pl $pl2 Reply ($($a)*));
+    )*};
+    (@medium $v1:ident $v2:ident $class:ident ($($a:ident)*)) => {
+        /// Sends what was prepared.
+        #[no_mangle]
+        pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize $(, $a: Arg)*) {
+            // SAFETY: by the specification's contract.
+            unsafe { commit(desc, Class::$class, Category::Medium, handler, bytes, std::ptr::null_mut(), 0, &[$($a),*]) };
+        }
+
+        /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
+        #[no_mangle]
+        pub unsafe extern "C" fn $v2(desc: *const SrcDesc, handler: u8, bytes: usize, flags: u32 $(, $a: Arg)*) -> c_int {
+            // SAFETY: by the specification's contract.
+            unsafe { commit(desc, Class::$class, Category::Medium, handler, bytes, std::ptr::null_mut(), flags, &[$($a),*]) }
+        }
+    };
+    (@long $v1:ident $v2:ident $class:ident ($($a:ident)*)) => {
+        /// Sends what was prepared.
+        #[no_mangle]
+        pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8 $(, $a: Arg)*) {
+            // SAFETY: by the specification's contract.
+            unsafe { commit(desc, Class::$class, Category::Long, handler, bytes, destination, 0, &[$($a),*]) };
+        }
+
+        /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
+        #[no_mangle]
+        pub unsafe extern "C" fn $v2(
+            desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: u32 $(, $a: Arg)*
+        ) -> c_int {
+            // SAFETY: by the specification's contract.
+            unsafe { commit(desc, Class::$class, Category::Long, handler, bytes, destination, flags, &[$($a),*]) }
+        }
+    };
+}
+
+commits! {
+    gex_AM_CommitRequestMedium0 gex_AM_CommitRequestLong0 gex_AM_CommitReplyMedium0 gex_AM_CommitReplyLong0 gex_AM_CommitRequestMedium0_v2 gex_AM_CommitRequestLong0_v2 gex_AM_CommitReplyMedium0_v2 gex_AM_CommitReplyLong0_v2 ();
+    gex_AM_CommitRequestMedium1 gex_AM_CommitRequestLong1 gex_AM_CommitReplyMedium1 gex_AM_CommitReplyLong1 gex_AM_CommitRequestMedium1_v2 gex_AM_CommitRequestLong1_v2 gex_AM_CommitReplyMedium1_v2 gex_AM_CommitReplyLong1_v2 (a0);
+    gex_AM_CommitRequestMedium2 gex_AM_CommitRequestLong2 gex_AM_CommitReplyMedium2 gex_AM_CommitReplyLong2 gex_AM_CommitRequestMedium2_v2 gex_AM_CommitRequestLong2_v2 gex_AM_CommitReplyMedium2_v2 gex_AM_CommitReplyLong2_v2 (a0 a1);
+    gex_AM_CommitRequestMedium3 gex_AM_CommitRequestLong3 gex_AM_CommitReplyMedium3 gex_AM_CommitReplyLong3 gex_AM_CommitRequestMedium3_v2 gex_AM_CommitRequestLong3_v2 gex_AM_CommitReplyMedium3_v2 gex_AM_CommitReplyLong3_v2 (a0 a1 a2);
+    gex_AM_CommitRequestMedium4 gex_AM_CommitRequestLong4 gex_AM_CommitReplyMedium4 gex_AM_CommitReplyLong4 gex_AM_CommitRequestMedium4_v2 gex_AM_CommitRequestLong4_v2 gex_AM_CommitReplyMedium4_v2 gex_AM_CommitReplyLong4_v2 (a0 a1 a2 a3);
+    gex_AM_CommitRequestMedium5 gex_AM_CommitRequestLong5 gex_AM_CommitReplyMedium5 gex_AM_CommitReplyLong5 gex_AM_CommitRequestMedium5_v2 gex_AM_CommitRequestLong5_v2 gex_AM_CommitReplyMedium5_v2 gex_AM_CommitReplyLong5_v2 (a0 a1 a2 a3 a4);
+    gex_AM_CommitRequestMedium6 gex_AM_CommitRequestLong6 gex_AM_CommitReplyMedium6 gex_AM_CommitReplyLong6 gex_AM_CommitRequestMedium6_v2 gex_AM_CommitRequestLong6_v2 gex_AM_CommitReplyMedium6_v2 gex_AM_CommitReplyLong6_v2 (a0 a1 a2 a3 a4 a5);
+    gex_AM_CommitRequestMedium7 gex_AM_CommitRequestLong7 gex_AM_CommitReplyMedium7 gex_AM_CommitReplyLong7 gex_AM_CommitRequestMedium7_v2 gex_AM_CommitRequestLong7_v2 gex_AM_CommitReplyMedium7_v2 gex_AM_CommitReplyLong7_v2 (a0 a1 a2 a3 a4 a5 a6);
+    gex_AM_CommitRequestMedium8 gex_AM_CommitRequestLong8 gex_AM_CommitReplyMedium8 gex_AM_CommitReplyLong8 gex_AM_CommitRequestMedium8_v2 gex_AM_CommitRequestLong8_v2 gex_AM_CommitReplyMedium8_v2 gex_AM_CommitReplyLong8_v2 (a0 a1 a2 a3 a4 a5 a6 a7);
+    gex_AM_CommitRequestMedium9 gex_AM_CommitRequestLong9 gex_AM_CommitReplyMedium9 gex_AM_CommitReplyLong9 gex_AM_CommitRequestMedium9_v2 gex_AM_CommitRequestLong9_v2 gex_AM_CommitReplyMedium9_v2 gex_AM_CommitReplyLong9_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8);
+    gex_AM_CommitRequestMedium10 gex_AM_CommitRequestLong10 gex_AM_CommitReplyMedium10 gex_AM_CommitReplyLong10 gex_AM_CommitRequestMedium10_v2 gex_AM_CommitRequestLong10_v2 gex_AM_CommitReplyMedium10_v2 gex_AM_CommitReplyLong10_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
+    gex_AM_CommitRequestMedium11 gex_AM_CommitRequestLong11 gex_AM_CommitReplyMedium11 gex_AM_CommitReplyLong11 gex_AM_CommitRequestMedium11_v2 gex_AM_CommitRequestLong11_v2 gex_AM_CommitReplyMedium11_v2 gex_AM_CommitReplyLong11_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10);
+    gex_AM_CommitRequestMedium12 gex_AM_CommitRequestLong12 gex_AM_CommitReplyMedium12 gex_AM_CommitReplyLong12 gex_AM_CommitRequestMedium12_v2 gex_AM_CommitRequestLong12_v2 gex_AM_CommitReplyMedium12_v2 gex_AM_CommitReplyLong12_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
+    gex_AM_CommitRequestMedium13 gex_AM_CommitRequestLong13 gex_AM_CommitReplyMedium13 gex_AM_CommitReplyLong13 gex_AM_CommitRequestMedium13_v2 gex_AM_CommitRequestLong13_v2 gex_AM_CommitReplyMedium13_v2 gex_AM_CommitReplyLong13_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
+    gex_AM_CommitRequestMedium14 gex_AM_CommitRequestLong14 gex_AM_CommitReplyMedium14 gex_AM_CommitReplyLong14 gex_AM_CommitRequestMedium14_v2 gex_AM_CommitRequestLong14_v2 gex_AM_CommitReplyMedium14_v2 gex_AM_CommitReplyLong14_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13);
+    gex_AM_CommitRequestMedium15 gex_AM_CommitRequestLong15 gex_AM_CommitReplyMedium15 gex_AM_CommitReplyLong15 gex_AM_CommitRequestMedium15_v2 gex_AM_CommitRequestLong15_v2 gex_AM_CommitReplyMedium15_v2 gex_AM_CommitReplyLong15_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14);
+    gex_AM_CommitRequestMedium16 gex_AM_CommitRequestLong16 gex_AM_CommitReplyMedium16 gex_AM_CommitReplyLong16 gex_AM_CommitRequestMedium16_v2 gex_AM_CommitRequestLong16_v2 gex_AM_CommitReplyMedium16_v2 gex_AM_CommitReplyLong16_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
+}
+
+macro_rules! cancels {
+    ($($name:ident)*) => {$(
+        /// Forgets what was prepared.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(desc: *const SrcDesc, flags: u32) -> c_int {
+            // SAFETY: what Prepare returned on this thread; null is caught.
+            match unsafe { desc.as_ref() } {
+                Some(desc) if flags == 0 && desc.prepared().is_some() => {
+                    desc.cancel();
+                    0
+                }
+                _ => {
+                    complain(stringify!($name), "flags must be 0 and the descriptor one that was prepared and not committed");
+                    ERR_BAD_ARG
+                }
+            }
+        }
+    )*};
+}
+
+cancels! { gex_AM_CancelRequestMedium gex_AM_CancelRequestLong gex_AM_CancelReplyMedium gex_AM_CancelReplyLong }
+
+/// The payload buffer.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AM_SrcDescAddr(desc: *const SrcDesc) -> *mut c_void {
+    // SAFETY: what Prepare returned on this thread; null is caught.
+    unsafe { desc.as_ref() }
+        .and_then(SrcDesc::prepared)
+        .map_or(std::ptr::null_mut(), |p| p.address.cast())
+}
+
+/// The most that may be committed.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AM_SrcDescSize(desc: *const SrcDesc) -> usize {
+    // SAFETY: what Prepare returned on this thread; null is caught.
+    unsafe { desc.as_ref() }.and_then(SrcDesc::prepared).map_or(0, |p| p.bytes)
+}

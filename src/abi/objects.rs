@@ -1,0 +1,370 @@
+//! Queries of clients, endpoints, segments and teams, and what makes and binds them.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::system::store;
+use super::{complain, ERR_BAD_ARG, ERR_RESOURCE, OK};
+use crate::am::table::Entry;
+use crate::client::Client;
+use crate::endpoint::Endpoint;
+use crate::runtime;
+use crate::segment::{AttachError, Segment};
+use crate::team::{self, Named};
+
+macro_rules! cdata {
+    ($($set:ident $query:ident $type:ty, $what:literal;)*) => {$(
+        #[doc = concat!("Sets the client's pointer of a ", $what, ".")]
+        #[no_mangle]
+        pub unsafe extern "C" fn $set(object: *const $type, value: *mut c_void) {
+            // SAFETY: a handle of ours by contract; the objects live for the rest of the process.
+            unsafe { &*object }.cdata.store(value, Ordering::Release);
+        }
+
+        #[doc = concat!("The client's pointer of a ", $what, "; null at first.")]
+        #[no_mangle]
+        pub unsafe extern "C" fn $query(object: *const $type) -> *mut c_void {
+            // SAFETY: as above.
+            unsafe { &*object }.cdata.load(Ordering::Acquire)
+        }
+    )*};
+}
+
+cdata! {
+    gex_Client_SetCData gex_Client_QueryCData Client, "client";
+    gex_EP_SetCData gex_EP_QueryCData Endpoint, "endpoint";
+    gex_Segment_SetCData gex_Segment_QueryCData Segment, "segment";
+}
+
+/// Sets the client's pointer of a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_SetCData(tm: usize, value: *mut c_void) {
+    team::team(tm, "gex_TM_SetCData").cdata.store(value, Ordering::Release);
+}
+
+/// The client's pointer of a team; null at first.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryCData(tm: usize) -> *mut c_void {
+    team::team(tm, "gex_TM_QueryCData").cdata.load(Ordering::Acquire)
+}
+
+/// Flags passed to `gex_Client_Init`.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Client_QueryFlags(client: *const Client) -> u32 {
+    // SAFETY: a handle of ours.
+    unsafe { &*client }.flags
+}
+
+/// Name passed to `gex_Client_Init`.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Client_QueryName(client: *const Client) -> *const c_char {
+    // SAFETY: a handle of ours.
+    unsafe { &*client }.name.as_ptr()
+}
+
+/// The owner of an endpoint.
+#[no_mangle]
+pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
+    runtime::get().client
+}
+
+/// Flags passed when the endpoint was created: none for a primordial one.
+#[no_mangle]
+pub extern "C" fn gex_EP_QueryFlags(_ep: *const Endpoint) -> u32 {
+    0
+}
+
+/// The bound segment, or null.
+#[no_mangle]
+pub unsafe extern "C" fn gex_EP_QuerySegment(ep: *const Endpoint) -> *mut Segment {
+    // SAFETY: a handle of ours.
+    unsafe { &*ep }.segment.load(Ordering::Acquire)
+}
+
+/// Index of an endpoint among those of its process.
+#[no_mangle]
+pub unsafe extern "C" fn gex_EP_QueryIndex(ep: *const Endpoint) -> u16 {
+    // SAFETY: a handle of ours.
+    unsafe { &*ep }.index
+}
+
+/// The owner of a segment.
+#[no_mangle]
+pub extern "C" fn gex_Segment_QueryClient(_segment: *const Segment) -> *const Client {
+    runtime::get().client
+}
+
+/// Flags of a segment: none exist.
+#[no_mangle]
+pub extern "C" fn gex_Segment_QueryFlags(_segment: *const Segment) -> u32 {
+    0
+}
+
+/// First byte of a segment.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Segment_QueryAddr(segment: *const Segment) -> *mut c_void {
+    // SAFETY: a handle of ours.
+    unsafe { &*segment }.base as *mut c_void
+}
+
+/// Length of a segment in bytes.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize {
+    // SAFETY: a handle of ours.
+    unsafe { &*segment }.bytes
+}
+
+/// The owner of a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryClient(tm: usize) -> *const Client {
+    team::team(tm, "gex_TM_QueryClient");
+    runtime::get().client
+}
+
+/// The local member's endpoint.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryEP(tm: usize) -> *const Endpoint {
+    let team = team::team(tm, "gex_TM_QueryEP");
+    runtime::get().endpoint(team.ep).map_or(ptr::null(), ptr::from_ref)
+}
+
+/// Flags passed when the team was created.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryFlags(tm: usize) -> u32 {
+    team::team(tm, "gex_TM_QueryFlags").flags
+}
+
+/// The caller's rank in a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryRank(tm: usize) -> u32 {
+    team::team(tm, "gex_TM_QueryRank").rank
+}
+
+/// Members of a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_QuerySize(tm: usize) -> u32 {
+    team::team(tm, "gex_TM_QuerySize").size
+}
+
+/// A name for endpoints `remote` of all processes, reached from `ep`.
+#[no_mangle]
+pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: u16) -> usize {
+    // SAFETY: a handle of ours.
+    team::pair(unsafe { &*ep }.index, remote)
+}
+
+/// The process of a team's member.
+#[no_mangle]
+pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: usize, rank: u32) -> u32 {
+    team::team(tm, "gex_TM_TranslateRankToJobrank").locate(rank).rank
+}
+
+/// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.
+#[no_mangle]
+pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: usize, jobrank: u32) -> u32 {
+    team::team(tm, "gex_TM_TranslateJobrankToRank")
+        .rank_of(jobrank)
+        .unwrap_or(u32::MAX)
+}
+
+/// `gex_EP_Location_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EpLocation {
+    rank: u32,
+    index: u16,
+}
+
+/// Process and endpoint of a team's member.
+#[no_mangle]
+pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, _flags: u32) -> EpLocation {
+    let location = team::team(tm, "gex_TM_TranslateRankToEP").locate(rank);
+    EpLocation {
+        rank: location.rank,
+        index: location.ep,
+    }
+}
+
+/// Registers handlers; see `am::table`.
+#[no_mangle]
+pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mut Entry, count: usize) -> c_int {
+    if ep.is_null() || (table.is_null() && count > 0) {
+        complain("gex_EP_RegisterHandlers", "ep and table must not be null");
+        return ERR_BAD_ARG;
+    }
+    if count == 0 {
+        return OK;
+    }
+    // SAFETY: the client's table of `count` entries.
+    let entries = unsafe { std::slice::from_raw_parts_mut(table, count) };
+    // SAFETY: a handle of ours.
+    match unsafe { &*ep }.handlers.register(entries) {
+        Ok(()) => OK,
+        Err(error) => {
+            complain("gex_EP_RegisterHandlers", &error.to_string());
+            ERR_BAD_ARG
+        }
+    }
+}
+
+/// `gasnet_client_attach_hook`: a client may store a function here before it attaches; it is called with base and size of the
+/// segment before any other rank can write there.
+#[no_mangle]
+pub static gasnet_client_attach_hook: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+fn call_attach_hook(base: usize, bytes: usize) {
+    let hook = gasnet_client_attach_hook.load(Ordering::Acquire);
+    if !hook.is_null() {
+        // SAFETY: the client stored a function of this type (clients.md, A.2).
+        let hook = unsafe { std::mem::transmute::<*mut c_void, extern "C-unwind" fn(*mut c_void, usize)>(hook) };
+        hook(base as *mut c_void, bytes);
+    }
+}
+
+/// Allocates and binds the primordial segment. Collective.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: usize, bytes: usize) -> c_int {
+    super::not_in_handler("gex_Segment_Attach");
+    team::team(tm, "gex_Segment_Attach");
+    if segment.is_null() {
+        complain("gex_Segment_Attach", "segment_p must not be null");
+        return ERR_BAD_ARG;
+    }
+    match runtime::get().attach(bytes, call_attach_hook) {
+        Ok(attached) => {
+            // SAFETY: not null; the client's to write.
+            unsafe { segment.write(attached) };
+            OK
+        }
+        Err(AttachError::Argument(why)) => {
+            complain("gex_Segment_Attach", &why);
+            ERR_BAD_ARG
+        }
+        Err(AttachError::Resource(why)) => {
+            complain("gex_Segment_Attach", &why);
+            ERR_RESOURCE
+        }
+    }
+}
+
+/// Addresses of a bound segment: the owner's, ours if it is mapped here, and its length.
+struct Bound {
+    owner: usize,
+    here: usize,
+    bytes: usize,
+}
+
+fn bound(tm: usize, rank: u32) -> Option<Bound> {
+    let rt = runtime::get();
+    let location = match team::decode(tm) {
+        Named::Team(team) if rank < team.size => team.locate(rank),
+        Named::Pair(_, 0) if rank < rt.size => crate::am::Location { rank, ep: 0 },
+        _ => return None,
+    };
+    let segment = rt.segment_of(location.rank)?;
+    let here = if rt.is_neighbour(location.rank) {
+        rt.map_neighbour(location.rank, segment.base, 0) as usize
+    } else {
+        0
+    };
+    Some(Bound {
+        owner: segment.base,
+        here,
+        bytes: segment.bytes,
+    })
+}
+
+/// Queries a bound segment. Everything is known after Attach: never communicates.
+#[no_mangle]
+pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
+    tm: usize,
+    rank: u32,
+    owner: *mut usize,
+    here: *mut usize,
+    bytes: *mut usize,
+    _flags: u32,
+) -> usize {
+    let answer = bound(tm, rank).unwrap_or(Bound {
+        owner: 0,
+        here: 0,
+        bytes: 0,
+    });
+    for (output, value) in [(owner, answer.owner), (here, answer.here), (bytes, answer.bytes)] {
+        // SAFETY: null or the client's to write.
+        unsafe { store(output, value) };
+    }
+    0
+}
+
+/// As `gex_EP_QueryBoundSegmentNB`, waiting, and non-zero without touching the outputs when there is no segment.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Segment_QueryBound(
+    tm: usize,
+    rank: u32,
+    owner: *mut usize,
+    here: *mut usize,
+    bytes: *mut usize,
+) -> c_int {
+    let Some(answer) = bound(tm, rank) else { return 1 };
+    for (output, value) in [(owner, answer.owner), (here, answer.here), (bytes, answer.bytes)] {
+        // SAFETY: null or the client's to write.
+        unsafe { store(output, value) };
+    }
+    0
+}
+
+/// Publishes bound segments. Those that exist were published by Attach; checks the arguments and synchronises.
+#[no_mangle]
+pub unsafe extern "C" fn gex_EP_PublishBoundSegment(tm: usize, eps: *const *const Endpoint, count: usize, flags: u32) -> c_int {
+    team::team(tm, "gex_EP_PublishBoundSegment");
+    if flags != 0 || (eps.is_null() && count > 0) {
+        complain(
+            "gex_EP_PublishBoundSegment",
+            "flags must be 0, and eps must not be null unless num_eps is 0",
+        );
+        return ERR_BAD_ARG;
+    }
+    OK
+}
+
+/// Largest segment that this rank may attach.
+#[no_mangle]
+pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
+    runtime::get().max_local_bytes
+}
+
+/// Largest segment that every rank may attach.
+#[no_mangle]
+pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
+    runtime::get().max_global_bytes
+}
+
+/// `gasnet_seginfo_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SegInfo {
+    addr: *mut c_void,
+    size: usize,
+}
+
+/// Fills `table` with the first `count` ranks' segments.
+#[no_mangle]
+pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int) -> c_int {
+    let rt = runtime::get();
+    if table.is_null() || count < 0 {
+        complain("gasnet_getSegmentInfo", "seginfo_table must not be null");
+        return ERR_BAD_ARG;
+    }
+    for rank in 0..(count as u32).min(rt.size) {
+        let segment = rt.segment_of(rank).map_or((0, 0), |s| (s.base, s.bytes));
+        // SAFETY: the client's table of `count` entries.
+        unsafe {
+            table.add(rank as usize).write(SegInfo {
+                addr: segment.0 as *mut c_void,
+                size: segment.1,
+            });
+        };
+    }
+    OK
+}

@@ -1,0 +1,93 @@
+//! Polling, waiting, ending.
+
+use std::ffi::{c_char, c_int};
+
+use super::{complain, ERR_BAD_ARG, ERR_BARRIER_MISMATCH, ERR_NOT_INIT, ERR_NOT_READY, ERR_RESOURCE, OK};
+use crate::thread::Context;
+use crate::wait::{self, WaitMode};
+use crate::{runtime, thread};
+
+/// Takes what has arrived and runs handlers.
+#[no_mangle]
+pub extern "C" fn gasnet_AMPoll() -> c_int {
+    if cfg!(feature = "debug-checks") && thread::current().context() != Context::Client {
+        super::not_in_handler("gasnet_AMPoll");
+    }
+    super::no_locks_held("gasnet_AMPoll");
+    wait::poll_once();
+    OK
+}
+
+/// One step of `GASNET_BLOCKUNTIL`.
+#[no_mangle]
+pub unsafe extern "C" fn gasneti_blockuntil_step(state: *mut u32) {
+    super::not_in_handler("GASNET_BLOCKUNTIL");
+    // SAFETY: the macro's own variable.
+    wait::step(unsafe { &mut *state });
+}
+
+/// Chooses how this process waits.
+#[no_mangle]
+pub extern "C" fn gasnet_set_waitmode(mode: c_int) -> c_int {
+    match u32::try_from(mode).ok().and_then(WaitMode::from_raw) {
+        Some(mode) if mode != WaitMode::Adaptive => {
+            mode.set();
+            OK
+        }
+        _ => {
+            complain(
+                "gasnet_set_waitmode",
+                &format!("{mode} is not GASNET_WAIT_SPIN, _BLOCK or _SPINBLOCK"),
+            );
+            ERR_BAD_ARG
+        }
+    }
+}
+
+/// Ends the job. From anywhere: threads, handlers, signal handlers.
+#[no_mangle]
+pub extern "C" fn gasnet_exit(code: c_int) -> ! {
+    match runtime::try_get() {
+        Some(rt) => rt.job.exit(code),
+        None => std::process::exit(code),
+    }
+}
+
+const NAMES: [(c_int, &std::ffi::CStr, &std::ffi::CStr); 6] = [
+    (OK, c"GASNET_OK", c"No error"),
+    (ERR_NOT_INIT, c"GASNET_ERR_NOT_INIT", c"GASNet is not initialised"),
+    (ERR_RESOURCE, c"GASNET_ERR_RESOURCE", c"A resource is lacking"),
+    (ERR_BAD_ARG, c"GASNET_ERR_BAD_ARG", c"An argument is wrong"),
+    (ERR_NOT_READY, c"GASNET_ERR_NOT_READY", c"Not complete yet"),
+    (
+        ERR_BARRIER_MISMATCH,
+        c"GASNET_ERR_BARRIER_MISMATCH",
+        c"The names or flags of a barrier differ between ranks",
+    ),
+];
+
+/// Name of an error code.
+#[no_mangle]
+pub extern "C" fn gasnet_ErrorName(code: c_int) -> *const c_char {
+    NAMES
+        .iter()
+        .find(|e| e.0 == code)
+        .map_or(c"*unknown*".as_ptr(), |e| e.1.as_ptr())
+}
+
+/// What an error code means.
+#[no_mangle]
+pub extern "C" fn gasnet_ErrorDesc(code: c_int) -> *const c_char {
+    NAMES
+        .iter()
+        .find(|e| e.0 == code)
+        .map_or(c"no description available".as_ptr(), |e| e.2.as_ptr())
+}
+
+/// GASNet-1: handlers never interrupt, so there is nothing to hold.
+#[no_mangle]
+pub extern "C" fn gasnet_hold_interrupts() {}
+
+/// GASNet-1: see `gasnet_hold_interrupts`.
+#[no_mangle]
+pub extern "C" fn gasnet_resume_interrupts() {}

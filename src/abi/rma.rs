@@ -1,0 +1,227 @@
+//! Puts and gets: the library's side of the inline functions in `gasnetex.h`, which come here for everything but a plain copy to or from a
+//! neighbour.
+
+use std::ffi::c_int;
+
+use super::{not_in_handler, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
+use crate::conduit::Busy;
+use crate::event::{Event, Op};
+use crate::rma::{self, Access, Manner, Started};
+use crate::runtime;
+use crate::team;
+use crate::thread::{self, Thread};
+use crate::wait;
+
+const LEAF_LC: usize = 2;
+const NO_OP: c_int = 1;
+
+fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, function: &str) -> Access {
+    not_in_handler(function);
+    let peer = team::resolve(tm, rank).1;
+    if cfg!(feature = "debug-checks") && bytes > 0 {
+        let rt = runtime::get();
+        let address = remote as usize;
+        let inside = rt.segment_of(peer.rank).is_some_and(|s| s.contains(address, bytes));
+        if !inside {
+            rt.outside_segment(peer.rank, address, bytes);
+        }
+        if local.is_null() {
+            crate::fatal!("rank {}: {function}: the local address is null", rt.rank);
+        }
+    }
+    Access {
+        peer,
+        remote: remote as usize,
+        local,
+        bytes,
+    }
+}
+
+fn manner(flags: u32, lc_opt: *mut usize) -> Manner {
+    Manner {
+        immediate: flags & FLAG_IMMEDIATE != 0,
+        source_now: lc_opt as usize == EVENT_NOW,
+    }
+}
+
+/// Runs `start` with an Op of its own and answers with the Op.
+fn explicit(
+    thread: &Thread,
+    start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
+) -> Result<Option<&'static Op>, Busy> {
+    let mut taken = None;
+    let result = start(&mut || *taken.insert(thread.free.borrow_mut().take()));
+    match (result, taken) {
+        (Ok(Started::UnderWay), Some(op)) => return Ok(Some(op)),
+        (_, Some(op)) => thread.free.borrow_mut().put(op),
+        _ => (),
+    }
+    result.map(|_| None)
+}
+
+/// Gives the root event, or recycles the Op if all is done.
+fn root(thread: &Thread, op: Option<&'static Op>) -> Event {
+    let Some(op) = op else { return Event::INVALID };
+    let event = op.event();
+    if !event.is_done() {
+        return event;
+    }
+    event.consume(&mut thread.free.borrow_mut());
+    Event::INVALID
+}
+
+fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
+    let thread = thread::current();
+    match explicit(thread, start) {
+        Err(Busy) => NO_OP,
+        Ok(None) => 0,
+        Ok(Some(op)) => {
+            let event = op.event();
+            wait::until(|| event.is_done());
+            event.consume(&mut thread.free.borrow_mut());
+            0
+        }
+    }
+}
+
+/// Writes the local-completion event of a put, if the client wants one.
+///
+/// # Safety
+/// `lc_opt` is null, a constant, or the client's event.
+unsafe fn local_event(lc_opt: *mut usize, op: Option<&'static Op>) {
+    if lc_opt as usize > EVENT_GROUP {
+        let leaf = op.map_or(Event::INVALID, |op| op.event().leaf(LEAF_LC));
+        // SAFETY: neither null nor a constant.
+        unsafe { lc_opt.write(leaf.0) };
+    }
+}
+
+/// Puts and waits for completion at both ends. 0, or 1 if IMMEDIATE and nothing was sent.
+#[no_mangle]
+pub extern "C" fn gex_RMA_PutBlocking(tm: usize, rank: u32, dest: *mut u8, src: *const u8, bytes: usize, flags: u32) -> c_int {
+    let access = access(tm, rank, dest, src.cast_mut(), bytes, "gex_RMA_PutBlocking");
+    blocking(|op| rma::put(&access, op, manner(flags, std::ptr::null_mut())))
+}
+
+/// Starts a put with a root event.
+#[no_mangle]
+pub unsafe extern "C" fn gex_RMA_PutNB(
+    tm: usize,
+    rank: u32,
+    dest: *mut u8,
+    src: *const u8,
+    bytes: usize,
+    lc_opt: *mut usize,
+    flags: u32,
+) -> Event {
+    let access = access(tm, rank, dest, src.cast_mut(), bytes, "gex_RMA_PutNB");
+    let thread = thread::current();
+    match explicit(thread, |op| rma::put(&access, op, manner(flags, lc_opt))) {
+        Err(Busy) => Event::NO_OP,
+        Ok(op) => {
+            // SAFETY: the client's local-completion option.
+            unsafe { local_event(lc_opt, op) };
+            root(thread, op)
+        }
+    }
+}
+
+/// Starts a put in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
+#[no_mangle]
+pub extern "C" fn gex_RMA_PutNBI(
+    tm: usize,
+    rank: u32,
+    dest: *mut u8,
+    src: *const u8,
+    bytes: usize,
+    lc_opt: *mut usize,
+    flags: u32,
+) -> c_int {
+    let access = access(tm, rank, dest, src.cast_mut(), bytes, "gex_RMA_PutNBI");
+    c_int::from(rma::put(&access, || thread::current().implicit(), manner(flags, lc_opt)).is_err())
+}
+
+/// Gets and waits. 0, or 1 if IMMEDIATE and nothing was sent.
+#[no_mangle]
+pub extern "C" fn gex_RMA_GetBlocking(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
+    let access = access(tm, rank, src, dest, bytes, "gex_RMA_GetBlocking");
+    blocking(|op| rma::get(&access, op, manner(flags, std::ptr::null_mut())))
+}
+
+/// Starts a get with a root event.
+#[no_mangle]
+pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> Event {
+    let access = access(tm, rank, src, dest, bytes, "gex_RMA_GetNB");
+    let thread = thread::current();
+    match explicit(thread, |op| rma::get(&access, op, manner(flags, std::ptr::null_mut()))) {
+        Err(Busy) => Event::NO_OP,
+        Ok(op) => root(thread, op),
+    }
+}
+
+/// Starts a get in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
+#[no_mangle]
+pub extern "C" fn gex_RMA_GetNBI(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
+    let access = access(tm, rank, src, dest, bytes, "gex_RMA_GetNBI");
+    c_int::from(rma::get(&access, || thread::current().implicit(), manner(flags, std::ptr::null_mut())).is_err())
+}
+
+fn value_bytes(bytes: usize, function: &str) -> usize {
+    if bytes == 0 || bytes > size_of::<u64>() {
+        crate::fatal!("rank {}: {function}: {bytes} bytes; a value has 1 to 8", runtime::get().rank);
+    }
+    bytes
+}
+
+/// The low-order `bytes` of a value, first in memory.
+fn value_memory(value: u64, bytes: usize) -> [u8; 8] {
+    if cfg!(target_endian = "big") {
+        (value << (64 - 8 * bytes)).to_ne_bytes()
+    } else {
+        value.to_ne_bytes()
+    }
+}
+
+#[repr(align(8))]
+struct ValueMemory([u8; 8]);
+
+/// Gets a value of 1 to 8 bytes.
+#[no_mangle]
+pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, bytes: usize, flags: u32) -> u64 {
+    let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
+    let mut memory = ValueMemory([0; 8]);
+    let access = access(tm, rank, src, memory.0.as_mut_ptr(), bytes, "gex_RMA_GetBlockingVal");
+    blocking(|op| rma::get(&access, op, manner(flags & !FLAG_IMMEDIATE, std::ptr::null_mut())));
+    let raw = u64::from_ne_bytes(memory.0);
+    if cfg!(target_endian = "big") {
+        raw >> (64 - 8 * bytes)
+    } else {
+        raw
+    }
+}
+
+/// Puts a value of 1 to 8 bytes and waits. 0, or 1 if IMMEDIATE and nothing was sent.
+#[no_mangle]
+pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
+    let bytes = value_bytes(bytes, "gex_RMA_PutBlockingVal");
+    let mut memory = ValueMemory(value_memory(value, bytes));
+    let access = access(tm, rank, dest, memory.0.as_mut_ptr(), bytes, "gex_RMA_PutBlockingVal");
+    blocking(|op| rma::put(&access, op, manner(flags, EVENT_NOW as *mut usize)))
+}
+
+/// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
+#[no_mangle]
+pub extern "C" fn gex_RMA_PutNBIVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
+    let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
+    let mut memory = ValueMemory(value_memory(value, bytes));
+    gex_RMA_PutNBI(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags)
+}
+
+/// Starts a put of a value with a root event.
+#[no_mangle]
+pub extern "C" fn gex_RMA_PutNBVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> Event {
+    let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
+    let mut memory = ValueMemory(value_memory(value, bytes));
+    // SAFETY: EVENT_NOW is a constant, not an event to write.
+    unsafe { gex_RMA_PutNB(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags) }
+}

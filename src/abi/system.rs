@@ -1,0 +1,163 @@
+//! `gex_System_*`.
+
+use std::ffi::{c_char, c_uint, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::OnceLock;
+
+use super::{ERR_BAD_ARG, ERR_RESOURCE, OK};
+use crate::runtime;
+use crate::sync::Mode;
+
+static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
+
+/// Whether error returns are explained on the console.
+pub fn verbose_errors() -> bool {
+    VERBOSE_ERRORS.load(Ordering::Relaxed) != 0
+}
+
+/// Rank of this process in the job.
+#[no_mangle]
+pub extern "C" fn gex_System_QueryJobRank() -> u32 {
+    runtime::get().rank
+}
+
+/// Processes in the job.
+#[no_mangle]
+pub extern "C" fn gex_System_QueryJobSize() -> u32 {
+    runtime::get().size
+}
+
+/// Whether error returns are explained on the console.
+#[no_mangle]
+pub extern "C" fn gex_System_GetVerboseErrors() -> i32 {
+    VERBOSE_ERRORS.load(Ordering::Relaxed)
+}
+
+/// Turns explanations on or off.
+#[no_mangle]
+pub extern "C" fn gex_System_SetVerboseErrors(enable: i32) {
+    VERBOSE_ERRORS.store(enable, Ordering::Relaxed);
+}
+
+/// Client threads that may be inside GASNet at once: no limit of ours in threaded modes.
+#[no_mangle]
+pub extern "C" fn gex_System_QueryMaxThreads() -> u64 {
+    if Mode::get() == Mode::Seq {
+        return 1;
+    }
+    u64::from(crate::config::get().get(&crate::config::MAX_THREADS))
+}
+
+/// Whether handlers may run on threads that are not the client's: no conduit has a receive thread.
+#[no_mangle]
+pub extern "C" fn gex_System_QueryHiddenAMConcurrencyLevel() -> i32 {
+    0
+}
+
+/// `gex_ProgressThreadInfo_t`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ProgressThreadInfo {
+    device_list: *const c_char,
+    roles: c_uint,
+    function: Option<unsafe extern "C" fn(*mut c_void) -> *mut c_void>,
+    argument: *mut c_void,
+}
+
+const FLAG_DEFER_THREADS: u32 = 2;
+
+/// Deferred progress threads: there are none.
+#[no_mangle]
+pub unsafe extern "C" fn gex_System_QueryProgressThreads(
+    client: *const c_void,
+    count: *mut c_uint,
+    info: *mut *const ProgressThreadInfo,
+    flags: u32,
+) -> i32 {
+    if client.is_null() || count.is_null() || info.is_null() || flags != 0 {
+        super::complain(
+            "gex_System_QueryProgressThreads",
+            "client, count_p and info_p must not be null, and flags must be 0",
+        );
+        return ERR_BAD_ARG;
+    }
+    if runtime::get().client.flags & FLAG_DEFER_THREADS == 0 {
+        super::complain(
+            "gex_System_QueryProgressThreads",
+            "GEX_FLAG_DEFER_THREADS was not passed to gex_Client_Init",
+        );
+        return ERR_RESOURCE;
+    }
+    // SAFETY: not null; the client's to write.
+    unsafe { count.write(0) };
+    OK
+}
+
+/// Ranks as `gex_RankInfo_t` (a lone rank).
+struct Infos {
+    neighbours: Vec<u32>,
+    host: Vec<u32>,
+}
+
+fn infos() -> &'static Infos {
+    static INFOS: OnceLock<Infos> = OnceLock::new();
+    INFOS.get_or_init(|| {
+        let rt = runtime::get();
+        Infos {
+            neighbours: rt.nbrhd.clone().collect(),
+            host: rt.job.host().collect(),
+        }
+    })
+}
+
+unsafe fn answer(ranks: &'static [u32], info: *mut *const u32, count: *mut u32, mine: *mut u32) {
+    let me = ranks.iter().position(|&r| r == runtime::get().rank).unwrap_or(0);
+    // SAFETY: null or the client's to write.
+    unsafe { store(info, ranks.as_ptr()) };
+    // SAFETY: as above.
+    unsafe { store(count, ranks.len() as u32) };
+    // SAFETY: as above.
+    unsafe { store(mine, me as u32) };
+}
+
+/// Writes `value` unless the place is null.
+///
+/// # Safety
+/// `place` is null or valid for a write.
+pub unsafe fn store<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: not null, so valid by contract.
+        unsafe { place.write(value) };
+    }
+}
+
+/// The neighbourhood's job ranks, ascending; its size; own position in it.
+#[no_mangle]
+pub unsafe extern "C" fn gex_System_QueryNbrhdInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
+    // SAFETY: the caller's outputs, each null or valid.
+    unsafe { answer(&infos().neighbours, info, count, mine) }
+}
+
+/// As `gex_System_QueryNbrhdInfo` for the host.
+#[no_mangle]
+pub unsafe extern "C" fn gex_System_QueryHostInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
+    // SAFETY: the caller's outputs, each null or valid.
+    unsafe { answer(&infos().host, info, count, mine) }
+}
+
+/// Number and own place among neighbourhoods and hosts.
+#[no_mangle]
+pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mut u32, hosts: *mut u32, host: *mut u32) {
+    let rt = runtime::get();
+    let job = rt.job;
+    let values = [
+        (nbrhds, job.nbrhd_count()),
+        (nbrhd, job.nbrhd_of(rt.rank)),
+        (hosts, job.host_count()),
+        (host, job.host_of(rt.rank)),
+    ];
+    for (output, value) in values {
+        // SAFETY: the caller's outputs, each null or valid.
+        unsafe { store(output, value) };
+    }
+}

@@ -1,0 +1,292 @@
+//! From a ring record or a packet to a running handler.
+//!
+//! A header is copied out once and checked; only then is anything done with it.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+
+use super::internal;
+use super::table::{Entry, INDEX_BASE};
+use super::token::Token;
+use super::wire::{self, Carrier, Payload};
+use super::{payload_offset, Arg, Category, Header, Location, HEADER, IN_PLACE, MAX_ARGS};
+use crate::conduit::{Class, JobRank, TransferId, Upcalls};
+use crate::runtime::{self, Runtime};
+use crate::shm::comm::{Disposal, Sink};
+use crate::shm::memory::UNIT;
+use crate::shm::ring::Word;
+use crate::thread::{self, Context};
+
+/// A message whose header was checked.
+#[derive(Clone, Copy)]
+struct Arrived {
+    header: Header,
+    category: Category,
+    class: Class,
+    source: JobRank,
+    args: [Arg; MAX_ARGS],
+    nargs: usize,
+    payload: *mut u8,
+}
+
+/// The messages that this process got from one poll.
+pub struct Delivery<'a> {
+    rt: &'a Runtime,
+    copied: Option<Arrived>,
+}
+
+impl<'a> Delivery<'a> {
+    /// For one poll.
+    pub fn new(rt: &'a Runtime) -> Self {
+        Self { rt, copied: None }
+    }
+
+    fn malformed(&self, source: JobRank, what: &str) -> ! {
+        crate::fatal!(
+            "rank {} received a malformed message from rank {source}: {what}. The memory of rank {source} is corrupt, or the two \
+             ranks run different versions of libgasnet.",
+            self.rt.rank
+        )
+    }
+
+    /// Reads the header and the arguments at `bytes`, of which `length` are there, and finds where the payload is.
+    ///
+    /// # Safety
+    /// `bytes` is aligned to 8 and readable for `length`.
+    unsafe fn parse(
+        &self,
+        (carrier, class, source): (Carrier, Class, JobRank),
+        word: Word,
+        bytes: *mut u8,
+        length: usize,
+    ) -> (Arrived, Payload) {
+        let (category, nargs) = wire::shape(word.kind, word.small, length).unwrap_or_else(|what| self.malformed(source, what));
+        // SAFETY: the header is inside `length`; the sender may still write it, so it is copied once and only the copy is used.
+        let header = unsafe { bytes.cast::<Header>().read_volatile() };
+        let mut args = [0; MAX_ARGS];
+        // SAFETY: `nargs` arguments are inside `length` (checked) and fit `args`.
+        unsafe { ptr::copy_nonoverlapping(bytes.add(HEADER).cast::<Arg>(), args.as_mut_ptr(), nargs) };
+        let place = wire::payload(carrier, word.kind, nargs, &header, length).unwrap_or_else(|what| self.malformed(source, what));
+        let arrived = Arrived {
+            header,
+            category,
+            class,
+            source,
+            args,
+            nargs,
+            // Means something only for a payload in place.
+            payload: bytes.wrapping_add(payload_offset(nargs)),
+        };
+        (arrived, place)
+    }
+
+    fn run_client(&self, m: &Arrived) {
+        let Some(endpoint) = self.rt.endpoint(m.header.target_ep) else {
+            self.malformed(m.source, "no such endpoint");
+        };
+        let nargs = m.nargs;
+        let Some(entry) = endpoint.handlers.get(m.header.handler) else {
+            crate::fatal!(
+                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {}, but no handler is registered there. \
+                 Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the first message.",
+                self.rt.rank, m.category, m.class, m.source, m.header.handler
+            );
+        };
+        if !entry.accepts(m.class, m.category, nargs) {
+            crate::fatal!(
+                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {} ({}), which was registered with flags \
+                 {:#x} for {} arguments.",
+                self.rt.rank, m.category, m.class, m.source, m.header.handler, handler_name(entry), entry.flags, entry.nargs
+            );
+        }
+        let token = Token {
+            source: Location {
+                rank: m.source,
+                ep: m.header.source_ep,
+            },
+            target_ep: m.header.target_ep,
+            entry: Some(ptr::from_ref(entry)),
+            class: m.class,
+            category: m.category,
+            replied: Cell::new(false),
+        };
+        let context = if m.class == Class::Request {
+            Context::RequestHandler
+        } else {
+            Context::ReplyHandler
+        };
+        thread::current().in_handler(context, entry.name, m.header.handler, || {
+            let buffer = match m.category {
+                Category::Short => None,
+                Category::Medium => Some((m.payload.cast::<c_void>(), m.header.bytes as usize)),
+                Category::Long => Some((m.header.destination as *mut c_void, m.header.bytes as usize)),
+            };
+            // SAFETY: the client registered this function for this category and number of arguments (checked above).
+            unsafe { call(entry, &token, buffer, &m.args[..nargs]) };
+        });
+    }
+
+    fn dispatch(&self, m: &Arrived) {
+        if m.header.handler < INDEX_BASE {
+            let source = Location {
+                rank: m.source,
+                ep: m.header.source_ep,
+            };
+            let token = Token {
+                source,
+                target_ep: m.header.target_ep,
+                entry: None,
+                class: m.class,
+                category: m.category,
+                replied: Cell::new(false),
+            };
+            if !internal::run(
+                m.header.handler,
+                &token,
+                &m.args[..m.nargs],
+                m.payload,
+                m.header.bytes as usize,
+            ) {
+                self.malformed(m.source, "unknown internal handler or bad arguments");
+            }
+        } else {
+            self.run_client(m);
+        }
+    }
+}
+
+fn handler_name(entry: &Entry) -> String {
+    if entry.name.is_null() {
+        return "unnamed".into();
+    }
+    // SAFETY: the client's `gex_name` is a NUL-terminated string that it keeps alive while registered.
+    unsafe { std::ffi::CStr::from_ptr(entry.name) }.to_string_lossy().into_owned()
+}
+
+impl Sink for Delivery<'_> {
+    #[inline]
+    fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal {
+        let rank = self.rt.nbrhd.start + source as u32;
+        let length = usize::from(word.units) * UNIT;
+        // SAFETY: records are 64-byte aligned and of `units` units, inside the ring.
+        let (mut m, place) = unsafe { self.parse((Carrier::Record, class, rank), word, record, length) };
+        match place {
+            Payload::InPlace => {
+                self.dispatch(&m);
+                return Disposal::Done;
+            }
+            Payload::Block(block) => {
+                let blocks = self.rt.comm.blocks(source, class);
+                if !blocks.holds(block, m.header.bytes as usize) {
+                    self.malformed(rank, "a payload outside its block");
+                }
+                m.payload = blocks.payload(block);
+            }
+            Payload::None => {}
+        }
+        self.copied = Some(m);
+        Disposal::RunAfterRelease
+    }
+
+    #[inline]
+    fn run(&mut self) {
+        if let Some(m) = self.copied.take() {
+            self.dispatch(&m);
+            if m.category == Category::Medium && m.header.block != IN_PLACE {
+                self.rt
+                    .comm
+                    .blocks((m.source - self.rt.nbrhd.start) as usize, m.class)
+                    .free(m.header.block);
+            }
+        }
+    }
+
+    fn corrupt(&mut self, source: usize) -> ! {
+        self.malformed(self.rt.nbrhd.start + source as u32, "a record that leaves its ring")
+    }
+}
+
+impl Upcalls for Delivery<'_> {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        if packet.len() < HEADER || source >= self.rt.size {
+            self.malformed(source, "too short");
+        }
+        let word = Word {
+            kind: packet[0],
+            small: packet[1],
+            units: 0,
+        };
+        // SAFETY: the conduit's packets are 64-byte aligned; the length was checked.
+        let (m, place) = unsafe { self.parse((Carrier::Packet, class, source), word, packet.as_mut_ptr(), packet.len()) };
+        let bytes = m.header.bytes as usize;
+        if m.category == Category::Long && place == Payload::InPlace && bytes > 0 {
+            let destination = m.header.destination as usize;
+            if !self.rt.in_own_segment(destination, bytes) {
+                self.malformed(source, "a Long whose destination is outside the segment");
+            }
+            // SAFETY: the destination lies in our mapped segment; the payload lies in the packet.
+            unsafe { ptr::copy_nonoverlapping(m.payload, destination as *mut u8, bytes) };
+        }
+        self.dispatch(&m);
+    }
+
+    fn rma_done(&mut self, id: TransferId) {
+        crate::rma::transfer::finish(id);
+    }
+
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        runtime::peer_lost(peer, why);
+    }
+}
+
+type Raw = unsafe extern "C-unwind" fn();
+
+macro_rules! dispatch {
+    ($function:expr, $token:expr, $buffer:expr, $args:expr; $($n:literal => ($($i:literal)*)),* $(,)?) => {
+        match $args.len() {
+            $($n => {
+                dispatch!(@call $function, $token, $buffer, $args, ($($i)*));
+            })*
+            // More than MAX_ARGS never passes `parse`.
+            _ => {}
+        }
+    };
+    (@call $function:expr, $token:expr, $buffer:expr, $args:expr, ($($i:literal)*)) => {
+        match $buffer {
+            None => {
+                // SAFETY: by `call`'s contract the function has this signature.
+                let f = unsafe {
+                    std::mem::transmute::<Raw, unsafe extern "C-unwind" fn(*const Token $(, dispatch!(@arg $i))*)>($function)
+                };
+                // SAFETY: as above.
+                unsafe { f($token $(, $args[$i])*) }
+            }
+            Some((buffer, bytes)) => {
+                // SAFETY: by `call`'s contract the function has this signature.
+                let f = unsafe {
+                    std::mem::transmute::<
+                        Raw, unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize $(, dispatch!(@arg $i))*)>($function)
+                };
+                // SAFETY: as above.
+                unsafe { f($token, buffer, bytes $(, $args[$i])*) }
+            }
+        }
+    };
+    (@arg $i:literal) => { Arg };
+}
+
+/// Calls a client's handler. A foreign exception that leaves it ends the process (`panic = "abort"`), with the handler's name.
+///
+/// # Safety
+/// `entry.function` has the signature of a handler with `args.len()` arguments, with a buffer if `buffer` is given.
+#[inline]
+unsafe fn call(entry: &Entry, token: &Token, buffer: Option<(*mut c_void, usize)>, args: &[Arg]) {
+    let Some(function) = entry.function else { return };
+    let token: *const Token = token;
+    dispatch!(function, token, buffer, args;
+        0 => (), 1 => (0), 2 => (0 1), 3 => (0 1 2), 4 => (0 1 2 3), 5 => (0 1 2 3 4), 6 => (0 1 2 3 4 5), 7 => (0 1 2 3 4 5 6),
+        8 => (0 1 2 3 4 5 6 7), 9 => (0 1 2 3 4 5 6 7 8), 10 => (0 1 2 3 4 5 6 7 8 9), 11 => (0 1 2 3 4 5 6 7 8 9 10),
+        12 => (0 1 2 3 4 5 6 7 8 9 10 11), 13 => (0 1 2 3 4 5 6 7 8 9 10 11 12), 14 => (0 1 2 3 4 5 6 7 8 9 10 11 12 13),
+        15 => (0 1 2 3 4 5 6 7 8 9 10 11 12 13 14), 16 => (0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15));
+}

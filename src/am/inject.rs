@@ -1,0 +1,181 @@
+//! Sending a message: to a neighbour through a ring, to others through the conduit.
+//!
+//! One shape of back-pressure: [`try_send`] says [`Busy`] and has done nothing. [`send`] waits: a request by polling everything, a reply
+//! by draining replies only, so that handlers nest one level at most.
+
+use std::ptr;
+
+use super::{kind, payload_offset, Category, Header, Message, HEADER, IN_PLACE};
+use crate::conduit::{Busy, Class, PollScope};
+use crate::progress;
+use crate::runtime::{self, Runtime};
+use crate::wait::Waiter;
+
+/// Sends `message` now or not at all. Local completion is immediate. Never polls.
+#[inline]
+pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
+    let rt = runtime::get();
+    if rt.is_neighbour(message.target.rank) {
+        send_near(rt, message)
+    } else {
+        send_far(rt, message)
+    }
+}
+
+/// Sends `message`, waiting for room.
+#[inline]
+pub fn send(message: &Message<'_>) {
+    let scope = match message.class {
+        Class::Request => PollScope::All,
+        Class::Reply => PollScope::Replies,
+    };
+    if message.category == Category::Long && message.bytes > 0 && runtime::get().is_neighbour(message.target.rank) {
+        // The payload goes ahead, outside any reservation; only the head waits for room.
+        write_long(runtime::get(), message);
+        let head = Message {
+            payload: ptr::null(),
+            ..*message
+        };
+        return until_sent(&head, scope);
+    }
+    until_sent(message, scope);
+}
+
+#[inline]
+fn until_sent(message: &Message<'_>, scope: PollScope) {
+    if try_send(message).is_ok() {
+        return;
+    }
+    let mut waiter = Waiter::new();
+    loop {
+        if progress::poll(scope) > 0 {
+            waiter.reset();
+        } else {
+            waiter.idle();
+        }
+        if try_send(message).is_ok() {
+            return;
+        }
+    }
+}
+
+fn write_long(rt: &Runtime, message: &Message<'_>) {
+    let here = rt.map_neighbour(message.target.rank, message.destination, message.bytes);
+    // SAFETY: `map_neighbour` answers for the destination, the client for the source; overlap is the client's error (EX 0.19, NOTE 4).
+    unsafe { ptr::copy(message.payload, here, message.bytes) };
+}
+
+fn head(message: &Message<'_>, kind: u8, block: u16) -> Header {
+    Header {
+        word: u32::from(kind) | (message.args.len() as u32) << 8,
+        handler: message.handler,
+        flags: 0,
+        target_ep: message.target.ep,
+        bytes: message.bytes as u32,
+        source_ep: message.source_ep,
+        block,
+        destination: message.destination as u64,
+    }
+}
+
+/// Writes all of the header but its first word, and the arguments.
+///
+/// # Safety
+/// `record` is 8-byte aligned and has room for both.
+unsafe fn write_head(record: *mut u8, header: &Header, args: &[i32]) {
+    // SAFETY: the header's bytes after the first word, into a record that has room for it.
+    unsafe { ptr::copy_nonoverlapping(ptr::from_ref(header).cast::<u8>().add(4), record.add(4), HEADER - 4) };
+    // SAFETY: room for the arguments by contract.
+    unsafe { ptr::copy_nonoverlapping(args.as_ptr(), record.add(HEADER).cast::<i32>(), args.len()) };
+}
+
+#[inline]
+fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
+    let target = (m.target.rank - rt.nbrhd.start) as usize;
+    let small = m.args.len() as u8;
+    let bare = HEADER + 4 * m.args.len();
+    match m.category {
+        Category::Short => {
+            let header = head(m, kind::SHORT, IN_PLACE);
+            // SAFETY: the record has `bare` bytes.
+            rt.comm.send(target, m.class, kind::SHORT, small, bare, |r| unsafe {
+                write_head(r, &header, m.args);
+            })
+        }
+        Category::Long => {
+            let header = head(m, kind::LONG, IN_PLACE);
+            rt.comm.send(target, m.class, kind::LONG, small, bare, |r| {
+                if !m.payload.is_null() && m.bytes > 0 {
+                    write_long(rt, m);
+                }
+                // SAFETY: the record has `bare` bytes.
+                unsafe { write_head(r, &header, m.args) }
+            })
+        }
+        Category::Medium => send_near_medium(rt, m, target),
+    }
+}
+
+fn send_near_medium(rt: &Runtime, m: &Message<'_>, target: usize) -> Result<(), Busy> {
+    let small = m.args.len() as u8;
+    let offset = payload_offset(m.args.len());
+    if let Some(block) = m.block {
+        return send_block(rt, m, target, block);
+    }
+    if offset + m.bytes <= rt.comm.inline_bytes(m.class) {
+        let header = head(m, kind::MEDIUM, IN_PLACE);
+        return rt.comm.send(target, m.class, kind::MEDIUM, small, offset + m.bytes, |r| {
+            // SAFETY: the record has room for the header, the arguments, and the payload at `offset`.
+            unsafe { write_head(r, &header, m.args) };
+            // SAFETY: as above; the client answers for the source.
+            unsafe { ptr::copy_nonoverlapping(m.payload, r.add(offset), m.bytes) };
+        });
+    }
+    if !rt.comm.has_room(target, m.class, HEADER + 4 * m.args.len()) {
+        return Err(Busy);
+    }
+    let blocks = rt.comm.own_blocks(m.class);
+    let block = blocks.take().ok_or(Busy)?;
+    // SAFETY: the block is ours and holds MAX_MEDIUM bytes, the limit that the caller keeps.
+    unsafe { ptr::copy_nonoverlapping(m.payload, blocks.payload(block), m.bytes) };
+    send_block(rt, m, target, block).inspect_err(|_| blocks.free(block))
+}
+
+fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, block: u16) -> Result<(), Busy> {
+    let header = head(m, kind::MEDIUM, block);
+    let bare = HEADER + 4 * m.args.len();
+    // SAFETY: the record has `bare` bytes.
+    rt.comm
+        .send(target, m.class, kind::MEDIUM, m.args.len() as u8, bare, |r| unsafe {
+            write_head(r, &header, m.args);
+        })
+}
+
+fn send_far(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
+    let packet_kind = match m.category {
+        Category::Short => kind::SHORT,
+        Category::Medium => kind::MEDIUM,
+        Category::Long => kind::PACKED_LONG,
+    };
+    let header = head(m, packet_kind, IN_PLACE);
+    let offset = payload_offset(m.args.len());
+    let mut front = FrontBuffer([0; super::OVERHEAD]);
+    front.0[..4].copy_from_slice(&header.word.to_ne_bytes());
+    // SAFETY: OVERHEAD bytes hold a header and all arguments.
+    unsafe { write_head(front.0.as_mut_ptr(), &header, m.args) };
+    if m.category == Category::Short {
+        return rt
+            .conduit
+            .send(m.target.rank, m.class, &[&front.0[..HEADER + 4 * m.args.len()]]);
+    }
+    let payload: &[u8] = if m.bytes == 0 {
+        &[]
+    } else {
+        // SAFETY: the client answers for its payload until local completion, which is our return.
+        unsafe { std::slice::from_raw_parts(m.payload, m.bytes) }
+    };
+    rt.conduit.send(m.target.rank, m.class, &[&front.0[..offset], payload])
+}
+
+#[repr(C, align(16))]
+struct FrontBuffer([u8; super::OVERHEAD]);

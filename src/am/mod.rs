@@ -1,0 +1,193 @@
+//! Active Messages (GASNet-EX 0.19, "AM handlers" to "gex_AM_Cancel calls").
+//!
+//! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one, [`inject`] sends, [`npam`] is the
+//! negotiated-payload form, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in
+//! a ring record inside a neighbourhood and in a conduit's packet outside; both have the same layout.
+
+pub mod deliver;
+pub mod inject;
+pub mod internal;
+pub mod npam;
+pub mod table;
+pub mod token;
+pub mod wire;
+
+use crate::conduit::{Class, JobRank};
+use crate::shm::layout::MAX_MEDIUM;
+
+/// Most arguments of a handler (`gex_AM_MaxArgs`).
+pub const MAX_ARGS: usize = 16;
+/// A handler argument (`gex_AM_Arg_t`).
+pub type Arg = i32;
+/// Index of an endpoint within its process (`gex_EP_Index_t`).
+pub type EpIndex = u16;
+
+/// The three AM categories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Category {
+    /// Arguments only.
+    Short = 1,
+    /// With a payload in a library buffer.
+    Medium = 2,
+    /// With a payload that is at its destination already.
+    Long = 3,
+}
+
+/// Kinds of records and packets: the categories, and a Long whose payload travels in the packet.
+pub mod kind {
+    /// [`super::Category::Short`].
+    pub const SHORT: u8 = 1;
+    /// [`super::Category::Medium`].
+    pub const MEDIUM: u8 = 2;
+    /// [`super::Category::Long`], payload delivered beforehand.
+    pub const LONG: u8 = 3;
+    /// A Long whose payload follows the arguments and is copied to its destination on arrival.
+    pub const PACKED_LONG: u8 = 4;
+}
+
+/// Block number of a message whose payload follows in place.
+pub const IN_PLACE: u16 = u16::MAX;
+
+/// Head of every message. The first word belongs to the ring (a packet uses it for kind and number of arguments likewise).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// Kind in the low byte, number of arguments in the next.
+    pub word: u32,
+    /// Handler index.
+    pub handler: u8,
+    /// Zero; room for later.
+    pub flags: u8,
+    /// Endpoint addressed.
+    pub target_ep: EpIndex,
+    /// Length of the payload.
+    pub bytes: u32,
+    /// Endpoint that sends.
+    pub source_ep: EpIndex,
+    /// The sender's payload block, or [`IN_PLACE`].
+    pub block: u16,
+    /// Destination of a Long.
+    pub destination: u64,
+}
+
+/// Bytes of a header.
+pub const HEADER: usize = size_of::<Header>();
+const _: () = assert!(HEADER == 24);
+
+/// Where the payload lies in a record or packet: aligned for any type.
+pub const fn payload_offset(nargs: usize) -> usize {
+    (HEADER + 4 * nargs).next_multiple_of(16)
+}
+
+/// Bytes of arguments and headers in front of any payload, at most.
+pub const OVERHEAD: usize = payload_offset(MAX_ARGS);
+
+/// An endpoint anywhere in the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Process.
+    pub rank: JobRank,
+    /// Endpoint in it.
+    pub ep: EpIndex,
+}
+
+/// Everything that is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// To whom.
+    pub target: Location,
+    /// From which local endpoint.
+    pub source_ep: EpIndex,
+    /// Request or reply.
+    pub class: Class,
+    /// Category.
+    pub category: Category,
+    /// Handler index at the target.
+    pub handler: u8,
+    /// Arguments.
+    pub args: &'a [Arg],
+    /// First byte of the payload (any memory of this process), unless `block` names it.
+    pub payload: *const u8,
+    /// Length of the payload.
+    pub bytes: usize,
+    /// Destination of a Long, in the target's address space.
+    pub destination: usize,
+    /// The payload is in this own block, which the message takes over.
+    pub block: Option<u16>,
+}
+
+impl<'a> Message<'a> {
+    /// A message without payload.
+    pub fn new(class: Class, category: Category, source_ep: EpIndex, target: Location, handler: u8, args: &'a [Arg]) -> Self {
+        Self {
+            target,
+            source_ep,
+            class,
+            category,
+            handler,
+            args,
+            payload: std::ptr::null(),
+            bytes: 0,
+            destination: 0,
+            block: None,
+        }
+    }
+
+    /// The runtime's own message between primordial endpoints: a Short, or a Medium that carries `payload`.
+    pub fn internal(class: Class, target: Location, handler: u8, args: &'a [Arg], payload: Option<(*const u8, usize)>) -> Self {
+        match payload {
+            None => Self::new(class, Category::Short, 0, target, handler, args),
+            Some((from, bytes)) => Self::new(class, Category::Medium, 0, target, handler, args).carrying(from, bytes),
+        }
+    }
+
+    /// The same with `bytes` at `payload`.
+    #[must_use]
+    pub fn carrying(self, payload: *const u8, bytes: usize) -> Self {
+        Self { payload, bytes, ..self }
+    }
+
+    /// The same to `destination`, for a Long.
+    #[must_use]
+    pub fn landing(self, destination: *mut u8) -> Self {
+        Self {
+            destination: destination as usize,
+            ..self
+        }
+    }
+}
+
+/// Largest payload that a Medium to `rank` may have.
+pub fn max_medium(rank: Option<JobRank>) -> usize {
+    let rt = crate::runtime::get();
+    let network = (rt.conduit_limits.max_packet_bytes.saturating_sub(OVERHEAD) & !63).min(MAX_MEDIUM);
+    match rank {
+        Some(rank) if rt.is_neighbour(rank) => MAX_MEDIUM,
+        None if rt.single_neighbourhood() => MAX_MEDIUM,
+        _ => network,
+    }
+}
+
+/// Largest payload of a Long inside a neighbourhood: what fits a C `int`, which is how clients store it.
+const MAX_LONG: usize = 0x7fff_ffff;
+
+/// Largest payload that a Long to `rank` may have.
+pub fn max_long(rank: Option<JobRank>) -> usize {
+    let rt = crate::runtime::get();
+    match rank {
+        Some(rank) if rt.is_neighbour(rank) => MAX_LONG,
+        None if rt.single_neighbourhood() => MAX_LONG,
+        other => max_medium(other),
+    }
+}
+
+/// The least of [`max_medium`] over all peers that a job of this conduit can have (`gex_AM_LUBRequestMedium`).
+pub fn lub_medium() -> usize {
+    max_medium(None)
+}
+
+/// The least of [`max_long`] over all peers.
+pub fn lub_long() -> usize {
+    max_long(None)
+}

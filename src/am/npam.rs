@@ -1,0 +1,214 @@
+//! Negotiated-payload Active Messages (GASNet-EX 0.19, "Negotiated-payload AM APIs").
+//!
+//! A thread owns one descriptor for requests and one for replies (Prepare/Commit pairs do not nest, but a reply handler may run while a
+//! request is being committed). A library buffer is one of the sender's payload blocks when the peer is a neighbour, so
+//! that Commit sends it by reference; otherwise it is memory of the descriptor. Small payloads are copied into the ring at Commit and the
+//! block is free again at once.
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+use super::token::Token;
+use super::{inject, payload_offset, Arg, Category, Location, Message};
+use crate::conduit::{Busy, Class, PollScope};
+use crate::runtime;
+use crate::shm::layout::MAX_MEDIUM;
+use crate::wait;
+
+/// Payloads up to this are copied at Commit rather than sent by reference.
+const COPY_BELOW: usize = 1024;
+
+/// What Prepare decided. `gex_AM_SrcDesc_t` is its address.
+#[derive(Debug)]
+pub struct SrcDesc {
+    state: Cell<Option<Prepared>>,
+    /// Library buffer when the peer is no neighbour or the payload exceeds a block; kept for the next use. Words keep it aligned.
+    buffer: RefCell<Vec<u128>>,
+}
+
+/// A message between Prepare and Commit.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepared {
+    /// To whom.
+    pub target: Location,
+    /// From which local endpoint.
+    pub source_ep: u16,
+    /// Request or reply.
+    pub class: Class,
+    /// Medium or Long.
+    pub category: Category,
+    /// Arguments that Commit must bring.
+    pub nargs: usize,
+    /// The request that a reply answers, or null.
+    pub token: *const Token,
+    /// The payload buffer.
+    pub address: *mut u8,
+    /// Its size.
+    pub bytes: usize,
+    /// Where the client wants its local completion, if the buffer is the client's.
+    pub lc_opt: *mut usize,
+    /// The block that `address` lies in.
+    block: Option<u16>,
+    /// The destination named at Prepare, if any.
+    pub destination: *mut u8,
+}
+
+/// What a client asks for at Prepare.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// To whom.
+    pub target: Location,
+    /// From which local endpoint.
+    pub source_ep: u16,
+    /// Request or reply.
+    pub class: Class,
+    /// Medium or Long.
+    pub category: Category,
+    /// The client's buffer, or null.
+    pub client_buffer: *const u8,
+    /// Least payload.
+    pub least: usize,
+    /// Most payload.
+    pub most: usize,
+    /// Destination of a Long, if known.
+    pub destination: *mut u8,
+    /// Local completion option.
+    pub lc_opt: *mut usize,
+    /// Arguments to come.
+    pub nargs: usize,
+    /// The request that a reply answers, or null.
+    pub token: *const Token,
+    /// Do not wait.
+    pub immediate: bool,
+}
+
+/// Largest library or client buffer that Prepare promises for `category` to `target`.
+pub fn limit(category: Category, target: Location) -> usize {
+    match category {
+        Category::Long => super::max_long(Some(target.rank)),
+        _ => super::max_medium(Some(target.rank)),
+    }
+}
+
+impl SrcDesc {
+    /// Unused.
+    pub const fn new() -> Self {
+        Self {
+            state: Cell::new(None),
+            buffer: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// What is prepared, if anything.
+    pub fn prepared(&self) -> Option<Prepared> {
+        self.state.get()
+    }
+
+    /// Prepares as wished, or nothing when that would have to wait and the wish is immediate.
+    pub fn prepare(&self, wish: &Wish) -> Result<(), Busy> {
+        let bytes = wish.most.min(limit(wish.category, wish.target).max(wish.least));
+        let (address, bytes, block) = if wish.client_buffer.is_null() {
+            self.library_buffer(wish, bytes)?
+        } else {
+            (wish.client_buffer.cast_mut(), bytes, None)
+        };
+        self.state.set(Some(Prepared {
+            target: wish.target,
+            source_ep: wish.source_ep,
+            class: wish.class,
+            category: wish.category,
+            nargs: wish.nargs,
+            token: wish.token,
+            address,
+            bytes,
+            lc_opt: if wish.client_buffer.is_null() {
+                ptr::null_mut()
+            } else {
+                wish.lc_opt
+            },
+            block,
+            destination: wish.destination,
+        }));
+        Ok(())
+    }
+
+    fn library_buffer(&self, wish: &Wish, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
+        let rt = runtime::get();
+        if wish.category == Category::Medium && rt.is_neighbour(wish.target.rank) {
+            let blocks = rt.comm.own_blocks(wish.class);
+            let scope = if wish.class == Class::Request {
+                PollScope::All
+            } else {
+                PollScope::Replies
+            };
+            let block = match blocks.take() {
+                Some(block) => block,
+                None if wish.immediate => return Err(Busy),
+                None => wait::until_some(scope, || blocks.take()),
+            };
+            return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));
+        }
+        // A Long's buffer need not be larger than one block unless the client insists.
+        let bytes = bytes.min(wish.least.max(MAX_MEDIUM));
+        let mut buffer = self.buffer.borrow_mut();
+        let words = bytes.div_ceil(size_of::<u128>()).max(1);
+        if buffer.len() < words {
+            buffer.resize(words, 0);
+        }
+        Ok((buffer.as_mut_ptr().cast(), bytes, None))
+    }
+
+    /// Sends the first `bytes` of the prepared payload. With `immediate` it may refuse, and everything stays prepared.
+    pub fn commit(&self, handler: u8, bytes: usize, destination: *mut u8, args: &[Arg], immediate: bool) -> Result<(), Busy> {
+        let Some(p) = self.state.get() else { return Ok(()) };
+        // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
+        let fits = || payload_offset(args.len()) + bytes <= runtime::get().comm.inline_bytes(p.class);
+        let by_reference = p.block.filter(|_| bytes > COPY_BELOW || !fits());
+        let message = Message {
+            target: p.target,
+            source_ep: p.source_ep,
+            class: p.class,
+            category: p.category,
+            handler,
+            args,
+            payload: p.address,
+            bytes,
+            destination: destination as usize,
+            block: by_reference,
+        };
+        if immediate {
+            inject::try_send(&message)?;
+        } else {
+            // Sending may run handlers that prepare replies, never requests on this thread: the state stays ours.
+            inject::send(&message);
+        }
+        self.state.set(None);
+        if let (Some(block), None) = (p.block, by_reference) {
+            runtime::get().comm.own_blocks(p.class).free(block);
+        }
+        Ok(())
+    }
+
+    /// Forgets what was prepared and frees its buffer.
+    pub fn cancel(&self) {
+        if let Some(Prepared {
+            block: Some(block),
+            class,
+            ..
+        }) = self.state.take()
+        {
+            runtime::get().comm.own_blocks(class).free(block);
+        }
+    }
+
+    /// The owner's thread ends: as `cancel`.
+    pub fn abandon(&self) {
+        self.cancel();
+    }
+}
+
+impl Default for SrcDesc {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,250 @@
+//! Handler tables (GASNet-EX 0.19, `gex_EP_RegisterHandlers`).
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_uint, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use super::{Category, MAX_ARGS};
+use crate::conduit::Class;
+
+/// Lowest index for clients (`GEX_AM_INDEX_BASE`).
+pub const INDEX_BASE: u8 = 128;
+
+/// `gex_AM_Entry_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Index, or 0 for "any".
+    pub index: u8,
+    /// The handler.
+    pub function: Option<unsafe extern "C-unwind" fn()>,
+    /// `GEX_FLAG_AM_*`.
+    pub flags: u32,
+    /// Number of arguments.
+    pub nargs: c_uint,
+    /// The client's.
+    pub cdata: *const c_void,
+    /// For messages; may be null.
+    pub name: *const c_char,
+}
+
+const _: () = assert!(size_of::<Entry>() == 40);
+
+const FLAG_SHORT: u32 = 1;
+const FLAG_MEDIUM: u32 = 2;
+const FLAG_LONG: u32 = 4;
+const FLAG_REQUEST: u32 = 8;
+const FLAG_REPLY: u32 = 16;
+
+/// Registration of GASNet-1 handlers, which state neither category nor argument count.
+pub const ANY_NARGS: c_uint = c_uint::MAX;
+/// All categories and both directions.
+pub const ANY_FLAGS: u32 = FLAG_SHORT | FLAG_MEDIUM | FLAG_LONG | FLAG_REQUEST | FLAG_REPLY;
+
+impl Entry {
+    /// Whether this handler was registered for such a message.
+    pub fn accepts(&self, class: Class, category: Category, nargs: usize) -> bool {
+        let category = match category {
+            Category::Short => FLAG_SHORT,
+            Category::Medium => FLAG_MEDIUM,
+            Category::Long => FLAG_LONG,
+        };
+        let class = match class {
+            Class::Request => FLAG_REQUEST,
+            Class::Reply => FLAG_REPLY,
+        };
+        self.flags & category != 0 && self.flags & class != 0 && (self.nargs == ANY_NARGS || self.nargs as usize == nargs)
+    }
+}
+
+struct Slot {
+    set: AtomicBool,
+    entry: UnsafeCell<Entry>,
+}
+
+/// An endpoint's handlers. Entries are written once, under the lock, and published by `set`.
+pub struct Table {
+    slots: [Slot; 256],
+    writer: Mutex<()>,
+}
+
+// SAFETY: a slot's entry is written once under `writer` before `set` is stored with release, and only read after an acquire load of
+// `set`; what its pointers mean is the client's business and the client keeps them valid.
+unsafe impl Sync for Table {}
+// SAFETY: as above.
+unsafe impl Send for Table {}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Table({} handlers)",
+            self.slots.iter().filter(|s| s.set.load(Ordering::Relaxed)).count()
+        )
+    }
+}
+
+/// Why a table was not registered. Nothing of it was.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RegisterError {
+    /// An index below [`INDEX_BASE`].
+    Index(u8),
+    /// An index that is taken, by an earlier call or by an earlier entry.
+    Taken(u8),
+    /// A null function.
+    Null(usize),
+    /// More arguments than [`MAX_ARGS`].
+    Args(usize, c_uint),
+    /// No category or no direction among the flags.
+    Flags(usize, u32),
+    /// No index left.
+    Full,
+}
+
+impl std::fmt::Display for RegisterError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Index(i) => write!(f, "handler index {i} is not in {INDEX_BASE}..255 (or 0 for any)"),
+            Self::Taken(i) => write!(f, "handler index {i} is registered already"),
+            Self::Null(i) => write!(f, "entry {i} has a null function"),
+            Self::Args(i, n) => write!(f, "entry {i} declares {n} arguments; {MAX_ARGS} is the most"),
+            Self::Flags(i, x) => write!(
+                f,
+                "entry {i} has flags {x:#x}: a category (SHORT, MEDIUM, LONG) and a direction (REQUEST, REPLY) are needed"
+            ),
+            Self::Full => write!(f, "all {} handler indices are taken", 256 - INDEX_BASE as usize),
+        }
+    }
+}
+
+impl Table {
+    /// Empty.
+    pub fn new() -> Self {
+        let empty = Entry {
+            index: 0,
+            function: None,
+            flags: 0,
+            nargs: 0,
+            cdata: ptr::null(),
+            name: ptr::null(),
+        };
+        Self {
+            slots: std::array::from_fn(|_| Slot {
+                set: AtomicBool::new(false),
+                entry: UnsafeCell::new(empty),
+            }),
+            writer: Mutex::new(()),
+        }
+    }
+
+    /// The handler at `index`, if one is registered.
+    #[inline]
+    pub fn get(&self, index: u8) -> Option<&Entry> {
+        let slot = &self.slots[index as usize];
+        if !slot.set.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: published; never written again.
+        Some(unsafe { &*slot.entry.get() })
+    }
+
+    /// Registers all of `entries` or none: fixed indices first, then those with index 0, in order, each at the highest free index, which
+    /// is written back.
+    pub fn register(&self, entries: &mut [Entry]) -> Result<(), RegisterError> {
+        let _writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut taken: [bool; 256] = std::array::from_fn(|i| self.slots[i].set.load(Ordering::Relaxed));
+        for (i, entry) in entries.iter().enumerate() {
+            check(i, entry)?;
+            if entry.index != 0 {
+                if entry.index < INDEX_BASE {
+                    return Err(RegisterError::Index(entry.index));
+                }
+                if std::mem::replace(&mut taken[entry.index as usize], true) {
+                    return Err(RegisterError::Taken(entry.index));
+                }
+            }
+        }
+        let mut indices = Vec::with_capacity(entries.len());
+        for entry in entries.iter() {
+            let index = if entry.index == 0 {
+                (INDEX_BASE..=255)
+                    .rev()
+                    .find(|&i| !taken[i as usize])
+                    .ok_or(RegisterError::Full)?
+            } else {
+                entry.index
+            };
+            taken[index as usize] = true;
+            indices.push(index);
+        }
+        for (entry, index) in entries.iter_mut().zip(indices) {
+            entry.index = index;
+            let slot = &self.slots[index as usize];
+            // SAFETY: `set` is false and we hold the writer's lock, so nobody reads or writes the entry.
+            unsafe { slot.entry.get().write(*entry) };
+            slot.set.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn check(i: usize, entry: &Entry) -> Result<(), RegisterError> {
+    if entry.function.is_none() {
+        return Err(RegisterError::Null(i));
+    }
+    if entry.nargs != ANY_NARGS && entry.nargs as usize > MAX_ARGS {
+        return Err(RegisterError::Args(i, entry.nargs));
+    }
+    if entry.flags & (FLAG_SHORT | FLAG_MEDIUM | FLAG_LONG) == 0 || entry.flags & (FLAG_REQUEST | FLAG_REPLY) == 0 {
+        return Err(RegisterError::Flags(i, entry.flags));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C-unwind" fn nothing() {}
+
+    fn entry(index: u8) -> Entry {
+        Entry {
+            index,
+            function: Some(nothing),
+            flags: 9,
+            nargs: 0,
+            cdata: ptr::null(),
+            name: ptr::null(),
+        }
+    }
+
+    #[test]
+    fn free_indices_go_out_from_the_top_after_the_fixed_ones() {
+        let table = Table::new();
+        let mut entries = [entry(0), entry(255), entry(0), entry(200)];
+        table.register(&mut entries).unwrap();
+        assert_eq!(entries.map(|e| e.index), [254, 255, 253, 200]);
+        assert!(table.get(254).is_some() && table.get(199).is_none());
+    }
+
+    #[test]
+    fn a_bad_table_registers_nothing() {
+        let table = Table::new();
+        assert_eq!(table.register(&mut [entry(200), entry(200)]), Err(RegisterError::Taken(200)));
+        assert_eq!(table.register(&mut [entry(201), entry(5)]), Err(RegisterError::Index(5)));
+        assert!(table.get(200).is_none() && table.get(201).is_none());
+        let mut many = vec![entry(0); 129];
+        assert_eq!(table.register(&mut many), Err(RegisterError::Full));
+        many.pop();
+        table.register(&mut many).unwrap();
+        assert_eq!(many[127].index, 128);
+    }
+}

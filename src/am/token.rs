@@ -1,0 +1,24 @@
+//! What a handler may ask about the message that it runs for (`gex_Token_Info`), and where its reply goes.
+
+use std::cell::Cell;
+
+use super::table::Entry;
+use super::{Category, Location};
+use crate::conduit::Class;
+
+/// Lives on the stack of the thread that runs the handler; a `gex_Token_t` is its address.
+#[derive(Debug)]
+pub struct Token {
+    /// Who sent.
+    pub source: Location,
+    /// Local endpoint that received.
+    pub target_ep: u16,
+    /// The handler's entry; None for the runtime's own handlers.
+    pub entry: Option<*const Entry>,
+    /// Request or reply.
+    pub class: Class,
+    /// Category.
+    pub category: Category,
+    /// A reply was sent already.
+    pub replied: Cell<bool>,
+}

@@ -1,0 +1,24 @@
+//! The primitives of the structures that `models/` checks. That package compiles the sources of those structures a second time, with a
+//! module of this name that hands out loom's primitives; so they take theirs from here.
+
+pub use std::hint::spin_loop;
+pub use std::sync::atomic::{compiler_fence as light_fence, fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use std::sync::{Mutex, MutexGuard};
+
+/// A sequentially consistent fence that directly follows an atomic exchange: on x86 the exchange is one.
+#[inline]
+pub fn fence_after_exchange() {
+    if cfg!(target_arch = "x86_64") {
+        light_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// A `static`; in a model it begins anew with each execution.
+macro_rules! global {
+    ($(static $name:ident: $type:ty = $value:expr;)*) => {
+        $(static $name: $type = $value;)*
+    };
+}
+pub(crate) use global;

@@ -1,0 +1,179 @@
+//! Barriers over the whole job, with the names of GASNet-1: anonymous ones match anything, two names must agree.
+//!
+//! Two stages: the ranks of a neighbourhood count themselves in shared memory; when all are there, the neighbourhood's first rank
+//! takes part in a dissemination barrier among first ranks (Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991, section 3.3), whose
+//! steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all.
+//!
+//! SYNC POINT barrier-step: the store into a mailbox in [`on_step`] (release) pairs with the exchange that empties it (acquire).
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::am::{inject, internal, Arg, Location, Message};
+use crate::conduit::{Class, JobRank};
+use crate::runtime;
+use crate::shm::barrier_cells::Cells;
+pub use crate::shm::barrier_cells::Name;
+use crate::shm::Comm;
+use crate::sync::TryLock;
+
+const CELLS_AT: usize = 256;
+/// Steps of a dissemination among up to 2^32 first ranks.
+const STEPS: usize = 32;
+/// Independent barriers in the control page.
+const INSTANCES: usize = 2;
+
+/// What other first ranks sent, by parity of the phase and step: a packed name, or 0.
+type Mailbox = [[AtomicU64; STEPS]; 2];
+
+static MAILBOXES: [Mailbox; INSTANCES] = [const { [const { [const { AtomicU64::new(0) }; STEPS] }; 2] }; INSTANCES];
+
+/// The network stage of one phase.
+#[derive(Debug)]
+struct Network {
+    phase: u32,
+    step: usize,
+    sent: bool,
+    name: Name,
+}
+
+/// One barrier. A rank has entered phase `entered - 1` last.
+#[derive(Debug)]
+pub struct Barrier {
+    cells: &'static Cells,
+    instance: usize,
+    ranks: u32,
+    entered: AtomicU32,
+    /// Only the neighbourhood's first rank has a network stage, and only in a job of several neighbourhoods.
+    network: Option<TryLock<Network>>,
+    /// First ranks of neighbourhoods, and our place among them.
+    leaders: Vec<JobRank>,
+    place: usize,
+}
+
+impl Barrier {
+    /// Barrier number `instance` of the neighbourhood behind `comm`.
+    pub fn new(comm: &Comm, nbrhd: &Range<JobRank>, leaders: &[JobRank], rank: JobRank, instance: usize) -> Self {
+        assert!(instance < INSTANCES);
+        let at = CELLS_AT + instance * size_of::<Cells>();
+        // SAFETY: the control page has room for the cells of both instances.
+        let cells = unsafe { comm.control().add(at) }.cast::<Cells>();
+        // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
+        let cells = unsafe { &*cells };
+        let place = leaders.iter().position(|&l| l == rank);
+        let network = (leaders.len() > 1 && place.is_some()).then(|| {
+            TryLock::new(Network {
+                phase: 0,
+                step: 0,
+                sent: false,
+                name: Name::Anonymous,
+            })
+        });
+        Self {
+            cells,
+            instance,
+            ranks: nbrhd.end - nbrhd.start,
+            entered: AtomicU32::new(0),
+            network,
+            leaders: leaders.to_vec(),
+            place: place.unwrap_or(0),
+        }
+    }
+
+    /// Enters the next phase with `name`; the one before must be complete. Never waits.
+    pub fn enter(&self, name: Name) {
+        let phase = self.entered.fetch_add(1, Ordering::Relaxed);
+        if self.cells.arrive(phase, self.ranks, name) {
+            if self.leaders.len() > 1 {
+                self.cells.set_ready(phase);
+                self.test();
+            } else {
+                self.release(phase, self.cells.name(phase));
+            }
+        }
+    }
+
+    fn release(&self, phase: u32, name: Name) {
+        self.cells.release(phase, name);
+        if let Some(rt) = runtime::try_get() {
+            rt.comm.wake_all();
+        }
+    }
+
+    /// What came out of the phase entered last, if it is complete. Pushes the network stage on.
+    #[inline]
+    pub fn test(&self) -> Option<Name> {
+        let phase = self.entered.load(Ordering::Relaxed).wrapping_sub(1);
+        if let Some(network) = &self.network {
+            if self.cells.is_ready(phase) {
+                if let Some(mut network) = network.try_lock() {
+                    self.disseminate(&mut network, phase);
+                }
+            }
+        }
+        self.cells.result(phase)
+    }
+
+    fn disseminate(&self, network: &mut Network, phase: u32) {
+        if self.cells.result(phase).is_some() {
+            return;
+        }
+        if network.phase != phase.wrapping_add(1) {
+            let name = self.cells.name(phase);
+            *network = Network {
+                phase: phase.wrapping_add(1),
+                step: 0,
+                sent: false,
+                name,
+            };
+        }
+        let count = self.leaders.len();
+        while 1 << network.step < count {
+            if !network.sent {
+                let to = self.leaders[(self.place + (1 << network.step)) % count];
+                if !self.send_step(to, phase, network.step, network.name) {
+                    return;
+                }
+                network.sent = true;
+            }
+            let slot = &MAILBOXES[self.instance][(phase & 1) as usize][network.step];
+            match slot.swap(0, Ordering::Acquire) {
+                0 => return,
+                name => network.name = network.name.merge(Name::unpack(name)),
+            }
+            network.step += 1;
+            network.sent = false;
+        }
+        self.release(phase, network.name);
+    }
+
+    fn send_step(&self, to: JobRank, phase: u32, step: usize, name: Name) -> bool {
+        let raw = name.pack();
+        let args = [
+            self.instance as Arg,
+            (phase & 1) as Arg,
+            step as Arg,
+            (raw >> 32) as Arg,
+            raw as Arg,
+        ];
+        let message = Message::internal(Class::Request, Location { rank: to, ep: 0 }, internal::BARRIER, &args, None);
+        inject::try_send(&message).is_ok()
+    }
+}
+
+/// A step of another first rank. False if it makes no sense.
+pub fn on_step(args: &[Arg]) -> bool {
+    let &[instance, parity, step, tag, id] = args else {
+        return false;
+    };
+    let slot = MAILBOXES
+        .get(instance as usize)
+        .and_then(|m| m.get(parity as usize))
+        .and_then(|steps| steps.get(step as usize));
+    let Some(slot) = slot else { return false };
+    if !(1..=3).contains(&tag) {
+        return false;
+    }
+    slot.store((tag as u64) << 32 | u64::from(id as u32), Ordering::Release);
+    true
+}

@@ -1,0 +1,453 @@
+//! The trait that every network implements, and all that the runtime asks of a network.
+//!
+//! A conduit moves *packets* reliably between the processes of one job. The runtime encodes Active Messages into
+//! packets (`am::wire`), so a conduit never looks inside one. Required of every conduit: [`Conduit::identity`],
+//! [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`], [`Conduit::poll`], [`Conduit::stop`]. Everything else
+//! has a default: the runtime then does the work over packets (`rma`, `barrier`). Traffic inside a neighbourhood
+//! never reaches a conduit, except remote atomics.
+//!
+//! # What the runtime may rely on
+//!
+//! - Delivery: exactly once, unaltered, in any order; or [`Upcalls::peer_lost`] names the peer, and the job ends.
+//! - `Err(Busy)` from any method means that nothing was sent or changed. It ends when both sides poll.
+//! - No method but [`Conduit::start`] and [`Conduit::barrier_test`] waits. Only [`Conduit::poll`] and
+//!   [`Conduit::barrier_test`] make upcalls, also in a conduit that has threads of its own.
+//! - [`Upcalls::rma_done`] of a put means that the bytes are visible at the target to whatever is sent afterwards, on
+//!   any rail. Where the network's own completion says less, the conduit adds what is missing.
+//! - Every method may be called from any thread at any time after `start`. A conduit that needs a lock takes a short
+//!   one and never holds it across [`Upcalls`] or a wait.
+//!
+//! # What a conduit may rely on
+//!
+//! - `start` is called once, in every process, and `exchange` works inside it only. A process that cannot start says so
+//!   with an error, and the others are ended by the launcher.
+//! - A reply goes to the process whose request is being delivered, from inside that [`Upcalls::packet`]: at most one
+//!   per request where the conduit has RMA and `put_notify` (otherwise payloads travel as packets, and a reply may be
+//!   several). So credits return with the reply, or with the end of the upcall, and a reply may travel into memory that
+//!   the requester set aside for it.
+//! - Inside [`Upcalls::packet`] of a request only replies are polled, and inside that of a reply nothing is sent or
+//!   polled: upcalls nest at most twice in a thread.
+//! - Both ends poll while they wait. A process that computes does not poll, for as long as it likes.
+//! - RMA and atomics name memory inside a segment that its owner registered and the runtime announced with
+//!   [`Conduit::learn_segment`], and never zero bytes.
+//!
+//! # What each network fills
+//!
+//! Beside the required methods; "–" means that the default over packets does it. smp fills none: its neighbourhood is the
+//! whole job ([`Conduit::needs_single_neighbourhood`]).
+//!
+//! | need | method | sock | udp | ofi | ibv | gni | elan |
+//! |---|---|---|---|---|---|---|---|
+//! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, AM memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE` | none: `elan_baseInit` |
+//! | registered memory and keys | [`Conduit::register_segment`] | – | – | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
+//! | keys on arrival | [`Conduit::learn_segment`], [`Conduit::forget_segment`] | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
+//! | pinning limit | [`Conduit::max_segment_bytes`] | – | – | – | `GASNET_PHYSMEM_MAX`, `GASNET_PINNED_REGIONS_MAX` | `GASNET_PHYSMEM_MAX` | elan3: size of the window |
+//! | memory outside segments (LARGE, EVERYTHING) | [`Capabilities::ANY_ADDRESS`] | – | – | all memory by one `fi_mr_reg` where `FI_MR_ALLOCATED` is not asked for | ODP, or firehose by own packets | – | elan4: all memory |
+//! | local buffers outside segments | inside `put`, `get` | – | – | bounce where `FI_MR_LOCAL`, `fi_mr_reg` above | bounce up to `GASNET_NONBULKPUT_BOUNCE_LIMIT`, firehose above | bounce up to `GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER`, registration cache of `GASNET_GNI_MEMREG` above | `elan_allocMain` where not `elan_addressable` |
+//! | put and get | [`Conduit::put`], [`Conduit::get`], [`Upcalls::rma_done`] | – | – | `fi_write`, `fi_read` with `FI_DELIVERY_COMPLETE` | `IBV_WR_RDMA_WRITE`, `_READ`, inline up to `GASNET_INLINESEND_LIMIT` | `GNI_PostFma` up to `GASNET_GNI_PUT_FMA_RDMA_CUTOVER`, `GNI_PostRdma` above; gets widened to multiples of 4 | `elan_doput`, `elan_get`; at most 64 per channel, for it blocks |
+//! | early local completion | [`Conduit::put_now`], [`Upcalls::source_done`] | – | – | `fi_inject_write` | inline or bounce | bounce; LOCAL event of `GNI_PostRdma` | copied up to `smallputsize` |
+//! | completion that the CPU sees (fenced puts) | inside `put` | – | – | `FI_DELIVERY_COMPLETE` | atomic after the put: `GASNET_USE_FENCED_PUTS` | `GASNET_GNI_MEM_CONSISTENCY` | put event |
+//! | immediate-data notification | [`Conduit::put_notify`] | – | – | `fi_writedata` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | nonce by `GNI_EpSetEventData` and REMOTE event; header as `FMA_PUT_W_SYNCFLAG` | header sent when `elan_poll` says the put is done |
+//! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_TOTAL`, `_SLACK`; none with SRQ | `GASNET_NETWORKDEPTH`, `_SPACE`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks |
+//! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | two endpoints, or a tag bit (`fi_tsend`) | receive buffer for the reply posted before its request | reply into the buffer of its request | two queues (`elan_gallocQueue`) |
+//! | negotiated payload | [`Conduit::alloc_send`], [`Conduit::send_prepared`], [`Conduit::free_send`] | – | – | registered pool | bounce pool: `GASNET_BBUF_COUNT` | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
+//! | remote atomics | [`Conduit::atomic`], [`Conduit::atomic_support`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor | – |
+//! | hardware barrier | [`Conduit::barrier_notify`], [`Conduit::barrier_test`] | – | – | `fi_allreduce` with `FI_BAND` | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
+//! | wake-up descriptor | [`Conduit::wake_fd`], [`Conduit::arm_wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |
+//! | receive thread | the runtime's: sleeps on `wake_fd`, then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries | timed sleep |
+//! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC or XRC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
+//! | several NICs | inside the conduit; [`Limits::rails`] | – | – | one domain per NIC | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` |
+//! | memory kinds | [`Conduit::register_device_segment`] | – | – | `FI_HMEM` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
+
+use std::fmt;
+
+/// Rank of a process in the job (`gex_System_QueryJobRank`).
+pub type JobRank = u32;
+
+/// The conduit cannot take the operation now. Nothing was sent; poll and try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+/// Requests and replies travel in separate channels with separate credits, so that replies always drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// An AM request, or the runtime's own request.
+    Request,
+    /// An AM reply, or the runtime's own reply. Never causes further traffic at its destination.
+    Reply,
+}
+
+/// Which channels a poll may drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PollScope {
+    /// Replies only: asked by a reply that waits for room, inside a request handler.
+    Replies,
+    /// Everything.
+    All,
+}
+
+/// Who a conduit is.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Lower-case name as in file names: "smp".
+    pub name: &'static str,
+    /// Version string of this conduit.
+    pub version: &'static str,
+}
+
+/// What a conduit can carry.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest packet in bytes (header, arguments and payload). At least 1024, and the same in all processes.
+    pub max_packet_bytes: usize,
+    /// Most processes in a job.
+    pub max_ranks: u32,
+    /// NICs in use; what the configuration asks for before `start`, what was opened after it.
+    pub rails: u32,
+}
+
+/// Optional abilities, as a bit set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities(pub u32);
+
+impl Capabilities {
+    /// Nothing beyond packets.
+    pub const NONE: Self = Self(0);
+    /// [`Conduit::put`] and [`Conduit::get`] work on registered segments.
+    pub const RMA: Self = Self(1);
+    /// [`Conduit::put_notify`] works. Only with [`Capabilities::RMA`].
+    pub const PUT_NOTIFY: Self = Self(2);
+    /// [`Conduit::alloc_send`] works.
+    pub const PREPARED_SEND: Self = Self(4);
+    /// [`Conduit::barrier_notify`] works.
+    pub const BARRIER: Self = Self(8);
+    /// [`Conduit::register_device_segment`] works.
+    pub const DEVICE_MEMORY: Self = Self(16);
+    /// [`Conduit::put`] and [`Conduit::get`] reach all memory of a peer, registered or not: base 0, every address, and
+    /// the default key (the segment configurations LARGE and EVERYTHING). Without it those go over packets.
+    pub const ANY_ADDRESS: Self = Self(32);
+
+    /// Whether all bits of `other` are present.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Whose memory a device segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// CUDA device of this number.
+    Cuda(u32),
+    /// HIP device of this number.
+    Hip(u32),
+    /// Level Zero device of this number.
+    LevelZero(u32),
+}
+
+/// What a conduit needs to name a segment from afar: 64 bytes, which hold an rkey for each of 16 HCAs, or a uGNI handle
+/// for each of 4 domains. A conduit that needs more puts a number here and exchanges the rest in its own packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct SegmentKey {
+    /// The conduit's own meaning. All zero names no segment.
+    pub words: [u64; 8],
+}
+
+/// A peer's segment as published. An endpoint other than the primordial one has its own.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteSegment {
+    /// Owner's address of the first byte.
+    pub base: usize,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// The owner's key.
+    pub key: SegmentKey,
+}
+
+impl RemoteSegment {
+    /// Whether `[address, address + bytes)`, in the owner's address space, lies inside.
+    #[inline]
+    pub const fn contains(&self, address: usize, bytes: usize) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        offset <= self.bytes && bytes <= self.bytes - offset
+    }
+}
+
+/// Names a pending RMA operation: index and generation of a transfer, never an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferId(pub u64);
+
+/// What a conduit may ask of the runtime.
+pub trait Upcalls {
+    /// A packet came from `source`. `packet` is 64-byte aligned, writable for the duration of the call, and may be
+    /// reused after it. A request may run a client handler, which may call `send` with [`Class::Reply`] to `source` and
+    /// `poll` with [`PollScope::Replies`].
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]);
+    /// A put, get or atomic is complete at both ends. Comes in both scopes of `poll`, once per transfer.
+    fn rma_done(&mut self, id: TransferId);
+    /// The source of a put may be reused, although the put is not complete. At most once, before `rma_done`; a conduit
+    /// that cannot tell the two apart leaves it out.
+    fn source_done(&mut self, id: TransferId) {
+        let _ = id;
+    }
+    /// A peer is gone, or a transfer with it failed. At most once per peer. The runtime ends the job, naming it.
+    fn peer_lost(&mut self, peer: JobRank, why: &str);
+}
+
+/// What a conduit is given at start.
+pub struct StartInfo<'a> {
+    /// This process.
+    pub rank: JobRank,
+    /// Processes in the job.
+    pub size: u32,
+    /// First and one-past-last rank of the own neighbourhood; no packet is ever sent there but for tests.
+    pub nbrhd: std::ops::Range<JobRank>,
+    /// Processes of the job on this host, which share its NICs and its memory that can be pinned. At least as many as
+    /// are in the neighbourhood.
+    pub host_ranks: u32,
+    /// Only one thread of this process will ever call (SEQ, no receive thread): the vendor's library may leave out locks.
+    pub single_threaded: bool,
+    /// All-gather over the whole job: every rank's bytes (equal lengths) in rank order. Collective; may be used several
+    /// times, in the same order everywhere. It is also a barrier.
+    pub exchange: &'a dyn Fn(&[u8]) -> Vec<u8>,
+    /// A token that is the same in all processes of this job and in no other job. Strangers cannot guess it.
+    pub job_token: u64,
+}
+
+/// A conduit could not start or stop.
+#[derive(Debug)]
+pub struct ConduitError {
+    /// What failed, why, and what to try: one sentence each.
+    pub message: String,
+}
+
+impl fmt::Display for ConduitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ConduitError {}
+
+/// A network. See the module documentation for the contract.
+pub trait Conduit: Sync {
+    /// Name and version.
+    fn identity(&self) -> Identity;
+
+    /// What it carries. Valid before `start`.
+    fn limits(&self) -> Limits;
+
+    /// Opens the network. Collective; called once, after the job is bootstrapped. May wait for the other processes.
+    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError>;
+
+    /// Whether there is no network: everything but one neighbourhood that is the whole job is an error of the user's.
+    fn needs_single_neighbourhood(&self) -> bool {
+        false
+    }
+
+    /// Sends one packet: the concatenation of `parts`. Copies them before it returns (local completion is immediate).
+    /// Never waits, never polls, never calls back. `Err(Busy)` means that nothing was sent: no room or credit now, or the
+    /// connection to a peer that was never reached before is still coming up.
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy>;
+
+    /// Delivers packets and completions that have arrived, a bounded number of them, and returns how many. Called
+    /// again from inside [`Upcalls::packet`] only with [`PollScope::Replies`]. Both scopes deliver completions, accept
+    /// connections and push on what was accepted earlier.
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize;
+
+    /// Closes the network. Called once, from the thread that ends the job, while others may still be inside. What was
+    /// accepted and has not arrived may be dropped; whoever needs it there waits for an answer first. Tells peers, so
+    /// far as it can without waiting, that this is an orderly end. After it `poll` delivers nothing.
+    fn stop(&self);
+
+    /// Which optional methods work.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NONE
+    }
+
+    /// Environment variables of this conduit, for the one table (`config`).
+    fn variables(&self) -> &'static [crate::config::Variable] {
+        &[]
+    }
+
+    /// The most bytes that this process can register, all its segments together. After `start`.
+    fn max_segment_bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Makes `[base, base + bytes)` reachable by peers. The key is sent to them by the runtime.
+    fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
+        let _ = (base, bytes);
+        Ok(SegmentKey::default())
+    }
+
+    /// As `register_segment`, for memory of a device. The conduit knows local device memory in `put` and `get` by its
+    /// address.
+    fn register_device_segment(&self, device: Device, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
+        let _ = (base, bytes);
+        let name = self.identity().name;
+        Err(ConduitError {
+            message: format!("The {name} conduit cannot register memory of {device:?}."),
+        })
+    }
+
+    /// Undoes `register_segment` and `register_device_segment`. No peer uses the segment any more.
+    fn deregister_segment(&self, key: &SegmentKey) {
+        let _ = key;
+    }
+
+    /// Called once for each segment of each peer before it is used. The conduit may replace the key by one that is
+    /// faster to use here.
+    fn learn_segment(&self, peer: JobRank, segment: &mut RemoteSegment) -> Result<(), ConduitError> {
+        let _ = (peer, segment);
+        Ok(())
+    }
+
+    /// Undoes `learn_segment`.
+    fn forget_segment(&self, peer: JobRank, segment: &RemoteSegment) {
+        let _ = (peer, segment);
+    }
+
+    /// Writes `bytes` (at least 1, no upper limit: the conduit splits) from `source` (any local memory) to `destination`
+    /// inside `segment` of `peer`. The source may be reused at return if the result says so, otherwise when `source_done`
+    /// or `rma_done` came. Does not copy a large source: for who needs it back at once there is `put_now`.
+    fn put(
+        &self,
+        peer: JobRank,
+        segment: &RemoteSegment,
+        destination: usize,
+        source: *const u8,
+        bytes: usize,
+        id: TransferId,
+    ) -> Result<LocalCompletion, Busy> {
+        let _ = (peer, segment, destination, source, bytes, id);
+        Err(Busy)
+    }
+
+    /// As `put`, for a caller that will wait for its source (`GEX_EVENT_NOW`): copies sources up to the conduit's own
+    /// limit into bounce buffers, so that the result is [`LocalCompletion::AtReturn`].
+    fn put_now(
+        &self,
+        peer: JobRank,
+        segment: &RemoteSegment,
+        destination: usize,
+        source: *const u8,
+        bytes: usize,
+        id: TransferId,
+    ) -> Result<LocalCompletion, Busy> {
+        self.put(peer, segment, destination, source, bytes, id)
+    }
+
+    /// Reads `bytes` (at least 1, no upper limit) into `destination` (any local memory) from `source` inside `segment` of
+    /// `peer`. Any alignment. Complete with `rma_done`.
+    fn get(
+        &self,
+        peer: JobRank,
+        segment: &RemoteSegment,
+        destination: *mut u8,
+        source: usize,
+        bytes: usize,
+        id: TransferId,
+    ) -> Result<(), Busy> {
+        let _ = (peer, segment, destination, source, bytes, id);
+        Err(Busy)
+    }
+
+    /// A put, and a packet of `class` that is delivered at the target after all bytes of the put are visible there. The
+    /// packet is copied before return, and is short: header and arguments. `rma_done` means that the put is complete,
+    /// not that the packet was delivered.
+    fn put_notify(
+        &self,
+        peer: JobRank,
+        class: Class,
+        segment: &RemoteSegment,
+        destination: usize,
+        source: *const u8,
+        bytes: usize,
+        packet: &[&[u8]],
+        id: TransferId,
+    ) -> Result<LocalCompletion, Busy> {
+        let _ = (peer, class, segment, destination, source, bytes, packet, id);
+        Err(Busy)
+    }
+
+    /// A send buffer of at least `least` and at most `most` bytes for a negotiated-payload message to `peer`, and its
+    /// size; 64-byte aligned. It belongs to the caller until `send_prepared` succeeds or `free_send` takes it, and any
+    /// thread may do either. It may also be the source of `put_notify`.
+    fn alloc_send(&self, peer: JobRank, class: Class, least: usize, most: usize) -> Result<(*mut u8, usize), Busy> {
+        let _ = (peer, class, least, most);
+        Err(Busy)
+    }
+
+    /// Sends `header`, then the first `bytes` of what `alloc_send` gave for the same peer and class. On `Err(Busy)` the
+    /// caller keeps the buffer.
+    fn send_prepared(&self, peer: JobRank, class: Class, header: &[u8], buffer: *mut u8, bytes: usize) -> Result<(), Busy> {
+        let _ = (peer, class, header, buffer, bytes);
+        Err(Busy)
+    }
+
+    /// Gives back what `alloc_send` gave: the message was cancelled, or its put is complete.
+    fn free_send(&self, peer: JobRank, class: Class, buffer: *mut u8) {
+        let _ = (peer, class, buffer);
+    }
+
+    /// Whether `atomic` offers operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit).
+    fn atomic_support(&self, dt: u32, op: u32) -> bool {
+        let _ = (dt, op);
+        false
+    }
+
+    /// A remote atomic on `target` inside `segment`; the old value goes to `fetched` when not null. Operands hold the
+    /// value's bits in their low bytes; of a compare-and-swap the first is expected, the second is new. A network's
+    /// atomics need not be atomic to those of a CPU, so `peer` may be a neighbour or this process: an atomic domain
+    /// whose operations all have `atomic_support` uses this for all targets. Complete with `rma_done`.
+    fn atomic(
+        &self,
+        peer: JobRank,
+        segment: &RemoteSegment,
+        dt: u32,
+        op: u32,
+        target: usize,
+        operands: [u64; 2],
+        fetched: *mut u8,
+        id: TransferId,
+    ) -> Result<(), Busy> {
+        let _ = (peer, segment, dt, op, target, operands, fetched, id);
+        Err(Busy)
+    }
+
+    /// Enters a barrier among the first ranks of all neighbourhoods. One at a time. `operands` take part in a bitwise AND
+    /// over all of them; all ones is neutral. An identifier and its complement in the two words detect a mismatch.
+    fn barrier_notify(&self, operands: [u64; 2]) -> Result<(), Busy> {
+        let _ = operands;
+        Err(Busy)
+    }
+
+    /// The AND of everybody's operands once all have entered; answers so once per barrier. A network whose barrier blocks
+    /// may wait here, and then delivers packets meanwhile as `poll` with `scope` does.
+    fn barrier_test(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> Option<[u64; 2]> {
+        let _ = (scope, upcalls);
+        None
+    }
+
+    /// A descriptor that becomes readable when `poll` would find something, for a sleeper or a receive thread. It may be
+    /// readable when there is nothing, and is never read or closed by the caller. The same from `start` on.
+    fn wake_fd(&self) -> Option<i32> {
+        None
+    }
+
+    /// To be called before a sleep on `wake_fd`, after a poll that found nothing. `false`: poll again. `true`: whatever
+    /// arrives from now on makes the descriptor readable.
+    fn arm_wake(&self) -> bool {
+        true
+    }
+}
+
+/// When the source of a put may be reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalCompletion {
+    /// Now.
+    AtReturn,
+    /// With [`Upcalls::source_done`], or without that with [`Upcalls::rma_done`].
+    WithOperation,
+}

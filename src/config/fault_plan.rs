@@ -1,0 +1,100 @@
+//! The grammar of `GASNET_FAULTS`: which faults the testing decorator injects, and how often.
+#![forbid(unsafe_code)]
+
+use gasnet_tools::parse::{self, ParseError};
+use std::fmt;
+use std::str::FromStr;
+
+/// Faults to inject. Probabilities are from 0 to 1 and count per packet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FaultPlan {
+    /// Start of the random sequence; each rank mixes its own rank in.
+    pub seed: u64,
+    /// A packet is delivered later than it could be.
+    pub delay: f64,
+    /// A packet is overtaken by the next one.
+    pub reorder: f64,
+    /// An injection is refused.
+    pub busy: f64,
+    /// A poll delivers only part of what has arrived.
+    pub split: f64,
+    /// This rank ends without a word after so many packets sent.
+    pub kill: Option<(u32, u64)>,
+}
+
+impl FromStr for FaultPlan {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut plan = Self::default();
+        if text.trim().is_empty() {
+            return Ok(plan);
+        }
+        for item in text.split(',') {
+            let (key, value) = item.split_once('=').ok_or(ParseError::Malformed)?;
+            match key.trim().to_ascii_lowercase().as_str() {
+                "seed" => plan.seed = parse::integer(value)? as u64,
+                "delay" => plan.delay = probability(value)?,
+                "reorder" => plan.reorder = probability(value)?,
+                "busy" => plan.busy = probability(value)?,
+                "split" => plan.split = probability(value)?,
+                "kill" => plan.kill = Some(victim(value)?),
+                _ => return Err(ParseError::Malformed),
+            }
+        }
+        Ok(plan)
+    }
+}
+
+fn probability(text: &str) -> Result<f64, ParseError> {
+    match parse::double(text)? {
+        p if (0.0..=1.0).contains(&p) => Ok(p),
+        _ => Err(ParseError::OutOfRange),
+    }
+}
+
+/// `rank:packets`.
+fn victim(text: &str) -> Result<(u32, u64), ParseError> {
+    let (rank, packets) = text.split_once(':').ok_or(ParseError::Malformed)?;
+    let rank = u32::try_from(parse::integer(rank)?).map_err(|_| ParseError::OutOfRange)?;
+    let packets = u64::try_from(parse::integer(packets)?).map_err(|_| ParseError::OutOfRange)?;
+    Ok((rank, packets))
+}
+
+impl fmt::Display for FaultPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed={},delay={},reorder={},busy={},split={}",
+            self.seed, self.delay, self.reorder, self.busy, self.split
+        )?;
+        match self.kill {
+            Some((rank, packets)) => write!(f, ",kill={rank}:{packets}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grammar() {
+        let plan: FaultPlan = "seed=7, delay=0.1,busy=1/4,kill=2:1000".parse().unwrap();
+        assert_eq!(
+            plan,
+            FaultPlan {
+                seed: 7,
+                delay: 0.1,
+                busy: 0.25,
+                kill: Some((2, 1000)),
+                ..FaultPlan::default()
+            }
+        );
+        assert_eq!(plan.to_string().parse::<FaultPlan>().unwrap(), plan);
+        for bad in ["seed", "delay=2", "busy=-0.1", "drop=0.1", "seed=1,", "kill=1", "kill=-1:2"] {
+            assert!(bad.parse::<FaultPlan>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The table: every environment variable of the library, its tools, its launcher and its tests, declared once.
+//!
+//! A conduit that has variables of its own declares them the same way and returns them from
+//! [`crate::conduit::Conduit::variables`].
+#![forbid(unsafe_code)]
+
+use super::variable::{
+    choice, choice_enum, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text,
+};
+use super::{FaultPlan, Key, RankSet, Scope, SegmentLimit, SignalSet, Variable};
+use crate::job::MAX_RANKS;
+use gasnet_tools::parse;
+use std::path::PathBuf;
+
+/// Declares keys under headings, and [`TABLE`] with all of them.
+macro_rules! variables {
+    ($($section:literal { $($key:ident: $type:ty = $declaration:expr;)* })*) => {
+        $($(
+            #[doc = concat!("Key of a variable of the section \"", $section, "\"; its declaration says what it is.")]
+            pub const $key: Key<$type> = $declaration;
+        )*)*
+
+        /// Every declaration, in the order of the documentation.
+        pub static TABLE: &[Variable] = &[$($($key.variable.section($section)),*),*];
+
+        /// Checks that every key's type is the one of its value; returns the names of those that differ.
+        #[cfg(test)]
+        pub(super) fn keys_of_wrong_type() -> Vec<&'static str> {
+            use super::FromValue;
+            let mut wrong = Vec::new();
+            $($(
+                if <$type>::from_value(&$key.variable.default_value()).is_none() {
+                    wrong.push($key.variable.name);
+                }
+            )*)*
+            wrong
+        }
+    };
+}
+
+choice_enum! {
+    /// How a waiting thread spends its time (`GASNET_WAITMODE`).
+    pub enum WaitMode {
+        /// Spin only when alone on a core, yield, and sleep after a long idle time.
+        Adaptive = "adaptive",
+        /// Never sleep; yield when there are more ranks than cores.
+        Spin = "spin",
+        /// Sleep at once.
+        Block = "block",
+        /// Spin for a short time, then sleep.
+        SpinBlock = "spinblock",
+    }
+}
+
+choice_enum! {
+    /// How ranks come into being (`GASNET_SMP_SPAWNER`).
+    pub enum Spawner {
+        /// The started process forks them.
+        Fork = "fork",
+        /// A process manager that speaks PMI started them.
+        Pmi = "pmi",
+        /// An MPI launcher started them; it is served through the PMI that it speaks.
+        Mpi = "mpi",
+        /// The launcher starts them through ssh.
+        Ssh = "ssh",
+    }
+}
+
+choice_enum! {
+    /// Algorithm of barriers (`GASNET_BARRIER`).
+    pub enum BarrierKind {
+        /// Shared memory inside a neighbourhood, dissemination among neighbourhoods.
+        Pshm = "PSHM",
+        /// The better of the two dissemination algorithms.
+        Dissem = "DISSEM",
+        /// Dissemination by Active Messages.
+        AmDissem = "AMDISSEM",
+        /// Dissemination by puts.
+        RdmaDissem = "RDMADISSEM",
+        /// One counter on one rank: for debugging.
+        AmCentral = "AMCENTRAL",
+    }
+}
+
+choice_enum! {
+    /// What tells hosts apart (`GASNET_HOST_DETECT`).
+    pub enum HostDetect {
+        /// The value of `gethostid`.
+        GetHostId = "gethostid",
+        /// A hash of the host's name.
+        HostName = "hostname",
+        /// What the conduit offers.
+        Conduit = "conduit",
+    }
+}
+
+choice_enum! {
+    /// Whose processor binding counts (`GASNET_HWLOC_QUERY`).
+    pub enum BindingQuery {
+        /// That of the initialising thread.
+        Thread = "thread",
+        /// That of the whole process.
+        Process = "process",
+    }
+}
+
+fn is_tsc_rate(text: &str) -> bool {
+    let word = text.trim();
+    ["walltime", "wallclock", "cpuinfo"]
+        .iter()
+        .any(|w| word.eq_ignore_ascii_case(w))
+        || parse::integer(word).is_ok_and(|hz| (1_000_000..=100_000_000_000).contains(&hz))
+}
+
+fn is_fill(text: &str) -> bool {
+    let word = text.trim();
+    ["NAN", "sNAN", "qNAN"].iter().any(|w| word.eq_ignore_ascii_case(w)) || parse::integer(word).is_ok()
+}
+
+fn is_trace_mask(text: &str) -> bool {
+    text.strip_prefix('^')
+        .unwrap_or(text)
+        .bytes()
+        .all(|b| b"GPRSWBLAXIOCDNHU".contains(&b.to_ascii_uppercase()))
+}
+
+const FILL: &str = "NAN, sNAN, qNAN or a whole number, decimal or behind 0x,";
+const MASK: &str = "a text of letters from GPRSWBLAXIOCDNHU, with ^ in front for all others,";
+const ALL_EVENTS: &str = "GPRSWBLAXIOCDNHU";
+
+variables! {
+    "Start and information" {
+        VERBOSEENV: bool = flag("GASNET_VERBOSEENV", false,
+            "Print every variable and its value at start, and unknown GASNET_* names.");
+        SPAWN_VERBOSE: bool = flag("GASNET_SPAWN_VERBOSE", false, "Report what the start and the end of the job do.");
+        TMPDIR: Option<PathBuf> = path("GASNET_TMPDIR", "Directory for temporary files.").scope(Scope::Rank)
+            .unset_means("TMPDIR, then /tmp");
+        DISABLE_ENVDECODE: bool = flag("GASNET_DISABLE_ENVDECODE", false,
+            "Leave environment values as a spawner encoded them.").no_effect();
+        DISABLE_ARGDECODE: bool = flag("GASNET_DISABLE_ARGDECODE", false,
+            "Leave command-line arguments as a spawner encoded them.").no_effect();
+    }
+    "Launch" {
+        PSHM_NODES: u32 = count("GASNET_PSHM_NODES", "1", 1, MAX_RANKS, "Ranks of a job that is started without a launcher.")
+            .scope(Scope::Launcher).conduits(&["smp", "sock"]).unit("ranks");
+        SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "fork", "How the ranks come into being.")
+            .scope(Scope::Launcher).conduits(&["smp", "sock"]);
+        LABEL_OUTPUT: bool = flag("GASNET_LABEL_OUTPUT", false, "Put the rank in front of every line of output.")
+            .scope(Scope::Launcher).conduits(&["smp", "sock"]).ours();
+    }
+    "Exit and signals" {
+        CATCH_EXIT: bool = flag("GASNET_CATCH_EXIT", true, "End the whole job when a rank returns from main or calls exit.");
+        NO_CATCH_SIGNAL: Option<SignalSet> = signals("GASNET_NO_CATCH_SIGNAL",
+            "Signals that keep the handler they had; * for all of them.");
+        EXITTIMEOUT: Option<f64> = double("GASNET_EXITTIMEOUT", "", 0.0, 86400.0,
+            "How long an ending job waits for its ranks before it kills them.").unit("seconds").optional()
+            .unset_means("the smaller of GASNET_EXITTIMEOUT_MAX and GASNET_EXITTIMEOUT_MIN + ranks × GASNET_EXITTIMEOUT_FACTOR");
+        EXITTIMEOUT_MAX: f64 = double("GASNET_EXITTIMEOUT_MAX", "30", 0.0, 86400.0, "Upper bound of the computed exit timeout.")
+            .unit("seconds");
+        EXITTIMEOUT_MIN: f64 = double("GASNET_EXITTIMEOUT_MIN", "2", 0.0, 86400.0, "Constant part of the computed exit timeout.")
+            .unit("seconds");
+        EXITTIMEOUT_FACTOR: f64 = double("GASNET_EXITTIMEOUT_FACTOR", "0.25", 0.0, 3600.0,
+            "Part of the exit timeout for each rank.")
+            .unit("seconds");
+        FS_SYNC: bool = flag("GASNET_FS_SYNC", false, "Call sync when the job ends.");
+    }
+    "Debugging" {
+        FREEZE: bool = flag("GASNET_FREEZE", false, "Pause at start until a debugger lets the rank go on.");
+        FREEZE_ON_ERROR: bool = flag("GASNET_FREEZE_ON_ERROR", false, "Pause for a debugger on a fatal error or signal.");
+        FREEZE_SIGNAL: Option<i32> = signal("GASNET_FREEZE_SIGNAL", "Signal that pauses the rank for a debugger.");
+        BACKTRACE: bool = flag("GASNET_BACKTRACE", false, "Print a backtrace on a fatal error or signal.");
+        BACKTRACE_NODES: RankSet = ranks("GASNET_BACKTRACE_NODES", "Ranks that may print a backtrace.");
+        BACKTRACE_SIGNAL: Option<i32> = signal("GASNET_BACKTRACE_SIGNAL", "Signal that prints a backtrace and goes on.");
+        BACKTRACE_TYPE: Option<String> = text("GASNET_BACKTRACE_TYPE",
+            "Sources of a backtrace, in order of preference: the name of the client's own, GDB, EXECINFO.");
+        BACKTRACE_MT: bool = flag("GASNET_BACKTRACE_MT", true, "Show all threads in a backtrace, where its source can.");
+    }
+    "Segments" {
+        MAX_SEGSIZE: SegmentLimit = segment_limit("GASNET_MAX_SEGSIZE", "0.85/H",
+            "Upper limit of segment memory, per process (/P) or per host (/H).");
+        USE_HUGEPAGES: bool = flag("GASNET_USE_HUGEPAGES", false, "Use huge pages for segments; falls back to normal pages.");
+        DISABLE_MUNMAP: bool = flag("GASNET_DISABLE_MUNMAP", false,
+            "Make malloc keep its memory: no mmap, no return to the system.").no_effect();
+        USE_PSHM_SINGLETON: bool = flag("GASNET_USE_PSHM_SINGLETON", false,
+            "Use shared memory also for a neighbourhood of one process.").no_effect();
+    }
+    "Neighbourhoods" {
+        SUPERNODE_MAXSIZE: u32 = count("GASNET_SUPERNODE_MAXSIZE", "0", 0, 65535,
+            "Most processes in a neighbourhood; 0 for no limit.").unit("ranks");
+        HOST_DETECT: HostDetect = choice("GASNET_HOST_DETECT", "hostname", "What tells hosts apart.").no_effect();
+        NODEMAP_EXACT: bool = flag("GASNET_NODEMAP_EXACT", true, "Find every neighbour, in any layout of the ranks.").no_effect();
+        PSHM_NETWORK_DEPTH: u32 = count("GASNET_PSHM_NETWORK_DEPTH", "32", 4, 65536,
+            "Largest messages to a neighbour that fit its queue before the sender waits.").unit("messages");
+        PSHM_RING_SIZE: u64 = size("GASNET_PSHM_RING_SIZE", "0", 0, 1 << 30,
+            "Bytes of one ring of requests; 0 for automatic; at least 4 KB is used.").unit("bytes").ours();
+        PSHM_BARRIER_HIER: bool = flag("GASNET_PSHM_BARRIER_HIER", true,
+            "Meet in shared memory first in a barrier among neighbourhoods.").no_effect();
+        PSHM_BARRIER_RADIX: i64 = int("GASNET_PSHM_BARRIER_RADIX", "0", -65535, 65535,
+            "Radix of the barrier in shared memory: 0 flat, positive children per process, negative group size.").no_effect();
+    }
+    "Waiting and threads" {
+        WAITMODE: WaitMode = choice("GASNET_WAITMODE", "adaptive",
+            "How a waiting thread spends its time.").scope(Scope::Rank).ours();
+        MAX_THREADS: u32 = count("GASNET_MAX_THREADS", "4294967295", 1, u32::MAX,
+            "Most client threads of a process that GASNet serves at one time.").unit("threads").unset_means("no limit");
+        THREAD_STACK_MIN: u64 = size("GASNET_THREAD_STACK_MIN", "0", 0, 1 << 40,
+            "Least stack of the library's own threads.").unit("bytes").no_effect();
+        THREAD_STACK_PAD: u64 = size("GASNET_THREAD_STACK_PAD", "0", 0, 1 << 40,
+            "Added to the system's default stack for the library's own threads.").unit("bytes").no_effect();
+    }
+    "Barriers and collectives" {
+        BARRIER: BarrierKind = choice("GASNET_BARRIER", "PSHM",
+            "Algorithm of barriers; every name gives the one that fits the neighbourhoods.");
+        COLL_SCRATCH_SIZE: u64 = size("GASNET_COLL_SCRATCH_SIZE", "2MB", 0, 1 << 40,
+            "Scratch space of the primordial team on each rank; small values are raised.").unit("bytes").no_effect();
+        COLL_ENABLE_SEARCH: bool = flag("GASNET_COLL_ENABLE_SEARCH", false,
+            "Search for the best algorithm of each collective.").no_effect();
+        COLL_TUNING_FILE: Option<PathBuf> = path("GASNET_COLL_TUNING_FILE", "File of the results of that search.").no_effect();
+    }
+    "Non-contiguous transfers" {
+        VIS_AMPIPE: bool = flag("GASNET_VIS_AMPIPE", true, "Pack small pieces into Active Messages.").no_effect();
+        VIS_MAXCHUNK: Option<u64> = size("GASNET_VIS_MAXCHUNK", "", 0, 1 << 40,
+            "Largest piece that is packed.").unit("bytes").optional().no_effect();
+        VIS_PUT_MAXCHUNK: Option<u64> = size("GASNET_VIS_PUT_MAXCHUNK", "", 0, 1 << 40, "Largest piece of a put that is packed.")
+            .unit("bytes").optional().unset_means("GASNET_VIS_MAXCHUNK").no_effect();
+        VIS_GET_MAXCHUNK: Option<u64> = size("GASNET_VIS_GET_MAXCHUNK", "", 0, 1 << 40, "Largest piece of a get that is packed.")
+            .unit("bytes").optional().unset_means("GASNET_VIS_MAXCHUNK").no_effect();
+        VIS_REMOTECONTIG: bool = flag("GASNET_VIS_REMOTECONTIG", true,
+            "Pack transfers that are contiguous at the remote end into one put or get.").no_effect();
+    }
+    "Timers and limits" {
+        TSC_RATE: String = form("GASNET_TSC_RATE", "walltime", "walltime, cpuinfo or a rate in Hz from 1000000 to 100000000000",
+            is_tsc_rate, "Where the rate of the processor's tick counter comes from.").scope(Scope::Rank);
+        TSC_RATE_TOLERANCE: f64 = double("GASNET_TSC_RATE_TOLERANCE", "0.0005", 0.0, 1.0,
+            "Relative error of the calibrated tick rate that gives a warning.").scope(Scope::Rank);
+        TSC_RATE_HARD_TOLERANCE: f64 = double("GASNET_TSC_RATE_HARD_TOLERANCE", "0.02", 0.0, 1.0,
+            "Relative error of the calibrated tick rate that ends the job.").scope(Scope::Rank);
+        TSC_VERBOSE: bool = flag("GASNET_TSC_VERBOSE", false, "Report the calibration of the tick rate.").scope(Scope::Rank);
+        MAXIMIZE_RLIMIT_CPU: bool = flag("GASNET_MAXIMIZE_RLIMIT_CPU", true,
+            "Let gasnett_maximize_rlimits raise the limit of processor time.").scope(Scope::Rank);
+        MAXIMIZE_RLIMIT_DATA: bool = flag("GASNET_MAXIMIZE_RLIMIT_DATA", true,
+            "Let gasnett_maximize_rlimits raise the limit of the data segment.").scope(Scope::Rank);
+        MAXIMIZE_RLIMIT_STACK: bool = flag("GASNET_MAXIMIZE_RLIMIT_STACK", true,
+            "Let gasnett_maximize_rlimits raise the limit of the stack.").scope(Scope::Rank);
+        MAXIMIZE_RLIMIT_RSS: bool = flag("GASNET_MAXIMIZE_RLIMIT_RSS", true,
+            "Let gasnett_maximize_rlimits raise the limit of resident memory.").scope(Scope::Rank);
+        MAXIMIZE_RLIMIT_AS: bool = flag("GASNET_MAXIMIZE_RLIMIT_AS", true,
+            "Let gasnett_maximize_rlimits raise the limit of address space.").scope(Scope::Rank);
+        HWLOC_QUERY: BindingQuery = choice("GASNET_HWLOC_QUERY", "thread",
+            "Whose processor binding chooses a network card.").no_effect();
+    }
+    "Tracing and statistics" {
+        TRACEFILE: Option<String> = text("GASNET_TRACEFILE",
+            "File of the trace; % stands for the rank; also stdout, stderr or -.").no_effect();
+        TRACEMASK: String = form("GASNET_TRACEMASK", ALL_EVENTS, MASK, is_trace_mask, "Kinds of events in the trace.").no_effect();
+        TRACENODES: RankSet = ranks("GASNET_TRACENODES", "Ranks that write a trace.").no_effect();
+        TRACEFLUSH: bool = flag("GASNET_TRACEFLUSH", false, "Flush the trace after every line.").no_effect();
+        TRACELOCAL: bool = flag("GASNET_TRACELOCAL", true, "Trace puts and gets of a rank to itself too.").no_effect();
+        STATSFILE: Option<String> = text("GASNET_STATSFILE", "File of the statistics; as GASNET_TRACEFILE.").no_effect();
+        STATSMASK: String = form("GASNET_STATSMASK", ALL_EVENTS, MASK, is_trace_mask,
+            "Kinds of events in the statistics.").no_effect();
+        STATSNODES: RankSet = ranks("GASNET_STATSNODES", "Ranks that write statistics.").no_effect();
+    }
+    "Checks of the debug flavour" {
+        SD_INIT: bool = flag("GASNET_SD_INIT", true,
+            "Fill prepared payload buffers with a pattern, and check at Commit that it is gone.").no_effect();
+        SD_INITVAL: String = form("GASNET_SD_INITVAL", "NAN", FILL, is_fill, "That pattern.").no_effect();
+        SD_INITLEN: u64 = size("GASNET_SD_INITLEN", "128", 0, 1 << 30,
+            "Length of that pattern; 0 counts as 1.").unit("bytes").no_effect();
+        MALLOC_INIT: bool = flag("GASNET_MALLOC_INIT", false, "Fill new memory of the debug allocator.").no_effect();
+        MALLOC_INITVAL: String = form("GASNET_MALLOC_INITVAL", "NAN", FILL, is_fill, "What to fill new memory with.").no_effect();
+        MALLOC_CLOBBER: bool = flag("GASNET_MALLOC_CLOBBER", false, "Overwrite memory that is freed.").no_effect();
+        MALLOC_CLOBBERVAL: String = form("GASNET_MALLOC_CLOBBERVAL", "NAN", FILL, is_fill,
+            "What to overwrite it with.").no_effect();
+        MALLOC_LEAKALL: bool = flag("GASNET_MALLOC_LEAKALL", false, "Never hand out freed memory again.").no_effect();
+        MALLOC_SCANFREED: bool = flag("GASNET_MALLOC_SCANFREED", false, "Look for writes to freed memory.").no_effect();
+        MALLOC_EXTRACHECK: bool = flag("GASNET_MALLOC_EXTRACHECK", false, "Check the heap more often.").no_effect();
+        MALLOCFILE: Option<String> = text("GASNET_MALLOCFILE", "File of a heap report at exit; as GASNET_TRACEFILE.").no_effect();
+        MALLOCNODES: RankSet = ranks("GASNET_MALLOCNODES", "Ranks that write a heap report.").no_effect();
+    }
+    "Testing the library" {
+        FAULTS: Option<FaultPlan> = faults("GASNET_FAULTS", "Faults to inject between ranks.").ours();
+        CALL_COUNTS: Option<PathBuf> = path("GASNET_CALL_COUNTS",
+            "File to which the call audit appends the functions that a program calls.")
+            .scope(Scope::Tests).ours();
+        CALL_PROGRAM: Option<String> = text("GASNET_CALL_PROGRAM", "Name of the program in that file.").scope(Scope::Tests).ours();
+        TEST_POLITE_SYNC: bool = flag("GASNET_TEST_POLITE_SYNC", false, "Test programs yield while they wait.").scope(Scope::Tests);
+        TEST_SET_AFFINITY: bool = flag("GASNET_TEST_SET_AFFINITY", false,
+            "Test programs bind their threads to cores.").scope(Scope::Tests);
+        TEST_THREAD_LIMIT: Option<u32> = count("GASNET_TEST_THREAD_LIMIT", "", 1, u32::MAX, "Most threads of a test program.")
+            .unit("threads").scope(Scope::Tests).optional();
+        TEST_TIME_SLACK: Option<f64> = double("GASNET_TEST_TIME_SLACK", "", 0.0, 1e9,
+            "Slack of time measurements in test programs.")
+            .scope(Scope::Tests).optional();
+    }
+}

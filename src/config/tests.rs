@@ -1,0 +1,138 @@
+//! Tests of the table as a whole.
+
+use super::*;
+
+fn load(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    Config::from_env(&[], pairs.iter().map(|(n, v)| ((*n).into(), (*v).into())))
+}
+
+#[test]
+fn every_default_is_acceptable() {
+    for v in TABLE.iter().filter(|v| !v.default.is_empty()) {
+        assert!(v.kind.parse(v.default).is_ok(), "{}={}", v.name, v.default);
+    }
+}
+
+#[test]
+fn every_key_has_the_type_of_its_value() {
+    assert_eq!(table::keys_of_wrong_type(), Vec::<&str>::new());
+}
+
+#[test]
+fn names_are_unique_and_documented() {
+    for (i, v) in TABLE.iter().enumerate() {
+        assert!(v.name.starts_with("GASNET_"), "{}", v.name);
+        assert!(TABLE[..i].iter().all(|w| w.name != v.name), "{} twice", v.name);
+        assert!(v.help.ends_with('.') && !v.help.contains('\n'), "help of {}", v.name);
+        assert!(!v.section.is_empty(), "section of {}", v.name);
+    }
+}
+
+#[test]
+fn defaults_and_set_values() {
+    let config = load(&[("GASNET_PSHM_NODES", "7"), ("GASNET_WAITMODE", "Spin"), ("GASNET_FREEZE", "")]).unwrap();
+    assert_eq!(config.get(&PSHM_NODES), 7);
+    assert_eq!(config.get(&WAITMODE), WaitMode::Spin);
+    assert!(!config.get(&FREEZE) && !config.is_set(&FREEZE));
+    assert!(config.is_set(&PSHM_NODES));
+    assert_eq!(config.get(&EXITTIMEOUT), None);
+    assert_eq!(config.get(&COLL_SCRATCH_SIZE), 2 << 20);
+    assert_eq!(config.get(&BACKTRACE_TYPE), None);
+    assert_eq!(config.get(&MAX_SEGSIZE).per, Per::Host);
+}
+
+#[test]
+fn all_problems_are_reported_and_name_their_variable() {
+    let error = load(&[
+        ("GASNET_PSHM_NODES", "abc"),
+        ("GASNET_FREEZE", "maybe"),
+        ("GASNET_BARRIER", "QUICK"),
+    ])
+    .unwrap_err();
+    assert_eq!(error.problems.len(), 3);
+    assert!(error
+        .to_string()
+        .contains("GASNET_PSHM_NODES=abc: a whole number from 1 to 1024 (ranks) is expected; leave it unset for the default, 1"));
+    for bad in ["0", "-1", "1025", "99999999999999999999", "1.5", "4K"] {
+        assert!(load(&[("GASNET_PSHM_NODES", bad)]).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn values_without_effect_are_not_checked() {
+    let config = load(&[("GASNET_TRACEMASK", "123")]).unwrap();
+    assert_eq!(config.get(&TRACEMASK), "GPRSWBLAXIOCDNHU");
+}
+
+#[test]
+fn unknown_names_are_listed_with_a_suggestion() {
+    let config = load(&[("GASNET_PSHM_NODE", "4"), ("GASNET_MY_CLIENT", "x"), ("HOME", "/")]).unwrap();
+    assert_eq!(config.unknown(), ["GASNET_MY_CLIENT", "GASNET_PSHM_NODE"]);
+    let lines = config.verbose("smp");
+    assert!(
+        lines.contains("GASNET_PSHM_NODE is set and not known to GASNet; did you mean GASNET_PSHM_NODES?\n"),
+        "{lines}"
+    );
+    assert!(lines.contains("GASNET_MY_CLIENT is set and not known to GASNet\n"), "{lines}");
+}
+
+#[test]
+fn verbose_lines_have_the_documented_form() {
+    let lines = load(&[("GASNET_PSHM_NODES", "2")]).unwrap().verbose("smp");
+    assert!(
+        lines.contains("ENV parameter: GASNET_SPAWN_VERBOSE = NO                        (default)\n"),
+        "{lines}"
+    );
+    assert!(lines.contains("ENV parameter: GASNET_PSHM_NODES = 2\n"), "{lines}");
+    assert!(!load(&[]).unwrap().verbose("udp").contains("GASNET_PSHM_NODES"));
+}
+
+#[test]
+fn conduit_tables_join() {
+    static EXTRA: &[Variable] = &[count("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.").variable.section("extra")];
+    const DEPTH: Key<u32> = count("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.");
+    let config = Config::from_env(&[EXTRA], [("GASNET_EXTRA_DEPTH".into(), "16".into())].into_iter()).unwrap();
+    assert_eq!(config.get(&DEPTH), 16);
+}
+
+#[test]
+fn json_strings_are_escaped() {
+    assert_eq!(report::json_string("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
+}
+
+/// Every variable with random texts: never a panic; what is accepted is shown as text that is accepted again.
+#[test]
+fn random_values_never_panic_and_show_what_they_are() {
+    const ALPHABET: &[u8] = b"0123456789.-+/eExXKMGTPBHbygsSIGHUPno,*:=^ kildeaytorsnp";
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize
+    };
+    let mut accepted = 0;
+    for round in 0..3000 {
+        for v in TABLE {
+            let text = if round % 2 == 0 && !v.default.is_empty() {
+                let mut bytes = v.default.as_bytes().to_vec();
+                let at = next() % bytes.len();
+                bytes[at] = ALPHABET[next() % ALPHABET.len()];
+                String::from_utf8_lossy(&bytes).into_owned()
+            } else {
+                (0..next() % 12).map(|_| ALPHABET[next() % ALPHABET.len()] as char).collect()
+            };
+            match v.parse(&text) {
+                Err(sentence) => assert!(sentence.starts_with(v.name), "{sentence}"),
+                Ok(value) => {
+                    accepted += 1;
+                    let shown = v.kind.show(&value);
+                    if !matches!(v.kind, Kind::Path | Kind::Text) {
+                        assert_eq!(v.kind.parse(&shown), Ok(value), "{}={text} shown as {shown}", v.name);
+                    }
+                }
+            }
+        }
+    }
+    assert!(accepted > 10_000);
+}

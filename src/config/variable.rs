@@ -1,0 +1,374 @@
+//! One row of the table, and the typed key through which the library reads its value.
+#![forbid(unsafe_code)]
+
+use super::{FaultPlan, Kind, RankSet, SegmentLimit, SignalSet, Value};
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+/// Declaration of one environment variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Name, as in `GASNET_FREEZE`.
+    pub name: &'static str,
+    /// Type and range.
+    pub kind: Kind,
+    /// Default as one would write it in the environment; empty: no fixed default.
+    pub default: &'static str,
+    /// How the value comes about when it is not set, where a fixed default cannot say it.
+    pub default_note: &'static str,
+    /// Unit of a number ("seconds"), or empty.
+    pub unit: &'static str,
+    /// Who reads it.
+    pub scope: Scope,
+    /// Conduits that know it; empty: all.
+    pub conduits: &'static [&'static str],
+    /// Whether setting it changes anything.
+    pub status: Status,
+    /// Who introduced it.
+    pub origin: Origin,
+    /// First version of this library that knows it.
+    pub since: &'static str,
+    /// Heading under which it is listed.
+    pub section: &'static str,
+    /// One line.
+    pub help: &'static str,
+}
+
+/// Who reads a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The launcher or the started process, before there are ranks.
+    Launcher,
+    /// Every rank; must have the same value everywhere.
+    Job,
+    /// Every rank, and ranks may differ.
+    Rank,
+    /// The programs of the test-suites, not the library.
+    Tests,
+}
+
+/// Whether setting a variable changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It does.
+    InEffect,
+    /// It is known and accepted, so that scripts keep working, and changes nothing.
+    NoEffect,
+}
+
+/// Who introduced a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Documented for GASNet-EX.
+    Gasnet,
+    /// Known to this implementation only.
+    Ours,
+}
+
+impl Scope {
+    /// One word, for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Launcher => "launcher",
+            Self::Job => "job",
+            Self::Rank => "rank",
+            Self::Tests => "tests",
+        }
+    }
+}
+
+impl Status {
+    /// A few words, for tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InEffect => "in effect",
+            Self::NoEffect => "accepted, no effect yet",
+        }
+    }
+}
+
+impl Variable {
+    /// A variable of all conduits, read by the whole job, in effect, documented for GASNet-EX. The functions below change that.
+    pub const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            default,
+            default_note: "",
+            unit: "",
+            scope: Scope::Job,
+            conduits: &[],
+            status: Status::InEffect,
+            origin: Origin::Gasnet,
+            since: "0.1.0",
+            section: "",
+            help,
+        }
+    }
+
+    /// Puts it under a heading.
+    #[must_use]
+    pub const fn section(mut self, section: &'static str) -> Self {
+        self.section = section;
+        self
+    }
+
+    /// Whether conduit `name` knows it.
+    pub fn is_for(&self, conduit: &str) -> bool {
+        self.conduits.is_empty() || self.conduits.contains(&conduit)
+    }
+
+    /// The value when the environment does not set it. A declaration whose own default is not acceptable is a defect,
+    /// found by a test; here it counts as not set.
+    pub fn default_value(&self) -> Value {
+        if self.default.is_empty() {
+            return Value::Unset;
+        }
+        self.kind.parse(self.default).unwrap_or(Value::Unset)
+    }
+
+    /// Reads `text` as the environment holds it; the error is the whole sentence.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        self.kind.parse(text).map_err(|_| self.complaint(text))
+    }
+
+    /// The sentence for a value that is not acceptable.
+    pub fn complaint(&self, text: &str) -> String {
+        let unit = if self.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", self.unit)
+        };
+        let or_unset = match (self.default, self.default_note) {
+            ("", "") => "leave it unset for none".to_owned(),
+            (default, "") => format!("leave it unset for the default, {default}"),
+            (_, note) => format!("leave it unset for the default: {note}"),
+        };
+        format!("{}={text}: {}{unit} is expected; {or_unset}", self.name, self.kind.accepts())
+    }
+}
+
+/// A variable with the Rust type of its value. Keys are constants of the table, so a misspelt name does not compile.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<T> {
+    /// The declaration.
+    pub variable: Variable,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Key<T> {
+    const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
+        Self {
+            variable: Variable::new(name, kind, default, help),
+            value: PhantomData,
+        }
+    }
+
+    /// Says who reads it.
+    #[must_use]
+    pub const fn scope(mut self, scope: Scope) -> Self {
+        self.variable.scope = scope;
+        self
+    }
+
+    /// Says which conduits know it.
+    #[must_use]
+    pub const fn conduits(mut self, names: &'static [&'static str]) -> Self {
+        self.variable.conduits = names;
+        self
+    }
+
+    /// Says what the number counts.
+    #[must_use]
+    pub const fn unit(mut self, unit: &'static str) -> Self {
+        self.variable.unit = unit;
+        self
+    }
+
+    /// Says what an unset variable means.
+    #[must_use]
+    pub const fn unset_means(mut self, note: &'static str) -> Self {
+        self.variable.default_note = note;
+        self
+    }
+
+    /// Accepted, and nothing reads it yet.
+    #[must_use]
+    pub const fn no_effect(mut self) -> Self {
+        self.variable.status = Status::NoEffect;
+        self
+    }
+
+    /// Known to this implementation only.
+    #[must_use]
+    pub const fn ours(mut self) -> Self {
+        self.variable.origin = Origin::Ours;
+        self
+    }
+
+    /// The same variable without a fixed default.
+    #[must_use]
+    pub const fn optional(self) -> Key<Option<T>> {
+        let mut variable = self.variable;
+        variable.default = "";
+        Key {
+            variable,
+            value: PhantomData,
+        }
+    }
+}
+
+/// Declares a yes-or-no variable.
+pub const fn flag(name: &'static str, default: bool, help: &'static str) -> Key<bool> {
+    Key::new(name, Kind::Bool, if default { "1" } else { "0" }, help)
+}
+
+/// Declares a count.
+pub const fn count(name: &'static str, default: &'static str, min: u32, max: u32, help: &'static str) -> Key<u32> {
+    Key::new(
+        name,
+        Kind::Int {
+            min: min as i64,
+            max: max as i64,
+        },
+        default,
+        help,
+    )
+}
+
+/// Declares a whole number with a sign.
+pub const fn int(name: &'static str, default: &'static str, min: i64, max: i64, help: &'static str) -> Key<i64> {
+    Key::new(name, Kind::Int { min, max }, default, help)
+}
+
+/// Declares a memory size.
+pub const fn size(name: &'static str, default: &'static str, min: u64, max: u64, help: &'static str) -> Key<u64> {
+    Key::new(name, Kind::Size { min, max }, default, help)
+}
+
+/// Declares a number with a fraction.
+pub const fn double(name: &'static str, default: &'static str, min: f64, max: f64, help: &'static str) -> Key<f64> {
+    Key::new(name, Kind::Double { min, max }, default, help)
+}
+
+/// Declares a text without default.
+pub const fn text(name: &'static str, help: &'static str) -> Key<Option<String>> {
+    Key::new(name, Kind::Text, "", help)
+}
+
+/// Declares a file or directory name without default.
+pub const fn path(name: &'static str, help: &'static str) -> Key<Option<PathBuf>> {
+    Key::new(name, Kind::Path, "", help)
+}
+
+/// Declares a text of a form of its own.
+pub const fn form(
+    name: &'static str,
+    default: &'static str,
+    accepts: &'static str,
+    check: fn(&str) -> bool,
+    help: &'static str,
+) -> Key<String> {
+    Key::new(name, Kind::Form { accepts, check }, default, help)
+}
+
+/// Declares a choice of words.
+pub const fn choice<T: Choice>(name: &'static str, default: &'static str, help: &'static str) -> Key<T> {
+    Key::new(name, Kind::Choice(T::WORDS), default, help)
+}
+
+/// Declares a list of ranks; all of them by default.
+pub const fn ranks(name: &'static str, help: &'static str) -> Key<RankSet> {
+    Key::new(name, Kind::Ranks, "*", help)
+}
+
+/// Declares a signal without default.
+pub const fn signal(name: &'static str, help: &'static str) -> Key<Option<i32>> {
+    Key::new(name, Kind::Signal, "", help)
+}
+
+/// Declares a list of signals without default.
+pub const fn signals(name: &'static str, help: &'static str) -> Key<Option<SignalSet>> {
+    Key::new(name, Kind::Signals, "", help)
+}
+
+/// Declares an upper limit of segment memory.
+pub const fn segment_limit(name: &'static str, default: &'static str, help: &'static str) -> Key<SegmentLimit> {
+    Key::new(name, Kind::SegmentLimit, default, help)
+}
+
+/// Declares a plan of faults without default.
+pub const fn faults(name: &'static str, help: &'static str) -> Key<Option<FaultPlan>> {
+    Key::new(name, Kind::Faults, "", help)
+}
+
+/// An enum whose variants are the words of a variable, in the same order.
+pub trait Choice: Copy + 'static {
+    /// The words.
+    const WORDS: &'static [&'static str];
+    /// The variants.
+    const VARIANTS: &'static [Self];
+}
+
+/// A Rust type that a value converts to.
+pub trait FromValue: Sized {
+    /// The value; none when it is of another type, which the constructors above rule out.
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+macro_rules! from_value {
+    ($($type:ty: $variant:ident($v:ident) => $result:expr;)*) => {$(
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                let Value::$variant($v) = value else { return None };
+                $result
+            }
+        }
+    )*};
+}
+
+from_value! {
+    bool: Bool(v) => Some(*v);
+    i64: Int(v) => Some(*v);
+    u32: Int(v) => u32::try_from(*v).ok();
+    i32: Signal(v) => Some(*v);
+    u64: Size(v) => Some(*v);
+    f64: Double(v) => Some(*v);
+    String: Text(v) => Some(v.clone());
+    PathBuf: Path(v) => Some(v.clone());
+    RankSet: Ranks(v) => Some(v.clone());
+    SignalSet: Signals(v) => Some(v.clone());
+    SegmentLimit: SegmentLimit(v) => Some(*v);
+    FaultPlan: Faults(v) => Some(v.clone());
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: &Value) -> Option<Self> {
+        if *value == Value::Unset {
+            return Some(None);
+        }
+        T::from_value(value).map(Some)
+    }
+}
+
+/// Defines an enum together with its words.
+macro_rules! choice_enum {
+    ($(#[$doc:meta])* pub enum $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $crate::config::Choice for $name {
+            const WORDS: &'static [&'static str] = &[$($word),*];
+            const VARIANTS: &'static [Self] = &[$(Self::$variant),*];
+        }
+
+        impl $crate::config::FromValue for $name {
+            fn from_value(value: &$crate::config::Value) -> Option<Self> {
+                let $crate::config::Value::Choice(index) = value else { return None };
+                <Self as $crate::config::Choice>::VARIANTS.get(*index).copied()
+            }
+        }
+    };
+}
+pub(crate) use choice_enum;

@@ -1,0 +1,498 @@
+//! Checks that every conduit must pass, generic over [`Conduit`]. For the tests of conduits only.
+//!
+//! The ranks of a check are threads of one process, each with a conduit of its own; `exchange` is a barrier and a table.
+//! A backend is three lines in a test file:
+//!
+//! ```ignore
+//! gasnet::conformance_tests! {
+//!     sock: || Box::new(gasnet_conduit_sock::Sock::new());
+//! }
+//! ```
+//!
+//! A check panics, with a sentence, when the conduit breaks the contract, and also when nothing arrives any more.
+#![forbid(unsafe_code)]
+
+use crate::conduit::{Busy, Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+/// Makes a conduit that was not started. Called once for each rank of each check.
+pub type Make<'a> = &'a (dyn Fn() -> Box<dyn Conduit> + Sync);
+
+/// Longest silence before a check gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes a test of each check for each backend: `name: constructor;`.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::conformance_tests! { @one $name $make,
+        identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads first_contact stop_with_traffic peer_lost
+    })* };
+    (@one $name:ident $make:expr, $($check:ident)*) => {
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $check() {
+                    $crate::conformance::$check(&$make);
+                }
+            )*
+        }
+    };
+}
+
+/// The conduits of a job, by rank.
+pub struct Job {
+    /// The conduit of each rank, until it is taken out.
+    pub conduits: Vec<Option<Box<dyn Conduit>>>,
+}
+
+impl Job {
+    /// Starts a job in which each rank is a neighbourhood.
+    pub fn start(make: Make<'_>, size: u32) -> Self {
+        let conduits: Vec<_> = (0..size).map(|_| Some(make())).collect();
+        let job = Self { conduits };
+        let (table, barrier) = (Mutex::new(vec![Vec::new(); size as usize]), Barrier::new(size as usize));
+        job.run(|rank, conduit| {
+            let exchange = |bytes: &[u8]| {
+                table.lock().unwrap()[rank as usize] = bytes.to_vec();
+                barrier.wait();
+                let all = table.lock().unwrap().concat();
+                barrier.wait();
+                all
+            };
+            let info = StartInfo {
+                rank,
+                size,
+                nbrhd: rank..rank + 1,
+                host_ranks: size,
+                single_threaded: false,
+                exchange: &exchange,
+                job_token: 0x5eed_0123_4567_89ab,
+            };
+            conduit.start(&info).unwrap();
+        });
+        job
+    }
+
+    /// Runs `body` in a thread for each rank that is still there.
+    pub fn run(&self, body: impl Fn(JobRank, &dyn Conduit) + Sync) {
+        self.run_threads(1, |rank, _, conduit| body(rank, conduit));
+    }
+
+    /// Runs `body` in several threads for each rank.
+    pub fn run_threads(&self, threads: u32, body: impl Fn(JobRank, u32, &dyn Conduit) + Sync) {
+        std::thread::scope(|scope| {
+            for (rank, conduit) in self.conduits.iter().enumerate() {
+                let Some(conduit) = conduit.as_deref() else { continue };
+                for thread in 0..threads {
+                    let body = &body;
+                    scope.spawn(move || body(rank as JobRank, thread, conduit));
+                }
+            }
+        });
+    }
+
+    /// The conduit of a rank.
+    pub fn of(&self, rank: usize) -> &dyn Conduit {
+        self.conduits[rank].as_deref().expect("this rank was not taken out")
+    }
+
+    /// Ends the job in order.
+    pub fn stop(&self) {
+        self.run(|_, conduit| conduit.stop());
+    }
+}
+
+/// Who sent which number, in which class; each once.
+#[derive(Default)]
+struct Seen(HashSet<(JobRank, Class, u64)>);
+
+impl Seen {
+    fn add(&mut self, source: JobRank, class: Class, number: u64) {
+        assert!(
+            self.0.insert((source, class, number)),
+            "{class:?} {number} from {source} came twice"
+        );
+    }
+
+    fn count(&self, class: Class) -> usize {
+        self.0.iter().filter(|key| key.1 == class).count()
+    }
+}
+
+/// What one thread of a rank does with what arrives: checks it, notes it, and perhaps answers.
+struct Inbox<'a> {
+    conduit: &'a dyn Conduit,
+    rank: JobRank,
+    seen: &'a Mutex<Seen>,
+    answers: bool,
+    /// Inside the upcall of a request.
+    answering: bool,
+    lost: Vec<JobRank>,
+}
+
+impl<'a> Inbox<'a> {
+    fn new(conduit: &'a dyn Conduit, rank: JobRank, seen: &'a Mutex<Seen>) -> Self {
+        Self {
+            conduit,
+            rank,
+            seen,
+            answers: false,
+            answering: false,
+            lost: Vec::new(),
+        }
+    }
+
+    fn answering(self) -> Self {
+        Self { answers: true, ..self }
+    }
+
+    fn poll(&mut self) {
+        self.conduit.poll(PollScope::All, self);
+    }
+
+    /// Polls until `done`.
+    fn poll_until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let watchdog = Watchdog::new();
+        while !done(self) {
+            self.poll();
+            watchdog.check(what);
+        }
+    }
+
+    /// Sends packet `number` of `bytes` bytes; while the conduit is busy, polls what may be polled here.
+    fn send(&mut self, peer: JobRank, class: Class, number: u64, bytes: usize) {
+        let packet = packet(self.rank, number, bytes);
+        let scope = if self.answering { PollScope::Replies } else { PollScope::All };
+        let watchdog = Watchdog::new();
+        while self.conduit.send(peer, class, &[&packet]) == Err(Busy) {
+            self.conduit.poll(scope, self);
+            watchdog.check("room to send");
+        }
+    }
+
+    fn count(&self, class: Class) -> usize {
+        self.seen.lock().unwrap().count(class)
+    }
+}
+
+impl Upcalls for Inbox<'_> {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        assert_eq!(packet.as_ptr() as usize % 64, 0, "a packet is not 64-byte aligned");
+        assert!(
+            !(self.answering && class == Class::Request),
+            "a request came while only replies were polled"
+        );
+        let number = check_packet(source, packet);
+        self.seen.lock().unwrap().add(source, class, number);
+        if self.answers && class == Class::Request {
+            self.answering = true;
+            self.send(source, Class::Reply, number, packet.len());
+            self.answering = false;
+        }
+    }
+
+    fn rma_done(&mut self, id: TransferId) {
+        panic!("{id:?} is complete, but nobody began it");
+    }
+
+    fn peer_lost(&mut self, peer: JobRank, _why: &str) {
+        assert!(!self.lost.contains(&peer), "the loss of {peer} was reported twice");
+        self.lost.push(peer);
+    }
+}
+
+/// Gives up when [`PATIENCE`] is over.
+struct Watchdog(Instant);
+
+impl Watchdog {
+    fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    fn check(&self, what: &str) {
+        assert!(
+            self.0.elapsed() < PATIENCE,
+            "nothing arrives any more while waiting for {what}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// A packet that tells its number, if it has room for it; the rest depends on source, number and length, and each 128
+/// bytes on their place.
+fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
+    let seed = (u64::from(source) << 32 ^ number << 16 ^ bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut packet = vec![(seed >> 56) as u8; bytes];
+    for (place, block) in packet.chunks_mut(128).enumerate() {
+        block[0] = (seed >> 40) as u8 ^ place as u8;
+        block[block.len() / 2] = (place >> 8) as u8;
+    }
+    if let Some(start) = packet.first_chunk_mut() {
+        *start = number.to_le_bytes();
+    }
+    packet
+}
+
+/// The number of a packet, which must be unaltered; of one that is too short, its length. Then scribbles over it, as the
+/// runtime may.
+fn check_packet(source: JobRank, received: &mut [u8]) -> u64 {
+    let number = received
+        .first_chunk()
+        .map_or(received.len() as u64, |number| u64::from_le_bytes(*number));
+    assert!(
+        received == packet(source, number, received.len()),
+        "packet {number} from {source} was altered"
+    );
+    received.fill(0xee);
+    number
+}
+
+/// Sends a packet of each class from each rank to each, so that all are connected.
+fn acquaint(job: &Job) {
+    let (size, done) = (job.conduits.len(), AtomicUsize::new(0));
+    job.run(|rank, conduit| {
+        let seen = Mutex::default();
+        let mut inbox = Inbox::new(conduit, rank, &seen);
+        for peer in 0..size as JobRank {
+            inbox.send(peer, Class::Request, 1, 16);
+            inbox.send(peer, Class::Reply, 2, 16);
+        }
+        inbox.poll_until("first contact", |inbox| {
+            inbox.count(Class::Request) + inbox.count(Class::Reply) == 2 * size
+        });
+        done.fetch_add(1, SeqCst);
+        inbox.poll_until("the other ranks", |_| done.load(SeqCst) == size);
+    });
+}
+
+/// A conduit says who it is and can carry what the runtime needs.
+pub fn identity(make: Make<'_>) {
+    let conduit = make();
+    let (identity, limits) = (conduit.identity(), conduit.limits());
+    assert!(!identity.name.is_empty() && identity.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()));
+    assert!(!identity.version.is_empty());
+    assert!(limits.max_packet_bytes >= 1024 && limits.max_ranks >= 2);
+    assert!(conduit
+        .variables()
+        .iter()
+        .all(|variable| variable.name.starts_with("GASNET_")));
+}
+
+/// Packets of any size arrive unaltered, in both classes and from any number of parts, also at the sender itself.
+pub fn every_size(make: Make<'_>) {
+    let job = Job::start(make, 2);
+    let max = job.of(0).limits().max_packet_bytes;
+    let powers = (8..usize::BITS).map(|shift| 1_usize << shift).take_while(|&n| n < max);
+    let mut sizes: Vec<usize> = (1..200)
+        .chain(powers.flat_map(|n| [n - 1, n, n + 1]))
+        .chain([max - 1, max])
+        .collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let done = AtomicUsize::new(0);
+    job.run(|rank, conduit| {
+        let seen = Mutex::default();
+        let mut inbox = Inbox::new(conduit, rank, &seen);
+        for (index, &bytes) in sizes.iter().enumerate() {
+            let packet = packet(rank, bytes as u64, bytes);
+            let parts: Vec<&[u8]> = packet.chunks(bytes.div_ceil(1 + index % 20)).collect();
+            for (peer, class) in [(0, Class::Request), (1, Class::Request), (0, Class::Reply), (1, Class::Reply)] {
+                inbox.poll_until("room to send", |_| conduit.send(peer, class, &parts).is_ok());
+            }
+        }
+        inbox.poll_until("all sizes", |inbox| {
+            inbox.count(Class::Request) == 2 * sizes.len() && inbox.count(Class::Reply) == 2 * sizes.len()
+        });
+        done.fetch_add(1, SeqCst);
+        inbox.poll_until("the other rank", |_| done.load(SeqCst) == 2);
+    });
+    job.stop();
+}
+
+/// All ranks send requests to all, in several threads, and answer each with a reply of the same size; all arrive once.
+fn flood(make: Make<'_>, size: u32, threads: u32, each: u64, bytes: impl Fn(u64) -> usize + Sync) {
+    let job = Job::start(make, size);
+    let seen: Vec<Mutex<Seen>> = (0..size).map(|_| Mutex::default()).collect();
+    let expected = size as usize * threads as usize * each as usize;
+    let done = AtomicUsize::new(0);
+    job.run_threads(threads, |rank, thread, conduit| {
+        let mut inbox = Inbox::new(conduit, rank, &seen[rank as usize]).answering();
+        for index in 0..each {
+            for peer in 0..size {
+                inbox.send(peer, Class::Request, u64::from(thread) << 32 | index, bytes(index));
+            }
+        }
+        inbox.poll_until("requests and replies", |inbox| {
+            inbox.count(Class::Request) == expected && inbox.count(Class::Reply) == expected
+        });
+        done.fetch_add(1, SeqCst);
+        inbox.poll_until("the other ranks", |_| done.load(SeqCst) == (size * threads) as usize);
+    });
+    job.stop();
+}
+
+/// A flood of packets of all sizes arrives exactly once.
+pub fn exactly_once(make: Make<'_>) {
+    let max = make().limits().max_packet_bytes;
+    flood(make, 4, 1, 80, |index| 8 + (index as usize).pow(3) % (max - 8));
+}
+
+/// A flood of largest packets, each answered by a largest packet, makes progress.
+pub fn largest_both_ways(make: Make<'_>) {
+    let max = make().limits().max_packet_bytes;
+    flood(make, 3, 1, 25, |_| max);
+}
+
+/// Any number of threads may send and poll.
+pub fn many_threads(make: Make<'_>) {
+    flood(make, 2, 4, 150, |index| 8 + index as usize);
+}
+
+/// While only replies are polled, replies arrive and requests do not.
+pub fn replies_only(make: Make<'_>) {
+    const COUNT: u64 = 20;
+    let job = Job::start(make, 2);
+    let (sent, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    job.run(|rank, conduit| {
+        let seen = Mutex::default();
+        let mut inbox = Inbox::new(conduit, rank, &seen);
+        if rank == 0 {
+            for number in 0..COUNT {
+                let request = packet(rank, number, 100);
+                sent.fetch_add(usize::from(conduit.send(1, Class::Request, &[&request]).is_ok()), SeqCst);
+            }
+            for number in 0..COUNT {
+                inbox.send(1, Class::Reply, number, 100);
+            }
+            return inbox.poll_until("the other rank", |_| done.load(SeqCst));
+        }
+        let watchdog = Watchdog::new();
+        while inbox.count(Class::Reply) < COUNT as usize {
+            conduit.poll(PollScope::Replies, &mut inbox);
+            watchdog.check("replies");
+        }
+        assert_eq!(inbox.count(Class::Request), 0, "requests came while only replies were polled");
+        inbox.poll_until("requests", |inbox| inbox.count(Class::Request) == sent.load(SeqCst));
+        done.store(true, SeqCst);
+    });
+    job.stop();
+}
+
+/// A receiver that does not poll makes requests busy, not lost; replies get through meanwhile; then all goes on.
+pub fn busy_recovers(make: Make<'_>) {
+    const ENOUGH: usize = 64 << 20;
+    let job = Job::start(make, 2);
+    acquaint(&job);
+    let max = job.of(0).limits().max_packet_bytes;
+    let (full, done, sent) = (Barrier::new(2), AtomicBool::new(false), AtomicUsize::new(0));
+    job.run(|rank, conduit| {
+        let seen = Mutex::default();
+        let mut inbox = Inbox::new(conduit, rank, &seen);
+        if rank == 0 {
+            let accepted = (0..ENOUGH.div_ceil(max) as u64)
+                .take_while(|&number| conduit.send(1, Class::Request, &[&packet(rank, number, max)]).is_ok())
+                .count();
+            sent.store(accepted + 1, SeqCst);
+            full.wait();
+            inbox.send(1, Class::Reply, 0, max);
+            inbox.send(1, Class::Request, accepted as u64, max);
+            return inbox.poll_until("the other rank", |_| done.load(SeqCst));
+        }
+        full.wait();
+        let watchdog = Watchdog::new();
+        while inbox.count(Class::Reply) == 0 {
+            conduit.poll(PollScope::Replies, &mut inbox);
+            watchdog.check("a reply beside full requests");
+        }
+        inbox.poll_until("all requests", |inbox| inbox.count(Class::Request) == sent.load(SeqCst));
+        done.store(true, SeqCst);
+    });
+    job.stop();
+}
+
+/// All ranks may send to all for the first time at the same moment.
+pub fn first_contact(make: Make<'_>) {
+    for _ in 0..8 {
+        let job = Job::start(make, 4);
+        acquaint(&job);
+        job.stop();
+    }
+}
+
+/// A conduit stops while packets are under way and other threads are inside; afterwards it delivers nothing.
+pub fn stop_with_traffic(make: Make<'_>) {
+    let job = Job::start(make, 2);
+    acquaint(&job);
+    let max = job.of(0).limits().max_packet_bytes;
+    let (traffic, over) = (Barrier::new(4), AtomicBool::new(false));
+    job.run_threads(2, |rank, thread, conduit| {
+        if thread == 1 {
+            traffic.wait();
+            conduit.stop();
+            let seen = Mutex::default();
+            assert_eq!(
+                conduit.poll(PollScope::All, &mut Inbox::new(conduit, rank, &seen)),
+                0,
+                "packets came after stop"
+            );
+            over.store(true, SeqCst);
+            return;
+        }
+        let request = packet(rank, 1, max);
+        // Until it is full, or has taken enough.
+        let _ = (0..64)
+            .take_while(|_| conduit.send(1 - rank, Class::Request, &[&request]).is_ok())
+            .count();
+        traffic.wait();
+        while !over.load(SeqCst) {
+            let _ = conduit.send(1 - rank, Class::Reply, &[&[1]]);
+            conduit.poll(PollScope::All, &mut Deaf);
+        }
+    });
+}
+
+/// A process that ends without a word is reported, once, to those who know it, and the others go on. One that ended in
+/// order is not reported.
+pub fn peer_lost(make: Make<'_>) {
+    let mut job = Job::start(make, 4);
+    acquaint(&job);
+    drop(job.conduits[1].take());
+    let done = AtomicUsize::new(0);
+    job.run(|rank, conduit| {
+        let seen = Mutex::default();
+        let mut inbox = Inbox::new(conduit, rank, &seen);
+        inbox.poll_until("the loss of a peer", |inbox| !inbox.lost.is_empty());
+        for peer in [0, 2, 3] {
+            inbox.send(peer, Class::Request, 7, 100);
+        }
+        inbox.poll_until("those who are left", |inbox| inbox.count(Class::Request) == 3);
+        assert_eq!(inbox.lost, [1], "the wrong peer was reported");
+        done.fetch_add(1, SeqCst);
+        inbox.poll_until("the other ranks", |_| done.load(SeqCst) == 3);
+    });
+    job.of(2).stop();
+    drop(job.conduits[2].take());
+    job.run(|rank, conduit| {
+        let seen = Mutex::default();
+        let mut inbox = Inbox::new(conduit, rank, &seen);
+        for _ in 0..1000 {
+            inbox.poll();
+        }
+        assert_eq!(inbox.lost, [], "a peer that ended in order was reported as lost");
+    });
+    job.stop();
+}
+
+/// Upcalls of one who does not care any more.
+struct Deaf;
+
+impl Upcalls for Deaf {
+    fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {}
+    fn rma_done(&mut self, _id: TransferId) {}
+    fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
+}

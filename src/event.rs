@@ -1,0 +1,368 @@
+//! Operations and the events that name them (GASNet-EX 0.19, "Events").
+//!
+//! An [`Op`] counts what is outstanding, per category. NB operations, NBI sets, access regions and collectives are all the
+//! same object. A root event is the address of an `Op`; a leaf event is that address with the category bits (the values of
+//! `GEX_EC_*`) in the low four bits. Ops live in chunks that are never freed, so that any thread may test, sync and recycle
+//! any event, and so that counters outlive the thread that started the operation.
+//!
+//! SYNC POINT op-complete: [`Op::complete`] (release) pairs with [`Op::is_done`] (acquire): what the completing side wrote
+//! is visible after a successful test.
+
+use std::ptr;
+use std::sync::atomic::AtomicPtr;
+
+use crate::atomic::{global, AtomicU32, Mutex, MutexGuard, Ordering};
+
+/// Category of something outstanding. The discriminant indexes [`Op::pending`] and shifts to the `GEX_EC_*` bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Category {
+    /// Remote completion of a put (`GEX_EC_PUT` is this bit and `Local`).
+    Put = 0,
+    /// Local completion of a put or an AM (`GEX_EC_LC`, `GEX_EC_AM`).
+    Local = 1,
+    /// A get (`GEX_EC_GET`).
+    Get = 2,
+    /// A remote atomic (`GEX_EC_RMW`).
+    Rmw = 3,
+    /// A collective: part of the root only.
+    Coll = 4,
+}
+
+const CATEGORIES: usize = 5;
+const LEAF_MASK: usize = 15;
+const ALL: usize = (1 << CATEGORIES) - 1;
+
+/// One operation. See the module documentation.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Op {
+    /// What is outstanding, by category. Reaches zero exactly once per use of the Op, but for a thread's NBI set.
+    pending: [AtomicU32; CATEGORIES],
+    /// Next in a free list (index + 1; 0 ends).
+    next: AtomicU32,
+    /// Own position in the table; constant.
+    index: u32,
+}
+
+const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
+const CHUNKS: usize = if cfg!(loom) { 16 } else { 16384 };
+
+struct Table {
+    /// Not one of the model's atomics: whoever has an index got it through a lock, or made the chunk.
+    chunks: [AtomicPtr<Op>; CHUNKS],
+    /// Chunks made so far; grows under the lock.
+    made: Mutex<usize>,
+    /// Indices spilled by threads.
+    spare: Mutex<Vec<u32>>,
+    /// NBI sets of threads that are gone, with something outstanding.
+    orphans: Mutex<Vec<u32>>,
+}
+
+global! {
+    static TABLE: Table = Table {
+        chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
+        made: Mutex::new(0),
+        spare: Mutex::new(Vec::new()),
+        orphans: Mutex::new(Vec::new()),
+    };
+}
+
+fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn op_at(index: u32) -> &'static Op {
+    let chunk = TABLE.chunks[index as usize / CHUNK].load(Ordering::Acquire);
+    // SAFETY: indices come from `grow`, whose chunk is initialised, of CHUNK elements, and never freed.
+    unsafe { &*chunk.add(index as usize % CHUNK) }
+}
+
+impl Op {
+    /// Something more is outstanding.
+    pub fn begin(&self, category: Category) {
+        self.pending[category as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Something that was begun is complete.
+    pub fn complete(&self, category: Category) {
+        self.pending[category as usize].fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether nothing of the categories in `mask` (bits as in [`Category`]) is outstanding.
+    pub fn is_done(&self, mask: usize) -> bool {
+        let mut left = 0;
+        for (i, count) in self.pending.iter().enumerate() {
+            if mask & (1 << i) != 0 {
+                left |= count.load(Ordering::Acquire);
+            }
+        }
+        left == 0
+    }
+
+    /// The root event.
+    pub fn event(&'static self) -> Event {
+        Event(ptr::from_ref(self) as usize)
+    }
+}
+
+/// A value of type `gex_Event_t`: null, `GEX_EVENT_NO_OP` (1), a root, or a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Event(pub usize);
+
+impl Event {
+    /// `GEX_EVENT_INVALID`: complete.
+    pub const INVALID: Self = Self(0);
+    /// `GEX_EVENT_NO_OP`: nothing was started.
+    pub const NO_OP: Self = Self(1);
+
+    fn op(self) -> &'static Op {
+        // SAFETY: a valid event is the address of an Op in the table (module invariant), with leaf bits below 64.
+        unsafe { &*((self.0 & !LEAF_MASK) as *const Op) }
+    }
+
+    /// Whether this names a leaf.
+    pub fn is_leaf(self) -> bool {
+        self.0 & LEAF_MASK != 0
+    }
+
+    /// Whether this is the null event.
+    pub fn is_invalid(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether what the event names is complete; does not consume it.
+    pub fn is_done(self) -> bool {
+        if self.is_invalid() {
+            return true;
+        }
+        let leaf = self.0 & LEAF_MASK;
+        self.op().is_done(if leaf == 0 { ALL } else { leaf })
+    }
+
+    /// The leaf of this root for the `GEX_EC_*` bits in `mask`.
+    #[must_use]
+    pub fn leaf(self, mask: usize) -> Self {
+        if self.is_invalid() || self.op().is_done(mask) {
+            return Self::INVALID;
+        }
+        Self(self.0 | (mask & LEAF_MASK))
+    }
+
+    /// Recycles a root that is complete. Leaves are queries and own nothing.
+    pub fn consume(self, free: &mut FreeList) {
+        if !self.is_invalid() && !self.is_leaf() {
+            free.put(self.op());
+        }
+    }
+}
+
+/// A thread's own supply of Ops.
+#[derive(Debug)]
+pub struct FreeList {
+    first: u32,
+    count: u32,
+}
+
+const SPILL: u32 = 2 * CHUNK as u32;
+
+impl FreeList {
+    /// Empty.
+    pub const fn new() -> Self {
+        Self { first: 0, count: 0 }
+    }
+
+    /// An Op with nothing outstanding.
+    pub fn take(&mut self) -> &'static Op {
+        if self.first == 0 {
+            self.refill();
+        }
+        let op = op_at(self.first - 1);
+        self.first = op.next.load(Ordering::Relaxed);
+        self.count -= 1;
+        op
+    }
+
+    /// Gives an Op back. Nothing of it may be outstanding.
+    pub fn put(&mut self, op: &'static Op) {
+        op.next.store(self.first, Ordering::Relaxed);
+        self.first = op.index + 1;
+        self.count += 1;
+        if self.count > SPILL {
+            self.spill(CHUNK as u32);
+        }
+    }
+
+    fn spill(&mut self, keep: u32) {
+        let mut spare = locked(&TABLE.spare);
+        while self.count > keep {
+            let op = op_at(self.first - 1);
+            self.first = op.next.load(Ordering::Relaxed);
+            self.count -= 1;
+            spare.push(op.index);
+        }
+    }
+
+    fn refill(&mut self) {
+        adopt_orphans();
+        {
+            let mut spare = locked(&TABLE.spare);
+            let from = spare.len() - spare.len().min(CHUNK);
+            for index in spare.drain(from..) {
+                op_at(index).next.store(self.first, Ordering::Relaxed);
+                self.first = index + 1;
+                self.count += 1;
+            }
+        }
+        if self.first == 0 {
+            self.grow();
+        }
+    }
+
+    fn grow(&mut self) {
+        let mut made = locked(&TABLE.made);
+        assert!(
+            *made < CHUNKS,
+            "more than {} GASNet operations are outstanding in this process",
+            CHUNK * CHUNKS
+        );
+        let start = (*made * CHUNK) as u32;
+        let ops: Vec<Op> = (0..CHUNK as u32)
+            .map(|i| Op {
+                pending: std::array::from_fn(|_| AtomicU32::new(0)),
+                next: AtomicU32::new(if i + 1 == CHUNK as u32 { 0 } else { start + i + 2 }),
+                index: start + i,
+            })
+            .collect();
+        TABLE.chunks[*made].store(Box::leak(ops.into_boxed_slice()).as_mut_ptr(), Ordering::Release);
+        *made += 1;
+        self.first = start + 1;
+        self.count = CHUNK as u32;
+    }
+
+    /// The owner is about to go: everything is left to the others. `set` is its NBI set.
+    pub fn retire(&mut self, set: &'static Op) {
+        if set.is_done(ALL) {
+            self.put(set);
+        } else {
+            locked(&TABLE.orphans).push(set.index);
+        }
+        self.spill(0);
+    }
+}
+
+impl Default for FreeList {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn adopt_orphans() {
+    let mut orphans = locked(&TABLE.orphans);
+    if orphans.is_empty() {
+        return;
+    }
+    let mut spare = locked(&TABLE.spare);
+    orphans.retain(|&index| {
+        let done = op_at(index).is_done(ALL);
+        if done {
+            spare.push(index);
+        }
+        !done
+    });
+}
+
+/// Syncs those of `events` that are complete: each becomes `INVALID`. Returns (synced now, still outstanding).
+///
+/// A leaf may stand anywhere relative to its root (GASNet-EX 0.19, "Event test/wait operations"): when a root is consumed, its
+/// leaves in the array go with it.
+pub fn sync_array(events: &mut [Event], free: &mut FreeList) -> (usize, usize) {
+    let (mut synced, mut open, mut leaves) = (0, 0, false);
+    for event in events.iter_mut().filter(|e| !e.is_invalid()) {
+        if event.is_leaf() {
+            leaves = true;
+        }
+    }
+    for i in 0..events.len() {
+        let event = events[i];
+        if event.is_invalid() {
+            continue;
+        }
+        if !event.is_done() {
+            open += 1;
+            continue;
+        }
+        events[i] = Event::INVALID;
+        synced += 1;
+        if leaves && !event.is_leaf() {
+            for (j, other) in events.iter_mut().enumerate() {
+                if other.is_leaf() && other.0 & !LEAF_MASK == event.0 {
+                    *other = Event::INVALID;
+                    synced += 1;
+                    // A leaf seen before its root was counted as outstanding.
+                    open -= usize::from(j < i);
+                }
+            }
+        }
+        event.consume(free);
+    }
+    (synced, open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_needs_all_categories_and_leaf_only_its_own() {
+        let mut free = FreeList::new();
+        let op = free.take();
+        op.begin(Category::Put);
+        op.begin(Category::Local);
+        let root = op.event();
+        let leaf = root.leaf(2);
+        assert!(!root.is_done() && !leaf.is_done());
+        op.complete(Category::Local);
+        assert!(!root.is_done() && leaf.is_done());
+        op.complete(Category::Put);
+        assert!(root.is_done());
+        assert_eq!(root.leaf(2), Event::INVALID);
+        root.consume(&mut free);
+    }
+
+    #[test]
+    fn array_sync_takes_leaves_along_with_their_root_in_any_order() {
+        let mut free = FreeList::new();
+        let op = free.take();
+        op.begin(Category::Put);
+        op.begin(Category::Local);
+        let (root, leaf) = (op.event(), op.event().leaf(2));
+        let mut events = [leaf, Event::INVALID, root, leaf];
+        assert_eq!(sync_array(&mut events, &mut free), (0, 3));
+        op.complete(Category::Local);
+        op.complete(Category::Put);
+        assert_eq!(sync_array(&mut events, &mut free), (3, 0));
+        assert!(events.iter().all(|e| e.is_invalid()));
+        assert_eq!(sync_array(&mut events, &mut free), (0, 0));
+    }
+
+    #[test]
+    fn ops_are_recycled_across_lists() {
+        let mut a = FreeList::new();
+        let set = a.take();
+        let taken: Vec<_> = (0..5000).map(|_| a.take()).collect();
+        for op in taken {
+            a.put(op);
+        }
+        set.begin(Category::Get);
+        a.retire(set);
+        let made = *locked(&TABLE.made);
+        let mut b = FreeList::new();
+        for _ in 0..3000 {
+            b.take();
+        }
+        assert_eq!(*locked(&TABLE.made), made);
+        set.complete(Category::Get);
+    }
+}

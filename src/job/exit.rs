@@ -1,0 +1,161 @@
+//! How a rank ends (GASNet-1 spec, `gasnet_exit`). Whoever calls first, from whatever context, ends the process; other threads park. The
+//! rank tells the supervisor its code, waits until all ranks are in exit or gone, stops its conduit, writes what its output streams
+//! hold, and goes without running the client's exit handlers.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use super::board::Phase;
+use super::{lifeline, signals, Inside, Job, JOB};
+use crate::os::{fd, process, signal};
+
+/// The thread that ends this process; 0 while there is none.
+static THREAD: AtomicI32 = AtomicI32::new(0);
+static CODE: AtomicI32 = AtomicI32::new(0);
+static HOOK: OnceLock<fn()> = OnceLock::new();
+static HOOK_RAN: AtomicBool = AtomicBool::new(false);
+static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
+
+/// While output is flushed, how often somebody looks whether that gets anywhere, and how often it may not.
+const LOOK_MS: i32 = 250;
+const STRIKES: u32 = 8;
+static STRIKE_COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// See [`super::on_exit_hook`].
+pub(super) fn set_hook(hook: fn()) {
+    let _ = HOOK.set(hook);
+}
+
+fn run_hook() {
+    if let Some(hook) = HOOK.get() {
+        if !HOOK_RAN.swap(true, Ordering::AcqRel) {
+            hook();
+        }
+    }
+}
+
+/// Makes the end of `main` and `exit()` end the job. Not in children that the client forks.
+pub(super) fn catch_exit() {
+    process::at_exit(|status| {
+        if let Some(job) = JOB.get().filter(|job| job.is_own_process()) {
+            job.exit(status);
+        }
+    });
+}
+
+/// Ends a process that is in no job.
+pub(super) fn without_job(code: i32) -> ! {
+    process::flush_streams();
+    process::end(code)
+}
+
+/// Whether another thread than the caller is ending this process. Async-signal-safe.
+pub(super) fn by_another_thread() -> bool {
+    let thread = THREAD.load(Ordering::Acquire);
+    thread != 0 && thread != process::thread()
+}
+
+/// Whether this process is in exit. Async-signal-safe.
+pub(super) fn begun() -> bool {
+    THREAD.load(Ordering::Acquire) != 0
+}
+
+impl Job {
+    /// `gasnet_exit`: ends the whole job with `code`. May be called from any thread and context, collectively or not. In a child that
+    /// the client has forked it ends that child only.
+    pub fn exit(&self, code: i32) -> ! {
+        if !self.is_own_process() {
+            without_job(code);
+        }
+        let me = process::thread();
+        match THREAD.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => self.announce(code),
+            // A signal handler or the hook came back here: go on from the start; what is done already does nothing.
+            Err(thread) if thread == me => {}
+            Err(_) => process::park(),
+        }
+        self.wait_for_go();
+        run_hook();
+        self.flush();
+        process::end(CODE.load(Ordering::Relaxed))
+    }
+
+    /// To be called by a thread that is inside GASNet when [`super::exiting`] is true and that has nothing better to do. Returns while other
+    /// ranks may still be on their way to a collective exit; when that time is over, this rank exits as well. Keep calling it every
+    /// millisecond or so: the supervisor then knows that this rank waits, and need not give it time to finish something.
+    #[cold]
+    pub fn while_exiting(&self, inside: Inside) {
+        match self.board.phase() {
+            Phase::Running => {}
+            Phase::Announced => {
+                let line = self.board.line(self.rank);
+                let beat = match inside {
+                    Inside::Wait => &line.waits,
+                    Inside::Poll => &line.polls,
+                };
+                beat.fetch_add(1, Ordering::Relaxed);
+            }
+            Phase::Leave | Phase::Go => self.leave(),
+        }
+    }
+
+    /// Others have ended the job. A client that has installed a SIGQUIT handler gets the signal, as the specification promises.
+    fn leave(&self) -> ! {
+        if !begun() && !QUIT_RAISED.swap(true, Ordering::AcqRel) && signals::client_has_quit_handler() {
+            signal::raise(libc::SIGQUIT);
+        }
+        self.exit(self.board.code())
+    }
+
+    fn announce(&self, code: i32) {
+        CODE.store(code, Ordering::Relaxed);
+        if let Some(socket) = &self.lifeline {
+            // The message is small and the first: it cannot meet a full socket. A failure means that the supervisor is gone, and then
+            // this process ends by signal.
+            let _ = fd::send(socket.as_raw_fd(), &lifeline::encode_exit(code));
+        } else {
+            self.board.set_code(code);
+            self.board.advance(Phase::Go);
+        }
+    }
+
+    /// The supervisor kills whoever delays an exit, so this wait ends; its own limit is for a supervisor that is stopped.
+    fn wait_for_go(&self) {
+        let limit = self.options.exit_timeout * 3 + Duration::from_secs(10);
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            match self.board.phase() {
+                Phase::Go => return,
+                seen => self.board.wait_phase(seen, Duration::from_millis(100)),
+            }
+            if let Some(socket) = &self.lifeline {
+                lifeline::check(socket.as_raw_fd());
+            }
+        }
+    }
+
+    /// Writes what streams hold. A slow reader may take its time; a lock that some other thread holds (in `fgets` on standard input, say)
+    /// must not keep the process for ever, so an alarm looks after it.
+    fn flush(&self) {
+        signal::handle(libc::SIGALRM, look_after_flush, &[]);
+        signal::unblock(&[libc::SIGALRM]);
+        signal::repeat_alarm(LOOK_MS);
+        process::flush_streams();
+        if self.options.sync_files {
+            process::sync_files();
+        }
+        signal::repeat_alarm(0);
+    }
+}
+
+extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    if !fd::is_writable(1) || !fd::is_writable(2) {
+        if let Some(job) = JOB.get() {
+            job.board.line(job.rank).patience.fetch_add(1, Ordering::Relaxed);
+        }
+    } else if STRIKE_COUNT.fetch_add(1, Ordering::Relaxed) >= STRIKES {
+        process::end(CODE.load(Ordering::Relaxed));
+    }
+}

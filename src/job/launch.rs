@@ -1,0 +1,210 @@
+//! How the started process becomes a supervisor and its ranks.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+
+use super::board::Board;
+use super::supervisor::{self, Child};
+use super::{lifeline, output, Job, JobError, StartOptions};
+use crate::os::mem::{self, AnonMemory};
+use crate::os::process::{self, Fork};
+use crate::os::{cpus, fd, signal};
+
+/// What all ranks get from before the fork.
+struct Common {
+    board: Board,
+    token: u64,
+    cpus: u32,
+    nbrhd_max: u32,
+}
+
+/// Starts the job. See [`super::start`].
+pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
+    if options.ranks == 0 {
+        return Err(JobError {
+            message: "a job needs at least one rank".into(),
+        });
+    }
+    let board = Board::create(options.ranks).map_err(|e| failed("mapping the memory of the job", &e))?;
+    let nbrhd_max = if options.nbrhd_max == 0 {
+        options.ranks
+    } else {
+        options.nbrhd_max.min(options.ranks)
+    };
+    let common = Common {
+        board,
+        token: mem::random_u64(),
+        cpus: cpus::usable(),
+        nbrhd_max,
+    };
+    if options.ranks == 1 {
+        let memory = nbrhd_memory(options)?;
+        return Ok(job(options, &common, 0, memory, None));
+    }
+    Launch::new(options, common).run()
+}
+
+fn failed(what: &str, error: &std::io::Error) -> JobError {
+    JobError {
+        message: format!("{what} failed: {error}"),
+    }
+}
+
+fn job(options: &StartOptions, common: &Common, rank: u32, memory: (AnonMemory, AnonMemory), lifeline: Option<OwnedFd>) -> Job {
+    Job {
+        rank,
+        size: options.ranks,
+        nbrhd_max: common.nbrhd_max,
+        pid: process::pid(),
+        token: common.token,
+        cpus: common.cpus,
+        board: common.board,
+        round: AtomicU32::new(0),
+        comm: memory.0,
+        segment: memory.1,
+        lifeline,
+        options: options.clone(),
+    }
+}
+
+/// The two memory objects of a neighbourhood.
+fn nbrhd_memory(options: &StartOptions) -> Result<(AnonMemory, AnonMemory), JobError> {
+    let create = |name: &str| {
+        let mut report = |line: &str| {
+            if options.verbose {
+                eprintln!("gasnet: {line}");
+            }
+        };
+        mem::anon_memory(name, &options.directory, &mut report).map_err(|e| JobError {
+            message: format!(
+                "no shared memory for the job: memfd_create, POSIX shared memory and a file in {} all failed, the last with: {e}; set \
+                 GASNET_TMPDIR to a directory that this user can write",
+                options.directory.display()
+            ),
+        })
+    };
+    Ok((create(super::COMM_NAME)?, create("gasnet-segment")?))
+}
+
+/// The state of the process that forks.
+struct Launch<'a> {
+    options: &'a StartOptions,
+    common: Common,
+    children: Vec<Child>,
+    /// Signals are held back from before the first fork, so that a rank meets none before it is ready for them.
+    mask: signal::Mask,
+    /// A client that ignores SIGCHLD would hide how ranks end; its choice is put back in the ranks.
+    child_signal: Option<libc::sigaction>,
+    descriptors: Option<libc::rlimit>,
+}
+
+/// What the fork of one rank gives.
+enum Side {
+    Supervisor(Child),
+    Rank(Job),
+}
+
+impl<'a> Launch<'a> {
+    fn new(options: &'a StartOptions, common: Common) -> Self {
+        // A lifeline and two pipes per rank, the memory of one neighbourhood, and a few.
+        let wanted = process::open_descriptors() + 3 * u64::from(options.ranks) + 32;
+        let descriptors = process::allow_descriptors(wanted).ok();
+        process::flush_streams();
+        let mask = signal::block_all();
+        let child_signal = signal::saved(libc::SIGCHLD);
+        signal::set_default(libc::SIGCHLD);
+        Self {
+            options,
+            common,
+            children: Vec::with_capacity(options.ranks as usize),
+            mask,
+            child_signal,
+            descriptors,
+        }
+    }
+
+    /// Returns in the ranks, and in the started process only when there is no job.
+    fn run(mut self) -> Result<Job, JobError> {
+        match self.fork_all() {
+            Ok(Some(job)) => Ok(job),
+            Ok(None) => supervisor::supervise(self.options, self.common.board, self.children),
+            Err(error) => {
+                self.children.iter().for_each(Child::kill_and_wait);
+                self.restore();
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts back what was changed for the fork.
+    fn restore(&self) {
+        if let Some(limit) = &self.descriptors {
+            process::restore_descriptor_limit(limit);
+        }
+        if let Some(action) = &self.child_signal {
+            signal::restore(libc::SIGCHLD, action);
+        }
+        signal::set_mask(&self.mask);
+    }
+
+    /// Forks neighbourhood by neighbourhood, so that each memory object is open only where it belongs. Returns a job in each rank, and
+    /// none in the supervisor.
+    fn fork_all(&mut self) -> Result<Option<Job>, JobError> {
+        let mut rank = 0;
+        while rank < self.options.ranks {
+            let memory = nbrhd_memory(self.options)?;
+            let mut memory = Some(memory);
+            for _ in 0..self.common.nbrhd_max.min(self.options.ranks - rank) {
+                match self.fork_one(rank, &mut memory)? {
+                    Side::Rank(job) => return Ok(Some(job)),
+                    Side::Supervisor(child) => self.children.push(child),
+                }
+                rank += 1;
+            }
+        }
+        Ok(None)
+    }
+
+    fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Side, JobError> {
+        let at_rank = |what: &str, error: &std::io::Error| {
+            JobError {
+            message: format!(
+                "{what} for rank {rank} of {} failed: {error}; fewer ranks, or higher limits for processes and descriptors (ulimit -u, \
+                 ulimit -n), may help",
+                self.options.ranks
+            ),
+        }
+        };
+        let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
+        let pipes = self
+            .options
+            .label_output
+            .then(output::Pipes::create)
+            .transpose()
+            .map_err(|e| at_rank("a pipe", &e))?;
+        // SAFETY: a client that has started threads before it initialises GASNet lives with the rule that ranks do not have them. What
+        // follows in the child uses the allocator, which glibc keeps usable across fork.
+        match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
+            Fork::Parent(pid) => {
+                let output = pipes.map(|p| p.keep_readers(rank));
+                Ok(Side::Supervisor(Child::new(rank, pid, ours, output)))
+            }
+            Fork::Child => {
+                lifeline::attach(theirs.as_fd());
+                // Only now: the supervisor's ends of this and of earlier lifelines, which the fork copied.
+                drop(ours);
+                self.children.clear();
+                lifeline::check(theirs.as_raw_fd());
+                if rank != 0 {
+                    fd::empty_stdin();
+                }
+                if let Some(pipes) = pipes {
+                    pipes.become_output();
+                }
+                self.restore();
+                let memory = memory.take().expect("the loop above has made it");
+                Ok(Side::Rank(job(self.options, &self.common, rank, memory, Some(theirs))))
+            }
+        }
+    }
+}

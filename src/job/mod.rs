@@ -1,0 +1,224 @@
+//! The job: its processes, how they start, find each other, and end together.
+//!
+//! [`start`] turns the process that calls it into the supervisor of new processes, the ranks, and returns in the ranks only. The
+//! supervisor does nothing but wait ([`supervisor`]): it ends with the job's exit code and takes the job down when a rank is lost. A rank
+//! whose supervisor is lost ends at once, by a signal ([`lifeline`]). A job of one rank has no supervisor.
+//!
+//! All ranks are on one host. What they share is made before the fork and has no name, so that whatever is killed, whenever, leaves
+//! nothing behind.
+
+mod board;
+mod bootstrap;
+mod exit;
+mod launch;
+mod lifeline;
+mod options;
+mod output;
+mod signals;
+mod supervisor;
+
+use std::fmt;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+use crate::os::fd;
+use crate::os::mem::AnonMemory;
+use crate::os::process::Pid;
+use board::Board;
+pub use options::{spawner_sentence, StartOptions, MAX_RANKS};
+pub use signals::set_fault_note;
+
+/// A job could not start.
+#[derive(Debug)]
+pub struct JobError {
+    /// What failed, why, and what to try.
+    pub message: String,
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for JobError {}
+
+/// What a process without a job looks at when it asks whether the job ends.
+static NEVER: AtomicU32 = AtomicU32::new(0);
+static PHASE: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER).cast_mut());
+/// What the communication memory is called where the system lists mappings.
+pub const COMM_NAME: &str = "gasnet-comm";
+static JOB: OnceLock<Job> = OnceLock::new();
+
+/// This process's place in its job.
+#[derive(Debug)]
+pub struct Job {
+    rank: u32,
+    size: u32,
+    nbrhd_max: u32,
+    pid: Pid,
+    token: u64,
+    cpus: u32,
+    board: Board,
+    /// Rounds of exchanges so far. Exchanges are collective, so that all ranks count alike.
+    round: AtomicU32,
+    comm: AnonMemory,
+    segment: AnonMemory,
+    /// The socket to the supervisor; none in a job of one.
+    lifeline: Option<OwnedFd>,
+    options: StartOptions,
+}
+
+/// Starts the job that `options` describe. Returns in each rank; never returns in the process that becomes the supervisor. An error
+/// means that there is no job: nothing was started, or it has been ended again. To be called once per process; a second call
+/// returns the job that there is.
+pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
+    if let Some(job) = JOB.get() {
+        return Ok(job);
+    }
+    fd::open_standard_streams();
+    signals::prepare_stack();
+    let job = JOB.get_or_init({
+        let job = launch::launch(options)?;
+        || job
+    });
+    PHASE.store(std::ptr::from_ref(job.board.phase_word()).cast_mut(), Ordering::Release);
+    signals::install(job);
+    gasnet_tools::freeze::at_start();
+    if job.options.catch_exit {
+        exit::catch_exit();
+    }
+    Ok(job)
+}
+
+/// The job of this process, once it has started.
+pub fn current() -> Option<&'static Job> {
+    JOB.get()
+}
+
+/// Ends the process, and the job if there is one: [`Job::exit`], or a plain `_exit` before a job started.
+pub fn exit(code: i32) -> ! {
+    match JOB.get() {
+        Some(job) => job.exit(code),
+        None => exit::without_job(code),
+    }
+}
+
+/// Whether some rank has called exit: one relaxed load and nothing else. Waits that see it and find their own condition not
+/// fulfilled call [`Job::while_exiting`].
+#[inline]
+pub fn exiting() -> bool {
+    // SAFETY: the pointer is to a static or to the board, which is never unmapped.
+    unsafe { &*PHASE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
+}
+
+/// Registers what the ending process runs once, before its last output: the runtime stops its conduit here. The function may run on any
+/// thread, in a signal handler, and while other threads are inside GASNet.
+pub fn on_exit_hook(hook: fn()) {
+    exit::set_hook(hook);
+}
+
+/// What a thread does that meets an ending job. See [`Job::while_exiting`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// It waits for something that has not come yet, and can do nothing else.
+    Wait,
+    /// It polled once and found nothing; its caller may have more to do.
+    Poll,
+}
+
+impl Job {
+    /// This process's rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Ranks in the job.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The ranks of this rank's neighbourhood.
+    pub fn nbrhd(&self) -> Range<u32> {
+        self.nbrhd_range(self.nbrhd_of(self.rank))
+    }
+
+    /// The neighbourhoods of the job.
+    pub fn nbrhd_count(&self) -> u32 {
+        self.size.div_ceil(self.nbrhd_max)
+    }
+
+    /// The neighbourhood that `rank` belongs to.
+    pub fn nbrhd_of(&self, rank: u32) -> u32 {
+        rank / self.nbrhd_max
+    }
+
+    /// The ranks of a neighbourhood.
+    pub fn nbrhd_range(&self, nbrhd: u32) -> Range<u32> {
+        let first = nbrhd * self.nbrhd_max;
+        first..(first + self.nbrhd_max).min(self.size)
+    }
+
+    /// Hosts in the job.
+    pub fn host_count(&self) -> u32 {
+        1
+    }
+
+    /// The host that `rank` runs on.
+    pub fn host_of(&self, rank: u32) -> u32 {
+        assert!(rank < self.size);
+        0
+    }
+
+    /// The ranks on this rank's host.
+    pub fn host(&self) -> Range<u32> {
+        0..self.size
+    }
+
+    /// The same in all ranks of this job, and in no other job.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Processor cores that the ranks on this host share: those of the affinity mask, less what a control group's quota takes away.
+    pub fn host_cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// Whether there are more ranks than cores, so that spinning only keeps others from running.
+    pub fn oversubscribed(&self) -> bool {
+        self.size > self.cpus
+    }
+
+    /// The descriptor of the neighbourhood's communication memory; close-on-exec.
+    pub fn comm_fd(&self) -> i32 {
+        self.comm.fd()
+    }
+
+    /// The neighbourhood's communication memory. One rank sets its size.
+    pub fn comm_memory(&self) -> &AnonMemory {
+        &self.comm
+    }
+
+    /// The descriptor of the memory for the neighbourhood's segments; close-on-exec.
+    pub fn segment_fd(&self) -> i32 {
+        self.segment.fd()
+    }
+
+    /// The memory for the neighbourhood's segments. One rank sets its size.
+    pub fn segment_memory(&self) -> &AnonMemory {
+        &self.segment
+    }
+
+    /// The options that the job was started with.
+    pub fn options(&self) -> &StartOptions {
+        &self.options
+    }
+
+    /// Whether this is the process that the job knows, and not a child that the client has forked.
+    pub fn is_own_process(&self) -> bool {
+        crate::os::process::pid() == self.pid
+    }
+}

@@ -1,0 +1,35 @@
+//! The runtime of libgasnet: everything but the networks. It knows none; a conduit crate defines one symbol ([`runtime`]) and
+//! implements one trait ([`conduit`]).
+//!
+//! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes; [`runtime`], a process in its
+//! job; [`client`], [`endpoint`], [`segment`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`],
+//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`abi`], the C surface.
+
+#[macro_use]
+pub mod fatal;
+
+pub mod abi;
+pub mod am;
+pub mod atomic;
+pub mod barrier;
+pub mod client;
+pub mod coll;
+pub mod conduit;
+pub mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+pub mod endpoint;
+pub mod event;
+pub mod faulty;
+pub mod hsl;
+pub mod job;
+pub mod os;
+pub mod progress;
+pub mod rma;
+pub mod runtime;
+pub mod segment;
+pub mod shm;
+pub mod sync;
+pub mod team;
+pub mod thread;
+pub mod wait;

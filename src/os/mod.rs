@@ -1,0 +1,36 @@
+//! Every system call that the runtime makes, as small functions with Rust types. No policy: what a failure means is decided by the
+//! caller, which gets the operating system's reason.
+
+pub mod cpus;
+pub mod fd;
+pub mod futex;
+pub mod host_memory;
+pub mod mem;
+pub mod membarrier;
+pub mod process;
+pub mod signal;
+
+use std::io;
+
+/// The result of a system call that says `-1` for failure.
+pub(crate) fn check(result: i32) -> io::Result<i32> {
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// The same, for calls that a signal may interrupt.
+pub(crate) fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        let result = call();
+        if result >= 0 {
+            return Ok(result as usize);
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Processes: fork, wait, limits, identity.
+
+use std::io;
+use std::sync::OnceLock;
+
+use super::{check, retry};
+
+/// A process id.
+pub type Pid = libc::pid_t;
+
+/// This process. Async-signal-safe.
+pub fn pid() -> Pid {
+    // SAFETY: no preconditions.
+    unsafe { libc::getpid() }
+}
+
+/// The parent, or 1 (or a reaper) when it is gone.
+pub fn parent() -> Pid {
+    // SAFETY: no preconditions.
+    unsafe { libc::getppid() }
+}
+
+/// What `fork` returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// In the new process.
+    Child,
+    /// In the old one.
+    Parent(Pid),
+}
+
+/// Duplicates the process.
+///
+/// # Safety
+/// If the process has other threads, the child has none of them, and what they had locked stays locked.
+pub unsafe fn fork() -> io::Result<Fork> {
+    // SAFETY: the caller's promise.
+    match check(unsafe { libc::fork() })? {
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By `_exit` with this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// Somebody else waited for it.
+    Unknown,
+}
+
+/// Collects child `pid` if it has ended.
+pub fn reap(pid: Pid) -> Option<Ended> {
+    let mut status = 0;
+    // SAFETY: the status is writable.
+    match retry(|| unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } as isize) {
+        Ok(0) => None,
+        Ok(_) if libc::WIFSIGNALED(status) => Some(Ended::Killed(libc::WTERMSIG(status))),
+        Ok(_) => Some(Ended::Exited(libc::WEXITSTATUS(status))),
+        Err(_) => Some(Ended::Unknown),
+    }
+}
+
+/// Sends a signal to a child that has not been reaped, so that its number cannot have been given to another process.
+pub fn kill(pid: Pid, signal: i32) {
+    // SAFETY: takes numbers. It fails only for a process that has ended already.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// Ends the process at once: no handlers, no buffers. Async-signal-safe.
+pub fn end(status: i32) -> ! {
+    // SAFETY: no preconditions.
+    unsafe { libc::_exit(status) }
+}
+
+extern "C" {
+    static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+    fn on_exit(function: extern "C" fn(i32, *mut libc::c_void), argument: *mut libc::c_void) -> i32;
+}
+
+/// Writes what C's output streams hold back: the standard ones first, because to flush all means to wait for the lock of each, also of
+/// standard input, where another thread may be reading. Not async-signal-safe.
+pub fn flush_streams() {
+    // SAFETY: the C library owns the variable; clients may point it elsewhere, before.
+    let output = unsafe { stdout };
+    // SAFETY: as above.
+    let errors = unsafe { stderr };
+    for stream in [output, errors, std::ptr::null_mut()] {
+        // SAFETY: a stream of the C library, or null for all streams.
+        unsafe { libc::fflush(stream) };
+    }
+}
+
+/// Asks the system to write all files to their devices.
+pub fn sync_files() {
+    // SAFETY: no preconditions.
+    unsafe { libc::sync() };
+}
+
+/// Calls `function` with the exit status when the process returns from `main` or calls `exit`, before the functions that were registered
+/// earlier. There is one such function; later ones are ignored.
+pub fn at_exit(function: fn(i32)) {
+    static FUNCTION: OnceLock<fn(i32)> = OnceLock::new();
+    extern "C" fn call(status: i32, _argument: *mut libc::c_void) {
+        if let Some(function) = FUNCTION.get() {
+            function(status);
+        }
+    }
+    if FUNCTION.set(function).is_ok() {
+        // SAFETY: the function outlives the process.
+        unsafe { on_exit(call, std::ptr::null_mut()) };
+    }
+}
+
+/// Number of this thread in the system. Async-signal-safe.
+pub fn thread() -> i32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::syscall(libc::SYS_gettid) as i32 }
+}
+
+/// Stops this thread for good, but for signal handlers. Async-signal-safe.
+pub fn park() -> ! {
+    loop {
+        // SAFETY: no preconditions.
+        unsafe { libc::pause() };
+    }
+}
+
+/// Waits for child `pid`, whatever its state.
+pub fn wait(pid: Pid) {
+    // SAFETY: a null status is allowed.
+    let _ = retry(|| unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } as isize);
+}
+
+/// Raises the number of descriptors that this process may open to at least `wanted`, within what the administrator allows. Returns
+/// the earlier limit, to be restored in children with [`restore_descriptor_limit`].
+pub fn allow_descriptors(wanted: u64) -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the structure is writable.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    if limit.rlim_cur < wanted {
+        let more = libc::rlimit {
+            rlim_cur: wanted.min(limit.rlim_max),
+            ..limit
+        };
+        // SAFETY: the structure is readable.
+        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const more) })?;
+    }
+    Ok(limit)
+}
+
+/// Puts the descriptor limit back.
+pub fn restore_descriptor_limit(limit: &libc::rlimit) {
+    // SAFETY: the structure is readable.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
+}
+
+/// Descriptors that are open now, or an estimate.
+pub fn open_descriptors() -> u64 {
+    std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)
+}

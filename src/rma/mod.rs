@@ -1,0 +1,155 @@
+//! Remote memory access (GASNet-EX 0.19, "Extended API").
+//!
+//! To a neighbour: a copy, complete at return. To others: the conduit's own put and get if it has them, otherwise packets
+//! ([`packets`]). What is under way is a transfer ([`transfer`]), which is all that travels of the initiator's state.
+
+pub mod copy;
+pub mod packets;
+pub mod transfer;
+
+use crate::am::Location;
+use crate::conduit::{Busy, Capabilities, LocalCompletion, RemoteSegment};
+use crate::event::{Category, Op};
+use crate::runtime::{self, Runtime};
+use crate::wait;
+
+/// A put or a get.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// The remote side.
+    pub peer: Location,
+    /// Address at the remote side.
+    pub remote: usize,
+    /// Address here.
+    pub local: *mut u8,
+    /// Length.
+    pub bytes: usize,
+}
+
+/// How the initiation call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// Rather not at all than wait (`GEX_FLAG_IMMEDIATE`).
+    pub immediate: bool,
+    /// The source may be reused at return (`GEX_EVENT_NOW`).
+    pub source_now: bool,
+}
+
+/// What became of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// Complete.
+    Complete,
+    /// Under way; its operation counts it.
+    UnderWay,
+}
+
+impl Access {
+    /// The neighbour's memory here, if the peer is a neighbour.
+    #[inline]
+    fn near(&self, rt: &Runtime) -> Option<*mut u8> {
+        rt.is_neighbour(self.peer.rank)
+            .then(|| rt.map_neighbour(self.peer.rank, self.remote, self.bytes))
+    }
+
+    fn segment<'a>(&self, rt: &'a Runtime) -> &'a RemoteSegment {
+        match rt.segment_of(self.peer.rank) {
+            Some(s) if s.contains(self.remote, self.bytes) => s,
+            _ => rt.outside_segment(self.peer.rank, self.remote, self.bytes),
+        }
+    }
+}
+
+/// Copies local memory to a peer's. What is under way is counted in `op`, which is asked for only then.
+pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
+    if access.bytes == 0 {
+        return Ok(Started::Complete);
+    }
+    let rt = runtime::get();
+    if let Some(here) = access.near(rt) {
+        // SAFETY: `map_neighbour` answers for the remote side, the client for the local one.
+        unsafe { copy::copy(here, access.local, access.bytes) };
+        return Ok(Started::Complete);
+    }
+    if rt.conduit.capabilities().has(Capabilities::RMA) {
+        return native_put(rt, access, op(), manner);
+    }
+    packets::put(access, op(), manner)
+}
+
+/// Copies a peer's memory to local memory.
+pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
+    if access.bytes == 0 {
+        return Ok(Started::Complete);
+    }
+    let rt = runtime::get();
+    if let Some(here) = access.near(rt) {
+        // SAFETY: as in `put`.
+        unsafe { copy::copy(access.local, here, access.bytes) };
+        return Ok(Started::Complete);
+    }
+    if rt.conduit.capabilities().has(Capabilities::RMA) {
+        return native_get(rt, access, op(), manner);
+    }
+    packets::get(access, op(), manner)
+}
+
+/// Tries until the conduit takes it, or once.
+fn inject<T>(manner: Manner, mut attempt: impl FnMut() -> Result<T, Busy>) -> Result<T, Busy> {
+    let first = attempt();
+    if first.is_ok() || manner.immediate {
+        return first;
+    }
+    Ok(wait::until_some(crate::conduit::PollScope::All, || attempt().ok()))
+}
+
+fn native_put(rt: &Runtime, access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
+    let segment = access.segment(rt);
+    let id = transfer::begin(op, Category::Put, access.local, access.bytes);
+    let result = inject(manner, || {
+        let put = |id| {
+            let (peer, source) = (access.peer.rank, access.local.cast_const());
+            if manner.source_now {
+                rt.conduit.put_now(peer, segment, access.remote, source, access.bytes, id)
+            } else {
+                rt.conduit.put(peer, segment, access.remote, source, access.bytes, id)
+            }
+        };
+        put(id)
+    });
+    match result {
+        Err(Busy) => {
+            transfer::cancel(id);
+            Err(Busy)
+        }
+        Ok(LocalCompletion::AtReturn) => {
+            transfer::source_done(id);
+            Ok(Started::UnderWay)
+        }
+        Ok(LocalCompletion::WithOperation) => {
+            if manner.source_now {
+                // An IMMEDIATE put has found its resources; what is left is the wire.
+                wait::until(|| transfer::source_is_free(id));
+            }
+            Ok(Started::UnderWay)
+        }
+    }
+}
+
+fn native_get(rt: &Runtime, access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
+    let segment = access.segment(rt);
+    let id = transfer::begin(op, Category::Get, access.local, access.bytes);
+    let result = inject(manner, || {
+        rt.conduit
+            .get(access.peer.rank, segment, access.local, access.remote, access.bytes, id)
+    });
+    if result.is_err() {
+        transfer::cancel(id);
+    }
+    result.map(|()| Started::UnderWay)
+}
+
+/// Lets packets that could not be sent at once go out. Returns how many did.
+pub fn progress() -> usize {
+    packets::progress()
+}

@@ -1,0 +1,185 @@
+//! Puts and gets over packets: the default for conduits without RMA.
+//!
+//! A put goes out in pieces, each acknowledged by a reply; a get asks for pieces, each answered by a reply that carries the data. A
+//! call without IMMEDIATE waits for room piece by piece. With IMMEDIATE the first piece decides; what finds no room after it is
+//! kept (a put's data is copied) and goes out from [`progress`].
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use super::{transfer, Access, Manner, Started};
+use crate::am::token::Token;
+use crate::am::{inject, internal, max_medium, Arg, Location, Message};
+use crate::conduit::{Busy, Class, TransferId};
+use crate::event::{Category, Op};
+use crate::runtime;
+
+/// A 64-bit number as two arguments.
+fn split(value: u64) -> [Arg; 2] {
+    [(value >> 32) as Arg, value as Arg]
+}
+
+fn join(high: Arg, low: Arg) -> u64 {
+    u64::from(high as u32) << 32 | u64::from(low as u32)
+}
+
+/// One piece that goes out as a request.
+#[derive(Debug)]
+struct Piece {
+    peer: Location,
+    handler: u8,
+    args: Vec<Arg>,
+    data: Vec<u8>,
+}
+
+static WAITING: Mutex<VecDeque<Piece>> = Mutex::new(VecDeque::new());
+static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn waiting() -> std::sync::MutexGuard<'static, VecDeque<Piece>> {
+    WAITING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Sends one request, or keeps it for later. `first` pieces of an IMMEDIATE call are refused instead.
+fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), Busy> {
+    if !immediate {
+        inject::send(message);
+        return Ok(());
+    }
+    match inject::try_send(message) {
+        Ok(()) => Ok(()),
+        Err(Busy) if first => Err(Busy),
+        Err(Busy) => {
+            let data = if message.payload.is_null() {
+                Vec::new()
+            } else {
+                // SAFETY: the client's source is valid until local completion.
+                unsafe { std::slice::from_raw_parts(message.payload, message.bytes) }.to_vec()
+            };
+            let piece = Piece {
+                peer: message.target,
+                handler: message.handler,
+                args: message.args.to_vec(),
+                data,
+            };
+            waiting().push_back(piece);
+            WAITING_COUNT.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+}
+
+/// See [`super::put`].
+pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
+    access.segment(runtime::get());
+    let id = transfer::begin(op, Category::Put, access.local, access.bytes);
+    let piece = max_medium(Some(access.peer.rank));
+    let mut offset = 0;
+    while offset < access.bytes {
+        let bytes = piece.min(access.bytes - offset);
+        let ([a, b], [c, d]) = (split((access.remote + offset) as u64), split(id.0));
+        let args = [a, b, c, d];
+        let source = access.local.wrapping_add(offset).cast_const();
+        if send(
+            &Message::internal(Class::Request, access.peer, internal::RMA_PUT, &args, Some((source, bytes))),
+            offset == 0,
+            manner.immediate,
+        )
+        .is_err()
+        {
+            transfer::cancel(id);
+            return Err(Busy);
+        }
+        offset += bytes;
+    }
+    // Every piece was copied, into a packet or into a piece that waits.
+    transfer::source_done(id);
+    Ok(Started::UnderWay)
+}
+
+/// See [`super::get`].
+pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
+    access.segment(runtime::get());
+    let id = transfer::begin(op, Category::Get, access.local, access.bytes);
+    let piece = max_medium(Some(access.peer.rank));
+    let mut offset = 0;
+    while offset < access.bytes {
+        let bytes = piece.min(access.bytes - offset);
+        let ([a, b], [c, d], [e, f]) = (split((access.remote + offset) as u64), split(id.0), split(offset as u64));
+        let args = [a, b, c, d, e, f, bytes as Arg];
+        let message = Message::internal(Class::Request, access.peer, internal::RMA_GET, &args, None);
+        if send(&message, offset == 0, manner.immediate).is_err() {
+            transfer::cancel(id);
+            return Err(Busy);
+        }
+        offset += bytes;
+    }
+    Ok(Started::UnderWay)
+}
+
+/// Sends pieces that wait, in order, until one finds no room.
+pub fn progress() -> usize {
+    if WAITING_COUNT.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    let mut queue = waiting();
+    let mut sent = 0;
+    while let Some(piece) = queue.front() {
+        let payload = (!piece.data.is_empty()).then_some((piece.data.as_ptr(), piece.data.len()));
+        let message = Message::internal(Class::Request, piece.peer, piece.handler, &piece.args, payload);
+        if inject::try_send(&message).is_err() {
+            break;
+        }
+        queue.pop_front();
+        WAITING_COUNT.fetch_sub(1, Ordering::Relaxed);
+        sent += 1;
+    }
+    sent
+}
+
+/// Replies to the runtime's own request. From a handler: drains replies while it waits.
+fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, usize)>) {
+    inject::send(&Message::internal(Class::Reply, token.source, handler, args, payload));
+}
+
+/// Target of a put: copies and acknowledges. False if the message makes no sense.
+pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
+    let &[a, b, c, d] = args else { return false };
+    let address = join(a, b) as usize;
+    if !runtime::get().in_own_segment(address, bytes) {
+        return false;
+    }
+    // SAFETY: the destination is in our segment (checked), the payload in the packet.
+    unsafe { super::copy::copy(address as *mut u8, payload, bytes) };
+    reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
+    true
+}
+
+/// Initiator of a put: a piece is done.
+pub fn on_put_done(args: &[Arg]) -> bool {
+    let &[c, d, bytes] = args else { return false };
+    transfer::advance(TransferId(join(c, d)), bytes as u32 as usize)
+}
+
+/// Target of a get: answers with the data.
+pub fn on_get(token: &Token, args: &[Arg]) -> bool {
+    let &[a, b, c, d, e, f, bytes] = args else { return false };
+    let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
+    if !runtime::get().in_own_segment(address, bytes) || bytes > max_medium(Some(token.source.rank)) {
+        return false;
+    }
+    reply(token, internal::RMA_DATA, &[c, d, e, f], Some((address as *const u8, bytes)));
+    true
+}
+
+/// Initiator of a get: data of a piece.
+pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+    let &[c, d, e, f] = args else { return false };
+    let id = TransferId(join(c, d));
+    let Some(to) = transfer::landing(id, join(e, f) as usize, bytes) else {
+        return false;
+    };
+    // SAFETY: `landing` checked the range against the get's destination, which the client keeps until completion.
+    unsafe { super::copy::copy(to, payload, bytes) };
+    transfer::advance(id, bytes)
+}

@@ -1,0 +1,171 @@
+//! Puts and gets under way on a network. A [`TransferId`] is index and generation: what comes back from a peer is checked against both, and
+//! no address of ours ever travels.
+
+use std::sync::Mutex;
+
+use crate::conduit::TransferId;
+use crate::event::{Category, Op};
+
+#[derive(Debug)]
+struct Transfer {
+    generation: u32,
+    op: &'static Op,
+    category: Category,
+    /// Where a get's data goes, as an address.
+    local: usize,
+    /// Length of the whole.
+    bytes: usize,
+    /// Bytes not yet accounted for.
+    left: usize,
+    /// The source of a put is still needed.
+    source_open: bool,
+    live: bool,
+}
+
+#[derive(Debug)]
+struct Table {
+    transfers: Vec<Transfer>,
+    free: Vec<u32>,
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table {
+    transfers: Vec::new(),
+    free: Vec::new(),
+});
+
+fn table() -> std::sync::MutexGuard<'static, Table> {
+    TABLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Table {
+    fn live(&mut self, id: TransferId) -> Option<&mut Transfer> {
+        let t = self.transfers.get_mut((id.0 >> 32) as usize)?;
+        (t.live && t.generation == id.0 as u32).then_some(t)
+    }
+
+    fn retire(&mut self, id: TransferId) {
+        let index = (id.0 >> 32) as u32;
+        let t = &mut self.transfers[index as usize];
+        t.live = false;
+        t.generation = t.generation.wrapping_add(1);
+        self.free.push(index);
+    }
+}
+
+/// Begins a transfer of `bytes`, counted in `op`: `category`, and for a put also local completion.
+pub fn begin(op: &'static Op, category: Category, local: *mut u8, bytes: usize) -> TransferId {
+    op.begin(category);
+    let is_put = category == Category::Put;
+    if is_put {
+        op.begin(Category::Local);
+    }
+    let mut table = table();
+    let index = table.free.pop().unwrap_or(table.transfers.len() as u32);
+    let generation = table.transfers.get(index as usize).map_or(0, |t| t.generation);
+    let transfer = Transfer {
+        generation,
+        op,
+        category,
+        local: local as usize,
+        bytes,
+        left: bytes,
+        source_open: is_put,
+        live: true,
+    };
+    if (index as usize) < table.transfers.len() {
+        table.transfers[index as usize] = transfer;
+    } else {
+        table.transfers.push(transfer);
+    }
+    TransferId(u64::from(index) << 32 | u64::from(generation))
+}
+
+/// Nothing was sent after all.
+pub fn cancel(id: TransferId) {
+    finish(id);
+}
+
+/// The source of a put may be reused.
+pub fn source_done(id: TransferId) {
+    let mut table = table();
+    if let Some(t) = table.live(id) {
+        if std::mem::replace(&mut t.source_open, false) {
+            t.op.complete(Category::Local);
+        }
+    }
+}
+
+/// Whether the source of a put may be reused.
+pub fn source_is_free(id: TransferId) -> bool {
+    table().live(id).is_none_or(|t| !t.source_open)
+}
+
+/// `bytes` more have arrived. False if the peer says nonsense.
+#[must_use]
+pub fn advance(id: TransferId, bytes: usize) -> bool {
+    let mut table = table();
+    let Some(t) = table.live(id) else { return false };
+    if bytes > t.left {
+        return false;
+    }
+    t.left -= bytes;
+    if t.left == 0 {
+        complete(&mut table, id);
+    }
+    true
+}
+
+/// Where `bytes` at `offset` of a get go; None if the peer says nonsense.
+pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<*mut u8> {
+    let mut table = table();
+    let t = table.live(id)?;
+    let fits = t.category == Category::Get && offset <= t.bytes && bytes <= t.bytes - offset;
+    fits.then(|| (t.local + offset) as *mut u8)
+}
+
+/// The whole is complete at both ends.
+pub fn finish(id: TransferId) {
+    let mut table = table();
+    if table.live(id).is_some() {
+        complete(&mut table, id);
+    }
+}
+
+fn complete(table: &mut Table, id: TransferId) {
+    if let Some(t) = table.live(id) {
+        let (op, category, source_open) = (t.op, t.category, t.source_open);
+        table.retire(id);
+        if source_open {
+            op.complete(Category::Local);
+        }
+        op.complete(category);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::FreeList;
+
+    #[test]
+    fn parts_add_up_and_stale_names_are_refused() {
+        let op = FreeList::new().take();
+        let id = begin(op, Category::Put, std::ptr::null_mut(), 100);
+        source_done(id);
+        assert!(op.event().leaf(2).is_invalid() && source_is_free(id));
+        assert!(advance(id, 60) && !advance(id, 41) && !op.event().is_done());
+        assert!(advance(id, 40) && op.event().is_done());
+        assert!(!advance(id, 1) && landing(id, 0, 1).is_none());
+    }
+
+    #[test]
+    fn a_get_lands_inside_only() {
+        let op = FreeList::new().take();
+        let mut memory = [0u8; 10];
+        let id = begin(op, Category::Get, memory.as_mut_ptr(), 10);
+        assert_eq!(landing(id, 3, 7), Some(memory.as_mut_ptr().wrapping_add(3)));
+        assert!(landing(id, 3, 8).is_none() && landing(id, 11, 0).is_none());
+        finish(id);
+        assert!(op.event().is_done());
+    }
+}

@@ -1,0 +1,326 @@
+//! The state of a process inside a job: made once by [`init`], read everywhere.
+
+use std::ffi::CString;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::barrier::Barrier;
+use crate::client::Client;
+use crate::conduit::{Conduit, JobRank, Limits, StartInfo};
+use crate::config::{self, Config};
+use crate::endpoint::Endpoint;
+use crate::faulty::Faulty;
+use crate::job::{self, Inside, Job, StartOptions};
+use crate::os::{mem, membarrier, process};
+use crate::segment::{self, Directory};
+use crate::shm::layout::Layout;
+use crate::shm::memory::CommMemory;
+use crate::shm::Comm;
+use crate::sync::Mode;
+use crate::team::Team;
+use crate::thread;
+use crate::wait::{self, WaitMode};
+
+unsafe extern "Rust" {
+    /// The network of this library. A conduit crate defines it; it is the only link between the two.
+    #[link_name = "gasneti_conduit"]
+    safe fn linked_conduit() -> &'static dyn Conduit;
+}
+
+/// Everything that lives from initialisation to the end of the process.
+pub struct Runtime {
+    /// The job.
+    pub job: &'static Job,
+    /// Own rank.
+    pub rank: JobRank,
+    /// Ranks in the job.
+    pub size: u32,
+    /// Ranks that share memory with this one.
+    pub nbrhd: Range<JobRank>,
+    /// First ranks of all neighbourhoods, ascending.
+    pub leaders: Vec<JobRank>,
+    /// The neighbourhood's communication memory.
+    pub comm: Comm,
+    /// The network.
+    pub conduit: &'static dyn Conduit,
+    /// What it carries.
+    pub conduit_limits: Limits,
+    /// The client.
+    pub client: &'static Client,
+    /// The primordial endpoint.
+    pub endpoint0: &'static Endpoint,
+    /// The primordial team.
+    pub team0: &'static Team,
+    /// Bound segments, after Attach.
+    pub directory: OnceLock<Directory>,
+    /// Largest segment for this rank.
+    pub max_local_bytes: usize,
+    /// The least `max_local_bytes` of all ranks.
+    pub max_global_bytes: usize,
+    /// The GASNet-1 barrier.
+    pub legacy_barrier: Barrier,
+    /// The primordial team's barrier.
+    pub team_barrier: Barrier,
+}
+
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The runtime, once [`init`] is done.
+#[inline]
+pub fn try_get() -> Option<&'static Runtime> {
+    // SAFETY: set once from a leaked Box, never freed.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
+/// The runtime. Fatal before initialisation.
+#[inline]
+pub fn get() -> &'static Runtime {
+    match try_get() {
+        Some(rt) => rt,
+        None => crate::fatal!("a GASNet function was called before gex_Client_Init (or gasnet_init) returned"),
+    }
+}
+
+impl Runtime {
+    /// Whether `rank` shares memory with this process (which does so with itself).
+    #[inline]
+    pub fn is_neighbour(&self, rank: JobRank) -> bool {
+        rank.wrapping_sub(self.nbrhd.start) < self.nbrhd.end - self.nbrhd.start
+    }
+
+    /// Whether the neighbourhood is the whole job: then the conduit is never used.
+    #[inline]
+    pub fn single_neighbourhood(&self) -> bool {
+        self.nbrhd.end - self.nbrhd.start == self.size
+    }
+
+    /// A local endpoint.
+    #[inline]
+    pub fn endpoint(&self, index: u16) -> Option<&'static Endpoint> {
+        (index == 0).then_some(self.endpoint0)
+    }
+}
+
+/// Why initialisation failed, in sentences for the user.
+#[derive(Debug)]
+pub struct InitError(pub String);
+
+/// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective.
+pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, InitError> {
+    if STARTED.swap(true, Ordering::SeqCst) {
+        return Err(InitError(
+            "GASNet is initialised already: one client per process is supported".into(),
+        ));
+    }
+    if another_is_active() {
+        return Err(InitError(
+            "another libgasnet is active in this process; link only one of libgasnet-<conduit>-<mode>, as archive or as shared library".into(),
+        ));
+    }
+    mode.set();
+    let conduit = linked_conduit();
+    let config = Config::load(&[conduit.variables()]).map_err(|e| InitError(e.to_string()))?;
+    config::install(config);
+    let config = config::get();
+    let identity = conduit.identity();
+    let options = StartOptions::from_config(config).map_err(|e| InitError(e.message))?;
+    let job = job::start(&options).map_err(|e| InitError(e.message))?;
+    let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
+    if config.get(&config::VERBOSEENV) {
+        if rank == 0 {
+            eprint!("{}", config.verbose(identity.name));
+        }
+        gasnet_tools::env::shown_elsewhere(config.settings().iter().map(|s| s.variable.name));
+    }
+    explain_ends();
+    let single = nbrhd.end - nbrhd.start == size;
+    if conduit.needs_single_neighbourhood() && !single {
+        return Err(InitError(format!(
+            "The {} conduit has no network: all ranks must share one neighbourhood, but GASNET_SUPERNODE_MAXSIZE={} splits {size} ranks. \
+             Unset it, or use a conduit with a network.",
+            identity.name,
+            config.get(&config::SUPERNODE_MAXSIZE)
+        )));
+    }
+    let most = conduit.limits().max_ranks;
+    if size > most {
+        let name = identity.name;
+        return Err(InitError(format!(
+            "The {name} conduit carries at most {most} ranks; this job has {size}."
+        )));
+    }
+    set_wait_mode(config, job);
+    let comm = map_comm(config, job, &nbrhd)?;
+    let conduit = with_faults(config, conduit);
+    if !single {
+        start_conduit(conduit, job, mode)?;
+    }
+    let leaders: Vec<JobRank> = (0..job.nbrhd_count()).map(|n| job.nbrhd_range(n).start).collect();
+    let most = if single { usize::MAX } else { conduit.max_segment_bytes() };
+    let max_local_bytes = segment::max_local_bytes(job.host().end - job.host().start).min(most);
+    let all = job.exchange(&max_local_bytes.to_ne_bytes());
+    let least = all
+        .chunks_exact(8)
+        .map(|c| usize::from_ne_bytes(c.try_into().unwrap_or_default()))
+        .min();
+    let client = Box::leak(Box::new(Client::new(name, flags)));
+    let runtime = Runtime {
+        job,
+        rank,
+        size,
+        legacy_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank, 0),
+        team_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank, 1),
+        nbrhd,
+        leaders,
+        comm,
+        conduit,
+        conduit_limits: conduit.limits(),
+        client,
+        endpoint0: Box::leak(Box::new(Endpoint::new(0))),
+        team0: Box::leak(Box::new(Team::primordial(rank, size, 0))),
+        directory: OnceLock::new(),
+        max_local_bytes,
+        max_global_bytes: least.unwrap_or(max_local_bytes),
+    };
+    RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
+    job::on_exit_hook(stop);
+    job.barrier();
+    Ok(get())
+}
+
+/// Names the handler that an exception, a panic or a fault ends the process in.
+fn explain_ends() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or("", |l| l.file());
+        match thread::existing().and_then(thread::Thread::handler) {
+            // The frames between a handler and its caller cannot be unwound: the core library stops the exception there.
+            Some((name, index)) if place.contains("library/core") => crate::fatal!(
+                "an exception left AM handler {index} ({}). Handlers are called from C: catch every exception inside.",
+                name.map_or("unnamed".into(), std::ffi::CStr::to_string_lossy)
+            ),
+            _ => crate::fatal!("libgasnet failed inside: {panic}. This is a defect of the library."),
+        }
+    }));
+    job::set_fault_note(|report| {
+        if let Some((name, index)) = thread::existing().and_then(thread::Thread::handler) {
+            let name = name.and_then(|n| n.to_str().ok()).unwrap_or("unnamed");
+            // Writing to memory cannot fail but for want of room, and then the report is cut.
+            let _ = write!(report, ", inside AM handler {index} ({name})");
+        }
+    });
+}
+
+/// Whether another libgasnet (of another mode, archive beside shared library, host beside plugin) has joined a job in this
+/// process: two copies share no variable, but the mappings are everybody's to see.
+fn another_is_active() -> bool {
+    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains(job::COMM_NAME))
+}
+
+fn set_wait_mode(config: &Config, job: &Job) {
+    match config.get(&config::WAITMODE) {
+        config::WaitMode::Spin => WaitMode::Spin,
+        config::WaitMode::Block => WaitMode::Block,
+        config::WaitMode::SpinBlock => WaitMode::SpinBlock,
+        config::WaitMode::Adaptive => WaitMode::Adaptive,
+    }
+    .set();
+    wait::set_host(job.host().end - job.host().start, job.host_cpus());
+}
+
+fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Result<Comm, InitError> {
+    let ranks = (nbrhd.end - nbrhd.start) as usize;
+    let ring = config.get(&config::PSHM_RING_SIZE) as usize;
+    let layout = Layout::new(ranks, ring, config.get(&config::PSHM_NETWORK_DEPTH) as usize);
+    let leads = job.rank() == nbrhd.start;
+    let sized = if leads {
+        job.comm_memory().resize(layout.bytes()).map(|()| {
+            job.comm_memory().seal();
+        })
+    } else {
+        Ok(())
+    };
+    let ok = job.exchange(&[u8::from(sized.is_ok())])[nbrhd.start as usize] != 0;
+    let mapped = sized.and_then(|()| {
+        if ok {
+            mem::map_shared(job.comm_fd(), layout.bytes(), None)
+        } else {
+            Err(std::io::Error::other("the first rank of the neighbourhood could not make it"))
+        }
+    });
+    let base = mapped.map_err(|e| {
+        InitError(format!(
+            "{} bytes of communication memory for {ranks} neighbours cannot be had: {e}. Smaller GASNET_PSHM_NETWORK_DEPTH or \
+             GASNET_PSHM_RING_SIZE need less.",
+            layout.bytes()
+        ))
+    })?;
+    membarrier::register();
+    // SAFETY: the mapping is page-aligned, as long as the layout, zero when new, and never unmapped.
+    let memory = unsafe { CommMemory::new(base as *mut u8, layout) };
+    Ok(Comm::new(memory, (job.rank() - nbrhd.start) as usize))
+}
+
+fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn Conduit {
+    match config.get(&config::FAULTS) {
+        Some(plan) => Box::leak(Box::new(Faulty::new(conduit, &plan, Box::new(die)))),
+        None => conduit,
+    }
+}
+
+/// What a rank does that the fault plan kills.
+fn die() {
+    process::kill(process::pid(), libc::SIGKILL);
+}
+
+fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode) -> Result<(), InitError> {
+    let info = StartInfo {
+        rank: job.rank(),
+        size: job.size(),
+        nbrhd: job.nbrhd(),
+        host_ranks: job.host().end - job.host().start,
+        single_threaded: mode == Mode::Seq,
+        exchange: &|bytes| job.exchange(bytes),
+        job_token: job.token(),
+    };
+    conduit.start(&info).map_err(|e| InitError(e.message))
+}
+
+/// Called once on the way out.
+fn stop() {
+    if let Some(rt) = try_get() {
+        rt.comm.wake_all();
+        if !rt.single_neighbourhood() {
+            rt.conduit.stop();
+        }
+    }
+}
+
+/// What an idle waiter asks: when the job is ending, this may never return.
+#[inline]
+pub fn heed_exit(inside: Inside) {
+    if job::exiting() {
+        if let Some(job) = job::current() {
+            job.while_exiting(inside);
+        }
+    }
+}
+
+/// How long a lost connection may wait for the job layer to say why.
+const PEER_LOSS_GRACE: Duration = Duration::from_secs(1);
+
+/// A conduit lost `peer`. Unless the job is ending anyway, that ends it.
+pub fn peer_lost(peer: JobRank, why: &str) {
+    let rt = get();
+    // A killed peer takes its sockets along before the supervisor has told anybody; its exit status is the better answer.
+    let deadline = Instant::now() + PEER_LOSS_GRACE;
+    while !job::exiting() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    if !job::exiting() {
+        crate::fatal!("rank {}: the connection to rank {peer} is lost: {why}", rt.rank);
+    }
+}

@@ -1,0 +1,245 @@
+//! `gex_Segment_t`, attaching one, and the directory of everybody's bound segments.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
+use crate::config::{self, Per};
+use crate::os::{host_memory, mem};
+use crate::runtime::Runtime;
+use crate::shm;
+
+/// A local segment.
+#[derive(Debug)]
+pub struct Segment {
+    /// First byte.
+    pub base: usize,
+    /// Length in bytes, a multiple of the page size.
+    pub bytes: usize,
+    /// The client's own.
+    pub cdata: AtomicPtr<std::ffi::c_void>,
+}
+
+/// Bound segments of primordial endpoints, by job rank, and how neighbours' addresses map here.
+#[derive(Debug)]
+pub struct Directory {
+    /// As their owners see them.
+    pub segments: Vec<RemoteSegment>,
+    /// What to add to a neighbour's address to get ours; by index in the neighbourhood.
+    pub deltas: Vec<isize>,
+}
+
+/// Why a segment was not attached.
+#[derive(Debug)]
+pub enum AttachError {
+    /// The call itself is wrong.
+    Argument(String),
+    /// The memory cannot be had.
+    Resource(String),
+}
+
+fn page_floor(bytes: u64) -> usize {
+    bytes as usize & !(mem::page_size() - 1)
+}
+
+/// How much each rank of this host may attach: `GASNET_MAX_SEGSIZE`, bounded by what the host has, divided among its ranks.
+pub fn max_local_bytes(host_ranks: u32) -> usize {
+    let limit = config::get().get(&config::MAX_SEGSIZE);
+    let memory = host_memory::query();
+    let wanted = limit.bytes(memory.physical);
+    let per_rank = match limit.per {
+        Per::Process => wanted.min(memory.available),
+        Per::Host => wanted.min(memory.available) / u64::from(host_ranks),
+    };
+    page_floor(per_rank).max(mem::page_size())
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .chunks_exact(8)
+        .map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default()))
+        .collect()
+}
+
+fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
+    words(&rt.job.exchange(&word.to_ne_bytes()))
+}
+
+impl Runtime {
+    /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job.
+    pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
+        let page = mem::page_size();
+        if self.directory.get().is_some() {
+            return Err(AttachError::Argument(
+                "a segment is attached already; one call per process is allowed".into(),
+            ));
+        }
+        if bytes == 0 || bytes % page != 0 {
+            return Err(AttachError::Argument(format!(
+                "{bytes} bytes is not a positive multiple of the page size, {page}"
+            )));
+        }
+        if bytes > self.max_local_bytes {
+            return Err(AttachError::Argument(format!(
+                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that limit",
+                self.max_local_bytes
+            )));
+        }
+        let sizes: Vec<usize> = exchange_word(self, bytes as u64).into_iter().map(|w| w as usize).collect();
+        let near = &sizes[self.nbrhd.start as usize..self.nbrhd.end as usize];
+        let mapping = self.map_segments(near).map_err(|e| {
+            AttachError::Resource(format!(
+                "the segments of this neighbourhood ({} bytes together) cannot be mapped: {e}",
+                near.iter().sum::<usize>()
+            ))
+        })?;
+        self.advise(&mapping, near.iter().sum());
+        let me = (self.rank - self.nbrhd.start) as usize;
+        let base = mapping.base + mapping.offsets[me];
+        mapped(base, bytes);
+        let bases = exchange_word(self, base as u64);
+        let keys = self.exchange_keys(base, bytes)?;
+        let mut segments: Vec<RemoteSegment> = sizes
+            .iter()
+            .zip(&bases)
+            .zip(keys)
+            .map(|((&bytes, &base), key)| RemoteSegment {
+                base: base as usize,
+                bytes,
+                key,
+            })
+            .collect();
+        self.learn_segments(&mut segments)?;
+        let deltas = mapping
+            .offsets
+            .iter()
+            .enumerate()
+            .map(|(i, offset)| (mapping.base + offset).wrapping_sub(bases[self.nbrhd.start as usize + i] as usize) as isize)
+            .collect();
+        let segment = Box::leak(Box::new(Segment {
+            base,
+            bytes,
+            cdata: AtomicPtr::new(ptr::null_mut()),
+        }));
+        let directory = self.directory.get_or_init(|| Directory { segments, deltas });
+        self.endpoint0.segment.store(segment, Ordering::Release);
+        self.team0.open_fast_path(self.nbrhd.clone(), &directory.deltas);
+        self.job.barrier();
+        Ok(segment)
+    }
+
+    /// Huge pages, if the user asks for them. Without them things are slower, not wrong.
+    fn advise(&self, mapping: &shm::segment::Mapping, bytes: usize) {
+        if config::get().get(&config::USE_HUGEPAGES) {
+            match mem::want_huge_pages(mapping.base, bytes) {
+                Err(why) if self.rank == self.nbrhd.start => {
+                    gasnet_tools::process::warn(format_args!("GASNET_USE_HUGEPAGES: {why}; segments have normal pages"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The neighbourhood's first rank sizes and maps the object; the others map it at the same address if they can.
+    fn map_segments(&self, sizes: &[usize]) -> std::io::Result<shm::segment::Mapping> {
+        let leads = self.rank == self.nbrhd.start;
+        let fd = self.job.segment_fd();
+        let mut first = Ok(None);
+        if leads {
+            let (_, total) = shm::segment::offsets(sizes);
+            let memory = self.job.segment_memory();
+            first = memory
+                .resize(total)
+                .and_then(|()| shm::segment::map(fd, sizes, None))
+                .map(Some);
+            // Where the kind of memory has no seals, a neighbour that shrinks it harms the job; nothing of ours does.
+            memory.seal();
+        }
+        let told = match &first {
+            Ok(Some(mapping)) => mapping.base as u64,
+            Ok(None) => 0,
+            Err(_) => u64::MAX,
+        };
+        let leader = exchange_word(self, told)[self.nbrhd.start as usize];
+        match first? {
+            Some(mapping) => Ok(mapping),
+            None if leader == u64::MAX => Err(std::io::Error::other(
+                "the first rank of the neighbourhood could not map them",
+            )),
+            None => shm::segment::map(fd, sizes, Some(leader as usize)),
+        }
+    }
+
+    fn exchange_keys(&self, base: usize, bytes: usize) -> Result<Vec<SegmentKey>, AttachError> {
+        if self.single_neighbourhood() || !self.conduit.capabilities().has(Capabilities::RMA) {
+            return Ok(vec![SegmentKey::default(); self.size as usize]);
+        }
+        let key = self
+            .conduit
+            .register_segment(base, bytes)
+            .map_err(|e| AttachError::Resource(e.message))?;
+        let mine: Vec<u8> = key.words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let all = self.job.exchange(&mine);
+        Ok(all
+            .chunks_exact(mine.len())
+            .map(|c| {
+                let mut key = SegmentKey::default();
+                key.words.copy_from_slice(&words(c));
+                key
+            })
+            .collect())
+    }
+
+    fn learn_segments(&self, segments: &mut [RemoteSegment]) -> Result<(), AttachError> {
+        for (rank, segment) in segments.iter_mut().enumerate() {
+            let rank = rank as JobRank;
+            if !self.is_neighbour(rank) && self.conduit.capabilities().has(Capabilities::RMA) {
+                self.conduit
+                    .learn_segment(rank, segment)
+                    .map_err(|e| AttachError::Resource(e.message))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bound segment of the primordial endpoint of `rank`, if one is known.
+    pub fn segment_of(&self, rank: JobRank) -> Option<&RemoteSegment> {
+        self.directory.get()?.segments.get(rank as usize)
+    }
+
+    /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the neighbour's segment: the
+    /// addresses of a Long are checked in every flavour, because a wrong one would corrupt this process.
+    #[inline]
+    pub fn map_neighbour(&self, rank: JobRank, address: usize, bytes: usize) -> *mut u8 {
+        let inside = self.directory.get().and_then(|d| {
+            let segment = &d.segments[rank as usize];
+            let fits = segment.contains(address, bytes);
+            fits.then(|| address.wrapping_add_signed(d.deltas[(rank - self.nbrhd.start) as usize]))
+        });
+        match inside {
+            Some(here) => here as *mut u8,
+            None if bytes == 0 => address as *mut u8,
+            None => self.outside_segment(rank, address, bytes),
+        }
+    }
+
+    /// Ends the job: a remote address is not in its owner's segment.
+    #[cold]
+    pub fn outside_segment(&self, rank: JobRank, address: usize, bytes: usize) -> ! {
+        let known = match self.segment_of(rank) {
+            None => "no segment is attached".to_string(),
+            Some(s) => format!("its segment is [{:#x}, {:#x})", s.base, s.base + s.bytes),
+        };
+        crate::fatal!(
+            "rank {}: the remote range [{address:#x}, {:#x}) is not in the segment of rank {rank}: {known}. Only memory of the bound \
+             segment can be the remote side of a put, a get or a Long.",
+            self.rank,
+            address.wrapping_add(bytes)
+        )
+    }
+
+    /// Whether a range lies in this process's own bound segment.
+    pub fn in_own_segment(&self, address: usize, bytes: usize) -> bool {
+        self.segment_of(self.rank).is_some_and(|s| s.contains(address, bytes))
+    }
+}

@@ -1,0 +1,387 @@
+//! This process's view of its neighbourhood's communication memory: it sends to, receives from, wakes and is woken by neighbours.
+//!
+//! Small neighbourhoods look at every ring when they poll. Larger ones keep a bell per rank and class: a bit per sender, set after
+//! publication and cleared before the ring is drained.
+//!
+//! SYNC POINT bell: the fence between publication and the look at the bell in [`Comm::ring_bell`] pairs with the fence between the
+//! exchange and the look at the ring in [`Comm::drain_bells`]: either the sender sees the bit cleared, or the receiver sees the record.
+//! SYNC POINT sleep: [`Comm::sleep`] announces, issues a barrier in all processes and looks again; it pairs with the light fence (for
+//! the compiler only) between a sender's publication and its look at the sleep word in [`Comm::wake`]: either the sender sees the
+//! announcement, or the sleeper sees the record. Where `membarrier` is refused the sleep is short.
+
+use std::time::Duration;
+
+use super::layout::class_index;
+use super::memory::{CommMemory, UNIT};
+use super::pool::Blocks;
+use super::ring::{Consumer, Corrupt, Producer, Word};
+use crate::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, Ordering};
+use crate::conduit::{Busy, Class, PollScope};
+use crate::os::{futex, membarrier};
+use crate::sync::{Padded, TryLock};
+
+/// Neighbourhoods up to this size look at every ring.
+const SCAN_RANKS: usize = if cfg!(loom) { 1 } else { 4 };
+/// Records taken from one ring before the next has its turn.
+const BATCH: usize = 16;
+
+/// Receives what [`Comm::poll`] finds.
+pub trait Sink {
+    /// A record from neighbour `source` (index in the neighbourhood). `record` points to `word.units` units. Returns whether
+    /// the record may be given back before the sink is done: then the sink was only asked to copy, and `run` follows.
+    fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal;
+    /// Runs what the last `record` copied, after its units went back.
+    fn run(&mut self);
+    /// A neighbour wrote nonsense.
+    fn corrupt(&mut self, source: usize) -> !;
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposal {
+    /// Handled in place.
+    Done,
+    /// Copied out; to be run once the units are given back.
+    RunAfterRelease,
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct Comm {
+    memory: CommMemory,
+    me: usize,
+    producers: Vec<Padded<[Producer; 2]>>,
+    consumers: Vec<Padded<[TryLock<Consumer>; 2]>>,
+    blocks: Vec<[Blocks; 2]>,
+    barrier: bool,
+}
+
+const CLASSES: [Class; 2] = [Class::Request, Class::Reply];
+
+impl Comm {
+    /// The view of neighbour `me`.
+    pub fn new(memory: CommMemory, me: usize) -> Self {
+        let ranks = 0..memory.layout().ranks;
+        let producers = ranks
+            .clone()
+            .map(|r| Padded(CLASSES.map(|c| Producer::new(memory.ring(r, me, c)))))
+            .collect();
+        let consumers = ranks
+            .clone()
+            .map(|r| Padded(CLASSES.map(|c| TryLock::new(Consumer::new(memory.ring(me, r, c))))))
+            .collect();
+        let blocks = ranks.map(|r| CLASSES.map(|c| Blocks::new(memory.blocks(r, c)))).collect();
+        Self {
+            memory,
+            me,
+            producers,
+            consumers,
+            blocks,
+            barrier: membarrier::register(),
+        }
+    }
+
+    /// First byte of the control page, for the barrier's words.
+    pub fn control(&self) -> *mut u8 {
+        self.memory.control()
+    }
+
+    /// Ranks in the neighbourhood.
+    pub fn ranks(&self) -> usize {
+        self.memory.layout().ranks
+    }
+
+    /// Own index in the neighbourhood.
+    pub fn me(&self) -> usize {
+        self.me
+    }
+
+    fn scans(&self) -> bool {
+        self.memory.layout().ranks <= SCAN_RANKS
+    }
+
+    /// Largest record for `class` in bytes: a quarter of the ring, so that several are always under way.
+    pub fn inline_bytes(&self, class: Class) -> usize {
+        self.memory.layout().ring_units(class) / 4 * UNIT
+    }
+
+    /// Payload blocks of neighbour `owner` (who alone takes them).
+    pub fn blocks(&self, owner: usize, class: Class) -> &Blocks {
+        &self.blocks[owner][class_index(class)]
+    }
+
+    /// Own payload blocks.
+    pub fn own_blocks(&self, class: Class) -> &Blocks {
+        self.blocks(self.me, class)
+    }
+
+    /// Sends a record of `bytes` to neighbour `target`: `fill` writes it (but its first four bytes).
+    #[inline]
+    pub fn send(
+        &self,
+        target: usize,
+        class: Class,
+        kind: u8,
+        small: u8,
+        bytes: usize,
+        fill: impl FnOnce(*mut u8),
+    ) -> Result<(), Busy> {
+        let reservation = self.producers[target][class_index(class)]
+            .reserve(bytes.div_ceil(UNIT))
+            .ok_or(Busy)?;
+        fill(reservation.bytes());
+        reservation.publish(kind, small);
+        if !self.scans() {
+            self.ring_bell(target, class);
+        }
+        self.wake(target);
+        Ok(())
+    }
+
+    /// Whether `send` of `bytes` to `target` would find room now.
+    pub fn has_room(&self, target: usize, class: Class, bytes: usize) -> bool {
+        self.producers[target][class_index(class)].has_room(bytes.div_ceil(UNIT))
+    }
+
+    fn ring_bell(&self, target: usize, class: Class) {
+        let bell = self.memory.bell(target, class, self.me / 64);
+        let bit = 1u64 << (self.me % 64);
+        fence(Ordering::SeqCst);
+        if bell.load(Ordering::Relaxed) & bit == 0 {
+            bell.fetch_or(bit, Ordering::Release);
+        }
+    }
+
+    /// Takes what neighbours sent, a bounded number of records from each; returns how many.
+    #[inline]
+    pub fn poll(&self, scope: PollScope, sink: &mut impl Sink) -> usize {
+        let mut count = self.poll_class(Class::Reply, sink);
+        if scope == PollScope::All {
+            count += self.poll_class(Class::Request, sink);
+        }
+        count
+    }
+
+    #[inline]
+    fn poll_class(&self, class: Class, sink: &mut impl Sink) -> usize {
+        if self.scans() {
+            (0..self.memory.layout().ranks)
+                .map(|source| self.drain(source, class, sink).0)
+                .sum()
+        } else {
+            self.drain_bells(class, sink)
+        }
+    }
+
+    fn drain_bells(&self, class: Class, sink: &mut impl Sink) -> usize {
+        let mut count = 0;
+        for word in 0..self.memory.layout().bell_words() {
+            let bell = self.memory.bell(self.me, class, word);
+            if bell.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut bits = bell.swap(0, Ordering::Acquire);
+            fence_after_exchange();
+            while bits != 0 {
+                let bit = bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let source = word * 64 + bit;
+                if source >= self.memory.layout().ranks {
+                    continue;
+                }
+                let (taken, empty) = self.drain(source, class, sink);
+                count += taken;
+                if !empty {
+                    bell.fetch_or(1 << bit, Ordering::Relaxed);
+                }
+            }
+        }
+        count
+    }
+
+    /// Takes up to a batch from one ring. Returns (records, whether the ring was seen empty by its holder).
+    #[inline]
+    fn drain(&self, source: usize, class: Class, sink: &mut impl Sink) -> (usize, bool) {
+        let Some(mut consumer) = self.consumers[source][class_index(class)].try_lock() else {
+            return (0, false);
+        };
+        for taken in 0..BATCH {
+            match consumer.peek() {
+                Ok(None) => return (taken, true),
+                Ok(Some((word, record))) => {
+                    let disposal = sink.record(source, class, word, record);
+                    consumer.advance(word.units);
+                    if disposal == Disposal::RunAfterRelease {
+                        sink.run();
+                    }
+                }
+                Err(Corrupt) => sink.corrupt(source),
+            }
+        }
+        (BATCH, false)
+    }
+
+    /// Whether a poll would find something (or somebody else is at it).
+    pub fn pending(&self) -> bool {
+        CLASSES.iter().any(|&class| {
+            if self.scans() {
+                self.consumers
+                    .iter()
+                    .any(|c| c[class_index(class)].try_lock().is_none_or(|c| !c.is_empty()))
+            } else {
+                (0..self.memory.layout().bell_words()).any(|w| self.memory.bell(self.me, class, w).load(Ordering::Relaxed) != 0)
+            }
+        })
+    }
+
+    /// Wakes neighbour `rank` if it sleeps.
+    #[inline]
+    pub fn wake(&self, rank: usize) {
+        let word = self.memory.sleep_word(rank);
+        light_fence(Ordering::SeqCst);
+        let seen = word.load(Ordering::Relaxed);
+        if seen & 1 != 0 {
+            Self::wake_announced(word, seen);
+        }
+    }
+
+    /// Ends the round of announcements that is `seen`. Who fails was overtaken by another waker, whose wake-up serves as well.
+    #[cold]
+    fn wake_announced(word: &AtomicU32, seen: u32) {
+        let next = seen.wrapping_add(1);
+        if word
+            .compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            futex::wake_all(word);
+        }
+    }
+
+    /// Wakes every neighbour that sleeps.
+    pub fn wake_all(&self) {
+        (0..self.memory.layout().ranks).for_each(|r| self.wake(r));
+    }
+
+    /// Sleeps until a neighbour sends or wakes, `also` holds, or `limit` has passed.
+    ///
+    /// The sleep word counts rounds of sleep in all bits but the lowest, which says that somebody sleeps in this round. Several threads may
+    /// sleep at once, hence the rounds: without them, the announcement of one could hide from another that its waker has come. Hence also
+    /// nobody takes an announcement back: left standing, it costs the next sender one futile system call.
+    pub fn sleep(&self, limit: Duration, also: impl Fn() -> bool) {
+        let word = self.memory.sleep_word(self.me);
+        let announced = word.fetch_or(1, Ordering::Relaxed) | 1;
+        let limit = if self.barrier && membarrier::global() {
+            limit
+        } else {
+            limit.min(Duration::from_micros(200))
+        };
+        if !self.pending() && !also() {
+            futex::wait(word, announced, limit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{Layout, MIN_RING as MIN};
+    use super::*;
+
+    struct Count {
+        seen: Vec<(usize, Class, u8)>,
+        copied: Option<u8>,
+    }
+
+    impl Sink for Count {
+        fn record(&mut self, source: usize, class: Class, word: Word, _: *mut u8) -> Disposal {
+            if word.small % 2 == 0 {
+                self.copied = Some(word.small);
+                self.seen.push((source, class, word.small));
+                return Disposal::RunAfterRelease;
+            }
+            self.seen.push((source, class, word.small));
+            Disposal::Done
+        }
+        fn run(&mut self) {
+            assert!(self.copied.take().is_some());
+        }
+        fn corrupt(&mut self, _: usize) -> ! {
+            panic!("corrupt")
+        }
+    }
+
+    fn neighbourhood(ranks: usize) -> (Vec<u64>, Vec<Comm>) {
+        let layout = Layout::new(ranks, MIN, 4);
+        let mut memory = vec![0u64; layout.bytes() / 8 + 512];
+        let base = memory.as_mut_ptr().cast::<u8>();
+        // SAFETY: rounding up stays inside the spare page.
+        let base = unsafe { base.add(base.align_offset(4096)) };
+        // SAFETY: aligned, long enough, zero, kept by the caller.
+        let memory_of = || unsafe { CommMemory::new(base, layout) };
+        let views = (0..ranks).map(|r| Comm::new(memory_of(), r)).collect();
+        (memory, views)
+    }
+
+    #[test]
+    fn every_record_arrives_once_with_and_without_bells() {
+        for ranks in [1, 2, 4, 5, 70] {
+            let (_memory, views) = neighbourhood(ranks);
+            for to in [0, ranks - 1] {
+                for view in &views {
+                    for class in CLASSES {
+                        for i in 0..20 {
+                            view.send(to, class, 1, i, 70, |_| ()).unwrap();
+                        }
+                    }
+                }
+                let mut sink = Count {
+                    seen: vec![],
+                    copied: None,
+                };
+                while views[to].poll(PollScope::Replies, &mut sink) > 0 {}
+                assert!(sink.seen.iter().all(|s| s.1 == Class::Reply));
+                assert_eq!(sink.seen.len(), 20 * ranks);
+                while views[to].poll(PollScope::All, &mut sink) > 0 {}
+                sink.seen.sort_by_key(|s| (s.0, class_index(s.1), s.2));
+                sink.seen.dedup();
+                assert_eq!(sink.seen.len(), 40 * ranks);
+                assert!(!views[to].pending());
+                if ranks == 1 {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_ring_is_busy_and_recovers() {
+        let (_memory, views) = neighbourhood(2);
+        let mut sent = 0;
+        while views[0].send(1, Class::Request, 1, 1, 64, |_| ()).is_ok() {
+            sent += 1;
+        }
+        assert_eq!(sent, MIN / 64);
+        assert!(!views[0].has_room(1, Class::Request, 64));
+        assert!(views[0].send(1, Class::Reply, 1, 1, 64, |_| ()).is_ok());
+        let mut sink = Count {
+            seen: vec![],
+            copied: None,
+        };
+        while views[1].poll(PollScope::All, &mut sink) > 0 {}
+        assert_eq!(sink.seen.len(), sent + 1);
+        assert!(views[0].has_room(1, Class::Request, 64));
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_by_a_message() {
+        let (_memory, views) = neighbourhood(2);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !views[1].pending() {
+                    views[1].sleep(Duration::from_millis(50), || false);
+                }
+            });
+            std::thread::sleep(Duration::from_millis(10));
+            views[0].send(1, Class::Request, 1, 1, 64, |_| ()).unwrap();
+        });
+    }
+}

@@ -1,0 +1,163 @@
+//! What lies where in the communication memory of a neighbourhood.
+//!
+//! ```text
+//! control page | per rank: line, bells | per rank: request rings, reply rings (one of each from every rank) | per rank: blocks
+//! ```
+//!
+//! The memory is sparse: a page that no message ever touched costs nothing. Rings are sized so that an inbox grows with the
+//! neighbourhood only when each ring is at its minimum; the sum is linear in the ranks until then.
+
+use super::memory::{blocks_bytes, ring_bytes, UNIT};
+use crate::conduit::Class;
+
+/// Largest payload of a Medium inside a neighbourhood, and the payload size of a block.
+pub const MAX_MEDIUM: usize = 65_536;
+/// Smallest request ring in bytes.
+pub const MIN_RING: usize = 4096;
+const MAX_RING: usize = 65_536;
+const INBOX: usize = 1 << 20;
+const PAGE: usize = 4096;
+/// Bytes of the control page.
+pub const CONTROL: usize = PAGE;
+const LINE: usize = 128;
+
+/// Sizes from which all positions follow. Equal in all processes of a neighbourhood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Ranks in the neighbourhood.
+    pub ranks: usize,
+    request_units: usize,
+    reply_units: usize,
+    /// Payload blocks per rank and class.
+    pub depth: usize,
+}
+
+impl Layout {
+    /// For `ranks` processes. `ring` is the size of one request ring in bytes (0: automatic), `depth` the number of payload blocks per
+    /// rank and class (`GASNET_PSHM_NETWORK_DEPTH`).
+    pub fn new(ranks: usize, ring: usize, depth: usize) -> Self {
+        let automatic = (INBOX / ranks).clamp(MIN_RING, MAX_RING);
+        let bytes = if ring == 0 { automatic } else { ring.clamp(MIN_RING, 4 << 20) };
+        let units = bytes / UNIT;
+        Self {
+            ranks,
+            request_units: units.min(65_535),
+            reply_units: (units / 2).clamp(MIN_RING / UNIT, 65_535),
+            // The last number means "in place" in a message.
+            depth: depth.min(usize::from(u16::MAX)),
+        }
+    }
+
+    const fn units(&self, class: Class) -> usize {
+        match class {
+            Class::Request => self.request_units,
+            Class::Reply => self.reply_units,
+        }
+    }
+
+    /// Units of a ring of `class`.
+    pub const fn ring_units(&self, class: Class) -> usize {
+        self.units(class)
+    }
+
+    /// 64-bit words of a rank's bell for one class: a bit per sender.
+    pub const fn bell_words(&self) -> usize {
+        self.ranks.div_ceil(64)
+    }
+
+    const fn bells_bytes(&self) -> usize {
+        (self.bell_words() * 8).next_multiple_of(LINE)
+    }
+
+    /// A rank's line: its sleep word.
+    pub const fn line(&self, rank: usize) -> usize {
+        CONTROL + rank * (LINE + 2 * self.bells_bytes())
+    }
+
+    /// A rank's bell for `class`.
+    pub const fn bell(&self, rank: usize, class: Class) -> usize {
+        self.line(rank) + LINE + class_index(class) * self.bells_bytes()
+    }
+
+    const fn rings_start(&self) -> usize {
+        self.line(self.ranks).next_multiple_of(PAGE)
+    }
+
+    const fn inbox_bytes(&self) -> usize {
+        (self.ranks * (ring_bytes(self.request_units) + ring_bytes(self.reply_units))).next_multiple_of(PAGE)
+    }
+
+    /// The ring from `source` in the inbox of `target`.
+    pub const fn ring(&self, target: usize, source: usize, class: Class) -> usize {
+        let inbox = self.rings_start() + target * self.inbox_bytes();
+        match class {
+            Class::Request => inbox + source * ring_bytes(self.request_units),
+            Class::Reply => inbox + self.ranks * ring_bytes(self.request_units) + source * ring_bytes(self.reply_units),
+        }
+    }
+
+    const fn pool_bytes(&self) -> usize {
+        blocks_bytes(self.depth, MAX_MEDIUM).next_multiple_of(PAGE)
+    }
+
+    /// The payload blocks of `owner` for `class`.
+    pub const fn blocks(&self, owner: usize, class: Class) -> usize {
+        let pools = self.rings_start() + self.ranks * self.inbox_bytes();
+        pools + (2 * owner + class_index(class)) * self.pool_bytes()
+    }
+
+    /// Bytes of the whole.
+    pub const fn bytes(&self) -> usize {
+        self.blocks(self.ranks, Class::Request)
+    }
+}
+
+/// 0 for requests, 1 for replies.
+pub const fn class_index(class: Class) -> usize {
+    match class {
+        Class::Request => 0,
+        Class::Reply => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_overlaps_and_everything_is_aligned() {
+        for ranks in [1, 2, 3, 16, 65, 256, 1000] {
+            let l = Layout::new(ranks, 0, 4);
+            let mut regions = vec![(0, CONTROL)];
+            for r in 0..ranks {
+                regions.push((l.line(r), LINE));
+                for class in [Class::Request, Class::Reply] {
+                    regions.push((l.bell(r, class), l.bell_words() * 8));
+                    for s in 0..ranks.min(20) {
+                        regions.push((l.ring(r, s, class), ring_bytes(l.units(class))));
+                    }
+                    regions.push((l.blocks(r, class), blocks_bytes(4, MAX_MEDIUM)));
+                }
+            }
+            regions.sort_unstable();
+            for pair in regions.windows(2) {
+                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{ranks} ranks: {pair:?}");
+            }
+            assert!(regions.iter().all(|r| r.0 % 64 == 0));
+            let last = regions.last().unwrap();
+            assert!(last.0 + last.1 <= l.bytes());
+        }
+    }
+
+    #[test]
+    fn every_block_has_a_number_of_its_own() {
+        assert_eq!(Layout::new(2, 0, 65_536).depth, 65_535);
+    }
+
+    #[test]
+    fn inbox_memory_is_bounded_until_rings_are_smallest() {
+        for ranks in [16, 64, 128, 256] {
+            assert!(Layout::new(ranks, 0, 4).inbox_bytes() <= 2 * INBOX + ranks * 256 + PAGE + ranks * MIN_RING / 2);
+        }
+    }
+}

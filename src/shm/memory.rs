@@ -1,0 +1,203 @@
+//! Shared memory as words and records: the only place where positions in the mapping become references and pointers.
+//!
+//! SAFETY in this module: the layout's positions are aligned and inside the mapping (its tests), indices are checked by the callers,
+//! which derive them from sizes that they keep themselves, never from what a neighbour wrote.
+
+use super::layout::{Layout, MAX_MEDIUM};
+use crate::atomic::{AtomicU32, AtomicU64};
+use crate::conduit::Class;
+
+/// Bytes of a ring's unit: a cache line.
+pub const UNIT: usize = 64;
+/// Bytes in front of the units: the head, on lines of its own.
+const RING_HEADER: usize = 128;
+/// Bytes in front of each payload block.
+const BLOCK_HEADER: usize = UNIT;
+
+/// Bytes of shared memory that a ring of `units` takes.
+pub const fn ring_bytes(units: usize) -> usize {
+    RING_HEADER + units * UNIT
+}
+
+/// Bytes of shared memory for `count` blocks of `payload_bytes`.
+pub const fn blocks_bytes(count: usize, payload_bytes: usize) -> usize {
+    count * (BLOCK_HEADER + payload_bytes)
+}
+
+/// Where a ring lies.
+#[derive(Clone, Copy, Debug)]
+pub struct RingMemory {
+    base: *mut u8,
+    units: usize,
+}
+
+// SAFETY: the memory is shared between processes anyway; all access goes through atomics or through records that are owned by one side.
+unsafe impl Send for RingMemory {}
+// SAFETY: as above.
+unsafe impl Sync for RingMemory {}
+
+impl RingMemory {
+    /// A ring of `units` (2 to 65,535) at `base`.
+    ///
+    /// # Safety
+    /// `base` is 64-byte aligned and the first of [`ring_bytes`]`(units)` bytes that stay mapped, zero at first use.
+    pub const unsafe fn new(base: *mut u8, units: usize) -> Self {
+        assert!(units >= 2 && units <= 65_535);
+        Self { base, units }
+    }
+
+    /// Its size.
+    #[inline]
+    pub const fn units(&self) -> usize {
+        self.units
+    }
+
+    /// The consumer's position, in units since the beginning.
+    #[inline]
+    pub fn head(&self) -> &AtomicU64 {
+        // SAFETY: the first 8 bytes of the ring, aligned and mapped by the contract of `new`.
+        unsafe { &*self.base.cast::<AtomicU64>() }
+    }
+
+    /// The bytes of a unit.
+    #[inline]
+    pub fn unit(&self, index: usize) -> *mut u8 {
+        debug_assert!(index < self.units);
+        // SAFETY: index < units, so the result is inside the ring.
+        unsafe { self.base.add(RING_HEADER + index * UNIT) }
+    }
+
+    /// The first word of a unit.
+    #[inline]
+    pub fn first_word(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: the first 4 bytes of a unit, aligned and mapped.
+        unsafe { &*self.unit(index).cast::<AtomicU32>() }
+    }
+}
+
+/// Where payload blocks of one owner and class lie.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockMemory {
+    base: *mut u8,
+    count: usize,
+    payload_bytes: usize,
+}
+
+// SAFETY: a block belongs to whoever took it; its memory is shared between processes anyway.
+unsafe impl Send for BlockMemory {}
+// SAFETY: as above.
+unsafe impl Sync for BlockMemory {}
+
+impl BlockMemory {
+    /// `count` blocks at `base`.
+    ///
+    /// # Safety
+    /// `base` is 64-byte aligned and the first of [`blocks_bytes`] bytes that stay mapped, zero at first use; `payload_bytes` is a
+    /// multiple of 64.
+    pub const unsafe fn new(base: *mut u8, count: usize, payload_bytes: usize) -> Self {
+        Self {
+            base,
+            count,
+            payload_bytes,
+        }
+    }
+
+    /// How many.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Size of each payload.
+    pub const fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    fn start(&self, index: usize) -> *mut u8 {
+        debug_assert!(index < self.count);
+        // SAFETY: index < count.
+        unsafe { self.base.add(index * (BLOCK_HEADER + self.payload_bytes)) }
+    }
+
+    /// The state word of a block.
+    pub fn state(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: the first 4 bytes of a block, aligned and mapped.
+        unsafe { &*self.start(index).cast::<AtomicU32>() }
+    }
+
+    /// The payload of a block.
+    pub fn payload(&self, index: usize) -> *mut u8 {
+        // SAFETY: the header is part of the block.
+        unsafe { self.start(index).add(BLOCK_HEADER) }
+    }
+}
+
+/// The communication memory of a neighbourhood.
+#[derive(Debug)]
+pub struct CommMemory {
+    base: *mut u8,
+    layout: Layout,
+}
+
+// SAFETY: `base` is a mapping shared between processes that lives as long as this one; all access to it is by atomics or by owned records.
+unsafe impl Send for CommMemory {}
+// SAFETY: as above.
+unsafe impl Sync for CommMemory {}
+
+impl CommMemory {
+    /// Memory of this layout.
+    ///
+    /// # Safety
+    /// `base` is page-aligned and the first of `layout.bytes()` bytes that stay mapped and were zero when the first process came.
+    pub const unsafe fn new(base: *mut u8, layout: Layout) -> Self {
+        Self { base, layout }
+    }
+
+    /// What lies where.
+    #[inline]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < self.layout.bytes());
+        // SAFETY: every position that the layout computes lies inside the mapping.
+        unsafe { self.base.add(offset) }
+    }
+
+    /// First byte of the control page.
+    pub fn control(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// The ring from `source` to `target`.
+    pub fn ring(&self, target: usize, source: usize, class: Class) -> RingMemory {
+        // SAFETY: aligned and inside the mapping.
+        unsafe {
+            RingMemory::new(
+                self.at(self.layout.ring(target, source, class)),
+                self.layout.ring_units(class),
+            )
+        }
+    }
+
+    /// The payload blocks of `owner`.
+    pub fn blocks(&self, owner: usize, class: Class) -> BlockMemory {
+        // SAFETY: aligned and inside the mapping.
+        unsafe { BlockMemory::new(self.at(self.layout.blocks(owner, class)), self.layout.depth, MAX_MEDIUM) }
+    }
+
+    /// Odd while a thread of `rank` sleeps; see `Comm::sleep`.
+    #[inline]
+    pub fn sleep_word(&self, rank: usize) -> &AtomicU32 {
+        // SAFETY: aligned and inside the mapping.
+        unsafe { &*self.at(self.layout.line(rank)).cast::<AtomicU32>() }
+    }
+
+    /// A word of the bell of `rank`: a bit per sender.
+    #[inline]
+    pub fn bell(&self, rank: usize, class: Class, word: usize) -> &AtomicU64 {
+        debug_assert!(word < self.layout.bell_words());
+        // SAFETY: aligned and inside the mapping.
+        unsafe { &*self.at(self.layout.bell(rank, class) + 8 * word).cast::<AtomicU64>() }
+    }
+}

@@ -1,0 +1,15 @@
+//! Shared memory between the processes of a neighbourhood: what lies where ([`layout`], [`memory`]), message rings ([`ring`]), payload blocks
+//! ([`pool`]), a barrier's words ([`barrier_cells`]), and [`Comm`], this process's view of all of it. [`segment`] maps the client's segments.
+//!
+//! Everything here is relocatable: positions are computed from the base of the mapping, never stored. Nothing that lies in shared memory is
+//! ever borrowed as a Rust reference, except atomics.
+
+pub mod barrier_cells;
+pub mod comm;
+pub mod layout;
+pub mod memory;
+pub mod pool;
+pub mod ring;
+pub mod segment;
+
+pub use comm::Comm;

@@ -1,0 +1,348 @@
+//! A ring of 64-byte units in shared memory: messages from the threads of one process to another process.
+//!
+//! Producers reserve units by compare-and-swap on a tail that is private to their process, fill the record, and publish it by storing
+//! its first word last. The consumer takes records in order, clears the first word of every unit it leaves, and then advances
+//! the head. A producer that stops between reservation and publication delays only records of its own process.
+//!
+//! Invariants: a unit's first word is zero unless a record that is published begins there or the record's body covers it; records
+//! never cross the end of the ring (a `SKIP` record fills the rest).
+//!
+//! Trust: the consumer copies the first word once and checks the length in it; the producer derives positions from its own tail
+//! only. Whatever the other side writes, nobody leaves the ring.
+//!
+//! SYNC POINT ring-publish: [`Reservation::publish`] (release) pairs with [`Consumer::peek`] (acquire).
+//! SYNC POINT ring-reuse: [`Consumer::advance`] (release) pairs with [`Producer::reserve`] (acquire), directly or through `head_seen`
+//! (release, acquire), which another thread of the sending process refreshed.
+
+use super::memory::RingMemory;
+use crate::atomic::{AtomicU64, Ordering};
+
+/// Kind of a record that only fills the end of the ring.
+pub const SKIP: u8 = 0xff;
+
+/// First word of a record: kind (non-zero), a byte for the owner of the kind, length in units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// What the record is.
+    pub kind: u8,
+    /// For the kind's use (number of arguments).
+    pub small: u8,
+    /// Length of the record.
+    pub units: u16,
+}
+
+impl Word {
+    const fn pack(self) -> u32 {
+        self.kind as u32 | (self.small as u32) << 8 | (self.units as u32) << 16
+    }
+
+    const fn unpack(raw: u32) -> Self {
+        Self {
+            kind: raw as u8,
+            small: (raw >> 8) as u8,
+            units: (raw >> 16) as u16,
+        }
+    }
+}
+
+/// The sending side; shared by the threads of the sending process.
+#[derive(Debug)]
+pub struct Producer {
+    memory: RingMemory,
+    /// Units reserved so far. Never shared with other processes.
+    tail: AtomicU64,
+    /// The head as last seen by any thread: a lower bound. Whoever trusts it inherits what its finder acquired from the consumer.
+    head_seen: AtomicU64,
+}
+
+impl Producer {
+    /// The sending side of `memory`.
+    pub fn new(memory: RingMemory) -> Self {
+        Self {
+            memory,
+            tail: AtomicU64::new(0),
+            head_seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Most units that one record may have: half the ring, so that an empty ring always takes it.
+    pub fn max_units(&self) -> usize {
+        self.memory.units() / 2
+    }
+
+    /// Room for a record of `units`, or None while the ring is too full.
+    #[inline]
+    pub fn reserve(&self, units: usize) -> Option<Reservation<'_>> {
+        debug_assert!(units >= 1 && units <= self.max_units());
+        let capacity = self.memory.units() as u64;
+        let mut tail = self.tail.load(Ordering::Relaxed);
+        loop {
+            let offset = tail % capacity;
+            let to_end = capacity - offset;
+            let skip = if (units as u64) <= to_end { 0 } else { to_end };
+            let next = tail + skip + units as u64;
+            // A stale tail can lie before the head; the exchange below then fails.
+            if next.wrapping_sub(self.head_seen.load(Ordering::Acquire)) as i64 > capacity as i64 {
+                let head = self.memory.head().load(Ordering::Acquire);
+                let now = self.tail.load(Ordering::Relaxed);
+                // A head beyond the tail is a lie: no room, ever.
+                if head > now || next.wrapping_sub(head) as i64 > capacity as i64 {
+                    return None;
+                }
+                self.head_seen.store(head, Ordering::Release);
+            }
+            match self
+                .tail
+                .compare_exchange_weak(tail, next, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    if skip > 0 {
+                        let word = Word {
+                            kind: SKIP,
+                            small: 0,
+                            units: skip as u16,
+                        };
+                        self.memory.first_word(offset as usize).store(word.pack(), Ordering::Release);
+                    }
+                    return Some(Reservation {
+                        ring: self,
+                        index: ((tail + skip) % capacity) as usize,
+                        units,
+                    });
+                }
+                Err(seen) => tail = seen,
+            }
+        }
+    }
+
+    /// Whether a record of `units` would find room now.
+    pub fn has_room(&self, units: usize) -> bool {
+        let capacity = self.memory.units() as u64;
+        let tail = self.tail.load(Ordering::Relaxed);
+        let to_end = capacity - tail % capacity;
+        let skip = if (units as u64) <= to_end { 0 } else { to_end };
+        let head = self.memory.head().load(Ordering::Acquire);
+        head <= tail && tail + skip + units as u64 - head <= capacity
+    }
+}
+
+/// Units that a producer owns until it publishes them. Must be published.
+#[derive(Debug)]
+#[must_use]
+pub struct Reservation<'a> {
+    ring: &'a Producer,
+    index: usize,
+    units: usize,
+}
+
+impl Reservation<'_> {
+    /// The record's bytes; the first four are written by `publish`.
+    pub fn bytes(&self) -> *mut u8 {
+        self.ring.memory.unit(self.index)
+    }
+
+    /// Makes the record visible.
+    #[inline]
+    pub fn publish(self, kind: u8, small: u8) {
+        let word = Word {
+            kind,
+            small,
+            units: self.units as u16,
+        };
+        self.ring.memory.first_word(self.index).store(word.pack(), Ordering::Release);
+    }
+}
+
+/// The receiving side; one thread at a time.
+#[derive(Debug)]
+pub struct Consumer {
+    memory: RingMemory,
+    /// Units consumed so far; the shared head is a copy that nobody here reads.
+    head: u64,
+}
+
+/// The other side wrote something that no correct sender writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+impl Consumer {
+    /// The receiving side of `memory`.
+    pub fn new(memory: RingMemory) -> Self {
+        Self { memory, head: 0 }
+    }
+
+    /// Whether nothing is published at the front.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.memory
+            .first_word((self.head % self.memory.units() as u64) as usize)
+            .load(Ordering::Relaxed)
+            == 0
+    }
+
+    /// The record in front, if one is published: its first word and its bytes.
+    #[inline]
+    pub fn peek(&mut self) -> Result<Option<(Word, *mut u8)>, Corrupt> {
+        loop {
+            let index = (self.head % self.memory.units() as u64) as usize;
+            let raw = self.memory.first_word(index).load(Ordering::Acquire);
+            if raw == 0 {
+                return Ok(None);
+            }
+            let word = Word::unpack(raw);
+            if word.units == 0 || word.units as usize > self.memory.units() - index {
+                return Err(Corrupt);
+            }
+            if word.kind != SKIP {
+                return Ok(Some((word, self.memory.unit(index))));
+            }
+            self.advance(word.units);
+        }
+    }
+
+    /// Gives back the record in front, of `units` as `peek` reported.
+    #[inline]
+    pub fn advance(&mut self, units: u16) {
+        let index = (self.head % self.memory.units() as u64) as usize;
+        for i in 0..units as usize {
+            self.memory.first_word(index + i).store(0, Ordering::Relaxed);
+        }
+        self.head += u64::from(units);
+        self.memory.head().store(self.head, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::{ring_bytes, UNIT};
+    use super::*;
+
+    #[repr(C, align(64))]
+    struct Line([u8; 64]);
+
+    fn memory(units: usize) -> (Vec<Line>, RingMemory) {
+        let mut lines: Vec<Line> = (0..ring_bytes(units) / 64).map(|_| Line([0; 64])).collect();
+        // SAFETY: the vector is 64-byte aligned, long enough, zero, and outlives the ring in each test.
+        let ring = unsafe { RingMemory::new(lines.as_mut_ptr().cast(), units) };
+        (lines, ring)
+    }
+
+    fn push(producer: &Producer, units: usize, tag: u8) -> bool {
+        let Some(r) = producer.reserve(units) else { return false };
+        // SAFETY: the reservation covers `units` units.
+        unsafe { r.bytes().add(4).write_bytes(tag, units * UNIT - 4) };
+        r.publish(1, tag);
+        true
+    }
+
+    #[test]
+    fn records_of_all_sizes_wrap_in_order_and_intact() {
+        let (_lines, ring) = memory(16);
+        let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
+        let (mut sent, mut received) = (0u32, 0u32);
+        while received < 10_000 {
+            while sent < 10_000 && push(&producer, 1 + (sent as usize * 7) % 8, sent as u8) {
+                sent += 1;
+            }
+            while let Some((word, bytes)) = consumer.peek().unwrap() {
+                assert_eq!(
+                    (word.small, usize::from(word.units)),
+                    (received as u8, 1 + (received as usize * 7) % 8)
+                );
+                for i in 4..usize::from(word.units) * UNIT {
+                    // SAFETY: inside the record.
+                    assert_eq!(unsafe { bytes.add(i).read() }, received as u8);
+                }
+                consumer.advance(word.units);
+                received += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_ring_takes_the_largest_record_at_any_position() {
+        let (_lines, ring) = memory(9);
+        let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
+        for i in 0..100 {
+            assert!(push(&producer, 1 + i % producer.max_units(), 1));
+            let (word, _) = consumer.peek().unwrap().unwrap();
+            consumer.advance(word.units);
+        }
+    }
+
+    #[test]
+    fn an_unpublished_record_holds_back_what_follows() {
+        let (_lines, ring) = memory(16);
+        let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
+        let first = producer.reserve(2).unwrap();
+        assert!(push(&producer, 1, 7));
+        assert!(consumer.peek().unwrap().is_none());
+        first.publish(1, 6);
+        assert_eq!(consumer.peek().unwrap().unwrap().0.small, 6);
+    }
+
+    #[test]
+    fn lies_are_caught() {
+        let (_lines, ring) = memory(16);
+        let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
+        ring.first_word(0).store(
+            Word {
+                kind: 1,
+                small: 0,
+                units: 17,
+            }
+            .pack(),
+            Ordering::Relaxed,
+        );
+        assert_eq!(consumer.peek(), Err(Corrupt));
+        ring.first_word(0).store(
+            Word {
+                kind: SKIP,
+                small: 0,
+                units: 0,
+            }
+            .pack(),
+            Ordering::Relaxed,
+        );
+        assert_eq!(consumer.peek(), Err(Corrupt));
+        ring.head().store(u64::MAX, Ordering::Relaxed);
+        for _ in 0..16 {
+            let _ = push(&producer, 1, 0);
+        }
+        assert!(producer.reserve(1).is_none());
+    }
+
+    #[test]
+    fn threads_of_one_process_share_a_producer() {
+        let (_lines, ring) = memory(32);
+        let producer = Producer::new(ring);
+        let mut consumer = Consumer::new(ring);
+        std::thread::scope(|s| {
+            for t in 0..3u8 {
+                let producer = &producer;
+                s.spawn(move || {
+                    for i in 0..2000 {
+                        while !push(producer, 1 + i % 5, t + 1) {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            let mut counts = [0; 4];
+            while counts.iter().sum::<i32>() < 6000 {
+                match consumer.peek().unwrap() {
+                    None => std::thread::yield_now(),
+                    Some((word, bytes)) => {
+                        for i in 4..usize::from(word.units) * UNIT {
+                            // SAFETY: inside the record.
+                            assert_eq!(unsafe { bytes.add(i).read() }, word.small);
+                        }
+                        counts[usize::from(word.small)] += 1;
+                        consumer.advance(word.units);
+                    }
+                }
+            }
+            assert_eq!(counts, [0, 2000, 2000, 2000]);
+        });
+    }
+}

@@ -1,0 +1,46 @@
+//! The client's segments of a neighbourhood: one memory object, mapped once by each process.
+
+use crate::os::mem;
+
+/// This process's mapping of all segments of its neighbourhood.
+#[derive(Debug)]
+pub struct Mapping {
+    /// First byte, here.
+    pub base: usize,
+    /// Offset of each neighbour's segment, in rank order.
+    pub offsets: Vec<usize>,
+}
+
+/// Offsets of segments of the given sizes, one after the other on page boundaries, and the sum.
+pub fn offsets(sizes: &[usize]) -> (Vec<usize>, usize) {
+    let mut end = 0usize;
+    let offsets = sizes
+        .iter()
+        .map(|&size| {
+            let start = end;
+            end += size.next_multiple_of(mem::page_size());
+            start
+        })
+        .collect();
+    (offsets, end)
+}
+
+/// Maps the object `fd` with segments of `sizes`, at `wanted` if that is free (so that addresses agree between neighbours), else
+/// anywhere. Errors carry the operating system's reason.
+pub fn map(fd: i32, sizes: &[usize], wanted: Option<usize>) -> std::io::Result<Mapping> {
+    let (offsets, total) = offsets(sizes);
+    let base = mem::map_shared(fd, total, wanted)?;
+    Ok(Mapping { base, offsets })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_are_page_multiples() {
+        let page = mem::page_size();
+        assert_eq!(offsets(&[page, 1, 3 * page]), (vec![0, page, 2 * page], 5 * page));
+        assert_eq!(offsets(&[]), (vec![], 0));
+    }
+}

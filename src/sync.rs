@@ -1,0 +1,113 @@
+//! Small synchronisation types that never allocate: a try-lock for consumers, a padded cell, the thread mode.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+use crate::atomic::{AtomicBool, Ordering};
+
+/// GASNet's three thread modes (`GASNET_SEQ`, `GASNET_PARSYNC`, `GASNET_PAR`), as passed by the marker object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// One thread.
+    Seq,
+    /// Many threads, one at a time inside GASNet.
+    Parsync,
+    /// Many threads at once.
+    Par,
+}
+
+static MODE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(2);
+
+impl Mode {
+    /// From the marker's number.
+    pub fn from_raw(raw: i32) -> Option<Self> {
+        match raw {
+            0 => Some(Self::Seq),
+            1 => Some(Self::Parsync),
+            2 => Some(Self::Par),
+            _ => None,
+        }
+    }
+
+    /// Remembers the mode of this process.
+    pub fn set(self) {
+        MODE.store(self as u32, Ordering::Relaxed);
+    }
+
+    /// The mode of this process.
+    pub fn get() -> Self {
+        match MODE.load(Ordering::Relaxed) {
+            0 => Self::Seq,
+            1 => Self::Parsync,
+            _ => Self::Par,
+        }
+    }
+}
+
+/// Keeps a value on cache lines of its own (two, for the adjacent-line prefetcher).
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct Padded<T>(pub T);
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// A lock that is only ever tried: who does not get it has something better to do.
+#[derive(Debug)]
+pub struct TryLock<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `taken` gives at most one `Held` at a time, and only `Held` reaches the value.
+unsafe impl<T: Send> Sync for TryLock<T> {}
+
+impl<T> TryLock<T> {
+    /// An open lock around `value`.
+    pub fn new(value: T) -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// The value, unless somebody else holds it.
+    pub fn try_lock(&self) -> Option<Held<'_, T>> {
+        let free = !self.taken.load(Ordering::Relaxed);
+        let got = free
+            && self
+                .taken
+                .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        got.then(|| Held(self))
+    }
+}
+
+/// Access to the value of a [`TryLock`]; released on drop.
+#[derive(Debug)]
+pub struct Held<'a, T>(&'a TryLock<T>);
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: `taken` was set by us, so nobody else holds a reference.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    fn drop(&mut self) {
+        self.0.taken.store(false, Ordering::Release);
+    }
+}

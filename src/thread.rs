@@ -1,0 +1,192 @@
+//! What each client thread carries: its NBI set, its spare Ops, its negotiated-payload descriptors, and whether it runs a handler.
+//!
+//! The state hangs on one `const` thread-local pointer without a destructor; a pthread key retires it, and entering GASNet
+//! again from a later thread destructor makes a new one, which arms the key again. There is no limit on the number of
+//! threads: a retired state is freed, and what may outlive it (Ops) lives in `event`'s table.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_char, c_void, CStr};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
+
+use crate::am::npam::SrcDesc;
+use crate::event::{FreeList, Op};
+use crate::hsl::Held;
+
+/// Whether rules about locks are checked.
+const CHECKED: bool = cfg!(feature = "debug-checks");
+
+/// Where a thread is, for rules that depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// Ordinary client code.
+    Client,
+    /// Inside a request handler.
+    RequestHandler,
+    /// Inside a reply handler.
+    ReplyHandler,
+}
+
+/// State of one thread inside GASNet.
+#[derive(Debug)]
+pub struct Thread {
+    /// Spare operations.
+    pub free: RefCell<FreeList>,
+    /// The implicit set outside an access region.
+    set: Cell<&'static Op>,
+    /// The open access region, if any.
+    region: Cell<Option<&'static Op>>,
+    /// Between Prepare and Commit of a request.
+    pub request_desc: SrcDesc,
+    /// Between Prepare and Commit of a reply.
+    pub reply_desc: SrcDesc,
+    /// Handler context.
+    context: Cell<Context>,
+    /// Name of the running handler, for messages.
+    handler_name: Cell<*const c_char>,
+    /// Index of the running handler.
+    handler_index: Cell<u8>,
+    /// Polls in a row that found nothing.
+    pub vain_polls: Cell<u32>,
+    /// HSLs held, known in the debug flavour.
+    pub locks_held: Held,
+}
+
+thread_local! {
+    static CURRENT: Cell<*const Thread> = const { Cell::new(ptr::null()) };
+}
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+
+/// The calling thread's state, made at first use.
+#[inline]
+pub fn current() -> &'static Thread {
+    let known = CURRENT.get();
+    if known.is_null() {
+        return create();
+    }
+    // SAFETY: the pointer is set by `create` and cleared by `retire` on this very thread; the state lives in between.
+    unsafe { &*known }
+}
+
+/// The calling thread's state, if it has one. Safe in a signal handler.
+pub fn existing() -> Option<&'static Thread> {
+    let known = CURRENT.get();
+    // SAFETY: as in `current`.
+    unsafe { known.as_ref() }
+}
+
+/// Client threads that have a state now.
+pub fn live() -> usize {
+    LIVE.load(Ordering::Relaxed)
+}
+
+extern "C" fn retire(state: *mut c_void) {
+    CURRENT.set(ptr::null());
+    // SAFETY: the key's value is the Box that `create` leaked on this thread; it is handed over exactly once.
+    let thread = unsafe { Box::from_raw(state.cast::<Thread>()) };
+    thread.request_desc.abandon();
+    thread.reply_desc.abandon();
+    let mut free = thread.free.borrow_mut();
+    free.retire(thread.set.get());
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+}
+
+#[cold]
+fn create() -> &'static Thread {
+    let key = *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is writable and `retire` has the signature that pthread asks for.
+        let failed = unsafe { libc::pthread_key_create(&mut key, Some(retire)) };
+        assert_eq!(failed, 0, "pthread_key_create failed: too many pthread keys in this process");
+        key
+    });
+    let mut free = FreeList::new();
+    let set = free.take();
+    let thread = Box::into_raw(Box::new(Thread {
+        free: RefCell::new(free),
+        set: Cell::new(set),
+        region: Cell::new(None),
+        request_desc: SrcDesc::new(),
+        reply_desc: SrcDesc::new(),
+        context: Cell::new(Context::Client),
+        handler_name: Cell::new(ptr::null()),
+        handler_index: Cell::new(0),
+        vain_polls: Cell::new(0),
+        locks_held: Held::none(),
+    }));
+    CURRENT.set(thread);
+    LIVE.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the key exists; its value goes to `retire` when this thread ends.
+    unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
+    // SAFETY: just leaked from a Box.
+    unsafe { &*thread }
+}
+
+impl Thread {
+    /// The Op that implicit operations count in now: the open access region's or the thread's own set.
+    pub fn implicit(&self) -> &'static Op {
+        self.region.get().unwrap_or_else(|| self.set.get())
+    }
+
+    /// The thread's own set.
+    pub fn nbi_set(&self) -> &'static Op {
+        self.set.get()
+    }
+
+    /// Opens an access region; false when one is open already.
+    pub fn begin_region(&self) -> bool {
+        if self.region.get().is_some() {
+            return false;
+        }
+        self.region.set(Some(self.free.borrow_mut().take()));
+        true
+    }
+
+    /// Closes the access region and returns its Op.
+    pub fn end_region(&self) -> Option<&'static Op> {
+        self.region.take()
+    }
+
+    /// Puts another access region (or none) in place of the open one and returns that.
+    pub fn swap_region(&self, region: Option<&'static Op>) -> Option<&'static Op> {
+        self.region.replace(region)
+    }
+
+    /// Where this thread is.
+    pub fn context(&self) -> Context {
+        self.context.get()
+    }
+
+    /// The running handler: its name, if it was registered with one, and its index.
+    pub fn handler(&self) -> Option<(Option<&CStr>, u8)> {
+        if self.context.get() == Context::Client {
+            return None;
+        }
+        let name = self.handler_name.get();
+        // SAFETY: a non-null name is the client's NUL-terminated `gex_name`, which it keeps alive while registered.
+        let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
+        Some((name, self.handler_index.get()))
+    }
+
+    /// Runs `body` as a handler.
+    #[inline]
+    pub fn in_handler(&self, context: Context, name: *const c_char, index: u8, body: impl FnOnce()) {
+        let (outer, outer_name, outer_index) = (self.context.get(), self.handler_name.get(), self.handler_index.get());
+        self.context.set(context);
+        self.handler_name.set(name);
+        self.handler_index.set(index);
+        let locks = if CHECKED { self.locks_held.count() } else { 0 };
+        body();
+        if CHECKED && self.locks_held.count() != locks {
+            crate::fatal!(
+                "AM handler {index} returned while it holds a handler-safe lock. A handler releases the locks that it takes."
+            );
+        }
+        self.context.set(outer);
+        self.handler_name.set(outer_name);
+        self.handler_index.set(outer_index);
+    }
+}

@@ -1,0 +1,84 @@
+//! What locks each thread holds: the checks of the debug build. The list has no destructor, so locks may be used while
+//! a thread ends.
+
+use std::cell::Cell;
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A mutex.
+    Mutex,
+    /// A reader/writer lock, shared.
+    Read,
+    /// A reader/writer lock, exclusively.
+    Write,
+}
+
+const ROOM: usize = 64;
+
+struct Held {
+    locks: [Cell<Option<(usize, Mode)>>; ROOM],
+    /// Locks that did not fit: while there are any, an unknown lock may be held all the same.
+    more: Cell<usize>,
+}
+
+thread_local! {
+    static HELD: Held = const { Held { locks: [const { Cell::new(None) }; ROOM], more: Cell::new(0) } };
+}
+
+/// How the calling thread holds the lock at `address`: `Err` if the list cannot tell.
+pub fn mode(address: usize) -> Result<Option<Mode>, ()> {
+    HELD.with(|held| {
+        let found = held.locks.iter().filter_map(Cell::get).find(|(lock, _)| *lock == address);
+        match found {
+            Some((_, mode)) => Ok(Some(mode)),
+            None if held.more.get() > 0 => Err(()),
+            None => Ok(None),
+        }
+    })
+}
+
+/// Notes that the calling thread acquired a lock.
+pub fn acquired(address: usize, mode: Mode) {
+    HELD.with(|held| match held.locks.iter().find(|slot| slot.get().is_none()) {
+        Some(slot) => slot.set(Some((address, mode))),
+        None => held.more.set(held.more.get() + 1),
+    });
+}
+
+/// Notes that the calling thread released a lock.
+pub fn released(address: usize) {
+    HELD.with(|held| {
+        match held
+            .locks
+            .iter()
+            .find(|slot| slot.get().is_some_and(|(lock, _)| lock == address))
+        {
+            Some(slot) => slot.set(None),
+            None => held.more.set(held.more.get().saturating_sub(1)),
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_knows_its_locks() {
+        assert_eq!(mode(8), Ok(None));
+        acquired(8, Mode::Mutex);
+        acquired(16, Mode::Read);
+        assert_eq!(mode(8), Ok(Some(Mode::Mutex)));
+        assert_eq!(mode(16), Ok(Some(Mode::Read)));
+        std::thread::spawn(|| assert_eq!(mode(8), Ok(None))).join().unwrap();
+        released(8);
+        assert_eq!(mode(8), Ok(None));
+        for lock in 0..ROOM {
+            acquired(1000 + lock, Mode::Write);
+        }
+        assert_eq!(mode(8), Err(()));
+        released(1000 + ROOM - 1);
+        assert_eq!(mode(8), Ok(None));
+    }
+}

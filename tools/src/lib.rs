@@ -1,0 +1,33 @@
+//! GASNet tools, specification 1.20 (README-tools): the communication-free part of libgasnet.
+//!
+//! In reading order:
+//!
+//! - [`parse`], [`number`]: numbers, memory sizes and signals as text
+//! - [`mod@env`]: typed environment variables and `GASNET_VERBOSEENV`
+//! - [`process`]: who this process is, and its lines on standard error
+//! - [`fatal`], [`freeze`], [`backtrace`], [`signals`]: what happens when something goes wrong
+//! - [`timer`], [`system`], [`bytes`]: clocks, machine properties, checksums
+//! - `abi`: the exported C functions, and C code for what stable Rust cannot define
+//! - `os`: system calls
+//!
+//! The C library `libgasnet_tools-{seq,par}` is this crate and nothing else; the two differ only in the headers.
+
+pub mod backtrace;
+pub mod bytes;
+pub mod env;
+pub mod fatal;
+pub mod freeze;
+pub mod number;
+pub mod parse;
+pub mod process;
+pub mod signals;
+pub mod system;
+pub mod timer;
+
+mod abi;
+#[cfg(feature = "debug-checks")]
+mod held;
+mod os;
+
+/// Release of the package as (major, minor, patch); `gasnet_config.h` states the same.
+pub const RELEASE: (u32, u32, u32) = (2025, 8, 0);

@@ -1,0 +1,32 @@
+//! Names of signals for C.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
+
+use libc::c_int;
+
+use crate::parse;
+
+/// The name of a signal, such as `SIGINT`; `unknown` for a number that has none.
+pub fn name_c(signal: c_int) -> &'static CStr {
+    static NAMES: OnceLock<BTreeMap<c_int, CString>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let named = (1..=64).filter_map(|number| Some((number, CString::new(parse::signal_name(number)?).ok()?)));
+        named.collect()
+    });
+    names.get(&signal).map_or(c"unknown", CString::as_c_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(name_c(libc::SIGINT), c"SIGINT");
+        assert_eq!(name_c(libc::SIGIO), c"SIGIO");
+        assert_eq!(name_c(0), c"unknown");
+        assert_eq!(name_c(63), c"unknown");
+    }
+}

@@ -1,0 +1,196 @@
+//! Ticks: the time-stamp counter where the processor promises that it runs at one rate in all states, else the system's
+//! monotonic clock in nanoseconds. Ticks of different processes are not comparable.
+
+// Rates and errors are ratios: the 52 bits of a double are plenty.
+#![allow(clippy::cast_precision_loss)]
+
+use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
+
+use crate::{env, fatal, os, process};
+
+/// Values of the exported `gasnetti_tick_source`, which the header's inline code reads.
+const SOURCE_TSC: i32 = 1;
+const SOURCE_CLOCK: i32 = 2;
+
+/// The current tick count.
+pub fn now() -> u64 {
+    if source() == SOURCE_TSC {
+        os::tsc()
+    } else {
+        os::monotonic_ns()
+    }
+}
+
+/// Which clock ticks come from; decided at the first call.
+fn source() -> i32 {
+    // Relaxed: every thread decides alike, and the value carries no other data.
+    match os::tick_source().load(Ordering::Relaxed) {
+        0 => {
+            let chosen = if os::tsc_is_invariant() { SOURCE_TSC } else { SOURCE_CLOCK };
+            os::tick_source().store(chosen, Ordering::Relaxed);
+            chosen
+        }
+        chosen => chosen,
+    }
+}
+
+/// Converts an interval to nanoseconds.
+pub fn to_ns(ticks: u64) -> u64 {
+    static SCALE: OnceLock<u64> = OnceLock::new();
+    // Fixed point with 32 fractional bits: exact to a nanosecond over years of ticks.
+    let scale = *SCALE.get_or_init(|| (ns_per_tick() * 4_294_967_296.0) as u64);
+    ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
+}
+
+/// Microseconds of the system's wall clock since 1970.
+pub fn wall_us() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_micros() as u64)
+}
+
+fn ns_per_tick() -> f64 {
+    if source() != SOURCE_TSC {
+        return 1.0;
+    }
+    let rate = env::text("GASNET_TSC_RATE", Some("walltime")).unwrap_or_default();
+    let hz = match rate.trim().to_ascii_lowercase().as_str() {
+        "" | "walltime" | "wallclock" => measured_hz(),
+        "cpuinfo" => {
+            cpuinfo_hz().unwrap_or_else(|| fatal::fatal(format_args!("GASNET_TSC_RATE=cpuinfo: /proc/cpuinfo states no rate")))
+        }
+        number => match number.parse::<u64>() {
+            Ok(hz @ 1_000_000..=100_000_000_000) => hz as f64,
+            _ => fatal::fatal(format_args!(
+                "environment variable GASNET_TSC_RATE='{rate}' must be 'walltime', 'cpuinfo' or ticks per second \
+                 between 1000000 and 100000000000 without suffix"
+            )),
+        },
+    };
+    if env::bool("GASNET_TSC_VERBOSE", false) {
+        process::say(format_args!("TSC ({}): {hz:.0} ticks per second ({rate})", process::Label));
+    }
+    1e9 / hz
+}
+
+/// One instant on both clocks, and how far apart the two readings may lie, in ticks.
+struct Instant {
+    ticks: u64,
+    ns: u64,
+    slack: u64,
+}
+
+/// The tightest of several readings: an interrupt between the two clocks widens a reading.
+fn instant() -> Instant {
+    (0..20)
+        .map(|_| {
+            let before = os::tsc();
+            let ns = os::monotonic_ns();
+            let slack = os::tsc().wrapping_sub(before);
+            Instant {
+                ticks: before + slack / 2,
+                ns,
+                slack,
+            }
+        })
+        .min_by_key(|i| i.slack)
+        .unwrap_or(Instant {
+            ticks: 0,
+            ns: 0,
+            slack: u64::MAX,
+        })
+}
+
+/// Compares the counter with the system's clock for 10 ms, and longer while the error is above the tolerance.
+fn measured_hz() -> f64 {
+    let soft = env::double("GASNET_TSC_RATE_TOLERANCE", 0.0005);
+    let hard = env::double("GASNET_TSC_RATE_HARD_TOLERANCE", 0.02);
+    let start = instant();
+    let mut wait_ns = 10_000_000;
+    loop {
+        os::sleep_ns(wait_ns);
+        let end = instant();
+        let ticks = end.ticks.wrapping_sub(start.ticks) as f64;
+        let error = (start.slack + end.slack) as f64 / ticks;
+        if error > soft.max(1e-6) && wait_ns < 400_000_000 {
+            wait_ns *= 2;
+            continue;
+        }
+        if error > hard {
+            fatal::fatal(format_args!(
+                "the time-stamp counter could only be calibrated to {error:.2e} (relative), and \
+                 GASNET_TSC_RATE_HARD_TOLERANCE is {hard}; set GASNET_TSC_RATE to its rate"
+            ));
+        }
+        if error > soft {
+            process::warn(format_args!(
+                "the time-stamp counter is calibrated to {error:.2e} (relative) only; GASNET_TSC_RATE_TOLERANCE is {soft}"
+            ));
+        }
+        return ticks / (end.ns - start.ns) as f64 * 1e9;
+    }
+}
+
+/// The nominal rate in the processor's name, else its current frequency.
+fn cpuinfo_hz() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let value = |key: &str| {
+        text.lines()
+            .find(|l| l.starts_with(key))
+            .and_then(|l| l.split_once(':'))
+            .map(|(_, v)| v.trim().to_owned())
+    };
+    let nominal = value("model name")
+        .and_then(|name| name.rsplit_once('@').map(|(_, r)| r.trim().to_owned()))
+        .and_then(|r| r.strip_suffix("GHz").and_then(|g| g.trim().parse::<f64>().ok()))
+        .map(|ghz| ghz * 1e9);
+    nominal.or_else(|| value("cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok()).map(|mhz| mhz * 1e6))
+}
+
+/// Average cost of one reading, in microseconds; measured once.
+pub fn overhead_us() -> f64 {
+    static COST: OnceLock<f64> = OnceLock::new();
+    *COST.get_or_init(|| {
+        let rounds = 1000_u32;
+        let start = now();
+        for _ in 1..rounds {
+            std::hint::black_box(now());
+        }
+        (to_ns(now() - start).max(1) as f64) / f64::from(rounds) / 1000.0
+    })
+}
+
+/// Smallest difference between two readings, in microseconds; measured once.
+pub fn granularity_us() -> f64 {
+    static STEP: OnceLock<f64> = OnceLock::new();
+    *STEP.get_or_init(|| {
+        let mut least = u64::MAX;
+        let mut last = now();
+        for _ in 0..1000 {
+            let next = now();
+            if next > last {
+                least = least.min(next - last);
+            }
+            last = next;
+        }
+        (to_ns(if least == u64::MAX { 1 } else { least }).max(1) as f64) / 1000.0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_follow_the_clock() {
+        let (ticks, reference) = (now(), os::monotonic_ns());
+        os::sleep_ns(50_000_000);
+        let (elapsed, expected) = (to_ns(now() - ticks), os::monotonic_ns() - reference);
+        // Being descheduled between the two readings is the only slack.
+        assert!(elapsed.abs_diff(expected) < 20_000_000, "{elapsed} {expected}");
+        assert!(granularity_us() > 0.0 && overhead_us() > 0.0);
+        assert!(to_ns(0) == 0);
+        let _ = cpuinfo_hz();
+    }
+}
