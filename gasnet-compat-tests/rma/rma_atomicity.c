@@ -50,8 +50,7 @@ static void flag_waiting(size_t bytes) {
         OK(gex_RMA_PutBlocking(tm, peer, remote + (i % 2) * 1024, data, sizeof data, 0));
         OK(gex_RMA_PutBlockingVal(tm, peer, remote + 4096, (gex_RMA_Value_t)i, bytes, 0));
         GASNET_BLOCKUNTIL(*flag >= i);
-        seen = *flag; /* the left neighbour is at most one round ahead */
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE); /* the left neighbour is at most one round ahead */
         if (seen == i) CHECK_PATTERN(local + (i % 2) * 1024, sizeof data, (uint64_t)i + (me + np - 1) % np);
         barrier();
     }
