@@ -132,7 +132,7 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
     if config.get(&config::VERBOSEENV) {
         if rank == 0 {
-            eprint!("{}", config.verbose(identity.name));
+            eprint!("{}", config.verbose());
         }
         gasnet_tools::env::shown_elsewhere(config.settings().iter().map(|s| s.variable.name));
     }

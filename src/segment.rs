@@ -30,7 +30,7 @@ pub struct Directory {
 }
 
 /// Why a segment was not attached.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum AttachError {
     /// The call itself is wrong.
     Argument(String),
@@ -68,53 +68,37 @@ fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
 impl Runtime {
     /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job.
     pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
-        let page = mem::page_size();
         if self.directory.get().is_some() {
             return Err(AttachError::Argument(
                 "a segment is attached already; one call per process is allowed".into(),
             ));
         }
-        if bytes == 0 || bytes % page != 0 {
-            return Err(AttachError::Argument(format!(
-                "{bytes} bytes is not a positive multiple of the page size, {page}"
-            )));
-        }
-        if bytes > self.max_local_bytes {
-            return Err(AttachError::Argument(format!(
-                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that limit",
-                self.max_local_bytes
-            )));
-        }
-        let sizes: Vec<usize> = exchange_word(self, bytes as u64).into_iter().map(|w| w as usize).collect();
+        let sizes = self.agree(self.check_size(bytes))?;
         let near = &sizes[self.nbrhd.start as usize..self.nbrhd.end as usize];
+        let me = (self.rank - self.nbrhd.start) as usize;
         let mapping = self.map_segments(near).map_err(|e| {
             AttachError::Resource(format!(
                 "the segments of this neighbourhood ({} bytes together) cannot be mapped: {e}",
                 near.iter().sum::<usize>()
             ))
-        })?;
+        });
+        let bases = self.agree(mapping.as_ref().map(|m| m.base + m.offsets[me]).map_err(Clone::clone))?;
+        let (mapping, base) = (mapping?, bases[self.rank as usize]);
         self.advise(&mapping, near.iter().sum());
-        let me = (self.rank - self.nbrhd.start) as usize;
-        let base = mapping.base + mapping.offsets[me];
         mapped(base, bytes);
-        let bases = exchange_word(self, base as u64);
         let keys = self.exchange_keys(base, bytes)?;
         let mut segments: Vec<RemoteSegment> = sizes
             .iter()
             .zip(&bases)
             .zip(keys)
-            .map(|((&bytes, &base), key)| RemoteSegment {
-                base: base as usize,
-                bytes,
-                key,
-            })
+            .map(|((&bytes, &base), key)| RemoteSegment { base, bytes, key })
             .collect();
         self.learn_segments(&mut segments)?;
         let deltas = mapping
             .offsets
             .iter()
             .enumerate()
-            .map(|(i, offset)| (mapping.base + offset).wrapping_sub(bases[self.nbrhd.start as usize + i] as usize) as isize)
+            .map(|(i, offset)| (mapping.base + offset).wrapping_sub(bases[self.nbrhd.start as usize + i]) as isize)
             .collect();
         let segment = Box::leak(Box::new(Segment {
             base,
@@ -126,6 +110,34 @@ impl Runtime {
         self.team0.open_fast_path(self.nbrhd.clone(), &directory.deltas);
         self.job.barrier();
         Ok(segment)
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<usize, AttachError> {
+        let page = mem::page_size();
+        if bytes == 0 || bytes % page != 0 {
+            return Err(AttachError::Argument(format!(
+                "{bytes} bytes is not a positive multiple of the page size, {page}"
+            )));
+        }
+        if bytes > self.max_local_bytes {
+            return Err(AttachError::Argument(format!(
+                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that limit",
+                self.max_local_bytes
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// Everybody's value, none of which is 0. The failure of one rank is the failure of all, so that nobody waits for it.
+    fn agree(&self, own: Result<usize, AttachError>) -> Result<Vec<usize>, AttachError> {
+        let all = exchange_word(self, *own.as_ref().unwrap_or(&0) as u64);
+        own?;
+        match all.iter().position(|&word| word == 0) {
+            Some(rank) => Err(AttachError::Resource(format!(
+                "rank {rank} could not attach its segment, and says why"
+            ))),
+            None => Ok(all.into_iter().map(|word| word as usize).collect()),
+        }
     }
 
     /// Huge pages, if the user asks for them. Without them things are slower, not wrong.

@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
 import jobtest  # noqa: E402  (found through the line above)
 
-SEED = os.environ.get("SEED") or "20250830"  # any text; the checks give the hash of the commit
+SEED = os.environ.get("SEED") or "20250830"  # any text
 # An orderly or failed end takes far less; a busy rank is given a second, a stopped one the exit timeout. No test depends on less than this.
 LIMIT = 120.0
 
@@ -23,9 +23,20 @@ QUIT_LINE = r"in the SIGQUIT handler"
 class Case:
     """Name, expected exit status, and what the output must (or, behind "!", must not) match."""
 
-    def __init__(self, name, status, *patterns, ranks=(1, 2, 4), handler=False, threads=False, environment=None, stdin=None):
+    def __init__(self, name, status, *patterns, ranks=(1, 2, 4), handler=False, threads=False, environment=None, stdin=None,
+                 background=False):
         self.name, self.status, self.patterns, self.ranks, self.handler = name, status, patterns, ranks, handler
-        self.threads, self.environment, self.stdin = threads, environment or {}, stdin
+        self.threads, self.environment, self.stdin, self.background = threads, environment or {}, stdin, background
+
+    def command(self, program):
+        """What to start: the program, or a shell that ignores for it what shells make their background jobs ignore."""
+        words = [program, self.name] + (["handler"] if self.handler else [])
+        return ["sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh", *words] if self.background else words
+
+    def label(self):
+        """What a line of the result calls it."""
+        how = (" with SIGQUIT handler" if self.handler else "") + (" in the background" if self.background else "")
+        return f"exit: {self.name}{how}{settings(self.environment)}"
 
 
 SEVERAL = (2, 4)
@@ -58,6 +69,9 @@ CASES = [
     Case("signal-handler", 18),
     Case("int", 4, QUIT_LINE, handler=True),
     Case("int", 130),
+    Case("int", 130, background=True),
+    Case("int", 4, QUIT_LINE, handler=True, background=True),
+    Case("exit-spin", 5, ranks=SEVERAL, background=True),
     Case("term", 4, QUIT_LINE, handler=True),
     Case("term", 143),
     Case("term-spin", 143, ranks=SEVERAL),
@@ -116,10 +130,8 @@ def run_cases(shop, programs):
                 continue
             ranks = case.ranks if not jobtest.QUICK or mode == "par" else case.ranks[-1:]
             for count in ranks:
-                command = [program, case.name] + (["handler"] if case.handler else [])
-                status, output, _, left = run_case(shop, command, count, case)
-                label = f"exit: {case.name}{' with SIGQUIT handler' if case.handler else ''}{settings(case.environment)} {mode} np={count}"
-                jobtest.report(label, problem_of(case, status, output, left))
+                status, output, _, left = run_case(shop, case.command(program), count, case)
+                jobtest.report(f"{case.label()} {mode} np={count}", problem_of(case, status, output, left))
 
 
 def settings(environment):

@@ -102,7 +102,7 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
             Topic::Limits => out += &lines(&machine::facts()),
             Topic::Help => out += USAGE,
             Topic::CheckEnv => match Config::load(&[]) {
-                Ok(config) => out += &config.verbose("smp"),
+                Ok(config) => out += &config.verbose(),
                 Err(error) => {
                     let _ = writeln!(out, "{error}");
                     good = false;

@@ -7,11 +7,11 @@ pub use gasnet_tools::parse::display_size;
 use std::fmt::Write;
 
 impl Config {
-    /// The lines of `GASNET_VERBOSEENV` for one conduit: every variable that has an effect or is set, then unknown names.
+    /// The lines of `GASNET_VERBOSEENV`: every variable that has an effect or is set, then unknown names.
     /// For rank 0, to standard error.
-    pub fn verbose(&self, conduit: &str) -> String {
+    pub fn verbose(&self) -> String {
         let read_by_us = |v: &Variable| v.status != Status::NoEffect && v.scope != Scope::Tests;
-        let shown = |s: &&Setting| s.variable.is_for(conduit) && (s.is_set || read_by_us(s.variable));
+        let shown = |s: &&Setting| s.is_set || read_by_us(s.variable);
         let mut out: String = self.settings().iter().filter(shown).map(|s| line(s) + "\n").collect();
         for name in self.unknown() {
             let known = self.settings().iter().map(|s| s.variable.name);
@@ -47,14 +47,6 @@ fn default_of(variable: &Variable) -> String {
     }
 }
 
-fn conduits_of(variable: &Variable) -> String {
-    if variable.conduits.is_empty() {
-        "all".into()
-    } else {
-        variable.conduits.join(", ")
-    }
-}
-
 /// Type, unit and range in a few words.
 fn accepted(variable: &Variable) -> String {
     if matches!(variable.kind, super::Kind::Bool) {
@@ -77,10 +69,7 @@ pub fn as_text(table: &[Variable]) -> String {
         for v in rows {
             let _ = writeln!(out, "  {}\n      {}", v.name, v.help);
             let _ = writeln!(out, "      accepts: {}\n      default: {}", accepted(v), default_of(v));
-            let mut notes = vec![
-                format!("read by: {}", v.scope.name()),
-                format!("conduits: {}", conduits_of(v)),
-            ];
+            let mut notes = vec![format!("read by: {}", v.scope.name())];
             if v.status != Status::InEffect {
                 notes.push(v.status.name().into());
             }
@@ -104,22 +93,14 @@ pub fn as_markdown(table: &[Variable]) -> String {
     for_sections(table, |section, rows| {
         let _ = writeln!(
             out,
-            "\n## {section}\n\n| variable | meaning | accepts | default | read by | conduits | status | since |"
+            "\n## {section}\n\n| variable | meaning | accepts | default | read by | status | since |"
         );
-        let _ = writeln!(out, "|---|---|---|---|---|---|---|---|");
+        let _ = writeln!(out, "|---|---|---|---|---|---|---|");
         for v in rows {
             let star = if v.origin == Origin::Ours { " ★" } else { "" };
-            let cells = [
-                v.help,
-                &accepted(v),
-                &default_of(v),
-                v.scope.name(),
-                &conduits_of(v),
-                v.status.name(),
-                v.since,
-            ]
-            .map(cell)
-            .join(" | ");
+            let cells = [v.help, &accepted(v), &default_of(v), v.scope.name(), v.status.name(), v.since]
+                .map(cell)
+                .join(" | ");
             let _ = writeln!(out, "| `{}`{star} | {cells} |", v.name);
         }
     });
@@ -144,7 +125,6 @@ fn json_row(v: &Variable) -> String {
         ("default", &default_of(v)),
         ("unit", v.unit),
         ("scope", v.scope.name()),
-        ("conduits", &conduits_of(v)),
         ("status", v.status.name()),
         ("origin", if v.origin == Origin::Ours { "libgasnet" } else { "GASNet-EX" }),
         ("since", v.since),

@@ -142,11 +142,11 @@ variables! {
     }
     "Launch" {
         PSHM_NODES: u32 = count("GASNET_PSHM_NODES", "1", 1, MAX_RANKS, "Ranks of a job that is started without a launcher.")
-            .scope(Scope::Launcher).conduits(&["smp", "sock"]).unit("ranks");
+            .scope(Scope::Launcher).unit("ranks");
         SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "fork", "How the ranks come into being.")
-            .scope(Scope::Launcher).conduits(&["smp", "sock"]);
+            .scope(Scope::Launcher);
         LABEL_OUTPUT: bool = flag("GASNET_LABEL_OUTPUT", false, "Put the rank in front of every line of output.")
-            .scope(Scope::Launcher).conduits(&["smp", "sock"]).ours();
+            .scope(Scope::Launcher).ours();
     }
     "Exit and signals" {
         CATCH_EXIT: bool = flag("GASNET_CATCH_EXIT", true, "End the whole job when a rank returns from main or calls exit.");

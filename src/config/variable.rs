@@ -20,8 +20,6 @@ pub struct Variable {
     pub unit: &'static str,
     /// Who reads it.
     pub scope: Scope,
-    /// Conduits that know it; empty: all.
-    pub conduits: &'static [&'static str],
     /// Whether setting it changes anything.
     pub status: Status,
     /// Who introduced it.
@@ -88,7 +86,7 @@ impl Status {
 }
 
 impl Variable {
-    /// A variable of all conduits, read by the whole job, in effect, documented for GASNet-EX. The functions below change that.
+    /// A variable read by the whole job, in effect, documented for GASNet-EX. The functions below change that.
     pub const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -97,7 +95,6 @@ impl Variable {
             default_note: "",
             unit: "",
             scope: Scope::Job,
-            conduits: &[],
             status: Status::InEffect,
             origin: Origin::Gasnet,
             since: "0.1.0",
@@ -111,11 +108,6 @@ impl Variable {
     pub const fn section(mut self, section: &'static str) -> Self {
         self.section = section;
         self
-    }
-
-    /// Whether conduit `name` knows it.
-    pub fn is_for(&self, conduit: &str) -> bool {
-        self.conduits.is_empty() || self.conduits.contains(&conduit)
     }
 
     /// The value when the environment does not set it. A declaration whose own default is not acceptable is a defect,
@@ -168,13 +160,6 @@ impl<T> Key<T> {
     #[must_use]
     pub const fn scope(mut self, scope: Scope) -> Self {
         self.variable.scope = scope;
-        self
-    }
-
-    /// Says which conduits know it.
-    #[must_use]
-    pub const fn conduits(mut self, names: &'static [&'static str]) -> Self {
-        self.variable.conduits = names;
         self
     }
 

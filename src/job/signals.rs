@@ -4,8 +4,9 @@
 //! (SIGINT, SIGTERM, SIGHUP, SIGPIPE) becomes SIGQUIT if the client has a handler for that, and else the end of the job. SIGQUIT is what a
 //! rank gets that has not called exit when others have.
 //!
-//! A handler that is there already stays, and a signal that is ignored stays ignored. In a child that the client has forked,
-//! everything takes its default course.
+//! A handler that is there already stays, and a signal that is ignored stays ignored. Of SIGINT and SIGQUIT, which a shell makes its
+//! background jobs ignore so that a terminal's keys pass them by, only those that the terminal sends stay ignored: raise and kill mean the
+//! job. In a child that the client has forked, everything takes its default course.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,6 +58,10 @@ pub(super) fn install(job: &Job) {
     if wanted(libc::SIGQUIT) {
         signal::handle(libc::SIGQUIT, on_quit, &[]);
     }
+    let of_background = |s: i32| !job.options.no_catch.contains(s) && signal::disposition(s) == Disposition::Ignored;
+    for s in [libc::SIGINT, libc::SIGQUIT].into_iter().filter(|&s| of_background(s)) {
+        signal::handle(s, in_background, &[]);
+    }
 }
 
 /// The end of a process whose fatal error has been reported.
@@ -67,7 +72,8 @@ fn abort_silently() -> ! {
 
 /// Whether the client has installed a SIGQUIT handler of its own. Async-signal-safe.
 pub(super) fn client_has_quit_handler() -> bool {
-    matches!(signal::disposition(libc::SIGQUIT), Disposition::Handler(h) if h != on_quit as *const () as usize)
+    let ours = [on_quit as *const () as usize, in_background as *const () as usize];
+    matches!(signal::disposition(libc::SIGQUIT), Disposition::Handler(h) if !ours.contains(&h))
 }
 
 /// The job, if this process is a rank and not a child of one.
@@ -160,6 +166,18 @@ extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mu
         signal::raise(libc::SIGQUIT);
     }
     job.exit(128 + number)
+}
+
+/// For what a shell made this background job ignore.
+extern "C" fn in_background(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the system passes a valid structure.
+    if !unsafe { signal::sent_by_process(info) } {
+        return;
+    }
+    match number {
+        libc::SIGQUIT => on_quit(number, info, context),
+        _ => on_request(number, info, context),
+    }
 }
 
 extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {

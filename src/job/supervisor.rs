@@ -416,10 +416,10 @@ impl Signals {
         signal::stop_timers();
         quieten_client_handlers();
         signal::ignore(libc::SIGPIPE);
-        for number in FORWARDED
-            .into_iter()
-            .filter(|&n| signal::disposition(n) != signal::Disposition::Ignored)
-        {
+        // What a shell made its background jobs ignore concerns only what a terminal sends, and that is not passed on.
+        let of_shell = |n: i32| matches!(n, libc::SIGINT | libc::SIGQUIT);
+        let heard = |n: &i32| of_shell(*n) || signal::disposition(*n) != signal::Disposition::Ignored;
+        for number in FORWARDED.into_iter().filter(heard) {
             signal::handle(number, on_signal, &[]);
         }
         signal::handle(libc::SIGCHLD, on_signal, &[]);

@@ -1,0 +1,22 @@
+// One rank asks for a segment that cannot be: all ranks are told, nobody waits for it, and the next attempt succeeds.
+// NP: 1 2 4
+// TIMEOUT: 30
+#include "check.h"
+
+int main(int argc, char **argv) {
+    uintptr_t page = GASNET_PAGESIZE;
+    uintptr_t most;
+    test_init("attach_refused", &argc, &argv);
+    most = gasnet_getMaxLocalSegmentSize();
+
+    PHASE("no multiple of a page");
+    CHECK(gex_Segment_Attach(&segment, tm, me == np - 1 ? page + 1 : page) != GASNET_OK);
+    PHASE("more than there is");
+    CHECK(gex_Segment_Attach(&segment, tm, me == 0 ? most + page : page) != GASNET_OK);
+    PHASE("nothing wrong");
+    test_attach(2 * page);
+    OK(gex_RMA_PutBlockingVal(tm, (me + 1) % np, seg_of((me + 1) % np) + page, 42, 1, 0));
+    barrier();
+    CHECK(((char *)gex_Segment_QueryAddr(segment))[page] == 42);
+    return test_finish();
+}
