@@ -196,10 +196,19 @@ extern gex_Rank_t gex_TM_QueryRank(gex_TM_t tm);
 extern gex_Rank_t gex_TM_QuerySize(gex_TM_t tm);
 extern void gex_TM_SetCData(gex_TM_t tm, const void *val);
 extern void *gex_TM_QueryCData(gex_TM_t tm);
+// Collective over the parent. Members that pass the same color (at least 0) form a team, ordered by key, then by rank in the parent; a null
+// new_tm_p takes part in the call only. Scratch space, if any is lent (no GEX_FLAG_TM_NO_SCRATCH), is inside the bound segment and comes back
+// from gex_TM_Destroy; collectives work as well without. With GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED: returns how much to lend and does nothing.
 extern size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr, size_t scratch_size,
                            gex_Flags_t flags);
+// Collective over the parent, which has a member in each process that args names. args lists the new team's members in the order of their ranks,
+// by rank in the parent or, with GEX_FLAG_RANK_IS_JOBRANK, by job rank; numargs 0 takes part in the call only. new_tms gets a handle for each
+// member in this process. scratch_addrs has one entry (GEX_FLAG_TM_SYMMETRIC_SCRATCH), one for each local member (LOCAL), one for each
+// member (GLOBAL), or is not used (NO); the entries are offsets in the bound segments with GEX_FLAG_SCRATCH_SEG_OFFSET.
 extern size_t gex_TM_Create(gex_TM_t *new_tms, size_t num_new_tms, gex_TM_t parent_tm, gex_EP_Location_t *args, size_t numargs,
                             gex_Addr_t *scratch_addrs, size_t scratch_size, gex_Flags_t flags);
+// Collective over tm, which has no collective under way here, and, with GEX_FLAG_GLOBALLY_QUIESCED, nowhere; then it does not communicate.
+// Returns 1 when *scratch_p, which may be null, was set to the scratch space that the client lent (an offset with GEX_FLAG_SCRATCH_SEG_OFFSET).
 extern int gex_TM_Destroy(gex_TM_t tm, gex_Memvec_t *scratch_p, gex_Flags_t flags);
 extern gex_TM_t gex_TM_Pair(gex_EP_t local_ep, gex_EP_Index_t remote_ep_index);
 extern gex_Rank_t gex_TM_TranslateRankToJobrank(gex_TM_t tm, gex_Rank_t rank);

@@ -105,9 +105,9 @@ impl Runtime {
             bytes,
             cdata: AtomicPtr::new(ptr::null_mut()),
         }));
-        let directory = self.directory.get_or_init(|| Directory { segments, deltas });
+        self.directory.get_or_init(|| Directory { segments, deltas });
         self.endpoint0.segment.store(segment, Ordering::Release);
-        self.team0.open_fast_path(self.nbrhd.clone(), &directory.deltas);
+        self.team0.open_fast_path(self);
         self.job.barrier();
         Ok(segment)
     }

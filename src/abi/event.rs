@@ -149,39 +149,3 @@ pub extern "C" fn gex_NBI_EndAccessRegion(_flags: u32) -> Event {
     event.consume(&mut thread.free.borrow_mut());
     Event::INVALID
 }
-
-/// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
-#[no_mangle]
-pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
-    not_in_handler("gex_Coll_BarrierNB");
-    crate::team::team(tm, "gex_Coll_BarrierNB");
-    coll::barrier(|| thread::current().free.borrow_mut().take())
-}
-
-/// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
-#[no_mangle]
-pub unsafe extern "C" fn gex_Coll_BroadcastNB(
-    tm: usize,
-    root: u32,
-    destination: *mut u8,
-    source: *const u8,
-    bytes: usize,
-    _flags: u32,
-) -> Event {
-    not_in_handler("gex_Coll_BroadcastNB");
-    let team = crate::team::team(tm, "gex_Coll_BroadcastNB");
-    if root >= team.size {
-        crate::fatal!("gex_Coll_BroadcastNB: root {root} is not in a team of {} members", team.size);
-    }
-    if team.rank == root && bytes > 0 && !std::ptr::eq(destination, source) {
-        // SAFETY: the client's buffers of `bytes`; `copy` bears overlap.
-        unsafe { std::ptr::copy(source, destination, bytes) };
-    }
-    if bytes == 0 || team.size == 1 {
-        return Event::INVALID;
-    }
-    let thread = thread::current();
-    let op = thread.free.borrow_mut().take();
-    coll::broadcast::start(root, destination, bytes, op);
-    op.event()
-}

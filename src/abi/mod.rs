@@ -8,6 +8,7 @@
 pub mod am;
 pub mod barrier;
 pub mod client;
+pub mod coll;
 pub mod event;
 pub mod gasnet1;
 pub mod hsl;
@@ -16,6 +17,7 @@ pub mod objects;
 pub mod process;
 pub mod rma;
 pub mod system;
+pub mod team;
 
 /// `GASNET_OK`.
 pub const OK: i32 = 0;

@@ -1,4 +1,4 @@
-//! Queries of clients, endpoints, segments and teams, and what makes and binds them.
+//! Queries of clients, endpoints and segments, and what makes and binds them.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -35,18 +35,6 @@ cdata! {
     gex_Client_SetCData gex_Client_QueryCData Client, "client";
     gex_EP_SetCData gex_EP_QueryCData Endpoint, "endpoint";
     gex_Segment_SetCData gex_Segment_QueryCData Segment, "segment";
-}
-
-/// Sets the client's pointer of a team.
-#[no_mangle]
-pub extern "C" fn gex_TM_SetCData(tm: usize, value: *mut c_void) {
-    team::team(tm, "gex_TM_SetCData").cdata.store(value, Ordering::Release);
-}
-
-/// The client's pointer of a team; null at first.
-#[no_mangle]
-pub extern "C" fn gex_TM_QueryCData(tm: usize) -> *mut c_void {
-    team::team(tm, "gex_TM_QueryCData").cdata.load(Ordering::Acquire)
 }
 
 /// Flags passed to `gex_Client_Init`.
@@ -113,77 +101,6 @@ pub unsafe extern "C" fn gex_Segment_QueryAddr(segment: *const Segment) -> *mut 
 pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize {
     // SAFETY: a handle of ours.
     unsafe { &*segment }.bytes
-}
-
-/// The owner of a team.
-#[no_mangle]
-pub extern "C" fn gex_TM_QueryClient(tm: usize) -> *const Client {
-    team::team(tm, "gex_TM_QueryClient");
-    runtime::get().client
-}
-
-/// The local member's endpoint.
-#[no_mangle]
-pub extern "C" fn gex_TM_QueryEP(tm: usize) -> *const Endpoint {
-    let team = team::team(tm, "gex_TM_QueryEP");
-    runtime::get().endpoint(team.ep).map_or(ptr::null(), ptr::from_ref)
-}
-
-/// Flags passed when the team was created.
-#[no_mangle]
-pub extern "C" fn gex_TM_QueryFlags(tm: usize) -> u32 {
-    team::team(tm, "gex_TM_QueryFlags").flags
-}
-
-/// The caller's rank in a team.
-#[no_mangle]
-pub extern "C" fn gex_TM_QueryRank(tm: usize) -> u32 {
-    team::team(tm, "gex_TM_QueryRank").rank
-}
-
-/// Members of a team.
-#[no_mangle]
-pub extern "C" fn gex_TM_QuerySize(tm: usize) -> u32 {
-    team::team(tm, "gex_TM_QuerySize").size
-}
-
-/// A name for endpoints `remote` of all processes, reached from `ep`.
-#[no_mangle]
-pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: u16) -> usize {
-    // SAFETY: a handle of ours.
-    team::pair(unsafe { &*ep }.index, remote)
-}
-
-/// The process of a team's member.
-#[no_mangle]
-pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: usize, rank: u32) -> u32 {
-    team::team(tm, "gex_TM_TranslateRankToJobrank").locate(rank).rank
-}
-
-/// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.
-#[no_mangle]
-pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: usize, jobrank: u32) -> u32 {
-    team::team(tm, "gex_TM_TranslateJobrankToRank")
-        .rank_of(jobrank)
-        .unwrap_or(u32::MAX)
-}
-
-/// `gex_EP_Location_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct EpLocation {
-    rank: u32,
-    index: u16,
-}
-
-/// Process and endpoint of a team's member.
-#[no_mangle]
-pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, _flags: u32) -> EpLocation {
-    let location = team::team(tm, "gex_TM_TranslateRankToEP").locate(rank);
-    EpLocation {
-        rank: location.rank,
-        index: location.ep,
-    }
 }
 
 /// Registers handlers; see `am::table`.

@@ -15,8 +15,8 @@ pub const RMA_GET: u8 = 2;
 pub const RMA_DATA: u8 = 3;
 /// A step of a barrier between neighbourhoods.
 pub const BARRIER: u8 = 4;
-/// A piece of a broadcast.
-pub const BROADCAST: u8 = 5;
+/// A piece of a letter inside a collective.
+pub const COLLECTIVE: u8 = 5;
 
 /// Runs handler `index`. False if there is none, or the message makes no sense.
 pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
@@ -26,7 +26,7 @@ pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usiz
         RMA_GET => packets::on_get(token, args),
         RMA_DATA => packets::on_data(args, payload, bytes),
         BARRIER => barrier::on_step(args),
-        BROADCAST => coll::broadcast::on_piece(args, payload, bytes),
+        COLLECTIVE => coll::mail::on_piece(args, payload, bytes),
         _ => false,
     }
 }

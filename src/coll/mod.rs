@@ -1,31 +1,102 @@
-//! Collectives over the primordial team (GASNet-EX 0.19, "Collectives"): barrier and broadcast.
+//! Collectives (GASNet-EX 0.19, "Collectives").
 //!
-//! A collective is an operation whose state advances in every poll, from whatever call. What is active hangs in one list; a
-//! poll without active collectives looks at one counter.
+//! A collective is an async function over letters between the members of a team ([`call`], [`mail`]); the engine here polls those that are under
+//! way in every poll, from whatever call. A poll without active collectives looks at one counter, and one in which no letter has arrived looks
+//! at one more. The job's own barrier, which needs no letters inside a neighbourhood, is in [`job_barrier`].
 
 pub mod broadcast;
+pub mod call;
+pub mod gather;
+pub mod job_barrier;
+pub mod mail;
+pub mod operators;
+pub mod reduce;
+pub mod scan;
+pub mod team_barrier;
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use crate::barrier::Name;
+use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
-use crate::runtime;
+use crate::wait;
 
-/// Barriers of the primordial team that are not complete, oldest first; the first is entered.
-static BARRIERS: Mutex<VecDeque<&'static Op>> = Mutex::new(VecDeque::new());
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A collective under way.
+struct Running {
+    work: Work,
+    op: &'static Op,
+}
+
+struct Engine {
+    running: Vec<Running>,
+    /// Letters that had arrived when all of `running` were last polled.
+    seen: u64,
+}
+
+static ENGINE: Mutex<Engine> = Mutex::new(Engine {
+    running: Vec::new(),
+    seen: 0,
+});
 /// Collectives of any kind that wait for progress.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+/// Something other than a letter may let a collective go on.
+static LOOK_AGAIN: AtomicBool = AtomicBool::new(false);
 
 /// Something became active.
-pub(crate) fn activate() {
+fn activate() {
     ACTIVE.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Something became complete.
-pub(crate) fn deactivate() {
+fn deactivate() {
     ACTIVE.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// The next poll is not to wait for a letter.
+fn look_again() {
+    LOOK_AGAIN.store(true, Ordering::Release);
+}
+
+/// Waits, inside an algorithm, for what a letter or room for a message brings about.
+async fn until(mut ready: impl FnMut() -> bool) {
+    poll_fn(|_| if ready() { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+fn poll_work<T>(work: Pin<&mut (dyn Future<Output = T> + Send)>) -> Option<T> {
+    match work.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// Starts a collective. `op` is asked for when it is not complete at once.
+pub fn start(work: impl Future<Output = ()> + Send + 'static, op: impl FnOnce() -> &'static Op) -> Event {
+    let mut work: Work = Box::pin(work);
+    if poll_work(work.as_mut()).is_some() {
+        return Event::INVALID;
+    }
+    let op = op();
+    op.begin(Category::Coll);
+    activate();
+    let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    engine.running.push(Running { work, op });
+    // What has arrived since it was polled is not news to the engine.
+    look_again();
+    op.event()
+}
+
+/// Does a collective to its end, polling meanwhile.
+pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
+    let mut work = Box::pin(work);
+    if let Some(value) = poll_work(work.as_mut()) {
+        return value;
+    }
+    wait::until_some(PollScope::All, || poll_work(work.as_mut()))
 }
 
 /// Pushes active collectives and waiting packets on. Returns how much happened.
@@ -33,43 +104,26 @@ pub(crate) fn deactivate() {
 pub fn progress() -> usize {
     let mut count = crate::rma::progress();
     if ACTIVE.load(Ordering::Relaxed) != 0 {
-        count += barriers() + broadcast::progress();
+        count += job_barrier::progress() + advance();
     }
     count
 }
 
-/// Starts a barrier (`gex_Coll_BarrierNB`). Several may be under way; they complete in order.
-pub fn barrier(op: impl FnOnce() -> &'static Op) -> Event {
-    let barrier = &runtime::get().team_barrier;
-    let mut queue = BARRIERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if queue.is_empty() {
-        barrier.enter(Name::Anonymous);
-        if barrier.test().is_some() {
-            return Event::INVALID;
-        }
+fn advance() -> usize {
+    let Ok(mut engine) = ENGINE.try_lock() else { return 0 };
+    let arrived = mail::arrived();
+    if !LOOK_AGAIN.swap(false, Ordering::Acquire) && arrived == engine.seen {
+        return 0;
     }
-    let op = op();
-    op.begin(Category::Coll);
-    queue.push_back(op);
-    activate();
-    op.event()
-}
-
-fn barriers() -> usize {
-    let Ok(mut queue) = BARRIERS.try_lock() else { return 0 };
-    let barrier = &runtime::get().team_barrier;
-    let mut count = 0;
-    while let Some(&op) = queue.front() {
-        if barrier.test().is_none() {
-            break;
+    engine.seen = arrived;
+    let before = engine.running.len();
+    engine.running.retain_mut(|running| {
+        let done = poll_work(running.work.as_mut()).is_some();
+        if done {
+            deactivate();
+            running.op.complete(Category::Coll);
         }
-        queue.pop_front();
-        deactivate();
-        op.complete(Category::Coll);
-        count += 1;
-        if !queue.is_empty() {
-            barrier.enter(Name::Anonymous);
-        }
-    }
-    count
+        !done
+    });
+    before - engine.running.len()
 }

@@ -1,6 +1,7 @@
 //! GASNet-1 (specification 1.8) in terms of the calls of GASNet-EX, on the primordial team.
 
 mod am;
+mod coll;
 mod rma;
 
 use std::ffi::{c_int, CString};
@@ -161,5 +162,5 @@ pub unsafe extern "C" fn gasnet_getenv(name: *const std::ffi::c_char) -> *mut st
 /// Starts and completes a barrier over a team.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierBlocking(tm: usize, flags: u32) {
-    super::event::gex_Event_Wait(super::event::gex_Coll_BarrierNB(tm, flags));
+    super::event::gex_Event_Wait(super::coll::gex_Coll_BarrierNB(tm, flags));
 }

@@ -1,18 +1,22 @@
 //! `gex_TM_t`: teams, TM-pairs, and the fixed head that inline code in `gasnetex.h` reads.
 
-use std::ops::Range;
+pub mod create;
+pub mod members;
+
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::OnceLock;
 
 use crate::am::{EpIndex, Location};
 use crate::conduit::JobRank;
-use crate::runtime;
+use crate::runtime::{self, Runtime};
+use members::Members;
 
 /// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first < count`.
 ///
 /// SYNC POINT fast-path: `deltas` and `first` are stored before `count` (release).
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Head {
     first: AtomicU32,
     count: AtomicU32,
@@ -25,12 +29,26 @@ const TAG_TEAM: usize = 1;
 const TAG_PAIR: usize = 2;
 const TAG_MASK: usize = 3;
 
+/// Names a team in all its members' processes: the process of its first member, and a number that this process gave once.
+pub type TeamId = u64;
+
+/// Memory that the client lent to a team. Collectives have buffers of their own; it is only given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scratch {
+    /// First byte.
+    pub address: usize,
+    /// Length.
+    pub bytes: usize,
+}
+
 /// A team of endpoints. The head comes first.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Team {
     head: Head,
-    /// The caller's rank in it.
+    /// The same in all members' processes.
+    pub id: TeamId,
+    /// The local member's rank.
     pub rank: u32,
     /// Its size.
     pub size: u32,
@@ -38,6 +56,14 @@ pub struct Team {
     pub flags: u32,
     /// The local member's endpoint.
     pub ep: EpIndex,
+    /// Everybody.
+    members: Members,
+    /// Lent by the client.
+    pub scratch: Option<Scratch>,
+    /// Number of the next collective.
+    pub next_collective: AtomicU32,
+    /// Offsets of neighbours' segments, where those of the directory are not in the order of the ranks.
+    own_deltas: OnceLock<Box<[isize]>>,
     /// The client's own.
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
@@ -45,27 +71,57 @@ pub struct Team {
 impl Team {
     /// The primordial team: every rank's primordial endpoint.
     pub fn primordial(rank: JobRank, size: u32, flags: u32) -> Self {
+        Self::new(0, rank, Members::Consecutive { first: 0, count: size }, flags, 0, None)
+    }
+
+    fn new(id: TeamId, rank: u32, members: Members, flags: u32, ep: EpIndex, scratch: Option<Scratch>) -> Self {
         Self {
-            head: Head {
-                first: AtomicU32::new(0),
-                count: AtomicU32::new(0),
-                deltas: AtomicPtr::new(ptr::null_mut()),
-            },
+            head: Head::default(),
+            id,
             rank,
-            size,
+            size: members.count(),
             flags,
-            ep: 0,
+            ep,
+            members,
+            scratch,
+            next_collective: AtomicU32::new(0),
+            own_deltas: OnceLock::new(),
             cdata: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// Lets inline code reach `neighbours`' segments.
-    pub fn open_fast_path(&self, neighbours: Range<JobRank>, deltas: &'static [isize]) {
-        if !cfg!(feature = "debug-checks") {
-            self.head.first.store(neighbours.start, Ordering::Relaxed);
-            self.head.deltas.store(deltas.as_ptr().cast_mut(), Ordering::Relaxed);
-            self.head.count.store(neighbours.end - neighbours.start, Ordering::Release);
+    /// Whether this is the team of all processes that initialisation made.
+    pub fn is_primordial(&self) -> bool {
+        self.id == 0
+    }
+
+    /// Lets inline code reach the segments of the longest row of members that are neighbours. Nothing before Attach.
+    pub fn open_fast_path(&self, rt: &Runtime) {
+        let Some(directory) = rt.directory.get() else { return };
+        if cfg!(feature = "debug-checks") {
+            return;
         }
+        let near = |rank| self.members.locate(rank).filter(|m| m.ep == 0 && rt.is_neighbour(m.rank));
+        let (mut first, mut count, mut start) = (0, 0, 0);
+        for rank in 0..=self.size {
+            if rank == self.size || near(rank).is_none() {
+                if rank - start > count {
+                    (first, count) = (start, rank - start);
+                }
+                start = rank + 1;
+            }
+        }
+        let index = |rank: u32| near(rank).map_or(0, |m| (m.rank - rt.nbrhd.start) as usize);
+        let in_order = (first..first + count).all(|rank| index(rank) == index(first) + (rank - first) as usize);
+        let deltas = if in_order {
+            &directory.deltas[if count == 0 { 0 } else { index(first) }..]
+        } else {
+            self.own_deltas
+                .get_or_init(|| (first..first + count).map(|rank| directory.deltas[index(rank)]).collect())
+        };
+        self.head.first.store(first, Ordering::Relaxed);
+        self.head.deltas.store(deltas.as_ptr().cast_mut(), Ordering::Relaxed);
+        self.head.count.store(count, Ordering::Release);
     }
 
     /// The handle.
@@ -74,13 +130,23 @@ impl Team {
     }
 
     /// The member with `rank`.
+    #[inline]
     pub fn locate(&self, rank: u32) -> Location {
-        Location { rank, ep: 0 }
+        self.members.locate(rank).unwrap_or_else(|| self.no_member(rank))
+    }
+
+    #[cold]
+    fn no_member(&self, rank: u32) -> ! {
+        crate::fatal!(
+            "rank {}: rank {rank} is not in a team of {} members",
+            runtime::get().rank,
+            self.size
+        )
     }
 
     /// The rank of the member that lives in process `rank`, if any.
     pub fn rank_of(&self, rank: JobRank) -> Option<u32> {
-        (rank < self.size).then_some(rank)
+        self.members.rank_in(rank)
     }
 }
 
@@ -101,7 +167,7 @@ pub fn decode(handle: usize) -> Named {
         TAG_TEAM => Named::Team(unsafe { &*((handle & !TAG_MASK) as *const Team) }),
         TAG_PAIR => Named::Pair((handle >> 18) as EpIndex, (handle >> 2) as EpIndex),
         _ => crate::fatal!(
-            "{handle:#x} is not a gex_TM_t: it was not returned by gex_Client_Init or gex_TM_Pair, or it was destroyed"
+            "{handle:#x} is not a gex_TM_t: it was not returned by gex_Client_Init, gex_TM_Split, gex_TM_Create or gex_TM_Pair"
         ),
     }
 }
@@ -126,11 +192,7 @@ pub fn resolve(handle: usize, rank: u32) -> (EpIndex, Location) {
     match decode(handle) {
         Named::Team(team) => {
             if cfg!(feature = "debug-checks") && rank >= team.size {
-                crate::fatal!(
-                    "rank {}: rank {rank} is not in a team of {} members",
-                    runtime::get().rank,
-                    team.size
-                );
+                team.no_member(rank);
             }
             (team.ep, team.locate(rank))
         }

@@ -1,0 +1,340 @@
+//! Collectives over teams: those of the specification, and those beyond it, whose names begin with `gasnetx_`.
+
+use std::ffi::c_void;
+use std::future::Future;
+use std::slice;
+
+use super::not_in_handler;
+use crate::coll::call::Call;
+use crate::coll::gather::{self, Parts};
+use crate::coll::mail::Span;
+use crate::coll::operators::{Operator, UserFn, Wish};
+use crate::coll::{self, broadcast, job_barrier, reduce, scan, team_barrier};
+use crate::event::{Event, Op};
+use crate::team::{self, Team};
+use crate::thread;
+
+fn op() -> &'static Op {
+    thread::current().free.borrow_mut().take()
+}
+
+fn start<W: Future<Output = ()> + Send + 'static>(team: &'static Team, work: impl FnOnce(Call) -> W) -> Event {
+    coll::start(work(Call::next(team)), op)
+}
+
+/// The team of a collective call.
+fn team_of(tm: usize, function: &str) -> &'static Team {
+    not_in_handler(function);
+    team::team(tm, function)
+}
+
+fn check_root(team: &Team, root: u32, function: &str) {
+    if root >= team.size {
+        crate::fatal!("{function}: root {root} is not in a team of {} members", team.size);
+    }
+}
+
+fn span(at: *mut u8, bytes: usize) -> Span {
+    Span { at, bytes }
+}
+
+/// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
+#[no_mangle]
+pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
+    let team = team_of(tm, "gex_Coll_BarrierNB");
+    if team.is_primordial() {
+        return job_barrier::start(op);
+    }
+    start(team, team_barrier::over)
+}
+
+/// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
+#[no_mangle]
+pub extern "C" fn gex_Coll_BroadcastNB(
+    tm: usize,
+    root: u32,
+    destination: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    _flags: u32,
+) -> Event {
+    let team = team_of(tm, "gex_Coll_BroadcastNB");
+    check_root(team, root, "gex_Coll_BroadcastNB");
+    let data = span(destination, bytes);
+    if team.rank == root {
+        data.copy_from(Span::source(source, bytes));
+    }
+    start(team, |call| broadcast::over(call, root, data))
+}
+
+/// The arguments that all reductions share.
+struct Reduction {
+    team: &'static Team,
+    target: Span,
+    source: Span,
+    operator: Operator,
+}
+
+#[allow(clippy::too_many_arguments)]
+fn reduction(
+    function: &str,
+    tm: usize,
+    destination: *mut u8,
+    source: *const u8,
+    dt: u32,
+    element: usize,
+    count: usize,
+    op: u32,
+    user: Option<UserFn>,
+    cdata: *mut c_void,
+) -> Reduction {
+    let team = team_of(tm, function);
+    let wish = Wish {
+        dt,
+        element,
+        op,
+        user,
+        cdata,
+    };
+    let operator = Operator::new(&wish).unwrap_or_else(|why| crate::fatal!("{function}: {why}"));
+    let Some(bytes) = element.checked_mul(count) else {
+        crate::fatal!("{function}: {count} elements of {element} bytes are more than there is memory");
+    };
+    Reduction {
+        team,
+        target: span(destination, bytes),
+        source: Span::source(source, bytes),
+        operator,
+    }
+}
+
+/// Starts a reduction to one member (`gex_Coll_ReduceToOneNB`). Collective. `destination` counts at the root only.
+#[no_mangle]
+pub extern "C" fn gex_Coll_ReduceToOneNB(
+    tm: usize,
+    root: u32,
+    destination: *mut u8,
+    source: *const u8,
+    dt: u32,
+    element: usize,
+    count: usize,
+    op: u32,
+    user: Option<UserFn>,
+    cdata: *mut c_void,
+    _flags: u32,
+) -> Event {
+    let name = "gex_Coll_ReduceToOneNB";
+    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
+    check_root(r.team, root, name);
+    start(r.team, |call| reduce::to_one(call, root, r.target, r.source, r.operator))
+}
+
+/// Starts a reduction to all members (`gex_Coll_ReduceToAllNB`). Collective.
+#[no_mangle]
+pub extern "C" fn gex_Coll_ReduceToAllNB(
+    tm: usize,
+    destination: *mut u8,
+    source: *const u8,
+    dt: u32,
+    element: usize,
+    count: usize,
+    op: u32,
+    user: Option<UserFn>,
+    cdata: *mut c_void,
+    _flags: u32,
+) -> Event {
+    let name = "gex_Coll_ReduceToAllNB";
+    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
+    start(r.team, |call| reduce::to_all(call, r.target, r.source, r.operator))
+}
+
+/// Starts a prefix reduction: rank `i` gets what ranks 0 to `i` bring, combined in this order. Collective.
+#[no_mangle]
+pub extern "C" fn gasnetx_Coll_ScanNB(
+    tm: usize,
+    destination: *mut u8,
+    source: *const u8,
+    dt: u32,
+    element: usize,
+    count: usize,
+    op: u32,
+    user: Option<UserFn>,
+    cdata: *mut c_void,
+    _flags: u32,
+) -> Event {
+    let name = "gasnetx_Coll_ScanNB";
+    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
+    start(r.team, |call| scan::over(call, r.target, r.source, r.operator, false))
+}
+
+/// As `gasnetx_Coll_ScanNB` without the rank's own part; rank 0's destination is left alone. Collective.
+#[no_mangle]
+pub extern "C" fn gasnetx_Coll_ExclusiveScanNB(
+    tm: usize,
+    destination: *mut u8,
+    source: *const u8,
+    dt: u32,
+    element: usize,
+    count: usize,
+    op: u32,
+    user: Option<UserFn>,
+    cdata: *mut c_void,
+    _flags: u32,
+) -> Event {
+    let name = "gasnetx_Coll_ExclusiveScanNB";
+    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
+    start(r.team, |call| scan::over(call, r.target, r.source, r.operator, true))
+}
+
+/// Equal parts of `bytes` for all members of `team`.
+pub(super) fn equal(team: &Team, at: *mut u8, bytes: usize, function: &str) -> Parts {
+    match bytes.checked_mul(team.size as usize) {
+        Some(total) => Parts::Equal(span(at, total), bytes),
+        None => crate::fatal!(
+            "{function}: {bytes} bytes for each of {} members are more than there is memory",
+            team.size
+        ),
+    }
+}
+
+/// Parts of `counts[i]` bytes at `offsets[i]`.
+///
+/// # Safety
+/// Both arrays have an entry for every member.
+unsafe fn listed(team: &Team, at: *mut u8, counts: *const usize, offsets: *const usize) -> Parts {
+    // SAFETY: by contract.
+    let counts = unsafe { slice::from_raw_parts(counts, team.size as usize) };
+    // SAFETY: by contract.
+    let offsets = unsafe { slice::from_raw_parts(offsets, team.size as usize) };
+    let part = |(&bytes, &offset): (&usize, &usize)| span(at.wrapping_add(offset), bytes);
+    Parts::Listed(counts.iter().zip(offsets).map(part).collect())
+}
+
+/// Starts a gather: `bytes` at each member's `source` arrive at the root in the order of ranks. Collective.
+#[no_mangle]
+pub extern "C" fn gasnetx_Coll_GatherNB(
+    tm: usize,
+    root: u32,
+    destination: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    _flags: u32,
+) -> Event {
+    let name = "gasnetx_Coll_GatherNB";
+    let team = team_of(tm, name);
+    check_root(team, root, name);
+    let target = (team.rank == root).then(|| equal(team, destination, bytes, name));
+    start(team, |call| gather::to_one(call, root, target, Span::source(source, bytes)))
+}
+
+/// As `gasnetx_Coll_GatherNB`; member `i`'s `counts[i]` bytes arrive at `offsets[i]`. Both arrays count at the root only. Collective.
+#[no_mangle]
+pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
+    tm: usize,
+    root: u32,
+    destination: *mut u8,
+    counts: *const usize,
+    offsets: *const usize,
+    source: *const u8,
+    bytes: usize,
+    _flags: u32,
+) -> Event {
+    let team = team_of(tm, "gasnetx_Coll_GatherVNB");
+    check_root(team, root, "gasnetx_Coll_GatherVNB");
+    // SAFETY: the client's arrays.
+    let target = (team.rank == root).then(|| unsafe { listed(team, destination, counts, offsets) });
+    start(team, |call| gather::to_one(call, root, target, Span::source(source, bytes)))
+}
+
+/// Starts a scatter: member `i` gets the `i`-th `bytes` of the root's `source`. Collective.
+#[no_mangle]
+pub extern "C" fn gasnetx_Coll_ScatterNB(
+    tm: usize,
+    root: u32,
+    destination: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    _flags: u32,
+) -> Event {
+    let name = "gasnetx_Coll_ScatterNB";
+    let team = team_of(tm, name);
+    check_root(team, root, name);
+    let parts = (team.rank == root).then(|| equal(team, source.cast_mut(), bytes, name));
+    start(team, |call| gather::from_one(call, root, span(destination, bytes), parts))
+}
+
+/// As `gasnetx_Coll_ScatterNB`; member `i` gets `counts[i]` bytes from `offsets[i]`. Both arrays count at the root only. Collective.
+#[no_mangle]
+pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
+    tm: usize,
+    root: u32,
+    destination: *mut u8,
+    bytes: usize,
+    source: *const u8,
+    counts: *const usize,
+    offsets: *const usize,
+    _flags: u32,
+) -> Event {
+    let team = team_of(tm, "gasnetx_Coll_ScatterVNB");
+    check_root(team, root, "gasnetx_Coll_ScatterVNB");
+    // SAFETY: the client's arrays.
+    let parts = (team.rank == root).then(|| unsafe { listed(team, source.cast_mut(), counts, offsets) });
+    start(team, |call| gather::from_one(call, root, span(destination, bytes), parts))
+}
+
+/// Starts an all-gather: `bytes` at each member's `source` arrive everywhere in the order of ranks. Collective.
+#[no_mangle]
+pub extern "C" fn gasnetx_Coll_AllGatherNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, _flags: u32) -> Event {
+    let team = team_of(tm, "gasnetx_Coll_AllGatherNB");
+    let target = equal(team, destination, bytes, "gasnetx_Coll_AllGatherNB");
+    start(team, |call| gather::to_all(call, target, Span::source(source, bytes)))
+}
+
+/// As `gasnetx_Coll_AllGatherNB`; member `i` brings `counts[i]` bytes, which arrive at `offsets[i]`. Collective.
+#[no_mangle]
+pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
+    tm: usize,
+    destination: *mut u8,
+    counts: *const usize,
+    offsets: *const usize,
+    source: *const u8,
+    _flags: u32,
+) -> Event {
+    let team = team_of(tm, "gasnetx_Coll_AllGatherVNB");
+    // SAFETY: the client's arrays.
+    let target = unsafe { listed(team, destination, counts, offsets) };
+    let own = target.part(team.rank).bytes;
+    start(team, |call| gather::to_all(call, target, Span::source(source, own)))
+}
+
+/// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of member `j`'s `destination`. Collective.
+#[no_mangle]
+pub extern "C" fn gasnetx_Coll_AllToAllNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, _flags: u32) -> Event {
+    let name = "gasnetx_Coll_AllToAllNB";
+    let team = team_of(tm, name);
+    let (target, parts) = (
+        equal(team, destination, bytes, name),
+        equal(team, source.cast_mut(), bytes, name),
+    );
+    start(team, |call| gather::exchange(call, target, parts))
+}
+
+/// As `gasnetx_Coll_AllToAllNB`, with parts of any length anywhere. What `i` sends to `j` is as long as what `j` takes from `i`. Collective.
+#[no_mangle]
+pub unsafe extern "C" fn gasnetx_Coll_AllToAllVNB(
+    tm: usize,
+    destination: *mut u8,
+    destination_counts: *const usize,
+    destination_offsets: *const usize,
+    source: *const u8,
+    source_counts: *const usize,
+    source_offsets: *const usize,
+    _flags: u32,
+) -> Event {
+    let team = team_of(tm, "gasnetx_Coll_AllToAllVNB");
+    // SAFETY: the client's arrays.
+    let target = unsafe { listed(team, destination, destination_counts, destination_offsets) };
+    // SAFETY: the client's arrays.
+    let parts = unsafe { listed(team, source.cast_mut(), source_counts, source_offsets) };
+    start(team, |call| gather::exchange(call, target, parts))
+}

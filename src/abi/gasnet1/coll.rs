@@ -1,0 +1,217 @@
+//! The collectives of GASNet-1 (its prototype, as far as GASNet-EX still exports it), over all processes.
+
+use std::ffi::{c_char, c_int};
+use std::future::Future;
+
+use crate::abi::coll::equal;
+use crate::abi::event::{gex_Event_Test, gex_Event_Wait};
+use crate::abi::{barrier, not_in_handler, ERR_NOT_READY, OK};
+use crate::coll::call::Call;
+use crate::coll::mail::Span;
+use crate::coll::{self, broadcast, gather, team_barrier};
+use crate::event::Event;
+use crate::runtime;
+use crate::team::Team;
+use crate::thread;
+
+/// `GASNET_TEAM_ALL`.
+const TEAM_ALL: usize = 1;
+/// `GASNET_COLL_IN_ALLSYNC`.
+const IN_ALLSYNC: c_int = 0x4;
+/// `GASNET_COLL_OUT_ALLSYNC`.
+const OUT_ALLSYNC: c_int = 0x20;
+
+/// Starts a collective between the barriers that the flags ask for. Without them a rank begins when it calls and is done when its own part is.
+fn start<W: Future<Output = ()> + Send + 'static>(flags: c_int, work: impl FnOnce(Call) -> W) -> Event {
+    let team = runtime::get().team0;
+    let before = (flags & IN_ALLSYNC != 0).then(|| Call::next(team));
+    let work = work(Call::next(team));
+    let after = (flags & OUT_ALLSYNC != 0).then(|| Call::next(team));
+    let all = async move {
+        if let Some(before) = before {
+            team_barrier::over(before).await;
+        }
+        work.await;
+        if let Some(after) = after {
+            team_barrier::over(after).await;
+        }
+    };
+    coll::start(all, || thread::current().free.borrow_mut().take())
+}
+
+/// The team, after a look at the arguments.
+fn check(team: usize, root: u32, function: &str) -> &'static Team {
+    not_in_handler(function);
+    let all = runtime::get().team0;
+    if team != TEAM_ALL {
+        crate::fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
+    }
+    if root >= all.size {
+        crate::fatal!("{function}: image {root} does not exist in a job of {}", all.size);
+    }
+    all
+}
+
+fn span(at: *mut u8, bytes: usize) -> Span {
+    Span { at, bytes }
+}
+
+/// Starts a broadcast of `bytes` from the `source` of image `root`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_broadcast_nb(
+    team: usize,
+    target: *mut u8,
+    root: u32,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) -> Event {
+    let all = check(team, root, "gasnet_coll_broadcast_nb");
+    let (data, source) = (span(target, bytes), span(source, bytes));
+    let is_root = all.rank == root;
+    start(flags, move |call| async move {
+        if is_root {
+            data.copy_from(source);
+        }
+        broadcast::over(call, root, data).await;
+    })
+}
+
+/// Starts a scatter of the `source` of image `root`, `bytes` for each.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_scatter_nb(
+    team: usize,
+    target: *mut u8,
+    root: u32,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) -> Event {
+    let name = "gasnet_coll_scatter_nb";
+    let all = check(team, root, name);
+    let parts = (all.rank == root).then(|| equal(all, source, bytes, name));
+    start(flags, |call| gather::from_one(call, root, span(target, bytes), parts))
+}
+
+/// Starts a gather of everybody's `bytes` at `source` into the `target` of image `root`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_gather_nb(
+    team: usize,
+    root: u32,
+    target: *mut u8,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) -> Event {
+    let name = "gasnet_coll_gather_nb";
+    let all = check(team, root, name);
+    let parts = (all.rank == root).then(|| equal(all, target, bytes, name));
+    start(flags, |call| gather::to_one(call, root, parts, span(source, bytes)))
+}
+
+/// Starts an all-gather of everybody's `bytes` at `source`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_gather_all_nb(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
+    let name = "gasnet_coll_gather_all_nb";
+    let parts = equal(check(team, 0, name), target, bytes, name);
+    start(flags, |call| gather::to_all(call, parts, span(source, bytes)))
+}
+
+/// Starts an all-to-all of `bytes` for each pair.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_exchange_nb(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
+    let name = "gasnet_coll_exchange_nb";
+    let all = check(team, 0, name);
+    let (target, source) = (equal(all, target, bytes, name), equal(all, source, bytes, name));
+    start(flags, |call| gather::exchange(call, target, source))
+}
+
+/// A broadcast, to its end.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_broadcast(team: usize, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
+    gex_Event_Wait(gasnet_coll_broadcast_nb(team, target, root, source, bytes, flags));
+}
+
+/// A scatter, to its end.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_scatter(team: usize, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
+    gex_Event_Wait(gasnet_coll_scatter_nb(team, target, root, source, bytes, flags));
+}
+
+/// A gather, to its end.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_gather(team: usize, root: u32, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
+    gex_Event_Wait(gasnet_coll_gather_nb(team, root, target, source, bytes, flags));
+}
+
+/// An all-gather, to its end.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_gather_all(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
+    gex_Event_Wait(gasnet_coll_gather_all_nb(team, target, source, bytes, flags));
+}
+
+/// An all-to-all, to its end.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_exchange(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
+    gex_Event_Wait(gasnet_coll_exchange_nb(team, target, source, bytes, flags));
+}
+
+fn check_team(team: usize, function: &str) {
+    check(team, 0, function);
+}
+
+/// As `gasnet_barrier_notify`, of which it is another name for the team of all.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_barrier_notify(team: usize, id: c_int, flags: c_int) {
+    check_team(team, "gasnet_coll_barrier_notify");
+    barrier::gasnet_barrier_notify(id, flags);
+}
+
+/// As `gasnet_barrier_wait`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_barrier_wait(team: usize, id: c_int, flags: c_int) -> c_int {
+    check_team(team, "gasnet_coll_barrier_wait");
+    barrier::gasnet_barrier_wait(id, flags)
+}
+
+/// As `gasnet_barrier_try`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_barrier_try(team: usize, id: c_int, flags: c_int) -> c_int {
+    check_team(team, "gasnet_coll_barrier_try");
+    barrier::gasnet_barrier_try(id, flags)
+}
+
+/// As `gasnet_barrier`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_barrier(team: usize, id: c_int, flags: c_int) -> c_int {
+    check_team(team, "gasnet_coll_barrier");
+    barrier::gasnet_barrier(id, flags)
+}
+
+/// Writes the results of the search for algorithms, of which there are none: algorithms follow from sizes.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_dumpTuningState(_file: *mut c_char, team: usize) {
+    check_team(team, "gasnet_coll_dumpTuningState");
+}
+
+/// Writes what that search measured: as `gasnet_coll_dumpTuningState`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_dumpProfile(_file: *mut c_char, team: usize) {
+    check_team(team, "gasnet_coll_dumpProfile");
+}
+
+/// Waits for a collective.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_wait_sync(handle: Event) {
+    gex_Event_Wait(handle);
+}
+
+/// Whether a collective is complete: `GASNET_OK` or `GASNET_ERR_NOT_READY`.
+#[no_mangle]
+pub extern "C" fn gasnet_coll_try_sync(handle: Event) -> c_int {
+    if gex_Event_Test(handle) == 0 {
+        OK
+    } else {
+        ERR_NOT_READY
+    }
+}

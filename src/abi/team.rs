@@ -1,0 +1,272 @@
+//! Teams: queries, translations, making and destroying.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use super::not_in_handler;
+use crate::am::Location;
+use crate::client::Client;
+use crate::endpoint::Endpoint;
+use crate::runtime;
+use crate::team::create::{self, SCRATCH_BYTES};
+use crate::team::{self, Scratch, Team};
+
+const FLAG_RANK_IS_JOBRANK: u32 = 0x2000;
+const FLAG_SCRATCH_SEG_OFFSET: u32 = 0x40_0000;
+const FLAG_TM_GLOBAL_SCRATCH: u32 = 0x80_0000;
+const FLAG_TM_LOCAL_SCRATCH: u32 = 0x100_0000;
+const FLAG_TM_SYMMETRIC_SCRATCH: u32 = 0x200_0000;
+const FLAG_TM_NO_SCRATCH: u32 = 0x400_0000;
+const FLAG_GLOBALLY_QUIESCED: u32 = 0x800_0000;
+/// `GEX_FLAG_TM_SCRATCH_SIZE_MIN` and `GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED`.
+const FLAG_SCRATCH_SIZE: u32 = 0x3000_0000;
+
+/// Sets the client's pointer of a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_SetCData(tm: usize, value: *mut c_void) {
+    team::team(tm, "gex_TM_SetCData").cdata.store(value, Ordering::Release);
+}
+
+/// The client's pointer of a team; null at first.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryCData(tm: usize) -> *mut c_void {
+    team::team(tm, "gex_TM_QueryCData").cdata.load(Ordering::Acquire)
+}
+
+/// The owner of a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryClient(tm: usize) -> *const Client {
+    team::team(tm, "gex_TM_QueryClient");
+    runtime::get().client
+}
+
+/// The local member's endpoint.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryEP(tm: usize) -> *const Endpoint {
+    let team = team::team(tm, "gex_TM_QueryEP");
+    runtime::get().endpoint(team.ep).map_or(ptr::null(), ptr::from_ref)
+}
+
+/// Flags passed when the team was created.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryFlags(tm: usize) -> u32 {
+    team::team(tm, "gex_TM_QueryFlags").flags
+}
+
+/// The caller's rank in a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_QueryRank(tm: usize) -> u32 {
+    team::team(tm, "gex_TM_QueryRank").rank
+}
+
+/// Members of a team.
+#[no_mangle]
+pub extern "C" fn gex_TM_QuerySize(tm: usize) -> u32 {
+    team::team(tm, "gex_TM_QuerySize").size
+}
+
+/// A name for endpoints `remote` of all processes, reached from `ep`.
+#[no_mangle]
+pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: u16) -> usize {
+    // SAFETY: a handle of ours.
+    team::pair(unsafe { &*ep }.index, remote)
+}
+
+/// The process of a team's member.
+#[no_mangle]
+pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: usize, rank: u32) -> u32 {
+    team::team(tm, "gex_TM_TranslateRankToJobrank").locate(rank).rank
+}
+
+/// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.
+#[no_mangle]
+pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: usize, jobrank: u32) -> u32 {
+    team::team(tm, "gex_TM_TranslateJobrankToRank")
+        .rank_of(jobrank)
+        .unwrap_or(u32::MAX)
+}
+
+/// `gex_EP_Location_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EpLocation {
+    rank: u32,
+    index: u16,
+}
+
+/// Process and endpoint of a team's member.
+#[no_mangle]
+pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, _flags: u32) -> EpLocation {
+    let location = team::team(tm, "gex_TM_TranslateRankToEP").locate(rank);
+    EpLocation {
+        rank: location.rank,
+        index: location.ep,
+    }
+}
+
+/// The scratch space that a client names. Collectives have memory of their own: it is only kept, to be given back.
+fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
+    let rt = runtime::get();
+    let segment = rt
+        .endpoint(ep)
+        .map_or(ptr::null_mut(), |ep| ep.segment.load(Ordering::Acquire));
+    // SAFETY: null, or a segment of ours, which lives.
+    let segment = unsafe { segment.as_ref() }.map_or((0, 0), |s| (s.base, s.bytes));
+    let offset = flags & FLAG_SCRATCH_SEG_OFFSET != 0;
+    let address = if offset {
+        segment.0.wrapping_add(address as usize)
+    } else {
+        address as usize
+    };
+    if cfg!(feature = "debug-checks") {
+        let start = address.wrapping_sub(segment.0);
+        if bytes == 0 || start > segment.1 || bytes > segment.1 - start {
+            crate::fatal!(
+                "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {} bytes at {:#x}. \
+                 Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
+                rt.rank,
+                segment.1,
+                segment.0
+            );
+        }
+    }
+    Scratch { address, bytes }
+}
+
+/// Splits a team by color, ordered by key (`gex_TM_Split`), or says how much scratch space is recommended. Collective over the parent.
+#[no_mangle]
+pub unsafe extern "C" fn gex_TM_Split(
+    new_tm: *mut usize,
+    parent: usize,
+    color: c_int,
+    key: c_int,
+    scratch_address: *mut c_void,
+    scratch_bytes: usize,
+    flags: u32,
+) -> usize {
+    let name = "gex_TM_Split";
+    not_in_handler(name);
+    let parent = team::team(parent, name);
+    let member = !new_tm.is_null();
+    if flags & FLAG_SCRATCH_SIZE != 0 {
+        return if member { SCRATCH_BYTES } else { 0 };
+    }
+    if cfg!(feature = "debug-checks") && member && color < 0 {
+        crate::fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank);
+    }
+    let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| scratch(parent.ep, scratch_address, scratch_bytes, flags, name));
+    if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
+        // SAFETY: not null; the client's to write.
+        unsafe { new_tm.write(team.handle()) };
+    }
+    0
+}
+
+/// Makes a team of any endpoints (`gex_TM_Create`), or says how much scratch space is recommended. Collective over the parent.
+#[no_mangle]
+pub unsafe extern "C" fn gex_TM_Create(
+    new_tms: *mut usize,
+    new_count: usize,
+    parent: usize,
+    args: *const EpLocation,
+    count: usize,
+    scratch_addresses: *const *mut c_void,
+    scratch_bytes: usize,
+    flags: u32,
+) -> usize {
+    let name = "gex_TM_Create";
+    not_in_handler(name);
+    let parent = team::team(parent, name);
+    if flags & FLAG_SCRATCH_SIZE != 0 {
+        return if count > 0 { SCRATCH_BYTES } else { 0 };
+    }
+    let args = if count == 0 {
+        &[]
+    } else {
+        // SAFETY: the client's array of `count` entries.
+        unsafe { std::slice::from_raw_parts(args, count) }
+    };
+    let members: Vec<Location> = args.iter().map(|&arg| member(parent, arg, flags, name)).collect();
+    let scratch_of = |rank: u32, local: usize| {
+        let index = match flags & (FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_GLOBAL_SCRATCH | FLAG_TM_NO_SCRATCH)
+        {
+            FLAG_TM_SYMMETRIC_SCRATCH => 0,
+            FLAG_TM_LOCAL_SCRATCH => local,
+            FLAG_TM_GLOBAL_SCRATCH => rank as usize,
+            FLAG_TM_NO_SCRATCH => return None,
+            _ => crate::fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,GLOBAL,NO}}_SCRATCH"),
+        };
+        // SAFETY: the client's array, as long as the flag says.
+        let address = unsafe { *scratch_addresses.add(index) };
+        Some(scratch(members[rank as usize].ep, address, scratch_bytes, flags, name))
+    };
+    let teams = create::create(parent, &members, scratch_of, flags).unwrap_or_else(|why| crate::fatal!("{name}: {why}"));
+    if teams.len() != new_count && count > 0 {
+        crate::fatal!(
+            "{name}: num_new_tms is {new_count}, and args name {} endpoints of this process",
+            teams.len()
+        );
+    }
+    for (i, team) in teams.iter().enumerate() {
+        // SAFETY: the client's array of `new_count` entries.
+        unsafe { new_tms.add(i).write(team.handle()) };
+    }
+    0
+}
+
+/// The endpoint that an argument names.
+fn member(parent: &Team, arg: EpLocation, flags: u32, function: &str) -> Location {
+    let rt = runtime::get();
+    let by_job = flags & FLAG_RANK_IS_JOBRANK != 0;
+    let size = if by_job { rt.size } else { parent.size };
+    if arg.rank >= size {
+        crate::fatal!("{function}: rank {} does not exist among {size}", arg.rank);
+    }
+    let rank = if by_job { arg.rank } else { parent.locate(arg.rank).rank };
+    if rank == rt.rank && rt.endpoint(arg.index).is_none() {
+        crate::fatal!("{function}: rank {rank} has no endpoint with index {}", arg.index);
+    }
+    Location { rank, ep: arg.index }
+}
+
+/// `gex_Memvec_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Memvec {
+    address: *mut c_void,
+    bytes: usize,
+}
+
+/// Destroys a team (`gex_TM_Destroy`). Collective over it. Non-zero when the client lent scratch space, which `scratch` then tells.
+#[no_mangle]
+pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: u32) -> c_int {
+    let name = "gex_TM_Destroy";
+    not_in_handler(name);
+    let team = team::team(tm, name);
+    if team.is_primordial() {
+        crate::fatal!(
+            "rank {}: {name}: the primordial team cannot be destroyed",
+            runtime::get().rank
+        );
+    }
+    let base = runtime::get().endpoint(team.ep).map_or(0, |ep| {
+        // SAFETY: null, or a segment of ours, which lives.
+        unsafe { ep.segment.load(Ordering::Acquire).as_ref() }.map_or(0, |s| s.base)
+    });
+    // SAFETY: the client does not use the handle again.
+    let Some(lent) = (unsafe { create::destroy(team, flags & FLAG_GLOBALLY_QUIESCED != 0) }) else {
+        return 0;
+    };
+    if scratch.is_null() {
+        return 0; // "If a value is written to *scratch_p then return value is non-zero. Otherwise, zero is returned."
+    }
+    let offset = if flags & FLAG_SCRATCH_SEG_OFFSET != 0 { base } else { 0 };
+    let answer = Memvec {
+        address: lent.address.wrapping_sub(offset) as *mut c_void,
+        bytes: lent.bytes,
+    };
+    // SAFETY: not null; the client's to write.
+    unsafe { scratch.write(answer) };
+    1
+}

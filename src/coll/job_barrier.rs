@@ -1,0 +1,49 @@
+//! The barrier of the primordial team (`gex_Coll_BarrierNB`): split-phase over [`crate::barrier`], several at a time in order.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use super::{activate, deactivate};
+use crate::barrier::Name;
+use crate::event::{Category, Event, Op};
+use crate::runtime;
+
+/// Barriers that are not complete, oldest first; the first is entered.
+static BARRIERS: Mutex<VecDeque<&'static Op>> = Mutex::new(VecDeque::new());
+
+/// Starts a barrier. Several may be under way; they complete in order.
+pub fn start(op: impl FnOnce() -> &'static Op) -> Event {
+    let barrier = &runtime::get().team_barrier;
+    let mut queue = BARRIERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if queue.is_empty() {
+        barrier.enter(Name::Anonymous);
+        if barrier.test().is_some() {
+            return Event::INVALID;
+        }
+    }
+    let op = op();
+    op.begin(Category::Coll);
+    queue.push_back(op);
+    activate();
+    op.event()
+}
+
+/// Completes what is complete. Returns how many.
+pub fn progress() -> usize {
+    let Ok(mut queue) = BARRIERS.try_lock() else { return 0 };
+    let barrier = &runtime::get().team_barrier;
+    let mut count = 0;
+    while let Some(&op) = queue.front() {
+        if barrier.test().is_none() {
+            break;
+        }
+        queue.pop_front();
+        deactivate();
+        op.complete(Category::Coll);
+        count += 1;
+        if !queue.is_empty() {
+            barrier.enter(Name::Anonymous);
+        }
+    }
+    count
+}

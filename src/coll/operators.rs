@@ -1,0 +1,207 @@
+//! The operations of reductions (GASNet-EX 0.19, "Data types and operations", "User-Defined Reduction Operations").
+
+use std::ffi::c_void;
+
+use super::mail::Span;
+
+/// `gex_Coll_ReduceFn_t`.
+pub type UserFn = unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, *const c_void);
+/// Combines `count` operands of a built-in type: `right[i] = left[i] op right[i]`.
+type BuiltIn = fn(*const u8, *mut u8, usize);
+
+/// `GEX_DT_USER`.
+const DT_USER: u32 = 0x40;
+/// `GEX_OP_USER`.
+const OP_USER: u32 = 0x4000_0000;
+/// `GEX_OP_USER_NC`.
+const OP_USER_NC: u32 = 0x8000_0000;
+
+#[derive(Clone, Copy)]
+enum Function {
+    BuiltIn(BuiltIn),
+    User(UserFn, *mut c_void),
+}
+
+/// How two vectors are combined.
+#[derive(Clone, Copy)]
+pub struct Operator {
+    function: Function,
+    /// Bytes of an element.
+    pub element: usize,
+    /// Whether the operands may change places.
+    pub commutes: bool,
+}
+
+// SAFETY: the client's function may run on any thread, with the pointer that it gave (GASNet-EX 0.19, "Shall not assume that the executing thread
+// was created by the client").
+unsafe impl Send for Operator {}
+// SAFETY: as above.
+unsafe impl Sync for Operator {}
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// `gex_DT_t`.
+    pub dt: u32,
+    /// Bytes of an element.
+    pub element: usize,
+    /// `gex_OP_t`.
+    pub op: u32,
+    /// The client's function, for the operations USER and `USER_NC`.
+    pub user: Option<UserFn>,
+    /// Passed to it.
+    pub cdata: *mut c_void,
+}
+
+impl Operator {
+    /// The operator wished for, or why there is none.
+    pub fn new(wish: &Wish) -> Result<Self, String> {
+        let user = matches!(wish.op, OP_USER | OP_USER_NC);
+        let size = match wish.dt {
+            DT_USER if !user => {
+                return Err(format!(
+                    "GEX_DT_USER needs GEX_OP_USER or GEX_OP_USER_NC, not operation {:#x}",
+                    wish.op
+                ))
+            }
+            DT_USER => wish.element,
+            dt => size_of_type(dt).ok_or_else(|| format!("{dt:#x} is not a GEX_DT_* type"))?,
+        };
+        if wish.element != size || size == 0 {
+            return Err(format!(
+                "dt_sz is {}, and an element of type {:#x} has {size} bytes",
+                wish.element, wish.dt
+            ));
+        }
+        let function = match wish.user {
+            Some(function) if user => Function::User(function, wish.cdata),
+            None if user => return Err("user_op must not be null".into()),
+            _ => Function::BuiltIn(built_in(wish.dt, wish.op).ok_or_else(|| {
+                format!(
+                    "operation {:#x} is not a GEX_OP_* that reductions have for type {:#x}",
+                    wish.op, wish.dt
+                )
+            })?),
+        };
+        Ok(Self {
+            function,
+            element: size,
+            commutes: wish.op != OP_USER_NC,
+        })
+    }
+
+    /// `right = left op right`, element by element. Both are as long, and whole elements.
+    pub fn combine(&self, left: Span, right: Span) {
+        debug_assert!(left.bytes == right.bytes && left.bytes % self.element == 0);
+        let count = left.bytes / self.element;
+        match self.function {
+            Function::BuiltIn(function) => function(left.at, right.at, count),
+            // SAFETY: the client's function, called as the specification says; the vectors are valid by the contract of Span.
+            Function::User(function, cdata) => unsafe { function(left.at.cast(), right.at.cast(), count, cdata) },
+        }
+    }
+}
+
+fn size_of_type(dt: u32) -> Option<usize> {
+    [(1, 4), (2, 4), (4, 8), (8, 8), (16, 4), (32, 8)]
+        .into_iter()
+        .find_map(|(bit, size)| (bit == dt).then_some(size))
+}
+
+fn each<T: Copy>(left: *const u8, right: *mut u8, count: usize, op: impl Fn(T, T) -> T) {
+    for i in 0..count {
+        // SAFETY: both vectors have `count` elements (contract of `combine`); the client's may be unaligned.
+        let (a, b) = unsafe {
+            (
+                left.cast::<T>().add(i).read_unaligned(),
+                right.cast::<T>().add(i).read_unaligned(),
+            )
+        };
+        // SAFETY: as above.
+        unsafe { right.cast::<T>().add(i).write_unaligned(op(a, b)) };
+    }
+}
+
+macro_rules! integers {
+    ($type:ty, $op:expr) => {
+        match $op {
+            0x1 => |l, r, n| each::<$type>(l, r, n, |a, b| a & b),
+            0x2 => |l, r, n| each::<$type>(l, r, n, |a, b| a | b),
+            0x4 => |l, r, n| each::<$type>(l, r, n, |a, b| a ^ b),
+            0x8 => |l, r, n| each::<$type>(l, r, n, <$type>::wrapping_add),
+            0x20 => |l, r, n| each::<$type>(l, r, n, <$type>::wrapping_mul),
+            op => return ordered!($type, op),
+        }
+    };
+}
+
+macro_rules! floats {
+    ($type:ty, $op:expr) => {
+        match $op {
+            0x8 => |l, r, n| each::<$type>(l, r, n, |a, b| a + b),
+            0x20 => |l, r, n| each::<$type>(l, r, n, |a, b| a * b),
+            op => return ordered!($type, op),
+        }
+    };
+}
+
+macro_rules! ordered {
+    ($type:ty, $op:expr) => {
+        match $op {
+            0x40 => Some(|l, r, n| each::<$type>(l, r, n, |a, b| if a < b { a } else { b })),
+            0x80 => Some(|l, r, n| each::<$type>(l, r, n, |a, b| if a > b { a } else { b })),
+            _ => None,
+        }
+    };
+}
+
+/// The function for `GEX_DT_*` and `GEX_OP_*` bits: AND, OR, XOR, ADD, MULT, MIN, MAX; the first three for integers only.
+fn built_in(dt: u32, op: u32) -> Option<BuiltIn> {
+    Some(match dt {
+        1 => integers!(i32, op),
+        2 => integers!(u32, op),
+        4 => integers!(i64, op),
+        8 => integers!(u64, op),
+        16 => floats!(f32, op),
+        32 => floats!(f64, op),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn combined<T: Copy>(dt: u32, op: u32, left: T, right: T) -> Option<T> {
+        let wish = Wish {
+            dt,
+            element: size_of::<T>(),
+            op,
+            user: None,
+            cdata: std::ptr::null_mut(),
+        };
+        let operator = Operator::new(&wish).ok()?;
+        let (mut left, mut right) = ([left; 3], [right; 3]);
+        let bytes = 3 * size_of::<T>();
+        let span = |at: *mut T| Span { at: at.cast(), bytes };
+        operator.combine(span(left.as_mut_ptr()), span(right.as_mut_ptr()));
+        Some(right[2])
+    }
+
+    #[test]
+    fn built_in_operations_compute() {
+        let results = [0x1, 0x2, 0x4, 0x8, 0x20, 0x40, 0x80].map(|op| combined(4, op, 12i64, 10));
+        assert_eq!(results, [8, 14, 6, 22, 120, 10, 12].map(Some));
+        let results = [0x1, 0x2, 0x4, 0x8, 0x20, 0x40, 0x80].map(|op| combined(32, op, 1.5f64, -2.0));
+        assert_eq!(results, [None, None, None, Some(-0.5), Some(-3.0), Some(-2.0), Some(1.5)]);
+        assert_eq!(combined(2, 0x8, u32::MAX, 2), Some(1));
+        assert_eq!(combined(1, 0x40, -1i32, 1), Some(-1));
+        assert_eq!(combined(2, 0x40, u32::MAX, 1), Some(1));
+        // SUB, two bits, none, a type that does not exist, a wrong size.
+        assert_eq!(combined(4, 0x10, 1i64, 1), None);
+        assert_eq!(combined(4, 0x3, 1i64, 1), None);
+        assert_eq!(combined(4, 0, 1i64, 1), None);
+        assert_eq!(combined(3, 8, 1i64, 1), None);
+        assert_eq!(combined(1, 8, 1i64, 1), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! Prefix reductions: rank `i` gets what the ranks up to it (or below it) bring, in order (Hillis and Steele 1986).
+
+use super::call::Call;
+use super::mail::{Buffer, Span};
+use super::operators::Operator;
+
+/// Combines the `source` of ranks 0 to the own one into `target`; with `exclusive` only those below, and rank 0's `target` is left alone.
+pub async fn over(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) {
+    let (rank, size) = (call.rank(), call.size());
+    // What the last `distance` ranks up to this one bring, and the same without this one.
+    let mut sum = Buffer::copy_of(source);
+    let mut below: Option<Buffer> = None;
+    let mut distance = 1;
+    while distance < size {
+        let mut left = Buffer::default();
+        if rank >= distance {
+            left = Buffer::copy_of(source);
+            call.grant(rank - distance, distance, left.span()).await;
+        }
+        if rank + distance < size {
+            call.deliver(rank + distance, distance, sum.span()).await;
+        }
+        if rank >= distance {
+            call.landed(rank - distance, distance, left.span()).await;
+            operator.combine(left.span(), sum.span());
+            if let Some(below) = &mut below {
+                operator.combine(left.span(), below.span());
+            } else {
+                below = Some(left);
+            }
+        }
+        distance *= 2;
+    }
+    match below {
+        Some(mut below) if exclusive => target.copy_from(below.span()),
+        None if exclusive => {}
+        _ => target.copy_from(sum.span()),
+    }
+}

@@ -1,0 +1,158 @@
+//! Making and destroying teams (GASNet-EX 0.19, `gex_TM_Split`, `gex_TM_Create`, `gex_TM_Destroy`).
+//!
+//! Members learn from each other in one all-gather over the parent, in O(log N) rounds: what each asks for, and a number that its process has not
+//! used. The first member's number makes the new team's id. Nothing else is agreed upon, so a member may send to a team that
+//! others have not finished making: letters wait for them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::members::{place, Members};
+use super::{Scratch, Team, TeamId};
+use crate::am::{EpIndex, Location};
+use crate::coll::call::Call;
+use crate::coll::gather::{self, Parts};
+use crate::coll::mail::Span;
+use crate::coll::{self, team_barrier};
+use crate::runtime;
+
+/// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is the least that clients can handle as a size.
+pub const SCRATCH_BYTES: usize = 64;
+
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// What a member of the parent contributes to a split.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    takes_part: u32,
+    color: i32,
+    key: i32,
+    number: u32,
+}
+
+const ENTRY: usize = size_of::<Entry>();
+
+impl Entry {
+    fn to_bytes(self) -> [u8; ENTRY] {
+        let words = [self.takes_part, self.color as u32, self.key as u32, self.number];
+        let mut bytes = [0; ENTRY];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let word = |i: usize| u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]]);
+        Self {
+            takes_part: word(0),
+            color: word(1) as i32,
+            key: word(2) as i32,
+            number: word(3),
+        }
+    }
+}
+
+/// Everybody's entry, by rank in `parent`. Collective over it.
+fn exchange(parent: &'static Team, own: Entry) -> Vec<Entry> {
+    let mut own = own.to_bytes();
+    let mut all = vec![0u8; ENTRY * parent.size as usize];
+    let span = |bytes: &mut [u8]| Span {
+        at: bytes.as_mut_ptr(),
+        bytes: bytes.len(),
+    };
+    let target = Parts::Equal(span(&mut all), ENTRY);
+    coll::run(gather::to_all(Call::next(parent), target, span(&mut own)));
+    all.chunks_exact(ENTRY).map(Entry::from_bytes).collect()
+}
+
+fn fresh_number() -> u32 {
+    NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn id(first: Location, number: u32) -> TeamId {
+    u64::from(first.rank) << 32 | u64::from(number)
+}
+
+/// The members of `parent` that bring the same color, ordered by key and then by rank. `color_and_key` is none for who only takes part
+/// in the call. Collective over `parent`.
+pub fn split(
+    parent: &'static Team,
+    color_and_key: Option<(i32, i32)>,
+    scratch: Option<Scratch>,
+    flags: u32,
+) -> Option<&'static Team> {
+    let (color, key) = color_and_key.unwrap_or_default();
+    let own = Entry {
+        takes_part: u32::from(color_and_key.is_some()),
+        color,
+        key,
+        number: fresh_number(),
+    };
+    let all = exchange(parent, own);
+    color_and_key?;
+    let mut ranks: Vec<u32> = (0..parent.size)
+        .filter(|&rank| all[rank as usize].takes_part != 0 && all[rank as usize].color == color)
+        .collect();
+    ranks.sort_by_key(|&rank| (all[rank as usize].key, rank));
+    let members: Vec<Location> = ranks.iter().map(|&rank| parent.locate(rank)).collect();
+    let number = all[*ranks.first()? as usize].number;
+    let rank = ranks.iter().position(|&rank| rank == parent.rank)? as u32;
+    Some(make(id(members[0], number), rank, members, flags, parent.ep, scratch))
+}
+
+/// A team of `members`, which may be empty for who only takes part in the call: one handle for each local member, in the order of ranks.
+/// `scratch_of` tells a member's scratch space by its rank and its place among the local members. Collective over `parent`.
+pub fn create(
+    parent: &'static Team,
+    members: &[Location],
+    scratch_of: impl Fn(u32, usize) -> Option<Scratch>,
+    flags: u32,
+) -> Result<Vec<&'static Team>, String> {
+    let own = Entry {
+        takes_part: u32::from(!members.is_empty()),
+        color: 0,
+        key: 0,
+        number: fresh_number(),
+    };
+    let all = exchange(parent, own);
+    let Some(&first) = members.first() else {
+        return Ok(Vec::new());
+    };
+    let mut sorted: Vec<Location> = members.to_vec();
+    sorted.sort_by_key(|&m| place(m));
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err("an endpoint is named twice".into());
+    }
+    let Some(speaker) = parent.rank_of(first.rank) else {
+        return Err(format!("process {} has no member in the parent team", first.rank));
+    };
+    let id = id(first, all[speaker as usize].number);
+    let rt = runtime::get();
+    let local = members.iter().enumerate().filter(|(_, m)| m.rank == rt.rank);
+    let teams = local.enumerate().map(|(i, (rank, m))| {
+        let rank = rank as u32;
+        make(id, rank, members.to_vec(), flags, m.ep, scratch_of(rank, i))
+    });
+    Ok(teams.collect())
+}
+
+fn make(id: TeamId, rank: u32, members: Vec<Location>, flags: u32, ep: EpIndex, scratch: Option<Scratch>) -> &'static Team {
+    let team = Team::new(id, rank, Members::new(members), flags, ep, scratch);
+    team.open_fast_path(runtime::get());
+    Box::leak(Box::new(team))
+}
+
+/// Ends a team. Unless all members are known to be `quiescent`, waits for them, so that nobody sends to it any more. Gives back what the client lent.
+///
+/// # Safety
+/// Nobody uses `team` afterwards.
+pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
+    if !quiescent {
+        coll::run(team_barrier::over(Call::next(team)));
+    }
+    let scratch = team.scratch;
+    // SAFETY: `make` leaked it from a Box, and this is its last use (contract).
+    drop(unsafe { Box::from_raw(std::ptr::from_ref(team).cast_mut()) });
+    scratch
+}

@@ -1,0 +1,110 @@
+//! Who is in a team, and which rank each member has.
+
+use crate::am::Location;
+use crate::conduit::JobRank;
+
+/// The members of a team, in the order of their ranks.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Rank `i` is the primordial endpoint of process `first + i`: a team like this costs nothing per member.
+    Consecutive {
+        /// Process of rank 0.
+        first: JobRank,
+        /// Members.
+        count: u32,
+    },
+    /// Anybody in any order: 12 bytes per member.
+    Listed {
+        /// By rank.
+        members: Box<[Location]>,
+        /// Ranks, in the order of their members' places.
+        sorted: Box<[u32]>,
+    },
+}
+
+impl Members {
+    /// The endpoints in `list`, in this order; each once.
+    pub fn new(list: Vec<Location>) -> Self {
+        let first = list.first().map_or(0, |m| m.rank);
+        let in_a_row = |(i, m): (usize, &Location)| m.ep == 0 && u64::from(m.rank) == u64::from(first) + i as u64;
+        if list.iter().enumerate().all(in_a_row) {
+            return Self::Consecutive {
+                first,
+                count: list.len() as u32,
+            };
+        }
+        let mut sorted: Vec<u32> = (0..list.len() as u32).collect();
+        sorted.sort_by_key(|&rank| place(list[rank as usize]));
+        Self::Listed {
+            members: list.into(),
+            sorted: sorted.into(),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Consecutive { count, .. } => *count,
+            Self::Listed { members, .. } => members.len() as u32,
+        }
+    }
+
+    /// The member with `rank`. None above the size of a listed team; of others the caller knows the size.
+    #[inline]
+    pub fn locate(&self, rank: u32) -> Option<Location> {
+        match self {
+            Self::Consecutive { first, .. } => Some(Location {
+                rank: first.wrapping_add(rank),
+                ep: 0,
+            }),
+            Self::Listed { members, .. } => members.get(rank as usize).copied(),
+        }
+    }
+
+    /// The rank of the member in `process`; of several the one with the lowest endpoint index.
+    pub fn rank_in(&self, process: JobRank) -> Option<u32> {
+        match self {
+            Self::Consecutive { first, count } => process.checked_sub(*first).filter(|rank| rank < count),
+            Self::Listed { members, sorted } => {
+                let at = sorted.partition_point(|&rank| members[rank as usize].rank < process);
+                sorted.get(at).copied().filter(|&rank| members[rank as usize].rank == process)
+            }
+        }
+    }
+}
+
+/// What members are sorted by.
+pub fn place(member: Location) -> (JobRank, u16) {
+    (member.rank, member.ep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(ranks: &[u32]) -> Vec<Location> {
+        ranks.iter().map(|&rank| Location { rank, ep: 0 }).collect()
+    }
+
+    #[test]
+    fn neighbours_in_a_row_need_no_list() {
+        assert_eq!(Members::new(list(&[3, 4, 5])), Members::Consecutive { first: 3, count: 3 });
+        assert!(matches!(Members::new(list(&[3, 5])), Members::Listed { .. }));
+        assert!(matches!(Members::new(list(&[4, 3])), Members::Listed { .. }));
+    }
+
+    #[test]
+    fn ranks_and_processes_translate_both_ways() {
+        for ranks in [&[0, 1, 2, 3][..], &[7], &[5, 2, 9], &[9, 8, 7, 1], &[2, 4, 6, 8]] {
+            let members = Members::new(list(ranks));
+            assert_eq!(members.count() as usize, ranks.len());
+            for (i, &rank) in ranks.iter().enumerate() {
+                assert_eq!(members.locate(i as u32).map(|m| m.rank), Some(rank));
+                assert_eq!(members.rank_in(rank), Some(i as u32));
+            }
+            for absent in (0..12).filter(|r| !ranks.contains(r)) {
+                assert_eq!(members.rank_in(absent), None);
+            }
+        }
+    }
+}
