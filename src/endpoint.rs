@@ -1,17 +1,27 @@
-//! `gex_EP_t`.
+//! `gex_EP_t`: the endpoints of this process, and the segments of others that were published to it.
+//!
+//! Endpoint 0 is made at initialisation. Others get the next numbers in the order of their creation, and live as long as the process.
 
+use std::collections::HashMap;
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use crate::am::table::Table;
-use crate::am::EpIndex;
+use crate::am::{EpIndex, Location};
+use crate::conduit::RemoteSegment;
 use crate::segment::Segment;
+
+/// Endpoints that a process can have: `GASNET_MAXEPS`.
+pub const MAX_ENDPOINTS: usize = 64;
 
 /// A local endpoint.
 #[derive(Debug)]
 pub struct Endpoint {
     /// Position among this process's endpoints; 0 is the primordial one.
     pub index: EpIndex,
+    /// As passed at creation.
+    pub flags: u32,
     /// Its AM handlers.
     pub handlers: Table,
     /// The bound segment, or null.
@@ -22,12 +32,96 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint without segment and handlers.
-    pub fn new(index: EpIndex) -> Self {
+    pub fn new(index: EpIndex, flags: u32) -> Self {
         Self {
             index,
+            flags,
             handlers: Table::new(),
             segment: AtomicPtr::new(ptr::null_mut()),
             cdata: AtomicPtr::new(ptr::null_mut()),
         }
     }
+
+    /// The bound segment.
+    pub fn bound(&self) -> Option<&'static Segment> {
+        // SAFETY: null, or a segment that lives until `unbind` has made it null here (the client then uses it no more).
+        unsafe { self.segment.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Binds a segment. False if one is bound.
+    pub fn bind(&self, segment: &'static Segment) -> bool {
+        let segment = ptr::from_ref(segment).cast_mut();
+        let none = ptr::null_mut();
+        let bound = self
+            .segment
+            .compare_exchange(none, segment, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+        if bound && self.index == 0 {
+            BOUND_PRIMORDIAL.store(true, Ordering::Relaxed);
+        }
+        bound
+    }
+}
+
+/// Endpoints beyond the primordial one, in a table that readers need no lock for.
+static OTHERS: [AtomicPtr<Endpoint>; MAX_ENDPOINTS - 1] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_ENDPOINTS - 1];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// A further endpoint. None when there are as many as can be.
+pub fn create(flags: u32) -> Option<&'static Endpoint> {
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = COUNT.load(Ordering::Relaxed);
+    let slot = OTHERS.get(count)?;
+    let endpoint = Box::leak(Box::new(Endpoint::new(count as EpIndex + 1, flags)));
+    slot.store(endpoint, Ordering::Release);
+    COUNT.store(count + 1, Ordering::Release);
+    Some(endpoint)
+}
+
+/// The endpoint with `index`, which is not 0.
+pub fn other(index: EpIndex) -> Option<&'static Endpoint> {
+    let slot = OTHERS.get(usize::from(index).wrapping_sub(1))?;
+    // SAFETY: null, or leaked by `create`.
+    unsafe { slot.load(Ordering::Acquire).as_ref() }
+}
+
+/// Takes a segment away from the endpoints that it is bound to: it is about to end.
+pub fn unbind(primordial: &'static Endpoint, segment: &'static Segment) {
+    let others = (1..=COUNT.load(Ordering::Acquire)).filter_map(|index| other(index as EpIndex));
+    for endpoint in others.chain([primordial]) {
+        let known = ptr::from_ref(segment).cast_mut();
+        let none = ptr::null_mut();
+        let _ = endpoint
+            .segment
+            .compare_exchange(known, none, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// Whether primordial endpoints have segments that were bound, not attached: neighbours do not map those.
+static BOUND_PRIMORDIAL: AtomicBool = AtomicBool::new(false);
+
+/// Whether the segment of this endpoint, here or elsewhere, is one that was attached (or that will be).
+#[inline]
+pub fn is_attached(index: EpIndex) -> bool {
+    index == 0 && !BOUND_PRIMORDIAL.load(Ordering::Relaxed)
+}
+
+static PUBLISHED: RwLock<Option<HashMap<(u32, EpIndex), RemoteSegment>>> = RwLock::new(None);
+
+/// The bound segment of another process's endpoint, if it was published to this one.
+pub fn published(place: Location) -> Option<RemoteSegment> {
+    let published = PUBLISHED.read().unwrap_or_else(PoisonError::into_inner);
+    published.as_ref()?.get(&(place.rank, place.ep)).copied()
+}
+
+/// Remembers what another process has published.
+pub fn learn(place: Location, segment: RemoteSegment) {
+    if place.ep == 0 {
+        BOUND_PRIMORDIAL.store(true, Ordering::Relaxed);
+    }
+    let mut published = PUBLISHED.write().unwrap_or_else(PoisonError::into_inner);
+    published
+        .get_or_insert_with(HashMap::new)
+        .insert((place.rank, place.ep), segment);
 }

@@ -11,7 +11,7 @@ use crate::barrier::Barrier;
 use crate::client::Client;
 use crate::conduit::{Conduit, JobRank, Limits, StartInfo};
 use crate::config::{self, Config};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{self, Endpoint};
 use crate::faulty::Faulty;
 use crate::job::{self, Inside, Job, StartOptions};
 use crate::os::{mem, membarrier, process};
@@ -101,7 +101,11 @@ impl Runtime {
     /// A local endpoint.
     #[inline]
     pub fn endpoint(&self, index: u16) -> Option<&'static Endpoint> {
-        (index == 0).then_some(self.endpoint0)
+        if index == 0 {
+            Some(self.endpoint0)
+        } else {
+            endpoint::other(index)
+        }
     }
 }
 
@@ -180,7 +184,7 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
         conduit,
         conduit_limits: conduit.limits(),
         client,
-        endpoint0: Box::leak(Box::new(Endpoint::new(0))),
+        endpoint0: Box::leak(Box::new(Endpoint::new(0, 0))),
         team0: Box::leak(Box::new(Team::primordial(rank, size, 0))),
         directory: OnceLock::new(),
         max_local_bytes,

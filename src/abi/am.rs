@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{inject, max_long, max_medium, Arg, Category, Message, MAX_ARGS};
+use crate::am::{inject, max_long, max_medium, Arg, Category, Location, Message, MAX_ARGS};
 use crate::conduit::{Class, PollScope};
 use crate::progress;
 use crate::runtime;
@@ -33,7 +33,7 @@ fn check(m: &Message<'_>, what: &str) {
     let limit = match m.category {
         Category::Short => return,
         Category::Medium => max_medium(Some(m.target.rank)),
-        Category::Long => max_long(Some(m.target.rank)),
+        Category::Long => max_long(Some(m.target)),
     };
     if m.bytes > limit {
         crate::fatal!(
@@ -47,11 +47,8 @@ fn check(m: &Message<'_>, what: &str) {
     }
     if m.category == Category::Long && m.bytes > 0 {
         let rt = runtime::get();
-        let inside = rt
-            .segment_of(m.target.rank)
-            .is_some_and(|s| s.contains(m.destination, m.bytes));
-        if !inside {
-            rt.outside_segment(m.target.rank, m.destination, m.bytes);
+        if rt.segment_of(m.target).is_none_or(|s| !s.contains(m.destination, m.bytes)) {
+            rt.outside_segment(m.target, m.destination, m.bytes);
         }
     }
 }
@@ -206,14 +203,18 @@ functions! {
 }
 
 /// The peer that a limit query is about; None for the worst of all.
-fn peer(tm: usize, rank: u32) -> Option<u32> {
+fn peer(tm: usize, rank: u32) -> Option<Location> {
     if rank == u32::MAX {
         return None;
     }
     match team::decode(tm) {
-        Named::Team(team) => Some(team.locate(rank).rank),
-        Named::Pair(..) => Some(rank),
+        Named::Team(team) => Some(team.locate(rank)),
+        Named::Pair(_, ep) => Some(Location { rank, ep }),
     }
+}
+
+fn max_medium_to(peer: Option<Location>) -> usize {
+    max_medium(peer.map(|p| p.rank))
 }
 
 macro_rules! limits {
@@ -230,8 +231,8 @@ macro_rules! limits {
 }
 
 limits! {
-    gex_AM_MaxRequestMedium max_medium;
-    gex_AM_MaxReplyMedium max_medium;
+    gex_AM_MaxRequestMedium max_medium_to;
+    gex_AM_MaxReplyMedium max_medium_to;
     gex_AM_MaxRequestLong max_long;
     gex_AM_MaxReplyLong max_long;
 }
@@ -252,7 +253,7 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
 #[no_mangle]
 pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const usize, _flags: u32, _nargs: c_uint) -> usize {
     // SAFETY: the running handler's token.
-    max_long(Some(unsafe { &*token }.source.rank))
+    max_long(Some(unsafe { &*token }.source))
 }
 
 /// Most arguments.

@@ -8,9 +8,9 @@ use super::system::store;
 use super::{complain, ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::am::table::Entry;
 use crate::client::Client;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
 use crate::runtime;
-use crate::segment::{AttachError, Segment};
+use crate::segment::{create, AttachError, Memory, Segment};
 use crate::team::{self, Named};
 
 macro_rules! cdata {
@@ -59,8 +59,9 @@ pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
 
 /// Flags passed when the endpoint was created: none for a primordial one.
 #[no_mangle]
-pub extern "C" fn gex_EP_QueryFlags(_ep: *const Endpoint) -> u32 {
-    0
+pub unsafe extern "C" fn gex_EP_QueryFlags(ep: *const Endpoint) -> u32 {
+    // SAFETY: a handle of ours.
+    unsafe { &*ep }.flags
 }
 
 /// The bound segment, or null.
@@ -176,15 +177,11 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
     let rt = runtime::get();
     let location = match team::decode(tm) {
         Named::Team(team) if rank < team.size => team.locate(rank),
-        Named::Pair(_, 0) if rank < rt.size => crate::am::Location { rank, ep: 0 },
+        Named::Pair(_, ep) if rank < rt.size => crate::am::Location { rank, ep },
         _ => return None,
     };
-    let segment = rt.segment_of(location.rank)?;
-    let here = if rt.is_neighbour(location.rank) {
-        rt.map_neighbour(location.rank, segment.base, 0) as usize
-    } else {
-        0
-    };
+    let segment = rt.segment_of(location)?;
+    let here = rt.map_near(location, segment.base, 0).map_or(0, |here| here as usize);
     Some(Bound {
         owner: segment.base,
         here,
@@ -192,7 +189,7 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
     })
 }
 
-/// Queries a bound segment. Everything is known after Attach: never communicates.
+/// Queries a bound segment. What was attached or published is known here: never communicates.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
     tm: usize,
@@ -231,15 +228,143 @@ pub unsafe extern "C" fn gex_Segment_QueryBound(
     0
 }
 
-/// Publishes bound segments. Those that exist were published by Attach; checks the arguments and synchronises.
+/// Tells the members of a team the bound segments of some endpoints of this process. Collective; also a barrier.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_PublishBoundSegment(tm: usize, eps: *const *const Endpoint, count: usize, flags: u32) -> c_int {
-    team::team(tm, "gex_EP_PublishBoundSegment");
-    if flags != 0 || (eps.is_null() && count > 0) {
+    let name = "gex_EP_PublishBoundSegment";
+    super::not_in_handler(name);
+    let team = team::team(tm, name);
+    let good = flags == 0 && (!eps.is_null() || count == 0);
+    let endpoints: &[*const Endpoint] = if good && count > 0 {
+        // SAFETY: the client's array of `count` handles.
+        unsafe { std::slice::from_raw_parts(eps, count) }
+    } else {
+        &[]
+    };
+    // SAFETY: null, or handles of ours.
+    let endpoints: Vec<&Endpoint> = endpoints.iter().filter_map(|&ep| unsafe { ep.as_ref() }).collect();
+    // The call is collective: who brings wrong arguments takes part with none, so that nobody waits for it.
+    let published = create::publish(runtime::get(), team, &endpoints);
+    if !good || endpoints.len() < count {
         complain(
-            "gex_EP_PublishBoundSegment",
-            "flags must be 0, and eps must not be null unless num_eps is 0",
+            name,
+            "flags must be 0, eps must not be null unless num_eps is 0, and its entries must be endpoints",
         );
+        return ERR_BAD_ARG;
+    }
+    match published {
+        Ok(()) => OK,
+        Err(why) => {
+            complain(name, &why);
+            ERR_RESOURCE
+        }
+    }
+}
+
+/// Capabilities that exist: `GEX_EP_CAPABILITY_ALL`.
+const CAPABILITIES: u32 = 0x1f;
+/// `GEX_FLAG_HINT_ACCEL_ALL`.
+const HINTS: u32 = 0x3;
+
+/// Makes a further endpoint, which has all capabilities.
+#[no_mangle]
+pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const Client, capabilities: u32, flags: u32) -> c_int {
+    let name = "gex_EP_Create";
+    if ep.is_null() || client.is_null() || capabilities == 0 || capabilities & !CAPABILITIES != 0 || flags & !HINTS != 0 {
+        complain(
+            name,
+            "ep_p and client must not be null, capabilities must be of GEX_EP_CAPABILITY_*, and flags of GEX_FLAG_HINT_ACCEL_*",
+        );
+        return ERR_BAD_ARG;
+    }
+    let Some(made) = endpoint::create(flags) else {
+        complain(
+            name,
+            &format!("this process has {MAX_ENDPOINTS} endpoints (GASNET_MAXEPS) already"),
+        );
+        return ERR_RESOURCE;
+    };
+    // SAFETY: not null; the client's to write.
+    unsafe { ep.write(made) };
+    OK
+}
+
+/// `GEX_MK_HOST`.
+const HOST: usize = 1;
+
+/// Makes a segment of the client's memory, or of new memory when `address` is null.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Segment_Create(
+    segment: *mut *const Segment,
+    client: *const Client,
+    address: *mut c_void,
+    bytes: usize,
+    kind: usize,
+    flags: u32,
+) -> c_int {
+    let name = "gex_Segment_Create";
+    let rt = runtime::get();
+    if segment.is_null() || client.is_null() || flags != 0 {
+        complain(name, "segment_p and client must not be null, and flags must be 0");
+        return ERR_BAD_ARG;
+    }
+    if kind != HOST {
+        complain(name, "kind must be GEX_MK_HOST or come from gex_MK_Create");
+        return ERR_BAD_ARG;
+    }
+    let most = if address.is_null() { rt.max_local_bytes } else { usize::MAX };
+    if bytes == 0 || bytes > most || (address as usize).checked_add(bytes).is_none() {
+        complain(
+            name,
+            &format!(
+                "a length of {bytes} bytes is not possible; memory of the library's is limited to {} bytes",
+                rt.max_local_bytes
+            ),
+        );
+        return ERR_BAD_ARG;
+    }
+    match create::create(rt, address as usize, bytes) {
+        Ok(made) => {
+            // SAFETY: not null; the client's to write.
+            unsafe { segment.write(made) };
+            OK
+        }
+        Err(why) => {
+            complain(name, &why);
+            ERR_RESOURCE
+        }
+    }
+}
+
+/// Ends a segment that `gex_Segment_Create` made.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, _flags: u32) {
+    // SAFETY: null, or a handle of ours.
+    let Some(segment) = (unsafe { segment.as_ref::<'static>() }) else {
+        crate::fatal!("gex_Segment_Destroy was given GEX_SEGMENT_INVALID");
+    };
+    if segment.memory == Memory::Attached {
+        crate::fatal!("gex_Segment_Destroy: the attached segment lives as long as the process");
+    }
+    // SAFETY: the client uses it no more.
+    unsafe { create::destroy(runtime::get(), segment) };
+}
+
+/// Binds a segment to an endpoint that has none.
+#[no_mangle]
+pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const Segment, flags: u32) -> c_int {
+    let name = "gex_EP_BindSegment";
+    // SAFETY: null, or a handle of ours.
+    let (Some(ep), Some(segment)) = (unsafe { ep.as_ref() }, unsafe { segment.as_ref::<'static>() }) else {
+        complain(name, "neither the endpoint nor the segment may be null");
+        return ERR_BAD_ARG;
+    };
+    if flags != 0 {
+        complain(name, "flags must be 0");
+        return ERR_BAD_ARG;
+    }
+    if !ep.bind(segment) {
+        complain(name, "the endpoint has a bound segment");
         return ERR_BAD_ARG;
     }
     OK
@@ -274,7 +399,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
         return ERR_BAD_ARG;
     }
     for rank in 0..(count as u32).min(rt.size) {
-        let segment = rt.segment_of(rank).map_or((0, 0), |s| (s.base, s.bytes));
+        let segment = rt.primordial_segment(rank).map_or((0, 0), |s| (s.base, s.bytes));
         // SAFETY: the client's table of `count` entries.
         unsafe {
             table.add(rank as usize).write(SegInfo {

@@ -21,9 +21,8 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
     if cfg!(feature = "debug-checks") && bytes > 0 {
         let rt = runtime::get();
         let address = remote as usize;
-        let inside = rt.segment_of(peer.rank).is_some_and(|s| s.contains(address, bytes));
-        if !inside {
-            rt.outside_segment(peer.rank, address, bytes);
+        if rt.segment_of(peer).is_none_or(|s| !s.contains(address, bytes)) {
+            rt.outside_segment(peer, address, bytes);
         }
         if local.is_null() {
             crate::fatal!("rank {}: {function}: the local address is null", rt.rank);

@@ -10,7 +10,7 @@ use super::internal;
 use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
-use super::{payload_offset, Arg, Category, Header, Location, HEADER, IN_PLACE, MAX_ARGS};
+use super::{payload_offset, Arg, Category, Header, Location, HEADER, MAX_ARGS};
 use crate::conduit::{Class, JobRank, TransferId, Upcalls};
 use crate::runtime::{self, Runtime};
 use crate::shm::comm::{Disposal, Sink};
@@ -28,6 +28,8 @@ struct Arrived {
     args: [Arg; MAX_ARGS],
     nargs: usize,
     payload: *mut u8,
+    /// The sender's block that holds the payload, to be freed.
+    block: Option<u16>,
 }
 
 /// The messages that this process got from one poll.
@@ -77,8 +79,22 @@ impl<'a> Delivery<'a> {
             nargs,
             // Means something only for a payload in place.
             payload: bytes.wrapping_add(payload_offset(nargs)),
+            block: None,
         };
         (arrived, place)
+    }
+
+    /// Copies the payload of a Long that travelled in its message to its destination.
+    fn land(&self, m: &Arrived) {
+        let (bytes, destination) = (m.header.bytes as usize, m.header.destination as usize);
+        if m.category != Category::Long || bytes == 0 {
+            return;
+        }
+        if !self.rt.in_own_segment(m.header.target_ep, destination, bytes) {
+            self.malformed(m.source, "a Long whose destination is outside the segment");
+        }
+        // SAFETY: the destination lies in our mapped segment; the payload lies in the message.
+        unsafe { ptr::copy_nonoverlapping(m.payload, destination as *mut u8, bytes) };
     }
 
     fn run_client(&self, m: &Arrived) {
@@ -173,6 +189,7 @@ impl Sink for Delivery<'_> {
         let (mut m, place) = unsafe { self.parse((Carrier::Record, class, rank), word, record, length) };
         match place {
             Payload::InPlace => {
+                self.land(&m);
                 self.dispatch(&m);
                 return Disposal::Done;
             }
@@ -182,6 +199,7 @@ impl Sink for Delivery<'_> {
                     self.malformed(rank, "a payload outside its block");
                 }
                 m.payload = blocks.payload(block);
+                m.block = Some(block);
             }
             Payload::None => {}
         }
@@ -192,12 +210,15 @@ impl Sink for Delivery<'_> {
     #[inline]
     fn run(&mut self) {
         if let Some(m) = self.copied.take() {
+            if m.block.is_some() {
+                self.land(&m);
+            }
             self.dispatch(&m);
-            if m.category == Category::Medium && m.header.block != IN_PLACE {
+            if let Some(block) = m.block {
                 self.rt
                     .comm
                     .blocks((m.source - self.rt.nbrhd.start) as usize, m.class)
-                    .free(m.header.block);
+                    .free(block);
             }
         }
     }
@@ -219,14 +240,8 @@ impl Upcalls for Delivery<'_> {
         };
         // SAFETY: the conduit's packets are 64-byte aligned; the length was checked.
         let (m, place) = unsafe { self.parse((Carrier::Packet, class, source), word, packet.as_mut_ptr(), packet.len()) };
-        let bytes = m.header.bytes as usize;
-        if m.category == Category::Long && place == Payload::InPlace && bytes > 0 {
-            let destination = m.header.destination as usize;
-            if !self.rt.in_own_segment(destination, bytes) {
-                self.malformed(source, "a Long whose destination is outside the segment");
-            }
-            // SAFETY: the destination lies in our mapped segment; the payload lies in the packet.
-            unsafe { ptr::copy_nonoverlapping(m.payload, destination as *mut u8, bytes) };
+        if place == Payload::InPlace {
+            self.land(&m);
         }
         self.dispatch(&m);
     }

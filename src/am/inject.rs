@@ -29,7 +29,7 @@ pub fn send(message: &Message<'_>) {
         Class::Request => PollScope::All,
         Class::Reply => PollScope::Replies,
     };
-    if message.category == Category::Long && message.bytes > 0 && runtime::get().is_neighbour(message.target.rank) {
+    if message.category == Category::Long && message.bytes > 0 && runtime::get().can_touch(message.target) {
         // The payload goes ahead, outside any reservation; only the head waits for room.
         write_long(runtime::get(), message);
         let head = Message {
@@ -60,9 +60,10 @@ fn until_sent(message: &Message<'_>, scope: PollScope) {
 }
 
 fn write_long(rt: &Runtime, message: &Message<'_>) {
-    let here = rt.map_neighbour(message.target.rank, message.destination, message.bytes);
-    // SAFETY: `map_neighbour` answers for the destination, the client for the source; overlap is the client's error (EX 0.19, NOTE 4).
-    unsafe { ptr::copy(message.payload, here, message.bytes) };
+    if let Some(here) = rt.map_near(message.target, message.destination, message.bytes) {
+        // SAFETY: `map_near` answers for the destination, the client for the source; overlap is the client's error (EX 0.19, NOTE 4).
+        unsafe { ptr::copy(message.payload, here, message.bytes) };
+    }
 }
 
 fn head(message: &Message<'_>, kind: u8, block: u16) -> Header {
@@ -102,6 +103,7 @@ fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
                 write_head(r, &header, m.args);
             })
         }
+        Category::Long if m.bytes > 0 && !rt.can_touch(m.target) => send_near_with_payload(rt, m, target, kind::PACKED_LONG),
         Category::Long => {
             let header = head(m, kind::LONG, IN_PLACE);
             rt.comm.send(target, m.class, kind::LONG, small, bare, |r| {
@@ -112,19 +114,19 @@ fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
                 unsafe { write_head(r, &header, m.args) }
             })
         }
-        Category::Medium => send_near_medium(rt, m, target),
+        Category::Medium => send_near_with_payload(rt, m, target, kind::MEDIUM),
     }
 }
 
-fn send_near_medium(rt: &Runtime, m: &Message<'_>, target: usize) -> Result<(), Busy> {
+fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
     let small = m.args.len() as u8;
     let offset = payload_offset(m.args.len());
     if let Some(block) = m.block {
-        return send_block(rt, m, target, block);
+        return send_block(rt, m, target, kind, block);
     }
     if offset + m.bytes <= rt.comm.inline_bytes(m.class) {
-        let header = head(m, kind::MEDIUM, IN_PLACE);
-        return rt.comm.send(target, m.class, kind::MEDIUM, small, offset + m.bytes, |r| {
+        let header = head(m, kind, IN_PLACE);
+        return rt.comm.send(target, m.class, kind, small, offset + m.bytes, |r| {
             // SAFETY: the record has room for the header, the arguments, and the payload at `offset`.
             unsafe { write_head(r, &header, m.args) };
             // SAFETY: as above; the client answers for the source.
@@ -138,17 +140,16 @@ fn send_near_medium(rt: &Runtime, m: &Message<'_>, target: usize) -> Result<(), 
     let block = blocks.take().ok_or(Busy)?;
     // SAFETY: the block is ours and holds MAX_MEDIUM bytes, the limit that the caller keeps.
     unsafe { ptr::copy_nonoverlapping(m.payload, blocks.payload(block), m.bytes) };
-    send_block(rt, m, target, block).inspect_err(|_| blocks.free(block))
+    send_block(rt, m, target, kind, block).inspect_err(|_| blocks.free(block))
 }
 
-fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, block: u16) -> Result<(), Busy> {
-    let header = head(m, kind::MEDIUM, block);
+fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16) -> Result<(), Busy> {
+    let header = head(m, kind, block);
     let bare = HEADER + 4 * m.args.len();
     // SAFETY: the record has `bare` bytes.
-    rt.comm
-        .send(target, m.class, kind::MEDIUM, m.args.len() as u8, bare, |r| unsafe {
-            write_head(r, &header, m.args);
-        })
+    rt.comm.send(target, m.class, kind, m.args.len() as u8, bare, |r| unsafe {
+        write_head(r, &header, m.args);
+    })
 }
 
 fn send_far(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {

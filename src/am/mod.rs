@@ -42,7 +42,7 @@ pub mod kind {
     pub const MEDIUM: u8 = 2;
     /// [`super::Category::Long`], payload delivered beforehand.
     pub const LONG: u8 = 3;
-    /// A Long whose payload follows the arguments and is copied to its destination on arrival.
+    /// A Long whose payload comes as a Medium's does and is copied to its destination on arrival.
     pub const PACKED_LONG: u8 = 4;
 }
 
@@ -172,13 +172,14 @@ pub fn max_medium(rank: Option<JobRank>) -> usize {
 /// Largest payload of a Long inside a neighbourhood: what fits a C `int`, which is how clients store it.
 const MAX_LONG: usize = 0x7fff_ffff;
 
-/// Largest payload that a Long to `rank` may have.
-pub fn max_long(rank: Option<JobRank>) -> usize {
+/// Largest payload that a Long to `target` may have. Only the primordial segments of neighbours are mapped here; into others it travels in the
+/// message.
+pub fn max_long(target: Option<Location>) -> usize {
     let rt = crate::runtime::get();
-    match rank {
-        Some(rank) if rt.is_neighbour(rank) => MAX_LONG,
+    match target {
+        Some(target) if rt.can_touch(target) => MAX_LONG,
         None if rt.single_neighbourhood() => MAX_LONG,
-        other => max_medium(other),
+        other => max_medium(other.map(|t| t.rank)),
     }
 }
 

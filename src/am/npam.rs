@@ -85,7 +85,7 @@ pub struct Wish {
 /// Largest library or client buffer that Prepare promises for `category` to `target`.
 pub fn limit(category: Category, target: Location) -> usize {
     match category {
-        Category::Long => super::max_long(Some(target.rank)),
+        Category::Long => super::max_long(Some(target)),
         _ => super::max_medium(Some(target.rank)),
     }
 }

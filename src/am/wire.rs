@@ -61,8 +61,9 @@ pub fn payload(carrier: Carrier, kind: u8, nargs: usize, header: &Header, length
         // The runtime's own handlers get no Longs, and would take the length for that of a payload in the message.
         _ if header.handler < INDEX_BASE => Err("a Long for an internal handler"),
         kind::LONG => Ok(Payload::None),
-        _ if carrier == Carrier::Record => Err("a packed Long in a ring"),
-        _ => in_place(),
+        _ if header.block == IN_PLACE => in_place(),
+        _ if carrier == Carrier::Packet => Err("a block in a packet"),
+        _ => Ok(Payload::Block(header.block)),
     }
 }
 
@@ -120,7 +121,7 @@ mod tests {
                 assert_eq!(payload.len(), header.bytes as usize);
                 assert!(category != Category::Short && payload_offset(nargs) % 16 == 0);
             }
-            Ok(Payload::Block(block)) => assert!(carrier == Carrier::Record && category == Category::Medium && block != IN_PLACE),
+            Ok(Payload::Block(block)) => assert!(carrier == Carrier::Record && category != Category::Short && block != IN_PLACE),
             Ok(Payload::None) => assert!(category != Category::Medium && (category == Category::Long || header.bytes == 0)),
         }
         assert!(category != Category::Long || header.handler >= INDEX_BASE);
@@ -158,6 +159,7 @@ mod tests {
                     (Carrier::Record, kind::MEDIUM),
                     (Carrier::Packet, kind::MEDIUM),
                     (Carrier::Packet, kind::PACKED_LONG),
+                    (Carrier::Record, kind::PACKED_LONG),
                 ] {
                     assert_eq!(payload(carrier, kind, nargs, &h, length), Ok(Payload::InPlace));
                     if bytes > 0 {

@@ -48,14 +48,13 @@ impl Access {
     /// The neighbour's memory here, if the peer is a neighbour.
     #[inline]
     fn near(&self, rt: &Runtime) -> Option<*mut u8> {
-        rt.is_neighbour(self.peer.rank)
-            .then(|| rt.map_neighbour(self.peer.rank, self.remote, self.bytes))
+        rt.map_near(self.peer, self.remote, self.bytes)
     }
 
-    fn segment<'a>(&self, rt: &'a Runtime) -> &'a RemoteSegment {
-        match rt.segment_of(self.peer.rank) {
+    fn segment(&self, rt: &Runtime) -> RemoteSegment {
+        match rt.segment_of(self.peer) {
             Some(s) if s.contains(self.remote, self.bytes) => s,
-            _ => rt.outside_segment(self.peer.rank, self.remote, self.bytes),
+            _ => rt.outside_segment(self.peer, self.remote, self.bytes),
         }
     }
 }
@@ -67,7 +66,7 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
     }
     let rt = runtime::get();
     if let Some(here) = access.near(rt) {
-        // SAFETY: `map_neighbour` answers for the remote side, the client for the local one.
+        // SAFETY: `map_near` answers for the remote side, the client for the local one.
         unsafe { copy::copy(here, access.local, access.bytes) };
         return Ok(Started::Complete);
     }
@@ -110,9 +109,9 @@ fn native_put(rt: &Runtime, access: &Access, op: &'static Op, manner: Manner) ->
         let put = |id| {
             let (peer, source) = (access.peer.rank, access.local.cast_const());
             if manner.source_now {
-                rt.conduit.put_now(peer, segment, access.remote, source, access.bytes, id)
+                rt.conduit.put_now(peer, &segment, access.remote, source, access.bytes, id)
             } else {
-                rt.conduit.put(peer, segment, access.remote, source, access.bytes, id)
+                rt.conduit.put(peer, &segment, access.remote, source, access.bytes, id)
             }
         };
         put(id)
@@ -141,7 +140,7 @@ fn native_get(rt: &Runtime, access: &Access, op: &'static Op, manner: Manner) ->
     let id = transfer::begin(op, Category::Get, access.local, access.bytes);
     let result = inject(manner, || {
         rt.conduit
-            .get(access.peer.rank, segment, access.local, access.remote, access.bytes, id)
+            .get(access.peer.rank, &segment, access.local, access.remote, access.bytes, id)
     });
     if result.is_err() {
         transfer::cancel(id);

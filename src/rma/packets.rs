@@ -146,7 +146,7 @@ fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, u
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, c, d] = args else { return false };
     let address = join(a, b) as usize;
-    if !runtime::get().in_own_segment(address, bytes) {
+    if !runtime::get().in_own_segment(token.target_ep, address, bytes) {
         return false;
     }
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
@@ -165,7 +165,7 @@ pub fn on_put_done(args: &[Arg]) -> bool {
 pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     let &[a, b, c, d, e, f, bytes] = args else { return false };
     let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
-    if !runtime::get().in_own_segment(address, bytes) || bytes > max_medium(Some(token.source.rank)) {
+    if !runtime::get().in_own_segment(token.target_ep, address, bytes) || bytes > max_medium(Some(token.source.rank)) {
         return false;
     }
     reply(token, internal::RMA_DATA, &[c, d, e, f], Some((address as *const u8, bytes)));

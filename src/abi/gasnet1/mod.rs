@@ -136,7 +136,7 @@ pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) 
         return ERR_BAD_ARG;
     }
     for rank in 0..(count as u32).min(rt.size) {
-        let offset = match rt.segment_of(rank) {
+        let offset = match rt.primordial_segment(rank) {
             Some(s) if rt.is_neighbour(rank) => (rt.map_neighbour(rank, s.base, 0) as usize).wrapping_sub(s.base),
             _ => 0,
         };

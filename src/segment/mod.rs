@@ -1,10 +1,14 @@
-//! `gex_Segment_t`, attaching one, and the directory of everybody's bound segments.
+//! `gex_Segment_t`, attaching one, and the directory of everybody's bound segments. Further segments are in [`create`].
+
+pub mod create;
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::am::{EpIndex, Location};
 use crate::conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
 use crate::config::{self, Per};
+use crate::endpoint;
 use crate::os::{host_memory, mem};
 use crate::runtime::Runtime;
 use crate::shm;
@@ -14,10 +18,25 @@ use crate::shm;
 pub struct Segment {
     /// First byte.
     pub base: usize,
-    /// Length in bytes, a multiple of the page size.
+    /// Length in bytes.
     pub bytes: usize,
+    /// Whose memory it is.
+    pub memory: Memory,
+    /// The conduit's name for it.
+    pub key: SegmentKey,
     /// The client's own.
     pub cdata: AtomicPtr<std::ffi::c_void>,
+}
+
+/// Where the memory of a segment comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Attached: shared with neighbours, for the rest of the process.
+    Attached,
+    /// Mapped by the library for this segment.
+    Mapped,
+    /// The client's.
+    Client,
 }
 
 /// Bound segments of primordial endpoints, by job rank, and how neighbours' addresses map here.
@@ -68,9 +87,9 @@ fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
 impl Runtime {
     /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job.
     pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
-        if self.directory.get().is_some() {
+        if self.endpoint0.bound().is_some() {
             return Err(AttachError::Argument(
-                "a segment is attached already; one call per process is allowed".into(),
+                "the primordial endpoint has a segment already; one call per process is allowed".into(),
             ));
         }
         let sizes = self.agree(self.check_size(bytes))?;
@@ -87,6 +106,7 @@ impl Runtime {
         self.advise(&mapping, near.iter().sum());
         mapped(base, bytes);
         let keys = self.exchange_keys(base, bytes)?;
+        let keys_of_own = keys[self.rank as usize];
         let mut segments: Vec<RemoteSegment> = sizes
             .iter()
             .zip(&bases)
@@ -103,6 +123,8 @@ impl Runtime {
         let segment = Box::leak(Box::new(Segment {
             base,
             bytes,
+            memory: Memory::Attached,
+            key: keys_of_own,
             cdata: AtomicPtr::new(ptr::null_mut()),
         }));
         self.directory.get_or_init(|| Directory { segments, deltas });
@@ -182,8 +204,13 @@ impl Runtime {
         }
     }
 
+    /// Whether the conduit itself reads and writes segments of peers.
+    pub fn has_native_rma(&self) -> bool {
+        !self.single_neighbourhood() && self.conduit.capabilities().has(Capabilities::RMA)
+    }
+
     fn exchange_keys(&self, base: usize, bytes: usize) -> Result<Vec<SegmentKey>, AttachError> {
-        if self.single_neighbourhood() || !self.conduit.capabilities().has(Capabilities::RMA) {
+        if !self.has_native_rma() {
             return Ok(vec![SegmentKey::default(); self.size as usize]);
         }
         let key = self
@@ -214,9 +241,46 @@ impl Runtime {
         Ok(())
     }
 
-    /// The bound segment of the primordial endpoint of `rank`, if one is known.
-    pub fn segment_of(&self, rank: JobRank) -> Option<&RemoteSegment> {
+    /// The bound segment of the primordial endpoint of `rank`, after Attach.
+    pub fn primordial_segment(&self, rank: JobRank) -> Option<&RemoteSegment> {
         self.directory.get()?.segments.get(rank as usize)
+    }
+
+    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it.
+    pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
+        if endpoint::is_attached(place.ep) {
+            return self.primordial_segment(place.rank).copied();
+        }
+        if place.rank == self.rank {
+            return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
+        }
+        endpoint::published(place)
+    }
+
+    /// Whether this process can touch what an endpoint's segment holds.
+    #[inline]
+    pub fn can_touch(&self, place: Location) -> bool {
+        if endpoint::is_attached(place.ep) {
+            self.is_neighbour(place.rank)
+        } else {
+            place.rank == self.rank
+        }
+    }
+
+    /// Where `[address, address + bytes)` of an endpoint's segment is here, if this process can touch it. Fatal when it is outside.
+    #[inline]
+    pub fn map_near(&self, place: Location, address: usize, bytes: usize) -> Option<*mut u8> {
+        if endpoint::is_attached(place.ep) {
+            return self
+                .is_neighbour(place.rank)
+                .then(|| self.map_neighbour(place.rank, address, bytes));
+        }
+        (place.rank == self.rank).then(|| {
+            if bytes > 0 && !self.in_own_segment(place.ep, address, bytes) {
+                self.outside_segment(place, address, bytes);
+            }
+            address as *mut u8
+        })
     }
 
     /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the neighbour's segment: the
@@ -231,14 +295,16 @@ impl Runtime {
         match inside {
             Some(here) => here as *mut u8,
             None if bytes == 0 => address as *mut u8,
-            None => self.outside_segment(rank, address, bytes),
+            None => self.outside_segment(Location { rank, ep: 0 }, address, bytes),
         }
     }
 
     /// Ends the job: a remote address is not in its owner's segment.
     #[cold]
-    pub fn outside_segment(&self, rank: JobRank, address: usize, bytes: usize) -> ! {
-        let known = match self.segment_of(rank) {
+    pub fn outside_segment(&self, place: Location, address: usize, bytes: usize) -> ! {
+        let Location { rank, ep } = place;
+        let known = match self.segment_of(place) {
+            None if !endpoint::is_attached(ep) => format!("no segment of its endpoint {ep} is known here; bind one and publish it"),
             None => "no segment is attached".to_string(),
             Some(s) => format!("its segment is [{:#x}, {:#x})", s.base, s.base + s.bytes),
         };
@@ -250,8 +316,12 @@ impl Runtime {
         )
     }
 
-    /// Whether a range lies in this process's own bound segment.
-    pub fn in_own_segment(&self, address: usize, bytes: usize) -> bool {
-        self.segment_of(self.rank).is_some_and(|s| s.contains(address, bytes))
+    /// Whether a range lies in the bound segment of an endpoint of this process.
+    pub fn in_own_segment(&self, ep: EpIndex, address: usize, bytes: usize) -> bool {
+        if endpoint::is_attached(ep) {
+            return self.primordial_segment(self.rank).is_some_and(|s| s.contains(address, bytes));
+        }
+        let own = Location { rank: self.rank, ep };
+        self.segment_of(own).is_some_and(|s| s.contains(address, bytes))
     }
 }
