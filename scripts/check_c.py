@@ -51,6 +51,7 @@ def arguments():
     parser.add_argument("--flags", default="", help="further compiler and linker flags")
     parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
     parser.add_argument("--env", default="", help="further environment, NAME=value words")
+    parser.add_argument("--no-scripts", action="store_true", help="leave out folders that have a script of their own")
     parser.add_argument("--sample", default="", help="seed: take only one in four programs, chosen by this text")
     parser.add_argument("--timeout-factor", type=float, default=1)
     return parser.parse_args()
@@ -200,7 +201,7 @@ def main():
         for family in families:
             folder = os.path.join(TESTS, family)
             if os.path.exists(os.path.join(folder, "run.sh")):
-                if options.sample or options.wrapper or wanted_programs:
+                if options.no_scripts or wanted_programs:
                     continue
                 always = (flavour, conduit) == ("release", "smp")
                 if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):

@@ -241,13 +241,18 @@ impl FreeList {
         self.count = CHUNK as u32;
     }
 
+    /// Nobody will sync `op`: it is recycled when nothing of it is outstanding any more.
+    pub fn orphan(&mut self, op: &'static Op) {
+        if op.is_done(ALL) {
+            self.put(op);
+        } else {
+            locked(&TABLE.orphans).push(op.index);
+        }
+    }
+
     /// The owner is about to go: everything is left to the others. `set` is its NBI set.
     pub fn retire(&mut self, set: &'static Op) {
-        if set.is_done(ALL) {
-            self.put(set);
-        } else {
-            locked(&TABLE.orphans).push(set.index);
-        }
+        self.orphan(set);
         self.spill(0);
     }
 }

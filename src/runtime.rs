@@ -109,7 +109,7 @@ impl Runtime {
     }
 }
 
-/// Why initialisation failed, in sentences for the user.
+/// Why initialisation failed, in sentences for the user; empty when another rank says it.
 #[derive(Debug)]
 pub struct InitError(pub String);
 
@@ -130,8 +130,8 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
     let config = Config::load(&[conduit.variables()]).map_err(|e| InitError(e.to_string()))?;
     config::install(config);
     let config = config::get();
-    let identity = conduit.identity();
     let options = StartOptions::from_config(config).map_err(|e| InitError(e.message))?;
+    check_size(conduit, &options)?;
     let job = job::start(&options).map_err(|e| InitError(e.message))?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
     if config.get(&config::VERBOSEENV) {
@@ -142,21 +142,6 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
     }
     explain_ends();
     let single = nbrhd.end - nbrhd.start == size;
-    if conduit.needs_single_neighbourhood() && !single {
-        return Err(InitError(format!(
-            "The {} conduit has no network: all ranks must share one neighbourhood, but GASNET_SUPERNODE_MAXSIZE={} splits {size} ranks. \
-             Unset it, or use a conduit with a network.",
-            identity.name,
-            config.get(&config::SUPERNODE_MAXSIZE)
-        )));
-    }
-    let most = conduit.limits().max_ranks;
-    if size > most {
-        let name = identity.name;
-        return Err(InitError(format!(
-            "The {name} conduit carries at most {most} ranks; this job has {size}."
-        )));
-    }
     set_wait_mode(config, job);
     let comm = map_comm(config, job, &nbrhd)?;
     let conduit = with_faults(config, conduit);
@@ -196,6 +181,28 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
     Ok(get())
 }
 
+/// What the conduit cannot carry is said before there are ranks, once.
+fn check_size(conduit: &dyn Conduit, options: &StartOptions) -> Result<(), InitError> {
+    let (name, size, nbrhd, most) = (
+        conduit.identity().name,
+        options.ranks,
+        options.nbrhd_max,
+        conduit.limits().max_ranks,
+    );
+    if conduit.needs_single_neighbourhood() && (1..size).contains(&nbrhd) {
+        return Err(InitError(format!(
+            "The {name} conduit has no network: all ranks must share one neighbourhood, but GASNET_SUPERNODE_MAXSIZE={nbrhd} splits {size} \
+             ranks. Unset it, or use a conduit with a network."
+        )));
+    }
+    if size > most {
+        return Err(InitError(format!(
+            "The {name} conduit carries at most {most} ranks; this job has {size}."
+        )));
+    }
+    Ok(())
+}
+
 /// Names the handler that an exception, a panic or a fault ends the process in.
 fn explain_ends() {
     std::panic::set_hook(Box::new(|panic| {
@@ -221,7 +228,12 @@ fn explain_ends() {
 /// Whether another libgasnet (of another mode, archive beside shared library, host beside plugin) has joined a job in this
 /// process: two copies share no variable, but the mappings are everybody's to see.
 fn another_is_active() -> bool {
-    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains(job::COMM_NAME))
+    // Without a name the object is shown as deleted: "/memfd:NAME (deleted)", "/dev/shm/NAME-… (deleted)".
+    let is_ours = |line: &str| {
+        let file = line.strip_suffix(" (deleted)").and_then(|path| path.rsplit('/').next());
+        file.is_some_and(|file| file.strip_prefix("memfd:").unwrap_or(file).starts_with(job::COMM_NAME))
+    };
+    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(is_ours))
 }
 
 fn set_wait_mode(config: &Config, job: &Job) {
@@ -255,13 +267,19 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Resul
             Err(std::io::Error::other("the first rank of the neighbourhood could not make it"))
         }
     });
-    let base = mapped.map_err(|e| {
-        InitError(format!(
-            "{} bytes of communication memory for {ranks} neighbours cannot be had: {e}. Smaller GASNET_PSHM_NETWORK_DEPTH or \
-             GASNET_PSHM_RING_SIZE need less.",
-            layout.bytes()
-        ))
-    })?;
+    // One rank says what is probably the same for all; the others end as quietly as they can.
+    let all = job.exchange(&[u8::from(mapped.is_ok())]);
+    if let Some(first) = all.iter().position(|&ok| ok == 0) {
+        return Err(InitError(match mapped {
+            Err(why) if first == job.rank() as usize => format!(
+                "{} bytes of communication memory for {ranks} neighbours cannot be had: {why}. Smaller GASNET_PSHM_NETWORK_DEPTH or \
+                 GASNET_PSHM_RING_SIZE need less.",
+                layout.bytes()
+            ),
+            _ => String::new(),
+        }));
+    }
+    let base = mapped.map_err(|why| InitError(why.to_string()))?;
     membarrier::register();
     // SAFETY: the mapping is page-aligned, as long as the layout, zero when new, and never unmapped.
     let memory = unsafe { CommMemory::new(base as *mut u8, layout) };

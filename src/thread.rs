@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::am::npam::SrcDesc;
+use crate::config;
 use crate::event::{FreeList, Op};
 use crate::hsl::Held;
 
@@ -90,6 +91,9 @@ extern "C" fn retire(state: *mut c_void) {
     thread.request_desc.abandon();
     thread.reply_desc.abandon();
     let mut free = thread.free.borrow_mut();
+    if let Some(region) = thread.region.take() {
+        free.orphan(region);
+    }
     free.retire(thread.set.get());
     LIVE.fetch_sub(1, Ordering::Relaxed);
 }
@@ -118,9 +122,14 @@ fn create() -> &'static Thread {
         locks_held: Held::none(),
     }));
     CURRENT.set(thread);
-    LIVE.fetch_add(1, Ordering::Relaxed);
+    let live = LIVE.fetch_add(1, Ordering::Relaxed) + 1;
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
-    unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
+    let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
+    assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
+    let most = config::get().get(&config::MAX_THREADS) as usize;
+    if live > most {
+        crate::fatal!("{live} threads use GASNet, and GASNET_MAX_THREADS allows {most}. Raise it, or leave it unset for no limit.");
+    }
     // SAFETY: just leaked from a Box.
     unsafe { &*thread }
 }

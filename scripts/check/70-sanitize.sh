@@ -1,5 +1,6 @@
 # The C programs under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and valgrind. Where a nightly toolchain is at hand the
 # Rust core is instrumented too; otherwise only the clients are, and ThreadSanitizer, which would not see the core's locks, is a skip.
+# The scripts of launch, exit and faults are left out: a sanitizer changes how a process ends.
 # A quick check takes two ranks and a part of the programs; valgrind, which is slow, never gets the stress programs. Suppressions, each with its reason: scripts/check/*.supp.
 . "$(dirname -- "$0")/lib.sh"
 scratch
@@ -22,7 +23,7 @@ instrument() {
 # programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in each line.
 programs() {
     python3 -B "$ROOT/scripts/check_c.py" --release "$2" --configurations release:smp:0 --modes par --np "$np" --families "$families" \
-        --env "$3" "--flags=$4" --timeout-factor "$5" "--wrapper=${6:-}" --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
+        --env "$3" "--flags=$4" --timeout-factor "$5" --no-scripts "--wrapper=${6:-}" --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
     sed "s/^\(PASS\|FAIL\|SKIP\) /&$1: /" "$BUILD/$1.log"
 }
 

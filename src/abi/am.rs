@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{inject, max_long, max_medium, Arg, Category, Location, Message, MAX_ARGS};
+use crate::am::{inject, max_long, max_medium, Arg, Category, Location, Message, MAX_ARGS, MAX_PREPARED};
 use crate::conduit::{Class, PollScope};
 use crate::progress;
 use crate::runtime;
@@ -213,6 +213,18 @@ fn peer(tm: usize, rank: u32) -> Option<Location> {
     }
 }
 
+/// `GEX_FLAG_AM_PREPARE_LEAST_ALLOC`.
+const PREPARE_LEAST_ALLOC: u32 = 0x1000;
+
+/// The limit when the flags ask about a buffer of the library's.
+fn prepared(limit: usize, flags: u32) -> usize {
+    if flags & PREPARE_LEAST_ALLOC != 0 {
+        limit.min(MAX_PREPARED)
+    } else {
+        limit
+    }
+}
+
 fn max_medium_to(peer: Option<Location>) -> usize {
     max_medium(peer.map(|p| p.rank))
 }
@@ -221,11 +233,11 @@ macro_rules! limits {
     ($($name:ident $limit:ident;)*) => {$(
         /// Largest payload to a peer, or to the worst of them (`GEX_RANK_INVALID`).
         #[no_mangle]
-        pub extern "C" fn $name(tm: usize, rank: u32, _lc_opt: *const usize, _flags: u32, nargs: c_uint) -> usize {
+        pub extern "C" fn $name(tm: usize, rank: u32, _lc_opt: *const usize, flags: u32, nargs: c_uint) -> usize {
             if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
                 crate::fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
             }
-            $limit(peer(tm, rank))
+            prepared($limit(peer(tm, rank)), flags)
         }
     )*};
 }
@@ -239,21 +251,16 @@ limits! {
 
 /// Largest Medium that may answer `token`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
-    token: *const Token,
-    _lc_opt: *const usize,
-    _flags: u32,
-    _nargs: c_uint,
-) -> usize {
+pub unsafe extern "C" fn gex_Token_MaxReplyMedium(token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
     // SAFETY: the running handler's token.
-    max_medium(Some(unsafe { &*token }.source.rank))
+    prepared(max_medium(Some(unsafe { &*token }.source.rank)), flags)
 }
 
 /// Largest Long that may answer `token`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const usize, _flags: u32, _nargs: c_uint) -> usize {
+pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
     // SAFETY: the running handler's token.
-    max_long(Some(unsafe { &*token }.source))
+    prepared(max_long(Some(unsafe { &*token }.source)), flags)
 }
 
 /// Most arguments.

@@ -25,6 +25,7 @@ fn check(event: Event, function: &str) {
 #[no_mangle]
 pub extern "C" fn gex_Event_Test(event: Event) -> c_int {
     check(event, "gex_Event_Test");
+    not_in_handler("gex_Event_Test");
     if !is_done(event) {
         return OPEN;
     }
@@ -60,6 +61,7 @@ fn pass(events: &mut [Event]) -> (bool, bool) {
 /// 0 when at least one event is complete or none was open. Never polls.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, _flags: u32) -> c_int {
+    not_in_handler("gex_Event_TestSome");
     coll::progress();
     // SAFETY: the client's array.
     if pass(unsafe { array(events, count) }).0 {
@@ -81,6 +83,7 @@ pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, _f
 /// 0 when no event is open any more. Never polls.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, _flags: u32) -> c_int {
+    not_in_handler("gex_Event_TestAll");
     coll::progress();
     // SAFETY: the client's array.
     if pass(unsafe { array(events, count) }).1 {
@@ -112,7 +115,9 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
 /// 0 when what this thread started implicitly, of the given categories, is complete. Never polls.
 #[no_mangle]
 pub extern "C" fn gex_NBI_Test(mask: u32, _flags: u32) -> c_int {
-    if thread::current().nbi_set().is_done(mask as usize & EC_ALL) {
+    not_in_handler("gex_NBI_Test");
+    let done = || thread::current().nbi_set().is_done(mask as usize & EC_ALL);
+    if done() || (coll::progress() > 0 && done()) {
         0
     } else {
         OPEN
@@ -130,6 +135,7 @@ pub extern "C" fn gex_NBI_Wait(mask: u32, _flags: u32) {
 /// From now on implicit operations of this thread go into a set of their own.
 #[no_mangle]
 pub extern "C" fn gex_NBI_BeginAccessRegion(_flags: u32) {
+    not_in_handler("gex_NBI_BeginAccessRegion");
     if !thread::current().begin_region() {
         crate::fatal!("gex_NBI_BeginAccessRegion: an access region is open already on this thread; they do not nest");
     }
@@ -138,6 +144,7 @@ pub extern "C" fn gex_NBI_BeginAccessRegion(_flags: u32) {
 /// Ends the access region; its root event.
 #[no_mangle]
 pub extern "C" fn gex_NBI_EndAccessRegion(_flags: u32) -> Event {
+    not_in_handler("gex_NBI_EndAccessRegion");
     let thread = thread::current();
     let Some(op) = thread.end_region() else {
         crate::fatal!("gex_NBI_EndAccessRegion: no access region is open on this thread");

@@ -42,9 +42,9 @@ pub const EVENT_DEFER: usize = 2;
 /// `GEX_EVENT_GROUP`.
 pub const EVENT_GROUP: usize = 3;
 
-/// Prints why a call returns an error, unless the client turned that off (`gex_System_SetVerboseErrors`).
+/// Prints why a call returns an error, unless the client turned that off (`gex_System_SetVerboseErrors`) or another rank says it.
 pub fn complain(function: &str, why: &str) {
-    if system::verbose_errors() {
+    if system::verbose_errors() && !why.is_empty() {
         gasnet_tools::process::say(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
     }
 }

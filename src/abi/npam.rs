@@ -19,7 +19,7 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish) -> *const SrcDesc {
             "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled"
         );
     }
-    let most_allowed = limit(wish.category, wish.target);
+    let most_allowed = limit(wish.category, wish.target, !wish.client_buffer.is_null());
     if wish.least > wish.most || wish.least > most_allowed || wish.nargs > MAX_ARGS {
         crate::fatal!(
             "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not exceed most nor \

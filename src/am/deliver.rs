@@ -12,6 +12,7 @@ use super::token::Token;
 use super::wire::{self, Carrier, Payload};
 use super::{payload_offset, Arg, Category, Header, Location, HEADER, MAX_ARGS};
 use crate::conduit::{Class, JobRank, TransferId, Upcalls};
+use crate::rma::copy::copy;
 use crate::runtime::{self, Runtime};
 use crate::shm::comm::{Disposal, Sink};
 use crate::shm::memory::UNIT;
@@ -94,7 +95,7 @@ impl<'a> Delivery<'a> {
             self.malformed(m.source, "a Long whose destination is outside the segment");
         }
         // SAFETY: the destination lies in our mapped segment; the payload lies in the message.
-        unsafe { ptr::copy_nonoverlapping(m.payload, destination as *mut u8, bytes) };
+        unsafe { copy(destination as *mut u8, m.payload, bytes) };
     }
 
     fn run_client(&self, m: &Arrived) {

@@ -8,6 +8,7 @@ use std::ptr;
 use super::{kind, payload_offset, Category, Header, Message, HEADER, IN_PLACE};
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
+use crate::rma::copy::copy;
 use crate::runtime::{self, Runtime};
 use crate::wait::Waiter;
 
@@ -62,7 +63,7 @@ fn until_sent(message: &Message<'_>, scope: PollScope) {
 fn write_long(rt: &Runtime, message: &Message<'_>) {
     if let Some(here) = rt.map_near(message.target, message.destination, message.bytes) {
         // SAFETY: `map_near` answers for the destination, the client for the source; overlap is the client's error (EX 0.19, NOTE 4).
-        unsafe { ptr::copy(message.payload, here, message.bytes) };
+        unsafe { copy(here, message.payload, message.bytes) };
     }
 }
 

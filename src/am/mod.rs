@@ -183,6 +183,9 @@ pub fn max_long(target: Option<Location>) -> usize {
     }
 }
 
+/// Largest buffer of the library's for a negotiated payload, whatever its category: more would be memory that only copies pass through.
+pub const MAX_PREPARED: usize = MAX_MEDIUM;
+
 /// The least of [`max_medium`] over all peers that a job of this conduit can have (`gex_AM_LUBRequestMedium`).
 pub fn lub_medium() -> usize {
     max_medium(None)

@@ -9,11 +9,11 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use super::token::Token;
-use super::{inject, payload_offset, Arg, Category, Location, Message};
+use super::{inject, payload_offset, Arg, Category, Location, Message, MAX_PREPARED};
 use crate::conduit::{Busy, Class, PollScope};
+use crate::progress;
 use crate::runtime;
 use crate::shm::layout::MAX_MEDIUM;
-use crate::wait;
 
 /// Payloads up to this are copied at Commit rather than sent by reference.
 const COPY_BELOW: usize = 1024;
@@ -82,11 +82,16 @@ pub struct Wish {
     pub immediate: bool,
 }
 
-/// Largest library or client buffer that Prepare promises for `category` to `target`.
-pub fn limit(category: Category, target: Location) -> usize {
-    match category {
+/// Largest payload of `category` to `target` that Prepare promises, from a client's buffer or in the library's.
+pub fn limit(category: Category, target: Location, client_buffer: bool) -> usize {
+    let most = match category {
         Category::Long => super::max_long(Some(target)),
         _ => super::max_medium(Some(target.rank)),
+    };
+    if client_buffer {
+        most
+    } else {
+        most.min(MAX_PREPARED)
     }
 }
 
@@ -106,7 +111,9 @@ impl SrcDesc {
 
     /// Prepares as wished, or nothing when that would have to wait and the wish is immediate.
     pub fn prepare(&self, wish: &Wish) -> Result<(), Busy> {
-        let bytes = wish.most.min(limit(wish.category, wish.target).max(wish.least));
+        let bytes = wish
+            .most
+            .min(limit(wish.category, wish.target, !wish.client_buffer.is_null()).max(wish.least));
         let (address, bytes, block) = if wish.client_buffer.is_null() {
             self.library_buffer(wish, bytes)?
         } else {
@@ -136,20 +143,19 @@ impl SrcDesc {
         let rt = runtime::get();
         if wish.category == Category::Medium && rt.is_neighbour(wish.target.rank) {
             let blocks = rt.comm.own_blocks(wish.class);
-            let scope = if wish.class == Class::Request {
-                PollScope::All
-            } else {
-                PollScope::Replies
-            };
-            let block = match blocks.take() {
-                Some(block) => block,
-                None if wish.immediate => return Err(Busy),
-                None => wait::until_some(scope, || blocks.take()),
-            };
-            return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));
+            if let Some(block) = blocks.take() {
+                return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));
+            }
+            if wish.immediate {
+                return Err(Busy);
+            }
+            // All blocks are in use, perhaps by threads that wait for this one before they commit: Commit will copy. But first a chance
+            // for those that are only on their way.
+            progress::poll(match wish.class {
+                Class::Request => PollScope::All,
+                Class::Reply => PollScope::Replies,
+            });
         }
-        // A Long's buffer need not be larger than one block unless the client insists.
-        let bytes = bytes.min(wish.least.max(MAX_MEDIUM));
         let mut buffer = self.buffer.borrow_mut();
         let words = bytes.div_ceil(size_of::<u128>()).max(1);
         if buffer.len() < words {

@@ -112,7 +112,7 @@ impl std::fmt::Display for RegisterError {
             Self::Args(i, n) => write!(f, "entry {i} declares {n} arguments; {MAX_ARGS} is the most"),
             Self::Flags(i, x) => write!(
                 f,
-                "entry {i} has flags {x:#x}: a category (SHORT, MEDIUM, LONG) and a direction (REQUEST, REPLY) are needed"
+                "entry {i} has flags {x:#x}: GEX_FLAG_AM_* for a category (SHORT, MEDIUM, LONG) and a direction (REQUEST, REPLY) are needed, and nothing else"
             ),
             Self::Full => write!(f, "all {} handler indices are taken", 256 - INDEX_BASE as usize),
         }
@@ -153,6 +153,19 @@ impl Table {
     /// Registers all of `entries` or none: fixed indices first, then those with index 0, in order, each at the highest free index, which
     /// is written back.
     pub fn register(&self, entries: &mut [Entry]) -> Result<(), RegisterError> {
+        for (i, entry) in entries.iter().enumerate() {
+            if entry.nargs as usize > MAX_ARGS {
+                return Err(RegisterError::Args(i, entry.nargs));
+            }
+            if entry.flags & !ANY_FLAGS != 0 {
+                return Err(RegisterError::Flags(i, entry.flags));
+            }
+        }
+        self.register_any(entries)
+    }
+
+    /// As `register`, for entries that may accept any number of arguments.
+    pub fn register_any(&self, entries: &mut [Entry]) -> Result<(), RegisterError> {
         let _writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut taken: [bool; 256] = std::array::from_fn(|i| self.slots[i].set.load(Ordering::Relaxed));
         for (i, entry) in entries.iter().enumerate() {
@@ -199,9 +212,6 @@ impl Default for Table {
 fn check(i: usize, entry: &Entry) -> Result<(), RegisterError> {
     if entry.function.is_none() {
         return Err(RegisterError::Null(i));
-    }
-    if entry.nargs != ANY_NARGS && entry.nargs as usize > MAX_ARGS {
-        return Err(RegisterError::Args(i, entry.nargs));
     }
     if entry.flags & (FLAG_SHORT | FLAG_MEDIUM | FLAG_LONG) == 0 || entry.flags & (FLAG_REQUEST | FLAG_REPLY) == 0 {
         return Err(RegisterError::Flags(i, entry.flags));

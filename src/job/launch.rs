@@ -190,6 +190,8 @@ impl<'a> Launch<'a> {
                 Ok(Side::Supervisor(Child::new(rank, pid, ours, output)))
             }
             Fork::Child => {
+                // The thread that forks supervises until its process ends, so its death is the supervisor's; a stopped rank heeds nothing less.
+                process::die_with_parent();
                 lifeline::attach(theirs.as_fd());
                 // Only now: the supervisor's ends of this and of earlier lifelines, which the fork copied.
                 drop(ours);

@@ -8,6 +8,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::check;
+use super::signal;
 
 /// The size of a page in bytes.
 pub fn page_size() -> usize {
@@ -103,9 +104,23 @@ impl AnonMemory {
     /// otherwise end a rank with SIGBUS much later. Call it once, from one process.
     pub fn resize(&self, bytes: usize) -> io::Result<()> {
         let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+        // A limit on the size of files counts for memory objects too, and its default answer is a signal.
+        let before = signal::saved(libc::SIGXFSZ);
+        signal::ignore(libc::SIGXFSZ);
+        let result = self.set_length(length);
+        if let Some(before) = before {
+            signal::restore(libc::SIGXFSZ, &before);
+        }
+        result.map_err(|why| match why.raw_os_error() {
+            Some(libc::EFBIG) => io::Error::other(format!("{why}; the limit on file sizes (ulimit -f) may be too low")),
+            _ => why,
+        })
+    }
+
+    fn set_length(&self, length: libc::off_t) -> io::Result<()> {
         // SAFETY: the descriptor is open.
         check(unsafe { libc::ftruncate(self.fd(), length) })?;
-        if self.backing == Backing::Memfd || bytes == 0 {
+        if self.backing == Backing::Memfd || length == 0 {
             return Ok(());
         }
         // SAFETY: the descriptor is open.

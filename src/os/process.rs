@@ -41,6 +41,12 @@ pub unsafe fn fork() -> io::Result<Fork> {
     }
 }
 
+/// This process gets SIGKILL when the thread that forked it ends, in whatever way. It must not have ended yet.
+pub fn die_with_parent() {
+    // SAFETY: takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) };
+}
+
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {

@@ -73,7 +73,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
             name: ptr::null(),
         })
         .collect();
-    if let Err(error) = rt.endpoint0.handlers.register(&mut full) {
+    if let Err(error) = rt.endpoint0.handlers.register_any(&mut full) {
         complain("gasnet_attach", &error.to_string());
         return ERR_BAD_ARG;
     }
