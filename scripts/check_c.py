@@ -47,6 +47,7 @@ def arguments():
     parser.add_argument("--configurations", default="", help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks)")
     parser.add_argument("--modes", default="seq parsync par")
     parser.add_argument("--np", default="", help="instead of what the programs say")
+    parser.add_argument("--few-ranks", default="", help="only those of the counts that the programs say, or else their least")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--flags", default="", help="further compiler and linker flags")
     parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
@@ -97,7 +98,9 @@ class Case:
         """Rank counts."""
         if self.mode.startswith("tools-"):
             return [1]
-        return [int(n) for n in (self.options.np or self.found.get("NP", "1 2 4")).split()]
+        counts = [int(n) for n in (self.options.np or self.found.get("NP", "1 2 4")).split()]
+        few = [int(n) for n in self.options.few_ranks.split()]
+        return [n for n in counts if n in few or not few] or [min(counts)]
 
     def run(self, installation, work):
         """Compiles, runs, and returns the lines to print."""
