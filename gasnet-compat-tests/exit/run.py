@@ -174,6 +174,19 @@ def run_signals_to_supervisor(shop, program):
             jobtest.report(f"exit: {signal.Signals(number).name} to the started process, ranks {case}", problem)
 
 
+def run_stopped_orphan(shop, program):
+    """A rank that is stopped ends with the started process too."""
+    for case in ("wait", "spin"):
+        def stop_and_kill(process):
+            process.stdout.readline()
+            for rank in jobtest.children_of(process.pid)[1:]:
+                os.kill(rank, signal.SIGSTOP)
+            os.kill(process.pid, signal.SIGKILL)
+        got, output, _, left = shop.run([program, case], 3, during=stop_and_kill, timeout=LIMIT)
+        problem = "" if got == -9 and not left else f"status {got}, left: {left}, {output[-200:]!r}"
+        jobtest.report(f"exit: SIGKILL to the started process, ranks {case}, some of them stopped", problem)
+
+
 class Kill:
     """One SIGKILL: whom, and when."""
 
@@ -247,6 +260,7 @@ def main():
         run_cases(shop, programs)
         run_slow_reader(shop, programs[mode])
         run_signals_to_supervisor(shop, programs[mode])
+        run_stopped_orphan(shop, programs[mode])
         life = shop.compile(os.path.join(HERE, "life.c"), mode)
         if life:
             run_kills(shop, life)

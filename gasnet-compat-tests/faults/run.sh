@@ -124,6 +124,13 @@ expect segment-odd bad 'page|segment' "$run" 2 "$bad" segment-odd
 expect segment-zero bad 'page|segment' "$run" 2 "$bad" segment-zero
 expect segment-max 0 '^fine: 2' "$run" 2 "$bad" segment-max
 
+# ---- surroundings ----
+
+mkdir -p "$OUT/gasnet-comm-x (deleted)"
+cp "$bad" "$OUT/gasnet-comm-x (deleted)/bad"
+expect path-like-ours 0 '^fine: 2' "$run" 2 "$OUT/gasnet-comm-x (deleted)/bad"
+expect file-size-limit bad 'ulimit -f' sh -c 'ulimit -f 16; exec "$@"' sh "$run" 2 "$bad"
+
 # ---- environment ----
 
 for value in 0 -1 abc 99999999 1.5 ' ' 4x; do expect "GASNET_PSHM_NODES=$value" bad GASNET_PSHM_NODES "$run" "$value" "$bad"; done
