@@ -18,10 +18,10 @@ DESTDIR ?=
 BUILD ?= $(CURDIR)/build
 
 ifeq ($(origin CC),default)
-CC := $(shell command -v gcc || command -v cc)
+CC := $(shell command -v gcc || command -v cc || echo gcc)
 endif
 ifeq ($(origin CXX),default)
-CXX := $(shell command -v g++ || command -v c++)
+CXX := $(shell command -v g++ || command -v c++ || echo g++)
 endif
 override BUILD := $(abspath $(BUILD))
 ifneq ($(origin FLAVOUR),command line)

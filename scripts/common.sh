@@ -16,8 +16,8 @@ BUILD=${BUILD:-$ROOT/build}
 case $BUILD in /*) ;; *) BUILD=$ROOT/$BUILD ;; esac
 B=$BUILD/$FLAVOUR
 
-CC=${CC:-$(command -v gcc || command -v cc)}
-CXX=${CXX:-$(command -v g++ || command -v c++)}
+CC=${CC:-$(command -v gcc || command -v cc || echo gcc)}
+CXX=${CXX:-$(command -v g++ || command -v c++ || echo g++)}
 
 VERSION=2025.8.0
 LIBRARY_VERSION=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
