@@ -52,6 +52,7 @@ def arguments():
     parser.add_argument("--flags", default="", help="further compiler and linker flags")
     parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
     parser.add_argument("--env", default="", help="further environment, NAME=value words")
+    parser.add_argument("--skip", default="", help="not these programs: NAME=reason_without_blanks words")
     parser.add_argument("--no-scripts", action="store_true", help="leave out folders that have a script of their own")
     parser.add_argument("--sample", default="", help="seed: take only one in four programs, chosen by this text")
     parser.add_argument("--timeout-factor", type=float, default=1)
@@ -196,6 +197,7 @@ def main():
     """Runs all cases; exit status 1 when one failed."""
     options = arguments()
     wanted_programs = options.programs.split()
+    not_here = dict(word.split("=", 1) for word in options.skip.split())
     families = options.families.split() or sorted(
         d for d in os.listdir(TESTS) if os.path.isdir(os.path.join(TESTS, d)) and d not in NOT_FAMILIES)
     cases, scripts, installations = [], [], {}
@@ -214,6 +216,9 @@ def main():
                 if wanted_programs and os.path.splitext(source)[0] not in wanted_programs:
                     continue
                 if options.sample and not chance(options.sample, f"{family}/{source}", 4):
+                    continue
+                if os.path.splitext(source)[0] in not_here:
+                    print(f"SKIP {family}/{source} {not_here[os.path.splitext(source)[0]].replace('_', ' ')}", flush=True)
                     continue
                 found = jobs.directives(os.path.join(folder, source))
                 if flavour not in found.get("FLAVOURS", flavour).split() or conduit not in found.get("CONDUITS", conduit).split():

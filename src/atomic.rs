@@ -1,9 +1,14 @@
 //! The primitives of the structures that `models/` checks. That package compiles the sources of those structures a second time, with a
-//! module of this name that hands out loom's primitives; so they take theirs from here.
+//! module of this name that hands out loom's primitives; so they take theirs from here. Mutexes everywhere come from
+//! here, because `ThreadSanitizer` needs others.
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{compiler_fence as light_fence, fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(not(gasnet_tsan))]
 pub use std::sync::{Mutex, MutexGuard};
+
+#[cfg(gasnet_tsan)]
+pub use crate::tsan::{Mutex, MutexGuard};
 
 /// A sequentially consistent fence that directly follows an atomic exchange: on x86 the exchange is one.
 #[inline]

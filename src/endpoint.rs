@@ -5,10 +5,11 @@
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::PoisonError;
 
 use crate::am::table::Table;
 use crate::am::{EpIndex, Location};
+use crate::atomic::Mutex;
 use crate::conduit::RemoteSegment;
 use crate::segment::Segment;
 
@@ -107,11 +108,11 @@ pub fn is_attached(index: EpIndex) -> bool {
     index == 0 && !BOUND_PRIMORDIAL.load(Ordering::Relaxed)
 }
 
-static PUBLISHED: RwLock<Option<HashMap<(u32, EpIndex), RemoteSegment>>> = RwLock::new(None);
+static PUBLISHED: Mutex<Option<HashMap<(u32, EpIndex), RemoteSegment>>> = Mutex::new(None);
 
 /// The bound segment of another process's endpoint, if it was published to this one.
 pub fn published(place: Location) -> Option<RemoteSegment> {
-    let published = PUBLISHED.read().unwrap_or_else(PoisonError::into_inner);
+    let published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
     published.as_ref()?.get(&(place.rank, place.ep)).copied()
 }
 
@@ -120,7 +121,7 @@ pub fn learn(place: Location, segment: RemoteSegment) {
     if place.ep == 0 {
         BOUND_PRIMORDIAL.store(true, Ordering::Relaxed);
     }
-    let mut published = PUBLISHED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
     published
         .get_or_insert_with(HashMap::new)
         .insert((place.rank, place.ep), segment);

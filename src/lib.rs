@@ -32,4 +32,6 @@ pub mod shm;
 pub mod sync;
 pub mod team;
 pub mod thread;
+#[cfg(gasnet_tsan)]
+mod tsan;
 pub mod wait;

@@ -1,7 +1,7 @@
 //! The GASNet-1 barrier: one at a time, split into notify and wait, with names.
 
+use crate::atomic::Mutex;
 use std::ffi::c_int;
-use std::sync::Mutex;
 
 use super::{not_in_handler, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
 use crate::barrier::Name;
@@ -22,7 +22,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     last: Name::Anonymous,
 });
 
-fn state() -> std::sync::MutexGuard<'static, State> {
+fn state() -> crate::atomic::MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -1,10 +1,10 @@
 //! Handler tables (GASNet-EX 0.19, `gex_EP_RegisterHandlers`).
 
+use crate::atomic::Mutex;
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
 
 use super::{Category, MAX_ARGS};
 use crate::conduit::Class;

@@ -1,9 +1,10 @@
 //! The barrier of the primordial team (`gex_Coll_BarrierNB`): split-phase over [`crate::barrier`], several at a time in order.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::{activate, deactivate};
+use crate::atomic::Mutex;
 use crate::barrier::Name;
 use crate::event::{Category, Event, Op};
 use crate::runtime;

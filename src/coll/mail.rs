@@ -7,9 +7,10 @@
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use crate::am::Arg;
+use crate::atomic::{Mutex, MutexGuard};
 use crate::team::TeamId;
 
 /// The name of a letter.

@@ -17,9 +17,10 @@ pub mod team_barrier;
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
+use crate::atomic::Mutex;
 use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
 use crate::wait;

@@ -4,9 +4,9 @@
 //! call without IMMEDIATE waits for room piece by piece. With IMMEDIATE the first piece decides; what finds no room after it is
 //! kept (a put's data is copied) and goes out from [`progress`].
 
+use crate::atomic::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Mutex;
 
 use super::{transfer, Access, Manner, Started};
 use crate::am::token::Token;
@@ -36,7 +36,7 @@ struct Piece {
 static WAITING: Mutex<VecDeque<Piece>> = Mutex::new(VecDeque::new());
 static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn waiting() -> std::sync::MutexGuard<'static, VecDeque<Piece>> {
+fn waiting() -> crate::atomic::MutexGuard<'static, VecDeque<Piece>> {
     WAITING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -1,7 +1,7 @@
 //! Puts and gets under way on a network. A [`TransferId`] is index and generation: what comes back from a peer is checked against both, and
 //! no address of ours ever travels.
 
-use std::sync::Mutex;
+use crate::atomic::Mutex;
 
 use crate::conduit::TransferId;
 use crate::event::{Category, Op};
@@ -33,7 +33,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
     free: Vec::new(),
 });
 
-fn table() -> std::sync::MutexGuard<'static, Table> {
+fn table() -> crate::atomic::MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
