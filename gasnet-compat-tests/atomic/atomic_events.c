@@ -45,7 +45,7 @@ static void leaves(void) {
     for (i = 0; i < ARRAY_LENGTH(cases); i++) {
         uint64_t old = 0;
         gex_Event_t event = gex_AD_OpNB_U64(ad, &old, peer, place, cases[i].op, 1, 2, 0);
-        if (AT_ONCE(peer)) CHECK(event == GEX_EVENT_INVALID);
+        if (at_once(peer)) CHECK(event == GEX_EVENT_INVALID);
         if (event != GEX_EVENT_INVALID) {
             for (k = 0; k < ARRAY_LENGTH(all); k++) {
                 gex_Event_t leaf = gex_Event_QueryLeaf(event, all[k]);
@@ -67,14 +67,16 @@ static void many(void) {
     static gex_Event_t events[MANY];
     static unsigned char seen[MANY];
     gex_Event_t region;
-    int i;
+    int i, open = 0;
     memset(seen, 0, sizeof seen);
     blocking_U64(ad, NULL, peer, place, GEX_OP_SET, 0, 0, 0, 0);
     for (i = 0; i < MANY; i++) {
         results[i] = MANY;
         events[i] = gex_AD_OpNB_U64(ad, &results[i], peer, place, GEX_OP_FADD, 1, 0, 0);
         CHECK(events[i] != GEX_EVENT_NO_OP);
+        open += events[i] != GEX_EVENT_INVALID;
     }
+    CHECKF(at_once(peer) ? open == 0 : open > 0, "%d events", open);
     gex_Event_WaitAll(events, MANY, 0);
     for (i = 0; i < MANY; i++) {
         REQUIRE(results[i] < MANY && !seen[results[i]]);
@@ -114,7 +116,7 @@ static void immediate(void) {
         if (i % 50 == 0) gasnet_AMPoll();
     }
     gex_NBI_Wait(GEX_EC_RMW, 0);
-    if (AT_ONCE(peer)) CHECK(refused == 0);
+    if (at_once(peer)) CHECK(refused == 0);
     blocking_U64(ad, &old, peer, place, GEX_OP_GET, 0, 0, 0, 0);
     CHECKF(old == taken, "%llu operations of %llu", (unsigned long long)old, (unsigned long long)taken);
     // With an idle peer and empty queues it succeeds.
