@@ -127,6 +127,10 @@ impl Capabilities {
     /// the default key (the segment configurations LARGE and EVERYTHING). Without it those go over packets.
     pub const ANY_ADDRESS: Self = Self(32);
 
+    /// [`Conduit::atomic`] works for some operations. The segments of neighbours are then announced with
+    /// [`Conduit::learn_segment`], too; this process's own have the key of [`Conduit::register_segment`].
+    pub const ATOMICS: Self = Self(64);
+
     /// Whether all bits of `other` are present.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -391,7 +395,8 @@ pub trait Conduit: Sync {
         let _ = (peer, class, buffer);
     }
 
-    /// Whether `atomic` offers operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit).
+    /// Whether `atomic` offers operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit). The same answer in all processes. Asked only
+    /// with [`Capabilities::ATOMICS`].
     fn atomic_support(&self, dt: u32, op: u32) -> bool {
         let _ = (dt, op);
         false

@@ -2,13 +2,14 @@
 //! implements one trait ([`conduit`]).
 //!
 //! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes; [`runtime`], a process in its
-//! job; [`client`], [`endpoint`], [`segment`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`],
+//! job; [`client`], [`endpoint`], [`segment`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`ad`],
 //! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`abi`], the C surface.
 
 #[macro_use]
 pub mod fatal;
 
 pub mod abi;
+pub mod ad;
 pub mod am;
 pub mod atomic;
 pub mod barrier;
@@ -23,6 +24,7 @@ pub mod event;
 pub mod faulty;
 pub mod hsl;
 pub mod job;
+pub mod lent;
 pub mod os;
 pub mod progress;
 pub mod rma;

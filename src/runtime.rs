@@ -14,6 +14,7 @@ use crate::config::{self, Config};
 use crate::endpoint::{self, Endpoint};
 use crate::faulty::Faulty;
 use crate::job::{self, Inside, Job, StartOptions};
+use crate::lent::Lent;
 use crate::os::{mem, membarrier, process};
 use crate::segment::{self, Directory};
 use crate::shm::layout::Layout;
@@ -288,7 +289,14 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Resul
 
 fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn Conduit {
     match config.get(&config::FAULTS) {
-        Some(plan) => Box::leak(Box::new(Faulty::new(conduit, &plan, Box::new(die)))),
+        Some(plan) => {
+            let conduit = if plan.atomics {
+                Box::leak(Box::new(Lent::new(conduit)))
+            } else {
+                conduit
+            };
+            Box::leak(Box::new(Faulty::new(conduit, &plan, Box::new(die))))
+        }
         None => conduit,
     }
 }

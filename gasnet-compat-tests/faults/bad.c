@@ -2,6 +2,7 @@
  * a rank that is still alive after 40 seconds says so and exits with 99. */
 #include <gasnetex.h>
 #include <gasnet_coll.h>
+#include <gasnet_ratomic.h>
 
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +31,12 @@ static void on_abort(gex_Token_t token) {
 static void on_segv(gex_Token_t token) {
     (void)token;
     raise(SIGSEGV);
+}
+static gex_AD_t ad;
+static void on_atomic(gex_Token_t token) {
+    uint32_t old;
+    (void)token;
+    gex_AD_OpNB_U32(ad, &old, 0, NULL, GEX_OP_GET, 0, 0, 0);
 }
 static void on_exit_5(gex_Token_t token) {
     (void)token;
@@ -101,8 +108,35 @@ static void lock_misuse(const char *what) {
     }
 }
 
+/* The domain has ADD, FADD and GET on uint32_t. */
+static void atomic_misuse(const char *what) {
+    uint32_t old = 0;
+    uint64_t wide = 0;
+    const gex_Rank_t last = np - 1;
+    char *place = base_of(last);
+    if (is(what, "atomic-type")) gex_AD_OpNB_U64(ad, &wide, last, place, GEX_OP_FADD, 1, 0, 0);
+    if (is(what, "atomic-operation")) gex_AD_OpNB_U32(ad, &old, last, place, GEX_OP_SWAP, 1, 0, 0);
+    if (is(what, "atomic-two-operations")) gex_AD_OpNBI_U32(ad, &old, last, place, GEX_OP_ADD | GEX_OP_FADD, 1, 0, 0);
+    if (is(what, "atomic-no-result")) gex_AD_OpNB_U32(ad, NULL, last, place, GEX_OP_FADD, 1, 0, 0);
+    if (is(what, "atomic-rank")) gex_AD_OpNB_U32(ad, &old, np + 5, place, GEX_OP_FADD, 1, 0, 0);
+    if (is(what, "atomic-jobrank")) gex_AD_OpNB_U32(ad, &old, np + 5, place, GEX_OP_FADD, 1, 0, GEX_FLAG_RANK_IS_JOBRANK);
+    if (is(what, "atomic-not-mine")) gex_AD_OpNB_U32(ad, &old, last, place, GEX_OP_FADD, 1, 0, GEX_FLAG_AD_MY_RANK);
+    if (is(what, "atomic-outside")) gex_AD_OpNB_U32(ad, &old, last, place + 65536, GEX_OP_FADD, 1, 0, 0);
+    if (is(what, "atomic-misaligned")) gex_AD_OpNB_U32(ad, &old, last, place + 2, GEX_OP_FADD, 1, 0, 0);
+    if (is(what, "atomic-in-handler")) gex_AM_RequestShort0(tm, last, 210, 0);
+    if (is(what, "atomic-destroyed")) {
+        gex_AD_Destroy(ad);
+        gex_AD_OpNB_U32(ad, &old, last, place, GEX_OP_FADD, 1, 0, 0);
+    }
+    if (is(what, "atomic-no-domain")) gex_AD_OpNB_U32(GEX_AD_INVALID, &old, last, place, GEX_OP_FADD, 1, 0, 0);
+    if (is(what, "atomic-bits-of-float")) gex_AD_Create(&ad, tm, GEX_DT_FLT, GEX_OP_GET | GEX_OP_XOR, 0);
+    if (is(what, "atomic-two-types")) gex_AD_Create(&ad, tm, GEX_DT_U32 | GEX_DT_I32, GEX_OP_GET, 0);
+    if (is(what, "atomic-pair")) gex_AD_Create(&ad, gex_TM_Pair(ep, 0), GEX_DT_U32, GEX_OP_GET, 0);
+}
+
 static void misuse(const char *what) {
     char byte[2] = {1, 1};
+    if (strncmp(what, "atomic-", 7) == 0) gex_AD_Create(&ad, tm, GEX_DT_U32, GEX_OP_ADD | GEX_OP_FADD | GEX_OP_GET, 0);
     if (me == 0) {
         char *base = base_of(0);
         if (is(what, "rank-am")) gex_AM_RequestShort0(tm, np + 5, 200, 0);
@@ -123,6 +157,7 @@ static void misuse(const char *what) {
         if (is(what, "exit-in-handler")) gex_AM_RequestShort0(tm, np - 1, 207, 0);
         if (is(what, "abort")) abort();
         if (strncmp(what, "lock-", 5) == 0) lock_misuse(what);
+        if (strncmp(what, "atomic-", 7) == 0) atomic_misuse(what);
     }
     for (;;) barrier(); /* the job ends from elsewhere */
 }
@@ -137,7 +172,8 @@ static gex_AM_Entry_t handlers[] = {
     {206, (gex_AM_Fn_t)on_reply_twice, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_reply_twice"},
     {207, (gex_AM_Fn_t)on_exit_5, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_exit_5"},
     {208, (gex_AM_Fn_t)on_lock, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_lock"},
-    {209, (gex_AM_Fn_t)on_lock_reply, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_lock_reply"}};
+    {209, (gex_AM_Fn_t)on_lock_reply, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_lock_reply"},
+    {210, (gex_AM_Fn_t)on_atomic, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_atomic"}};
 
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "fine";

@@ -118,7 +118,20 @@ if [ "$FLAVOUR" = debug ]; then
     for what in not-held in-handler in-reply destroyed destroyed-twice twice try-twice order poll; do
         expect lock-$what bad 'handler-safe lock' "$run" 2 "$bad" lock-$what
     done
+    expect atomic-type bad 'GEX_DT_U64' "$run" 2 "$bad" atomic-type
+    for what in operation two-operations; do expect atomic-$what bad 'operation' "$run" 2 "$bad" atomic-$what; done
+    expect atomic-no-result bad 'result_p' "$run" 2 "$bad" atomic-no-result
+    for what in rank jobrank; do expect atomic-$what bad 'rank [0-9]+ is not in' "$run" 2 "$bad" atomic-$what; done
+    expect atomic-not-mine bad 'localit' "$run" 2 "$bad" atomic-not-mine
+    expect atomic-in-handler bad 'on_atomic' "$run" 2 "$bad" atomic-in-handler
+    expect atomic-destroyed bad 'destroyed' "$run" 2 "$bad" atomic-destroyed
+    expect atomic-no-domain bad 'GEX_AD_INVALID' "$run" 2 "$bad" atomic-no-domain
 fi
+expect atomic-outside bad 'segment' "$run" 2 "$bad" atomic-outside
+expect atomic-misaligned bad 'aligned' "$run" 2 "$bad" atomic-misaligned
+expect atomic-bits-of-float bad 'GEX_DT_FLT' "$run" 2 "$bad" atomic-bits-of-float
+expect atomic-two-types bad 'dt' "$run" 2 "$bad" atomic-two-types
+expect atomic-pair bad 'TM-pair' "$run" 2 "$bad" atomic-pair
 expect segment-huge bad 'segment|bytes' "$run" 2 "$bad" segment-huge
 expect segment-odd bad 'page|segment' "$run" 2 "$bad" segment-odd
 expect segment-zero bad 'page|segment' "$run" 2 "$bad" segment-zero

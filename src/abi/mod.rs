@@ -5,6 +5,7 @@
 //! lets be null are checked, others are the client's promise. Where C would have undefined behaviour and a check is cheap, we end the
 //! job with a sentence instead.
 
+pub mod ad;
 pub mod am;
 pub mod barrier;
 pub mod client;

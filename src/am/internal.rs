@@ -3,7 +3,7 @@
 use super::token::Token;
 use super::Arg;
 use crate::rma::packets;
-use crate::{barrier, coll};
+use crate::{ad, barrier, coll};
 
 /// A piece of a put.
 pub const RMA_PUT: u8 = 0;
@@ -17,6 +17,10 @@ pub const RMA_DATA: u8 = 3;
 pub const BARRIER: u8 = 4;
 /// A piece of a letter inside a collective.
 pub const COLLECTIVE: u8 = 5;
+/// Asks for a remote atomic operation.
+pub const AD_OPERATION: u8 = 6;
+/// A remote atomic operation is done.
+pub const AD_DONE: u8 = 7;
 
 /// Runs handler `index`. False if there is none, or the message makes no sense.
 pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
@@ -27,6 +31,8 @@ pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usiz
         RMA_DATA => packets::on_data(args, payload, bytes),
         BARRIER => barrier::on_step(args),
         COLLECTIVE => coll::mail::on_piece(args, payload, bytes),
+        AD_OPERATION => ad::packets::on_operation(token, args),
+        AD_DONE => ad::packets::on_done(args),
         _ => false,
     }
 }

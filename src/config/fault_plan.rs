@@ -20,6 +20,8 @@ pub struct FaultPlan {
     pub split: f64,
     /// This rank ends without a word after so many packets sent.
     pub kill: Option<(u32, u64)>,
+    /// The conduit is lent atomics of its own (`lent`).
+    pub atomics: bool,
 }
 
 impl FromStr for FaultPlan {
@@ -39,6 +41,7 @@ impl FromStr for FaultPlan {
                 "busy" => plan.busy = probability(value)?,
                 "split" => plan.split = probability(value)?,
                 "kill" => plan.kill = Some(victim(value)?),
+                "atomics" => plan.atomics = parse::integer(value)? != 0,
                 _ => return Err(ParseError::Malformed),
             }
         }
@@ -68,10 +71,13 @@ impl fmt::Display for FaultPlan {
             "seed={},delay={},reorder={},busy={},split={}",
             self.seed, self.delay, self.reorder, self.busy, self.split
         )?;
-        match self.kill {
-            Some((rank, packets)) => write!(f, ",kill={rank}:{packets}"),
-            None => Ok(()),
+        if let Some((rank, packets)) = self.kill {
+            write!(f, ",kill={rank}:{packets}")?;
         }
+        if self.atomics {
+            write!(f, ",atomics=1")?;
+        }
+        Ok(())
     }
 }
 
@@ -81,7 +87,7 @@ mod tests {
 
     #[test]
     fn grammar() {
-        let plan: FaultPlan = "seed=7, delay=0.1,busy=1/4,kill=2:1000".parse().unwrap();
+        let plan: FaultPlan = "seed=7, delay=0.1,busy=1/4,kill=2:1000,atomics=1".parse().unwrap();
         assert_eq!(
             plan,
             FaultPlan {
@@ -89,6 +95,7 @@ mod tests {
                 delay: 0.1,
                 busy: 0.25,
                 kill: Some((2, 1000)),
+                atomics: true,
                 ..FaultPlan::default()
             }
         );

@@ -126,7 +126,7 @@ impl Kind {
             Self::SegmentLimit => {
                 "a size such as 4GB, or a part of the memory such as 0.85, optionally with /P (per process) or /H (host),".into()
             }
-            Self::Faults => "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000".into(),
+            Self::Faults => "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,atomics=1".into(),
             Self::Form { accepts, .. } => accepts.into(),
         }
         .trim_end()

@@ -1,4 +1,4 @@
-//! Puts and gets under way on a network. A [`TransferId`] is index and generation: what comes back from a peer is checked against both, and
+//! Puts, gets and atomics under way on a network. A [`TransferId`] is index and generation: what comes back from a peer is checked against both, and
 //! no address of ours ever travels.
 
 use crate::atomic::Mutex;
@@ -11,7 +11,7 @@ struct Transfer {
     generation: u32,
     op: &'static Op,
     category: Category,
-    /// Where a get's data goes, as an address.
+    /// Where the data of a get or the old value of an atomic goes, as an address.
     local: usize,
     /// Length of the whole.
     bytes: usize,
@@ -123,6 +123,14 @@ pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<*mut u8> {
     fits.then(|| (t.local + offset) as *mut u8)
 }
 
+/// Where the answer of `bytes` bytes to a remote atomic goes; None if the peer says nonsense.
+pub fn answer(id: TransferId, bytes: usize) -> Option<*mut u8> {
+    let mut table = table();
+    let t = table.live(id)?;
+    let fits = t.bytes == bytes && t.left == bytes && (bytes == 0 || t.category != Category::Put);
+    fits.then_some(t.local as *mut u8)
+}
+
 /// The whole is complete at both ends.
 pub fn finish(id: TransferId) {
     let mut table = table();
@@ -156,6 +164,20 @@ mod tests {
         assert!(advance(id, 60) && !advance(id, 41) && !op.event().is_done());
         assert!(advance(id, 40) && op.event().is_done());
         assert!(!advance(id, 1) && landing(id, 0, 1).is_none());
+    }
+
+    #[test]
+    fn an_answer_has_the_length_that_was_asked_for() {
+        let op = FreeList::new().take();
+        let mut old = 0u64;
+        let id = begin(op, Category::Rmw, std::ptr::from_mut(&mut old).cast(), 8);
+        assert!(answer(id, 0).is_none() && answer(id, 4).is_none());
+        assert_eq!(answer(id, 8), Some(std::ptr::from_mut(&mut old).cast()));
+        finish(id);
+        assert!(op.event().is_done() && answer(id, 8).is_none());
+        let put = begin(op, Category::Put, std::ptr::from_mut(&mut old).cast(), 8);
+        assert!(answer(put, 8).is_none());
+        finish(put);
     }
 
     #[test]

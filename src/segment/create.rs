@@ -36,7 +36,7 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
     } else {
         (address, bytes, Memory::Client)
     };
-    let key = if rt.has_native_rma() {
+    let key = if rt.conduit_has_segments() {
         rt.conduit.register_segment(base, bytes).map_err(|why| why.message)?
     } else {
         SegmentKey::default()
@@ -56,7 +56,7 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
 /// Nobody uses it any more.
 pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     endpoint::unbind(rt.endpoint0, segment);
-    if rt.has_native_rma() {
+    if rt.conduit_has_segments() {
         rt.conduit.deregister_segment(&segment.key);
     }
     let (base, bytes, memory) = (segment.base, segment.bytes, segment.memory);
@@ -104,7 +104,7 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
                 key: SegmentKey::default(),
             };
             segment.key.words.copy_from_slice(&entry[3..]);
-            if rt.has_native_rma() && !rt.is_neighbour(rank) {
+            if rt.conduit_learns(rank) {
                 rt.conduit.learn_segment(rank, &mut segment).map_err(|why| why.message)?;
             }
             let ep = entry[0] as EpIndex;

@@ -204,13 +204,20 @@ impl Runtime {
         }
     }
 
-    /// Whether the conduit itself reads and writes segments of peers.
-    pub fn has_native_rma(&self) -> bool {
-        !self.single_neighbourhood() && self.conduit.capabilities().has(Capabilities::RMA)
+    /// Whether the conduit itself reaches segments, so that it has to know them.
+    pub fn conduit_has_segments(&self) -> bool {
+        let able = self.conduit.capabilities();
+        !self.single_neighbourhood() && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
+    }
+
+    /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its atomics only.
+    pub fn conduit_learns(&self, rank: JobRank) -> bool {
+        let wanted = !self.is_neighbour(rank) || self.conduit.capabilities().has(Capabilities::ATOMICS);
+        wanted && rank != self.rank && self.conduit_has_segments()
     }
 
     fn exchange_keys(&self, base: usize, bytes: usize) -> Result<Vec<SegmentKey>, AttachError> {
-        if !self.has_native_rma() {
+        if !self.conduit_has_segments() {
             return Ok(vec![SegmentKey::default(); self.size as usize]);
         }
         let key = self
@@ -232,7 +239,7 @@ impl Runtime {
     fn learn_segments(&self, segments: &mut [RemoteSegment]) -> Result<(), AttachError> {
         for (rank, segment) in segments.iter_mut().enumerate() {
             let rank = rank as JobRank;
-            if !self.is_neighbour(rank) && self.conduit.capabilities().has(Capabilities::RMA) {
+            if self.conduit_learns(rank) {
                 self.conduit
                     .learn_segment(rank, segment)
                     .map_err(|e| AttachError::Resource(e.message))?;

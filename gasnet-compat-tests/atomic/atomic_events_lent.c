@@ -1,0 +1,7 @@
+// Completion, where the conduit performs atomics itself: lent to one that has none.
+// NP: 2 3 4
+// CONDUITS: sock
+// TIMEOUT: 120
+// ENV: GASNET_FAULTS=atomics=1
+#define MANY 400
+#include "atomic_events.c"

@@ -1,0 +1,6 @@
+// Mixed initiators, where the conduit performs atomics itself: lent to one that has none.
+// NP: 2 3 4
+// CONDUITS: sock
+// TIMEOUT: 120
+// ENV: GASNET_FAULTS=atomics=1
+#include "atomic_mixed.c"

@@ -1,0 +1,6 @@
+// Every operation, where the conduit performs atomics itself: lent to one that has none.
+// NP: 2 3 4
+// CONDUITS: sock
+// TIMEOUT: 120
+// ENV: GASNET_FAULTS=atomics=1
+#include "atomic_operations.c"

@@ -1,0 +1,233 @@
+//! Remote atomics: domains and the operations of every type.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering;
+
+use super::not_in_handler;
+use super::rma::{explicit, root};
+use crate::ad::cpu::Number;
+use crate::ad::{self, codes, Domain, Request};
+use crate::conduit::Busy;
+use crate::event::Event;
+use crate::rma::Started;
+use crate::runtime;
+use crate::{team, thread};
+
+const NO_OP: c_int = 1;
+const LOCALITY: u32 = ad::FLAG_MY_RANK | ad::FLAG_MY_NBRHD;
+const FAVOURS: u32 = ad::FLAG_FAVOR_MY_RANK | ad::FLAG_FAVOR_MY_NBRHD | ad::FLAG_FAVOR_REMOTE;
+
+/// Makes an atomic domain. Collective, but does not synchronise.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: usize, dt: u32, ops: u32, flags: u32) {
+    not_in_handler("gex_AD_Create");
+    let team = team::team(tm, "gex_AD_Create");
+    let known = codes::operations(dt);
+    if known == 0 {
+        crate::fatal!("gex_AD_Create: dt {dt:#x} is not one built-in type (GEX_DT_I32, _U32, _I64, _U64, _FLT or _DBL)");
+    }
+    if ops == 0 || ops & !known != 0 {
+        crate::fatal!(
+            "gex_AD_Create: {:#x} of the operations {ops:#x} are not operations of remote atomics on {}",
+            ops & !known,
+            codes::type_name(dt)
+        );
+    }
+    if (flags & FAVOURS).count_ones() > 1 {
+        crate::fatal!("gex_AD_Create: at most one GEX_FLAG_AD_FAVOR_* may be given; the flags are {flags:#x}");
+    }
+    let domain = Box::into_raw(Box::new(Domain::new(tm, team, dt, ops, flags)));
+    // SAFETY: the client's to write.
+    unsafe { ad_p.write(domain) };
+}
+
+/// Ends an atomic domain on which nothing is outstanding anywhere. Collective, but does not synchronise.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AD_Destroy(ad: *mut Domain) {
+    not_in_handler("gex_AD_Destroy");
+    // SAFETY: a handle of ours.
+    let domain = unsafe { checked(ad, "gex_AD_Destroy") };
+    if cfg!(feature = "debug-checks") {
+        // Stays, so that its later use is noticed.
+        domain.live.store(false, Ordering::Release);
+    } else {
+        // SAFETY: made by `gex_AD_Create` from a Box; a handle is destroyed once and not used any more (specification).
+        drop(unsafe { Box::from_raw(ad) });
+    }
+}
+
+/// The domain behind a handle; in the debug flavour it is seen to exist.
+///
+/// # Safety
+/// `ad` is null or came from `gex_AD_Create`.
+#[inline]
+unsafe fn checked<'a>(ad: *const Domain, function: &str) -> &'a Domain {
+    if cfg!(feature = "debug-checks") && ad.is_null() {
+        crate::fatal!("{function} was given GEX_AD_INVALID");
+    }
+    // SAFETY: by contract.
+    let domain = unsafe { &*ad };
+    if cfg!(feature = "debug-checks") && !domain.live.load(Ordering::Acquire) {
+        crate::fatal!("{function} was given an atomic domain that was destroyed");
+    }
+    domain
+}
+
+macro_rules! query {
+    ($($name:ident $field:ident: $type:ty, $what:literal;)*) => {$(
+        #[doc = concat!("The domain's ", $what, ", as passed to `gex_AD_Create`.")]
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(ad: *const Domain) -> $type {
+            // SAFETY: a handle of ours.
+            unsafe { checked(ad, stringify!($name)) }.$field
+        }
+    )*};
+}
+
+query! {
+    gex_AD_QueryFlags flags: u32, "flags";
+    gex_AD_QueryTM tm: usize, "team";
+    gex_AD_QueryDT dt: u32, "type";
+    gex_AD_QueryOps ops: u32, "operations";
+}
+
+/// Sets the client's pointer of a domain.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AD_SetCData(ad: *const Domain, value: *mut c_void) {
+    // SAFETY: a handle of ours.
+    unsafe { checked(ad, "gex_AD_SetCData") }
+        .cdata
+        .store(value, Ordering::Release);
+}
+
+/// The client's pointer of a domain; null at first.
+#[no_mangle]
+pub unsafe extern "C" fn gex_AD_QueryCData(ad: *const Domain) -> *mut c_void {
+    // SAFETY: a handle of ours.
+    unsafe { checked(ad, "gex_AD_QueryCData") }.cdata.load(Ordering::Acquire)
+}
+
+/// What the specification calls erroneous and an initiator can see. Debug flavour.
+fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
+    let rt = runtime::get();
+    let &Request {
+        rank, target, op, flags, ..
+    } = request;
+    let fail = |why: String| -> ! { crate::fatal!("rank {}: {function}: {why}", rt.rank) };
+    if T::DT != domain.dt {
+        fail(format!(
+            "the domain is for {}, the call for {}",
+            codes::type_name(domain.dt),
+            codes::type_name(T::DT)
+        ));
+    }
+    if !op.is_power_of_two() {
+        fail(format!("opcode {op:#x} is not exactly one operation"));
+    }
+    if domain.ops & op == 0 {
+        fail(format!(
+            "operation {op:#x} is not among those of the domain, {:#x}",
+            domain.ops
+        ));
+    }
+    if flags & ad::FLAG_JOBRANK != 0 && (rank >= rt.size || team::team(domain.tm, function).rank_of(rank).is_none()) {
+        fail(format!("job rank {rank} is not in the team of the domain"));
+    }
+    if codes::is_fetching(op) && request.result.is_null() && flags & ad::FLAG_SELF_OFFSET == 0 {
+        fail(format!("result_p is null, and operation {op:#x} fetches"));
+    }
+    let peer = domain.peer(rank, flags);
+    if flags & LOCALITY == LOCALITY {
+        fail("GEX_FLAG_AD_MY_RANK and GEX_FLAG_AD_MY_NBRHD exclude each other".into());
+    }
+    if flags & ad::FLAG_MY_RANK != 0 && peer.rank != rt.rank || flags & ad::FLAG_MY_NBRHD != 0 && !rt.is_neighbour(peer.rank) {
+        fail(format!(
+            "flags {flags:#x} assert a locality (GEX_FLAG_AD_MY_…) that rank {rank} does not have"
+        ));
+    }
+    let start = if flags & ad::FLAG_PEER_OFFSET != 0 {
+        rt.segment_of(peer).map_or(target, |s| s.base.wrapping_add(target))
+    } else {
+        target
+    };
+    if rt.segment_of(peer).is_none_or(|s| !s.contains(start, size_of::<T>())) {
+        rt.outside_segment(peer, start, size_of::<T>());
+    }
+}
+
+#[inline]
+unsafe fn begin<'a, T: Number>(ad: *const Domain, request: &Request<T>, function: &str) -> &'a Domain {
+    not_in_handler(function);
+    // SAFETY: a handle of ours.
+    let domain = unsafe { checked(ad, function) };
+    if cfg!(feature = "debug-checks") {
+        check(domain, request, function);
+    }
+    domain
+}
+
+/// The operation in full, with a root event.
+#[cold]
+fn full_nb<T: Number>(domain: &Domain, request: &Request<T>) -> Event {
+    let Some(far) = ad::resolve(domain, request) else {
+        return Event::INVALID;
+    };
+    let thread = thread::current();
+    match explicit(thread, |op| ad::far(domain, &far, op()).map(|()| Started::UnderWay)) {
+        Err(Busy) => Event::NO_OP,
+        Ok(op) => root(thread, op),
+    }
+}
+
+/// The operation in full, in the implicit set.
+#[cold]
+fn full_nbi<T: Number>(domain: &Domain, request: &Request<T>) -> c_int {
+    let Some(far) = ad::resolve(domain, request) else {
+        return 0;
+    };
+    match ad::far(domain, &far, thread::current().implicit()) {
+        Err(Busy) => NO_OP,
+        Ok(()) => 0,
+    }
+}
+
+macro_rules! typed {
+    ($($nb:ident $nbi:ident $type:ty;)*) => {$(
+        /// Starts a remote atomic with a root event; `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub unsafe extern "C" fn $nb(
+            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: u32,
+        ) -> Event {
+            let request = Request { result, rank, target, op, operands: [a, b], flags };
+            // SAFETY: a handle of ours.
+            let domain = unsafe { begin(ad, &request, stringify!($nb)) };
+            if ad::near(domain, &request) {
+                return Event::INVALID;
+            }
+            full_nb(domain, &request)
+        }
+
+        /// Starts a remote atomic in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
+        #[no_mangle]
+        pub unsafe extern "C" fn $nbi(
+            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: u32,
+        ) -> c_int {
+            let request = Request { result, rank, target, op, operands: [a, b], flags };
+            // SAFETY: a handle of ours.
+            let domain = unsafe { begin(ad, &request, stringify!($nbi)) };
+            if ad::near(domain, &request) {
+                return 0;
+            }
+            full_nbi(domain, &request)
+        }
+    )*};
+}
+
+typed! {
+    gex_AD_OpNB_I32 gex_AD_OpNBI_I32 i32;
+    gex_AD_OpNB_U32 gex_AD_OpNBI_U32 u32;
+    gex_AD_OpNB_I64 gex_AD_OpNBI_I64 i64;
+    gex_AD_OpNB_U64 gex_AD_OpNBI_U64 u64;
+    gex_AD_OpNB_FLT gex_AD_OpNBI_FLT f32;
+    gex_AD_OpNB_DBL gex_AD_OpNBI_DBL f64;
+}

@@ -1,0 +1,310 @@
+//! Remote atomics (GASNet-EX 0.19, "Remote Atomic Operations"): domains, and how an operation gets to its target.
+//!
+//! A domain is carried out in one way for all targets. By CPU: on neighbours' memory directly ([`cpu`]), complete at return, and otherwise by a
+//! request to the owner ([`packets`]), who uses the same instructions. Or by the conduit, neighbours included, since a network's atomics
+//! need not be atomic to those of a CPU. A domain holds nothing but its parameters, so making one does not communicate: what every member
+//! decides depends on single-valued parameters only.
+
+pub mod codes;
+pub mod cpu;
+pub mod packets;
+
+use std::ptr;
+use std::sync::atomic::{fence, AtomicBool, AtomicPtr, Ordering};
+
+use crate::am::Location;
+use crate::conduit::{Busy, Capabilities, Conduit, PollScope, RemoteSegment, TransferId};
+use crate::event::Op;
+use crate::rma::transfer;
+use crate::runtime::{self, Runtime};
+use crate::team::{self, Team};
+use crate::wait;
+use cpu::Number;
+
+/// `GEX_FLAG_IMMEDIATE`.
+pub const FLAG_IMMEDIATE: u32 = 0x1;
+/// `GEX_FLAG_AD_REL`.
+pub const FLAG_REL: u32 = 0x2;
+/// `GEX_FLAG_AD_ACQ`.
+pub const FLAG_ACQ: u32 = 0x4;
+/// `GEX_FLAG_AD_MY_RANK`.
+pub const FLAG_MY_RANK: u32 = 0x20;
+/// `GEX_FLAG_AD_MY_NBRHD`.
+pub const FLAG_MY_NBRHD: u32 = 0x40;
+/// `GEX_FLAG_AD_FAVOR_MY_RANK`.
+pub const FLAG_FAVOR_MY_RANK: u32 = 0x400;
+/// `GEX_FLAG_AD_FAVOR_MY_NBRHD`.
+pub const FLAG_FAVOR_MY_NBRHD: u32 = 0x4000_0000;
+/// `GEX_FLAG_AD_FAVOR_REMOTE`.
+pub const FLAG_FAVOR_REMOTE: u32 = 0x8000_0000;
+/// `GEX_FLAG_RANK_IS_JOBRANK`.
+pub const FLAG_JOBRANK: u32 = 0x2000;
+/// `GEX_FLAG_SELF_SEG_OFFSET`.
+pub const FLAG_SELF_OFFSET: u32 = 0x2_0000;
+/// `GEX_FLAG_PEER_SEG_OFFSET`.
+pub const FLAG_PEER_OFFSET: u32 = 0x20_0000;
+
+/// What `gex_AD_t` points to.
+#[derive(Debug)]
+pub struct Domain {
+    /// Handle of its team.
+    pub tm: usize,
+    /// Its type, `GEX_DT_*`.
+    pub dt: u32,
+    /// Its operations, `GEX_OP_*`.
+    pub ops: u32,
+    /// As passed at creation.
+    pub flags: u32,
+    /// The client's own.
+    pub cdata: AtomicPtr<std::ffi::c_void>,
+    /// The conduit performs all operations.
+    offloaded: bool,
+    /// Not destroyed. Kept after destruction in the debug flavour only.
+    pub live: AtomicBool,
+}
+
+/// One operation, as its initiator asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<T> {
+    /// Where the old value goes, if the operation fetches.
+    pub result: *mut T,
+    /// Whose memory: a rank of the domain's team, or as `flags` say.
+    pub rank: u32,
+    /// Address of the target there, or as `flags` say.
+    pub target: usize,
+    /// `GEX_OP_*`.
+    pub op: u32,
+    /// What the operation needs of them.
+    pub operands: [T; 2],
+    /// `GEX_FLAG_*`.
+    pub flags: u32,
+}
+
+/// One operation for a target that is not reached directly. The type is a value here.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// `GEX_DT_*`.
+    pub dt: u32,
+    /// `GEX_OP_*`.
+    pub op: u32,
+    /// Address at its owner.
+    pub target: usize,
+    /// As they travel.
+    pub operands: [u64; 2],
+    /// Where the old value goes, if the operation fetches.
+    pub result: *mut u8,
+}
+
+impl Call {
+    /// Begins a transfer for what is fetched, counted in `op`.
+    fn begin(&self, op: &'static Op) -> TransferId {
+        let (local, bytes) = if codes::is_fetching(self.op) {
+            (self.result, codes::bytes(self.dt))
+        } else {
+            (ptr::null_mut(), 0)
+        };
+        let id = transfer::begin(op, codes::category(self.op), local, bytes);
+        // Operands are passed by value: a SET is complete locally.
+        transfer::source_done(id);
+        id
+    }
+}
+
+/// Whether the conduit is to perform all operations of a domain. The same answer on all members.
+fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: u32) -> bool {
+    if rt.single_neighbourhood() || flags & (FLAG_FAVOR_MY_RANK | FLAG_FAVOR_MY_NBRHD) != 0 {
+        return false;
+    }
+    offered(rt.conduit, dt, ops) && (0..team.size).any(|rank| !rt.is_neighbour(team.locate(rank).rank))
+}
+
+/// Whether `conduit` has all of `ops` on `dt`.
+fn offered(conduit: &dyn Conduit, dt: u32, ops: u32) -> bool {
+    let mut each = (0..codes::OPERATION_BITS).map(|bit| 1 << bit).filter(|op| ops & op != 0);
+    conduit.capabilities().has(Capabilities::ATOMICS) && each.all(|op| conduit.atomic_support(dt, op))
+}
+
+impl Domain {
+    /// A domain over the team with handle `tm`. The parameters are valid.
+    pub fn new(tm: usize, team: &Team, dt: u32, ops: u32, flags: u32) -> Self {
+        Self {
+            tm,
+            dt,
+            ops,
+            flags,
+            cdata: AtomicPtr::new(ptr::null_mut()),
+            offloaded: offload(runtime::get(), team, dt, ops, flags),
+            live: AtomicBool::new(true),
+        }
+    }
+
+    /// The target's process and endpoint.
+    #[inline]
+    pub fn peer(&self, rank: u32, flags: u32) -> Location {
+        if flags & FLAG_JOBRANK != 0 {
+            return Location { rank, ep: 0 };
+        }
+        team::resolve(self.tm, rank).1
+    }
+}
+
+#[cold]
+fn misaligned(rank: u32, target: usize, dt: u32) -> ! {
+    crate::fatal!(
+        "a remote atomic on {} was given the target address {target:#x} on rank {rank}, which is not aligned to {} bytes",
+        codes::type_name(dt),
+        codes::bytes(dt)
+    )
+}
+
+#[cold]
+fn no_such_operation(op: u32, dt: u32) -> ! {
+    crate::fatal!(
+        "{op:#x} is not one operation (GEX_OP_*) of remote atomics on {}",
+        codes::type_name(dt)
+    )
+}
+
+/// Flags that say how the request is to be read.
+const NAMING: u32 = FLAG_JOBRANK | FLAG_SELF_OFFSET | FLAG_PEER_OFFSET;
+
+/// Performs the operation if its target is reached directly and named plainly; false: nothing was done. No lock, no allocation, no thread
+/// state. What is not done here, [`resolve`] and [`far`] do.
+#[inline(always)]
+pub fn near<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
+    let rt = runtime::get();
+    if domain.offloaded || request.flags & NAMING != 0 {
+        return false;
+    }
+    let peer = team::resolve(domain.tm, request.rank).1;
+    perform(rt, peer, request)
+}
+
+/// Performs an operation on memory that is mapped here; false: it is not.
+#[inline(always)]
+fn perform<T: Number>(rt: &Runtime, peer: Location, request: &Request<T>) -> bool {
+    let Some(here) = rt.map_near(peer, request.target, size_of::<T>()) else {
+        return false;
+    };
+    if here as usize % size_of::<T>() != 0 {
+        misaligned(peer.rank, request.target, T::DT);
+    }
+    // SAFETY: `map_near` answers for the target, which is aligned; the client keeps other accesses away.
+    let Some(old) = (unsafe { cpu::perform(here, request.op, request.operands, request.flags) }) else {
+        no_such_operation(request.op, T::DT);
+    };
+    if codes::is_fetching(request.op) {
+        // SAFETY: the client's result.
+        unsafe { request.result.write(old) };
+    }
+    true
+}
+
+/// The operation that a request means, wherever its target is: performed, or what is left to start.
+pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Far> {
+    let rt = runtime::get();
+    let peer = domain.peer(request.rank, request.flags);
+    let own = Location {
+        rank: rt.rank,
+        ep: team::team(domain.tm, "a remote atomic").ep,
+    };
+    let request = &absolute(rt, own, peer, request);
+    if !domain.offloaded && perform(rt, peer, request) {
+        return None;
+    }
+    if request.target % size_of::<T>() != 0 {
+        misaligned(peer.rank, request.target, T::DT);
+    }
+    if !request.op.is_power_of_two() || codes::operations(T::DT) & request.op == 0 {
+        no_such_operation(request.op, T::DT);
+    }
+    let call = Call {
+        dt: T::DT,
+        op: request.op,
+        target: request.target,
+        operands: request.operands.map(T::to_wire),
+        result: request.result.cast(),
+    };
+    Some(Far {
+        peer,
+        call,
+        flags: request.flags,
+    })
+}
+
+/// The request with addresses in place of offsets.
+fn absolute<T: Number>(rt: &Runtime, own: Location, peer: Location, request: &Request<T>) -> Request<T> {
+    let base = |place| match rt.segment_of(place) {
+        Some(segment) => segment.base,
+        None => rt.outside_segment(place, request.target, size_of::<T>()),
+    };
+    let mut absolute = *request;
+    if request.flags & FLAG_PEER_OFFSET != 0 {
+        absolute.target = request.target.wrapping_add(base(peer));
+    }
+    if request.flags & FLAG_SELF_OFFSET != 0 && codes::is_fetching(request.op) {
+        absolute.result = (request.result as usize).wrapping_add(base(own)) as *mut T;
+    }
+    absolute
+}
+
+/// An operation on its way to a target that is not reached directly.
+#[derive(Clone, Copy, Debug)]
+pub struct Far {
+    peer: Location,
+    call: Call,
+    flags: u32,
+}
+
+/// Starts what [`resolve`] left. It is counted in `op`.
+pub fn far(domain: &Domain, far: &Far, op: &'static Op) -> Result<(), Busy> {
+    let Far { peer, call, flags } = *far;
+    let rt = runtime::get();
+    let bytes = codes::bytes(call.dt);
+    let segment = match rt.segment_of(peer) {
+        Some(segment) if segment.contains(call.target, bytes) => segment,
+        _ => rt.outside_segment(peer, call.target, bytes),
+    };
+    if flags & FLAG_REL != 0 {
+        // SYNC POINT ad: what came before is visible before anything that says that we got here. The other end is the completion of the
+        // operation (`event`, op-complete), which acquires whether or not that is asked for.
+        fence(Ordering::SeqCst);
+    }
+    let immediate = flags & FLAG_IMMEDIATE != 0;
+    if domain.offloaded {
+        return native(rt.conduit, peer, &segment, &call, op, immediate);
+    }
+    packets::start(peer, &call, op, immediate)
+}
+
+/// By the conduit's own atomics.
+fn native(
+    conduit: &dyn Conduit,
+    peer: Location,
+    segment: &RemoteSegment,
+    call: &Call,
+    op: &'static Op,
+    immediate: bool,
+) -> Result<(), Busy> {
+    let id = call.begin(op);
+    let fetched = if codes::is_fetching(call.op) {
+        call.result
+    } else {
+        ptr::null_mut()
+    };
+    let attempt = || conduit.atomic(peer.rank, segment, call.dt, call.op, call.target, call.operands, fetched, id);
+    match attempt() {
+        Ok(()) => Ok(()),
+        Err(Busy) if immediate => {
+            transfer::cancel(id);
+            Err(Busy)
+        }
+        Err(Busy) => {
+            wait::until_some(PollScope::All, || attempt().ok());
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

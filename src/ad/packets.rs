@@ -1,0 +1,100 @@
+//! Remote atomics over packets: the initiator asks, the owner performs and answers. For targets outside the neighbourhood, where the
+//! domain does not use the conduit's own.
+
+use super::codes;
+use super::{cpu, Call};
+use crate::am::token::Token;
+use crate::am::{inject, internal, Arg, Location, Message};
+use crate::conduit::{Busy, Class, TransferId};
+use crate::event::Op;
+use crate::rma::transfer;
+use crate::runtime;
+
+/// A 64-bit number as two arguments.
+fn split(value: u64) -> [Arg; 2] {
+    [(value >> 32) as Arg, value as Arg]
+}
+
+fn join(high: Arg, low: Arg) -> u64 {
+    u64::from(high as u32) << 32 | u64::from(low as u32)
+}
+
+/// Arguments in front of the operands: target, transfer, operation, type.
+const HEAD: usize = 6;
+
+/// Asks `peer`; what is under way is counted in `op`.
+pub fn start(peer: Location, call: &Call, op: &'static Op, immediate: bool) -> Result<(), Busy> {
+    let id = call.begin(op);
+    let mut args = [0; HEAD + 4];
+    args[..2].copy_from_slice(&split(call.target as u64));
+    args[2..4].copy_from_slice(&split(id.0));
+    args[4..HEAD].copy_from_slice(&[call.op as Arg, call.dt as Arg]);
+    args[HEAD..HEAD + 2].copy_from_slice(&split(call.operands[0]));
+    args[HEAD + 2..].copy_from_slice(&split(call.operands[1]));
+    let used = HEAD + 2 * codes::operands(call.op);
+    let message = Message::internal(Class::Request, peer, internal::AD_OPERATION, &args[..used], None);
+    if immediate {
+        return inject::try_send(&message).inspect_err(|_| transfer::cancel(id));
+    }
+    inject::send(&message);
+    Ok(())
+}
+
+/// Owner of the target: performs, and answers with the old value if it is asked for. False if the message makes no sense.
+pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
+    let Some((&[a, b, c, d, op, dt], operands)) = args.split_first_chunk::<HEAD>() else {
+        return false;
+    };
+    let (target, op, dt) = (join(a, b) as usize, op as u32, dt as u32);
+    let values = match *operands {
+        [] => [0; 2],
+        [e, f] => [join(e, f), 0],
+        [e, f, g, h] => [join(e, f), join(g, h)],
+        _ => return false,
+    };
+    let bytes = codes::bytes(dt);
+    let shaped = op.is_power_of_two() && codes::operations(dt) & op != 0 && operands.len() == 2 * codes::operands(op);
+    if !shaped || target % bytes != 0 || !runtime::get().in_own_segment(token.target_ep, target, bytes) {
+        return false;
+    }
+    // SAFETY: the target is in our segment and aligned (checked); the client keeps other accesses away.
+    let Some(old) = (unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) }) else {
+        return false;
+    };
+    let value = split(old);
+    let answer = [c, d, value[1], value[0]];
+    let used = match (codes::is_fetching(op), bytes) {
+        (false, _) => 2,
+        (true, 4) => 3,
+        _ => 4,
+    };
+    inject::send(&Message::internal(
+        Class::Reply,
+        token.source,
+        internal::AD_DONE,
+        &answer[..used],
+        None,
+    ));
+    true
+}
+
+/// Initiator: the operation is done; what is fetched follows in one or two words, low one first.
+pub fn on_done(args: &[Arg]) -> bool {
+    let Some((&[c, d], words)) = args.split_first_chunk::<2>() else {
+        return false;
+    };
+    let id = TransferId(join(c, d));
+    let Some(to) = transfer::answer(id, size_of_val(words)) else {
+        return false;
+    };
+    match *words {
+        [] => {}
+        // SAFETY: `answer` checked the length against the client's result, which is an aligned value of its type.
+        [low] => unsafe { to.cast::<Arg>().write(low) },
+        // SAFETY: as above.
+        [low, high] => unsafe { to.cast::<u64>().write(join(high, low)) },
+        _ => return false,
+    }
+    transfer::finish(id);
+    true
+}

@@ -1,0 +1,235 @@
+//! Atomics of a network, lent to a conduit that has none: for tests of what the runtime does with a conduit's own atomics, between real
+//! processes and without the network. Set by `GASNET_FAULTS=atomics=1`; otherwise the runtime does not use it.
+//!
+//! As on many networks they are atomic to each other and to nothing else: the process that owns the target performs each of them while it
+//! polls, under a lock, as a load, a pause and a store. So a domain that mixes them with the CPU's loses updates. Of what else the conduit
+//! offers only packets are passed on; the runtime does the rest over those.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::ad::{codes, cpu};
+use crate::conduit::{
+    Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, RemoteSegment, SegmentKey, StartInfo,
+    TransferId, Upcalls,
+};
+
+/// First byte of a packet that asks; no kind of message of the runtime.
+const ASK: u8 = 0xad;
+/// First byte of a packet that answers.
+const ANSWER: u8 = 0xae;
+
+/// Kind, transfer, type and operation, target, operands.
+type Ask = [u64; 6];
+/// Kind, transfer, old value.
+type Answer = [u64; 3];
+
+fn to_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn from_bytes<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let mut words = [0; N];
+    (bytes.len() == 8 * N).then_some(())?;
+    for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_le_bytes(bytes.try_into().ok()?);
+    }
+    Some(words)
+}
+
+/// What is under way here.
+#[derive(Debug, Default)]
+struct State {
+    /// This process.
+    rank: JobRank,
+    /// Own segments: base and length.
+    segments: Vec<(usize, usize)>,
+    /// Where old values go (0: nowhere) and how long they are, by transfer.
+    asked: HashMap<u64, (usize, usize)>,
+    /// Answers that found no room.
+    answers: Vec<(JobRank, Vec<u8>)>,
+}
+
+/// The decorator.
+pub struct Lent {
+    inner: &'static dyn Conduit,
+    state: Mutex<State>,
+    /// Held from the load to the store.
+    memory: Mutex<()>,
+}
+
+impl Lent {
+    /// Around a conduit that was not started.
+    pub fn new(inner: &'static dyn Conduit) -> Self {
+        Self {
+            inner,
+            state: Mutex::default(),
+            memory: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Owner: performs, and answers. False if the request makes no sense.
+    fn perform(&self, source: JobRank, packet: &[u8]) -> bool {
+        let Some([_, id, what, target, a, b]) = from_bytes::<6>(packet) else {
+            return false;
+        };
+        let (dt, op, target) = (what as u32, (what >> 32) as u32, target as usize);
+        let bytes = codes::bytes(dt);
+        let inside =
+            |&(base, length): &(usize, usize)| target >= base && target - base < length && bytes <= length - (target - base);
+        if codes::operations(dt) & op == 0 || target % bytes != 0 || !self.state().segments.iter().any(inside) {
+            return false;
+        }
+        let guard = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = target as *mut u8;
+        let mut cell = 0u64;
+        let own = std::ptr::from_mut(&mut cell).cast::<u8>();
+        // SAFETY: the target is in our segment; `cell` holds either type.
+        unsafe { std::ptr::copy_nonoverlapping(at, own, bytes) };
+        // SAFETY: `cell` is aligned for every type and nobody else's.
+        let old = unsafe { cpu::perform_wire(dt, own, op, [a, b]) };
+        std::thread::yield_now();
+        if op != codes::GET {
+            // SAFETY: as for the load.
+            unsafe { std::ptr::copy_nonoverlapping(own, at, bytes) };
+        }
+        drop(guard);
+        let answer: Answer = [u64::from(ANSWER), id, old.unwrap_or(0)];
+        self.state().answers.push((source, to_bytes(&answer)));
+        self.send_answers();
+        true
+    }
+
+    fn send_answers(&self) {
+        let waiting = std::mem::take(&mut self.state().answers);
+        for (peer, answer) in waiting {
+            if self.inner.send(peer, Class::Reply, &[&answer]).is_err() {
+                self.state().answers.push((peer, answer));
+            }
+        }
+    }
+
+    /// Initiator: takes the old value. None if the answer makes no sense.
+    fn finish(&self, packet: &[u8]) -> Option<TransferId> {
+        let [_, id, old] = from_bytes::<3>(packet)?;
+        let (fetched, bytes) = self.state().asked.remove(&id)?;
+        if fetched != 0 && bytes == 4 {
+            // SAFETY: the caller of `atomic` keeps its result until the transfer is done.
+            unsafe { (fetched as *mut u32).write(old as u32) };
+        } else if fetched != 0 {
+            // SAFETY: as above.
+            unsafe { (fetched as *mut u64).write(old) };
+        }
+        Some(TransferId(id))
+    }
+}
+
+/// Takes our packets out of what arrives.
+struct Sieve<'a> {
+    lent: &'a Lent,
+    upcalls: &'a mut dyn Upcalls,
+}
+
+impl Upcalls for Sieve<'_> {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        let understood = match (packet.first(), class) {
+            (Some(&ASK), Class::Request) => self.lent.perform(source, packet),
+            (Some(&ANSWER), Class::Reply) => match self.lent.finish(packet) {
+                Some(id) => {
+                    self.upcalls.rma_done(id);
+                    true
+                }
+                None => false,
+            },
+            _ => return self.upcalls.packet(source, class, packet),
+        };
+        if !understood {
+            self.upcalls.peer_lost(source, "it sent a malformed atomic");
+        }
+    }
+    fn rma_done(&mut self, id: TransferId) {
+        self.upcalls.rma_done(id);
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        self.upcalls.peer_lost(peer, why);
+    }
+}
+
+impl Conduit for Lent {
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+        self.state().rank = info.rank;
+        self.inner.start(info)
+    }
+    fn needs_single_neighbourhood(&self) -> bool {
+        self.inner.needs_single_neighbourhood()
+    }
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.inner.send(peer, class, parts)
+    }
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.send_answers();
+        self.inner.poll(scope, &mut Sieve { lent: self, upcalls })
+    }
+    fn stop(&self) {
+        self.inner.stop();
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ATOMICS
+    }
+    fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
+        self.state().segments.push((base, bytes));
+        let mut key = SegmentKey::default();
+        key.words[0] = 1 + base as u64;
+        Ok(key)
+    }
+    fn deregister_segment(&self, key: &SegmentKey) {
+        self.state().segments.retain(|s| 1 + s.0 as u64 != key.words[0]);
+    }
+    fn learn_segment(&self, _: JobRank, segment: &mut RemoteSegment) -> Result<(), ConduitError> {
+        segment.key.words[1] = 1;
+        Ok(())
+    }
+    fn atomic_support(&self, dt: u32, op: u32) -> bool {
+        codes::operations(dt) & op != 0
+    }
+    fn atomic(
+        &self,
+        peer: JobRank,
+        segment: &RemoteSegment,
+        dt: u32,
+        op: u32,
+        target: usize,
+        operands: [u64; 2],
+        fetched: *mut u8,
+        id: TransferId,
+    ) -> Result<(), Busy> {
+        let learnt = u64::from(peer != self.state().rank);
+        let known = segment.key.words[..2] == [1 + segment.base as u64, learnt];
+        assert!(
+            known && segment.contains(target, codes::bytes(dt)),
+            "a segment that was not announced"
+        );
+        let ask: Ask = [
+            u64::from(ASK),
+            id.0,
+            u64::from(op) << 32 | u64::from(dt),
+            target as u64,
+            operands[0],
+            operands[1],
+        ];
+        self.state().asked.insert(id.0, (fetched as usize, codes::bytes(dt)));
+        self.inner.send(peer, Class::Request, &[&to_bytes(&ask)]).inspect_err(|_| {
+            self.state().asked.remove(&id.0);
+        })
+    }
+}
