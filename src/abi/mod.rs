@@ -18,6 +18,7 @@ pub mod process;
 pub mod rma;
 pub mod system;
 pub mod team;
+pub mod vis;
 
 /// `GASNET_OK`.
 pub const OK: i32 = 0;

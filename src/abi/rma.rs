@@ -44,7 +44,7 @@ fn manner(flags: u32, lc_opt: *mut usize) -> Manner {
 }
 
 /// Runs `start` with an Op of its own and answers with the Op.
-fn explicit(
+pub(super) fn explicit(
     thread: &Thread,
     start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
 ) -> Result<Option<&'static Op>, Busy> {
@@ -59,7 +59,7 @@ fn explicit(
 }
 
 /// Gives the root event, or recycles the Op if all is done.
-fn root(thread: &Thread, op: Option<&'static Op>) -> Event {
+pub(super) fn root(thread: &Thread, op: Option<&'static Op>) -> Event {
     let Some(op) = op else { return Event::INVALID };
     let event = op.event();
     if !event.is_done() {
@@ -69,7 +69,7 @@ fn root(thread: &Thread, op: Option<&'static Op>) -> Event {
     Event::INVALID
 }
 
-fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
+pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
     let thread = thread::current();
     match explicit(thread, start) {
         Err(Busy) => NO_OP,

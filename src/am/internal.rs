@@ -3,7 +3,7 @@
 use super::token::Token;
 use super::Arg;
 use crate::rma::packets;
-use crate::{barrier, coll};
+use crate::{barrier, coll, vis};
 
 /// A piece of a put.
 pub const RMA_PUT: u8 = 0;
@@ -17,6 +17,14 @@ pub const RMA_DATA: u8 = 3;
 pub const BARRIER: u8 = 4;
 /// A piece of a letter inside a collective.
 pub const COLLECTIVE: u8 = 5;
+/// Pieces of a scattered put.
+pub const VIS_PUT: u8 = 6;
+/// Asks for pieces of a scattered get.
+pub const VIS_GET: u8 = 7;
+/// Pieces of a scattered get.
+pub const VIS_DATA: u8 = 8;
+/// Which handler to run when a scattered put is complete.
+pub const VIS_PEER: u8 = 9;
 
 /// Runs handler `index`. False if there is none, or the message makes no sense.
 pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
@@ -27,6 +35,10 @@ pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usiz
         RMA_DATA => packets::on_data(args, payload, bytes),
         BARRIER => barrier::on_step(args),
         COLLECTIVE => coll::mail::on_piece(args, payload, bytes),
+        VIS_PUT => vis::far::on_put(token, args, payload, bytes),
+        VIS_GET => vis::far::on_get(token, args, payload, bytes),
+        VIS_DATA => vis::far::on_data(token, args, payload, bytes),
+        VIS_PEER => vis::peer::on_peer(token, args, payload, bytes),
         _ => false,
     }
 }
