@@ -52,8 +52,8 @@ GASNETI_VIS_FORMS(int, Blocking)
 // Deprecated. Lets the peer of this thread's next VIS put run a handler when the data is there: a Medium reply handler without arguments
 // (GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY) of the peer's endpoint, which gets the payload and sees the data. It runs in a poll of the
 // peer, also when that is the caller. nbytes is at most GEX_VIS_MAX_PEERCOMPLETION; the payload stays untouched until the put is complete (or
-// locally complete with GEX_FLAG_ENABLE_LEAF_LC). handler 0 cancels. The put has no GEX_FLAG_IMMEDIATE. A Strided put whose elemsz or a
-// count is 0 uses the handler up and runs it nowhere, for its rank means nothing. flags is 0.
+// locally complete with GEX_FLAG_ENABLE_LEAF_LC). handler 0 cancels. The put has no GEX_FLAG_IMMEDIATE. A put
+// that moves nothing runs the handler, too, and then has a valid team and rank. flags is 0.
 extern void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void *source_addr, size_t nbytes, gex_Flags_t flags);
 
 // Largest payload of such a handler, in bytes.

@@ -1,6 +1,7 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided"), and telling the peer (`gex_VIS_SetPeerCompletionHandler`).
 
 use std::ffi::c_int;
+use std::ptr;
 
 use super::rma::{blocking, explicit, root};
 use super::{not_in_handler, FLAG_IMMEDIATE};
@@ -67,19 +68,21 @@ impl Call {
         Ok(started)
     }
 
-    /// A strided call that moves nothing, and whose rank means nothing either, so that there is no peer to tell.
-    fn nothing() -> Result<Started, Busy> {
-        thread::current().vis_completion.set(None);
-        Ok(Started::Complete)
+    /// A strided call that moves nothing: its team and rank count only when there is a peer to tell.
+    fn nothing(&self, direction: Direction, op: TakeOp<'_>) -> Result<Started, Busy> {
+        if thread::current().vis_completion.get().is_none() {
+            return Ok(Started::Complete);
+        }
+        let (to, from) = (vector(0, ptr::null()), vector(0, ptr::null()));
+        self.start(direction, Data::Lists { to, from }, op)
     }
 
     fn check_completion(&self, direction: Direction, completion: Option<Completion>) {
         let rank = runtime::get().rank;
         let wrong = match completion {
-            None => return,
             Some(_) if direction == Direction::Get => "a get: only puts tell their peer",
             Some(_) if self.flags & FLAG_IMMEDIATE != 0 => "GEX_FLAG_IMMEDIATE",
-            Some(_) => return,
+            None | Some(_) => return,
         };
         crate::fatal!(
             "rank {rank}: {}: gex_VIS_SetPeerCompletionHandler was called before, and does not go with {wrong} (GASNet-EX 0.19, \"VIS Put \
@@ -105,7 +108,7 @@ impl Call {
         op: TakeOp<'_>,
     ) -> Result<Started, Busy> {
         if elem == 0 {
-            return Self::nothing();
+            return self.nothing(direction, op);
         }
         let mut total = Some(elem);
         let mut loops = 0;
@@ -113,7 +116,7 @@ impl Call {
             // SAFETY: inside the array by contract.
             let count = unsafe { *counts.add(i) };
             if count == 0 {
-                return Self::nothing();
+                return self.nothing(direction, op);
             }
             loops += usize::from(count > 1);
             total = total.and_then(|n| n.checked_mul(count));

@@ -128,7 +128,7 @@ pub fn on_peer(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     }
     let mut twice = false;
     let ready = update((token.source.rank, join(a, b)), |put| {
-        twice = put.awaited.replace(awaited).is_some()
+        twice = put.awaited.replace(awaited).is_some();
     });
     !twice && run(ready)
 }
