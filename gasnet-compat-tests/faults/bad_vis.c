@@ -14,7 +14,7 @@ static int is(const char *name) { return strcmp(what, name) == 0; }
 static void misuse(gex_TM_t tm, gex_Rank_t peer, char *base) {
     char data[64] = {0};
     const ptrdiff_t steps[1] = {1000}, packed[1] = {8};
-    const size_t many[1] = {(size_t)1 << 62}, few[1] = {66}, two[1] = {2};
+    const size_t many[1] = {(size_t)1 << 62}, few[1] = {67}, two[1] = {2};
     void *to[2] = {base, base + 8}, *same[2] = {base + 16, base + 23}, *from[2] = {data, data + 32}, *null[2] = {NULL, NULL};
     gex_Memvec_t there = {base, 40}, here = {data, 41}, outside = {base + BYTES - 8, 41};
     if (is("length")) gex_VIS_VectorPutBlocking(tm, peer, 1, &there, 1, &here, 0);

@@ -1,7 +1,7 @@
 //! What the debug flavour checks of a call, beside what every flavour does: that the two sides have the same length, that no address is
-//! null, that the remote side is in its segment, and that destinations do not overlap.
+//! null, that all of the remote side is in its segment before anything moves, and that destinations do not overlap.
 
-use super::shape::{extent, Cursor, List, Position, Side};
+use super::shape::{Cursor, List, Position, Side};
 use super::{Access, Data, Direction};
 use crate::runtime;
 
@@ -34,23 +34,12 @@ pub fn access(access: &Access<'_>, function: &str) {
         crate::fatal!("rank {}: {function}: a local address is null", rt.rank);
     }
     let inside = |address, bytes| rt.segment_of(access.peer.rank).is_some_and(|s| s.contains(address, bytes));
-    match (&access.data, remote) {
-        (Data::Nest(nest), _) => {
-            let put = access.direction == Direction::Put;
-            let steps = nest.dims.iter().map(|d| (d.count, if put { d.to } else { d.from }));
-            let (low, bytes) = extent(if put { nest.to } else { nest.from }, nest.elem, steps);
-            if !inside(low, bytes) {
-                rt.outside_segment(access.peer.rank, low, bytes);
+    if let Side::List(list) = remote {
+        for (address, bytes) in (0..list.count()).map(|i| list.piece(i)).filter(|p| p.1 > 0) {
+            if !inside(address, bytes) {
+                rt.outside_segment(access.peer.rank, address, bytes);
             }
         }
-        (_, Side::List(list)) => {
-            for (address, bytes) in (0..list.count()).map(|i| list.piece(i)).filter(|p| p.1 > 0) {
-                if !inside(address, bytes) {
-                    rt.outside_segment(access.peer.rank, address, bytes);
-                }
-            }
-        }
-        _ => {}
     }
     if let Some(address) = (to.pieces() <= MOST_PIECES).then(|| overlap(&to)).flatten() {
         crate::fatal!(

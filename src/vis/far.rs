@@ -37,6 +37,10 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
     let Some(total) = access.data.bytes() else {
         return Ok(Started::Complete);
     };
+    // Lists are checked piece by piece, when they are packed.
+    if let Some((low, bytes)) = access.remote_extent() {
+        inside(rt, access.peer.rank, low, bytes);
+    }
     let (to, from) = access.data.sides();
     let (remote, local) = match access.direction {
         Direction::Put => (to, from),
@@ -85,6 +89,13 @@ fn one_by_one(access: &Access<'_>, remote: &Side, local: &Side, op: &'static Op)
     Ok(Started::UnderWay)
 }
 
+/// Ends the job if a remote range is not in its owner's segment.
+fn inside(rt: &Runtime, rank: JobRank, address: usize, bytes: usize) {
+    if !rt.segment_of(rank).is_some_and(|s| s.contains(address, bytes)) {
+        rt.outside_segment(rank, address, bytes);
+    }
+}
+
 /// Takes pieces of the remote side, `left` bytes at most, as long as `room` (of encoded and data bytes so far) says that more data fits
 /// after one more record.
 fn fill(rt: &Runtime, rank: JobRank, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usize, usize) -> usize) -> Records {
@@ -100,9 +111,7 @@ fn fill(rt: &Runtime, rank: JobRank, remote: &mut Cursor<'_>, left: usize, room:
         if piece == 0 {
             break;
         }
-        if !rt.segment_of(rank).is_some_and(|s| s.contains(address, piece)) {
-            rt.outside_segment(rank, address, piece);
-        }
+        inside(rt, rank, address, piece);
         records.push(address, piece);
         remote.advance(piece);
     }

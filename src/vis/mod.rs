@@ -78,6 +78,17 @@ impl Data<'_> {
     }
 }
 
+impl Access<'_> {
+    /// Lowest address and length of all that a strided call touches at the remote side.
+    fn remote_extent(&self) -> Option<(usize, usize)> {
+        let Data::Nest(nest) = &self.data else { return None };
+        Some(match self.direction {
+            Direction::Put => extent(nest.to, nest.elem, nest.dims.iter().map(|d| (d.count, d.to))),
+            Direction::Get => extent(nest.from, nest.elem, nest.dims.iter().map(|d| (d.count, d.from))),
+        })
+    }
+}
+
 /// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only then.
 pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
@@ -104,8 +115,7 @@ fn copy_near(rt: &Runtime, access: &Access<'_>) {
         (Data::Nest(nest), direction) => {
             let put = direction == Direction::Put;
             let first = if put { nest.to } else { nest.from };
-            let steps = nest.dims.iter().map(|d| (d.count, if put { d.to } else { d.from }));
-            let (low, bytes) = extent(first, nest.elem, steps);
+            let (low, bytes) = access.remote_extent().unwrap_or((first, nest.elem));
             let here = theirs(low, bytes).wrapping_add(first.wrapping_sub(low));
             let (to, from) = if put {
                 (here, nest.from as *const u8)
