@@ -60,6 +60,34 @@ static void mixed(gex_Rank_t peer, char *remote) {
     CHECK_PATTERN(in, total, 31);
 }
 
+/* Pieces at equal distances, but not of equal length, or adjoining: what is described briefly must be exactly these. */
+static void nearly_regular(gex_Rank_t peer, char *remote) {
+    static const size_t lengths[] = {8, 8, 16, 8, 8, 8, 3, 3, 64, 64, 64, 8, 64, 1}, distance = 64;
+    enum { N = sizeof lengths / sizeof lengths[0] };
+    gex_Memvec_t theirs[N], mine[1];
+    size_t i, total = 0, at = 0;
+    pattern_fill(out, N * distance, 8);
+    OK(gex_RMA_PutBlocking(tm, peer, remote, out, N * distance, 0));
+    for (i = 0; i < N; i++) {
+        theirs[i].gex_addr = remote + i * distance;
+        theirs[i].gex_len = lengths[i];
+        total += lengths[i];
+    }
+    pattern_fill(in, total, 9);
+    for (i = 0; i < N; i++) {
+        memcpy(out + i * distance, in + at, lengths[i]);
+        at += lengths[i];
+    }
+    mine[0].gex_addr = in;
+    mine[0].gex_len = total;
+    OK(gex_VIS_VectorPutBlocking(tm, peer, N, theirs, 1, mine, 0));
+    memset(in, 0, total);
+    OK(gex_VIS_VectorGetBlocking(tm, 1, mine, peer, N, theirs, 0));
+    CHECK_PATTERN(in, total, 9);
+    OK(gex_RMA_GetBlocking(tm, in, peer, remote, N * distance, 0));
+    CHECK(memcmp(in, out, N * distance) == 0);
+}
+
 int main(int argc, char **argv) {
     static const size_t counts[] = {1, 2, 4095, ELEMENTS};
     gex_Rank_t distance;
@@ -78,6 +106,7 @@ int main(int argc, char **argv) {
         for (i = 0; i < ARRAY_LENGTH(counts); i++) elements(peer, remote, counts[i]);
         PHASE("mixed");
         mixed(peer, remote);
+        nearly_regular(peer, remote);
         barrier();
     }
     return test_finish();
