@@ -103,6 +103,14 @@ fn fill(rt: &Runtime, rank: JobRank, remote: &mut Cursor<'_>, left: usize, room:
     while let Some((address, bytes)) = remote.run().filter(|_| records.data() < left) {
         let bytes = bytes.min(left - records.data());
         let room = room(records.encoded(), records.data());
+        if let Some(row) = remote.row(room.min(left - records.data())) {
+            let steps = std::iter::once((row.count, row.step));
+            let (low, length) = super::extent(row.address, row.bytes, steps);
+            inside(rt, rank, low, length);
+            records.push_row(row.address, row.bytes, row.count, row.step);
+            remote.advance_row(&row);
+            continue;
+        }
         let piece = match bytes {
             _ if bytes <= room => bytes,
             _ if bytes <= WHOLE => 0,

@@ -128,6 +128,19 @@ pub unsafe fn lists(to: List, to_here: impl Fn(usize, usize) -> *mut u8, from: L
 /// The side's pieces and `bytes` at `to` are valid.
 pub unsafe fn gather(mut to: *mut u8, from: &mut Cursor<'_>, mut bytes: usize) {
     while let Some((address, left)) = from.run().filter(|_| bytes > 0) {
+        if let Some(row) = from.row(bytes) {
+            let dim = Dim {
+                count: row.count,
+                to: row.bytes as isize,
+                from: row.step,
+            };
+            // SAFETY: by contract.
+            unsafe { nest(to, row.address as *const u8, row.bytes, &[dim]) };
+            to = to.wrapping_add(row.bytes * row.count);
+            from.advance_row(&row);
+            bytes -= row.bytes * row.count;
+            continue;
+        }
         let piece = left.min(bytes);
         // SAFETY: by contract.
         unsafe { copy(to, address as *const u8, piece) };
@@ -143,6 +156,19 @@ pub unsafe fn gather(mut to: *mut u8, from: &mut Cursor<'_>, mut bytes: usize) {
 /// The side's pieces and `bytes` at `from` are valid.
 pub unsafe fn scatter(to: &mut Cursor<'_>, mut from: *const u8, mut bytes: usize) {
     while let Some((address, left)) = to.run().filter(|_| bytes > 0) {
+        if let Some(row) = to.row(bytes) {
+            let dim = Dim {
+                count: row.count,
+                to: row.step,
+                from: row.bytes as isize,
+            };
+            // SAFETY: by contract.
+            unsafe { nest(row.address as *mut u8, from, row.bytes, &[dim]) };
+            from = from.wrapping_add(row.bytes * row.count);
+            to.advance_row(&row);
+            bytes -= row.bytes * row.count;
+            continue;
+        }
         let piece = left.min(bytes);
         // SAFETY: by contract.
         unsafe { copy(address as *mut u8, from, piece) };

@@ -19,8 +19,8 @@ pub struct Run {
 const ONE: usize = 16;
 const STEP: usize = 8;
 
-/// Room that one more piece takes at most.
-pub const LARGEST: usize = ONE;
+/// Room that one more piece, or row of pieces, takes at most: the first may make a row with the last one, the others a run of their own.
+pub const LARGEST: usize = STEP + ONE + STEP;
 
 impl Run {
     /// Bytes of data.
@@ -75,6 +75,24 @@ impl Records {
             step: 0,
         });
         self.encoded += ONE;
+    }
+
+    /// Adds `count` pieces, `step` apart.
+    pub fn push_row(&mut self, address: usize, bytes: usize, count: usize, step: isize) {
+        for i in 0..count {
+            self.push(address.wrapping_add_signed(step.wrapping_mul(i as isize)), bytes);
+            if let Some(last) = self
+                .runs
+                .last_mut()
+                .filter(|r| r.count > 1 && r.bytes == bytes && r.step == step)
+            {
+                // It ends with the piece just added, so the others continue it.
+                let rest = count - i - 1;
+                last.count += rest;
+                self.data += rest * bytes;
+                return;
+            }
+        }
     }
 
     /// As it travels. The byte order is that of the job's machines.
@@ -156,6 +174,34 @@ mod tests {
                 .flat_map(|r| (0..r.count).map(|i| (r.address.wrapping_add_signed(r.step * i as isize), r.bytes)))
                 .collect();
             assert_eq!(bytes(&flat), bytes(&pieces));
+        }
+    }
+
+    #[test]
+    fn rows_take_no_more_room_than_they_may() {
+        let befores: [&[(usize, usize)]; 6] = [
+            &[],
+            &[(92, 8)],
+            &[(84, 8)],
+            &[(60, 8), (80, 8)],
+            &[(50, 3), (75, 3)],
+            &[(52, 8), (76, 8)],
+        ];
+        for before in befores {
+            for (count, step) in [(2, 20), (3, 24), (9, -20), (5, 8), (4, 0)] {
+                let (mut one, mut all) = (Records::default(), Records::default());
+                for &(address, bytes) in before {
+                    one.push(address, bytes);
+                    all.push(address, bytes);
+                }
+                let encoded = all.encoded();
+                all.push_row(100, 8, count, step);
+                for i in 0..count {
+                    one.push(100_usize.wrapping_add_signed(step * i as isize), 8);
+                }
+                assert!(all.encoded() - encoded <= LARGEST);
+                assert_eq!((all.data(), all.encoded(), all.runs), (one.data(), one.encoded(), one.runs));
+            }
         }
     }
 

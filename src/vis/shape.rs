@@ -214,6 +214,19 @@ pub struct Position {
     offset: usize,
 }
 
+/// Equal pieces at equal distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// First byte.
+    pub address: usize,
+    /// Length of a piece.
+    pub bytes: usize,
+    /// Pieces.
+    pub count: usize,
+    /// Distance of pieces.
+    pub step: isize,
+}
+
 /// Walks through a side, piece by piece.
 #[derive(Debug)]
 pub struct Cursor<'a> {
@@ -273,9 +286,41 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Whole pieces from here on, `most` bytes at most, that lie at equal distances: at least two, or None.
+    #[inline]
+    pub fn row(&self, most: usize) -> Option<Row> {
+        let Side::Strided(s) = self.side else { return None };
+        let (&(count, step), &turn) = (s.dims.first()?, self.turns.first()?);
+        if self.at.offset > 0 || self.bytes == 0 {
+            return None;
+        }
+        let count = (count - turn).min(most / self.bytes);
+        (count > 1).then_some(Row {
+            address: self.address,
+            bytes: self.bytes,
+            count,
+            step,
+        })
+    }
+
+    /// Goes on to the end of `row`, which is here.
+    #[inline]
+    pub fn advance_row(&mut self, row: &Row) {
+        let but_last = row.count - 1;
+        self.at.piece += but_last;
+        self.turns[0] += but_last;
+        self.address = self.address.wrapping_add_signed(row.step.wrapping_mul(but_last as isize));
+        self.next();
+    }
+
     /// Goes `bytes` on over any number of pieces.
     pub fn skip(&mut self, mut bytes: usize) {
         while let Some((_, left)) = self.run().filter(|_| bytes > 0) {
+            if let Some(row) = self.row(bytes) {
+                self.advance_row(&row);
+                bytes -= row.bytes * row.count;
+                continue;
+            }
             let step = left.min(bytes);
             self.advance(step);
             bytes -= step;
@@ -414,6 +459,34 @@ mod tests {
             wanted.sort_unstable();
             assert_eq!(found, wanted);
         }
+    }
+
+    #[test]
+    fn rows_and_pieces_are_the_same() {
+        let side = Side::strided(1000, 3, [(4, 10), (2, -500), (3, 7000)].into_iter());
+        let pieces = walk(&side, 100);
+        for most in [3, 6, 7, 9, 12, 100] {
+            let (mut cursor, mut found) = (Cursor::new(&side, Position::default()), Vec::new());
+            while let Some(run) = cursor.run() {
+                let at = cursor.position();
+                if let Some(row) = cursor.row(most) {
+                    assert!(row.count > 1 && row.count <= 4 && row.count * row.bytes <= most);
+                    let place = |i| row.address.wrapping_add_signed(row.step * i as isize);
+                    found.extend((0..row.count).map(|i| (place(i), row.bytes)));
+                    cursor.advance_row(&row);
+                    let mut skipping = Cursor::new(&side, at);
+                    skipping.skip(row.count * row.bytes);
+                    assert_eq!((skipping.run(), skipping.position()), (cursor.run(), cursor.position()));
+                } else {
+                    found.push(run);
+                    cursor.advance(run.1);
+                }
+            }
+            assert_eq!(found, pieces);
+        }
+        let mut cursor = Cursor::new(&side, Position::default());
+        cursor.advance(1);
+        assert_eq!(cursor.row(100), None);
     }
 
     #[test]
