@@ -194,6 +194,7 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
         args: [0; MAX_ARGS],
         nargs: 0,
         payload,
+        block: None,
     };
     Delivery::new(runtime::get()).run_client(&message);
 }

@@ -33,11 +33,12 @@ pub fn access(access: &Access<'_>, function: &str) {
     {
         crate::fatal!("rank {}: {function}: a local address is null", rt.rank);
     }
-    let inside = |address, bytes| rt.segment_of(access.peer.rank).is_some_and(|s| s.contains(address, bytes));
+    let segment = rt.segment_of(access.peer);
+    let inside = |address, bytes| segment.is_some_and(|s| s.contains(address, bytes));
     if let Side::List(list) = remote {
         for (address, bytes) in (0..list.count()).map(|i| list.piece(i)).filter(|p| p.1 > 0) {
             if !inside(address, bytes) {
-                rt.outside_segment(access.peer.rank, address, bytes);
+                rt.outside_segment(access.peer, address, bytes);
             }
         }
     }

@@ -11,8 +11,8 @@ use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
 use super::{near, peer, Access, Direction};
 use crate::am::token::Token;
-use crate::am::{inject, internal, max_medium, Arg, Message};
-use crate::conduit::{Busy, Capabilities, Class, JobRank, TransferId};
+use crate::am::{inject, internal, max_medium, Arg, EpIndex, Location, Message};
+use crate::conduit::{Busy, Capabilities, Class, JobRank, RemoteSegment, TransferId};
 use crate::event::{Category, Op};
 use crate::rma::{self, packets, transfer, Manner, Started};
 use crate::runtime::{self, Runtime};
@@ -37,9 +37,10 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
     let Some(total) = access.data.bytes() else {
         return Ok(Started::Complete);
     };
+    let peer = Peer::new(rt, access.peer);
     // Lists are checked piece by piece, when they are packed.
     if let Some((low, bytes)) = access.remote_extent() {
-        inside(rt, access.peer.rank, low, bytes);
+        peer.require(low, bytes);
     }
     let (to, from) = access.data.sides();
     let (remote, local) = match access.direction {
@@ -60,8 +61,8 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
         return one_by_one(access, &remote, &local, op);
     }
     match access.direction {
-        Direction::Put => put(rt, access, &remote, &local, total, op),
-        Direction::Get => get(rt, access, &remote, &local, total, op),
+        Direction::Put => put(&peer, access, &remote, &local, total, op),
+        Direction::Get => get(&peer, access, &remote, &local, total, op),
     }
 }
 
@@ -89,16 +90,33 @@ fn one_by_one(access: &Access<'_>, remote: &Side, local: &Side, op: &'static Op)
     Ok(Started::UnderWay)
 }
 
-/// Ends the job if a remote range is not in its owner's segment.
-fn inside(rt: &Runtime, rank: JobRank, address: usize, bytes: usize) {
-    if !rt.segment_of(rank).is_some_and(|s| s.contains(address, bytes)) {
-        rt.outside_segment(rank, address, bytes);
+/// The peer and what it has bound.
+struct Peer<'a> {
+    rt: &'a Runtime,
+    place: Location,
+    segment: Option<RemoteSegment>,
+}
+
+impl<'a> Peer<'a> {
+    fn new(rt: &'a Runtime, place: Location) -> Self {
+        Self {
+            rt,
+            place,
+            segment: rt.segment_of(place),
+        }
+    }
+
+    /// Ends the job if a range is not in the segment.
+    fn require(&self, address: usize, bytes: usize) {
+        if !self.segment.is_some_and(|s| s.contains(address, bytes)) {
+            self.rt.outside_segment(self.place, address, bytes);
+        }
     }
 }
 
 /// Takes pieces of the remote side, `left` bytes at most, as long as `room` (of encoded and data bytes so far) says that more data fits
 /// after one more record.
-fn fill(rt: &Runtime, rank: JobRank, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usize, usize) -> usize) -> Records {
+fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usize, usize) -> usize) -> Records {
     let mut records = Records::default();
     while let Some((address, bytes)) = remote.run().filter(|_| records.data() < left) {
         let bytes = bytes.min(left - records.data());
@@ -106,7 +124,7 @@ fn fill(rt: &Runtime, rank: JobRank, remote: &mut Cursor<'_>, left: usize, room:
         if let Some(row) = remote.row(room.min(left - records.data())) {
             let steps = std::iter::once((row.count, row.step));
             let (low, length) = super::extent(row.address, row.bytes, steps);
-            inside(rt, rank, low, length);
+            peer.require(low, length);
             records.push_row(row.address, row.bytes, row.count, row.step);
             remote.advance_row(&row);
             continue;
@@ -119,14 +137,14 @@ fn fill(rt: &Runtime, rank: JobRank, remote: &mut Cursor<'_>, left: usize, room:
         if piece == 0 {
             break;
         }
-        inside(rt, rank, address, piece);
+        peer.require(address, piece);
         records.push(address, piece);
         remote.advance(piece);
     }
     records
 }
 
-fn put(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
+fn put(to: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
     let packet = max_medium(Some(access.peer.rank));
     let id = transfer::begin(op, Category::Put, std::ptr::null_mut(), total);
     let ([a, b], mut first) = (split(id.0), true);
@@ -140,7 +158,7 @@ fn put(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, total: us
     let mut left = total;
     let mut buffer = Vec::with_capacity(packet);
     while left > 0 {
-        let records = fill(rt, access.peer.rank, &mut remote, left, |encoded, data| {
+        let records = fill(to, &mut remote, left, |encoded, data| {
             packet.saturating_sub(encoded + data + records::LARGEST)
         });
         buffer.clear();
@@ -162,13 +180,13 @@ fn put(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, total: us
     Ok(Started::UnderWay)
 }
 
-fn get(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
+fn get(peer: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
     let packet = max_medium(Some(access.peer.rank));
     let mut remote = Cursor::new(remote, Position::default());
     let mut here = Cursor::new(local, Position::default());
     let (mut left, mut buffer) = (total, Vec::with_capacity(packet));
     while left > 0 {
-        let records = fill(rt, access.peer.rank, &mut remote, left, |encoded, data| {
+        let records = fill(peer, &mut remote, left, |encoded, data| {
             if encoded + records::LARGEST > packet {
                 0
             } else {
@@ -248,8 +266,8 @@ impl Landings {
     }
 }
 
-/// Reads the records of a packet. None unless all that they name is in the own segment.
-fn read_runs(payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
+/// Reads the records of a packet. None unless all that they name is in the segment of endpoint `ep`.
+fn read_runs(ep: EpIndex, payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
     let mut copy = vec![0_u8; encoded];
     // SAFETY: the caller checked that the message has so many bytes. They are copied, since a neighbour could still write them.
     unsafe { std::ptr::copy_nonoverlapping(payload, copy.as_mut_ptr(), encoded) };
@@ -257,7 +275,7 @@ fn read_runs(payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
     let rt = runtime::get();
     let inside = runs.iter().all(|run| {
         let (low, bytes) = super::extent(run.address, run.bytes, std::iter::once((run.count, run.step)));
-        rt.in_own_segment(low, bytes)
+        rt.in_own_segment(ep, low, bytes)
     });
     (inside && data > 0).then_some((runs, data))
 }
@@ -266,7 +284,10 @@ fn read_runs(payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, encoded, counted] = args else { return false };
     let encoded = encoded as u32 as usize;
-    let Some((runs, data)) = (encoded <= bytes).then(|| read_runs(payload, encoded)).flatten() else {
+    let Some((runs, data)) = (encoded <= bytes)
+        .then(|| read_runs(token.target_ep, payload, encoded))
+        .flatten()
+    else {
         return false;
     };
     if data != bytes - encoded {
@@ -293,7 +314,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
 /// Target of a get: gathers and answers. False if the message makes no sense.
 pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[a, b] = args else { return false };
-    let Some((runs, data)) = read_runs(payload, bytes) else {
+    let Some((runs, data)) = read_runs(token.target_ep, payload, bytes) else {
         return false;
     };
     if data > max_medium(Some(token.source.rank)) {

@@ -92,7 +92,7 @@ impl Access<'_> {
 /// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only then.
 pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
-    if rt.is_neighbour(access.peer.rank) {
+    if rt.can_touch(access.peer) {
         copy_near(rt, access);
     } else if access.data.bytes().is_some_and(|n| n > 0) {
         return far::start(rt, access, op);
@@ -105,10 +105,11 @@ pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result
 }
 
 fn copy_near(rt: &Runtime, access: &Access<'_>) {
-    let theirs = |address, bytes| rt.map_neighbour(access.peer.rank, address, bytes);
+    // What this process can touch has a place here.
+    let theirs = |address, bytes| rt.map_near(access.peer, address, bytes).unwrap_or(address as *mut u8);
     let ours = |address, _| address as *mut u8;
     match (&access.data, access.direction) {
-        // SAFETY: `map_neighbour` answers for every remote piece, the client for the local ones.
+        // SAFETY: `map_near` answers for every remote piece, the client for the local ones.
         (Data::Lists { to, from }, Direction::Put) => unsafe { near::lists(*to, theirs, *from, ours) },
         // SAFETY: as above.
         (Data::Lists { to, from }, Direction::Get) => unsafe { near::lists(*to, ours, *from, theirs) },
