@@ -5,13 +5,14 @@
 //! where in its own side the data of each packet belongs, scatters that. Large pieces take `rma`'s way instead, one by one: a network
 //! that moves memory itself does so then, and without one no data is packed twice.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
 use super::{near, peer, Access, Direction};
 use crate::am::token::Token;
 use crate::am::{inject, internal, max_medium, Arg, EpIndex, Location, Message};
+use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::{Busy, Capabilities, Class, JobRank, RemoteSegment, TransferId};
 use crate::event::{Category, Op};
 use crate::rma::{self, packets, transfer, Manner, Started};

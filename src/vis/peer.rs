@@ -4,12 +4,13 @@
 //! ordered, the target counts what has arrived and runs the handler when all is there. A put to a neighbour has none.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::Access;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{deliver, inject, internal, Arg, Category, EpIndex, Location, Message};
+use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::{Class, JobRank};
 
 /// `GEX_VIS_MAX_PEERCOMPLETION`.
