@@ -2,7 +2,7 @@
 //! implements one trait ([`conduit`]).
 //!
 //! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes; [`runtime`], a process in its
-//! job; [`client`], [`endpoint`], [`segment`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`ad`],
+//! job; [`client`], [`endpoint`], [`segment`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`vis`], [`ad`],
 //! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`abi`], the C surface.
 
 #[macro_use]
@@ -36,4 +36,5 @@ pub mod team;
 pub mod thread;
 #[cfg(gasnet_tsan)]
 mod tsan;
+pub mod vis;
 pub mod wait;

@@ -14,6 +14,7 @@ use crate::am::npam::SrcDesc;
 use crate::config;
 use crate::event::{FreeList, Op};
 use crate::hsl::Held;
+use crate::vis::peer::Completion;
 
 /// Whether rules about locks are checked.
 const CHECKED: bool = cfg!(feature = "debug-checks");
@@ -52,6 +53,8 @@ pub struct Thread {
     pub vain_polls: Cell<u32>,
     /// HSLs held, known in the debug flavour.
     pub locks_held: Held,
+    /// Armed for the next VIS put.
+    pub vis_completion: Cell<Option<Completion>>,
 }
 
 thread_local! {
@@ -120,6 +123,7 @@ fn create() -> &'static Thread {
         handler_index: Cell::new(0),
         vain_polls: Cell::new(0),
         locks_held: Held::none(),
+        vis_completion: Cell::new(None),
     }));
     CURRENT.set(thread);
     let live = LIVE.fetch_add(1, Ordering::Relaxed) + 1;

@@ -19,6 +19,8 @@ C := \$(GASNET_CC) \$(GASNET_CPPFLAGS) \$(GASNET_CFLAGS) -Wall -Wextra
 CXX := \$(GASNET_CXX) \$(GASNET_CXXCPPFLAGS) \$(GASNET_CXXFLAGS) -Wall -Wextra
 $OUT/bad: $here/bad.c
 	\$(C) -o \$@ \$< \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
+$OUT/bad_vis: $here/bad_vis.c
+	\$(C) -o \$@ \$< \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
 $OUT/throws: $here/throws.cc
 	\$(CXX) -o \$@ \$< \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
 $OUT/two_units: $here/two_units_main.c $here/two_units.cc
@@ -26,7 +28,7 @@ $OUT/two_units: $here/two_units_main.c $here/two_units.cc
 	\$(CXX) -c -o $OUT/unit.o $here/two_units.cc
 	\$(CXX) -o \$@ $OUT/main.o $OUT/unit.o \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
 EOF
-for program in bad throws two_units; do
+for program in bad bad_vis throws two_units; do
     if ! make -s -f "$OUT/build.mk" "$OUT/$program" >"$OUT/log" 2>&1; then
         echo "FAIL faults/$program does not compile"
         cat "$OUT/log"
@@ -132,6 +134,17 @@ expect atomic-misaligned bad 'aligned' "$run" 2 "$bad" atomic-misaligned
 expect atomic-bits-of-float bad 'GEX_DT_FLT' "$run" 2 "$bad" atomic-bits-of-float
 expect atomic-two-types bad 'dt' "$run" 2 "$bad" atomic-two-types
 expect atomic-pair bad 'TM-pair' "$run" 2 "$bad" atomic-pair
+if [ "$FLAVOUR" = debug ]; then
+    for what in length indexed-length; do expect vis-$what bad 'the same' "$run" 2 "$OUT/bad_vis" $what; done
+    for what in null-list null-local; do expect vis-$what bad 'null' "$run" 2 "$OUT/bad_vis" $what; done
+    expect vis-twice bad 'destination twice' "$run" 2 "$OUT/bad_vis" twice
+    expect vis-rank bad 'rank' "$run" 2 "$OUT/bad_vis" rank
+    for what in in-get in-immediate; do expect vis-$what bad 'PeerCompletion' "$run" 2 "$OUT/bad_vis" $what; done
+fi
+for what in outside outside-strided before-strided; do expect vis-$what bad 'segment' "$run" 2 "$OUT/bad_vis" $what; done
+expect vis-too-many bad 'more bytes' "$run" 2 "$OUT/bad_vis" too-many
+for what in payload handler; do expect vis-$what bad 'PeerCompletion' "$run" 2 "$OUT/bad_vis" $what; done
+expect vis-unregistered bad '201' "$run" 2 "$OUT/bad_vis" unregistered
 expect segment-huge bad 'segment|bytes' "$run" 2 "$bad" segment-huge
 expect segment-odd bad 'page|segment' "$run" 2 "$bad" segment-odd
 expect segment-zero bad 'page|segment' "$run" 2 "$bad" segment-zero

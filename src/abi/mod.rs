@@ -19,6 +19,8 @@ pub mod process;
 pub mod rma;
 pub mod system;
 pub mod team;
+pub mod vis;
+pub mod vis_text;
 
 /// `GASNET_OK`.
 pub const OK: i32 = 0;

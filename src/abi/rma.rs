@@ -69,7 +69,7 @@ pub(super) fn root(thread: &Thread, op: Option<&'static Op>) -> Event {
     Event::INVALID
 }
 
-fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
+pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>) -> c_int {
     let thread = thread::current();
     match explicit(thread, start) {
         Err(Busy) => NO_OP,

@@ -10,7 +10,7 @@ use super::internal;
 use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
-use super::{payload_offset, Arg, Category, Header, Location, HEADER, MAX_ARGS};
+use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, HEADER, IN_PLACE, MAX_ARGS};
 use crate::conduit::{Class, JobRank, TransferId, Upcalls};
 use crate::rma::copy::copy;
 use crate::runtime::{self, Runtime};
@@ -171,6 +171,32 @@ impl<'a> Delivery<'a> {
             self.run_client(m);
         }
     }
+}
+
+/// Runs a client's Medium reply handler without arguments for `source`, on a payload that did not travel as a message of its own. Fatal
+/// if there is no such handler.
+pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mut u8, bytes: usize) {
+    let header = Header {
+        word: u32::from(kind::MEDIUM),
+        handler,
+        flags: 0,
+        target_ep,
+        bytes: bytes as u32,
+        source_ep: source.ep,
+        block: IN_PLACE,
+        destination: 0,
+    };
+    let message = Arrived {
+        header,
+        category: Category::Medium,
+        class: Class::Reply,
+        source: source.rank,
+        args: [0; MAX_ARGS],
+        nargs: 0,
+        payload,
+        block: None,
+    };
+    Delivery::new(runtime::get()).run_client(&message);
 }
 
 fn handler_name(entry: &Entry) -> String {

@@ -3,7 +3,7 @@
 use super::token::Token;
 use super::Arg;
 use crate::rma::packets;
-use crate::{ad, barrier, coll};
+use crate::{ad, barrier, coll, vis};
 
 /// A piece of a put.
 pub const RMA_PUT: u8 = 0;
@@ -21,6 +21,14 @@ pub const COLLECTIVE: u8 = 5;
 pub const AD_OPERATION: u8 = 6;
 /// A remote atomic operation is done.
 pub const AD_DONE: u8 = 7;
+/// Pieces of a scattered put.
+pub const VIS_PUT: u8 = 8;
+/// Asks for pieces of a scattered get.
+pub const VIS_GET: u8 = 9;
+/// Pieces of a scattered get.
+pub const VIS_DATA: u8 = 10;
+/// Which handler to run when a scattered put is complete.
+pub const VIS_PEER: u8 = 11;
 
 /// Runs handler `index`. False if there is none, or the message makes no sense.
 pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
@@ -33,6 +41,10 @@ pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usiz
         COLLECTIVE => coll::mail::on_piece(args, payload, bytes),
         AD_OPERATION => ad::packets::on_operation(token, args),
         AD_DONE => ad::packets::on_done(args),
+        VIS_PUT => vis::far::on_put(token, args, payload, bytes),
+        VIS_GET => vis::far::on_get(token, args, payload, bytes),
+        VIS_DATA => vis::far::on_data(token, args, payload, bytes),
+        VIS_PEER => vis::peer::on_peer(token, args, payload, bytes),
         _ => false,
     }
 }

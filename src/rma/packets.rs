@@ -41,7 +41,7 @@ fn waiting() -> crate::atomic::MutexGuard<'static, VecDeque<Piece>> {
 }
 
 /// Sends one request, or keeps it for later. `first` pieces of an IMMEDIATE call are refused instead.
-fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), Busy> {
+pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), Busy> {
     if !immediate {
         inject::send(message);
         return Ok(());

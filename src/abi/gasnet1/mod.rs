@@ -3,6 +3,7 @@
 mod am;
 mod coll;
 mod rma;
+mod vis;
 
 use std::ffi::{c_int, CString};
 use std::ptr;

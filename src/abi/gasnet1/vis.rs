@@ -1,0 +1,142 @@
+//! GASNet-1 puts and gets of scattered data. A strided call's `count[0]` is the length of a contiguous piece; its strides are not negative.
+
+use super::team;
+use crate::abi::vis::{
+    gex_VIS_IndexedGetBlocking, gex_VIS_IndexedGetNB, gex_VIS_IndexedGetNBI, gex_VIS_IndexedPutBlocking, gex_VIS_IndexedPutNB,
+    gex_VIS_IndexedPutNBI, gex_VIS_StridedGetBlocking, gex_VIS_StridedGetNB, gex_VIS_StridedGetNBI, gex_VIS_StridedPutBlocking,
+    gex_VIS_StridedPutNB, gex_VIS_StridedPutNBI, gex_VIS_VectorGetBlocking, gex_VIS_VectorGetNB, gex_VIS_VectorGetNBI,
+    gex_VIS_VectorPutBlocking, gex_VIS_VectorPutNB, gex_VIS_VectorPutNBI,
+};
+use crate::event::Event;
+use crate::vis::shape::Memvec;
+
+/// A length and the other counts, as GASNet-EX wants them.
+///
+/// # Safety
+/// `count` is an array of at least one entry.
+unsafe fn element(count: *const usize) -> (usize, *const usize) {
+    // SAFETY: by contract.
+    (unsafe { *count }, count.wrapping_add(1))
+}
+
+macro_rules! forms {
+    ($($text:literal $result:ty:
+        $putv:ident $vector_put:ident $getv:ident $vector_get:ident
+        $puti:ident $indexed_put:ident $geti:ident $indexed_get:ident
+        $puts:ident $strided_put:ident $gets:ident $strided_get:ident;)*) => {$(
+        #[doc = concat!("Puts pieces of any length", $text)]
+        #[no_mangle]
+        pub unsafe extern "C" fn $putv(node: u32, dstcount: usize, dst: *const Memvec, srccount: usize, src: *const Memvec) -> $result {
+            // SAFETY: the client's arrays.
+            finish(unsafe { $vector_put(team(), node, dstcount, dst, srccount, src, 0) })
+        }
+
+        #[doc = concat!("Gets pieces of any length", $text)]
+        #[no_mangle]
+        pub unsafe extern "C" fn $getv(dstcount: usize, dst: *const Memvec, node: u32, srccount: usize, src: *const Memvec) -> $result {
+            // SAFETY: the client's arrays.
+            finish(unsafe { $vector_get(team(), dstcount, dst, node, srccount, src, 0) })
+        }
+
+        #[doc = concat!("Puts pieces of equal length", $text)]
+        #[no_mangle]
+        pub unsafe extern "C" fn $puti(
+            node: u32,
+            dstcount: usize,
+            dst: *const *mut u8,
+            dstlen: usize,
+            srccount: usize,
+            src: *const *mut u8,
+            srclen: usize,
+        ) -> $result {
+            // SAFETY: the client's arrays.
+            finish(unsafe { $indexed_put(team(), node, dstcount, dst, dstlen, srccount, src, srclen, 0) })
+        }
+
+        #[doc = concat!("Gets pieces of equal length", $text)]
+        #[no_mangle]
+        pub unsafe extern "C" fn $geti(
+            dstcount: usize,
+            dst: *const *mut u8,
+            dstlen: usize,
+            node: u32,
+            srccount: usize,
+            src: *const *mut u8,
+            srclen: usize,
+        ) -> $result {
+            // SAFETY: the client's arrays.
+            finish(unsafe { $indexed_get(team(), dstcount, dst, dstlen, node, srccount, src, srclen, 0) })
+        }
+
+        #[doc = concat!("Puts a strided section", $text)]
+        #[no_mangle]
+        pub unsafe extern "C" fn $puts(
+            node: u32,
+            dst: *mut u8,
+            dststrides: *const isize,
+            src: *mut u8,
+            srcstrides: *const isize,
+            count: *const usize,
+            stridelevels: usize,
+        ) -> $result {
+            // SAFETY: the client's array of `stridelevels` + 1 entries.
+            let (elem, count) = unsafe { element(count) };
+            // SAFETY: the client's arrays.
+            finish(unsafe { $strided_put(team(), node, dst, dststrides, src, srcstrides, elem, count, stridelevels, 0) })
+        }
+
+        #[doc = concat!("Gets a strided section", $text)]
+        #[no_mangle]
+        pub unsafe extern "C" fn $gets(
+            dst: *mut u8,
+            dststrides: *const isize,
+            node: u32,
+            src: *mut u8,
+            srcstrides: *const isize,
+            count: *const usize,
+            stridelevels: usize,
+        ) -> $result {
+            // SAFETY: the client's array of `stridelevels` + 1 entries.
+            let (elem, count) = unsafe { element(count) };
+            // SAFETY: the client's arrays.
+            finish(unsafe { $strided_get(team(), dst, dststrides, node, src, srcstrides, elem, count, stridelevels, 0) })
+        }
+    )*};
+}
+
+/// What is left of a result: an event, or nothing, since a call without IMMEDIATE always does its work.
+fn finish<T: Outcome>(outcome: T) -> T::Result {
+    outcome.result()
+}
+
+trait Outcome {
+    type Result;
+    fn result(self) -> Self::Result;
+}
+
+impl Outcome for Event {
+    type Result = Self;
+    fn result(self) -> Self {
+        self
+    }
+}
+
+impl Outcome for std::ffi::c_int {
+    type Result = ();
+    fn result(self) {}
+}
+
+forms! {
+    " and waits." ():
+        gasnet_putv_bulk gex_VIS_VectorPutBlocking gasnet_getv_bulk gex_VIS_VectorGetBlocking
+        gasnet_puti_bulk gex_VIS_IndexedPutBlocking gasnet_geti_bulk gex_VIS_IndexedGetBlocking
+        gasnet_puts_bulk gex_VIS_StridedPutBlocking gasnet_gets_bulk gex_VIS_StridedGetBlocking;
+    ": starts, with a handle." Event:
+        gasnet_putv_nb_bulk gex_VIS_VectorPutNB gasnet_getv_nb_bulk gex_VIS_VectorGetNB
+        gasnet_puti_nb_bulk gex_VIS_IndexedPutNB gasnet_geti_nb_bulk gex_VIS_IndexedGetNB
+        gasnet_puts_nb_bulk gex_VIS_StridedPutNB gasnet_gets_nb_bulk gex_VIS_StridedGetNB;
+    ": starts, in the implicit set." ():
+        gasnet_putv_nbi_bulk gex_VIS_VectorPutNBI gasnet_getv_nbi_bulk gex_VIS_VectorGetNBI
+        gasnet_puti_nbi_bulk gex_VIS_IndexedPutNBI gasnet_geti_nbi_bulk gex_VIS_IndexedGetNBI
+        gasnet_puts_nbi_bulk gex_VIS_StridedPutNBI gasnet_gets_nbi_bulk gex_VIS_StridedGetNBI;
+}

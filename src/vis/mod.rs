@@ -1,0 +1,130 @@
+//! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided").
+//!
+//! [`shape`] is what a call describes. To a neighbour: direct copies ([`near`]), complete at return. To others ([`far`]): packets that name
+//! the pieces at the target ([`records`]) beside the data, or, where pieces are large, a put or a get for each. [`peer`] tells
+//! the target of a put that it is complete. Which side is remote is told by [`Direction`]; the description speaks of
+//! destination and source only.
+
+pub mod check;
+pub mod far;
+pub mod near;
+pub mod peer;
+pub mod records;
+pub mod shape;
+
+use crate::am::{EpIndex, Location};
+use crate::conduit::Busy;
+use crate::event::Op;
+use crate::rma::Started;
+use crate::runtime::{self, Runtime};
+use peer::Completion;
+use shape::{extent, List, Nest, Side};
+
+/// Which side is remote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The destination.
+    Put,
+    /// The source.
+    Get,
+}
+
+/// What is copied.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// Vector and indexed.
+    Lists {
+        /// Destination.
+        to: List,
+        /// Source.
+        from: List,
+    },
+    /// Strided.
+    Nest(Nest<'a>),
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// Put or get.
+    pub direction: Direction,
+    /// The local endpoint.
+    pub source_ep: EpIndex,
+    /// The remote side.
+    pub peer: Location,
+    /// What is copied.
+    pub data: Data<'a>,
+    /// Rather not at all than wait (`GEX_FLAG_IMMEDIATE`).
+    pub immediate: bool,
+    /// What the peer is told at the end of a put.
+    pub completion: Option<Completion>,
+}
+
+impl Data<'_> {
+    /// Bytes that move: what both sides have. None when that is no number.
+    pub fn bytes(&self) -> Option<usize> {
+        match self {
+            Data::Lists { to, from } => Some(to.bytes()?.min(from.bytes()?)),
+            Data::Nest(nest) => nest.dims.iter().try_fold(nest.elem, |n, d| n.checked_mul(d.count)),
+        }
+    }
+
+    /// Destination and source, each for itself.
+    fn sides(&self) -> (Side, Side) {
+        match self {
+            Data::Lists { to, from } => (Side::List(*to), Side::List(*from)),
+            Data::Nest(nest) => (nest.to_side(), nest.from_side()),
+        }
+    }
+}
+
+impl Access<'_> {
+    /// Lowest address and length of all that a strided call touches at the remote side.
+    fn remote_extent(&self) -> Option<(usize, usize)> {
+        let Data::Nest(nest) = &self.data else { return None };
+        Some(match self.direction {
+            Direction::Put => extent(nest.to, nest.elem, nest.dims.iter().map(|d| (d.count, d.to))),
+            Direction::Get => extent(nest.from, nest.elem, nest.dims.iter().map(|d| (d.count, d.from))),
+        })
+    }
+}
+
+/// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only then.
+pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
+    let rt = runtime::get();
+    if rt.can_touch(access.peer) {
+        copy_near(rt, access);
+    } else if access.data.bytes().is_some_and(|n| n > 0) {
+        return far::start(rt, access, op);
+    }
+    if let Some(completion) = &access.completion {
+        // The copies are done, or there is nothing to wait for: the message orders itself behind them.
+        peer::tell(access, completion, 0, 0);
+    }
+    Ok(Started::Complete)
+}
+
+fn copy_near(rt: &Runtime, access: &Access<'_>) {
+    // What this process can touch has a place here.
+    let theirs = |address, bytes| rt.map_near(access.peer, address, bytes).unwrap_or(address as *mut u8);
+    let ours = |address, _| address as *mut u8;
+    match (&access.data, access.direction) {
+        // SAFETY: `map_near` answers for every remote piece, the client for the local ones.
+        (Data::Lists { to, from }, Direction::Put) => unsafe { near::lists(*to, theirs, *from, ours) },
+        // SAFETY: as above.
+        (Data::Lists { to, from }, Direction::Get) => unsafe { near::lists(*to, ours, *from, theirs) },
+        (Data::Nest(nest), direction) => {
+            let put = direction == Direction::Put;
+            let first = if put { nest.to } else { nest.from };
+            let (low, bytes) = access.remote_extent().unwrap_or((first, nest.elem));
+            let here = theirs(low, bytes).wrapping_add(first.wrapping_sub(low));
+            let (to, from) = if put {
+                (here, nest.from as *const u8)
+            } else {
+                (nest.to as *mut u8, here.cast_const())
+            };
+            // SAFETY: all between the lowest and the highest remote byte is in the peer's segment; the client answers for the local side.
+            unsafe { near::nest(to, from, nest.elem, nest.dims) };
+        }
+    }
+}
