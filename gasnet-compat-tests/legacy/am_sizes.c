@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     CHECK(gasnet_AMMaxMedium() >= 512 && gasnet_AMMaxLongRequest() >= 512 && gasnet_AMMaxLongReply() >= 512);
     CHECK(gasnet_AMMaxArgs() == gex_AM_MaxArgs());
     CHECK(gasnet_AMMaxMedium() <= gex_AM_LUBRequestMedium() && gasnet_AMMaxMedium() <= gex_AM_LUBReplyMedium());
-    CHECK(gasnet_AMMaxLongRequest() <= gex_AM_LUBRequestLong() && gasnet_AMMaxLongReply() <= gex_AM_LUBReplyLong());
+    CHECK(gasnet_AMMaxLongRequest() >= gex_AM_LUBRequestLong() && gasnet_AMMaxLongReply() >= gex_AM_LUBReplyLong());
     medium = gasnet_AMMaxMedium();
     long_bytes = MIN(gasnet_AMMaxLongRequest(), gasnet_AMMaxLongReply());
     long_bytes = MIN(long_bytes, (size_t)MOST);

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{inject, max_long, max_medium, Arg, Category, Location, Message, MAX_ARGS, MAX_PREPARED};
+use crate::am::{inject, lub_long, max_long, max_medium, Arg, Category, Location, Message, MAX_ARGS, MAX_PREPARED};
 use crate::conduit::{Class, PollScope};
 use crate::progress;
 use crate::runtime;
@@ -202,14 +202,23 @@ functions! {
     gex_AM_RequestShort16 gex_AM_RequestMedium16 gex_AM_RequestLong16 gex_AM_ReplyShort16 gex_AM_ReplyMedium16 gex_AM_ReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
 }
 
-/// The peer that a limit query is about; None for the worst of all.
-fn peer(tm: usize, rank: u32) -> Option<Location> {
-    if rank == u32::MAX {
-        return None;
-    }
+/// Whom a limit query is about.
+enum About {
+    /// This endpoint.
+    One(Location),
+    /// The worst of a team or pair of primordial endpoints.
+    Primordial,
+    /// The worst of others.
+    Any,
+}
+
+fn about(tm: usize, rank: u32) -> About {
     match team::decode(tm) {
-        Named::Team(team) => Some(team.locate(rank)),
-        Named::Pair(_, ep) => Some(Location { rank, ep }),
+        Named::Team(team) if rank != u32::MAX => About::One(team.locate(rank)),
+        Named::Pair(_, ep) if rank != u32::MAX => About::One(Location { rank, ep }),
+        Named::Team(team) if team.has_primordial_members() => About::Primordial,
+        Named::Pair(_, 0) => About::Primordial,
+        _ => About::Any,
     }
 }
 
@@ -225,8 +234,19 @@ fn prepared(limit: usize, flags: u32) -> usize {
     }
 }
 
-fn max_medium_to(peer: Option<Location>) -> usize {
-    max_medium(peer.map(|p| p.rank))
+fn medium_to(whom: &About) -> usize {
+    match whom {
+        About::One(peer) => max_medium(Some(peer.rank)),
+        _ => max_medium(None),
+    }
+}
+
+fn long_to(whom: &About) -> usize {
+    match whom {
+        About::One(peer) => max_long(Some(*peer)),
+        About::Primordial => max_long(None),
+        About::Any => lub_long(),
+    }
 }
 
 macro_rules! limits {
@@ -237,16 +257,16 @@ macro_rules! limits {
             if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
                 crate::fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
             }
-            prepared($limit(peer(tm, rank)), flags)
+            prepared($limit(&about(tm, rank)), flags)
         }
     )*};
 }
 
 limits! {
-    gex_AM_MaxRequestMedium max_medium_to;
-    gex_AM_MaxReplyMedium max_medium_to;
-    gex_AM_MaxRequestLong max_long;
-    gex_AM_MaxReplyLong max_long;
+    gex_AM_MaxRequestMedium medium_to;
+    gex_AM_MaxReplyMedium medium_to;
+    gex_AM_MaxRequestLong long_to;
+    gex_AM_MaxReplyLong long_to;
 }
 
 /// Largest Medium that may answer `token`.

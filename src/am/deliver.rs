@@ -103,7 +103,12 @@ impl<'a> Delivery<'a> {
             self.malformed(m.source, "no such endpoint");
         };
         let nargs = m.nargs;
-        let Some(entry) = endpoint.handlers.get(m.header.handler) else {
+        // An endpoint that registers nothing at an index has the primordial one's handler there.
+        let entry = endpoint
+            .handlers
+            .get(m.header.handler)
+            .or_else(|| self.rt.endpoint0.handlers.get(m.header.handler));
+        let Some(entry) = entry else {
             crate::fatal!(
                 "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {}, but no handler is registered there. \
                  Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the first message.",

@@ -172,7 +172,7 @@ pub fn max_medium(rank: Option<JobRank>) -> usize {
 /// Largest payload of a Long inside a neighbourhood: what fits a C `int`, which is how clients store it.
 const MAX_LONG: usize = 0x7fff_ffff;
 
-/// Largest payload that a Long to `target` may have. Only the primordial segments of neighbours are mapped here; into others it travels in the
+/// Largest payload that a Long to `target` may have, or, with none, to any primordial endpoint. Only the primordial segments of neighbours are mapped here; into others it travels in the
 /// message.
 pub fn max_long(target: Option<Location>) -> usize {
     let rt = crate::runtime::get();
@@ -191,7 +191,7 @@ pub fn lub_medium() -> usize {
     max_medium(None)
 }
 
-/// The least of [`max_long`] over all peers.
+/// The least of [`max_long`] over all peers, endpoints beyond the primordial ones included (`gex_AM_LUBRequestLong`).
 pub fn lub_long() -> usize {
-    max_long(None)
+    max_medium(None)
 }
