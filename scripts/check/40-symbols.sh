@@ -7,7 +7,7 @@ attempt "symbols: lists and headers agree" sh "$ROOT/exports/check-headers.sh"
 # Libraries that any Linux machine with a C compiler has.
 allowed_needed='^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[a-z0-9-]*)\.so\.[0-9]+$'
 # Prefixes that belong to this interface.
-ours='^_?(gasnet|gasnetx_|gasnett|gasneti|gasnetti|gasnetc|gasnete|gex|_gasneti)_'
+ours='^_?(gasnet|gasnetx|gasnett|gasneti|gasnetti|gasnetc|gasnete|gex|_gasneti)_'
 
 # Strings that would tell where, when or by whom the library was built.
 traces() {
