@@ -129,61 +129,27 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
     start(r.team, |call| reduce::to_one(call, root, r.target, r.source, r.operator))
 }
 
-/// Starts a reduction to all members (`gex_Coll_ReduceToAllNB`). Collective.
-#[no_mangle]
-pub extern "C" fn gex_Coll_ReduceToAllNB(
-    tm: usize,
-    destination: *mut u8,
-    source: *const u8,
-    dt: u32,
-    element: usize,
-    count: usize,
-    op: u32,
-    user: Option<UserFn>,
-    cdata: *mut c_void,
-    _flags: u32,
-) -> Event {
-    let name = "gex_Coll_ReduceToAllNB";
-    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
-    start(r.team, |call| reduce::to_all(call, r.target, r.source, r.operator))
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident: |$call:ident, $r:ident| $work:expr;)*) => {$(
+        $(#[$doc])*
+        #[no_mangle]
+        pub extern "C" fn $name(
+            tm: usize, destination: *mut u8, source: *const u8, dt: u32, element: usize, count: usize, op: u32,
+            user: Option<UserFn>, cdata: *mut c_void, _flags: u32,
+        ) -> Event {
+            let $r = reduction(stringify!($name), tm, destination, source, dt, element, count, op, user, cdata);
+            start($r.team, |$call| $work)
+        }
+    )*};
 }
 
-/// Starts a prefix reduction: rank `i` gets what ranks 0 to `i` bring, combined in this order. Collective.
-#[no_mangle]
-pub extern "C" fn gasnetx_Coll_ScanNB(
-    tm: usize,
-    destination: *mut u8,
-    source: *const u8,
-    dt: u32,
-    element: usize,
-    count: usize,
-    op: u32,
-    user: Option<UserFn>,
-    cdata: *mut c_void,
-    _flags: u32,
-) -> Event {
-    let name = "gasnetx_Coll_ScanNB";
-    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
-    start(r.team, |call| scan::over(call, r.target, r.source, r.operator, false))
-}
-
-/// As `gasnetx_Coll_ScanNB` without the rank's own part; rank 0's destination is left alone. Collective.
-#[no_mangle]
-pub extern "C" fn gasnetx_Coll_ExclusiveScanNB(
-    tm: usize,
-    destination: *mut u8,
-    source: *const u8,
-    dt: u32,
-    element: usize,
-    count: usize,
-    op: u32,
-    user: Option<UserFn>,
-    cdata: *mut c_void,
-    _flags: u32,
-) -> Event {
-    let name = "gasnetx_Coll_ExclusiveScanNB";
-    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
-    start(r.team, |call| scan::over(call, r.target, r.source, r.operator, true))
+reductions! {
+    /// Starts a reduction to all members (`gex_Coll_ReduceToAllNB`). Collective.
+    gex_Coll_ReduceToAllNB: |call, r| reduce::to_all(call, r.target, r.source, r.operator);
+    /// Starts a prefix reduction: rank `i` gets what ranks 0 to `i` bring, combined in this order. Collective.
+    gasnetx_Coll_ScanNB: |call, r| scan::over(call, r.target, r.source, r.operator, false);
+    /// As `gasnetx_Coll_ScanNB` without the rank's own part; rank 0's destination is left alone. Collective.
+    gasnetx_Coll_ExclusiveScanNB: |call, r| scan::over(call, r.target, r.source, r.operator, true);
 }
 
 /// Equal parts of `bytes` for all members of `team`.

@@ -4,20 +4,11 @@
 use super::codes;
 use super::{cpu, Call};
 use crate::am::token::Token;
-use crate::am::{inject, internal, Arg, Location, Message};
+use crate::am::{inject, internal, join, split, Arg, Location, Message};
 use crate::conduit::{Busy, Class, TransferId};
 use crate::event::Op;
 use crate::rma::transfer;
 use crate::runtime;
-
-/// A 64-bit number as two arguments.
-fn split(value: u64) -> [Arg; 2] {
-    [(value >> 32) as Arg, value as Arg]
-}
-
-fn join(high: Arg, low: Arg) -> u64 {
-    u64::from(high as u32) << 32 | u64::from(low as u32)
-}
 
 /// Arguments in front of the operands: target, transfer, operation, type.
 const HEAD: usize = 6;

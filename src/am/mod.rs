@@ -19,6 +19,16 @@ use crate::shm::layout::MAX_MEDIUM;
 pub const MAX_ARGS: usize = 16;
 /// A handler argument (`gex_AM_Arg_t`).
 pub type Arg = i32;
+/// A 64-bit number as two arguments, the high word first.
+pub const fn split(value: u64) -> [Arg; 2] {
+    [(value >> 32) as Arg, value as Arg]
+}
+
+/// The number that [`split`] has taken apart.
+pub const fn join(high: Arg, low: Arg) -> u64 {
+    (high as u32 as u64) << 32 | low as u32 as u64
+}
+
 /// Index of an endpoint within its process (`gex_EP_Index_t`).
 pub type EpIndex = u16;
 

@@ -9,7 +9,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::PoisonError;
 
-use crate::am::Arg;
+use crate::am::{join, split, Arg};
 use crate::atomic::{Mutex, MutexGuard};
 use crate::team::TeamId;
 
@@ -188,18 +188,10 @@ pub fn landed(name: Name, at: Span) -> bool {
 
 /// Arguments of a message that brings a piece at `offset` of a letter of `total` bytes.
 pub fn arguments(name: Name, total: usize, offset: usize) -> [Arg; 10] {
-    [
-        (name.team >> 32) as Arg,
-        name.team as Arg,
-        name.number as Arg,
-        name.to as Arg,
-        name.from as Arg,
-        name.slot as Arg,
-        (total as u64 >> 32) as Arg,
-        total as Arg,
-        (offset as u64 >> 32) as Arg,
-        offset as Arg,
-    ]
+    let ([team_high, team_low], [total_high, total_low], [high, low]) =
+        (split(name.team), split(total as u64), split(offset as u64));
+    let [number, to, from, slot] = [name.number, name.to, name.from, name.slot].map(|word| word as Arg);
+    [team_high, team_low, number, to, from, slot, total_high, total_low, high, low]
 }
 
 /// A piece has come. False if it makes no sense.
@@ -207,7 +199,6 @@ pub fn on_piece(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[team_high, team_low, number, to, from, slot, total_high, total_low, high, low] = args else {
         return false;
     };
-    let join = |high: Arg, low: Arg| u64::from(high as u32) << 32 | u64::from(low as u32);
     let (total, offset) = (join(total_high, total_low) as usize, join(high, low) as usize);
     if offset > total || bytes > total - offset {
         return false;

@@ -10,19 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{transfer, Access, Manner, Started};
 use crate::am::token::Token;
-use crate::am::{inject, internal, max_medium, Arg, Location, Message};
+use crate::am::{inject, internal, join, max_medium, split, Arg, Location, Message};
 use crate::conduit::{Busy, Class, TransferId};
 use crate::event::{Category, Op};
 use crate::runtime;
-
-/// A 64-bit number as two arguments.
-fn split(value: u64) -> [Arg; 2] {
-    [(value >> 32) as Arg, value as Arg]
-}
-
-fn join(high: Arg, low: Arg) -> u64 {
-    u64::from(high as u32) << 32 | u64::from(low as u32)
-}
 
 /// One piece that goes out as a request.
 #[derive(Debug)]

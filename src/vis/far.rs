@@ -11,7 +11,7 @@ use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
 use super::{near, peer, Access, Direction};
 use crate::am::token::Token;
-use crate::am::{inject, internal, max_medium, Arg, EpIndex, Location, Message};
+use crate::am::{inject, internal, join, max_medium, split, Arg, EpIndex, Location, Message};
 use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::{Busy, Capabilities, Class, JobRank, RemoteSegment, TransferId};
 use crate::event::{Category, Op};
@@ -24,14 +24,6 @@ const WORTH_RMA: usize = 2048;
 const WHOLE: usize = 256;
 /// The data of this put's packets counts for its peer completion.
 const COUNTED: Arg = 1;
-
-fn split(value: u64) -> [Arg; 2] {
-    [(value >> 32) as Arg, value as Arg]
-}
-
-fn join(high: Arg, low: Arg) -> u64 {
-    u64::from(high as u32) << 32 | u64::from(low as u32)
-}
 
 /// See [`super::start`]. There is something to move.
 pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {

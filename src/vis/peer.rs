@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use super::Access;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{deliver, inject, internal, Arg, Category, EpIndex, Location, Message};
+use crate::am::{deliver, inject, internal, join, Arg, Category, EpIndex, Location, Message};
 use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::{Class, JobRank};
 
@@ -113,7 +113,6 @@ pub fn on_peer(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     if handler < INDEX_BASE || bytes > MAX_PAYLOAD {
         return false;
     }
-    let join = |high: Arg, low: Arg| u64::from(high as u32) << 32 | u64::from(low as u32);
     let mut awaited = Awaited {
         total: join(c, d),
         source: token.source,
