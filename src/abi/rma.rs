@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 
 use super::{not_in_handler, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
+use crate::am::{EpIndex, Location};
 use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::{self, Access, Manner, Started};
@@ -15,12 +16,22 @@ use crate::wait;
 const LEAF_LC: usize = 2;
 const NO_OP: c_int = 1;
 
-fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, function: &str) -> Access {
+/// `GEX_FLAG_SELF_SEG_OFFSET`: the local address counts from the base of the local endpoint's segment.
+const SELF_OFFSET: u32 = 0x2_0000;
+/// `GEX_FLAG_PEER_SEG_OFFSET`: the remote address counts from the base of the peer's segment.
+const PEER_OFFSET: u32 = 0x20_0000;
+
+fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: u32, function: &str) -> Access {
     not_in_handler(function);
-    let peer = team::resolve(tm, rank).1;
+    let (ep, peer) = team::resolve(tm, rank);
+    let (remote, local) = if flags & (SELF_OFFSET | PEER_OFFSET) == 0 {
+        (remote as usize, local)
+    } else {
+        absolute(ep, peer, remote as usize, local, flags)
+    };
     if cfg!(feature = "debug-checks") && bytes > 0 {
         let rt = runtime::get();
-        let address = remote as usize;
+        let address = remote;
         if rt.segment_of(peer).is_none_or(|s| !s.contains(address, bytes)) {
             rt.outside_segment(peer, address, bytes);
         }
@@ -30,10 +41,20 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
     }
     Access {
         peer,
-        remote: remote as usize,
+        remote,
         local,
         bytes,
     }
+}
+
+/// Addresses in place of offsets.
+#[cold]
+fn absolute(ep: EpIndex, peer: Location, remote: usize, local: *mut u8, flags: u32) -> (usize, *mut u8) {
+    let rt = runtime::get();
+    let own = Location { rank: rt.rank, ep };
+    let base = |place, wanted| if flags & wanted != 0 { rt.base_of(place) } else { 0 };
+    let local = (local as usize).wrapping_add(base(own, SELF_OFFSET)) as *mut u8;
+    (remote.wrapping_add(base(peer, PEER_OFFSET)), local)
 }
 
 fn manner(flags: u32, lc_opt: *mut usize) -> Manner {
@@ -98,7 +119,7 @@ unsafe fn local_event(lc_opt: *mut usize, op: Option<&'static Op>) {
 /// Puts and waits for completion at both ends. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutBlocking(tm: usize, rank: u32, dest: *mut u8, src: *const u8, bytes: usize, flags: u32) -> c_int {
-    let access = access(tm, rank, dest, src.cast_mut(), bytes, "gex_RMA_PutBlocking");
+    let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
     blocking(|op| rma::put(&access, op, manner(flags, std::ptr::null_mut())))
 }
 
@@ -113,7 +134,7 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
     lc_opt: *mut usize,
     flags: u32,
 ) -> Event {
-    let access = access(tm, rank, dest, src.cast_mut(), bytes, "gex_RMA_PutNB");
+    let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
     let thread = thread::current();
     match explicit(thread, |op| rma::put(&access, op, manner(flags, lc_opt))) {
         Err(Busy) => Event::NO_OP,
@@ -136,21 +157,21 @@ pub extern "C" fn gex_RMA_PutNBI(
     lc_opt: *mut usize,
     flags: u32,
 ) -> c_int {
-    let access = access(tm, rank, dest, src.cast_mut(), bytes, "gex_RMA_PutNBI");
+    let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNBI");
     c_int::from(rma::put(&access, || thread::current().implicit(), manner(flags, lc_opt)).is_err())
 }
 
 /// Gets and waits. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_GetBlocking(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
-    let access = access(tm, rank, src, dest, bytes, "gex_RMA_GetBlocking");
+    let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
     blocking(|op| rma::get(&access, op, manner(flags, std::ptr::null_mut())))
 }
 
 /// Starts a get with a root event.
 #[no_mangle]
 pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> Event {
-    let access = access(tm, rank, src, dest, bytes, "gex_RMA_GetNB");
+    let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
     let thread = thread::current();
     match explicit(thread, |op| rma::get(&access, op, manner(flags, std::ptr::null_mut()))) {
         Err(Busy) => Event::NO_OP,
@@ -161,7 +182,7 @@ pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const
 /// Starts a get in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_GetNBI(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
-    let access = access(tm, rank, src, dest, bytes, "gex_RMA_GetNBI");
+    let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
     c_int::from(rma::get(&access, || thread::current().implicit(), manner(flags, std::ptr::null_mut())).is_err())
 }
 
@@ -189,7 +210,15 @@ struct ValueMemory([u8; 8]);
 pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, bytes: usize, flags: u32) -> u64 {
     let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
     let mut memory = ValueMemory([0; 8]);
-    let access = access(tm, rank, src, memory.0.as_mut_ptr(), bytes, "gex_RMA_GetBlockingVal");
+    let access = access(
+        tm,
+        rank,
+        src,
+        memory.0.as_mut_ptr(),
+        bytes,
+        flags & !SELF_OFFSET,
+        "gex_RMA_GetBlockingVal",
+    );
     blocking(|op| rma::get(&access, op, manner(flags & !FLAG_IMMEDIATE, std::ptr::null_mut())));
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
@@ -204,7 +233,15 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, b
 pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutBlockingVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
-    let access = access(tm, rank, dest, memory.0.as_mut_ptr(), bytes, "gex_RMA_PutBlockingVal");
+    let access = access(
+        tm,
+        rank,
+        dest,
+        memory.0.as_mut_ptr(),
+        bytes,
+        flags & !SELF_OFFSET,
+        "gex_RMA_PutBlockingVal",
+    );
     blocking(|op| rma::put(&access, op, manner(flags, EVENT_NOW as *mut usize)))
 }
 
@@ -213,7 +250,15 @@ pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, va
 pub extern "C" fn gex_RMA_PutNBIVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
-    gex_RMA_PutNBI(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags)
+    gex_RMA_PutNBI(
+        tm,
+        rank,
+        dest,
+        memory.0.as_mut_ptr(),
+        bytes,
+        EVENT_NOW as *mut usize,
+        flags & !SELF_OFFSET,
+    )
 }
 
 /// Starts a put of a value with a root event.
@@ -222,5 +267,15 @@ pub extern "C" fn gex_RMA_PutNBVal(tm: usize, rank: u32, dest: *mut u8, value: u
     let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     // SAFETY: EVENT_NOW is a constant, not an event to write.
-    unsafe { gex_RMA_PutNB(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags) }
+    unsafe {
+        gex_RMA_PutNB(
+            tm,
+            rank,
+            dest,
+            memory.0.as_mut_ptr(),
+            bytes,
+            EVENT_NOW as *mut usize,
+            flags & !SELF_OFFSET,
+        )
+    }
 }

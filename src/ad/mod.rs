@@ -234,16 +234,12 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Far> 
 
 /// The request with addresses in place of offsets.
 fn absolute<T: Number>(rt: &Runtime, own: Location, peer: Location, request: &Request<T>) -> Request<T> {
-    let base = |place| match rt.segment_of(place) {
-        Some(segment) => segment.base,
-        None => rt.outside_segment(place, request.target, size_of::<T>()),
-    };
     let mut absolute = *request;
     if request.flags & FLAG_PEER_OFFSET != 0 {
-        absolute.target = request.target.wrapping_add(base(peer));
+        absolute.target = request.target.wrapping_add(rt.base_of(peer));
     }
     if request.flags & FLAG_SELF_OFFSET != 0 && codes::is_fetching(request.op) {
-        absolute.result = (request.result as usize).wrapping_add(base(own)) as *mut T;
+        absolute.result = (request.result as usize).wrapping_add(rt.base_of(own)) as *mut T;
     }
     absolute
 }

@@ -264,6 +264,12 @@ impl Runtime {
         endpoint::published(place)
     }
 
+    /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
+    pub fn base_of(&self, place: Location) -> usize {
+        self.segment_of(place)
+            .map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
+    }
+
     /// Whether this process can touch what an endpoint's segment holds.
     #[inline]
     pub fn can_touch(&self, place: Location) -> bool {
