@@ -9,4 +9,5 @@ else
 fi
 attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check-abi.sh"
 attempt "docs/api.md is current" "$ROOT/scripts/api-table.sh" --check
+attempt "mutants fit the sources" python3 -B "$ROOT/scripts/mutants/run.py" --check
 finish

@@ -315,8 +315,25 @@ def try_mutant(mutant, test, timeout, pool):
     return pool.submit(run, test, program, timeout)
 
 
+def check(paths):
+    """Whether every definition fits the sources as they are; nothing is built."""
+    global TREE
+    TREE, broken = ROOT, []
+    for path in paths:
+        try:
+            mutant = Mutant(path)
+            mutant.locate()
+            Test(mutant.test_line)
+        except Broken as problem:
+            broken.append(f"{os.path.basename(path)}: {problem}")
+    print("\n".join(broken))
+    return int(bool(broken))
+
+
 def main():
     """All chosen mutants; exit status 1 unless every one was caught."""
+    if "--check" in sys.argv[1:]:
+        return check(sorted(glob.glob(os.path.join(DEFINITIONS, "*.txt"))))
     chosen = os.environ.get("MUTANTS", "").split()
     paths = sorted(glob.glob(os.path.join(DEFINITIONS, "*.txt")))
     names = [os.path.splitext(os.path.basename(path))[0] for path in paths]

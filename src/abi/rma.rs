@@ -248,34 +248,16 @@ pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, va
 /// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBIVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
-    let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
+    let (bytes, flags) = (value_bytes(bytes, "gex_RMA_PutNBIVal"), flags & !SELF_OFFSET);
     let mut memory = ValueMemory(value_memory(value, bytes));
-    gex_RMA_PutNBI(
-        tm,
-        rank,
-        dest,
-        memory.0.as_mut_ptr(),
-        bytes,
-        EVENT_NOW as *mut usize,
-        flags & !SELF_OFFSET,
-    )
+    gex_RMA_PutNBI(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags)
 }
 
 /// Starts a put of a value with a root event.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> Event {
-    let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
+    let (bytes, flags) = (value_bytes(bytes, "gex_RMA_PutNBVal"), flags & !SELF_OFFSET);
     let mut memory = ValueMemory(value_memory(value, bytes));
     // SAFETY: EVENT_NOW is a constant, not an event to write.
-    unsafe {
-        gex_RMA_PutNB(
-            tm,
-            rank,
-            dest,
-            memory.0.as_mut_ptr(),
-            bytes,
-            EVENT_NOW as *mut usize,
-            flags & !SELF_OFFSET,
-        )
-    }
+    unsafe { gex_RMA_PutNB(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags) }
 }
