@@ -71,6 +71,13 @@ static void cancel_requests(gex_Rank_t peer) {
         }
     }
     gex_NBI_Wait(GEX_EC_ALL, 0); /* cancelled operations left nothing in the implicit set */
+    barrier();
+    {
+        /* nothing is used up: a Prepare that may not wait finds a buffer */
+        gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, 10, BYTES, NULL, GEX_FLAG_IMMEDIATE, 0);
+        REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
+        OK(gex_AM_CancelRequestMedium(sd, 0));
+    }
 }
 
 /* A refused commit may be repeated; after a bounded number of refusals it is repeated without the flag. */
