@@ -4,7 +4,11 @@
 # Prints PASS, FAIL and SKIP lines. ONLY=pattern runs the cases whose name matches.
 set -u
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-: "${PREFIX:?the prefix of an installed libgasnet}" "${OUT:=$(mktemp -d /tmp/gasnet-faults.XXXXXX)}"
+: "${PREFIX:?the prefix of an installed libgasnet}"
+if [ -z "${OUT:-}" ]; then
+    OUT=$(mktemp -d /tmp/gasnet-faults.XXXXXX)
+    trap 'rm -rf "$OUT"' EXIT
+fi
 : "${CONDUIT:=smp}" "${FLAVOUR:=release}" "${MODES:=par}" "${SUPERNODE_MAXSIZE:=}" "${ONLY:=*}"
 case " $MODES " in *" par "*) mode=par ;; *) mode=${MODES%% *} ;; esac
 [ -z "$SUPERNODE_MAXSIZE" ] || export GASNET_SUPERNODE_MAXSIZE="$SUPERNODE_MAXSIZE"
