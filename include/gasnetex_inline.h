@@ -63,12 +63,17 @@ typedef struct {
 // A debug library checks arguments, so it must see them; ThreadSanitizer must see the copies.
 #if !defined(GASNET_DEBUG) && !defined(GASNETI_BUILDING_LIBRARY) && !defined(GASNETI_THREAD_SANITIZER)
 
+// Flags that change nothing for a neighbour.
+#define GASNETI_PLAIN_FLAGS                                                                                                                     \
+    (GEX_FLAG_IMMEDIATE | GEX_FLAG_PEER_NEVER_SELF | GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_SELF_SEG_BOUND |             \
+     GEX_FLAG_PEER_SEG_BOUND)
+
 // Whether (tm, rank) is a neighbour; then *mapped becomes remote's address here. Flags that the library must see say no.
 GASNETI_INLINE int gasneti_neighbour(gex_TM_t tm, gex_Rank_t rank, const void *remote, gex_Flags_t flags, void **mapped) {
     const uintptr_t bits = (uintptr_t)tm;
     const gasneti_tm_head_t *head;
     uint32_t count, index;
-    if ((flags & ~(gex_Flags_t)(GEX_FLAG_IMMEDIATE | GEX_FLAG_PEER_NEVER_SELF)) != 0 || (bits & 3) != 1) {
+    if ((flags & ~(gex_Flags_t)GASNETI_PLAIN_FLAGS) != 0 || (bits & 3) != 1) {
         return 0;
     }
     head = (const gasneti_tm_head_t *)(bits - 1);

@@ -145,6 +145,14 @@ static void misuse(const char *what) {
         if (is(what, "address-put")) gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1) + 65536, byte, 1, 0);
         if (is(what, "address-get")) gex_RMA_GetBlocking(tm, byte, np - 1, base_of(np - 1) - 1, 1, 0);
         if (is(what, "address-span")) gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1) + 65535, byte, 2, 0);
+        if (is(what, "two-places")) {
+            gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1), byte, 1, GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_SELF_SEG_UNKNOWN);
+        }
+        if (is(what, "not-bound")) gex_RMA_GetBlocking(tm, byte, np - 1, base_of(np - 1), 1, GEX_FLAG_SELF_SEG_BOUND);
+        if (is(what, "offset-beyond")) {
+            gex_AM_RequestMedium0(tm, np - 1, 203, (void *)(uintptr_t)65536, 1, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET);
+        }
+        if (is(what, "prepared-offset")) gex_AM_PrepareRequestMedium(tm, np - 1, byte, 1, 1, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, 0);
         if (is(what, "too-long")) {
             size_t most = gex_AM_MaxRequestMedium(tm, np - 1, GEX_EVENT_NOW, 0, 0);
             gex_AM_RequestMedium0(tm, np - 1, 203, calloc(1, most + 1), most + 1, GEX_EVENT_NOW, 0);

@@ -114,10 +114,13 @@ expect exit-in-handler 5 '' "$run" 3 "$bad" exit-in-handler
 for what in barrier blockuntil flood; do
     expect kill-in-$what bad 'rank 2([^0-9]|$)' "$run" 3 "$bad" kill-in-$what
 done
+expect prepared-offset bad 'GEX_FLAG_SELF_SEG_OFFSET' "$run" 2 "$bad" prepared-offset
 if [ "$FLAVOUR" = debug ]; then
     for what in rank-am rank-put; do expect $what bad 'rank' "$run" 2 "$bad" $what; done
     expect handler-index bad '250' "$run" 2 "$bad" handler-index
     for what in address-put address-get address-span; do expect $what bad 'segment' "$run" 2 "$bad" $what; done
+    expect two-places bad 'exclude' "$run" 2 "$bad" two-places
+    for what in not-bound offset-beyond; do expect $what bad 'promises' "$run" 2 "$bad" $what; done
     expect too-long bad 'payload|bytes' "$run" 2 "$bad" too-long
     for what in poll-in-handler request-in-handler; do expect $what bad 'handler' "$run" 2 "$bad" $what; done
     expect two-replies bad 'repl' "$run" 2 "$bad" two-replies

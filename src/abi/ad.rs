@@ -11,6 +11,7 @@ use crate::conduit::Busy;
 use crate::event::Event;
 use crate::rma::Started;
 use crate::runtime;
+use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
 use crate::{team, thread};
 
 const NO_OP: c_int = 1;
@@ -133,7 +134,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
     if flags & ad::FLAG_JOBRANK != 0 && (rank >= rt.size || team::team(domain.tm, function).rank_of(rank).is_none()) {
         fail(format!("job rank {rank} is not in the team of the domain"));
     }
-    if codes::is_fetching(op) && request.result.is_null() && flags & ad::FLAG_SELF_OFFSET == 0 {
+    if codes::is_fetching(op) && request.result.is_null() && flags & SELF_OFFSET == 0 {
         fail(format!("result_p is null, and operation {op:#x} fetches"));
     }
     let peer = domain.peer(rank, flags);
@@ -145,7 +146,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
             "flags {flags:#x} assert a locality (GEX_FLAG_AD_MY_…) that rank {rank} does not have"
         ));
     }
-    let start = if flags & ad::FLAG_PEER_OFFSET != 0 {
+    let start = if flags & PEER_OFFSET != 0 {
         rt.segment_of(peer).map_or(target, |s| s.base.wrapping_add(target))
     } else {
         target

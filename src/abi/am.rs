@@ -9,6 +9,7 @@ use crate::am::{inject, lub_long, max_long, max_medium, Arg, Category, Location,
 use crate::conduit::{Class, PollScope};
 use crate::progress;
 use crate::runtime;
+use crate::segment::disposition::{self, has_offsets, own_base, peer_base, PEER_OFFSET, SELF_BOUND, SELF_OFFSET};
 use crate::team::{self, Named};
 
 /// Writes `GEX_EVENT_INVALID` where the client wants its local-completion event: every AM is locally complete at return.
@@ -53,11 +54,32 @@ fn check(m: &Message<'_>, what: &str) {
     }
 }
 
+/// The message with addresses in place of offsets. A Short has none, a Medium no remote one.
+#[cold]
+fn absolute<'a>(message: &Message<'a>, flags: u32) -> Message<'a> {
+    let mut absolute = *message;
+    if message.category != Category::Short {
+        absolute.payload = message.payload.wrapping_add(own_base(message.source_ep, flags));
+    }
+    if message.category == Category::Long {
+        absolute.destination = message.destination.wrapping_add(peer_base(message.target, flags));
+    }
+    absolute
+}
+
 /// Sends as the flags say and answers in the manner of the C functions: 0, or 1 for "no op".
 #[inline]
 pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
+    if has_offsets(flags) {
+        // What is an address now must still lie where the flag said.
+        let promised = if flags & SELF_OFFSET != 0 { SELF_BOUND } else { 0 };
+        return inject(&absolute(message, flags), flags & !(SELF_OFFSET | PEER_OFFSET) | promised);
+    }
     // Beyond a limit a copy would leave its buffer: checked in every flavour.
     check(message, "AM injection");
+    if cfg!(feature = "debug-checks") {
+        disposition::check(flags, message.source_ep, message.payload as usize, message.bytes, "AM injection");
+    }
     if flags & FLAG_IMMEDIATE != 0 {
         return c_int::from(inject::try_send(message).is_err());
     }

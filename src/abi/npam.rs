@@ -9,11 +9,15 @@ use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, MAX_ARGS};
 use crate::conduit::{Class, PollScope};
+use crate::segment::disposition::{peer_base, SELF_OFFSET};
 use crate::{progress, runtime, team, thread};
 
 /// Prepares in `desc` and returns it, or null for "no op".
-fn prepare(desc: &'static SrcDesc, wish: &Wish) -> *const SrcDesc {
+fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
     let rank = runtime::get().rank;
+    if flags & SELF_OFFSET != 0 {
+        crate::fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
+    }
     if desc.prepared().is_some() {
         crate::fatal!(
             "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled"
@@ -60,6 +64,7 @@ impl Terms {
             least: self.least,
             most: self.most,
             destination: self.destination,
+            destination_base: peer_base(target, self.flags),
             lc_opt: self.lc_opt,
             nargs: self.nargs as usize,
             token,
@@ -74,7 +79,7 @@ impl Terms {
         if !wish.immediate {
             progress::poll(PollScope::All);
         }
-        prepare(&thread::current().request_desc, &wish)
+        prepare(&thread::current().request_desc, &wish, self.flags)
     }
 
     /// # Safety
@@ -85,6 +90,7 @@ impl Terms {
         prepare(
             &thread::current().reply_desc,
             &self.wish(Class::Reply, message.target, message.source_ep, token),
+            self.flags,
         )
     }
 }
@@ -226,6 +232,7 @@ unsafe fn commit(
             p.destination
         );
     }
+    let destination = destination.wrapping_add(p.destination_base);
     let refused = desc.commit(handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
     if refused.is_err() {
         return 1;

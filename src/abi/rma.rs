@@ -9,6 +9,7 @@ use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::{self, Access, Manner, Started};
 use crate::runtime;
+use crate::segment::disposition::{self, has_offsets, own_base, peer_base, SELF_OFFSET};
 use crate::team;
 use crate::thread::{self, Thread};
 use crate::wait;
@@ -16,18 +17,13 @@ use crate::wait;
 const LEAF_LC: usize = 2;
 const NO_OP: c_int = 1;
 
-/// `GEX_FLAG_SELF_SEG_OFFSET`: the local address counts from the base of the local endpoint's segment.
-const SELF_OFFSET: u32 = 0x2_0000;
-/// `GEX_FLAG_PEER_SEG_OFFSET`: the remote address counts from the base of the peer's segment.
-const PEER_OFFSET: u32 = 0x20_0000;
-
 fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: u32, function: &str) -> Access {
     not_in_handler(function);
     let (ep, peer) = team::resolve(tm, rank);
-    let (remote, local) = if flags & (SELF_OFFSET | PEER_OFFSET) == 0 {
-        (remote as usize, local)
-    } else {
+    let (remote, local) = if has_offsets(flags) {
         absolute(ep, peer, remote as usize, local, flags)
+    } else {
+        (remote as usize, local)
     };
     if cfg!(feature = "debug-checks") && bytes > 0 {
         let rt = runtime::get();
@@ -38,6 +34,7 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
         if local.is_null() {
             crate::fatal!("rank {}: {function}: the local address is null", rt.rank);
         }
+        disposition::check(flags, ep, local as usize, bytes, function);
     }
     Access {
         peer,
@@ -50,11 +47,10 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
 /// Addresses in place of offsets.
 #[cold]
 fn absolute(ep: EpIndex, peer: Location, remote: usize, local: *mut u8, flags: u32) -> (usize, *mut u8) {
-    let rt = runtime::get();
-    let own = Location { rank: rt.rank, ep };
-    let base = |place, wanted| if flags & wanted != 0 { rt.base_of(place) } else { 0 };
-    let local = (local as usize).wrapping_add(base(own, SELF_OFFSET)) as *mut u8;
-    (remote.wrapping_add(base(peer, PEER_OFFSET)), local)
+    (
+        remote.wrapping_add(peer_base(peer, flags)),
+        local.wrapping_add(own_base(ep, flags)),
+    )
 }
 
 fn manner(flags: u32, lc_opt: *mut usize) -> Manner {

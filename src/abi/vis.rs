@@ -10,6 +10,7 @@ use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::Started;
 use crate::runtime;
+use crate::segment::disposition::{has_offsets, own_base, peer_base};
 use crate::team;
 use crate::thread;
 use crate::vis::check;
@@ -91,7 +92,22 @@ impl Call {
         );
     }
 
+    /// What the addresses of destination and source count from.
+    fn bases(&self, direction: Direction) -> (usize, usize) {
+        if !has_offsets(self.flags) {
+            return (0, 0);
+        }
+        let (ep, peer) = team::resolve(self.tm, self.rank);
+        let (own, remote) = (own_base(ep, self.flags), peer_base(peer, self.flags));
+        match direction {
+            Direction::Put => (remote, own),
+            Direction::Get => (own, remote),
+        }
+    }
+
     fn lists(&self, direction: Direction, to: List, from: List, op: TakeOp<'_>) -> Result<Started, Busy> {
+        let bases = self.bases(direction);
+        let (to, from) = (to.from_base(bases.0), from.from_base(bases.1));
         self.start(direction, Data::Lists { to, from }, op)
     }
 
@@ -145,7 +161,9 @@ impl Call {
                 used += 1;
             }
         }
-        let nest = Nest::simplify(to.base as usize, from.base as usize, elem, &mut dims[..used]);
+        let bases = self.bases(direction);
+        let (to, from) = (to.base.wrapping_add(bases.0), from.base.wrapping_add(bases.1));
+        let nest = Nest::simplify(to as usize, from as usize, elem, &mut dims[..used]);
         self.start(direction, Data::Nest(nest), op)
     }
 }
@@ -176,11 +194,16 @@ fn implicit(start: impl FnOnce(TakeOp<'_>) -> Result<Started, Busy>) -> c_int {
 }
 
 fn vector(count: usize, entries: *const Memvec) -> List {
-    List::Vector { entries, count }
+    List::Vector { entries, count, base: 0 }
 }
 
 fn indexed(count: usize, entries: *const *mut u8, bytes: usize) -> List {
-    List::Indexed { entries, count, bytes }
+    List::Indexed {
+        entries,
+        count,
+        bytes,
+        base: 0,
+    }
 }
 
 // How the six calls start. The order of the parameters is that of the specification, behind those that all have.

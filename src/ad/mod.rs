@@ -17,6 +17,7 @@ use crate::conduit::{Busy, Capabilities, Conduit, PollScope, RemoteSegment, Tran
 use crate::event::Op;
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
+use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
 use crate::team::{self, Team};
 use crate::wait;
 use cpu::Number;
@@ -39,10 +40,6 @@ pub const FLAG_FAVOR_MY_NBRHD: u32 = 0x4000_0000;
 pub const FLAG_FAVOR_REMOTE: u32 = 0x8000_0000;
 /// `GEX_FLAG_RANK_IS_JOBRANK`.
 pub const FLAG_JOBRANK: u32 = 0x2000;
-/// `GEX_FLAG_SELF_SEG_OFFSET`.
-pub const FLAG_SELF_OFFSET: u32 = 0x2_0000;
-/// `GEX_FLAG_PEER_SEG_OFFSET`.
-pub const FLAG_PEER_OFFSET: u32 = 0x20_0000;
 
 /// What `gex_AD_t` points to.
 #[derive(Debug)]
@@ -166,7 +163,7 @@ fn no_such_operation(op: u32, dt: u32) -> ! {
 }
 
 /// Flags that say how the request is to be read.
-const NAMING: u32 = FLAG_JOBRANK | FLAG_SELF_OFFSET | FLAG_PEER_OFFSET;
+const NAMING: u32 = FLAG_JOBRANK | SELF_OFFSET | PEER_OFFSET;
 
 /// Performs the operation if its target is reached directly and named plainly; false: nothing was done. No lock, no allocation, no thread
 /// state. What is not done here, [`resolve`] and [`far`] do.
@@ -235,10 +232,10 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Far> 
 /// The request with addresses in place of offsets.
 fn absolute<T: Number>(rt: &Runtime, own: Location, peer: Location, request: &Request<T>) -> Request<T> {
     let mut absolute = *request;
-    if request.flags & FLAG_PEER_OFFSET != 0 {
+    if request.flags & PEER_OFFSET != 0 {
         absolute.target = request.target.wrapping_add(rt.base_of(peer));
     }
-    if request.flags & FLAG_SELF_OFFSET != 0 && codes::is_fetching(request.op) {
+    if request.flags & SELF_OFFSET != 0 && codes::is_fetching(request.op) {
         absolute.result = (request.result as usize).wrapping_add(rt.base_of(own)) as *mut T;
     }
     absolute

@@ -51,6 +51,8 @@ pub struct Prepared {
     block: Option<u16>,
     /// The destination named at Prepare, if any.
     pub destination: *mut u8,
+    /// What destinations count from.
+    pub destination_base: usize,
 }
 
 /// What a client asks for at Prepare.
@@ -72,6 +74,8 @@ pub struct Wish {
     pub most: usize,
     /// Destination of a Long, if known.
     pub destination: *mut u8,
+    /// What destinations count from.
+    pub destination_base: usize,
     /// Local completion option.
     pub lc_opt: *mut usize,
     /// Arguments to come.
@@ -135,6 +139,7 @@ impl SrcDesc {
             },
             block,
             destination: wish.destination,
+            destination_base: wish.destination_base,
         }));
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `gex_Segment_t`, attaching one, and the directory of everybody's bound segments. Further segments are in [`create`].
 
 pub mod create;
+pub mod disposition;
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -91,6 +91,7 @@ mod tests {
                 entries: entries.as_ptr(),
                 count: entries.len(),
                 bytes,
+                base: 0,
             }))
         };
         assert_eq!(find(&[30, 10, 20, 40], 10), None);

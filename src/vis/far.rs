@@ -362,6 +362,7 @@ mod tests {
             entries: std::ptr::null(),
             count: 0,
             bytes: 0,
+            base: 0,
         });
         let landing = |bytes| Landing {
             op,

@@ -223,6 +223,7 @@ mod tests {
             entries: v.as_ptr(),
             count: v.len(),
             bytes,
+            base: 0,
         };
         let here = |address: usize, _| address as *mut u8;
         // SAFETY: all pieces are inside the two arrays.

@@ -23,6 +23,8 @@ pub enum List {
         entries: *const Memvec,
         /// Its length.
         count: usize,
+        /// What its addresses count from.
+        base: usize,
     },
     /// All pieces have the same length.
     Indexed {
@@ -32,6 +34,8 @@ pub enum List {
         count: usize,
         /// Length of a piece.
         bytes: usize,
+        /// What its addresses count from.
+        base: usize,
     },
 }
 
@@ -40,6 +44,15 @@ pub enum List {
 unsafe impl Send for List {}
 
 impl List {
+    /// The same list, its addresses counting from `base`.
+    #[must_use]
+    pub fn from_base(mut self, start: usize) -> Self {
+        match &mut self {
+            Self::Vector { base, .. } | Self::Indexed { base, .. } => *base = start,
+        }
+        self
+    }
+
     /// Number of pieces.
     pub fn count(&self) -> usize {
         match *self {
@@ -51,13 +64,13 @@ impl List {
     #[inline]
     pub fn piece(&self, i: usize) -> (usize, usize) {
         match *self {
-            Self::Vector { entries, .. } => {
+            Self::Vector { entries, base, .. } => {
                 // SAFETY: inside the client's array by the caller's promise.
                 let entry = unsafe { *entries.add(i) };
-                (entry.address as usize, entry.bytes)
+                (base.wrapping_add(entry.address as usize), entry.bytes)
             }
             // SAFETY: as above.
-            Self::Indexed { entries, bytes, .. } => (unsafe { *entries.add(i) } as usize, bytes),
+            Self::Indexed { entries, bytes, base, .. } => (base.wrapping_add(unsafe { *entries.add(i) } as usize), bytes),
         }
     }
 
@@ -399,14 +412,18 @@ mod tests {
         let list = List::Vector {
             entries: entries.as_ptr(),
             count: 6,
+            base: 0,
         };
         assert_eq!(list.bytes(), Some(7));
         assert_eq!(walk(&Side::List(list), 100), [(100, 5), (50, 2)]);
         assert_eq!(walk(&Side::List(list), 2), [(100, 2), (102, 2), (104, 1), (50, 2)]);
+        let shifted = Side::List(list.from_base(1000));
+        assert_eq!(walk(&shifted, 100), [(1100, 5), (1050, 2)]);
         let none = List::Indexed {
             entries: std::ptr::null(),
             count: 0,
             bytes: 9,
+            base: 0,
         };
         assert_eq!((none.bytes(), walk(&Side::List(none), 1).len()), (Some(0), 0));
     }

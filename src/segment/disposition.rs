@@ -1,0 +1,61 @@
+//! The flags that say where addresses lie (GASNet-EX 0.19, "SEGMENT DISPOSITION"). Two of them change what an address is: an offset in the
+//! bound segment. The others are promises of the client; the debug flavour checks that of the bound segment.
+
+use crate::am::{EpIndex, Location};
+use crate::runtime;
+
+/// `GEX_FLAG_SELF_SEG_BOUND`: the local range is in the segment of the local endpoint.
+pub const SELF_BOUND: u32 = 0x1_0000;
+/// `GEX_FLAG_SELF_SEG_OFFSET`: local addresses count from the base of the local endpoint's segment.
+pub const SELF_OFFSET: u32 = 0x2_0000;
+/// `GEX_FLAG_PEER_SEG_OFFSET`: remote addresses count from the base of the peer's segment.
+pub const PEER_OFFSET: u32 = 0x20_0000;
+
+/// All of the local side, of which a call may have one.
+const SELF: u32 = 0x3_c000;
+/// All of the remote side, likewise.
+const PEER: u32 = 0x3c_0000;
+
+/// Whether any address is an offset.
+#[inline]
+pub fn has_offsets(flags: u32) -> bool {
+    flags & (SELF_OFFSET | PEER_OFFSET) != 0
+}
+
+/// What local addresses of a call count from. Fatal when `ep` has no segment and they are offsets.
+pub fn own_base(ep: EpIndex, flags: u32) -> usize {
+    let rt = runtime::get();
+    if flags & SELF_OFFSET == 0 {
+        return 0;
+    }
+    rt.base_of(Location { rank: rt.rank, ep })
+}
+
+/// What remote addresses of a call count from. Fatal when no segment of the peer is known and they are offsets.
+pub fn peer_base(peer: Location, flags: u32) -> usize {
+    if flags & PEER_OFFSET == 0 {
+        return 0;
+    }
+    runtime::get().base_of(peer)
+}
+
+/// Ends the job if a call has two flags for one side, or if a local range (an address, no offset) is not where its flag says.
+pub fn check(flags: u32, ep: EpIndex, local: usize, bytes: usize, function: &str) {
+    let rt = runtime::get();
+    for (side, of) in [(SELF, "SELF"), (PEER, "PEER")] {
+        if (flags & side).count_ones() > 1 {
+            crate::fatal!(
+                "rank {}: {function}: flags {flags:#x} have more than one GEX_FLAG_{of}_SEG_*; they exclude each other",
+                rt.rank
+            );
+        }
+    }
+    if flags & (SELF_BOUND | SELF_OFFSET) != 0 && bytes > 0 && !rt.in_own_segment(ep, local, bytes) {
+        crate::fatal!(
+            "rank {}: {function}: the local range [{local:#x}, {:#x}) is not in the bound segment of endpoint {ep}, as \
+             GEX_FLAG_SELF_SEG_BOUND or _OFFSET promises",
+            rt.rank,
+            local.wrapping_add(bytes)
+        );
+    }
+}
