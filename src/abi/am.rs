@@ -78,7 +78,13 @@ pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
     // Beyond a limit a copy would leave its buffer: checked in every flavour.
     check(message, "AM injection");
     if cfg!(feature = "debug-checks") {
-        disposition::check(flags, message.source_ep, message.payload as usize, message.bytes, "AM injection");
+        disposition::check(
+            flags,
+            message.source_ep,
+            message.payload as usize,
+            message.bytes,
+            "AM injection",
+        );
     }
     if flags & FLAG_IMMEDIATE != 0 {
         return c_int::from(inject::try_send(message).is_err());

@@ -70,7 +70,9 @@ impl List {
                 (base.wrapping_add(entry.address as usize), entry.bytes)
             }
             // SAFETY: as above.
-            Self::Indexed { entries, bytes, base, .. } => (base.wrapping_add(unsafe { *entries.add(i) } as usize), bytes),
+            Self::Indexed {
+                entries, bytes, base, ..
+            } => (base.wrapping_add(unsafe { *entries.add(i) } as usize), bytes),
         }
     }
 
