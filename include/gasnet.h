@@ -4,6 +4,7 @@
 // GEX_FLAG_USES_GASNET1. What a pure GASNet-EX client may call as well (polling, exit, barrier, queries) is in gasnetex.h.
 #ifndef _GASNET_H
 #define _GASNET_H 1
+#define _INCLUDED_GASNET_H 1 // the name that test programs and clients of the reference ask for
 
 #include "gasnetex.h"
 

@@ -97,6 +97,11 @@ extern int gasnet_barrier_result(int *id);
 
 // Called by the library with base and size of the segment when it is attached, unless NULL.
 extern void (*gasnet_client_attach_hook)(void *, uintptr_t);
+// The names in a mask, joined by '|': written to buf, unless that is NULL. The bytes that this takes, NUL included.
+extern size_t gasnett_format_dt(char *buf, gex_DT_t dt);
+extern size_t gasnett_format_op(char *buf, gex_OP_t op);
+extern size_t gasnett_format_ti(char *buf, gex_TI_t ti);
+#define gasneti_mynode (gasnet_mynode())
 // gasneti_gethostname() and _gasneti_threadkey_init come with gasnet_tools.h.
 
 typedef void *gasnet_threadinfo_t;

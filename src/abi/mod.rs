@@ -13,6 +13,7 @@ pub mod coll;
 pub mod event;
 pub mod gasnet1;
 pub mod hsl;
+pub mod names;
 pub mod npam;
 pub mod objects;
 pub mod process;
