@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{inject, lub_long, max_long, max_medium, Arg, Category, Location, Message, MAX_ARGS, MAX_PREPARED};
-use crate::conduit::{Class, PollScope};
+use crate::am::{inject, lub_medium, max_medium, Arg, Category, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
+use crate::conduit::{Class, JobRank, PollScope};
 use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, PEER_OFFSET, SELF_BOUND, SELF_OFFSET};
@@ -34,7 +34,7 @@ fn check(m: &Message<'_>, what: &str) {
     let limit = match m.category {
         Category::Short => return,
         Category::Medium => max_medium(Some(m.target.rank)),
-        Category::Long => max_long(Some(m.target)),
+        Category::Long => MAX_LONG,
     };
     if m.bytes > limit {
         crate::fatal!(
@@ -230,23 +230,14 @@ functions! {
     gex_AM_RequestShort16 gex_AM_RequestMedium16 gex_AM_RequestLong16 gex_AM_ReplyShort16 gex_AM_ReplyMedium16 gex_AM_ReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
 }
 
-/// Whom a limit query is about.
-enum About {
-    /// This endpoint.
-    One(Location),
-    /// The worst of a team or pair of primordial endpoints.
-    Primordial,
-    /// The worst of others.
-    Any,
-}
-
-fn about(tm: usize, rank: u32) -> About {
+/// The process that a limit query is about; None for the worst of all.
+fn about(tm: usize, rank: u32) -> Option<JobRank> {
+    if rank == u32::MAX {
+        return None;
+    }
     match team::decode(tm) {
-        Named::Team(team) if rank != u32::MAX => About::One(team.locate(rank)),
-        Named::Pair(_, ep) if rank != u32::MAX => About::One(Location { rank, ep }),
-        Named::Team(team) if team.has_primordial_members() => About::Primordial,
-        Named::Pair(_, 0) => About::Primordial,
-        _ => About::Any,
+        Named::Team(team) => Some(team.locate(rank).rank),
+        Named::Pair(..) => Some(rank),
     }
 }
 
@@ -262,19 +253,12 @@ fn prepared(limit: usize, flags: u32) -> usize {
     }
 }
 
-fn medium_to(whom: &About) -> usize {
-    match whom {
-        About::One(peer) => max_medium(Some(peer.rank)),
-        _ => max_medium(None),
-    }
+fn medium_to(peer: Option<JobRank>) -> usize {
+    max_medium(peer)
 }
 
-fn long_to(whom: &About) -> usize {
-    match whom {
-        About::One(peer) => max_long(Some(*peer)),
-        About::Primordial => max_long(None),
-        About::Any => lub_long(),
-    }
+fn long_to(_peer: Option<JobRank>) -> usize {
+    MAX_LONG
 }
 
 macro_rules! limits {
@@ -285,7 +269,7 @@ macro_rules! limits {
             if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
                 crate::fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
             }
-            prepared($limit(&about(tm, rank)), flags)
+            prepared($limit(about(tm, rank)), flags)
         }
     )*};
 }
@@ -306,9 +290,8 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(token: *const Token, _lc_opt: 
 
 /// Largest Long that may answer `token`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
-    // SAFETY: the running handler's token.
-    prepared(max_long(Some(unsafe { &*token }.source)), flags)
+pub extern "C" fn gex_Token_MaxReplyLong(_token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
+    prepared(MAX_LONG, flags)
 }
 
 /// Most arguments.
@@ -318,20 +301,20 @@ pub extern "C" fn gex_AM_MaxArgs() -> c_uint {
 }
 
 macro_rules! bounds {
-    ($($name:ident $bound:ident;)*) => {$(
+    ($($name:ident $bound:expr;)*) => {$(
         /// What every peer takes.
         #[no_mangle]
         pub extern "C" fn $name() -> usize {
-            crate::am::$bound()
+            $bound
         }
     )*};
 }
 
 bounds! {
-    gex_AM_LUBRequestMedium lub_medium;
-    gex_AM_LUBReplyMedium lub_medium;
-    gex_AM_LUBRequestLong lub_long;
-    gex_AM_LUBReplyLong lub_long;
+    gex_AM_LUBRequestMedium lub_medium();
+    gex_AM_LUBReplyMedium lub_medium();
+    gex_AM_LUBRequestLong MAX_LONG;
+    gex_AM_LUBReplyLong MAX_LONG;
 }
 
 /// `gex_Token_Info_t`.

@@ -98,13 +98,18 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_headers() {
-        let header = concat!(include_str!("../../include/gasnet_fwd.h"), include_str!("../../include/gasnetex.h"));
+        let header = concat!(
+            include_str!("../../include/gasnet_fwd.h"),
+            include_str!("../../include/gasnetex.h")
+        );
         for (names, prefix) in [(TYPES, "GEX_DT_"), (OPERATIONS, "GEX_OP_"), (TOKEN_INFO, "GEX_TI_")] {
             let mut found = 0;
             for line in header.lines().filter(|l| l.starts_with(&format!("#define {prefix}"))) {
                 let mut words = line.split_whitespace().skip(1);
                 let (name, value) = (words.next().unwrap(), words.next().unwrap_or_default());
-                let Some(digits) = value.strip_prefix("0x").and_then(|v| v.strip_suffix('U')) else { continue };
+                let Some(digits) = value.strip_prefix("0x").and_then(|v| v.strip_suffix('U')) else {
+                    continue;
+                };
                 let value = u32::from_str_radix(digits, 16).unwrap();
                 if name == "GEX_TI_ALL" || name == "GEX_OP_CSWAP" {
                     continue;

@@ -41,17 +41,13 @@ pub extern "C" fn gasnett_format_memveclist_bufsz(count: usize) -> usize {
 /// Describes a vector list.
 #[no_mangle]
 pub unsafe extern "C" fn gasnett_format_memveclist(buf: *mut c_char, count: usize, list: *const Memvec) {
-    // SAFETY: the client's array and its buffer, as long as `gasnett_format_memveclist_bufsz` says.
-    unsafe {
-        deliver(
-            buf,
-            &describe(List::Vector {
-                entries: list,
-                count,
-                base: 0,
-            }),
-        )
+    let list = List::Vector {
+        entries: list,
+        count,
+        base: 0,
     };
+    // SAFETY: the client's array and its buffer, as long as `gasnett_format_memveclist_bufsz` says.
+    unsafe { deliver(buf, &describe(list)) };
 }
 
 /// Bytes that the text of a list of `count` addresses takes at most.

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use super::internal;
+use super::pieces::Head;
 use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
@@ -199,6 +200,21 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
         args: [0; MAX_ARGS],
         nargs: 0,
         payload,
+        block: None,
+    };
+    Delivery::new(runtime::get()).run_client(&message);
+}
+
+/// Runs the handler of a Long whose data came in pieces, all of which are at their destination.
+pub fn run_long(source: JobRank, class: Class, head: &Head) {
+    let message = Arrived {
+        header: head.header,
+        category: Category::Long,
+        class,
+        source,
+        args: head.args,
+        nargs: head.header.nargs(),
+        payload: ptr::null_mut(),
         block: None,
     };
     Delivery::new(runtime::get()).run_client(&message);

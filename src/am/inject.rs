@@ -5,7 +5,7 @@
 
 use std::ptr;
 
-use super::{kind, payload_offset, Category, Header, Message, HEADER, IN_PLACE};
+use super::{kind, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::rma::copy::copy;
@@ -15,6 +15,9 @@ use crate::wait::Waiter;
 /// Sends `message` now or not at all. Local completion is immediate. Never polls.
 #[inline]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
+    if pieces::needed(message) {
+        return pieces::try_send(message);
+    }
     let rt = runtime::get();
     if rt.is_neighbour(message.target.rank) {
         send_near(rt, message)
@@ -38,6 +41,9 @@ pub fn send(message: &Message<'_>) {
             ..*message
         };
         return until_sent(&head, scope);
+    }
+    if pieces::needed(message) {
+        return pieces::send(message);
     }
     until_sent(message, scope);
 }
@@ -67,7 +73,8 @@ fn write_long(rt: &Runtime, message: &Message<'_>) {
     }
 }
 
-fn head(message: &Message<'_>, kind: u8, block: u16) -> Header {
+/// The header of `message`.
+pub fn head(message: &Message<'_>, kind: u8, block: u16) -> Header {
     Header {
         word: u32::from(kind) | (message.args.len() as u32) << 8,
         handler: message.handler,

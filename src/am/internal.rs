@@ -1,7 +1,7 @@
 //! The runtime's own handlers, below `GEX_AM_INDEX_BASE`.
 
 use super::token::Token;
-use super::Arg;
+use super::{pieces, Arg};
 use crate::rma::packets;
 use crate::{ad, barrier, coll, vis};
 
@@ -29,6 +29,10 @@ pub const VIS_GET: u8 = 9;
 pub const VIS_DATA: u8 = 10;
 /// Which handler to run when a scattered put is complete.
 pub const VIS_PEER: u8 = 11;
+/// Header and arguments of a Long that comes in pieces.
+pub const LONG_HEAD: u8 = 12;
+/// Data of such a Long.
+pub const LONG_PIECE: u8 = 13;
 
 /// Runs handler `index`. False if there is none, or the message makes no sense.
 pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
@@ -45,6 +49,8 @@ pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usiz
         VIS_GET => vis::far::on_get(token, args, payload, bytes),
         VIS_DATA => vis::far::on_data(token, args, payload, bytes),
         VIS_PEER => vis::peer::on_peer(token, args, payload, bytes),
+        LONG_HEAD => pieces::on_head(token, args, payload, bytes),
+        LONG_PIECE => pieces::on_piece(token, args, payload, bytes),
         _ => false,
     }
 }

@@ -1,13 +1,14 @@
 //! Active Messages (GASNet-EX 0.19, "AM handlers" to "gex_AM_Cancel calls").
 //!
 //! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one, [`inject`] sends, [`npam`] is the
-//! negotiated-payload form, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in
+//! negotiated-payload form, [`pieces`] Longs that are longer than a message, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in
 //! a ring record inside a neighbourhood and in a conduit's packet outside; both have the same layout.
 
 pub mod deliver;
 pub mod inject;
 pub mod internal;
 pub mod npam;
+pub mod pieces;
 pub mod table;
 pub mod token;
 pub mod wire;
@@ -79,6 +80,18 @@ pub struct Header {
     pub block: u16,
     /// Destination of a Long.
     pub destination: u64,
+}
+
+impl Header {
+    /// Number of arguments that the first word names.
+    pub fn nargs(&self) -> usize {
+        (self.word >> 8 & 0xff) as usize
+    }
+
+    /// Whether a handler of the client is addressed.
+    pub fn is_for_client(&self) -> bool {
+        self.handler >= table::INDEX_BASE
+    }
 }
 
 /// Bytes of a header.
@@ -179,29 +192,14 @@ pub fn max_medium(rank: Option<JobRank>) -> usize {
     }
 }
 
-/// Largest payload of a Long inside a neighbourhood: what fits a C `int`, which is how clients store it.
-const MAX_LONG: usize = 0x7fff_ffff;
-
-/// Largest payload that a Long to `target` may have, or, with none, to any primordial endpoint. Only the primordial segments of neighbours are mapped here; into others it travels in the
-/// message.
-pub fn max_long(target: Option<Location>) -> usize {
-    let rt = crate::runtime::get();
-    match target {
-        Some(target) if rt.can_touch(target) => MAX_LONG,
-        None if rt.single_neighbourhood() => MAX_LONG,
-        other => max_medium(other.map(|t| t.rank)),
-    }
-}
+/// Largest payload of a Long, to anyone: what fits a C `int`, which is how clients store it. Into memory that the sender cannot touch it
+/// travels in messages, in [`pieces`] if need be.
+pub const MAX_LONG: usize = 0x7fff_ffff;
 
 /// Largest buffer of the library's for a negotiated payload, whatever its category: more would be memory that only copies pass through.
 pub const MAX_PREPARED: usize = MAX_MEDIUM;
 
 /// The least of [`max_medium`] over all peers that a job of this conduit can have (`gex_AM_LUBRequestMedium`).
 pub fn lub_medium() -> usize {
-    max_medium(None)
-}
-
-/// The least of [`max_long`] over all peers, endpoints beyond the primordial ones included (`gex_AM_LUBRequestLong`).
-pub fn lub_long() -> usize {
     max_medium(None)
 }

@@ -89,7 +89,7 @@ pub struct Wish {
 /// Largest payload of `category` to `target` that Prepare promises, from a client's buffer or in the library's.
 pub fn limit(category: Category, target: Location, client_buffer: bool) -> usize {
     let most = match category {
-        Category::Long => super::max_long(Some(target)),
+        Category::Long => super::MAX_LONG,
         _ => super::max_medium(Some(target.rank)),
     };
     if client_buffer {

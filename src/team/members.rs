@@ -61,14 +61,6 @@ impl Members {
         }
     }
 
-    /// Whether all are primordial endpoints.
-    pub fn are_primordial(&self) -> bool {
-        match self {
-            Self::Consecutive { .. } => true,
-            Self::Listed { members, .. } => members.iter().all(|m| m.ep == 0),
-        }
-    }
-
     /// The rank of the member in `process`; of several the one with the lowest endpoint index.
     pub fn rank_in(&self, process: JobRank) -> Option<u32> {
         match self {

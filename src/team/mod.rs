@@ -95,11 +95,6 @@ impl Team {
         self.id == 0
     }
 
-    /// Whether all members are primordial endpoints.
-    pub fn has_primordial_members(&self) -> bool {
-        self.members.are_primordial()
-    }
-
     /// Lets inline code reach the segments of the longest row of members that are neighbours. Nothing before Attach.
     pub fn open_fast_path(&self, rt: &Runtime) {
         let Some(directory) = rt.directory.get() else { return };

@@ -69,10 +69,13 @@ impl List {
                 let entry = unsafe { *entries.add(i) };
                 (base.wrapping_add(entry.address as usize), entry.bytes)
             }
-            // SAFETY: as above.
             Self::Indexed {
                 entries, bytes, base, ..
-            } => (base.wrapping_add(unsafe { *entries.add(i) } as usize), bytes),
+            } => {
+                // SAFETY: as above.
+                let address = unsafe { *entries.add(i) };
+                (base.wrapping_add(address as usize), bytes)
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use super::team;
 use crate::abi::am::{inject, inject_reply, request};
 use crate::abi::OK;
 use crate::am::token::Token;
-use crate::am::{lub_medium, max_long, Arg, Category, MAX_ARGS};
+use crate::am::{lub_medium, Arg, Category, MAX_ARGS, MAX_LONG};
 
 macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ra:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
@@ -94,13 +94,13 @@ pub extern "C" fn gasnet_AMMaxMedium() -> usize {
 /// Largest Long request to any rank.
 #[no_mangle]
 pub extern "C" fn gasnet_AMMaxLongRequest() -> usize {
-    max_long(None)
+    MAX_LONG
 }
 
 /// Largest Long reply to any rank.
 #[no_mangle]
 pub extern "C" fn gasnet_AMMaxLongReply() -> usize {
-    max_long(None)
+    MAX_LONG
 }
 
 /// Who sent the running handler's message.

@@ -1,0 +1,165 @@
+//! Longs that do not fit one message: to segments that the sender cannot touch, when they exceed [`max_medium`].
+//!
+//! The data goes out in pieces, each with its own destination, and the head (header and arguments) as a message of its own, in any order.
+//! The receiver counts the bytes of each Long and runs the handler from whatever message completes it, whose reply slot the handler may
+//! then use. Nothing is acknowledged, so requests and replies go the same way.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::PoisonError;
+
+use super::deliver;
+use super::token::Token;
+use super::{inject, internal, join, max_medium, split, Arg, Category, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
+use crate::atomic::Mutex;
+use crate::conduit::{Busy, Class, JobRank};
+use crate::rma::copy::copy;
+use crate::rma::packets;
+use crate::runtime;
+
+/// Tells the Longs of this process apart.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A Long that is arriving.
+#[derive(Debug, Default)]
+struct Partial {
+    received: usize,
+    head: Option<Head>,
+}
+
+/// What the handler needs beside the data.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// As the sender filled it.
+    pub header: Header,
+    /// Arguments; the header tells how many.
+    pub args: [Arg; MAX_ARGS],
+}
+
+static ARRIVING: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
+
+/// Whether `message` has to go in pieces.
+#[inline]
+pub fn needed(message: &Message<'_>) -> bool {
+    message.category == Category::Long
+        && message.bytes > max_medium(Some(message.target.rank))
+        && !runtime::get().can_touch(message.target)
+}
+
+/// Sends `message`, waiting for room as [`inject::send`] does.
+pub fn send(message: &Message<'_>) {
+    let sent = transmit(message, &mut |piece, _| {
+        inject::send(piece);
+        Ok(())
+    });
+    debug_assert!(sent.is_ok());
+}
+
+/// Sends `message` if its head finds room. Pieces of a request that find none are copied and go out in later polls; those of a reply wait.
+pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
+    transmit(message, &mut |piece, first| match (first, message.class) {
+        (false, Class::Reply) => {
+            inject::send(piece);
+            Ok(())
+        }
+        _ => packets::send(piece, first, true),
+    })
+}
+
+/// Hands all messages to `out`, and tells it which is the first: the only one that may be refused.
+fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Result<(), Busy>) -> Result<(), Busy> {
+    let id = NEXT.fetch_add(1, Ordering::Relaxed) as Arg;
+    let mut head = [0u8; HEADER + 4 * MAX_ARGS];
+    let header = inject::head(message, super::kind::LONG, super::IN_PLACE);
+    // SAFETY: the array has room for a header and all arguments.
+    unsafe { ptr::copy_nonoverlapping(ptr::from_ref(&header).cast(), head.as_mut_ptr(), HEADER) };
+    // SAFETY: the bytes of the arguments.
+    let args: &[u8] = unsafe { std::slice::from_raw_parts(message.args.as_ptr().cast(), 4 * message.args.len()) };
+    head[HEADER..HEADER + args.len()].copy_from_slice(args);
+    let filled = (head.as_ptr(), HEADER + 4 * message.args.len());
+    out(&part(message, internal::LONG_HEAD, &[id], filled), true)?;
+    let most = max_medium(Some(message.target.rank));
+    for offset in (0..message.bytes).step_by(most) {
+        let bytes = most.min(message.bytes - offset);
+        let [a, b] = split((message.destination + offset) as u64);
+        out(
+            &part(
+                message,
+                internal::LONG_PIECE,
+                &[id, a, b],
+                (message.payload.wrapping_add(offset), bytes),
+            ),
+            false,
+        )?;
+    }
+    Ok(())
+}
+
+fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const u8, usize)) -> Message<'a> {
+    Message::internal(whole.class, whole.target, handler, args, Some(payload))
+}
+
+/// Receiver: the head of a Long. False if the message makes no sense.
+pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+    let &[id] = args else { return false };
+    if !(HEADER..=HEADER + 4 * MAX_ARGS).contains(&bytes) {
+        return false;
+    }
+    // SAFETY: the payload has at least the bytes of a header, of which any are valid.
+    let header = unsafe { payload.cast::<Header>().read_unaligned() };
+    let mut args = [0; MAX_ARGS];
+    let nargs = header.nargs();
+    let (address, total) = (header.destination as usize, header.bytes as usize);
+    if bytes != HEADER + 4 * nargs || total == 0 || total > MAX_LONG || header.target_ep != token.target_ep {
+        return false;
+    }
+    if !header.is_for_client() || !runtime::get().in_own_segment(token.target_ep, address, total) {
+        return false;
+    }
+    // SAFETY: so many arguments follow the header.
+    unsafe { ptr::copy_nonoverlapping(payload.add(HEADER), args.as_mut_ptr().cast(), 4 * nargs) };
+    update(token, id as u32, |partial| {
+        partial.head.replace(Head { header, args }).is_none()
+    })
+}
+
+/// Receiver: a piece of a Long's data. False if the message makes no sense.
+pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+    let &[id, a, b] = args else { return false };
+    let address = join(a, b) as usize;
+    if bytes == 0 || !runtime::get().in_own_segment(token.target_ep, address, bytes) {
+        return false;
+    }
+    // SAFETY: the destination is in our segment (checked), the payload in the packet.
+    unsafe { copy(address as *mut u8, payload, bytes) };
+    update(token, id as u32, |partial| {
+        partial.received += bytes;
+        true
+    })
+}
+
+/// Counts what has come, and runs the handler when that was the last. False if `change` is, or if more came than was announced.
+fn update(token: &Token, id: u32, change: impl FnOnce(&mut Partial) -> bool) -> bool {
+    let key = (token.source.rank, id);
+    let complete = {
+        let mut arriving = ARRIVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let arriving = arriving.get_or_insert_with(HashMap::new);
+        let partial = arriving.entry(key).or_default();
+        if !change(partial) {
+            return false;
+        }
+        match partial.head {
+            Some(head) if partial.received == head.header.bytes as usize => {
+                arriving.remove(&key);
+                Some(head)
+            }
+            Some(head) if partial.received > head.header.bytes as usize => return false,
+            _ => None,
+        }
+    };
+    if let Some(head) = complete {
+        deliver::run_long(token.source.rank, token.class, &head);
+    }
+    true
+}
