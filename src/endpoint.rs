@@ -11,6 +11,7 @@ use crate::am::table::Table;
 use crate::am::{EpIndex, Location};
 use crate::atomic::Mutex;
 use crate::conduit::RemoteSegment;
+use crate::segment::configuration::is_everything;
 use crate::segment::Segment;
 
 /// Endpoints that a process can have: `GASNET_MAXEPS`.
@@ -49,8 +50,11 @@ impl Endpoint {
         unsafe { self.segment.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Binds a segment. False if one is bound.
+    /// Binds a segment. False if one is bound; in EVERYTHING the primordial endpoint has all memory.
     pub fn bind(&self, segment: &'static Segment) -> bool {
+        if self.index == 0 && is_everything() {
+            return false;
+        }
         let segment = ptr::from_ref(segment).cast_mut();
         let none = ptr::null_mut();
         let bound = self
@@ -58,7 +62,7 @@ impl Endpoint {
             .compare_exchange(none, segment, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok();
         if bound && self.index == 0 {
-            BOUND_PRIMORDIAL.store(true, Ordering::Relaxed);
+            primordial_is_not_attached();
         }
         bound
     }
@@ -99,13 +103,18 @@ pub fn unbind(primordial: &'static Endpoint, segment: &'static Segment) {
     }
 }
 
-/// Whether primordial endpoints have segments that were bound, not attached: neighbours do not map those.
-static BOUND_PRIMORDIAL: AtomicBool = AtomicBool::new(false);
+/// Whether primordial endpoints have memory that was not attached (bound, or in EVERYTHING all of it): neighbours do not map that.
+static NOT_ATTACHED: AtomicBool = AtomicBool::new(false);
+
+/// Primordial endpoints have memory that was not attached.
+pub fn primordial_is_not_attached() {
+    NOT_ATTACHED.store(true, Ordering::Relaxed);
+}
 
 /// Whether the segment of this endpoint, here or elsewhere, is one that was attached (or that will be).
 #[inline]
 pub fn is_attached(index: EpIndex) -> bool {
-    index == 0 && !BOUND_PRIMORDIAL.load(Ordering::Relaxed)
+    index == 0 && !NOT_ATTACHED.load(Ordering::Relaxed)
 }
 
 static PUBLISHED: Mutex<Option<HashMap<(u32, EpIndex), RemoteSegment>>> = Mutex::new(None);
@@ -119,7 +128,7 @@ pub fn published(place: Location) -> Option<RemoteSegment> {
 /// Remembers what another process has published.
 pub fn learn(place: Location, segment: RemoteSegment) {
     if place.ep == 0 {
-        BOUND_PRIMORDIAL.store(true, Ordering::Relaxed);
+        primordial_is_not_attached();
     }
     let mut published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
     published
