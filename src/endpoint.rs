@@ -11,7 +11,6 @@ use crate::am::table::Table;
 use crate::am::{EpIndex, Location};
 use crate::atomic::Mutex;
 use crate::conduit::RemoteSegment;
-use crate::segment::configuration::is_everything;
 use crate::segment::Segment;
 
 /// Endpoints that a process can have: `GASNET_MAXEPS`.
@@ -50,11 +49,8 @@ impl Endpoint {
         unsafe { self.segment.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Binds a segment. False if one is bound; in EVERYTHING the primordial endpoint has all memory.
+    /// Binds a segment. False if one is bound.
     pub fn bind(&self, segment: &'static Segment) -> bool {
-        if self.index == 0 && is_everything() {
-            return false;
-        }
         let segment = ptr::from_ref(segment).cast_mut();
         let none = ptr::null_mut();
         let bound = self

@@ -182,7 +182,7 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
         Named::Pair(_, ep) if rank < rt.size => crate::am::Location { rank, ep },
         _ => return None,
     };
-    let segment = rt.segment_of(location)?;
+    let segment = rt.bound_segment(location)?;
     let here = rt.map_near(location, segment.base, 0).map_or(0, |here| here as usize);
     Some(Bound {
         owner: segment.base,

@@ -156,10 +156,11 @@ pub fn on_put_done(args: &[Arg]) -> bool {
 pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     let &[a, b, c, d, e, f, bytes] = args else { return false };
     let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
-    if !runtime::get().in_own_segment(token.target_ep, address, bytes) || bytes > max_medium(Some(token.source.rank)) {
+    let fits = (1..=max_medium(Some(token.source.rank))).contains(&bytes);
+    if !fits || !runtime::get().in_own_segment(token.target_ep, address, bytes) {
         return false;
     }
-    reach::serving(token.source.rank, address, bytes, || {
+    reach::serving_read(token.source.rank, address, bytes, || {
         reply(token, internal::RMA_DATA, &[c, d, e, f], Some((address as *const u8, bytes)));
     });
     true

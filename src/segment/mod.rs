@@ -275,23 +275,33 @@ impl Runtime {
         self.directory.get()?.segments.get(rank as usize)
     }
 
-    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it.
+    /// What others may access through an endpoint: its bound segment, if this process knows it, but all memory through a primordial endpoint
+    /// in EVERYTHING.
     pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
-        if endpoint::is_attached(place.ep) {
-            return self.primordial_segment(place.rank).copied();
-        }
         if place.ep == 0 && is_everything() {
             return Some(reach::ALL_MEMORY);
         }
-        if place.rank == self.rank {
-            return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
+        self.bound_segment(place)
+    }
+
+    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. That of
+    /// a primordial endpoint in EVERYTHING is all memory, unless the client has bound another, which then counts in queries and offsets.
+    pub fn bound_segment(&self, place: Location) -> Option<RemoteSegment> {
+        let implicit = (place.ep == 0 && is_everything()).then_some(reach::ALL_MEMORY);
+        if endpoint::is_attached(place.ep) {
+            return self.primordial_segment(place.rank).copied();
         }
-        endpoint::published(place)
+        let explicit = if place.rank == self.rank {
+            self.endpoint(place.ep)?.bound().map(Segment::as_remote)
+        } else {
+            endpoint::published(place)
+        };
+        explicit.or(implicit)
     }
 
     /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
     pub fn base_of(&self, place: Location) -> usize {
-        self.segment_of(place)
+        self.bound_segment(place)
             .map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::am::Location;
 use crate::conduit::{Capabilities, RemoteSegment, SegmentKey};
+use crate::os::mem;
 use crate::runtime::Runtime;
 use crate::segment::configuration::{is_everything, Configuration};
 use crate::shm::kernel_copy::Neighbour;
@@ -84,6 +85,22 @@ pub fn serving<R>(source: u32, address: usize, bytes: usize, body: impl FnOnce()
     let result = body();
     current.set(outer);
     result
+}
+
+/// As [`serving`], for a `body` that hands the range to the kernel: that would answer with an error where the processor faults.
+pub fn serving_read<R>(source: u32, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
+    serving(source, address, bytes, || {
+        if is_everything() {
+            let pages = (address..address + bytes)
+                .step_by(mem::page_size())
+                .chain([address + bytes - 1]);
+            for page in pages {
+                // SAFETY: the client answers for the range; a fault here is the report that it deserves.
+                let _ = unsafe { (page as *const u8).read_volatile() };
+            }
+        }
+        body()
+    })
 }
 
 #[cfg(test)]
