@@ -308,7 +308,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
         };
         // SAFETY: the run is in the own segment, and its data in the message (both checked).
         run.serve(token, || unsafe {
-            near::nest(run.address as *mut u8, from, run.bytes, &[row])
+            near::nest(run.address as *mut u8, from, run.bytes, &[row]);
         });
         from = from.wrapping_add(run.bytes * run.count);
     }
@@ -338,7 +338,7 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
         };
         // SAFETY: the run is in the own segment, and the buffer has room for all of them (checked).
         run.serve(token, || unsafe {
-            near::nest(to, run.address as *const u8, run.bytes, &[row])
+            near::nest(to, run.address as *const u8, run.bytes, &[row]);
         });
         to = to.wrapping_add(run.bytes * run.count);
     }
