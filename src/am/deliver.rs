@@ -98,7 +98,7 @@ impl<'a> Delivery<'a> {
         }
         // SAFETY: the destination lies in our segment; the payload lies in the message.
         reach::serving(m.source, destination, bytes, || unsafe {
-            copy(destination as *mut u8, m.payload, bytes)
+            copy(destination as *mut u8, m.payload, bytes);
         });
     }
 

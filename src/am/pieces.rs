@@ -134,7 +134,7 @@ pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -
     }
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
     reach::serving(token.source.rank, address, bytes, || unsafe {
-        copy(address as *mut u8, payload, bytes)
+        copy(address as *mut u8, payload, bytes);
     });
     update(token, id as u32, |partial| {
         partial.received += bytes;
