@@ -284,25 +284,22 @@ impl Runtime {
         self.bound_segment(place)
     }
 
-    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. That of
-    /// a primordial endpoint in EVERYTHING is all memory, unless the client has bound another, which then counts in queries and offsets.
+    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. What is
+    /// bound to a primordial endpoint in EVERYTHING counts in queries and offsets only.
     pub fn bound_segment(&self, place: Location) -> Option<RemoteSegment> {
-        let implicit = (place.ep == 0 && is_everything()).then_some(reach::ALL_MEMORY);
         if endpoint::is_attached(place.ep) {
             return self.primordial_segment(place.rank).copied();
         }
-        let explicit = if place.rank == self.rank {
-            self.endpoint(place.ep)?.bound().map(Segment::as_remote)
-        } else {
-            endpoint::published(place)
-        };
-        explicit.or(implicit)
+        if place.rank == self.rank {
+            return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
+        }
+        endpoint::published(place)
     }
 
     /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
     pub fn base_of(&self, place: Location) -> usize {
-        self.bound_segment(place)
-            .map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
+        let known = self.bound_segment(place).or_else(|| self.segment_of(place));
+        known.map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
     }
 
     /// Whether this process can touch what an endpoint's segment holds.
