@@ -108,28 +108,17 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, _flags: u32) ->
 /// The scratch space that a client names. Collectives have memory of their own: it is only kept, to be given back.
 fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
     let rt = runtime::get();
-    let segment = rt
-        .endpoint(ep)
-        .map_or(ptr::null_mut(), |ep| ep.segment.load(Ordering::Acquire));
-    // SAFETY: null, or a segment of ours, which lives.
-    let segment = unsafe { segment.as_ref() }.map_or((0, 0), |s| (s.base, s.bytes));
+    let own = Location { rank: rt.rank, ep };
     let offset = flags & FLAG_SCRATCH_SEG_OFFSET != 0;
-    let address = if offset {
-        segment.0.wrapping_add(address as usize)
-    } else {
-        address as usize
-    };
-    if cfg!(feature = "debug-checks") {
-        let start = address.wrapping_sub(segment.0);
-        if bytes == 0 || start > segment.1 || bytes > segment.1 - start {
-            crate::fatal!(
-                "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {} bytes at {:#x}. \
-                 Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
-                rt.rank,
-                segment.1,
-                segment.0
-            );
-        }
+    let base = rt.bound_segment(own).filter(|_| offset).map_or(0, |s| s.base);
+    let address = base.wrapping_add(address as usize);
+    if cfg!(feature = "debug-checks") && (bytes == 0 || !rt.in_own_segment(ep, address, bytes)) {
+        let (base, length) = rt.segment_of(own).map_or((0, 0), |s| (s.base, s.bytes));
+        crate::fatal!(
+            "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {length} bytes at \
+             {base:#x}. Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
+            rt.rank
+        );
     }
     Scratch { address, bytes }
 }
@@ -250,10 +239,12 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
             runtime::get().rank
         );
     }
-    let base = runtime::get().endpoint(team.ep).map_or(0, |ep| {
-        // SAFETY: null, or a segment of ours, which lives.
-        unsafe { ep.segment.load(Ordering::Acquire).as_ref() }.map_or(0, |s| s.base)
-    });
+    let rt = runtime::get();
+    let own = Location {
+        rank: rt.rank,
+        ep: team.ep,
+    };
+    let base = rt.bound_segment(own).map_or(0, |s| s.base);
     // SAFETY: the client does not use the handle again.
     let Some(lent) = (unsafe { create::destroy(team, flags & FLAG_GLOBALLY_QUIESCED != 0) }) else {
         return 0;
