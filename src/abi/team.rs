@@ -112,7 +112,15 @@ fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &s
         .endpoint(ep)
         .map_or(ptr::null_mut(), |ep| ep.segment.load(Ordering::Acquire));
     // SAFETY: null, or a segment of ours, which lives.
-    let segment = unsafe { segment.as_ref() }.map_or((0, 0), |s| (s.base, s.bytes));
+    let segment = unsafe { segment.as_ref() };
+    if let Some(device) = segment.and_then(|s| s.kind) {
+        crate::fatal!(
+            "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on {device}. Pass \
+             GEX_FLAG_TM_NO_SCRATCH.",
+            rt.rank
+        );
+    }
+    let segment = segment.map_or((0, 0), |s| (s.base, s.bytes));
     let offset = flags & FLAG_SCRATCH_SEG_OFFSET != 0;
     let address = if offset {
         segment.0.wrapping_add(address as usize)
