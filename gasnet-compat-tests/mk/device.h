@@ -44,10 +44,10 @@ static void *device_symbol(device_class *self, const char *name) {
 
 static void *cuda_context[8];
 
-static void cuda_enter(device_class *self, int device) {
+TEST_UNUSED static void cuda_enter(device_class *self, int device) {
     REQUIRE(CALL(self, int, "cuCtxPushCurrent_v2", (void *), cuda_context[device]) == 0);
 }
-static void cuda_leave(device_class *self) {
+TEST_UNUSED static void cuda_leave(device_class *self) {
     void *context;
     REQUIRE(CALL(self, int, "cuCtxPopCurrent_v2", (void **), &context) == 0);
 }
@@ -239,11 +239,11 @@ static place places[MOST_PLACES];
 static int place_count;
 static size_t place_bytes;
 
-static void place_write(place *p, char *to, const void *from, size_t bytes) {
+TEST_UNUSED static void place_write(place *p, char *to, const void *from, size_t bytes) {
     if (!p->device) memcpy(to, from, bytes);
     else CHECK(p->device->write(p->device, to, from, bytes) == 0);
 }
-static void place_read(place *p, void *to, const char *from, size_t bytes) {
+TEST_UNUSED static void place_read(place *p, void *to, const char *from, size_t bytes) {
     if (!p->device) memcpy(to, from, bytes);
     else CHECK(p->device->read(p->device, to, from, bytes) == 0);
 }
@@ -261,7 +261,7 @@ TEST_UNUSED static void place_fill(place *p, char *at, size_t bytes, uint64_t se
     free(data);
 }
 
-static void add_place(device_class *c, int number, int client_memory, size_t bytes) {
+TEST_UNUSED static void add_place(device_class *c, int number, int client_memory, size_t bytes) {
     place *p = &places[place_count++];
     REQUIRE(place_count <= MOST_PLACES);
     memset(p, 0, sizeof *p);

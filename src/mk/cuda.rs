@@ -173,9 +173,11 @@ impl Cuda {
     /// Attribute `which` of an address.
     fn attribute<T: Copy + Default>(&self, address: usize, which: c_int) -> Result<T, String> {
         let mut value = T::default();
-        // SAFETY: the attribute has this type.
-        let result = unsafe { (self.api.pointer_attribute)((&raw mut value).cast(), which, address as DevicePtr) };
-        self.api.check(result, "cuPointerGetAttribute").map(|()| value)
+        self.api.inside(self.context, || {
+            // SAFETY: the attribute has this type.
+            let result = unsafe { (self.api.pointer_attribute)((&raw mut value).cast(), which, address as DevicePtr) };
+            self.api.check(result, "cuPointerGetAttribute").map(|()| value)
+        })
     }
 }
 
