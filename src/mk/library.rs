@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 
 use crate::config::{self, Config, Key};
+use crate::os::process;
 
 /// A vendor's library, as a class of memory kinds needs it.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub struct Vendor {
 
 /// Of `GEX_MK_CLASS_CUDA_UVA`.
 pub static CUDA: Vendor = Vendor {
-    what: "CUDA driver",
+    what: "CUDA driver library",
     names: &[c"libcuda.so.1"],
     source: "it comes with NVIDIA's driver (Debian: package libcuda1), not with the CUDA toolkit",
     variable: &config::CUDA_LIBRARY,
@@ -30,7 +31,7 @@ pub static CUDA: Vendor = Vendor {
 
 /// Of `GEX_MK_CLASS_HIP`.
 pub static HIP: Vendor = Vendor {
-    what: "HIP runtime",
+    what: "HIP runtime library",
     names: &[
         c"libamdhip64.so",
         c"libamdhip64.so.7",
@@ -44,7 +45,7 @@ pub static HIP: Vendor = Vendor {
 
 /// Of `GEX_MK_CLASS_ZE`.
 pub static ZE: Vendor = Vendor {
-    what: "Level Zero loader",
+    what: "Level Zero loader library",
     names: &[c"libze_loader.so.1"],
     source: "it comes with Intel's Level Zero (Debian: package libze1)",
     variable: &config::ZE_LIBRARY,
@@ -72,6 +73,12 @@ fn loader_says() -> String {
 impl Library {
     /// Opens a vendor's library. The error says what was looked for, what the loader said, and what to install.
     pub fn open(vendor: &'static Vendor, config: &Config) -> Result<Self, String> {
+        if process::is_static() {
+            return Err(format!(
+                "the {} cannot be opened by a statically linked program; link it without -static",
+                vendor.what
+            ));
+        }
         let wanted = config.get(vendor.variable);
         let wanted: Vec<CString> = wanted.into_iter().filter_map(|name| CString::new(name).ok()).collect();
         let names: Vec<&CStr> = if wanted.is_empty() {
@@ -93,7 +100,7 @@ impl Library {
             said.push(loader_says());
         }
         Err(format!(
-            "the {} library cannot be opened ({}); {}; {} names another one",
+            "the {} cannot be opened ({}); {}; {} names another one",
             vendor.what,
             said.join("; "),
             vendor.source,
@@ -107,7 +114,7 @@ impl Library {
         let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
         if address.is_null() {
             return Err(format!(
-                "{} has no function {} ({}); it is too old, or not the {} library; {}",
+                "{} has no function {} ({}); it is too old, or not the {}; {}",
                 self.name,
                 name.to_string_lossy(),
                 loader_says(),
