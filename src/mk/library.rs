@@ -97,12 +97,16 @@ impl Library {
                     name: name.to_string_lossy().into_owned(),
                 });
             }
-            said.push(loader_says());
+            said.push((name.to_string_lossy(), loader_says()));
         }
+        // A library that is there and cannot be opened says more than one that is not there.
+        let there = said.iter().find(|(name, why)| !why.starts_with(&**name));
+        let why = there.or(said.first()).map_or("", |(_, why)| why);
+        let names: Vec<&str> = said.iter().map(|(name, _)| &**name).collect();
         Err(format!(
-            "the {} cannot be opened ({}); {}; {} names another one",
+            "the {} ({}) cannot be opened: {why}; {}; {} names another one",
             vendor.what,
-            said.join("; "),
+            names.join(", "),
             vendor.source,
             vendor.variable.variable.name
         ))
@@ -145,7 +149,10 @@ impl Library {
 /// For `gasnet_info`: of each class of devices, which library a program would use here, or why none. Opens the libraries that there are.
 pub fn found(config: &Config) -> Vec<(&'static str, String)> {
     let state = |vendor: &'static Vendor| match Library::open(vendor, config) {
-        Ok(library) => library.path(),
+        Ok(library) => match library.function(vendor.probe) {
+            Ok(_) => library.path(),
+            Err(why) => format!("none: {why}"),
+        },
         Err(why) => format!("none: {why}"),
     };
     [&CUDA, &HIP, &ZE]
