@@ -1,10 +1,10 @@
-// Active Messages and device memory: a Long lands on the device before its handler runs, which gets the device's address; payloads of
-// requests and negotiated payloads come from the device that the sending endpoint's segment is on; replies too.
+// Active Messages and device memory: a Long of any length lands on the device before its handler runs, which gets the device's address;
+// payloads of requests and negotiated payloads come from the device that the sending endpoint's segment is on; replies too.
 // NP: 1 2 4
 // DEVICES: yes
 #include "device.h"
 
-enum { H_LONG = 210, H_MEDIUM, H_REPLY, BYTES = 20000, SPACE = 5 * BYTES };
+enum { H_LONG = 210, H_MEDIUM, H_REPLY, BYTES = 200001, MEDIUM = 20000, SPACE = 5 * BYTES };
 
 static int arrived, answered;
 
@@ -25,8 +25,10 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     place *p = place_of(token);
     CHECK((char *)payload == p->base + BYTES);
     CHECK_PLACE(p, (char *)payload, bytes, (uint64_t)seed);
-    /* back from the same memory, to a handler buffer */
-    if (bytes > 0) OK(gex_AM_ReplyMedium1(token, H_REPLY, payload, bytes, GEX_EVENT_NOW, 0, seed));
+    /* back from the same memory, to a handler buffer; odd ones with an offset in the segment */
+    if (bytes > MEDIUM) bytes = MEDIUM;
+    if (bytes % 2) OK(gex_AM_ReplyMedium1(token, H_REPLY, (void *)(uintptr_t)BYTES, bytes, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, seed));
+    else if (bytes > 0) OK(gex_AM_ReplyMedium1(token, H_REPLY, payload, bytes, GEX_EVENT_NOW, 0, seed));
     ATOMIC_ADD(&arrived, 1);
 }
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
@@ -41,7 +43,7 @@ static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_
 }
 
 static void messages(place *local, place *remote) {
-    static const size_t sizes[] = {0, 1, 100, 4097, BYTES};
+    static const size_t sizes[] = {0, 1, 100, 4097, MEDIUM, 70001, BYTES};
     gex_Rank_t peer = (me + 1) % np;
     gex_TM_t pair = gex_TM_Pair(local->ep, remote->index);
     char *mine = local->base + 3 * BYTES + 8;
@@ -54,11 +56,16 @@ static void messages(place *local, place *remote) {
         gex_AM_Arg_t seed = (gex_AM_Arg_t)(me * 100 + i);
         CHECK(gex_AM_MaxRequestLong(pair, peer, GEX_EVENT_NOW, 0, 1) >= BYTES);
         place_fill(local, mine, bytes, (uint64_t)seed);
-        OK(gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, remote->theirs[peer] + BYTES, GEX_EVENT_NOW, 0, seed));
+        if (i % 2) {
+            while (gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, (void *)(uintptr_t)BYTES, GEX_EVENT_NOW,
+                                       GEX_FLAG_PEER_SEG_OFFSET | GEX_FLAG_IMMEDIATE, seed))
+                gasnet_AMPoll();
+        } else OK(gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, remote->theirs[peer] + BYTES, GEX_EVENT_NOW, 0, seed));
         want_arrived++;
         want_answered += bytes > 0;
         GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == want_arrived && ATOMIC_GET(&answered) == want_answered);
         barrier();
+        if (bytes > MEDIUM) continue;
         OK(gex_AM_RequestMedium1(pair, peer, H_MEDIUM, mine, bytes, GEX_EVENT_NOW, 0, seed));
         /* negotiated: from the device itself, and through a buffer of the library's */
         desc = gex_AM_PrepareRequestMedium(pair, peer, mine, bytes, bytes, GEX_EVENT_NOW, 0, 1);

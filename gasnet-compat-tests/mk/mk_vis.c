@@ -31,6 +31,7 @@ static void check_scattered(place *p, char *base, uint64_t seed, int turned) {
 }
 
 static void strided(place *local, place *remote, gex_Rank_t peer, uint64_t seed) {
+    static const gex_Flags_t flags = GEX_FLAG_IMMEDIATE | GEX_FLAG_SELF_SEG_OFFSET | GEX_FLAG_PEER_SEG_OFFSET;
     gex_TM_t pair = gex_TM_Pair(local->ep, remote->index);
     char *mine = local->base + LOCAL, *theirs = remote->theirs[peer];
     place_fill(local, mine, BYTES, seed);
@@ -40,9 +41,9 @@ static void strided(place *local, place *remote, gex_Rank_t peer, uint64_t seed)
     check_scattered(remote, remote->base, (me + np - 1) % np + seed - me, 0);
     gex_Event_Wait(gex_VIS_StridedGetNB(pair, mine, dense, peer, theirs, steps, ELEM, count, 2, 0));
     CHECK_PLACE(local, mine, BYTES, seed);
-    /* whole rows at once, and refused rather than waited for */
+    /* by offsets, and refused rather than waited for */
     place_fill(local, mine, BYTES, 1);
-    while (gex_VIS_StridedGetNBI(pair, mine, dense, peer, theirs, steps, ELEM, count, 2, GEX_FLAG_IMMEDIATE)) gasnet_AMPoll();
+    while (gex_VIS_StridedGetNBI(pair, (void *)(uintptr_t)LOCAL, dense, peer, NULL, steps, ELEM, count, 2, flags)) gasnet_AMPoll();
     gex_NBI_Wait(GEX_EC_GET, 0);
     CHECK_PLACE(local, mine, BYTES, seed);
     barrier();
