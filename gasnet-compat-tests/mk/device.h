@@ -51,6 +51,14 @@ TEST_UNUSED static void cuda_leave(device_class *self) {
     void *context;
     REQUIRE(CALL(self, int, "cuCtxPopCurrent_v2", (void **), &context) == 0);
 }
+/* In the context of the device that has the memory. */
+static void cuda_enter_owner(device_class *self, const void *address) {
+    int device = 0;
+    cuda_enter(self, 0);
+    (void)CALL(self, int, "cuPointerGetAttribute", (void *, int, uint64_t), &device, 9, (uintptr_t)address);
+    cuda_leave(self);
+    cuda_enter(self, device);
+}
 static int cuda_start(device_class *self) {
     int count = 0, i;
     if (CALL(self, int, "cuInit", (unsigned), 0) != 0 || CALL(self, int, "cuDeviceGetCount", (int *), &count) != 0) return 0;
@@ -67,20 +75,20 @@ static void *cuda_alloc(device_class *self, int device, size_t bytes) {
     return result == 0 ? (void *)(uintptr_t)address : NULL;
 }
 static void cuda_release(device_class *self, void *address) {
-    cuda_enter(self, 0);
+    cuda_enter_owner(self, address);
     CHECK(CALL(self, int, "cuMemFree_v2", (uint64_t), (uintptr_t)address) == 0);
     cuda_leave(self);
 }
 static int cuda_write(device_class *self, void *to, const void *from, size_t bytes) {
     int result;
-    cuda_enter(self, 0);
+    cuda_enter_owner(self, to);
     result = CALL(self, int, "cuMemcpyHtoD_v2", (uint64_t, const void *, size_t), (uintptr_t)to, from, bytes);
     cuda_leave(self);
     return result;
 }
 static int cuda_read(device_class *self, void *to, const void *from, size_t bytes) {
     int result;
-    cuda_enter(self, 0);
+    cuda_enter_owner(self, from);
     result = CALL(self, int, "cuMemcpyDtoH_v2", (void *, uint64_t, size_t), to, (uintptr_t)from, bytes);
     cuda_leave(self);
     return result;
