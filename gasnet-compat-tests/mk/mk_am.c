@@ -27,7 +27,7 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     CHECK_PLACE(p, (char *)payload, bytes, (uint64_t)seed);
     /* back from the same memory, to a handler buffer; odd ones with an offset in the segment */
     if (bytes > MEDIUM) bytes = MEDIUM;
-    if (bytes % 2) OK(gex_AM_ReplyMedium1(token, H_REPLY, (void *)(uintptr_t)BYTES, bytes, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, seed));
+    if (bytes % 2) OK(gex_AM_ReplyMedium1(token, H_REPLY, place_offset(p, p->base, (char *)payload), bytes, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, seed));
     else if (bytes > 0) OK(gex_AM_ReplyMedium1(token, H_REPLY, payload, bytes, GEX_EVENT_NOW, 0, seed));
     ATOMIC_ADD(&arrived, 1);
 }
@@ -57,8 +57,8 @@ static void messages(place *local, place *remote) {
         CHECK(gex_AM_MaxRequestLong(pair, peer, GEX_EVENT_NOW, 0, 1) >= BYTES);
         place_fill(local, mine, bytes, (uint64_t)seed);
         if (i % 2) {
-            while (gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, (void *)(uintptr_t)BYTES, GEX_EVENT_NOW,
-                                       GEX_FLAG_PEER_SEG_OFFSET | GEX_FLAG_IMMEDIATE, seed))
+            void *to = place_offset(remote, remote->theirs[peer], remote->theirs[peer] + BYTES);
+            while (gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, to, GEX_EVENT_NOW, GEX_FLAG_PEER_SEG_OFFSET | GEX_FLAG_IMMEDIATE, seed))
                 gasnet_AMPoll();
         } else OK(gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, remote->theirs[peer] + BYTES, GEX_EVENT_NOW, 0, seed));
         want_arrived++;

@@ -49,7 +49,8 @@ static void transfer(place *local, place *remote, gex_Rank_t distance, size_t by
     char *mine = local->base + here, *theirs = remote->theirs[peer] + there;
     uint64_t seed = me * 131 + bytes + (uint64_t)form;
     gex_Flags_t flags = form % 2 ? GEX_FLAG_SELF_SEG_OFFSET | GEX_FLAG_PEER_SEG_OFFSET : 0;
-    void *a = form % 2 ? (void *)(uintptr_t)here : mine, *b = form % 2 ? (void *)(uintptr_t)there : theirs;
+    void *a = form % 2 ? place_offset(local, local->base, mine) : mine;
+    void *b = form % 2 ? place_offset(remote, remote->theirs[peer], theirs) : theirs;
     place_fill(local, mine, bytes, seed);
     put(form, pair, peer, b, a, bytes, flags);
     place_fill(local, mine, bytes, 1); /* the source is the client's again */

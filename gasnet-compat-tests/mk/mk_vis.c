@@ -43,7 +43,9 @@ static void strided(place *local, place *remote, gex_Rank_t peer, uint64_t seed)
     CHECK_PLACE(local, mine, BYTES, seed);
     /* by offsets, and refused rather than waited for */
     place_fill(local, mine, BYTES, 1);
-    while (gex_VIS_StridedGetNBI(pair, (void *)(uintptr_t)LOCAL, dense, peer, NULL, steps, ELEM, count, 2, flags)) gasnet_AMPoll();
+    while (gex_VIS_StridedGetNBI(pair, place_offset(local, local->base, mine), dense, peer, place_offset(remote, theirs, theirs), steps, ELEM, count, 2,
+                                 flags))
+        gasnet_AMPoll();
     gex_NBI_Wait(GEX_EC_GET, 0);
     CHECK_PLACE(local, mine, BYTES, seed);
     barrier();

@@ -98,7 +98,7 @@ impl<'a> Delivery<'a> {
         };
         // SAFETY: the destination lies in our segment; the payload lies in the message.
         reach::serving(m.source, destination, bytes, || unsafe {
-            mk::copy(to, Spot::host(m.payload), bytes)
+            mk::copy(to, Spot::host(m.payload), bytes);
         });
     }
 

@@ -133,7 +133,7 @@ pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -
     let Some(to) = to.filter(|_| bytes > 0) else { return false };
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
     reach::serving(token.source.rank, address, bytes, || unsafe {
-        mk::copy(to, Spot::host(payload), bytes)
+        mk::copy(to, Spot::host(payload), bytes);
     });
     update(token, id as u32, |partial| {
         partial.received += bytes;
