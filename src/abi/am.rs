@@ -86,6 +86,20 @@ pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
             "AM injection",
         );
     }
+    if message.source_ep != 0 && message.bytes > 0 {
+        let spot = runtime::get().local_spot(message.source_ep, message.payload, message.bytes);
+        if spot.kind.is_some() {
+            let mut bounce = Vec::new();
+            // SAFETY: the payload is in the local endpoint's segment (checked).
+            let payload = unsafe { spot.readable(message.bytes, &mut bounce) };
+            return inject_from_host(&message.carrying(payload, message.bytes), flags);
+        }
+    }
+    inject_from_host(message, flags)
+}
+
+#[inline]
+fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
     if flags & FLAG_IMMEDIATE != 0 {
         return c_int::from(inject::try_send(message).is_err());
     }

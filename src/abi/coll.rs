@@ -11,6 +11,7 @@ use crate::coll::mail::Span;
 use crate::coll::operators::{Operator, UserFn, Wish};
 use crate::coll::{self, broadcast, job_barrier, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
+use crate::runtime;
 use crate::team::{self, Team};
 use crate::thread;
 
@@ -22,10 +23,17 @@ fn start<W: Future<Output = ()> + Send + 'static>(team: &'static Team, work: imp
     coll::start(work(Call::next(team)), op)
 }
 
-/// The team of a collective call.
+/// The team of a collective call that moves data, which is in host memory.
 fn team_of(tm: usize, function: &str) -> &'static Team {
     not_in_handler(function);
-    team::team(tm, function)
+    let team = team::team(tm, function);
+    if let Some(device) = runtime::get().device_of(team.ep) {
+        crate::fatal!(
+            "{function}: the local member of the team is an endpoint with a segment on {device}; collectives move host memory. Use a team \
+             of primordial endpoints (GASNet-EX Memory Kinds 2025.8, gex_TM_Create)."
+        );
+    }
+    team
 }
 
 fn check_root(team: &Team, root: u32, function: &str) {
@@ -41,7 +49,8 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 /// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
-    let team = team_of(tm, "gex_Coll_BarrierNB");
+    not_in_handler("gex_Coll_BarrierNB");
+    let team = team::team(tm, "gex_Coll_BarrierNB");
     if team.is_primordial() {
         return job_barrier::start(op);
     }

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::system::store;
-use super::{complain, ERR_BAD_ARG, ERR_RESOURCE, OK};
+use super::{complain, mk, ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
@@ -291,9 +291,6 @@ pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const 
     OK
 }
 
-/// `GEX_MK_HOST`.
-const HOST: usize = 1;
-
 /// Makes a segment of the client's memory, or of new memory when `address` is null.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_Create(
@@ -310,9 +307,11 @@ pub unsafe extern "C" fn gex_Segment_Create(
         complain(name, "segment_p and client must not be null, and flags must be 0");
         return ERR_BAD_ARG;
     }
-    if kind != HOST {
-        complain(name, "kind must be GEX_MK_HOST or come from gex_MK_Create");
-        return ERR_BAD_ARG;
+    if kind != mk::HOST {
+        return super::answer(name, mk::segment(address as usize, bytes, kind), |made| {
+            // SAFETY: not null; the client's to write.
+            unsafe { segment.write(made) };
+        });
     }
     let most = if address.is_null() { rt.max_local_bytes } else { usize::MAX };
     if bytes == 0 || bytes > most || (address as usize).checked_add(bytes).is_none() {
@@ -363,6 +362,13 @@ pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const
     };
     if flags != 0 {
         complain(name, "flags must be 0");
+        return ERR_BAD_ARG;
+    }
+    if let Some(device) = segment.kind.filter(|_| ep.index == 0) {
+        complain(
+            name,
+            &format!("the primordial endpoint takes host memory only; the segment is on {device}"),
+        );
         return ERR_BAD_ARG;
     }
     if !ep.bind(segment) {

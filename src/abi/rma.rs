@@ -17,7 +17,39 @@ use crate::wait;
 const LEAF_LC: usize = 2;
 const NO_OP: c_int = 1;
 
+/// An access whose local side is the client's: memory of the device that the local endpoint's segment is on, else of the host.
 fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: u32, function: &str) -> Access {
+    let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
+    Access {
+        device: runtime::get().local_spot(ep, access.local, bytes).kind,
+        ..access
+    }
+}
+
+/// An access whose local side is a value of ours.
+fn value_access(
+    tm: usize,
+    rank: u32,
+    remote: *const u8,
+    memory: &mut ValueMemory,
+    bytes: usize,
+    flags: u32,
+    function: &str,
+) -> Access {
+    let local = memory.0.as_mut_ptr();
+    host_access(tm, rank, remote, local, bytes, flags & !SELF_OFFSET, function).1
+}
+
+/// The local endpoint, and an access whose local side is host memory.
+fn host_access(
+    tm: usize,
+    rank: u32,
+    remote: *const u8,
+    local: *mut u8,
+    bytes: usize,
+    flags: u32,
+    function: &str,
+) -> (EpIndex, Access) {
     not_in_handler(function);
     let (ep, peer) = team::resolve(tm, rank);
     let (remote, local) = if has_offsets(flags) {
@@ -36,12 +68,14 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
         }
         disposition::check(flags, ep, local as usize, bytes, function);
     }
-    Access {
+    let access = Access {
         peer,
         remote,
         local,
+        device: None,
         bytes,
-    }
+    };
+    (ep, access)
 }
 
 /// Addresses in place of offsets.
@@ -131,8 +165,15 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
     flags: u32,
 ) -> Event {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
+    // SAFETY: by contract.
+    unsafe { put_nb(&access, lc_opt, flags) }
+}
+
+/// # Safety
+/// As [`local_event`].
+unsafe fn put_nb(access: &Access, lc_opt: *mut usize, flags: u32) -> Event {
     let thread = thread::current();
-    match explicit(thread, |op| rma::put(&access, op, manner(flags, lc_opt))) {
+    match explicit(thread, |op| rma::put(access, op, manner(flags, lc_opt))) {
         Err(Busy) => Event::NO_OP,
         Ok(op) => {
             // SAFETY: the client's local-completion option.
@@ -154,7 +195,11 @@ pub extern "C" fn gex_RMA_PutNBI(
     flags: u32,
 ) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNBI");
-    c_int::from(rma::put(&access, || thread::current().implicit(), manner(flags, lc_opt)).is_err())
+    put_nbi(&access, lc_opt, flags)
+}
+
+fn put_nbi(access: &Access, lc_opt: *mut usize, flags: u32) -> c_int {
+    c_int::from(rma::put(access, || thread::current().implicit(), manner(flags, lc_opt)).is_err())
 }
 
 /// Gets and waits. 0, or 1 if IMMEDIATE and nothing was sent.
@@ -206,15 +251,7 @@ struct ValueMemory([u8; 8]);
 pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, bytes: usize, flags: u32) -> u64 {
     let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
     let mut memory = ValueMemory([0; 8]);
-    let access = access(
-        tm,
-        rank,
-        src,
-        memory.0.as_mut_ptr(),
-        bytes,
-        flags & !SELF_OFFSET,
-        "gex_RMA_GetBlockingVal",
-    );
+    let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
     blocking(|op| rma::get(&access, op, manner(flags & !FLAG_IMMEDIATE, std::ptr::null_mut())));
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
@@ -229,31 +266,25 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, b
 pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutBlockingVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
-    let access = access(
-        tm,
-        rank,
-        dest,
-        memory.0.as_mut_ptr(),
-        bytes,
-        flags & !SELF_OFFSET,
-        "gex_RMA_PutBlockingVal",
-    );
+    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
     blocking(|op| rma::put(&access, op, manner(flags, EVENT_NOW as *mut usize)))
 }
 
 /// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBIVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
-    let (bytes, flags) = (value_bytes(bytes, "gex_RMA_PutNBIVal"), flags & !SELF_OFFSET);
+    let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
-    gex_RMA_PutNBI(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags)
+    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBIVal");
+    put_nbi(&access, EVENT_NOW as *mut usize, flags)
 }
 
 /// Starts a put of a value with a root event.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> Event {
-    let (bytes, flags) = (value_bytes(bytes, "gex_RMA_PutNBVal"), flags & !SELF_OFFSET);
+    let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
+    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBVal");
     // SAFETY: EVENT_NOW is a constant, not an event to write.
-    unsafe { gex_RMA_PutNB(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags) }
+    unsafe { put_nb(&access, EVENT_NOW as *mut usize, flags) }
 }

@@ -109,6 +109,13 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, _flags: u32) ->
 fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
     let rt = runtime::get();
     let own = Location { rank: rt.rank, ep };
+    if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
+        crate::fatal!(
+            "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on {device}. Pass \
+             GEX_FLAG_TM_NO_SCRATCH.",
+            rt.rank
+        );
+    }
     let offset = flags & FLAG_SCRATCH_SEG_OFFSET != 0;
     let base = rt.bound_segment(own).filter(|_| offset).map_or(0, |s| s.base);
     let address = base.wrapping_add(address as usize);

@@ -13,7 +13,7 @@ use super::token::Token;
 use super::wire::{self, Carrier, Payload};
 use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, HEADER, IN_PLACE, MAX_ARGS};
 use crate::conduit::{Class, JobRank, TransferId, Upcalls};
-use crate::rma::copy::copy;
+use crate::mk::{self, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
 use crate::shm::comm::{Disposal, Sink};
@@ -93,12 +93,12 @@ impl<'a> Delivery<'a> {
         if m.category != Category::Long || bytes == 0 {
             return;
         }
-        if !self.rt.in_own_segment(m.header.target_ep, destination, bytes) {
+        let Some(to) = self.rt.own_spot(m.header.target_ep, destination, bytes) else {
             self.malformed(m.source, "a Long whose destination is outside the segment");
-        }
+        };
         // SAFETY: the destination lies in our segment; the payload lies in the message.
         reach::serving(m.source, destination, bytes, || unsafe {
-            copy(destination as *mut u8, m.payload, bytes);
+            mk::copy(to, Spot::host(m.payload), bytes);
         });
     }
 

@@ -184,6 +184,14 @@ variables! {
         USE_PSHM_SINGLETON: bool = flag("GASNET_USE_PSHM_SINGLETON", false,
             "Use shared memory also for a neighbourhood of one process.").no_effect();
     }
+    "Device memory" {
+        CUDA_LIBRARY: Option<String> = text("GASNET_CUDA_LIBRARY", "CUDA driver library, by name or path.").scope(Scope::Rank)
+            .unset_means("libcuda.so.1").ours();
+        HIP_LIBRARY: Option<String> = text("GASNET_HIP_LIBRARY", "HIP runtime library, by name or path.").scope(Scope::Rank)
+            .unset_means("libamdhip64.so, then .so.7, .so.6 and .so.5").ours();
+        ZE_LIBRARY: Option<String> = text("GASNET_ZE_LIBRARY", "Level Zero loader library, by name or path.").scope(Scope::Rank)
+            .unset_means("libze_loader.so.1").ours();
+    }
     "Neighbourhoods" {
         SUPERNODE_MAXSIZE: u32 = count("GASNET_SUPERNODE_MAXSIZE", "0", 0, 65535,
             "Most processes in a neighbourhood; 0 for no limit.").unit("ranks");

@@ -1,7 +1,7 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided").
 //!
 //! [`shape`] is what a call describes. To a neighbour: direct copies ([`near`]), complete at return. To others ([`far`]): packets that name
-//! the pieces at the target ([`records`]) beside the data, or, where pieces are large, a put or a get for each. [`peer`] tells
+//! the pieces at the target ([`records`]) beside the data, or, where pieces are large or on a device, a put or a get for each. [`peer`] tells
 //! the target of a put that it is complete. Which side is remote is told by [`Direction`]; the description speaks of
 //! destination and source only.
 
@@ -92,6 +92,9 @@ impl Access<'_> {
 /// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only then.
 pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
+    if rt.device_of(access.source_ep).is_some() || rt.is_on_device(access.peer) {
+        return far::on_devices(rt, access, op);
+    }
     if rt.can_touch(access.peer) {
         copy_near(rt, access);
     } else if access.data.bytes().is_some_and(|n| n > 0) {
