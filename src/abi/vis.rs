@@ -13,6 +13,7 @@ use crate::runtime;
 use crate::segment::disposition::{has_offsets, own_base, peer_base};
 use crate::team;
 use crate::thread;
+use crate::trace;
 use crate::vis::check;
 use crate::vis::peer::{self, Completion};
 use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
@@ -63,7 +64,11 @@ impl Call {
             self.check_completion(direction, completion);
             check::access(&access, self.function);
         }
+        let began = trace::clock(access.category());
         let started = vis::start(&access, op)?;
+        if began != 0 {
+            self.traced(began, &access);
+        }
         // Only an operation that was started uses it up.
         armed.set(None);
         Ok(started)
@@ -76,6 +81,17 @@ impl Call {
         }
         let (to, from) = (vector(0, ptr::null()), vector(0, ptr::null()));
         self.start(direction, Data::Lists { to, from }, op)
+    }
+
+    /// Records an access that was started at `began`.
+    #[cold]
+    fn traced(&self, began: u64, access: &Access<'_>) {
+        let bytes = access.data.bytes().unwrap_or(usize::MAX);
+        let event = trace::Event::new(access.trace_kind(), began)
+            .to(access.peer.rank, bytes)
+            .until_now();
+        let pieces = access.data.pieces();
+        trace::record(&event.saying(format_args!(" pieces={pieces} call={}", self.function)));
     }
 
     fn check_completion(&self, direction: Direction, completion: Option<Completion>) {
