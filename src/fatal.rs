@@ -11,6 +11,5 @@ macro_rules! fatal {
 /// Ends the job with `message`.
 #[cold]
 pub fn fatal(message: fmt::Arguments<'_>) -> ! {
-    crate::trace::last_words(message);
     gasnet_tools::fatal::fatal(message)
 }

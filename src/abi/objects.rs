@@ -155,7 +155,7 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
     match runtime::get().attach(bytes, call_attach_hook) {
         Ok(attached) => {
             trace::created(format_args!(
-                " what=segment handle={attached:p} bytes={} base={:#x}",
+                " what=segment handle={attached:p} size={} base={:#x}",
                 attached.bytes, attached.base
             ));
             // SAFETY: not null; the client's to write.
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn gex_Segment_Create(
             // SAFETY: not null; the client's to write.
             unsafe { segment.write(made) };
             trace::created(format_args!(
-                " what=segment handle={made:p} bytes={} base={:#x}",
+                " what=segment handle={made:p} size={} base={:#x}",
                 made.bytes, made.base
             ));
             OK

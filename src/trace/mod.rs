@@ -166,6 +166,7 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
     if let Some(pattern) = stats {
         open(&STATS, "GASNET_STATSFILE", &pattern, job, &config.get(&config::STATSNODES))?;
     }
+    gasnet_tools::fatal::set_note(last_words);
     update_wanted();
     for (sink, mask) in [(&TRACE, &TRACE_MASK), (&STATS, &STATS_MASK)] {
         say(
