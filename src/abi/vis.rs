@@ -1,5 +1,6 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided"), and telling the peer (`gex_VIS_SetPeerCompletionHandler`).
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr;
 
@@ -23,17 +24,38 @@ use crate::vis::{self, Access, Data, Direction};
 const FEW_DIMS: usize = 8;
 
 /// What all forms have in common.
-struct Call {
+struct Call<'a> {
     function: &'static str,
     flags: u32,
     /// Team and rank of the remote side.
     tm: usize,
     rank: u32,
+    /// Where a blocking call, which has not waited yet, leaves what is to be recorded.
+    later: Option<&'a Cell<Option<Seen>>>,
+}
+
+/// An access that was started and is to be recorded.
+#[derive(Clone, Copy)]
+struct Seen {
+    kind: trace::Kind,
+    began: u64,
+    peer: u32,
+    bytes: usize,
+    pieces: usize,
+    function: &'static str,
+}
+
+impl Seen {
+    #[cold]
+    fn record(self) {
+        let event = trace::Event::new(self.kind, self.began).to(self.peer, self.bytes).until_now();
+        trace::record(&event.saying(format_args!(" pieces={} call={}", self.pieces, self.function)));
+    }
 }
 
 type TakeOp<'a> = &'a mut dyn FnMut() -> &'static Op;
 
-impl Call {
+impl<'a> Call<'a> {
     fn new(function: &'static str, flags: u32) -> Self {
         not_in_handler(function);
         Self {
@@ -41,6 +63,14 @@ impl Call {
             flags,
             tm: 0,
             rank: 0,
+            later: None,
+        }
+    }
+
+    fn recorded_in(self, later: &'a Cell<Option<Seen>>) -> Self {
+        Self {
+            later: Some(later),
+            ..self
         }
     }
 
@@ -83,15 +113,21 @@ impl Call {
         self.start(direction, Data::Lists { to, from }, op)
     }
 
-    /// Records an access that was started at `began`.
+    /// Records an access that was started at `began`, or leaves that to the call that waits for it.
     #[cold]
     fn traced(&self, began: u64, access: &Access<'_>) {
-        let bytes = access.data.bytes().unwrap_or(usize::MAX);
-        let event = trace::Event::new(access.trace_kind(), began)
-            .to(access.peer.rank, bytes)
-            .until_now();
-        let pieces = access.data.pieces();
-        trace::record(&event.saying(format_args!(" pieces={pieces} call={}", self.function)));
+        let seen = Seen {
+            kind: access.trace_kind(),
+            began,
+            peer: access.peer.rank,
+            bytes: access.data.bytes().unwrap_or(usize::MAX),
+            pieces: access.data.pieces(),
+            function: self.function,
+        };
+        match self.later {
+            Some(later) => later.set(Some(seen)),
+            None => seen.record(),
+        }
     }
 
     fn check_completion(&self, direction: Direction, completion: Option<Completion>) {
@@ -225,7 +261,7 @@ fn indexed(count: usize, entries: *const *mut u8, bytes: usize) -> List {
 // How the six calls start. The order of the parameters is that of the specification, behind those that all have.
 
 fn vector_put(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     rank: u32,
@@ -239,7 +275,7 @@ fn vector_put(
 }
 
 fn vector_get(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     dstcount: usize,
@@ -253,7 +289,7 @@ fn vector_get(
 }
 
 fn indexed_put(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     rank: u32,
@@ -269,7 +305,7 @@ fn indexed_put(
 }
 
 fn indexed_get(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     dstcount: usize,
@@ -285,7 +321,7 @@ fn indexed_get(
 }
 
 fn strided_put(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     rank: u32,
@@ -306,7 +342,7 @@ fn strided_put(
 }
 
 fn strided_get(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     dstaddr: *mut u8,
@@ -344,7 +380,12 @@ macro_rules! forms {
         /// Moves the data and waits. 0, or 1 if IMMEDIATE and nothing was started.
         #[no_mangle]
         pub unsafe extern "C" fn $blocking($($arg: $type,)* flags: u32) -> c_int {
-            blocking(|op| $start(Call::new(stringify!($blocking), flags), op, $($arg),*))
+            let seen = Cell::new(None);
+            let refused = blocking(|op| $start(Call::new(stringify!($blocking), flags).recorded_in(&seen), op, $($arg),*));
+            if let Some(seen) = seen.take() {
+                seen.record();
+            }
+            refused
         }
     )*};
 }
