@@ -154,10 +154,12 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
     }
     match runtime::get().attach(bytes, call_attach_hook) {
         Ok(attached) => {
-            trace::created(format_args!(
-                " what=segment handle={attached:p} size={} base={:#x}",
-                attached.bytes, attached.base
-            ));
+            if let Some(made) = attached {
+                trace::created(format_args!(
+                    " what=segment handle={made:p} size={} base={:#x}",
+                    made.bytes, made.base
+                ));
+            }
             // SAFETY: not null; the client's to write.
             unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
             OK
