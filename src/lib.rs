@@ -3,7 +3,7 @@
 //!
 //! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes; [`runtime`], a process in its
 //! job; [`client`], [`endpoint`], [`segment`], [`mk`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`vis`], [`ad`],
-//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`abi`], the C surface.
+//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`trace`], what is recorded of all that; [`abi`], the C surface.
 
 #[macro_use]
 pub mod fatal;
@@ -35,6 +35,7 @@ pub mod shm;
 pub mod sync;
 pub mod team;
 pub mod thread;
+pub mod trace;
 #[cfg(gasnet_tsan)]
 mod tsan;
 pub mod vis;

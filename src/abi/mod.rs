@@ -21,6 +21,7 @@ pub mod process;
 pub mod rma;
 pub mod system;
 pub mod team;
+pub mod trace;
 pub mod vis;
 pub mod vis_text;
 

@@ -14,6 +14,7 @@ use crate::segment::configuration::is_everything;
 use crate::segment::reach::ALL_MEMORY;
 use crate::segment::{create, AttachError, Memory, Segment};
 use crate::team::{self, Named};
+use crate::trace;
 
 macro_rules! cdata {
     ($($set:ident $query:ident $type:ty, $what:literal;)*) => {$(
@@ -153,6 +154,12 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
     }
     match runtime::get().attach(bytes, call_attach_hook) {
         Ok(attached) => {
+            if let Some(made) = attached {
+                trace::created(format_args!(
+                    " what=segment handle={made:p} size={} base={:#x}",
+                    made.bytes, made.base
+                ));
+            }
             // SAFETY: not null; the client's to write.
             unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
             OK
@@ -288,6 +295,7 @@ pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const 
     };
     // SAFETY: not null; the client's to write.
     unsafe { ep.write(made) };
+    trace::created(format_args!(" what=endpoint handle={made:p} index={}", made.index));
     OK
 }
 
@@ -328,6 +336,10 @@ pub unsafe extern "C" fn gex_Segment_Create(
         Ok(made) => {
             // SAFETY: not null; the client's to write.
             unsafe { segment.write(made) };
+            trace::created(format_args!(
+                " what=segment handle={made:p} size={} base={:#x}",
+                made.bytes, made.base
+            ));
             OK
         }
         Err(why) => {
@@ -347,6 +359,7 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, _flags: u3
     if segment.memory == Memory::Attached {
         crate::fatal!("gex_Segment_Destroy: the attached segment lives as long as the process");
     }
+    trace::destroyed(format_args!(" what=segment handle={segment:p}"));
     // SAFETY: the client uses it no more.
     unsafe { create::destroy(runtime::get(), segment) };
 }

@@ -11,6 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::runtime;
 use crate::team::create::{self, SCRATCH_BYTES};
 use crate::team::{self, Scratch, Team};
+use crate::trace;
 
 const FLAG_RANK_IS_JOBRANK: u32 = 0x2000;
 const FLAG_SCRATCH_SEG_OFFSET: u32 = 0x40_0000;
@@ -130,6 +131,14 @@ fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &s
     Scratch { address, bytes }
 }
 
+/// Records that a team was made.
+fn created(team: &'static Team) {
+    let (handle, id, rank, size) = (team.handle(), team.id, team.rank, team.size);
+    trace::created(format_args!(
+        " what=team handle={handle:#x} id={id:#x} rank={rank} size={size}"
+    ));
+}
+
 /// Splits a team by color, ordered by key (`gex_TM_Split`), or says how much scratch space is recommended. Collective over the parent.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Split(
@@ -153,6 +162,7 @@ pub unsafe extern "C" fn gex_TM_Split(
     }
     let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| scratch(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
+        created(team);
         // SAFETY: not null; the client's to write.
         unsafe { new_tm.write(team.handle()) };
     }
@@ -207,6 +217,7 @@ pub unsafe extern "C" fn gex_TM_Create(
     for (i, team) in teams.iter().enumerate() {
         // SAFETY: the client's array of `new_count` entries.
         unsafe { new_tms.add(i).write(team.handle()) };
+        created(team);
     }
     0
 }
@@ -252,6 +263,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
         ep: team.ep,
     };
     let base = rt.bound_segment(own).map_or(0, |s| s.base);
+    trace::destroyed(format_args!(" what=team handle={tm:#x} id={:#x}", team.id));
     // SAFETY: the client does not use the handle again.
     let Some(lent) = (unsafe { create::destroy(team, flags & FLAG_GLOBALLY_QUIESCED != 0) }) else {
         return 0;

@@ -8,23 +8,34 @@ use crate::atomic::Mutex;
 use crate::barrier::Name;
 use crate::event::{Category, Event, Op};
 use crate::runtime;
+use crate::trace::interval::Interval;
+
+/// A barrier that is not complete.
+struct Waiting {
+    op: &'static Op,
+    interval: Option<Interval>,
+}
 
 /// Barriers that are not complete, oldest first; the first is entered.
-static BARRIERS: Mutex<VecDeque<&'static Op>> = Mutex::new(VecDeque::new());
+static BARRIERS: Mutex<VecDeque<Waiting>> = Mutex::new(VecDeque::new());
 
 /// Starts a barrier. Several may be under way; they complete in order.
 pub fn start(op: impl FnOnce() -> &'static Op) -> Event {
     let barrier = &runtime::get().team_barrier;
+    let interval = Interval::begin("gex_Coll_BarrierNB", 0, format_args!(" team=0 size={}", runtime::get().size));
     let mut queue = BARRIERS.lock().unwrap_or_else(PoisonError::into_inner);
     if queue.is_empty() {
         barrier.enter(Name::Anonymous);
         if barrier.test().is_some() {
+            if let Some(interval) = interval {
+                interval.end();
+            }
             return Event::INVALID;
         }
     }
     let op = op();
     op.begin(Category::Coll);
-    queue.push_back(op);
+    queue.push_back(Waiting { op, interval });
     activate();
     op.event()
 }
@@ -34,12 +45,15 @@ pub fn progress() -> usize {
     let Ok(mut queue) = BARRIERS.try_lock() else { return 0 };
     let barrier = &runtime::get().team_barrier;
     let mut count = 0;
-    while let Some(&op) = queue.front() {
+    while let Some(&Waiting { op, interval }) = queue.front() {
         if barrier.test().is_none() {
             break;
         }
         queue.pop_front();
         deactivate();
+        if let Some(interval) = interval {
+            interval.end();
+        }
         op.complete(Category::Coll);
         count += 1;
         if !queue.is_empty() {

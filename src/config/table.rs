@@ -261,15 +261,15 @@ variables! {
     }
     "Tracing and statistics" {
         TRACEFILE: Option<String> = text("GASNET_TRACEFILE",
-            "File of the trace; % stands for the rank; also stdout, stderr or -.").no_effect();
-        TRACEMASK: String = form("GASNET_TRACEMASK", ALL_EVENTS, MASK, is_trace_mask, "Kinds of events in the trace.").no_effect();
-        TRACENODES: RankSet = ranks("GASNET_TRACENODES", "Ranks that write a trace.").no_effect();
-        TRACEFLUSH: bool = flag("GASNET_TRACEFLUSH", false, "Flush the trace after every line.").no_effect();
-        TRACELOCAL: bool = flag("GASNET_TRACELOCAL", true, "Trace puts and gets of a rank to itself too.").no_effect();
-        STATSFILE: Option<String> = text("GASNET_STATSFILE", "File of the statistics; as GASNET_TRACEFILE.").no_effect();
+            "File of the trace; % stands for the rank; also stdout, stderr or -.");
+        TRACEMASK: String = form("GASNET_TRACEMASK", ALL_EVENTS, MASK, is_trace_mask, "Kinds of events in the trace.");
+        TRACENODES: RankSet = ranks("GASNET_TRACENODES", "Ranks that write a trace.");
+        TRACEFLUSH: bool = flag("GASNET_TRACEFLUSH", false, "Write the trace after every line.");
+        TRACELOCAL: bool = flag("GASNET_TRACELOCAL", true, "Trace puts and gets of a rank to itself too.");
+        STATSFILE: Option<String> = text("GASNET_STATSFILE", "File of the statistics; as GASNET_TRACEFILE.");
         STATSMASK: String = form("GASNET_STATSMASK", ALL_EVENTS, MASK, is_trace_mask,
-            "Kinds of events in the statistics.").no_effect();
-        STATSNODES: RankSet = ranks("GASNET_STATSNODES", "Ranks that write statistics.").no_effect();
+            "Kinds of events in the statistics.");
+        STATSNODES: RankSet = ranks("GASNET_STATSNODES", "Ranks that write statistics.");
     }
     "Checks of the debug flavour" {
         SD_INIT: bool = flag("GASNET_SD_INIT", true,

@@ -82,6 +82,7 @@ impl Access {
 }
 
 /// Copies local memory to a peer's. What is under way is counted in `op`, which is asked for only then.
+#[inline(always)]
 pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
         return Ok(Started::Complete);
@@ -104,6 +105,7 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
 }
 
 /// Copies a peer's memory to local memory.
+#[inline(always)]
 pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
         return Ok(Started::Complete);

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use crate::am::{EpIndex, Location};
 use crate::conduit::JobRank;
 use crate::runtime::{self, Runtime};
+use crate::trace;
 use members::Members;
 
 /// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first < count`.
@@ -99,7 +100,7 @@ impl Team {
     pub fn open_fast_path(&self, rt: &Runtime) {
         let Some(directory) = rt.directory.get() else { return };
         // The local side of another endpoint may be memory of a device.
-        if cfg!(feature = "debug-checks") || self.ep != 0 {
+        if cfg!(feature = "debug-checks") || self.ep != 0 || trace::is_on() {
             return;
         }
         let near = |rank| self.members.locate(rank).filter(|m| m.ep == 0 && rt.is_neighbour(m.rank));

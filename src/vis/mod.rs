@@ -17,6 +17,7 @@ use crate::conduit::Busy;
 use crate::event::Op;
 use crate::rma::Started;
 use crate::runtime::{self, Runtime};
+use crate::trace;
 use peer::Completion;
 use shape::{extent, List, Nest, Side};
 
@@ -69,6 +70,14 @@ impl Data<'_> {
         }
     }
 
+    /// Pieces at the destination.
+    pub fn pieces(&self) -> usize {
+        match self {
+            Data::Lists { to, .. } => to.count(),
+            Data::Nest(nest) => nest.dims.iter().map(|d| d.count).product(),
+        }
+    }
+
     /// Destination and source, each for itself.
     fn sides(&self) -> (Side, Side) {
         match self {
@@ -79,6 +88,33 @@ impl Data<'_> {
 }
 
 impl Access<'_> {
+    /// The category in which it is recorded.
+    #[inline]
+    pub fn category(&self) -> trace::Category {
+        match self.direction {
+            Direction::Put => trace::Category::Put,
+            Direction::Get => trace::Category::Get,
+        }
+    }
+
+    /// As what it is recorded.
+    pub fn trace_kind(&self) -> trace::Kind {
+        use trace::Kind;
+        let put = self.direction == Direction::Put;
+        match self.data {
+            Data::Lists {
+                to: List::Vector { .. }, ..
+            } if put => Kind::PutVector,
+            Data::Lists {
+                to: List::Vector { .. }, ..
+            } => Kind::GetVector,
+            Data::Lists { .. } if put => Kind::PutIndexed,
+            Data::Lists { .. } => Kind::GetIndexed,
+            Data::Nest(_) if put => Kind::PutStrided,
+            Data::Nest(_) => Kind::GetStrided,
+        }
+    }
+
     /// Lowest address and length of all that a strided call touches at the remote side.
     fn remote_extent(&self) -> Option<(usize, usize)> {
         let Data::Nest(nest) = &self.data else { return None };

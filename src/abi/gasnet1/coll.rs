@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::runtime;
 use crate::team::Team;
 use crate::thread;
+use crate::trace::interval::{self, Interval};
 
 /// `GASNET_TEAM_ALL`.
 const TEAM_ALL: usize = 1;
@@ -22,8 +23,14 @@ const IN_ALLSYNC: c_int = 0x4;
 const OUT_ALLSYNC: c_int = 0x20;
 
 /// Starts a collective between the barriers that the flags ask for. Without them a rank begins when it calls and is done when its own part is.
-fn start<W: Future<Output = ()> + Send + 'static>(flags: c_int, work: impl FnOnce(Call) -> W) -> Event {
+fn start<W: Future<Output = ()> + Send + 'static>(
+    name: &'static str,
+    bytes: usize,
+    flags: c_int,
+    work: impl FnOnce(Call) -> W,
+) -> Event {
     let team = runtime::get().team0;
+    let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
     let before = (flags & IN_ALLSYNC != 0).then(|| Call::next(team));
     let work = work(Call::next(team));
     let after = (flags & OUT_ALLSYNC != 0).then(|| Call::next(team));
@@ -36,7 +43,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(flags: c_int, work: impl FnOnc
             team_barrier::over(after).await;
         }
     };
-    coll::start(all, || thread::current().free.borrow_mut().take())
+    coll::start(interval::around(interval, all), || thread::current().free.borrow_mut().take())
 }
 
 /// The team, after a look at the arguments.
@@ -69,7 +76,7 @@ pub extern "C" fn gasnet_coll_broadcast_nb(
     let all = check(team, root, "gasnet_coll_broadcast_nb");
     let (data, source) = (span(target, bytes), span(source, bytes));
     let is_root = all.rank == root;
-    start(flags, move |call| async move {
+    start("gasnet_coll_broadcast_nb", bytes, flags, move |call| async move {
         if is_root {
             data.copy_from(source);
         }
@@ -90,7 +97,9 @@ pub extern "C" fn gasnet_coll_scatter_nb(
     let name = "gasnet_coll_scatter_nb";
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, source, bytes, name));
-    start(flags, |call| gather::from_one(call, root, span(target, bytes), parts))
+    start("gasnet_coll_scatter_nb", bytes, flags, |call| {
+        gather::from_one(call, root, span(target, bytes), parts)
+    })
 }
 
 /// Starts a gather of everybody's `bytes` at `source` into the `target` of image `root`.
@@ -106,7 +115,9 @@ pub extern "C" fn gasnet_coll_gather_nb(
     let name = "gasnet_coll_gather_nb";
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, target, bytes, name));
-    start(flags, |call| gather::to_one(call, root, parts, span(source, bytes)))
+    start("gasnet_coll_gather_nb", bytes, flags, |call| {
+        gather::to_one(call, root, parts, span(source, bytes))
+    })
 }
 
 /// Starts an all-gather of everybody's `bytes` at `source`.
@@ -114,7 +125,9 @@ pub extern "C" fn gasnet_coll_gather_nb(
 pub extern "C" fn gasnet_coll_gather_all_nb(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
     let name = "gasnet_coll_gather_all_nb";
     let parts = equal(check(team, 0, name), target, bytes, name);
-    start(flags, |call| gather::to_all(call, parts, span(source, bytes)))
+    start("gasnet_coll_gather_all_nb", bytes, flags, |call| {
+        gather::to_all(call, parts, span(source, bytes))
+    })
 }
 
 /// Starts an all-to-all of `bytes` for each pair.
@@ -123,7 +136,9 @@ pub extern "C" fn gasnet_coll_exchange_nb(team: usize, target: *mut u8, source: 
     let name = "gasnet_coll_exchange_nb";
     let all = check(team, 0, name);
     let (target, source) = (equal(all, target, bytes, name), equal(all, source, bytes, name));
-    start(flags, |call| gather::exchange(call, target, source))
+    start("gasnet_coll_exchange_nb", bytes, flags, |call| {
+        gather::exchange(call, target, source)
+    })
 }
 
 /// A broadcast, to its end.
