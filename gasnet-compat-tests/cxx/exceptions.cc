@@ -1,5 +1,6 @@
 // C++ exceptions of the client around and beside GASNet calls; they may cross no GASNet frame, but all else is theirs.
 // NP: 1 2 4
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check.h"
 
