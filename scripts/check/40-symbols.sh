@@ -72,7 +72,7 @@ for flavour in release debug; do
         for conduit in smp sock; do check_library "$flavour" "$stage" "$conduit" "$mode"; done
     done
     for mode in seq par; do check_library "$flavour" "$stage" tools "$mode"; done
-    for program in bin/gasnetrun_smp bin/gasnet_info; do
+    for program in bin/gasnetrun_smp bin/gasnet_info bin/gasnet_trace; do
         traces | while IFS= read -r trace; do
             if grep -aqF -- "$trace" "$stage/$program"; then echo "$trace"; fi
         done >"$WORK/traces"
