@@ -181,12 +181,51 @@ extern size_t gasnett_count0s_copy(void *GASNETT_RESTRICT dst, const void *GASNE
 extern int gasnett_maximize_rlimits(void);
 extern int gasnett_maximize_rlimit(int res, const char *lim_desc);
 
+/* Debug malloc: blocks with guards. GASNET_DEBUGMALLOC says that the library allocates its own memory there, too. */
+typedef struct gasnett_heapstats_s {
+  uint64_t allocated_bytes, freed_bytes, live_bytes, live_bytes_max;
+  uint64_t allocated_objects, freed_objects, live_objects, live_objects_max;
+  uint64_t overhead_bytes;
+} gasnett_heapstats_t;
+extern void *(gasnett_debug_malloc)(size_t size);
+extern void *(gasnett_debug_calloc)(size_t count, size_t size);
+extern void *(gasnett_debug_realloc)(void *ptr, size_t size);
+extern void(gasnett_debug_free)(void *ptr);
+extern char *(gasnett_debug_strdup)(const char *s);
+extern char *(gasnett_debug_strndup)(const char *s, size_t n);
+extern void(gasnett_debug_memcheck)(const void *ptr);
+extern void(gasnett_debug_memcheck_one)(void);
+extern void(gasnett_debug_memcheck_all)(void);
+extern void gasnett_getheapstats(gasnett_heapstats_t *stats);
+extern void *gasnett_debug_malloc_at(size_t size, const char *file, int line);
+extern void *gasnett_debug_calloc_at(size_t count, size_t size, const char *file, int line);
+extern void *gasnett_debug_realloc_at(void *ptr, size_t size, const char *file, int line);
+extern void gasnett_debug_free_at(void *ptr, const char *file, int line);
+extern char *gasnett_debug_strdup_at(const char *s, const char *file, int line);
+extern char *gasnett_debug_strndup_at(const char *s, size_t n, const char *file, int line);
+extern void gasnett_debug_memcheck_at(const void *ptr, const char *file, int line);
+extern void gasnett_debug_memcheck_one_at(const char *file, int line);
+extern void gasnett_debug_memcheck_all_at(const char *file, int line);
+
 /* Not part of the interface: which clock the inline gasnett_ticks_now() reads (0 not chosen yet, 1 TSC, 2 system). */
 extern int gasnetti_tick_source;
 
 GASNETT_END_EXTERNC
 
 #define GASNETT_SET_AFFINITY_SUPPORT 1
+
+#if GASNET_DEBUG
+#define GASNET_DEBUGMALLOC 1
+#endif
+#define gasnett_debug_malloc(size) gasnett_debug_malloc_at(size, __FILE__, __LINE__)
+#define gasnett_debug_calloc(count, size) gasnett_debug_calloc_at(count, size, __FILE__, __LINE__)
+#define gasnett_debug_realloc(ptr, size) gasnett_debug_realloc_at(ptr, size, __FILE__, __LINE__)
+#define gasnett_debug_free(ptr) gasnett_debug_free_at(ptr, __FILE__, __LINE__)
+#define gasnett_debug_strdup(s) gasnett_debug_strdup_at(s, __FILE__, __LINE__)
+#define gasnett_debug_strndup(s, n) gasnett_debug_strndup_at(s, n, __FILE__, __LINE__)
+#define gasnett_debug_memcheck(ptr) gasnett_debug_memcheck_at(ptr, __FILE__, __LINE__)
+#define gasnett_debug_memcheck_one() gasnett_debug_memcheck_one_at(__FILE__, __LINE__)
+#define gasnett_debug_memcheck_all() gasnett_debug_memcheck_all_at(__FILE__, __LINE__)
 #define gasneti_gethostname() gasnett_gethostname()
 
 #define gasnett_fatalerror(...) gasnett_fatalerror_at(GASNETT_CURRENT_FUNCTION, __FILE__, __LINE__, __VA_ARGS__)

@@ -93,11 +93,13 @@
 #define GASNET_DEBUG 1
 #define GASNETI_FLAVOUR_TOKEN debug
 #define GASNETI_DEBUG_STR "debug"
+#define GASNETI_DEBUGMALLOC_STR "debugmalloc"
 #else
 #undef GASNET_NDEBUG
 #define GASNET_NDEBUG 1
 #define GASNETI_FLAVOUR_TOKEN release
 #define GASNETI_DEBUG_STR "nodebug"
+#define GASNETI_DEBUGMALLOC_STR "nodebugmalloc"
 #endif
 
 #if (defined(GASNET_SEGMENT_FAST) + defined(GASNET_SEGMENT_LARGE) + defined(GASNET_SEGMENT_EVERYTHING)) > 1
@@ -187,7 +189,8 @@
     "RELEASE=" GASNETI_RELEASE_VERSION ",SPEC=0.19,CONDUIT=" GASNET_CONDUIT_NAME_STR "(" GASNET_CORE_NAME_STR                \
     "-" GASNET_CORE_VERSION_STR "/" GASNET_EXTENDED_NAME_STR "-" GASNET_EXTENDED_VERSION_STR "),THREADMODEL=" GASNETI_MODE_STR \
     ",SEGMENT=" GASNETI_SEGMENT_STR ",PTR=" GASNETI_PTR_STR ",CACHE_LINE_BYTES=64,noalign,pshm," GASNETI_DEBUG_STR           \
-    "," GASNETI_TRACE_STR ",nodebugmalloc," GASNETI_SRCLINES_STR ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native," \
+    "," GASNETI_TRACE_STR "," GASNETI_DEBUGMALLOC_STR "," GASNETI_SRCLINES_STR                                               \
+    ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native,"                                          \
     "notiopt"
 
 // -- Checks -------------------------------------------------------------------------------------------------------------------

@@ -124,6 +124,11 @@ extern void (*gasnet_client_attach_hook)(void *, uintptr_t);
 extern size_t gasnett_format_dt(char *buf, gex_DT_t dt);
 extern size_t gasnett_format_op(char *buf, gex_OP_t op);
 extern size_t gasnett_format_ti(char *buf, gex_TI_t ti);
+// The library tries itself, by sections with letters (NULL or "" for all): the number of failed checks. Collective over tm; uses both segments.
+// The handlers must have been registered.
+extern int gasnett_run_diagnostics(int iters, int threads, const char *sections, gex_TM_t tm, void *my_segment, gex_Rank_t peer, void *peer_segment,
+                                   unsigned int seed);
+extern void gasnett_diagnostic_gethandlers(gex_AM_Entry_t **table, int *count);
 #define gasneti_mynode (gasnet_mynode())
 // gasneti_gethostname() and _gasneti_threadkey_init come with gasnet_tools.h.
 

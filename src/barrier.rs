@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::am::{inject, internal, Arg, Location, Message};
 use crate::conduit::{Class, JobRank};
+use crate::job;
 use crate::runtime;
 use crate::shm::barrier_cells::Cells;
 pub use crate::shm::barrier_cells::Name;
@@ -21,7 +22,7 @@ const CELLS_AT: usize = 256;
 /// Steps of a dissemination among up to 2^32 first ranks.
 const STEPS: usize = 32;
 /// Independent barriers in the control page.
-const INSTANCES: usize = 2;
+pub const INSTANCES: usize = 2;
 
 /// What other first ranks sent, by parity of the phase and step: a packed name, or 0.
 type Mailbox = [[AtomicU64; STEPS]; 2];
@@ -80,9 +81,22 @@ impl Barrier {
         }
     }
 
+    /// Its number among the process's barriers.
+    pub fn instance(&self) -> usize {
+        self.instance
+    }
+
+    /// How many phases this rank has entered.
+    pub fn entered(&self) -> u32 {
+        self.entered.load(Ordering::Relaxed)
+    }
+
     /// Enters the next phase with `name`; the one before must be complete. Never waits.
     pub fn enter(&self, name: Name) {
         let phase = self.entered.fetch_add(1, Ordering::Relaxed);
+        if let Some(job) = job::current() {
+            job.note_barrier(self.instance, phase.wrapping_add(1));
+        }
         if self.cells.arrive(phase, self.ranks, name) {
             if self.leaders.len() > 1 {
                 self.cells.set_ready(phase);

@@ -43,6 +43,22 @@ pub struct Op {
     next: AtomicU32,
     /// Own position in the table; constant.
     index: u32,
+    /// In the debug flavour: [`IN_USE`] while somebody may name the Op by an event.
+    state: AtomicU32,
+}
+
+const CHECKED: bool = cfg!(feature = "debug-checks");
+const IN_USE: u32 = 1;
+
+/// What is wrong with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// `GEX_EVENT_NO_OP`.
+    NoOp,
+    /// No operation of ours.
+    Unknown,
+    /// The operation is over, and its root was synchronised.
+    Synchronised,
 }
 
 const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
@@ -89,6 +105,11 @@ impl Op {
         self.pending[category as usize].fetch_sub(1, Ordering::Release);
     }
 
+    /// How much of a category is outstanding.
+    pub fn outstanding(&self, category: Category) -> u32 {
+        self.pending[category as usize].load(Ordering::Relaxed)
+    }
+
     /// Whether nothing of the categories in `mask` (bits as in [`Category`]) is outstanding.
     pub fn is_done(&self, mask: usize) -> bool {
         let mut left = 0;
@@ -120,6 +141,29 @@ impl Event {
     fn op(self) -> &'static Op {
         // SAFETY: a valid event is the address of an Op in the table (module invariant), with leaf bits below 64.
         unsafe { &*((self.0 & !LEAF_MASK) as *const Op) }
+    }
+
+    /// The operation that this names, if it names one.
+    pub fn operation(self) -> Option<&'static Op> {
+        (self.0 > LEAF_MASK).then(|| self.op())
+    }
+
+    /// What is wrong with it, as far as can be seen. Debug flavour.
+    pub fn doubt(self) -> Option<Doubt> {
+        if self.is_invalid() {
+            return None;
+        }
+        if self == Self::NO_OP {
+            return Some(Doubt::NoOp);
+        }
+        let address = self.0 & !LEAF_MASK;
+        let chunks = TABLE.chunks.iter().map(|chunk| chunk.load(Ordering::Acquire) as usize);
+        let known =
+            |start: usize| address.wrapping_sub(start) < CHUNK * size_of::<Op>() && (address - start) % size_of::<Op>() == 0;
+        if !chunks.take_while(|&start| start != 0).any(known) {
+            return Some(Doubt::Unknown);
+        }
+        (self.op().state.load(Ordering::Relaxed) != IN_USE).then_some(Doubt::Synchronised)
     }
 
     /// Whether this names a leaf.
@@ -181,11 +225,17 @@ impl FreeList {
         let op = op_at(self.first - 1);
         self.first = op.next.load(Ordering::Relaxed);
         self.count -= 1;
+        if CHECKED {
+            op.state.store(IN_USE, Ordering::Relaxed);
+        }
         op
     }
 
     /// Gives an Op back. Nothing of it may be outstanding.
     pub fn put(&mut self, op: &'static Op) {
+        if CHECKED {
+            op.state.store(0, Ordering::Relaxed);
+        }
         op.next.store(self.first, Ordering::Relaxed);
         self.first = op.index + 1;
         self.count += 1;
@@ -233,6 +283,7 @@ impl FreeList {
                 pending: std::array::from_fn(|_| AtomicU32::new(0)),
                 next: AtomicU32::new(if i + 1 == CHUNK as u32 { 0 } else { start + i + 2 }),
                 index: start + i,
+                state: AtomicU32::new(0),
             })
             .collect();
         TABLE.chunks[*made].store(Box::leak(ops.into_boxed_slice()).as_mut_ptr(), Ordering::Release);

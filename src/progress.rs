@@ -1,13 +1,58 @@
 //! The progress engine: what a poll does. Handlers run here and nowhere else.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::am::deliver::Delivery;
 use crate::conduit::PollScope;
 use crate::runtime;
+use crate::sync::Mode;
+use crate::thread;
+
+const CHECKED: bool = cfg!(feature = "debug-checks");
+
+/// Address of the state of the thread that polls in a PARSYNC library; 0 for none.
+static POLLING: AtomicUsize = AtomicUsize::new(0);
+
+/// In the debug flavour and PARSYNC: the only thread that polls. Threads that are elsewhere inside GASNet are not seen.
+struct Alone {
+    outermost: bool,
+}
+
+impl Alone {
+    #[inline]
+    fn enter() -> Self {
+        if !CHECKED || Mode::get() != Mode::Parsync {
+            return Self { outermost: false };
+        }
+        let me = std::ptr::from_ref(thread::current()) as usize;
+        match POLLING.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Self { outermost: true },
+            Err(other) if other == me => Self { outermost: false },
+            Err(_) => crate::fatal!(
+                "two threads are inside GASNet at the same time, and this program is linked with the library for one at a time (PARSYNC). Use that \
+                 of PAR, or a lock around the calls."
+            ),
+        }
+    }
+}
+
+impl Drop for Alone {
+    #[inline]
+    fn drop(&mut self) {
+        if CHECKED && self.outermost {
+            POLLING.store(0, Ordering::Release);
+        }
+    }
+}
 
 /// Takes what has arrived, a bounded amount; returns how much. `Replies` when called for a reply that waits inside a request handler.
 #[inline]
 pub fn poll(scope: PollScope) -> usize {
     let rt = runtime::get();
+    let _alone = Alone::enter();
+    if CHECKED {
+        gasnet_tools::heap::poll();
+    }
     let mut delivery = Delivery::new(rt);
     let mut count = rt.comm.poll(scope, &mut delivery);
     if !rt.single_neighbourhood() {

@@ -22,6 +22,7 @@ use crate::shm::kernel_copy::KernelCopy;
 use crate::shm::layout::Layout;
 use crate::shm::memory::CommMemory;
 use crate::shm::Comm;
+use crate::stall;
 use crate::sync::Mode;
 use crate::team::Team;
 use crate::thread;
@@ -139,13 +140,13 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let config = config::get();
     let options = StartOptions::from_config(config).map_err(|e| InitError(e.message))?;
     check_size(conduit, &options)?;
+    // The table is shown below, when the rank is known; the tools read some of the same variables before that.
+    let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
+    gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
     let job = job::start(&options).map_err(|e| InitError(e.message))?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
-    if config.get(&config::VERBOSEENV) {
-        if rank == 0 {
-            eprint!("{}", config.verbose());
-        }
-        gasnet_tools::env::shown_elsewhere(config.settings().iter().map(|s| s.variable.name));
+    if config.get(&config::VERBOSEENV) && rank == 0 {
+        eprint!("{}", config.verbose());
     }
     explain_ends();
     let about = (conduit.identity().name, mode, job.nbrhd());
@@ -161,6 +162,7 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
         ),
     )
     .map_err(InitError)?;
+    stall::set_limit(config.get(&config::STALL_TIMEOUT));
     let single = nbrhd.end - nbrhd.start == size;
     set_wait_mode(config, job);
     let comm = map_comm(config, job, &nbrhd)?;
@@ -356,6 +358,9 @@ fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode) -> Result
 /// Called once on the way out.
 fn stop() {
     trace::stop();
+    if cfg!(feature = "debug-checks") {
+        gasnet_tools::heap::report();
+    }
     if let Some(rt) = try_get() {
         rt.comm.wake_all();
         if !rt.single_neighbourhood() {

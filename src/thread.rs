@@ -11,9 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::am::npam::SrcDesc;
+use crate::am::token::Token;
 use crate::config;
 use crate::event::{FreeList, Op};
 use crate::hsl::Held;
+use crate::stall::Watch;
+use crate::sync::Mode;
 use crate::trace;
 use crate::vis::peer::Completion;
 
@@ -59,10 +62,14 @@ pub struct Thread {
     context: Cell<Context>,
     /// Name of the running handler, for messages.
     handler_name: Cell<*const c_char>,
+    /// Token of the running handler, known in the debug flavour.
+    pub token: Cell<*const Token>,
     /// Index of the running handler.
     handler_index: Cell<u8>,
     /// Polls in a row that found nothing.
     pub vain_polls: Cell<u32>,
+    /// The present wait, for the stall watchdog.
+    pub watch: Watch,
     /// HSLs held, known in the debug flavour.
     pub locks_held: Held,
     /// For the report of a fault.
@@ -139,8 +146,10 @@ fn create() -> &'static Thread {
         reply_desc: SrcDesc::new(),
         context: Cell::new(Context::Client),
         handler_name: Cell::new(ptr::null()),
+        token: Cell::new(ptr::null()),
         handler_index: Cell::new(0),
         vain_polls: Cell::new(0),
+        watch: Watch::new(),
         locks_held: Held::none(),
         serving: Cell::new(None),
         vis_completion: Cell::new(None),
@@ -151,6 +160,11 @@ fn create() -> &'static Thread {
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
+    if CHECKED && live > 1 && Mode::get() == Mode::Seq {
+        crate::fatal!(
+            "a second thread calls GASNet, and this program is linked with the library for one thread (SEQ). Use that of PARSYNC or PAR."
+        );
+    }
     let most = config::get().get(&config::MAX_THREADS) as usize;
     if live > most {
         crate::fatal!("{live} threads use GASNet, and GASNET_MAX_THREADS allows {most}. Raise it, or leave it unset for no limit.");
@@ -213,10 +227,21 @@ impl Thread {
         self.handler_name.set(name);
         self.handler_index.set(index);
         let locks = if CHECKED { self.locks_held.count() } else { 0 };
+        // A reply handler may run inside the Commit of a reply.
+        let committing = CHECKED && self.reply_desc.prepared().is_some();
         body();
         if CHECKED && self.locks_held.count() != locks {
             crate::fatal!(
                 "AM handler {index} returned while it holds a handler-safe lock. A handler releases the locks that it takes."
+            );
+        }
+        if CHECKED && !committing && self.reply_desc.prepared().is_some() {
+            let name = self
+                .handler()
+                .and_then(|(name, _)| name)
+                .map_or("unnamed".into(), CStr::to_string_lossy);
+            crate::fatal!(
+                "AM handler {index} ({name}) returned between gex_AM_PrepareReply and its Commit. Commit or cancel first."
             );
         }
         self.context.set(outer);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::conduit::PollScope;
 use crate::job::Inside;
-use crate::{progress, runtime, trace};
+use crate::stall::{self, Reason};
+use crate::{progress, runtime, thread, trace};
 
 /// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,17 +76,29 @@ pub fn set_host(ranks: u32, cores: u32) {
 #[derive(Debug)]
 pub struct Waiter {
     turns: u32,
+    reason: Reason,
 }
 
 impl Waiter {
     /// At the start of a wait.
-    pub const fn new() -> Self {
-        Self { turns: 0 }
+    pub fn new(reason: Reason) -> Self {
+        let waiter = Self { turns: 0, reason };
+        waiter.done();
+        waiter
+    }
+
+    /// The wait is over.
+    #[inline]
+    pub fn done(&self) {
+        if stall::is_watching() {
+            thread::current().watch.progress();
+        }
     }
 
     /// Something happened: start over.
     pub fn reset(&mut self) {
         self.turns = 0;
+        self.done();
     }
 
     /// Nothing happened in this turn.
@@ -103,6 +116,9 @@ impl Waiter {
     fn give_way(&mut self) {
         runtime::heed_exit(Inside::Wait);
         trace::idle();
+        if stall::is_watching() {
+            thread::current().watch.idle(self.reason);
+        }
         let yields = if CROWDED.load(Ordering::Relaxed) {
             self.turns
         } else {
@@ -117,12 +133,6 @@ impl Waiter {
             Some(rt) if sleepy => rt.comm.sleep(LONGEST_SLEEP, || false),
             _ => give_up_core(),
         }
-    }
-}
-
-impl Default for Waiter {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -142,18 +152,18 @@ fn give_up_core() {
     }
 }
 
-/// Polls until `ready` holds.
+/// Polls until `ready` holds; `reason` is what the stall watchdog says about it.
 #[inline]
-pub fn until(mut ready: impl FnMut() -> bool) {
+pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
     if ready() {
         return;
     }
-    until_some(PollScope::All, || ready().then_some(()));
+    until_some(PollScope::All, reason, || ready().then_some(()));
 }
 
 /// Polls until `ready` yields something.
-pub fn until_some<T>(scope: PollScope, mut ready: impl FnMut() -> Option<T>) -> T {
-    let mut waiter = Waiter::new();
+pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -> Option<T>) -> T {
+    let mut waiter = Waiter::new(reason);
     loop {
         if progress::poll(scope) > 0 {
             waiter.reset();
@@ -161,6 +171,7 @@ pub fn until_some<T>(scope: PollScope, mut ready: impl FnMut() -> Option<T>) -> 
             waiter.idle();
         }
         if let Some(value) = ready() {
+            waiter.done();
             return value;
         }
     }
@@ -168,13 +179,21 @@ pub fn until_some<T>(scope: PollScope, mut ready: impl FnMut() -> Option<T>) -> 
 
 /// One step of `GASNET_BLOCKUNTIL`: polls, then waits a bounded time. `state` is the loop's own, zero at first.
 pub fn step(state: &mut u32) {
-    let mut waiter = Waiter { turns: *state };
+    let mut waiter = if *state == 0 {
+        Waiter::new(Reason::Condition)
+    } else {
+        Waiter {
+            turns: *state,
+            reason: Reason::Condition,
+        }
+    };
     if progress::poll(PollScope::All) > 0 {
         waiter.reset();
     } else {
         waiter.idle();
     }
-    *state = waiter.turns;
+    // Zero is for the next loop only.
+    *state = waiter.turns.max(1);
 }
 
 /// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody. Returns how much it found.

@@ -27,7 +27,7 @@ static gex_AM_Entry_t table[] = {
 static void *run(void *argument) {
     gex_AM_Arg_t seed = (gex_AM_Arg_t)(intptr_t)argument;
     size_t bytes = (size_t)(seed * 1601), most;
-    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, GEX_EVENT_NOW, 0, 1);
+    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, NULL, 0, 1);
     pattern_fill(gex_AM_SrcDescAddr(desc), bytes, (uint64_t)seed);
     pthread_barrier_wait(&all_prepared);
     gex_AM_CommitRequestMedium1(desc, H_MEDIUM, bytes, seed);
@@ -35,7 +35,7 @@ static void *run(void *argument) {
     if (seed == 0) {
         most = gex_AM_MaxRequestLong(tm, peer, GEX_EVENT_NOW, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 1);
         CHECKF(most >= 512 && most <= (1 << 20), "%zu", most);
-        desc = gex_AM_PrepareRequestLong(tm, peer, NULL, most, most, remote, GEX_EVENT_NOW, 0, 1);
+        desc = gex_AM_PrepareRequestLong(tm, peer, NULL, most, most, remote, NULL, 0, 1);
         CHECK(gex_AM_SrcDescSize(desc) >= most);
         pattern_fill(gex_AM_SrcDescAddr(desc), most, 77);
         gex_AM_CommitRequestLong1(desc, H_LONG, most, remote, 77);

@@ -1,11 +1,21 @@
 //! `gasnet_info`: what this library is, which variables it reads, and what this machine offers it.
 //!
-//! It starts no job and changes nothing.
+//! It starts no job and changes nothing. Without options it says all of that but the variables.
 
+#[path = "gasnet_info/fabrics.rs"]
+mod fabrics;
 #[path = "gasnet_info/installed.rs"]
 mod installed;
+#[path = "gasnet_info/kernel.rs"]
+mod kernel;
 #[path = "gasnet_info/machine.rs"]
 mod machine;
+#[path = "gasnet_info/memory.rs"]
+mod memory;
+#[path = "gasnet_info/network.rs"]
+mod network;
+#[path = "gasnet_info/processors.rs"]
+mod processors;
 
 use gasnet::config::report::{self, json_string};
 use gasnet::config::{Config, TABLE};
@@ -15,23 +25,26 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: gasnet_info [option]...
-  -v, --version       versions of the library and of the specifications it implements (default)
+  -v, --version       versions of the library and of the specifications it implements
+  -b, --build         how the installed libraries were built, and their limits
   -c, --conduits      the conduits, thread modes and kinds of library installed beside this program
   -e, --env           every environment variable: meaning, accepted values, default
   -k, --check-env     check the variables that are set now; exit 1 if one is not acceptable
-  -l, --limits        what this machine offers: cores, memory, system calls
+  -l, --limits        what this machine offers (cores, memory, limits, kernel, networks, accelerators), and what to change where it is poor
       --json          the answers as one JSON object
       --env-markdown  the variables as the page docs/env.md
   -h, --help          this text
+Without options: -v -c -b -l.
 ";
 
 /// Facts in order of display.
-pub type Facts = Vec<(&'static str, String)>;
+pub type Facts = Vec<(String, String)>;
 
 /// What was asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Topic {
     Version,
+    Build,
     Conduits,
     Env,
     CheckEnv,
@@ -54,7 +67,7 @@ fn main() -> ExitCode {
         }
     }
     if topics.is_empty() {
-        topics.push(Topic::Version);
+        topics.extend([Topic::Version, Topic::Conduits, Topic::Build, Topic::Limits]);
     }
     let (out, good) = if json { as_json(&topics) } else { as_text(&topics) };
     // A reader that closes the pipe early (`| head`) has what it wanted.
@@ -69,6 +82,7 @@ fn main() -> ExitCode {
 fn topic(word: &str) -> Option<Topic> {
     Some(match word {
         "-v" | "--version" => Topic::Version,
+        "-b" | "--build" => Topic::Build,
         "-c" | "--conduits" => Topic::Conduits,
         "-e" | "--env" => Topic::Env,
         "-k" | "--check-env" => Topic::CheckEnv,
@@ -81,11 +95,11 @@ fn topic(word: &str) -> Option<Topic> {
 
 fn version() -> Facts {
     vec![
-        ("libgasnet", env!("CARGO_PKG_VERSION").into()),
-        ("compatible with GASNet-EX", "2025.8.0".into()),
-        ("GASNet-EX specification", "0.19".into()),
-        ("GASNet-1 specification", "1.8".into()),
-        ("GASNet tools specification", "1.20".into()),
+        ("libgasnet".into(), env!("CARGO_PKG_VERSION").into()),
+        ("compatible with GASNet-EX".into(), "2025.8.0".into()),
+        ("GASNet-EX specification".into(), "0.19".into()),
+        ("GASNet-1 specification".into(), "1.8".into()),
+        ("GASNet tools specification".into(), "1.20".into()),
     ]
 }
 
@@ -96,10 +110,16 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
     for topic in topics {
         match topic {
             Topic::Version => out += &lines(&version()),
-            Topic::Conduits => out += &installed::as_text(&installed::libraries()),
+            Topic::Conduits => {
+                let _ = write!(out, "\nInstalled libraries\n{}", installed::as_text(&installed::libraries()));
+            }
             Topic::Env => out += &report::as_text(TABLE),
             Topic::EnvMarkdown => out += &report::as_markdown(TABLE),
-            Topic::Limits => out += &lines(&machine::facts()),
+            Topic::Build => {
+                let _ = write!(out, "\nBuild\n{}", lines(&installed::build()));
+                let _ = write!(out, "\nLimits of the library\n{}", lines(&installed::limits()));
+            }
+            Topic::Limits => out += &machine::as_text(&machine::sections(&root())),
             Topic::Help => out += USAGE,
             Topic::CheckEnv => match Config::load(&[]) {
                 Ok(config) => out += &config.verbose(),
@@ -122,7 +142,12 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
             Topic::Version => format!("\"version\": {}", object(&version())),
             Topic::Conduits => format!("\"conduits\": {}", installed::as_json(&installed::libraries())),
             Topic::Env => format!("\"variables\": {}", report::as_json(TABLE).trim_end()),
-            Topic::Limits => format!("\"limits\": {}", object(&machine::facts())),
+            Topic::Build => format!(
+                "\"build\": {},\n\"library_limits\": {}",
+                object(&installed::build()),
+                object(&installed::limits())
+            ),
+            Topic::Limits => format!("\"machine\": {}", machine::as_json(&machine::sections(&root()))),
             Topic::EnvMarkdown => format!("\"markdown\": {}", json_string(&report::as_markdown(TABLE))),
             Topic::Help => format!("\"usage\": {}", json_string(USAGE)),
             Topic::CheckEnv => {
@@ -134,6 +159,11 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
         });
     }
     (format!("{{{}}}\n", members.join(",\n")), good)
+}
+
+/// Where the system's files are.
+fn root() -> machine::Root {
+    machine::Root("/".into())
 }
 
 fn lines(facts: &Facts) -> String {

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use super::rules::{self, Lc, AM_FLAGS};
 use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
@@ -11,6 +12,7 @@ use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, PEER_OFFSET, SELF_BOUND, SELF_OFFSET};
 use crate::team::{self, Named};
+use crate::thread;
 use crate::trace::{self, Kind};
 
 /// Writes `GEX_EVENT_INVALID` where the client wants its local-completion event: every AM is locally complete at return.
@@ -47,7 +49,11 @@ fn check(m: &Message<'_>, what: &str) {
             m.category
         );
     }
+    if rules::CHECKED && m.bytes > 0 && m.payload.is_null() {
+        crate::fatal!("rank {rank}: {what}: the address of a payload of {} bytes is null", m.bytes);
+    }
     if m.category == Category::Long && m.bytes > 0 {
+        rules::no_overlap(what, m.target, m.destination, m.payload, m.bytes);
         let rt = runtime::get();
         if rt.segment_of(m.target).is_none_or(|s| !s.contains(m.destination, m.bytes)) {
             rt.outside_segment(m.target, m.destination, m.bytes);
@@ -76,6 +82,7 @@ pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
         let promised = if flags & SELF_OFFSET != 0 { SELF_BOUND } else { 0 };
         return inject(&absolute(message, flags), flags & !(SELF_OFFSET | PEER_OFFSET) | promised);
     }
+    rules::only_flags("AM injection", flags, AM_FLAGS);
     // Beyond a limit a copy would leave its buffer: checked in every flavour.
     check(message, "AM injection");
     if cfg!(feature = "debug-checks") {
@@ -152,6 +159,19 @@ pub fn request(tm: usize, rank: u32, category: Category, handler: u8, args: &[Ar
     Message::new(Class::Request, category, source_ep, target, handler, args)
 }
 
+/// The token of the running handler; in the debug flavour it is seen to be that.
+///
+/// # Safety
+/// As it says.
+#[inline]
+unsafe fn running<'a>(function: &str, token: *const Token) -> &'a Token {
+    if rules::CHECKED && !std::ptr::eq(token, thread::current().token.get()) {
+        crate::fatal!("{function}: {token:p} is not the token of the handler that this thread runs; tokens end with their handler");
+    }
+    // SAFETY: by contract.
+    unsafe { &*token }
+}
+
 /// The reply to `token`; fatal when none is allowed.
 ///
 /// # Safety
@@ -160,7 +180,7 @@ pub fn request(tm: usize, rank: u32, category: Category, handler: u8, args: &[Ar
 pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
     no_locks_held("gex_AM_Reply");
     // SAFETY: by contract.
-    let token = unsafe { &*token };
+    let token = unsafe { running("gex_AM_Reply", token) };
     if token.class == Class::Reply || token.replied.get() {
         let why = if token.replied.get() {
             "this request was answered already"
@@ -208,6 +228,7 @@ macro_rules! functions {
         pub unsafe extern "C" fn $rm(
             tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, lc_opt: *mut usize, flags: u32 $(, $a: Arg)*
         ) -> c_int {
+            rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
             inject(&request(tm, rank, Category::Medium, handler, &[$($a),*]).carrying(source, bytes), flags)
@@ -219,6 +240,7 @@ macro_rules! functions {
             tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: *mut usize, flags: u32
             $(, $a: Arg)*
         ) -> c_int {
+            rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
             inject(&request(tm, rank, Category::Long, handler, &[$($a),*]).carrying(source, bytes).landing(destination), flags)
@@ -236,6 +258,7 @@ macro_rules! functions {
         pub unsafe extern "C" fn $pm(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, lc_opt: *mut usize, flags: u32 $(, $a: Arg)*
         ) -> c_int {
+            rules::local_completion(stringify!($pm), lc_opt, Lc::Reply);
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
             // SAFETY: the running handler's token.
@@ -248,6 +271,7 @@ macro_rules! functions {
             token: *const Token, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: *mut usize, flags: u32
             $(, $a: Arg)*
         ) -> c_int {
+            rules::local_completion(stringify!($pl), lc_opt, Lc::Reply);
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
             // SAFETY: the running handler's token.
@@ -285,7 +309,10 @@ fn about(tm: usize, rank: u32) -> Option<JobRank> {
     }
     match team::decode(tm) {
         Named::Team(team) => Some(team.locate(rank).rank),
-        Named::Pair(..) => Some(rank),
+        Named::Pair(..) => {
+            rules::job_rank("gex_AM_Max*", rank);
+            Some(rank)
+        }
     }
 }
 
@@ -333,12 +360,19 @@ limits! {
 #[no_mangle]
 pub unsafe extern "C" fn gex_Token_MaxReplyMedium(token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
     // SAFETY: the running handler's token.
-    prepared(max_medium(Some(unsafe { &*token }.source.rank)), flags)
+    prepared(
+        max_medium(Some(unsafe { running("gex_Token_MaxReplyMedium", token) }.source.rank)),
+        flags,
+    )
 }
 
 /// Largest Long that may answer `token`.
 #[no_mangle]
-pub extern "C" fn gex_Token_MaxReplyLong(_token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
+pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
+    if rules::CHECKED {
+        // SAFETY: the running handler's token.
+        unsafe { running("gex_Token_MaxReplyLong", token) };
+    }
     prepared(MAX_LONG, flags)
 }
 
@@ -389,7 +423,7 @@ pub unsafe extern "C" fn gex_Token_Info(token: *const Token, info: *mut TokenInf
         return 0;
     }
     // SAFETY: the running handler's token.
-    let token = unsafe { &*token };
+    let token = unsafe { running("gex_Token_Info", token) };
     let endpoint = runtime::get()
         .endpoint(token.target_ep)
         .map_or(std::ptr::null(), |e| std::ptr::from_ref(e).cast());

@@ -4,8 +4,10 @@ use crate::atomic::Mutex;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{not_in_handler, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
+use super::{not_in_handler, rules, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
 use crate::barrier::Name;
+use crate::coll;
+use crate::stall::Reason;
 use crate::trace::{self, Category, Event, Kind};
 use crate::{runtime, wait};
 
@@ -13,6 +15,8 @@ use crate::{runtime, wait};
 const ANONYMOUS: c_int = 1;
 /// `GASNET_BARRIERFLAG_MISMATCH`.
 const MISMATCH: c_int = 2;
+/// These and `GASNET_BARRIERFLAG_UNNAMED`.
+const FLAGS: u32 = 0xb;
 
 struct State {
     notified: bool,
@@ -50,10 +54,22 @@ fn traced(kind: Kind, began: u64, (id, flags): (c_int, c_int), done: bool) {
     trace::record(&event.saying(format_args!(" id={id} flags={flags} done={} since={since}", u8::from(done))));
 }
 
+/// Whether this process is between `gasnet_barrier_notify` and the end of its wait.
+pub fn is_open() -> bool {
+    state().notified
+}
+
 /// Enters the barrier.
 #[no_mangle]
 pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     not_in_handler("gasnet_barrier_notify");
+    rules::only_flags("gasnet_barrier_notify", flags as u32, FLAGS);
+    if rules::CHECKED && coll::is_active() {
+        crate::fatal!(
+            "rank {}: gasnet_barrier_notify was called while a collective (gex_Coll_*) is under way: they must not operate concurrently",
+            runtime::get().rank
+        );
+    }
     let mut state = state();
     if state.notified {
         crate::fatal!(
@@ -98,7 +114,7 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     check_notified("gasnet_barrier_wait");
     let began = trace::clock(Category::Barrier);
     let mut came_out = None;
-    wait::until(|| {
+    wait::until(Reason::NamedBarrier, || {
         came_out = runtime::get().legacy_barrier.test();
         came_out.is_some()
     });

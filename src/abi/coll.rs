@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::future::Future;
 use std::slice;
 
-use super::not_in_handler;
+use super::{barrier, not_in_handler, rules};
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
@@ -35,6 +35,11 @@ fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'s
 /// The team of a collective call that moves data, which is in host memory.
 fn team_of(tm: usize, function: &str) -> &'static Team {
     not_in_handler(function);
+    if rules::CHECKED && barrier::is_open() {
+        crate::fatal!(
+            "{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate concurrently"
+        );
+    }
     let team = team::team(tm, function);
     if let Some(device) = runtime::get().device_of(team.ep) {
         crate::fatal!(
@@ -48,6 +53,14 @@ fn team_of(tm: usize, function: &str) -> &'static Team {
 fn check_root(team: &Team, root: u32, function: &str) {
     if root >= team.size {
         crate::fatal!("{function}: root {root} is not in a team of {} members", team.size);
+    }
+}
+
+/// Source and destination are the same memory or do not overlap. Debug flavour.
+fn check_apart(destination: *const u8, source: *const u8, bytes: usize, function: &str) {
+    let apart = (destination as usize).abs_diff(source as usize);
+    if rules::CHECKED && apart != 0 && apart < bytes {
+        crate::fatal!("{function}: src and dst overlap: {bytes} bytes at {source:p} and {destination:p}");
     }
 }
 
@@ -80,6 +93,7 @@ pub extern "C" fn gex_Coll_BroadcastNB(
     check_root(team, root, "gex_Coll_BroadcastNB");
     let data = span(destination, bytes);
     if team.rank == root {
+        check_apart(destination, source, bytes, "gex_Coll_BroadcastNB");
         data.copy_from(Span::source(source, bytes));
     }
     start(("gex_Coll_BroadcastNB", bytes), team, |call| {
@@ -146,6 +160,9 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
     let name = "gex_Coll_ReduceToOneNB";
     let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
     check_root(r.team, root, name);
+    if r.team.rank == root {
+        check_apart(destination, source, r.source.bytes, name);
+    }
     start((name, r.source.bytes), r.team, |call| {
         reduce::to_one(call, root, r.target, r.source, r.operator)
     })
@@ -160,6 +177,7 @@ macro_rules! reductions {
             user: Option<UserFn>, cdata: *mut c_void, _flags: u32,
         ) -> Event {
             let $r = reduction(stringify!($name), tm, destination, source, dt, element, count, op, user, cdata);
+            check_apart(destination, source, $r.source.bytes, stringify!($name));
             start((stringify!($name), $r.source.bytes), $r.team, |$call| $work)
         }
     )*};

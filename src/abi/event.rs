@@ -3,7 +3,9 @@
 use std::ffi::c_int;
 
 use super::not_in_handler;
+use super::rules::{self, no_flags, CHECKED};
 use crate::event::{sync_array, Event};
+use crate::stall::Reason;
 use crate::trace::{self, Category, Kind};
 use crate::{coll, thread, wait};
 
@@ -17,6 +19,7 @@ fn is_done(event: Event) -> bool {
 }
 
 fn check(event: Event, function: &str) {
+    rules::event(function, event);
     if event == Event::NO_OP {
         crate::fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing");
     }
@@ -46,9 +49,9 @@ fn test(what: &str, is_done: impl FnOnce() -> bool) -> c_int {
 
 /// Waits, recording it.
 #[inline]
-fn wait(what: &str, is_done: impl FnMut() -> bool) {
+fn wait(what: &str, reason: Reason, is_done: impl FnMut() -> bool) {
     let began = trace::clock(Category::Sync);
-    wait::until(is_done);
+    wait::until(reason, is_done);
     if began != 0 {
         traced(Kind::Wait, began, what, true);
     }
@@ -79,18 +82,24 @@ pub extern "C" fn gex_Event_Wait(event: Event) {
     if event.is_invalid() {
         return;
     }
-    wait("event", || event.is_done());
+    wait("event", Reason::Event(event), || event.is_done());
     event.consume(&mut thread::current().free.borrow_mut());
 }
 
 /// # Safety
 /// `events` points to `count` events of the client.
-unsafe fn array<'a>(events: *mut Event, count: usize) -> &'a mut [Event] {
+unsafe fn array<'a>(function: &str, events: *mut Event, count: usize) -> &'a mut [Event] {
     if count == 0 || events.is_null() {
         return &mut [];
     }
     // SAFETY: by contract.
-    unsafe { std::slice::from_raw_parts_mut(events, count) }
+    let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
+    if CHECKED {
+        for &event in events.iter() {
+            rules::event(function, event);
+        }
+    }
+    events
 }
 
 /// One pass over the array: whether "some" and whether "all" are complete.
@@ -101,46 +110,53 @@ fn pass(events: &mut [Event]) -> (bool, bool) {
 
 /// 0 when at least one event is complete or none was open. Never polls.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, _flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, flags: u32) -> c_int {
     not_in_handler("gex_Event_TestSome");
+    no_flags("gex_Event_TestSome", flags);
     coll::progress();
     // SAFETY: the client's array.
-    let events = unsafe { array(events, count) };
+    let events = unsafe { array("gex_Event_TestSome", events, count) };
     test("some", || pass(events).0)
 }
 
 /// Polls until at least one event is complete, or returns at once if none is open.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, _flags: u32) {
+pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, flags: u32) {
     not_in_handler("gex_Event_WaitSome");
+    no_flags("gex_Event_WaitSome", flags);
     // SAFETY: the client's array.
-    let events = unsafe { array(events, count) };
-    wait("some", || pass(events).0);
+    let events = unsafe { array("gex_Event_WaitSome", events, count) };
+    wait("some", Reason::SomeEvent(count), || pass(events).0);
 }
 
 /// 0 when no event is open any more. Never polls.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, _flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, flags: u32) -> c_int {
     not_in_handler("gex_Event_TestAll");
+    no_flags("gex_Event_TestAll", flags);
     coll::progress();
     // SAFETY: the client's array.
-    let events = unsafe { array(events, count) };
+    let events = unsafe { array("gex_Event_TestAll", events, count) };
     test("all", || pass(events).1)
 }
 
 /// Polls until no event is open any more.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, _flags: u32) {
+pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, flags: u32) {
     not_in_handler("gex_Event_WaitAll");
+    no_flags("gex_Event_WaitAll", flags);
     // SAFETY: the client's array.
-    let events = unsafe { array(events, count) };
-    wait("all", || pass(events).1);
+    let events = unsafe { array("gex_Event_WaitAll", events, count) };
+    wait("all", Reason::AllEvents(count), || pass(events).1);
 }
 
 /// The leaf of `root` for one category.
 #[no_mangle]
 pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     check(root, "gex_Event_QueryLeaf");
+    if CHECKED && root.is_leaf() {
+        crate::fatal!("gex_Event_QueryLeaf: {:#x} is a leaf; it takes a root", root.0);
+    }
     if !matches!(category, 2 | 3 | 4 | 8) {
         crate::fatal!("gex_Event_QueryLeaf: {category:#x} is not a single category (GEX_EC_GET, _PUT, _AM, _LC or _RMW)");
     }
@@ -149,24 +165,27 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
 
 /// 0 when what this thread started implicitly, of the given categories, is complete. Never polls.
 #[no_mangle]
-pub extern "C" fn gex_NBI_Test(mask: u32, _flags: u32) -> c_int {
+pub extern "C" fn gex_NBI_Test(mask: u32, flags: u32) -> c_int {
     not_in_handler("gex_NBI_Test");
+    no_flags("gex_NBI_Test", flags);
     let done = || thread::current().nbi_set().is_done(mask as usize & EC_ALL);
     test("implicit", || done() || (coll::progress() > 0 && done()))
 }
 
 /// Polls until what this thread started implicitly, of the given categories, is complete.
 #[no_mangle]
-pub extern "C" fn gex_NBI_Wait(mask: u32, _flags: u32) {
+pub extern "C" fn gex_NBI_Wait(mask: u32, flags: u32) {
     not_in_handler("gex_NBI_Wait");
+    no_flags("gex_NBI_Wait", flags);
     let set = thread::current().nbi_set();
-    wait("implicit", || set.is_done(mask as usize & EC_ALL));
+    wait("implicit", Reason::Implicit(set), || set.is_done(mask as usize & EC_ALL));
 }
 
 /// From now on implicit operations of this thread go into a set of their own.
 #[no_mangle]
-pub extern "C" fn gex_NBI_BeginAccessRegion(_flags: u32) {
+pub extern "C" fn gex_NBI_BeginAccessRegion(flags: u32) {
     not_in_handler("gex_NBI_BeginAccessRegion");
+    no_flags("gex_NBI_BeginAccessRegion", flags);
     if !thread::current().begin_region() {
         crate::fatal!("gex_NBI_BeginAccessRegion: an access region is open already on this thread; they do not nest");
     }
@@ -174,8 +193,9 @@ pub extern "C" fn gex_NBI_BeginAccessRegion(_flags: u32) {
 
 /// Ends the access region; its root event.
 #[no_mangle]
-pub extern "C" fn gex_NBI_EndAccessRegion(_flags: u32) -> Event {
+pub extern "C" fn gex_NBI_EndAccessRegion(flags: u32) -> Event {
     not_in_handler("gex_NBI_EndAccessRegion");
+    no_flags("gex_NBI_EndAccessRegion", flags);
     let thread = thread::current();
     let Some(op) = thread.end_region() else {
         crate::fatal!("gex_NBI_EndAccessRegion: no access region is open on this thread");

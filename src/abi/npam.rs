@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::am::{complete_locally, reply, sent};
+use super::rules::{self, Lc};
 use super::{complain, not_in_handler, ERR_BAD_ARG, FLAG_IMMEDIATE};
+use crate::am::canary;
 use crate::am::npam::{limit, SrcDesc, Wish};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
@@ -34,6 +36,15 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
             wish.class,
             wish.category
         );
+    }
+    let (name, lc) = match wish.class {
+        Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
+        Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
+    };
+    if !wish.client_buffer.is_null() {
+        rules::local_completion(name, wish.lc_opt, lc);
+    } else if rules::CHECKED && !wish.lc_opt.is_null() {
+        crate::fatal!("rank {rank}: {name}: lc_opt must be NULL when client_buf is");
     }
     match desc.prepare(wish) {
         Ok(()) => desc,
@@ -233,6 +244,14 @@ unsafe fn commit(
         );
     }
     let destination = destination.wrapping_add(p.destination_base);
+    if cfg!(feature = "debug-checks") && p.library_buffer && canary::is_untouched(&p, bytes) {
+        crate::fatal!(
+            "rank {rank}: gex_AM_Commit{class:?}{category:?}{} of {bytes} bytes: the payload was not written, the buffer of gex_AM_SrcDescAddr still \
+             holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, raise GASNET_SD_INITLEN, or set \
+             GASNET_SD_INIT=0.",
+            args.len()
+        );
+    }
     let began = trace::clock(trace::Category::Message);
     let refused = desc.commit(handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
     if refused.is_err() {

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::system::store;
-use super::{complain, mk, ERR_BAD_ARG, ERR_RESOURCE, OK};
+use super::{complain, mk, rules, ERR_BAD_ARG, ERR_RESOURCE, FLAG_IMMEDIATE, OK};
 use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
@@ -17,41 +17,41 @@ use crate::team::{self, Named};
 use crate::trace;
 
 macro_rules! cdata {
-    ($($set:ident $query:ident $type:ty, $what:literal;)*) => {$(
+    ($($set:ident $query:ident $type:ty, $checked:ident, $what:literal;)*) => {$(
         #[doc = concat!("Sets the client's pointer of a ", $what, ".")]
         #[no_mangle]
         pub unsafe extern "C" fn $set(object: *const $type, value: *mut c_void) {
             // SAFETY: a handle of ours by contract; the objects live for the rest of the process.
-            unsafe { &*object }.cdata.store(value, Ordering::Release);
+            unsafe { rules::$checked(stringify!($set), object) }.cdata.store(value, Ordering::Release);
         }
 
         #[doc = concat!("The client's pointer of a ", $what, "; null at first.")]
         #[no_mangle]
         pub unsafe extern "C" fn $query(object: *const $type) -> *mut c_void {
             // SAFETY: as above.
-            unsafe { &*object }.cdata.load(Ordering::Acquire)
+            unsafe { rules::$checked(stringify!($query), object) }.cdata.load(Ordering::Acquire)
         }
     )*};
 }
 
 cdata! {
-    gex_Client_SetCData gex_Client_QueryCData Client, "client";
-    gex_EP_SetCData gex_EP_QueryCData Endpoint, "endpoint";
-    gex_Segment_SetCData gex_Segment_QueryCData Segment, "segment";
+    gex_Client_SetCData gex_Client_QueryCData Client, client, "client";
+    gex_EP_SetCData gex_EP_QueryCData Endpoint, endpoint, "endpoint";
+    gex_Segment_SetCData gex_Segment_QueryCData Segment, segment, "segment";
 }
 
 /// Flags passed to `gex_Client_Init`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Client_QueryFlags(client: *const Client) -> u32 {
     // SAFETY: a handle of ours.
-    unsafe { &*client }.flags
+    unsafe { rules::client("gex_Client_QueryFlags", client) }.flags
 }
 
 /// Name passed to `gex_Client_Init`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Client_QueryName(client: *const Client) -> *const c_char {
     // SAFETY: a handle of ours.
-    unsafe { &*client }.name.as_ptr()
+    unsafe { rules::client("gex_Client_QueryName", client) }.name.as_ptr()
 }
 
 /// The owner of an endpoint.
@@ -64,21 +64,23 @@ pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryFlags(ep: *const Endpoint) -> u32 {
     // SAFETY: a handle of ours.
-    unsafe { &*ep }.flags
+    unsafe { rules::endpoint("gex_EP_QueryFlags", ep) }.flags
 }
 
 /// The bound segment, or null.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QuerySegment(ep: *const Endpoint) -> *mut Segment {
     // SAFETY: a handle of ours.
-    unsafe { &*ep }.segment.load(Ordering::Acquire)
+    unsafe { rules::endpoint("gex_EP_QuerySegment", ep) }
+        .segment
+        .load(Ordering::Acquire)
 }
 
 /// Index of an endpoint among those of its process.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryIndex(ep: *const Endpoint) -> u16 {
     // SAFETY: a handle of ours.
-    unsafe { &*ep }.index
+    unsafe { rules::endpoint("gex_EP_QueryIndex", ep) }.index
 }
 
 /// The owner of a segment.
@@ -97,14 +99,14 @@ pub extern "C" fn gex_Segment_QueryFlags(_segment: *const Segment) -> u32 {
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_QueryAddr(segment: *const Segment) -> *mut c_void {
     // SAFETY: a handle of ours.
-    unsafe { &*segment }.base as *mut c_void
+    unsafe { rules::segment("gex_Segment_QueryAddr", segment) }.base as *mut c_void
 }
 
 /// Length of a segment in bytes.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize {
     // SAFETY: a handle of ours.
-    unsafe { &*segment }.bytes
+    unsafe { rules::segment("gex_Segment_QuerySize", segment) }.bytes
 }
 
 /// Registers handlers; see `am::table`.
@@ -117,10 +119,14 @@ pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mu
     if count == 0 {
         return OK;
     }
+    super::not_in_handler("gex_EP_RegisterHandlers");
     // SAFETY: the client's table of `count` entries.
     let entries = unsafe { std::slice::from_raw_parts_mut(table, count) };
     // SAFETY: a handle of ours.
-    match unsafe { &*ep }.handlers.register(entries) {
+    match unsafe { rules::endpoint("gex_EP_RegisterHandlers", ep) }
+        .handlers
+        .register(entries)
+    {
         Ok(()) => OK,
         Err(error) => {
             complain("gex_EP_RegisterHandlers", &error.to_string());
@@ -198,6 +204,16 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
     })
 }
 
+fn check_rank(function: &str, tm: usize, rank: u32) {
+    let size = match team::decode(tm) {
+        Named::Team(team) => team.size,
+        Named::Pair(..) => runtime::get().size,
+    };
+    if rules::CHECKED && rank >= size {
+        crate::fatal!("{function}: rank {rank} does not exist among {size}");
+    }
+}
+
 /// Queries a bound segment. What was attached or published is known here: never communicates.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
@@ -206,8 +222,14 @@ pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
     owner: *mut usize,
     here: *mut usize,
     bytes: *mut usize,
-    _flags: u32,
+    flags: u32,
 ) -> usize {
+    let name = "gex_EP_QueryBoundSegmentNB";
+    if flags & FLAG_IMMEDIATE == 0 {
+        super::not_in_handler(name);
+    }
+    rules::only_flags(name, flags, FLAG_IMMEDIATE);
+    check_rank(name, tm, rank);
     let answer = bound(tm, rank).unwrap_or(Bound {
         owner: 0,
         here: 0,
@@ -229,6 +251,9 @@ pub unsafe extern "C" fn gex_Segment_QueryBound(
     here: *mut usize,
     bytes: *mut usize,
 ) -> c_int {
+    let name = "gex_Segment_QueryBound";
+    super::not_in_handler(name);
+    check_rank(name, tm, rank);
     let Some(answer) = bound(tm, rank) else { return 1 };
     for (output, value) in [(owner, answer.owner), (here, answer.here), (bytes, answer.bytes)] {
         // SAFETY: null or the client's to write.
@@ -279,6 +304,7 @@ const HINTS: u32 = 0x3;
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const Client, capabilities: u32, flags: u32) -> c_int {
     let name = "gex_EP_Create";
+    super::not_in_handler(name);
     if ep.is_null() || client.is_null() || capabilities == 0 || capabilities & !CAPABILITIES != 0 || flags & !HINTS != 0 {
         complain(
             name,
@@ -310,6 +336,7 @@ pub unsafe extern "C" fn gex_Segment_Create(
     flags: u32,
 ) -> c_int {
     let name = "gex_Segment_Create";
+    super::not_in_handler(name);
     let rt = runtime::get();
     if segment.is_null() || client.is_null() || flags != 0 {
         complain(name, "segment_p and client must not be null, and flags must be 0");
@@ -351,7 +378,13 @@ pub unsafe extern "C" fn gex_Segment_Create(
 
 /// Ends a segment that `gex_Segment_Create` made.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, _flags: u32) {
+pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: u32) {
+    super::not_in_handler("gex_Segment_Destroy");
+    rules::no_flags("gex_Segment_Destroy", flags);
+    if rules::CHECKED && !segment.is_null() {
+        // SAFETY: a handle of ours.
+        unsafe { rules::segment("gex_Segment_Destroy", segment) };
+    }
     // SAFETY: null, or a handle of ours.
     let Some(segment) = (unsafe { segment.as_ref::<'static>() }) else {
         crate::fatal!("gex_Segment_Destroy was given GEX_SEGMENT_INVALID");
@@ -368,6 +401,7 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, _flags: u3
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const Segment, flags: u32) -> c_int {
     let name = "gex_EP_BindSegment";
+    super::not_in_handler(name);
     // SAFETY: null, or a handle of ours.
     let (Some(ep), Some(segment)) = (unsafe { ep.as_ref() }, unsafe { segment.as_ref::<'static>() }) else {
         complain(name, "neither the endpoint nor the segment may be null");

@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 
+use super::rules::{self, Lc, RMA_FLAGS};
 use super::{not_in_handler, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
 use crate::am::{EpIndex, Location};
 use crate::conduit::Busy;
@@ -10,6 +11,7 @@ use crate::event::{Event, Op};
 use crate::rma::{self, Access, Manner, Started};
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, SELF_OFFSET};
+use crate::stall::Reason;
 use crate::team;
 use crate::thread::{self, Thread};
 use crate::trace::{self, Kind};
@@ -69,6 +71,9 @@ fn host_access(
         }
         disposition::check(flags, ep, local as usize, bytes, function);
     }
+    rules::only_flags(function, flags, RMA_FLAGS);
+    rules::never(function, flags, peer);
+    rules::no_overlap(function, peer, remote, local, bytes);
     let access = Access {
         peer,
         remote,
@@ -164,7 +169,7 @@ pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Re
         Ok(None) => 0,
         Ok(Some(op)) => {
             let event = op.event();
-            wait::until(|| event.is_done());
+            wait::until(Reason::Event(event), || event.is_done());
             event.consume(&mut thread.free.borrow_mut());
             0
         }
@@ -202,6 +207,7 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
     lc_opt: *mut usize,
     flags: u32,
 ) -> Event {
+    rules::local_completion("gex_RMA_PutNB", lc_opt, Lc::PutNb);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
     // SAFETY: by contract.
     unsafe { put_nb(Kind::PutNb, &access, lc_opt, flags) }
@@ -235,6 +241,7 @@ pub extern "C" fn gex_RMA_PutNBI(
     lc_opt: *mut usize,
     flags: u32,
 ) -> c_int {
+    rules::local_completion("gex_RMA_PutNBI", lc_opt, Lc::PutNbi);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNBI");
     put_nbi(Kind::PutNbi, &access, lc_opt, flags)
 }

@@ -36,6 +36,9 @@ pub extern "C" fn gex_System_GetVerboseErrors() -> i32 {
 /// Turns explanations on or off.
 #[no_mangle]
 pub extern "C" fn gex_System_SetVerboseErrors(enable: i32) {
+    if super::rules::CHECKED && !matches!(enable, 0 | 1) {
+        crate::fatal!("gex_System_SetVerboseErrors: {enable}; 0 and 1 are the values that exist");
+    }
     VERBOSE_ERRORS.store(enable, Ordering::Relaxed);
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::not_in_handler;
+use super::{not_in_handler, rules};
 use crate::am::Location;
 use crate::client::Client;
 use crate::endpoint::Endpoint;
@@ -77,15 +77,17 @@ pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: u16) -> usize 
 /// The process of a team's member.
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: usize, rank: u32) -> u32 {
+    not_in_handler("gex_TM_TranslateRankToJobrank");
     team::team(tm, "gex_TM_TranslateRankToJobrank").locate(rank).rank
 }
 
 /// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: usize, jobrank: u32) -> u32 {
-    team::team(tm, "gex_TM_TranslateJobrankToRank")
-        .rank_of(jobrank)
-        .unwrap_or(u32::MAX)
+    let name = "gex_TM_TranslateJobrankToRank";
+    not_in_handler(name);
+    rules::job_rank(name, jobrank);
+    team::team(tm, name).rank_of(jobrank).unwrap_or(u32::MAX)
 }
 
 /// `gex_EP_Location_t`.
@@ -98,7 +100,9 @@ pub struct EpLocation {
 
 /// Process and endpoint of a team's member.
 #[no_mangle]
-pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, _flags: u32) -> EpLocation {
+pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, flags: u32) -> EpLocation {
+    not_in_handler("gex_TM_TranslateRankToEP");
+    rules::no_flags("gex_TM_TranslateRankToEP", flags);
     let location = team::team(tm, "gex_TM_TranslateRankToEP").locate(rank);
     EpLocation {
         rank: location.rank,

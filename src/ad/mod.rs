@@ -13,11 +13,12 @@ use std::ptr;
 use std::sync::atomic::{fence, AtomicBool, AtomicPtr, Ordering};
 
 use crate::am::Location;
-use crate::conduit::{Busy, Capabilities, Conduit, PollScope, RemoteSegment, TransferId};
+use crate::conduit::{Busy, Capabilities, Conduit, JobRank, PollScope, RemoteSegment, TransferId};
 use crate::event::Op;
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
+use crate::stall::Reason;
 use crate::team::{self, Team};
 use crate::wait;
 use cpu::Number;
@@ -93,14 +94,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// Begins a transfer for what is fetched, counted in `op`.
-    fn begin(&self, op: &'static Op) -> TransferId {
+    /// Begins a transfer with `peer` for what is fetched, counted in `op`.
+    fn begin(&self, op: &'static Op, peer: JobRank) -> TransferId {
         let (local, bytes) = if codes::is_fetching(self.op) {
             (self.result, codes::bytes(self.dt))
         } else {
             (ptr::null_mut(), 0)
         };
-        let id = transfer::begin(op, codes::category(self.op), local, bytes);
+        let id = transfer::begin(op, codes::category(self.op), peer, local, bytes);
         // Operands are passed by value: a SET is complete locally.
         transfer::source_done(id);
         id
@@ -295,7 +296,7 @@ fn native(
     op: &'static Op,
     immediate: bool,
 ) -> Result<(), Busy> {
-    let id = call.begin(op);
+    let id = call.begin(op, peer.rank);
     let fetched = if codes::is_fetching(call.op) {
         call.result
     } else {
@@ -309,7 +310,7 @@ fn native(
             Err(Busy)
         }
         Err(Busy) => {
-            wait::until_some(PollScope::All, || attempt().ok());
+            wait::until_some(PollScope::All, Reason::Conduit(peer.rank), || attempt().ok());
             Ok(())
         }
     }

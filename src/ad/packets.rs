@@ -16,7 +16,7 @@ const HEAD: usize = 6;
 
 /// Asks `peer`; what is under way is counted in `op`.
 pub fn start(peer: Location, call: &Call, op: &'static Op, immediate: bool) -> Result<(), Busy> {
-    let id = call.begin(op);
+    let id = call.begin(op, peer.rank);
     let mut args = [0; HEAD + 4];
     args[..2].copy_from_slice(&split(call.target as u64));
     args[2..4].copy_from_slice(&split(id.0));

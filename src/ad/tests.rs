@@ -166,7 +166,7 @@ fn answers_are_taken_once_and_only_as_asked_for() {
     let mut old = [0u64; 2];
     let fetching = call(codes::fetch(codes::ADD), old.as_mut_ptr());
     let counted = FreeList::new().take();
-    let id = fetching.begin(counted);
+    let id = fetching.begin(counted, 0);
     for bad in [&[][..], &[1][..], &[1, 2, 3][..]] {
         assert!(!packets::on_done(&arguments(id, bad)), "{bad:?}");
     }
@@ -179,13 +179,13 @@ fn answers_are_taken_once_and_only_as_asked_for() {
         dt: codes::FLT,
         ..fetching
     };
-    let id = narrow.begin(counted);
+    let id = narrow.begin(counted, 0);
     old = [0; 2];
     assert!(packets::on_done(&arguments(id, &[-1])) && counted.is_done(31));
     assert_eq!(old[0].to_ne_bytes(), [255, 255, 255, 255, 0, 0, 0, 0]);
 
     for op in [codes::ADD, codes::SET] {
-        let id = call(op, std::ptr::null_mut()).begin(counted);
+        let id = call(op, std::ptr::null_mut()).begin(counted, 0);
         assert!(!packets::on_done(&arguments(id, &[1, 1])) && !counted.is_done(31));
         assert!(packets::on_done(&arguments(id, &[])) && counted.is_done(31));
     }

@@ -150,8 +150,17 @@ impl<'a> Delivery<'a> {
                 Category::Medium => Some((m.payload.cast::<c_void>(), m.header.bytes as usize)),
                 Category::Long => Some((m.header.destination as *mut c_void, m.header.bytes as usize)),
             };
+            let known = &thread::current().token;
+            let outer = if cfg!(feature = "debug-checks") {
+                known.replace(&raw const token)
+            } else {
+                ptr::null()
+            };
             // SAFETY: the client registered this function for this category and number of arguments (checked above).
             unsafe { call(entry, &token, buffer, &m.args[..nargs]) };
+            if cfg!(feature = "debug-checks") {
+                known.set(outer);
+            }
         });
         if began != 0 {
             ran(began, m, entry);

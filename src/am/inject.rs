@@ -10,6 +10,7 @@ use super::{kind, long, payload_offset, pieces, Category, Header, Message, HEADE
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::runtime::{self, Runtime};
+use crate::stall::Reason;
 use crate::trace;
 use crate::wait::Waiter;
 
@@ -64,7 +65,7 @@ fn until_sent(message: &Message<'_>, scope: PollScope) {
     if try_send(message).is_ok() {
         return;
     }
-    let mut waiter = Waiter::new();
+    let mut waiter = Waiter::new(Reason::Room(message.class, message.target.rank));
     loop {
         if progress::poll(scope) > 0 {
             waiter.reset();
@@ -72,6 +73,7 @@ fn until_sent(message: &Message<'_>, scope: PollScope) {
             waiter.idle();
         }
         if try_send(message).is_ok() {
+            waiter.done();
             return;
         }
     }

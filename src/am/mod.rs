@@ -5,6 +5,7 @@
 //! message, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in a ring record inside a
 //! neighbourhood and in a conduit's packet outside; both have the same layout.
 
+pub mod canary;
 pub mod deliver;
 pub mod inject;
 pub mod internal;

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use super::token::Token;
-use super::{inject, payload_offset, Arg, Category, Location, Message, MAX_PREPARED};
+use super::{canary, inject, payload_offset, Arg, Category, Location, Message, MAX_PREPARED};
 use crate::conduit::{Busy, Class, PollScope};
 use crate::mk::Kind;
 use crate::progress;
@@ -48,6 +48,8 @@ pub struct Prepared {
     pub bytes: usize,
     /// Where the client wants its local completion, if the buffer is the client's.
     pub lc_opt: *mut usize,
+    /// Whether the buffer is the library's.
+    pub library_buffer: bool,
     /// The block that `address` lies in.
     block: Option<u16>,
     /// The device that `address` is an address of; none for host memory.
@@ -122,7 +124,11 @@ impl SrcDesc {
             .most
             .min(limit(wish.category, wish.target, !wish.client_buffer.is_null()).max(wish.least));
         let (address, bytes, block) = if wish.client_buffer.is_null() {
-            self.library_buffer(wish, bytes)?
+            let buffer = self.library_buffer(wish, bytes)?;
+            if cfg!(feature = "debug-checks") {
+                canary::write(buffer.0, buffer.1);
+            }
+            buffer
         } else {
             (wish.client_buffer.cast_mut(), bytes, None)
         };
@@ -140,6 +146,7 @@ impl SrcDesc {
             } else {
                 wish.lc_opt
             },
+            library_buffer: wish.client_buffer.is_null(),
             block,
             device: runtime::get()
                 .device_of(wish.source_ep)

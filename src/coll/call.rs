@@ -11,6 +11,7 @@ use std::task::Poll;
 use super::mail::{self, Buffer, Name, Span};
 use crate::am::{inject, internal, lub_medium, max_medium, Message};
 use crate::conduit::Class;
+use crate::stall;
 use crate::team::Team;
 
 /// One collective, as one member sees it.
@@ -37,6 +38,17 @@ impl Call {
     /// Members of the team.
     pub fn size(self) -> u32 {
         self.team.size
+    }
+
+    /// For a report about a stall.
+    fn note_missing(self, from: u32) {
+        stall::note(|| {
+            let rank = self.team.locate(from).rank;
+            format!(
+                "collective {} of a team of {} members has nothing yet from member {from}, rank {rank}",
+                self.number, self.team.size
+            )
+        });
     }
 
     fn name(self, from: u32, to: u32, slot: u32) -> Name {
@@ -88,7 +100,14 @@ impl Call {
     /// The letter from member `from`, in memory of its own.
     pub async fn receive(self, from: u32, slot: u32) -> Buffer {
         let name = self.name(from, self.rank(), slot);
-        poll_fn(|_| mail::take(name).map_or(Poll::Pending, Poll::Ready)).await
+        poll_fn(|_| {
+            let letter = mail::take(name);
+            if letter.is_none() {
+                self.note_missing(from);
+            }
+            letter.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Says where the letter from member `from` is to land, if it is not empty.
@@ -102,7 +121,14 @@ impl Call {
     pub async fn landed(self, from: u32, slot: u32, at: Span) {
         if at.bytes > 0 {
             let name = self.name(from, self.rank(), slot);
-            super::until(|| mail::landed(name, at)).await;
+            super::until(|| {
+                let landed = mail::landed(name, at);
+                if !landed {
+                    self.note_missing(from);
+                }
+                landed
+            })
+            .await;
         }
     }
 

@@ -40,6 +40,12 @@ pub fn start(op: impl FnOnce() -> &'static Op) -> Event {
     op.event()
 }
 
+/// Whether a barrier is under way: that of `op`, or any.
+pub fn is_open(op: Option<&'static Op>) -> bool {
+    let queue = BARRIERS.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.iter().any(|open| op.is_none_or(|op| std::ptr::eq(op, open.op)))
+}
+
 /// Completes what is complete. Returns how many.
 pub fn progress() -> usize {
     let Ok(mut queue) = BARRIERS.try_lock() else { return 0 };

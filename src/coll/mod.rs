@@ -14,6 +14,7 @@ pub mod reduce;
 pub mod scan;
 pub mod team_barrier;
 
+use std::any::{type_name, type_name_of_val};
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +24,7 @@ use std::task::{Context, Poll, Waker};
 use crate::atomic::Mutex;
 use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
+use crate::stall::{self, Reason};
 use crate::wait;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -30,6 +32,8 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A collective under way.
 struct Running {
     work: Work,
+    /// Of its type, for reports.
+    name: &'static str,
     op: &'static Op,
 }
 
@@ -48,6 +52,11 @@ static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 /// Something other than a letter may let a collective go on.
 static LOOK_AGAIN: AtomicBool = AtomicBool::new(false);
 
+/// Whether a collective is under way here.
+pub fn is_active() -> bool {
+    ACTIVE.load(Ordering::Relaxed) != 0
+}
+
 /// Something became active.
 fn activate() {
     ACTIVE.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +68,7 @@ fn deactivate() {
 }
 
 /// The next poll is not to wait for a letter.
-fn look_again() {
+pub fn look_again() {
     LOOK_AGAIN.store(true, Ordering::Release);
 }
 
@@ -76,7 +85,8 @@ fn poll_work<T>(work: Pin<&mut (dyn Future<Output = T> + Send)>) -> Option<T> {
 }
 
 /// Starts a collective. `op` is asked for when it is not complete at once.
-pub fn start(work: impl Future<Output = ()> + Send + 'static, op: impl FnOnce() -> &'static Op) -> Event {
+pub fn start<W: Future<Output = ()> + Send + 'static>(work: W, op: impl FnOnce() -> &'static Op) -> Event {
+    let name = type_name::<W>();
     let mut work: Work = Box::pin(work);
     if poll_work(work.as_mut()).is_some() {
         return Event::INVALID;
@@ -85,7 +95,7 @@ pub fn start(work: impl Future<Output = ()> + Send + 'static, op: impl FnOnce() 
     op.begin(Category::Coll);
     activate();
     let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
-    engine.running.push(Running { work, op });
+    engine.running.push(Running { work, name, op });
     // What has arrived since it was polled is not news to the engine.
     look_again();
     op.event()
@@ -93,11 +103,12 @@ pub fn start(work: impl Future<Output = ()> + Send + 'static, op: impl FnOnce() 
 
 /// Does a collective to its end, polling meanwhile.
 pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
+    let name = type_name_of_val(&work);
     let mut work = Box::pin(work);
     if let Some(value) = poll_work(work.as_mut()) {
         return value;
     }
-    wait::until_some(PollScope::All, || poll_work(work.as_mut()))
+    wait::until_some(PollScope::All, Reason::Collective(name), || poll_work(work.as_mut()))
 }
 
 /// Pushes active collectives and waiting packets on. Returns how much happened.
@@ -120,6 +131,9 @@ fn advance() -> usize {
     let before = engine.running.len();
     engine.running.retain_mut(|running| {
         let done = poll_work(running.work.as_mut()).is_some();
+        if !done {
+            stall::note(|| format!("{} is under way", stall::algorithm(running.name)));
+        }
         if done {
             deactivate();
             running.op.complete(Category::Coll);

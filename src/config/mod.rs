@@ -154,7 +154,7 @@ fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
         None => Err(variable.complaint(&text.to_string_lossy())),
     };
     match result {
-        Err(_) if variable.status == Status::NoEffect || variable.scope == Scope::Tests => Ok(variable.default_value()),
+        Err(_) if !variable.status.is_effective() || variable.scope == Scope::Tests => Ok(variable.default_value()),
         result => result,
     }
 }

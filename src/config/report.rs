@@ -10,8 +10,8 @@ impl Config {
     /// The lines of `GASNET_VERBOSEENV`: every variable that has an effect or is set, then unknown names.
     /// For rank 0, to standard error.
     pub fn verbose(&self) -> String {
-        let read_by_us = |v: &Variable| v.status != Status::NoEffect && v.scope != Scope::Tests;
-        let shown = |s: &&Setting| s.is_set || read_by_us(s.variable);
+        let read_by_us = |v: &Variable| v.status.is_effective() && v.scope != Scope::Tests;
+        let shown = |s: &&Setting| s.is_set || (read_by_us(s.variable) && !shown_by_tools(s));
         let mut out: String = self.settings().iter().filter(shown).map(|s| line(s) + "\n").collect();
         for name in self.unknown() {
             let known = self.settings().iter().map(|s| s.variable.name);
@@ -24,14 +24,19 @@ impl Config {
     }
 }
 
+/// Whether the tools show this setting instead: they know which mechanisms this machine has.
+pub fn shown_by_tools(setting: &Setting) -> bool {
+    !setting.is_set && setting.variable.name == super::BACKTRACE_TYPE.variable.name
+}
+
 /// `ENV parameter: NAME = value   (default)`, with the note in a column.
 fn line(setting: &Setting) -> String {
     let Setting { variable, value, is_set } = setting;
     let assignment = format!("{} = {}", variable.name, variable.kind.show(value));
-    let note = match (is_set, variable.status) {
+    let note = match (is_set, variable.status.is_effective()) {
         (false, _) => "(default)",
-        (true, Status::NoEffect) => "(accepted, no effect)",
-        (true, _) => "",
+        (true, false) => "(accepted, no effect)",
+        (true, true) => "",
     };
     format!("ENV parameter: {assignment:<46}   {note}").trim_end().to_owned()
 }

@@ -113,8 +113,7 @@ fn is_tsc_rate(text: &str) -> bool {
 }
 
 fn is_fill(text: &str) -> bool {
-    let word = text.trim();
-    ["NAN", "sNAN", "qNAN"].iter().any(|w| word.eq_ignore_ascii_case(w)) || parse::integer(word).is_ok()
+    gasnet_tools::heap::Fill::parse(text).is_ok()
 }
 
 fn is_trace_mask(text: &str) -> bool {
@@ -174,6 +173,9 @@ variables! {
         BACKTRACE_TYPE: Option<String> = text("GASNET_BACKTRACE_TYPE",
             "Sources of a backtrace, in order of preference: the name of the client's own, GDB, EXECINFO.");
         BACKTRACE_MT: bool = flag("GASNET_BACKTRACE_MT", true, "Show all threads in a backtrace, where its source can.");
+        STALL_TIMEOUT: f64 = double("GASNET_STALL_TIMEOUT", "0", 0.0, 1e6,
+            "Report what a rank waits for after this long without progress, and when it goes on; with GASNET_BACKTRACE also where. 0 for never.")
+            .unit("seconds").ours();
     }
     "Segments" {
         MAX_SEGSIZE: SegmentLimit = segment_limit("GASNET_MAX_SEGSIZE", "0.85/H",
@@ -214,9 +216,9 @@ variables! {
         MAX_THREADS: u32 = count("GASNET_MAX_THREADS", "4294967295", 1, u32::MAX,
             "Most client threads of a process that GASNet serves at one time.").unit("threads").unset_means("no limit");
         THREAD_STACK_MIN: u64 = size("GASNET_THREAD_STACK_MIN", "0", 0, 1 << 40,
-            "Least stack of the library's own threads.").unit("bytes").no_effect();
+            "Least stack of threads that a conduit starts; smp and sock start none.").unit("bytes").no_effect();
         THREAD_STACK_PAD: u64 = size("GASNET_THREAD_STACK_PAD", "0", 0, 1 << 40,
-            "Added to the system's default stack for the library's own threads.").unit("bytes").no_effect();
+            "Added to the default stack of such threads.").unit("bytes").no_effect();
     }
     "Barriers and collectives" {
         BARRIER: BarrierKind = choice("GASNET_BARRIER", "PSHM",
@@ -273,20 +275,20 @@ variables! {
     }
     "Checks of the debug flavour" {
         SD_INIT: bool = flag("GASNET_SD_INIT", true,
-            "Fill prepared payload buffers with a pattern, and check at Commit that it is gone.").no_effect();
-        SD_INITVAL: String = form("GASNET_SD_INITVAL", "NAN", FILL, is_fill, "That pattern.").no_effect();
+            "Fill prepared payload buffers with a pattern, and check at Commit that it is gone.").debug_only();
+        SD_INITVAL: String = form("GASNET_SD_INITVAL", "NAN", FILL, is_fill, "That pattern.").debug_only();
         SD_INITLEN: u64 = size("GASNET_SD_INITLEN", "128", 0, 1 << 30,
-            "Length of that pattern; 0 counts as 1.").unit("bytes").no_effect();
-        MALLOC_INIT: bool = flag("GASNET_MALLOC_INIT", false, "Fill new memory of the debug allocator.").no_effect();
-        MALLOC_INITVAL: String = form("GASNET_MALLOC_INITVAL", "NAN", FILL, is_fill, "What to fill new memory with.").no_effect();
-        MALLOC_CLOBBER: bool = flag("GASNET_MALLOC_CLOBBER", false, "Overwrite memory that is freed.").no_effect();
+            "Length of that pattern; 0 counts as 1.").unit("bytes").debug_only();
+        MALLOC_INIT: bool = flag("GASNET_MALLOC_INIT", false, "Fill new memory of the debug allocator.").debug_only();
+        MALLOC_INITVAL: String = form("GASNET_MALLOC_INITVAL", "NAN", FILL, is_fill, "What to fill new memory with.").debug_only();
+        MALLOC_CLOBBER: bool = flag("GASNET_MALLOC_CLOBBER", false, "Overwrite memory that is freed.").debug_only();
         MALLOC_CLOBBERVAL: String = form("GASNET_MALLOC_CLOBBERVAL", "NAN", FILL, is_fill,
-            "What to overwrite it with.").no_effect();
-        MALLOC_LEAKALL: bool = flag("GASNET_MALLOC_LEAKALL", false, "Never hand out freed memory again.").no_effect();
-        MALLOC_SCANFREED: bool = flag("GASNET_MALLOC_SCANFREED", false, "Look for writes to freed memory.").no_effect();
-        MALLOC_EXTRACHECK: bool = flag("GASNET_MALLOC_EXTRACHECK", false, "Check the heap more often.").no_effect();
-        MALLOCFILE: Option<String> = text("GASNET_MALLOCFILE", "File of a heap report at exit; as GASNET_TRACEFILE.").no_effect();
-        MALLOCNODES: RankSet = ranks("GASNET_MALLOCNODES", "Ranks that write a heap report.").no_effect();
+            "What to overwrite it with.").debug_only();
+        MALLOC_LEAKALL: bool = flag("GASNET_MALLOC_LEAKALL", false, "Never hand out freed memory again.").debug_only();
+        MALLOC_SCANFREED: bool = flag("GASNET_MALLOC_SCANFREED", false, "Look for writes to freed memory.").debug_only();
+        MALLOC_EXTRACHECK: bool = flag("GASNET_MALLOC_EXTRACHECK", false, "Check the heap more often.").debug_only();
+        MALLOCFILE: Option<String> = text("GASNET_MALLOCFILE", "File of a heap report at exit; as GASNET_TRACEFILE.").debug_only();
+        MALLOCNODES: RankSet = ranks("GASNET_MALLOCNODES", "Ranks that write a heap report.").debug_only();
     }
     "Testing the library" {
         FAULTS: Option<FaultPlan> = faults("GASNET_FAULTS", "Faults to inject between ranks.").ours();

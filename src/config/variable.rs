@@ -52,6 +52,8 @@ pub enum Status {
     InEffect,
     /// It is known and accepted, so that scripts keep working, and changes nothing.
     NoEffect,
+    /// It does in the debug flavour only.
+    DebugFlavour,
 }
 
 /// Who introduced a variable.
@@ -81,6 +83,16 @@ impl Status {
         match self {
             Self::InEffect => "in effect",
             Self::NoEffect => "accepted, no effect yet",
+            Self::DebugFlavour => "in effect in the debug flavour",
+        }
+    }
+
+    /// Whether it changes anything in this flavour.
+    pub const fn is_effective(self) -> bool {
+        match self {
+            Self::InEffect => true,
+            Self::NoEffect => false,
+            Self::DebugFlavour => cfg!(feature = "debug-checks"),
         }
     }
 }
@@ -181,6 +193,13 @@ impl<T> Key<T> {
     #[must_use]
     pub const fn no_effect(mut self) -> Self {
         self.variable.status = Status::NoEffect;
+        self
+    }
+
+    /// Read by the debug flavour only.
+    #[must_use]
+    pub const fn debug_only(mut self) -> Self {
+        self.variable.status = Status::DebugFlavour;
         self
     }
 

@@ -7,6 +7,7 @@ use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::barrier::INSTANCES;
 use crate::os::{futex, mem};
 
 /// How far the job is with ending. It only grows.
@@ -47,6 +48,14 @@ pub struct RankLine {
     pub pid: AtomicU32,
     /// Address of the word by which they know that they have found it.
     pub witness: AtomicUsize,
+    /// The rank's process, set at its start.
+    pub process: AtomicU32,
+    /// 1 once the rank has called exit.
+    pub in_exit: AtomicU32,
+    /// 1 while the rank is frozen for a debugger.
+    pub frozen: AtomicU32,
+    /// Phases of the process's barriers that it has entered.
+    pub barriers: [AtomicU32; INSTANCES],
 }
 
 #[repr(C, align(64))]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::board::Phase;
 use super::{lifeline, signals, Inside, Job, JOB};
 use crate::os::{fd, process, signal};
+use crate::stall::{self, Watch};
 
 /// The thread that ends this process; 0 while there is none.
 static THREAD: AtomicI32 = AtomicI32::new(0);
@@ -111,6 +112,7 @@ impl Job {
 
     fn announce(&self, code: i32) {
         CODE.store(code, Ordering::Relaxed);
+        self.board.line(self.rank).in_exit.store(1, Ordering::Relaxed);
         if let Some(socket) = &self.lifeline {
             // The message is small and the first: it cannot meet a full socket. A failure means that the supervisor is gone, and then
             // this process ends by signal.
@@ -125,10 +127,14 @@ impl Job {
     fn wait_for_go(&self) {
         let limit = self.options.exit_timeout * 3 + Duration::from_secs(10);
         let start = Instant::now();
+        let watch = Watch::new();
         while start.elapsed() < limit {
             match self.board.phase() {
                 Phase::Go => return,
                 seen => self.board.wait_phase(seen, Duration::from_millis(100)),
+            }
+            if stall::is_watching() {
+                watch.idle_in_exit(self);
             }
             if let Some(socket) = &self.lifeline {
                 lifeline::check(socket.as_raw_fd());

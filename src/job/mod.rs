@@ -84,6 +84,12 @@ pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
         let job = launch::launch(options)?;
         || job
     });
+    job.board.line(job.rank).process.store(job.pid as u32, Ordering::Relaxed);
+    gasnet_tools::freeze::set_hook(|frozen| {
+        if let Some(job) = JOB.get() {
+            job.board.line(job.rank).frozen.store(u32::from(frozen), Ordering::Relaxed);
+        }
+    });
     PHASE.store(std::ptr::from_ref(job.board.phase_word()).cast_mut(), Ordering::Release);
     signals::install(job);
     gasnet_tools::freeze::at_start();
@@ -210,6 +216,35 @@ impl Job {
     /// The memory for the neighbourhood's segments. One rank sets its size.
     pub fn segment_memory(&self) -> &AnonMemory {
         &self.segment
+    }
+
+    /// This rank has entered `phases` phases of its barrier number `instance`.
+    #[inline]
+    pub fn note_barrier(&self, instance: usize, phases: u32) {
+        self.board.line(self.rank).barriers[instance].store(phases, Ordering::Relaxed);
+    }
+
+    fn ranks_where(&self, holds: impl Fn(&board::RankLine) -> bool) -> Vec<u32> {
+        (0..self.size).filter(|&rank| holds(self.board.line(rank))).collect()
+    }
+
+    /// Ranks that have entered fewer than `phases` phases of barrier number `instance`.
+    pub fn late_for_barrier(&self, instance: usize, phases: u32) -> Vec<u32> {
+        self.ranks_where(|line| (line.barriers[instance].load(Ordering::Relaxed).wrapping_sub(phases) as i32) < 0)
+    }
+
+    /// Ranks that have not called exit.
+    pub fn not_in_exit(&self) -> Vec<u32> {
+        self.ranks_where(|line| line.in_exit.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Whether a rank is stopped by a signal or a debugger, or frozen for one.
+    pub fn somebody_is_stopped(&self) -> bool {
+        let stopped = |line: &board::RankLine| {
+            let pid = line.process.load(Ordering::Relaxed);
+            line.frozen.load(Ordering::Relaxed) != 0 || (pid != 0 && crate::os::process::is_stopped(pid as Pid))
+        };
+        !self.ranks_where(stopped).is_empty()
     }
 
     /// The options that the job was started with.

@@ -76,6 +76,14 @@ pub fn kill(pid: Pid, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// Whether a process is stopped, by a signal or a debugger. A thread of it other than the first is not looked at.
+pub fn is_stopped(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name in parentheses may hold anything, parentheses included; the state comes after it.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    matches!(state, Some('T' | 't'))
+}
+
 /// Ends the process at once: no handlers, no buffers. Async-signal-safe.
 pub fn end(status: i32) -> ! {
     // SAFETY: no preconditions.

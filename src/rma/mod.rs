@@ -9,11 +9,12 @@ pub mod packets;
 pub mod transfer;
 
 use crate::am::Location;
-use crate::conduit::{Busy, LocalCompletion, RemoteSegment};
+use crate::conduit::{Busy, JobRank, LocalCompletion, PollScope, RemoteSegment};
 use crate::event::{Category, Op};
 use crate::mk::{self, Kind, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
+use crate::stall::Reason;
 use crate::wait;
 
 /// A put or a get.
@@ -137,17 +138,17 @@ fn rest(access: &Access, done: usize, by_messages: impl FnOnce(&Access) -> Resul
 }
 
 /// Tries until the conduit takes it, or once.
-fn inject<T>(manner: Manner, mut attempt: impl FnMut() -> Result<T, Busy>) -> Result<T, Busy> {
+fn inject<T>(peer: JobRank, manner: Manner, mut attempt: impl FnMut() -> Result<T, Busy>) -> Result<T, Busy> {
     let first = attempt();
     if first.is_ok() || manner.immediate {
         return first;
     }
-    Ok(wait::until_some(crate::conduit::PollScope::All, || attempt().ok()))
+    Ok(wait::until_some(PollScope::All, Reason::Conduit(peer), || attempt().ok()))
 }
 
 fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin(op, Category::Put, access.local, access.bytes);
-    let result = inject(manner, || {
+    let id = transfer::begin(op, Category::Put, access.peer.rank, access.local, access.bytes);
+    let result = inject(access.peer.rank, manner, || {
         let put = |id| {
             let (peer, source) = (access.peer.rank, access.local.cast_const());
             if manner.source_now {
@@ -170,7 +171,7 @@ fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
         Ok(LocalCompletion::WithOperation) => {
             if manner.source_now {
                 // An IMMEDIATE put has found its resources; what is left is the wire.
-                wait::until(|| transfer::source_is_free(id));
+                wait::until(Reason::Source(access.peer.rank), || transfer::source_is_free(id));
             }
             Ok(Started::UnderWay)
         }
@@ -178,8 +179,8 @@ fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
 }
 
 fn native_get(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin(op, Category::Get, access.local, access.bytes);
-    let result = inject(manner, || {
+    let id = transfer::begin(op, Category::Get, access.peer.rank, access.local, access.bytes);
+    let result = inject(access.peer.rank, manner, || {
         rt.conduit
             .get(access.peer.rank, segment, access.local, access.remote, access.bytes, id)
     });

@@ -64,7 +64,7 @@ pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), B
 
 /// See [`super::put`].
 pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin(op, Category::Put, access.local, access.bytes);
+    let id = transfer::begin(op, Category::Put, access.peer.rank, access.local, access.bytes);
     let piece = max_medium(Some(access.peer.rank));
     let (mut offset, mut bounce) = (0, Vec::new());
     while offset < access.bytes {
@@ -92,7 +92,7 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
 
 /// See [`super::get`].
 pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin_to(op, Category::Get, access.here(), access.bytes);
+    let id = transfer::begin_to(op, Category::Get, access.peer.rank, access.here(), access.bytes);
     let piece = max_medium(Some(access.peer.rank));
     let mut offset = 0;
     while offset < access.bytes {

@@ -3,7 +3,7 @@
 
 use crate::atomic::Mutex;
 
-use crate::conduit::TransferId;
+use crate::conduit::{JobRank, TransferId};
 use crate::event::{Category, Op};
 use crate::mk::Spot;
 
@@ -12,6 +12,8 @@ struct Transfer {
     generation: u32,
     op: &'static Op,
     category: Category,
+    /// Whose answer completes it.
+    peer: JobRank,
     /// Where the data of a get or the old value of an atomic goes.
     local: Spot,
     /// Length of the whole.
@@ -53,13 +55,39 @@ impl Table {
     }
 }
 
-/// Begins a transfer of `bytes`, counted in `op`: `category`, and for a put also local completion.
-pub fn begin(op: &'static Op, category: Category, local: *mut u8, bytes: usize) -> TransferId {
-    begin_to(op, category, Spot::host(local), bytes)
+/// A transfer under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Put, get or atomic.
+    pub category: Category,
+    /// The other side.
+    pub peer: JobRank,
+    /// Length of the whole.
+    pub bytes: usize,
+    /// Bytes not yet accounted for.
+    pub left: usize,
+}
+
+/// At most `most` transfers that are under way, of `op` or of all.
+pub fn open(op: Option<&'static Op>, most: usize) -> Vec<Open> {
+    let table = table();
+    let wanted = |t: &&Transfer| t.live && op.is_none_or(|op| std::ptr::eq(op, t.op));
+    let open = table.transfers.iter().filter(wanted).take(most).map(|t| Open {
+        category: t.category,
+        peer: t.peer,
+        bytes: t.bytes,
+        left: t.left,
+    });
+    open.collect()
+}
+
+/// Begins a transfer of `bytes` with `peer`, counted in `op`: `category`, and for a put also local completion.
+pub fn begin(op: &'static Op, category: Category, peer: JobRank, local: *mut u8, bytes: usize) -> TransferId {
+    begin_to(op, category, peer, Spot::host(local), bytes)
 }
 
 /// The same, whose data may go to a device.
-pub fn begin_to(op: &'static Op, category: Category, local: Spot, bytes: usize) -> TransferId {
+pub fn begin_to(op: &'static Op, category: Category, peer: JobRank, local: Spot, bytes: usize) -> TransferId {
     op.begin(category);
     let is_put = category == Category::Put;
     if is_put {
@@ -72,6 +100,7 @@ pub fn begin_to(op: &'static Op, category: Category, local: Spot, bytes: usize) 
         generation,
         op,
         category,
+        peer,
         local,
         bytes,
         left: bytes,
@@ -164,7 +193,7 @@ mod tests {
     #[test]
     fn parts_add_up_and_stale_names_are_refused() {
         let op = FreeList::new().take();
-        let id = begin(op, Category::Put, std::ptr::null_mut(), 100);
+        let id = begin(op, Category::Put, 0, std::ptr::null_mut(), 100);
         source_done(id);
         assert!(op.event().leaf(2).is_invalid() && source_is_free(id));
         assert!(advance(id, 60) && !advance(id, 41) && !op.event().is_done());
@@ -176,12 +205,12 @@ mod tests {
     fn an_answer_has_the_length_that_was_asked_for() {
         let op = FreeList::new().take();
         let mut old = 0u64;
-        let id = begin(op, Category::Rmw, std::ptr::from_mut(&mut old).cast(), 8);
+        let id = begin(op, Category::Rmw, 0, std::ptr::from_mut(&mut old).cast(), 8);
         assert!(answer(id, 0).is_none() && answer(id, 4).is_none());
         assert_eq!(answer(id, 8), Some(std::ptr::from_mut(&mut old).cast()));
         finish(id);
         assert!(op.event().is_done() && answer(id, 8).is_none());
-        let put = begin(op, Category::Put, std::ptr::from_mut(&mut old).cast(), 8);
+        let put = begin(op, Category::Put, 0, std::ptr::from_mut(&mut old).cast(), 8);
         assert!(answer(put, 8).is_none());
         finish(put);
     }
@@ -190,7 +219,7 @@ mod tests {
     fn a_get_lands_inside_only() {
         let op = FreeList::new().take();
         let mut memory = [0u8; 10];
-        let id = begin(op, Category::Get, memory.as_mut_ptr(), 10);
+        let id = begin(op, Category::Get, 0, memory.as_mut_ptr(), 10);
         assert_eq!(landing(id, 3, 7).map(|s| s.address), Some(memory.as_ptr() as usize + 3));
         assert!(landing(id, 3, 8).is_none() && landing(id, 11, 0).is_none());
         finish(id);

@@ -12,10 +12,14 @@ use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
 use crate::conduit::{RemoteSegment, SegmentKey};
 use crate::endpoint::{self, Endpoint};
+use crate::gone::Gone;
 use crate::mk::{Kind, Refusal};
 use crate::os::mem;
 use crate::runtime::Runtime;
 use crate::team::Team;
+
+/// Destroyed segments.
+pub static GONE: Gone = Gone::none();
 
 impl Segment {
     /// As peers know it.
@@ -119,8 +123,13 @@ pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
         rt.conduit.deregister_segment(&segment.key);
     }
     let (base, bytes, memory, kind) = (segment.base, segment.bytes, segment.memory, segment.kind);
-    // SAFETY: `create` leaked it from a Box, and this is its last use (contract).
-    drop(unsafe { Box::from_raw(ptr::from_ref(segment).cast_mut()) });
+    if cfg!(feature = "debug-checks") {
+        // Stays, so that its later use is noticed.
+        GONE.note(segment);
+    } else {
+        // SAFETY: `create` leaked it from a Box, and this is its last use (contract).
+        drop(unsafe { Box::from_raw(ptr::from_ref(segment).cast_mut()) });
+    }
     if memory == Memory::Mapped {
         // SAFETY: `create` mapped it for this segment alone.
         unsafe { mem::unmap(base, bytes) };

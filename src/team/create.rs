@@ -152,6 +152,10 @@ pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
         coll::run(team_barrier::over(Call::next(team)));
     }
     let scratch = team.scratch;
+    if cfg!(feature = "debug-checks") {
+        super::GONE.note(team);
+        return scratch;
+    }
     // SAFETY: `make` leaked it from a Box, and this is its last use (contract).
     drop(unsafe { Box::from_raw(std::ptr::from_ref(team).cast_mut()) });
     scratch

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use crate::am::{EpIndex, Location};
 use crate::conduit::JobRank;
+use crate::gone::Gone;
 use crate::runtime::{self, Runtime};
 use crate::trace;
 use members::Members;
@@ -134,6 +135,9 @@ impl Team {
     /// The member with `rank`.
     #[inline]
     pub fn locate(&self, rank: u32) -> Location {
+        if cfg!(feature = "debug-checks") && rank >= self.size {
+            self.no_member(rank);
+        }
         self.members.locate(rank).unwrap_or_else(|| self.no_member(rank))
     }
 
@@ -152,6 +156,9 @@ impl Team {
     }
 }
 
+/// Destroyed teams.
+static GONE: Gone = Gone::none();
+
 /// What a `gex_TM_t` names.
 #[derive(Clone, Copy, Debug)]
 pub enum Named {
@@ -165,8 +172,14 @@ pub enum Named {
 #[inline]
 pub fn decode(handle: usize) -> Named {
     match handle & TAG_MASK {
-        // SAFETY: a handle with the team tag was made by `Team::handle` from a 'static team (client contract).
-        TAG_TEAM => Named::Team(unsafe { &*((handle & !TAG_MASK) as *const Team) }),
+        TAG_TEAM => {
+            let address = handle & !TAG_MASK;
+            if cfg!(feature = "debug-checks") && GONE.has(address) {
+                crate::fatal!("the team {handle:#x} was destroyed (gex_TM_Destroy)");
+            }
+            // SAFETY: a handle with the team tag was made by `Team::handle` from a 'static team (client contract).
+            Named::Team(unsafe { &*(address as *const Team) })
+        }
         TAG_PAIR => Named::Pair((handle >> 18) as EpIndex, (handle >> 2) as EpIndex),
         _ => crate::fatal!(
             "{handle:#x} is not a gex_TM_t: it was not returned by gex_Client_Init, gex_TM_Split, gex_TM_Create or gex_TM_Pair"
@@ -192,12 +205,7 @@ pub fn pair(local: EpIndex, remote: EpIndex) -> usize {
 #[inline]
 pub fn resolve(handle: usize, rank: u32) -> (EpIndex, Location) {
     match decode(handle) {
-        Named::Team(team) => {
-            if cfg!(feature = "debug-checks") && rank >= team.size {
-                team.no_member(rank);
-            }
-            (team.ep, team.locate(rank))
-        }
+        Named::Team(team) => (team.ep, team.locate(rank)),
         Named::Pair(local, remote) => {
             if cfg!(feature = "debug-checks") && rank >= runtime::get().size {
                 crate::fatal!(

@@ -75,7 +75,7 @@ pub fn on_devices(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'s
     let own = thread.free.borrow_mut().take();
     one_by_one(rt, access, &remote, &local, own)?;
     let event = own.event();
-    wait::until(|| event.is_done());
+    wait::until(crate::stall::Reason::Event(event), || event.is_done());
     event.consume(&mut thread.free.borrow_mut());
     peer::tell(access, completion, 0, 0);
     Ok(Started::Complete)
@@ -164,7 +164,7 @@ fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usi
 
 fn put(to: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
     let packet = max_medium(Some(access.peer.rank));
-    let id = transfer::begin(op, Category::Put, std::ptr::null_mut(), total);
+    let id = transfer::begin(op, Category::Put, access.peer.rank, std::ptr::null_mut(), total);
     let ([a, b], mut first) = (split(id.0), true);
     if let Some(completion) = &access.completion {
         peer::tell(access, completion, id.0, total as u64);

@@ -8,6 +8,19 @@ use crate::{env, os, system};
 
 static ON_ERROR: OnceLock<bool> = OnceLock::new();
 
+static HOOK: OnceLock<fn(bool)> = OnceLock::new();
+
+/// Sets what hears of the start (true) and the end of a freeze, also in signal handlers. The first call wins.
+pub fn set_hook(hook: fn(bool)) {
+    let _ = HOOK.set(hook);
+}
+
+fn tell_hook(frozen: bool) {
+    if let Some(hook) = HOOK.get() {
+        hook(frozen);
+    }
+}
+
 /// Reads `GASNET_FREEZE_ON_ERROR` while the process is still healthy.
 pub fn init() -> bool {
     // Read outside of the cell's initialisation: a bad value is a fatal error, which asks again.
@@ -20,6 +33,7 @@ pub fn init() -> bool {
 /// Sets `flag` and waits until a debugger (or another thread) clears it; tells the user how.
 pub fn now(flag: &AtomicI32, flag_name: &str) {
     flag.store(1, Ordering::SeqCst);
+    tell_hook(true);
     let (pid, host) = (os::pid(), system::hostname());
     say(format_args!(
         "*** FROZEN ({Label}): process {pid} on {host} waits for a debugger. To let it go on: gdb -p {pid}, then \
@@ -28,6 +42,7 @@ pub fn now(flag: &AtomicI32, flag_name: &str) {
     while flag.load(Ordering::SeqCst) != 0 {
         os::sleep_ns(100_000_000);
     }
+    tell_hook(false);
 }
 
 /// Freezes on the library's own flag.

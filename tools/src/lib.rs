@@ -6,6 +6,7 @@
 //! - [`mod@env`]: typed environment variables and `GASNET_VERBOSEENV`
 //! - [`process`]: who this process is, and its lines on standard error
 //! - [`fatal`], [`freeze`], [`backtrace`], [`signals`]: what happens when something goes wrong
+//! - [`heap`]: the debug allocator
 //! - [`timer`], [`system`], [`bytes`]: clocks, machine properties, checksums
 //! - `abi`: the exported C functions, and C code for what stable Rust cannot define
 //! - `os`: system calls
@@ -23,6 +24,8 @@ pub mod process;
 pub mod signals;
 pub mod system;
 pub mod timer;
+
+pub mod heap;
 
 mod abi;
 #[cfg(feature = "debug-checks")]

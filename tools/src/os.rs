@@ -87,6 +87,25 @@ pub fn text_at(address: *const c_char) -> Option<String> {
     Some(text.to_string_lossy().into_owned())
 }
 
+/// The value of a variable that is text, without a copy and without allocation. Good until the variable is changed.
+pub fn env_str(name: &CStr) -> Option<&'static str> {
+    let value = getenv(name);
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: a C string of the environment; changing it meanwhile is the caller's duty not to do, as for getenv.
+    unsafe { CStr::from_ptr(value) }.to_str().ok()
+}
+
+/// Runs `function` when the process ends by `exit` or by returning from `main`.
+pub fn at_exit(function: extern "C" fn()) {
+    // SAFETY: the function is part of the library, which is never unloaded.
+    let failed = unsafe { libc::atexit(function) };
+    if failed != 0 {
+        crate::process::warn(format_args!("no room for another exit handler"));
+    }
+}
+
 // ---- time ----
 
 /// The monotonic clock in nanoseconds.

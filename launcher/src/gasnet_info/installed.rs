@@ -1,8 +1,9 @@
 //! Which libraries are installed beside this program: read from the file names in `../lib`, so that the answer is about
 //! this installation and not about what could have been built.
 
+use super::Facts;
 use gasnet::config::report::json_string;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,63 @@ pub fn libraries() -> Libraries {
         }
     }
     found
+}
+
+/// How the installed libraries were built: facts that the archives and headers of this prefix tell.
+pub fn build() -> Facts {
+    let mut facts: Facts = vec![
+        ("compiler (Rust)".into(), env!("GASNET_INFO_RUSTC").into()),
+        ("compiler (C)".into(), env!("GASNET_INFO_CC").into()),
+    ];
+    let Some(prefix) = prefix() else { return facts };
+    facts.push(("prefix".into(), prefix.display().to_string()));
+    for (conduit, mode) in libraries().keys() {
+        let archive = prefix.join(format!("lib/libgasnet-{conduit}-{mode}.a"));
+        if let Some(text) = std::fs::read(archive).ok().and_then(|bytes| config_string(&bytes)) {
+            facts.push((format!("{conduit}-{mode}"), text));
+        }
+    }
+    facts
+}
+
+/// The text between `$GASNetConfig: ` and ` $` in a library.
+fn config_string(bytes: &[u8]) -> Option<String> {
+    const MARK: &[u8] = b"$GASNetConfig: ";
+    let start = bytes.windows(MARK.len()).position(|w| w == MARK)? + MARK.len();
+    let length = bytes[start..].iter().take(1000).position(|&b| b == b'$' || b == 0)?;
+    Some(String::from_utf8_lossy(&bytes[start..start + length]).trim().to_owned())
+}
+
+/// What is limited by the library, whatever the machine; then what the headers of each conduit say.
+pub fn limits() -> Facts {
+    let mut facts: Facts = vec![
+        ("ranks of a job on one host".into(), gasnet::job::MAX_RANKS.to_string()),
+        ("arguments of an Active Message".into(), gasnet::am::MAX_ARGS.to_string()),
+        (
+            "bytes of a Medium between neighbours".into(),
+            gasnet::shm::layout::MAX_MEDIUM.to_string(),
+        ),
+        ("bytes of a Long".into(), gasnet::am::MAX_LONG.to_string()),
+        ("endpoints of a process".into(), gasnet::endpoint::MAX_ENDPOINTS.to_string()),
+    ];
+    let conduits: BTreeSet<String> = libraries().into_keys().map(|(conduit, _)| conduit).collect();
+    for conduit in conduits {
+        let header = prefix().map(|p| p.join(format!("include/{conduit}-conduit/gasnet_core_fwd.h")));
+        let text = header.and_then(|h| std::fs::read_to_string(h).ok()).unwrap_or_default();
+        facts.extend(numbers(&text).map(|(name, value)| (format!("{conduit}: {name}"), value)));
+    }
+    facts
+}
+
+/// Names that a header defines as numbers, and the numbers; not the ones that only say that something is there.
+fn numbers(header: &str) -> impl Iterator<Item = (String, String)> + '_ {
+    header.lines().filter_map(|line| {
+        let mut words = line.strip_prefix("#define ")?.split_whitespace();
+        let (name, value) = (words.next()?, words.next()?);
+        let digits = value.trim_end_matches(['U', 'L', 'u', 'l']);
+        let number = digits.parse::<u64>().ok()?;
+        (name.starts_with("GASNET") && number != 1).then(|| (name.to_owned(), number.to_string()))
+    })
 }
 
 fn prefix() -> Option<PathBuf> {
@@ -82,6 +140,19 @@ pub fn as_json(found: &Libraries) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn configurations_and_numbers() {
+        let library = b"\x7fELF...$GASNetConfig: (libgasnet) RELEASE=1,debug $\0rest";
+        assert_eq!(config_string(library).as_deref(), Some("(libgasnet) RELEASE=1,debug"));
+        assert_eq!(config_string(b"nothing"), None);
+        let header = "#define GASNET_MAXEPS 64\n#define GASNET_X_CONDUIT 1\n  #define NO 3\n#define GASNET_LEVEL 0U\n#define GASNET_NAME X\n";
+        let found: Vec<_> = numbers(header).collect();
+        assert_eq!(
+            found,
+            [("GASNET_MAXEPS".into(), "64".into()), ("GASNET_LEVEL".into(), "0".into())]
+        );
+    }
 
     #[test]
     fn file_names() {

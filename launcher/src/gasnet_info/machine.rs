@@ -1,187 +1,240 @@
-//! What this machine offers: cores, memory and the system calls on which neighbourhoods rest.
+//! What this machine offers a job, what is poor about it, and what to do about that.
+//!
+//! Everything is read below a root folder, so that the tests can bring a machine of their own; what is asked of the system by calls is
+//! marked in the sections that do it.
 
-use super::Facts;
-use gasnet::config::report::display_size;
-use gasnet::config::Config;
-use gasnet::mk::library;
-use std::ffi::CStr;
-use std::fs::read_to_string;
-use std::os::fd::{FromRawFd, OwnedFd};
+use super::{fabrics, kernel, memory, network, processors};
+use gasnet::config::report::json_string;
+use std::fmt::Write as _;
+use std::path::PathBuf;
 
-/// Everything, in order of display.
-pub fn facts() -> Facts {
-    let memory = read_to_string("/proc/meminfo").unwrap_or_default();
-    let huge = format!(
-        "{} of {}",
-        meminfo(&memory, "HugePages_Total").unwrap_or(0),
-        kib(&memory, "Hugepagesize")
-    );
-    let mut facts = vec![
-        ("host", host()),
-        ("cores in the affinity mask", affinity()),
-        (
-            "cores after the cgroup's quota",
-            std::thread::available_parallelism().map_or("unknown".into(), |n| n.to_string()),
-        ),
-        ("memory", kib(&memory, "MemTotal")),
-        ("memory available", kib(&memory, "MemAvailable")),
-        ("cgroup memory limit", cgroup_memory()),
-        ("page size", display_size(page_bytes())),
-        ("huge pages", huge),
-        ("/dev/shm free", shm_free()),
-        ("memfd_create", yes(has_memfd())),
-        ("membarrier, global expedited", yes(has_membarrier())),
-    ];
-    facts.extend(resource_limits());
-    facts.extend(library::found(&Config::load(&[]).unwrap_or_else(|_| Config::defaults(&[]))));
-    facts
+/// One line of the report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// What it is about.
+    pub name: String,
+    /// For a person.
+    pub text: String,
+    /// The number behind it (bytes, cores, …), if it is one.
+    pub number: Option<u64>,
+    /// What to change, and why; none when all is well.
+    pub advice: Option<String>,
 }
 
-fn yes(value: bool) -> String {
-    if value { "yes" } else { "no" }.into()
+/// A heading and its lines.
+pub type Section = (&'static str, Vec<Fact>);
+
+/// A fact that is a text.
+pub fn fact(name: impl Into<String>, text: impl Into<String>) -> Fact {
+    Fact {
+        name: name.into(),
+        text: text.into(),
+        number: None,
+        advice: None,
+    }
 }
 
-fn host() -> String {
-    read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".into(), |name| name.trim().to_owned())
+/// A number of bytes; none stands for `without`.
+pub fn bytes(name: &str, number: Option<u64>, without: &str) -> Fact {
+    Fact {
+        number,
+        ..fact(name, number.map_or(without.into(), rounded))
+    }
 }
 
-/// A number of `/proc/meminfo`, in its own unit.
-fn meminfo(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find(|l| l.split(':').next() == Some(name))?;
-    line.split_whitespace().nth(1)?.parse().ok()
+/// A plain number; none stands for `without`.
+pub fn count(name: &str, number: Option<u64>, without: &str) -> Fact {
+    Fact {
+        number,
+        ..fact(name, number.map_or(without.into(), |n| n.to_string()))
+    }
 }
 
-fn kib(text: &str, name: &str) -> String {
-    meminfo(text, name).map_or("unknown".into(), |kib| rounded(kib * 1024))
+/// Yes or no.
+pub fn flag(name: &str, value: bool) -> Fact {
+    Fact {
+        number: Some(u64::from(value)),
+        ..fact(name, if value { "yes" } else { "no" })
+    }
 }
 
-/// Whole mebibytes for what is larger than a few of them.
-fn rounded(bytes: u64) -> String {
-    if bytes >= 8 << 20 {
-        format!("{} MB", bytes >> 20)
+impl Fact {
+    /// Says what to change if `poor`.
+    #[must_use]
+    pub fn advise(mut self, poor: bool, advice: impl Into<String>) -> Self {
+        if poor {
+            self.advice = Some(advice.into());
+        }
+        self
+    }
+}
+
+/// Bytes for a person: three digits at least, in the largest unit that leaves them.
+pub fn rounded(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
+    let mut unit = 0;
+    let mut value = bytes;
+    let mut below = 0;
+    while value >= 10_000 && unit + 1 < UNITS.len() {
+        below = value % 1024;
+        value /= 1024;
+        unit += 1;
+    }
+    if value < 100 && below > 0 {
+        format!("{value}.{} {}", below * 10 / 1024, UNITS[unit])
     } else {
-        display_size(bytes)
+        format!("{value} {}", UNITS[unit])
     }
 }
 
-fn affinity() -> String {
-    let status = read_to_string("/proc/self/status").unwrap_or_default();
-    let list = status
-        .lines()
-        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"))
-        .map(str::trim);
-    list.map_or("unknown".into(), |list| format!("{} ({list})", count_list(list)))
-}
+/// Where the files of the system are: `/`, or a test's folder.
+#[derive(Clone, Debug)]
+pub struct Root(pub PathBuf);
 
-/// Members of a list such as `0-3,8`.
-fn count_list(list: &str) -> u64 {
-    let width = |part: &str| match part.split_once('-') {
-        Some((first, last)) => Some(last.parse::<u64>().ok()? - first.parse::<u64>().ok()? + 1),
-        None => part.parse::<u64>().ok().map(|_| 1),
-    };
-    list.split(',').filter_map(width).sum()
-}
-
-/// The smallest limit on the path from this process's cgroup to the root (version 2), or version 1's limit.
-fn cgroup_memory() -> String {
-    let own = read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let path = own.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/");
-    let mut folder = std::path::PathBuf::from(format!("/sys/fs/cgroup{path}"));
-    let mut least: Option<u64> = None;
-    while folder.starts_with("/sys/fs/cgroup") {
-        let limit = read_to_string(folder.join("memory.max"))
-            .ok()
-            .and_then(|t| t.trim().parse().ok());
-        least = least.into_iter().chain(limit).min();
-        folder.pop();
+impl Root {
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim_start_matches('/'))
     }
-    let version1 = || {
-        read_to_string("/sys/fs/cgroup/memory/memory.limit_in_bytes")
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
-    match least.or_else(version1) {
-        Some(bytes) if bytes < 1 << 60 => rounded(bytes),
-        _ => "none".into(),
+
+    /// The text of a file, without white space around it; none when it cannot be read.
+    pub fn read(&self, path: &str) -> Option<String> {
+        let bytes = std::fs::read(self.path(path)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// A file that holds one number.
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.read(path)?.parse().ok()
+    }
+
+    /// Sorted names in a folder; none when there is no folder.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(path)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
     }
 }
 
-/// Rows of `/proc/self/limits` that matter to a job.
-fn resource_limits() -> Facts {
-    let text = read_to_string("/proc/self/limits").unwrap_or_default();
-    let value = |row: &str| {
-        let line = text.lines().find_map(|l| l.strip_prefix(row))?;
-        line.split_whitespace().next().map(str::to_owned)
-    };
-    [
-        ("limit of open files", "Max open files"),
-        ("limit of processes", "Max processes"),
-        ("limit of locked memory, bytes", "Max locked memory"),
-        ("limit of address space, bytes", "Max address space"),
+/// The whole report about this machine.
+pub fn sections(root: &Root) -> Vec<Section> {
+    vec![
+        ("Processors", processors::facts(root)),
+        ("Memory", memory::facts(root)),
+        ("Limits of a process", kernel::limits(root)),
+        ("Kernel", kernel::facts(root)),
+        ("Network cards", network::cards(root)),
+        ("RDMA devices", network::rdma(root)),
+        ("Libraries of networks and launchers", fabrics::networks()),
+        ("Libraries of accelerators", fabrics::accelerators()),
     ]
-    .into_iter()
-    .map(|(name, row)| (name, value(row).unwrap_or_else(|| "unknown".into())))
-    .collect()
 }
 
-fn page_bytes() -> u64 {
-    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).unwrap_or(4096)
-}
-
-fn shm_free() -> String {
-    const PATH: &CStr = c"/dev/shm";
-    // SAFETY: all-zero bytes are a valid `statvfs`: it has integers only.
-    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: PATH ends with NUL, and `about` is writable for the duration of the call.
-    let failed = unsafe { libc::statvfs(PATH.as_ptr(), &raw mut about) } != 0;
-    if failed {
-        "none".into()
-    } else {
-        rounded(about.f_bavail * about.f_frsize)
+/// For a person.
+pub fn as_text(sections: &[Section]) -> String {
+    let mut out = String::new();
+    for (title, facts) in sections {
+        let _ = writeln!(out, "\n{title}");
+        let width = facts.iter().map(|f| f.name.chars().count()).max().unwrap_or(0);
+        for f in facts {
+            let pad = width - f.name.chars().count();
+            let _ = writeln!(out, "  {}{:pad$}  {}", f.name, "", f.text);
+            if let Some(advice) = &f.advice {
+                let _ = writeln!(out, "    ! {advice}");
+            }
+        }
     }
+    let poor = sections
+        .iter()
+        .flat_map(|(_, facts)| facts)
+        .filter(|f| f.advice.is_some())
+        .count();
+    let _ = match poor {
+        0 => writeln!(out, "\nNothing here needs to be changed."),
+        1 => writeln!(out, "\nOne thing could be better: see the line with !."),
+        n => writeln!(out, "\n{n} things could be better: see the lines with !."),
+    };
+    out
 }
 
-fn has_memfd() -> bool {
-    const NAME: &CStr = c"gasnet_info";
-    // SAFETY: NAME ends with NUL; the call makes a descriptor and touches no memory of ours.
-    let fd = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return false;
-    }
-    // SAFETY: `fd` was made by the call above and has no other owner.
-    drop(unsafe { OwnedFd::from_raw_fd(fd) });
-    true
-}
-
-fn has_membarrier() -> bool {
-    const QUERY: libc::c_int = 0;
-    const GLOBAL_EXPEDITED: i64 = 1 << 1;
-    // SAFETY: the query takes integers and returns a bit set.
-    let commands = unsafe { libc::syscall(libc::SYS_membarrier, QUERY, 0, 0) };
-    commands > 0 && commands & GLOBAL_EXPEDITED != 0
+/// For a program: an object of sections, each an object of facts with `text`, and `number` and `advice` where there are such.
+pub fn as_json(sections: &[Section]) -> String {
+    let one = |f: &Fact| {
+        let mut members = vec![format!("\"text\": {}", json_string(&f.text))];
+        members.extend(f.number.map(|n| format!("\"number\": {n}")));
+        members.extend(f.advice.as_ref().map(|a| format!("\"advice\": {}", json_string(a))));
+        format!("{}: {{{}}}", json_string(&f.name), members.join(", "))
+    };
+    let section = |(title, facts): &Section| {
+        let facts: Vec<String> = facts.iter().map(one).collect();
+        format!("{}: {{{}}}", json_string(title), facts.join(",\n  "))
+    };
+    let sections: Vec<String> = sections.iter().map(section).collect();
+    format!("{{{}}}", sections.join(",\n "))
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    #[test]
-    fn lists_of_cores() {
-        assert_eq!(count_list("0-3,8"), 5);
-        assert_eq!(count_list("0"), 1);
-        assert_eq!(count_list(""), 0);
+    /// A machine of files, removed at the end.
+    pub struct Machine(pub Root);
+
+    impl Machine {
+        /// With these files.
+        pub fn new(name: &str, files: &[(&str, &str)]) -> Self {
+            let folder = std::env::temp_dir().join(format!("gasnet_info-{}-{name}", std::process::id()));
+            for (path, text) in files {
+                let path = folder.join(path.trim_start_matches('/'));
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            Self(Root(folder))
+        }
+
+        /// The fact of that name, which must be there.
+        pub fn find(facts: &[Fact], name: &str) -> Fact {
+            facts
+                .iter()
+                .find(|f| f.name == name)
+                .unwrap_or_else(|| panic!("no fact {name} in {facts:?}"))
+                .clone()
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0 .0);
+        }
     }
 
     #[test]
-    fn meminfo_rows() {
-        let text = "MemTotal:       100 kB\nMemAvailable:    50 kB\nHugePages_Total:       3\n";
-        assert_eq!(meminfo(text, "MemAvailable"), Some(50));
-        assert_eq!(meminfo(text, "HugePages_Total"), Some(3));
-        assert_eq!(meminfo(text, "Mem"), None);
-        assert_eq!(kib(text, "MemTotal"), "100 KB");
+    fn sizes() {
+        assert_eq!(rounded(0), "0 B");
+        assert_eq!(rounded(9999), "9999 B");
+        assert_eq!(rounded(65536), "64 KB");
+        assert_eq!(rounded(20 << 20), "20 MB");
+        assert_eq!(rounded((24 << 30) + (500 << 20)), "24.4 GB");
+        assert_eq!(rounded(u64::MAX), "16383 PB");
+    }
+
+    #[test]
+    fn a_machine_without_files_has_a_report() {
+        let machine = Machine::new("nothing", &[]);
+        for (title, facts) in sections(&machine.0) {
+            assert!(!facts.is_empty(), "{title}");
+        }
+        let text = as_text(&sections(&machine.0));
+        assert!(text.contains("Processors") && text.contains("unknown"));
+    }
+
+    #[test]
+    fn json_is_nested() {
+        let facts = vec![fact("a", "x\"y").advise(true, "do"), bytes("b", Some(5), "")];
+        let json = as_json(&[("S", facts)]);
+        assert_eq!(
+            json,
+            "{\"S\": {\"a\": {\"text\": \"x\\\"y\", \"advice\": \"do\"},\n  \"b\": {\"text\": \"5 B\", \"number\": 5}}}"
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 mod diagnostic;
 mod environment;
+mod heap;
 mod machine;
 #[cfg(feature = "debug-checks")]
 mod sync;

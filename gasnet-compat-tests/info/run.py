@@ -1,0 +1,164 @@
+"""Compares gasnet_info with /proc, /sys and the limits of this process, also under changed limits, without /sys, and as nobody. See run.sh."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PREFIX = os.path.abspath(os.environ["PREFIX"])
+PROGRAM = os.path.join(PREFIX, "bin", "gasnet_info")
+CC = os.environ.get("CC") or "cc"
+failed = False
+
+
+def check(name, *problems):
+    """Reports one test: it passed if no problem is a text."""
+    global failed
+    wrong = [p for p in problems if p]
+    failed = failed or bool(wrong)
+    print(f"FAIL info/{name}: {'; '.join(wrong)}" if wrong else f"PASS info/{name}", flush=True)
+
+
+def unless(condition, problem):
+    """The problem, unless the condition holds."""
+    return "" if condition else problem
+
+
+def run(*options, before=(), environment=None):
+    """(status, output) of gasnet_info behind the words `before`."""
+    variables = {**os.environ, **(environment or {})}
+    done = subprocess.run([*before, PROGRAM, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=variables,
+                          stdin=subprocess.DEVNULL, timeout=120, check=False)
+    return done.returncode, done.stdout
+
+
+def machine(before=(), environment=None):
+    """The report about this machine."""
+    status, output = run("--json", "-l", before=before, environment=environment)
+    if status != 0:
+        raise RuntimeError(f"status {status}: {output}")
+    return json.loads(output)["machine"]
+
+
+def meminfo(name):
+    """Bytes of a row of /proc/meminfo."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return int(re.search(rf"^{name}:\s+(\d+)", file.read(), re.M).group(1)) * 1024
+
+
+def near(a, b):
+    """Equal but for what other processes do meanwhile."""
+    return a is not None and abs(a - b) <= max(a, b) * 0.25 + (64 << 20)
+
+
+def test_forms():
+    """Both forms, of everything that can be asked for."""
+    status, text = run()
+    titles = ["Build", "Limits of the library", "Processors", "Memory", "Limits of a process", "Kernel", "Network cards", "RDMA devices",
+              "Libraries of networks and launchers", "Libraries of accelerators"]
+    check("text", unless(status == 0, f"status {status}"), *[unless(f"\n{t}\n" in text, f"no section {t}") for t in titles],
+          unless(re.search(r"^(Nothing here needs|One thing could|\d+ things could)", text, re.M), "no summary"))
+    status, output = run("--json", "-v", "-c", "-b", "-l", "-e")
+    answer = json.loads(output)
+    check("json", unless(status == 0, f"status {status}"),
+          unless(set(answer) == {"version", "conduits", "build", "library_limits", "machine", "variables"}, f"members {sorted(answer)}"),
+          unless(list(answer["machine"]) == titles[2:], "sections differ"),
+          unless(all(set(f) <= {"text", "number", "advice"} and f["text"] for s in answer["machine"].values() for f in s.values()),
+                 "a fact has other members, or no text"))
+    status, output = run("--nonsense")
+    check("unknown-option", unless(status == 2 and "usage" in output, f"status {status}"))
+    build = answer["build"]
+    installed = [f"{row['conduit']}-{row['mode']}" for row in answer["conduits"]]
+    flavour = "debug" if os.environ.get("FLAVOUR") == "debug" else "nodebug"
+    check("build", unless("rustc" in build["compiler (Rust)"], build["compiler (Rust)"]), unless(build["prefix"] == PREFIX, build["prefix"]),
+          *[unless(f",{flavour}," in build.get(name, ""), f"{name}: {build.get(name)}") for name in installed],
+          unless(answer["library_limits"]["smp: GASNET_MAXEPS"] == answer["library_limits"]["endpoints of a process"], "GASNET_MAXEPS differs"))
+
+
+def test_numbers():
+    """What it says is what the system says."""
+    report = machine()
+    memory, cpus, limits = report["Memory"], report["Processors"], report["Limits of a process"]
+    shm = shutil.disk_usage("/dev/shm") if os.path.isdir("/dev/shm") else None
+    check("memory", unless(memory["total"]["number"] == meminfo("MemTotal"), f"total {memory['total']}"),
+          unless(near(memory["available"]["number"], meminfo("MemAvailable")), f"available {memory['available']}"),
+          unless(memory["page size"]["number"] == resource.getpagesize(), "page size"),
+          unless(shm is None or memory["/dev/shm"]["number"] == shm.total, f"/dev/shm {memory['/dev/shm']}"),
+          unless(shm is None or near(memory["/dev/shm free"]["number"], shm.free), f"/dev/shm free {memory['/dev/shm free']}"))
+    mine = len(os.sched_getaffinity(0))
+    check("cores", unless(cpus["cores in the affinity mask"]["number"] == mine, f"{cpus['cores in the affinity mask']}"),
+          unless(1 <= cpus["ranks that can run at one time"]["number"] <= mine, "usable"))
+    wanted = {"locked memory": resource.RLIMIT_MEMLOCK, "open files": resource.RLIMIT_NOFILE, "processes": resource.RLIMIT_NPROC,
+              "address space": resource.RLIMIT_AS, "file size": resource.RLIMIT_FSIZE, "stack": resource.RLIMIT_STACK,
+              "core file": resource.RLIMIT_CORE}
+    check("limits", *[unless(limits[name].get("number", resource.RLIM_INFINITY) == resource.getrlimit(which)[0], f"{name}: {limits[name]}")
+                      for name, which in wanted.items()])
+    cards = {name for name in os.listdir("/sys/class/net") if os.path.exists(f"/sys/class/net/{name}/operstate")}
+    check("cards", unless(set(report["Network cards"]) - {"cards for other hosts"} == cards, f"{list(report['Network cards'])}"),
+          unless("lo" not in cards or "127.0.0.1" in report["Network cards"]["lo"]["text"] or not os.path.exists("/proc/net/fib_trie"),
+                 "no address of lo"))
+
+
+def test_changed_limits():
+    """Poor limits are told, with advice; good ones have none."""
+    poor = machine(before=("prlimit", "--memlock=65536:65536", "--nofile=128:4096", "--fsize=1048576", "--as=2147483648"))["Limits of a process"]
+    for name, number in (("locked memory", 65536), ("open files", 128), ("file size", 1048576), ("address space", 2147483648)):
+        check(f"poor-{name.replace(' ', '-')}", unless(poor[name].get("number") == number, f"{poor[name]}"), unless("advice" in poor[name], "no advice"),
+              unless("ulimit" in poor[name].get("advice", ""), "the advice says not what to do"))
+    good = machine(before=("prlimit", "--nofile=4096:4096"))["Limits of a process"]
+    check("good-open-files", unless("advice" not in good["open files"], f"{good['open files']}"))
+    core = str(min(os.sched_getaffinity(0)))
+    bound = machine(before=("taskset", "-c", core))["Processors"]
+    several = len(os.sched_getaffinity(0)) > 1
+    check("bound", unless(bound["cores in the affinity mask"]["number"] == 1 and bound["affinity mask"]["text"] == core, f"{bound}"),
+          unless("advice" in bound["cores in the affinity mask"] or not several, "no advice"))
+
+
+def test_surroundings():
+    """Without /sys, without /proc, and as nobody."""
+    if os.getuid() != 0:
+        print("SKIP info/surroundings needs root")
+        return
+    report = machine(before=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"))
+    check("unprivileged", unless(report["Memory"]["total"]["number"] == meminfo("MemTotal"), f"{report['Memory']['total']}"))
+    if subprocess.run(["unshare", "-m", "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
+        print("SKIP info/without-sys unshare is not permitted here")
+        return
+    without = machine(before=("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /sys && exec "$@"', "sh"))
+    check("without-sys", unless(without["Network cards"]["cards for other hosts"]["text"] == "unknown", f"{without['Network cards']}"),
+          unless(without["RDMA devices"]["devices"]["text"] == "none", "RDMA devices"),
+          unless(without["Processors"]["cores online"]["text"] == "unknown", "cores online"))
+    small = machine(before=("unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"))["Memory"]
+    check("small-dev-shm", unless(small["/dev/shm"]["number"] == 65536, f"{small['/dev/shm']}"))
+
+
+def test_libraries():
+    """Stand-ins for vendor libraries are found, and what they say is told."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("OUT") or None) as folder:
+        for name in ("libfabric.so.1", "libibverbs.so.1", "libcuda.so.1", "libze_loader.so.1"):
+            command = [*CC.split(), "-shared", "-fPIC", "-o", os.path.join(folder, name), os.path.join(HERE, "fabric.c")]
+            subprocess.run(command, check=True)
+        report = machine(environment={"LD_LIBRARY_PATH": folder})
+    networks, accelerators = report["Libraries of networks and launchers"], report["Libraries of accelerators"]
+    check("libraries", unless(networks["libfabric"]["text"] == "libfabric.so.1: version 1.21, providers shm, tcp", networks["libfabric"]["text"]),
+          unless(networks["libibverbs"]["text"] == "libibverbs.so.1: devices standin_0", networks["libibverbs"]["text"]),
+          unless(accelerators["CUDA driver"]["text"].startswith("libcuda.so.1"), accelerators["CUDA driver"]["text"]),
+          unless(accelerators["Level Zero loader"]["text"].startswith("libze_loader.so.1"), accelerators["Level Zero loader"]["text"]))
+
+
+def main():
+    """Everything."""
+    for test in (test_forms, test_numbers, test_changed_limits, test_surroundings, test_libraries):
+        try:
+            test()
+        except (OSError, RuntimeError, KeyError, ValueError, subprocess.SubprocessError) as error:
+            check(test.__name__.removeprefix("test_"), f"{type(error).__name__}: {error}")
+    sys.exit(1 if failed else 0)
+
+
+main()

@@ -1,0 +1,272 @@
+/* Clients, teams, ranks, endpoints, segments and events that do not exist, are gone, or are used for something else. */
+#include "misuse.h"
+
+#define LAST (np - 1)
+static char byte[64];
+
+static void before_init(void) { gasnet_AMPoll(); }
+static void before_init_put(void) { gex_RMA_PutBlocking((gex_TM_t)hidden(2), 0, byte, byte, 1, 0); }
+static void second_init(void) {
+    gex_Client_t c;
+    gex_EP_t e;
+    gex_TM_t t;
+    if (gex_Client_Init(&c, &e, &t, "SECOND", NULL, NULL, 0) != GASNET_OK) printf("refused\n");
+}
+static void bad_name(void) {
+    gex_Client_t c;
+    gex_EP_t e;
+    gex_TM_t t;
+    exit(gex_Client_Init(&c, &e, &t, "lower case", NULL, NULL, 0) == GASNET_OK ? 0 : 5);
+}
+static void bad_flags(void) {
+    gex_Client_t c;
+    gex_EP_t e;
+    gex_TM_t t;
+    exit(gex_Client_Init(&c, &e, &t, "GOOD", NULL, NULL, 0x8000) == GASNET_OK ? 0 : 5);
+}
+
+static void tm_invalid(void) { gex_RMA_PutBlocking((gex_TM_t)hidden(0), 0, own, byte, 1, 0); }
+static void tm_garbage(void) { gex_AM_RequestShort0((gex_TM_t)hidden(64), 0, 200, 0); }
+static void tm_destroyed(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+    gex_TM_Destroy(made, NULL, 0);
+    (void)gex_TM_QuerySize((gex_TM_t)hidden((uintptr_t)made));
+}
+static void tm_destroyed_twice(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+    gex_TM_Destroy(made, NULL, GEX_FLAG_GLOBALLY_QUIESCED);
+    barrier();
+    gex_TM_Destroy((gex_TM_t)hidden((uintptr_t)made), NULL, GEX_FLAG_GLOBALLY_QUIESCED);
+}
+static void tm_primordial(void) { gex_TM_Destroy(tm, NULL, 0); }
+static void pair_barrier(void) { gex_Coll_BarrierNB(gex_TM_Pair(ep, 0), 0); }
+static void pair_split(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, gex_TM_Pair(ep, 0), 0, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+}
+static void pair_size(void) { (void)gex_TM_QuerySize(gex_TM_Pair(ep, 0)); }
+static void pair_publish(void) { gex_EP_PublishBoundSegment(gex_TM_Pair(ep, 0), &ep, 1, 0); }
+static void pair_rank(void) { gex_RMA_PutBlocking(gex_TM_Pair(ep, 0), np, own, byte, 1, 0); }
+static void pair_no_endpoint(void) { gex_RMA_PutBlocking(gex_TM_Pair(ep, 3), LAST, last, byte, 1, 0); }
+
+static void rank_translate(void) { (void)gex_TM_TranslateRankToJobrank(tm, np); }
+static void rank_translate_back(void) { (void)gex_TM_TranslateJobrankToRank(tm, np); }
+static void rank_bound(void) {
+    void *base;
+    gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, np, &base, NULL, NULL, 0));
+}
+static void rank_bound_invalid(void) {
+    void *base;
+    gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, GEX_RANK_INVALID, &base, NULL, NULL, 0));
+}
+static void rank_limit(void) { (void)gex_AM_MaxRequestMedium(tm, np, GEX_EVENT_NOW, 0, 0); }
+static void rank_limit_pair(void) { (void)gex_AM_MaxRequestLong(gex_TM_Pair(ep, 0), np, GEX_EVENT_NOW, 0, 0); }
+static void rank_get(void) { gex_RMA_GetBlocking(tm, byte, GEX_RANK_INVALID, own, 1, 0); }
+static void rank_value(void) { (void)gex_RMA_GetBlockingVal(tm, np + 7, own, 4, 0); }
+
+static void split_color(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, -1, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+}
+static void split_scratch_empty(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, 0, 0, own, 0, 0);
+}
+static void split_scratch_outside(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, 0, 0, own + 65536 - 63, 64, 0);
+}
+static void create_scratch_flags(void) {
+    gex_TM_t made;
+    gex_EP_Location_t where;
+    where.gex_rank = me;
+    where.gex_ep_index = 0;
+    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_TM_LOCAL_SCRATCH);
+}
+static void create_twice_named(void) {
+    gex_TM_t made[2];
+    gex_EP_Location_t where[2];
+    where[0].gex_rank = where[1].gex_rank = me;
+    where[0].gex_ep_index = where[1].gex_ep_index = 0;
+    gex_TM_Create(made, 2, tm, where, 2, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+}
+static void create_count(void) {
+    gex_TM_t made[2];
+    gex_EP_Location_t where;
+    where.gex_rank = me;
+    where.gex_ep_index = 0;
+    gex_TM_Create(made, 2, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+}
+static void create_no_endpoint(void) {
+    gex_TM_t made;
+    gex_EP_Location_t where;
+    where.gex_rank = me;
+    where.gex_ep_index = 5;
+    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+}
+static void create_no_rank(void) {
+    gex_TM_t made;
+    gex_EP_Location_t where;
+    where.gex_rank = np;
+    where.gex_ep_index = 0;
+    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);
+}
+static void translate_flags(void) { (void)gex_TM_TranslateRankToEP(tm, 0, 1); }
+
+static void attach_again(void) {
+    gex_Segment_t other;
+    gex_System_SetVerboseErrors(1);
+    if (gex_Segment_Attach(&other, tm, 65536) != GASNET_OK) printf("refused\n");
+}
+static void segment_no_bytes(void) {
+    gex_Segment_t made;
+    gex_System_SetVerboseErrors(1);
+    if (gex_Segment_Create(&made, client, NULL, 0, GEX_MK_HOST, 0) == GASNET_ERR_BAD_ARG) printf("refused\n");
+}
+static void segment_wraps(void) {
+    gex_Segment_t made;
+    gex_System_SetVerboseErrors(1);
+    if (gex_Segment_Create(&made, client, hidden(~(uintptr_t)4095), 8192, GEX_MK_HOST, 0) == GASNET_ERR_BAD_ARG) printf("refused\n");
+}
+static void segment_destroy_attached(void) { gex_Segment_Destroy(segment, 0); }
+static void segment_destroy_null(void) { gex_Segment_Destroy(GEX_SEGMENT_INVALID, 0); }
+static void segment_destroyed(void) {
+    gex_Segment_t made;
+    gex_Segment_Create(&made, client, NULL, 4096, GEX_MK_HOST, 0);
+    gex_Segment_Destroy(made, 0);
+    (void)gex_Segment_QuerySize((gex_Segment_t)hidden((uintptr_t)made));
+}
+static void bind_twice(void) {
+    gex_Segment_t made;
+    gex_System_SetVerboseErrors(1);
+    gex_Segment_Create(&made, client, NULL, 4096, GEX_MK_HOST, 0);
+    if (gex_EP_BindSegment(ep, made, 0) == GASNET_ERR_BAD_ARG) printf("refused\n");
+}
+static void ep_null(void) { (void)gex_EP_QueryIndex((gex_EP_t)hidden(0)); }
+static void segment_null(void) { (void)gex_Segment_QueryAddr((gex_Segment_t)hidden(0)); }
+static void client_null(void) { (void)gex_Client_QueryName((gex_Client_t)hidden(0)); }
+static void ep_garbage(void) {
+    static uint64_t nothing[32];
+    (void)gex_EP_QueryFlags((gex_EP_t)hidden((uintptr_t)nothing));
+}
+static void ep_capabilities(void) {
+    gex_EP_t made;
+    gex_System_SetVerboseErrors(1);
+    if (gex_EP_Create(&made, client, 0, 0) == GASNET_ERR_BAD_ARG) printf("refused\n");
+}
+static void verbose_errors(void) { gex_System_SetVerboseErrors(2); }
+
+/* An event that is not complete: the barrier that the last rank enters only when rank 0 has begun it. */
+static gex_Event_t open_event(void) {
+    gex_Event_t event = GEX_EVENT_INVALID;
+    const char begun = 1;
+    if (first()) {
+        event = gex_Coll_BarrierNB(tm, 0);
+        gex_RMA_PutBlocking(tm, np - 1, last, &begun, 1, 0);
+    } else {
+        GASNET_BLOCKUNTIL(*(volatile char *)own);
+    }
+    return event;
+}
+static void event_no_op(void) { gex_Event_Wait(GEX_EVENT_NO_OP); }
+static void event_no_op_array(void) {
+    gex_Event_t events[2] = {GEX_EVENT_INVALID, GEX_EVENT_NO_OP};
+    gex_Event_TestAll(events, 2, 0);
+}
+static void event_no_op_leaf(void) { (void)gex_Event_QueryLeaf(GEX_EVENT_NO_OP, GEX_EC_LC); }
+static void event_twice(void) {
+    gex_Event_t event = open_event();
+    if (!first()) barrier();
+    gex_Event_Wait(event);
+    gex_Event_Wait(event);
+}
+static void event_leaf_of_leaf(void) {
+    gex_Event_t root = open_event();
+    if (first()) (void)gex_Event_QueryLeaf((gex_Event_t)((uintptr_t)root | GEX_EC_LC), GEX_EC_LC);
+}
+static void event_leaf_after_root(void) {
+    gex_Event_t root = open_event();
+    if (!first()) barrier();
+    gex_Event_Wait(root);
+    gex_Event_Wait((gex_Event_t)((uintptr_t)root | GEX_EC_LC));
+}
+static void event_garbage(void) { gex_Event_Wait((gex_Event_t)hidden((uintptr_t)byte & ~(uintptr_t)63)); }
+static void event_category(void) { (void)gex_Event_QueryLeaf(GEX_EVENT_INVALID, GEX_EC_ALL); }
+static void event_flags(void) {
+    gex_Event_t event = GEX_EVENT_INVALID;
+    gex_Event_TestSome(&event, 1, 4);
+}
+static void nbi_flags(void) { gex_NBI_Wait(GEX_EC_ALL, 4); }
+static void region_flags(void) { gex_NBI_BeginAccessRegion(4); }
+static void region_nested(void) {
+    gex_NBI_BeginAccessRegion(0);
+    gex_NBI_BeginAccessRegion(0);
+}
+static void region_not_open(void) { (void)gex_NBI_EndAccessRegion(0); }
+
+#define REFUSED "refused\\n"
+const misuse_case_t misuse_cases[] = {
+    {"before-init", "any", 0, "", "called before gex_Client_Init", before_init},
+    {"before-init-put", "any", 0, "", "called before gex_Client_Init", before_init_put},
+    {"second-init", "any", 2, "", "=initialised already.*" REFUSED, second_init},
+    {"client-name", "any", 0, "", "is not a client name", bad_name},
+    {"client-flags", "any", 0, "", "unknown flags 0x8000", bad_flags},
+    {"tm-invalid", "any", 2, "", "is not a gex_TM_t", tm_invalid},
+    {"tm-garbage", "any", 2, "", "is not a gex_TM_t", tm_garbage},
+    {"tm-destroyed", "debug", 2, "", "team .* was destroyed", tm_destroyed},
+    {"tm-destroyed-twice", "debug", 2, "", "team .* was destroyed", tm_destroyed_twice},
+    {"tm-primordial", "any", 2, "", "the primordial team cannot be destroyed", tm_primordial},
+    {"pair-barrier", "any", 2, "", "gex_Coll_BarrierNB was given a TM-pair", pair_barrier},
+    {"pair-split", "any", 2, "", "gex_TM_Split was given a TM-pair", pair_split},
+    {"pair-size", "any", 2, "", "gex_TM_QuerySize was given a TM-pair", pair_size},
+    {"pair-publish", "any", 2, "", "gex_EP_PublishBoundSegment was given a TM-pair", pair_publish},
+    {"pair-rank", "debug", 2, "", "job rank 2 does not exist in a job of 2", pair_rank},
+    {"pair-no-endpoint", "debug", 2, "", "segment", pair_no_endpoint},
+    {"rank-translate", "debug", 2, "", "rank 2 is not in a team of 2 members", rank_translate},
+    {"rank-translate-back", "debug", 2, "", "job rank 2 does not exist", rank_translate_back},
+    {"rank-bound", "debug", 2, "", "gex_EP_QueryBoundSegmentNB: rank 2", rank_bound},
+    {"rank-bound-invalid", "debug", 2, "", "gex_EP_QueryBoundSegmentNB: rank", rank_bound_invalid},
+    {"rank-limit", "debug", 2, "", "rank 2 is not in a team of 2 members", rank_limit},
+    {"rank-limit-pair", "debug", 2, "", "job rank 2 does not exist", rank_limit_pair},
+    {"rank-get", "debug", 2, "", "is not in a team of 2 members", rank_get},
+    {"rank-value", "debug", 2, "", "rank 9 is not in a team of 2 members", rank_value},
+    {"split-color", "debug", 2, "", "color -1 is negative", split_color},
+    {"split-scratch-empty", "debug", 2, "", "scratch space of 0 bytes", split_scratch_empty},
+    {"split-scratch-outside", "debug", 2, "", "scratch space of 64 bytes at 0x[0-9a-f]+ is not inside the bound segment", split_scratch_outside},
+    {"create-scratch-flags", "any", 2, "", "must have one of GEX_FLAG_TM_", create_scratch_flags},
+    {"create-twice-named", "any", 2, "", "an endpoint is named twice", create_twice_named},
+    {"create-count", "any", 2, "", "num_new_tms is 2, and args name 1 endpoints", create_count},
+    {"create-no-endpoint", "any", 2, "", "has no endpoint with index 5", create_no_endpoint},
+    {"create-no-rank", "any", 2, "", "rank 2 does not exist among 2", create_no_rank},
+    {"translate-flags", "debug", 2, "", "gex_TM_TranslateRankToEP: flags 0x1", translate_flags},
+    {"attach-again", "any", 2, "", "=gex_Segment_Attach: .*" REFUSED, attach_again},
+    {"segment-no-bytes", "any", 2, "", "=gex_Segment_Create: .*" REFUSED, segment_no_bytes},
+    {"segment-wraps", "any", 2, "", "=gex_Segment_Create: .*" REFUSED, segment_wraps},
+    {"segment-destroy-attached", "any", 2, "", "the attached segment lives as long as the process", segment_destroy_attached},
+    {"segment-destroy-null", "any", 2, "", "gex_Segment_Destroy was given GEX_SEGMENT_INVALID", segment_destroy_null},
+    {"segment-destroyed", "debug", 2, "", "segment .* was destroyed", segment_destroyed},
+    {"segment-null", "debug", 2, "", "GEX_SEGMENT_INVALID", segment_null},
+    {"bind-twice", "any", 2, "", "=gex_EP_BindSegment: the endpoint has a bound segment.*" REFUSED, bind_twice},
+    {"ep-null", "debug", 2, "", "GEX_EP_INVALID", ep_null},
+    {"ep-garbage", "debug", 2, "", "is not a gex_EP_t", ep_garbage},
+    {"ep-capabilities", "any", 2, "", "=gex_EP_Create: .*" REFUSED, ep_capabilities},
+    {"client-null", "debug", 2, "", "GEX_CLIENT_INVALID", client_null},
+    {"verbose-errors", "debug", 2, "", "gex_System_SetVerboseErrors: 2", verbose_errors},
+    {"event-no-op", "any", 2, "", "gex_Event_Wait was given GEX_EVENT_NO_OP", event_no_op},
+    {"event-no-op-array", "debug", 2, "", "gex_Event_TestAll was given GEX_EVENT_NO_OP", event_no_op_array},
+    {"event-no-op-leaf", "any", 2, "", "gex_Event_QueryLeaf was given GEX_EVENT_NO_OP", event_no_op_leaf},
+    {"event-twice", "debug", 2, "", "gex_Event_Wait: the event .* was synchronised already", event_twice},
+    {"event-leaf-of-leaf", "debug", 2, "", "gex_Event_QueryLeaf: .* is a leaf", event_leaf_of_leaf},
+    {"event-leaf-after-root", "debug", 2, "", "gex_Event_Wait: the event .* was synchronised already", event_leaf_after_root},
+    {"event-garbage", "debug", 2, "", "is not a gex_Event_t", event_garbage},
+    {"event-category", "any", 2, "", "is not a single category", event_category},
+    {"event-flags", "debug", 2, "", "gex_Event_TestSome: flags 0x4", event_flags},
+    {"nbi-flags", "debug", 2, "", "gex_NBI_Wait: flags 0x4", nbi_flags},
+    {"region-flags", "debug", 2, "", "gex_NBI_BeginAccessRegion: flags 0x4", region_flags},
+    {"region-nested", "any", 2, "", "an access region is open already", region_nested},
+    {"region-not-open", "any", 2, "", "no access region is open", region_not_open},
+    {NULL, NULL, 0, NULL, NULL, NULL}};
+
+MISUSE_MAIN

@@ -1,0 +1,122 @@
+/* Puts, gets, values, scattered transfers, atomics, barriers and collectives that the specification forbids. */
+#include "misuse.h"
+
+#define LAST (np - 1)
+static char memory[4096] __attribute__((aligned(16)));
+
+static void put_outside(void) { gex_RMA_PutBlocking(tm, LAST, last + 65536, memory, 1, 0); }
+static void put_across_end(void) { gex_RMA_PutBlocking(tm, LAST, last + 65535, memory, 2, 0); }
+static void get_before(void) { gex_RMA_GetBlocking(tm, memory, LAST, last - 1, 1, 0); }
+static void put_null(void) { gex_RMA_PutBlocking(tm, LAST, last, hidden(0), 4, 0); }
+static void get_null(void) { gex_RMA_GetBlocking(tm, hidden(0), LAST, last, 4, 0); }
+static void put_flags(void) { gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_AD_MY_RANK); }
+static void put_flags_exclusive(void) { gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME); }
+static void get_flags_exclusive(void) { gex_RMA_GetBlocking(tm, memory, LAST, last, 1, GEX_FLAG_PEER_SEG_BOUND | GEX_FLAG_PEER_SEG_SOME); }
+static void never_self(void) { gex_RMA_PutBlocking(tm, me, own, memory, 1, GEX_FLAG_PEER_NEVER_SELF); }
+static void never_nbrhd_self(void) { gex_RMA_GetBlocking(tm, memory, me, own, 1, GEX_FLAG_PEER_NEVER_NBRHD); }
+static void never_nbrhd(void) {
+    gex_Rank_t count;
+    gex_System_QueryNbrhdInfo(NULL, &count, NULL);
+    if (count == 1) {
+        fprintf(stderr, "GEX_FLAG_PEER_NEVER_NBRHD holds: no neighbours\n");
+        abort();
+    }
+    if (first()) gex_RMA_PutBlocking(tm, 1, last, memory, 1, GEX_FLAG_PEER_NEVER_NBRHD);
+}
+static void bound_untrue(void) { gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_SELF_SEG_BOUND); }
+static void offset_outside(void) { gex_RMA_PutBlocking(tm, LAST, hidden(65536), memory, 1, GEX_FLAG_PEER_SEG_OFFSET); }
+static void put_overlap(void) { gex_RMA_PutBlocking(tm, me, own, hidden((uintptr_t)own + 10), 20, 0); }
+static void get_overlap(void) { gex_RMA_GetBlocking(tm, hidden((uintptr_t)own + 7), me, own, 8, 0); }
+static void lc_group(void) { gex_Event_Wait(gex_RMA_PutNB(tm, LAST, last, memory, 1, GEX_EVENT_GROUP, 0)); }
+static void lc_null(void) { gex_Event_Wait(gex_RMA_PutNB(tm, LAST, last, memory, 1, NULL, 0)); }
+static void lc_pointer(void) {
+    gex_Event_t event;
+    gex_RMA_PutNBI(tm, LAST, last, memory, 1, &event, 0);
+}
+static void value_long(void) { gex_RMA_PutBlockingVal(tm, LAST, last, 1, (size_t)(uintptr_t)hidden(9), 0); }
+static void value_empty(void) { (void)gex_RMA_GetBlockingVal(tm, LAST, last, 0, 0); }
+static void value_outside(void) { gex_RMA_PutNBIVal(tm, LAST, last + 65530, 1, 8, 0); }
+
+static gex_AD_t domain(void) {
+    gex_AD_t ad;
+    gex_AD_Create(&ad, tm, GEX_DT_U32, GEX_OP_ADD | GEX_OP_FADD | GEX_OP_GET, 0);
+    barrier();
+    return ad;
+}
+static void ad_rank(void) {
+    uint32_t old;
+    gex_AD_OpNB_U32(domain(), &old, np, last, GEX_OP_FADD, 1, 0, 0);
+}
+static void ad_destroyed(void) {
+    gex_AD_t ad = domain();
+    gex_AD_Destroy(ad);
+    (void)gex_AD_QueryOps(ad);
+}
+
+static void notify_twice(void) {
+    gasnet_barrier_notify(0, 0);
+    gasnet_barrier_notify(0, 0);
+}
+static void wait_first(void) { (void)gasnet_barrier_wait(0, 0); }
+static void try_first(void) { (void)gasnet_barrier_try(0, 0); }
+static void barrier_flags(void) { gasnet_barrier_notify(0, 64); }
+static void both_barriers(void) {
+    gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+    gex_Coll_BarrierNB(tm, 0);
+}
+static void both_barriers_other(void) {
+    if (first()) gex_Coll_BarrierNB(tm, 0); /* not complete: the others do not enter it */
+    gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
+}
+static void root_outside(void) { gex_Coll_BroadcastNB(tm, np, memory, memory, 1, 0); }
+static void reduce_root(void) { gex_Coll_ReduceToOneNB(tm, GEX_RANK_INVALID, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, 0); }
+static void reduce_type(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, 3, 4, 1, GEX_OP_ADD, NULL, NULL, 0); }
+static void reduce_operation(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_FLT, 4, 1, GEX_OP_XOR, NULL, NULL, 0); }
+static void reduce_size(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_U32, 8, 1, GEX_OP_ADD, NULL, NULL, 0); }
+static void reduce_user(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_USER, 4, 1, GEX_OP_USER, NULL, NULL, 0); }
+static void broadcast_overlap(void) { gex_Event_Wait(gex_Coll_BroadcastNB(tm, 0, memory, memory + 4, 8, 0)); }
+static void reduce_overlap(void) {
+    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, memory, memory + 4, GEX_DT_U32, 4, 4, GEX_OP_ADD, NULL, NULL, 0));
+}
+
+const misuse_case_t misuse_cases[] = {
+    {"put-outside", "debug", 2, "", "segment", put_outside},
+    {"put-across-end", "debug", 2, "", "segment", put_across_end},
+    {"get-before", "debug", 2, "", "segment", get_before},
+    {"put-null", "debug", 2, "", "gex_RMA_PutBlocking: the local address is null", put_null},
+    {"get-null", "debug", 2, "", "gex_RMA_GetBlocking: the local address is null", get_null},
+    {"put-flags", "debug", 2, "", "gex_RMA_PutBlocking: flags 0x20 are not for this call", put_flags},
+    {"put-flags-exclusive", "debug", 2, "", "more than one GEX_FLAG_SELF_SEG_\\*", put_flags_exclusive},
+    {"get-flags-exclusive", "debug", 2, "", "more than one GEX_FLAG_PEER_SEG_\\*", get_flags_exclusive},
+    {"never-self", "debug", 2, "", "GEX_FLAG_PEER_NEVER_\\* was given, and the peer is in this process", never_self},
+    {"never-nbrhd-self", "debug", 2, "", "GEX_FLAG_PEER_NEVER_\\* was given, and the peer is in this process", never_nbrhd_self},
+    {"never-nbrhd", "debug", 2, "", "GEX_FLAG_PEER_NEVER_NBRHD (was given, and rank 1 is a neighbour|holds)", never_nbrhd},
+    {"bound-untrue", "debug", 2, "", "is not in the bound segment of endpoint 0", bound_untrue},
+    {"offset-outside", "debug", 2, "", "segment", offset_outside},
+    {"put-overlap", "debug", 2, "", "gex_RMA_PutBlocking: source and destination of 20 bytes overlap", put_overlap},
+    {"get-overlap", "debug", 2, "", "gex_RMA_GetBlocking: source and destination of 8 bytes overlap", get_overlap},
+    {"put-lc-group", "debug", 2, "", "gex_RMA_PutNB: lc_opt must not be GEX_EVENT_GROUP", lc_group},
+    {"put-lc-null", "debug", 2, "", "gex_RMA_PutNB: lc_opt must not be NULL", lc_null},
+    {"put-lc-pointer", "debug", 2, "", "gex_RMA_PutNBI: lc_opt must not be a pointer to an event", lc_pointer},
+    {"value-long", "debug", 2, "", "9 bytes; a value has 1 to 8", value_long},
+    {"value-empty", "debug", 2, "", "0 bytes; a value has 1 to 8", value_empty},
+    {"value-outside", "debug", 2, "", "segment", value_outside},
+    {"ad-rank", "debug", 2, "", "rank 2 is not in", ad_rank},
+    {"ad-destroyed", "debug", 2, "", "gex_AD_QueryOps was given an atomic domain that was destroyed", ad_destroyed},
+    {"notify-twice", "any", 2, "", "gasnet_barrier_notify was called twice", notify_twice},
+    {"wait-without-notify", "any", 2, "", "gasnet_barrier_wait was called without gasnet_barrier_notify", wait_first},
+    {"try-without-notify", "any", 2, "", "gasnet_barrier_try was called without gasnet_barrier_notify", try_first},
+    {"barrier-flags", "debug", 2, "", "gasnet_barrier_notify: flags 0x40", barrier_flags},
+    {"collective-in-named-barrier", "debug", 2, "", "gex_Coll_BarrierNB was called between gasnet_barrier_notify and gasnet_barrier_wait", both_barriers},
+    {"named-barrier-in-collective", "debug", 2, "", "gasnet_barrier_notify was called while a collective", both_barriers_other},
+    {"root-outside", "any", 2, "", "root 2 is not in a team of 2 members", root_outside},
+    {"reduce-root", "any", 2, "", "gex_Coll_ReduceToOneNB: root \\d+ is not in", reduce_root},
+    {"reduce-type", "any", 2, "", "gex_Coll_ReduceToAllNB: ", reduce_type},
+    {"reduce-operation", "any", 2, "", "gex_Coll_ReduceToAllNB: operation 0x4 ", reduce_operation},
+    {"reduce-size", "any", 2, "", "gex_Coll_ReduceToAllNB: .*8", reduce_size},
+    {"reduce-user", "any", 2, "", "gex_Coll_ReduceToAllNB: ", reduce_user},
+    {"broadcast-overlap", "debug", 2, "", "gex_Coll_BroadcastNB: src and dst overlap", broadcast_overlap},
+    {"reduce-overlap", "debug", 2, "", "gex_Coll_ReduceToAllNB: src and dst overlap", reduce_overlap},
+    {NULL, NULL, 0, NULL, NULL, NULL}};
+
+MISUSE_MAIN

@@ -1,0 +1,176 @@
+//! Vendor libraries, found as the conduits find them: by `dlopen`.
+
+use super::machine::{fact, Fact};
+use std::collections::BTreeSet;
+use std::ffi::{c_char, c_int, c_void, CStr};
+
+/// An open library. It stays open: vendor libraries do not bear to be closed.
+struct Library(*mut c_void);
+
+impl Library {
+    fn open(name: &CStr) -> Option<Self> {
+        // SAFETY: loading runs the library's constructors, which is what a conduit does as well.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        (!handle.is_null()).then_some(Self(handle))
+    }
+
+    /// The address of a function.
+    fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: an open handle and a C string.
+        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    }
+}
+
+/// Whether a library loads, and `detail` about it.
+fn loaded(name: &str, file: &CStr, detail: impl FnOnce(&Library) -> String) -> Fact {
+    let shown = file.to_string_lossy();
+    match Library::open(file) {
+        None => fact(name, format!("not found ({shown})")),
+        Some(library) => {
+            let detail = detail(&library);
+            fact(
+                name,
+                if detail.is_empty() {
+                    shown.into_owned()
+                } else {
+                    format!("{shown}: {detail}")
+                },
+            )
+        }
+    }
+}
+
+fn nothing(_: &Library) -> String {
+    String::new()
+}
+
+/// Networks, and what starts jobs.
+pub fn networks() -> Vec<Fact> {
+    vec![
+        loaded("libfabric", c"libfabric.so.1", providers),
+        loaded("libibverbs", c"libibverbs.so.1", verbs_devices),
+        loaded("UCX", c"libucp.so.0", nothing),
+        loaded("PMIx", c"libpmix.so.2", nothing),
+        loaded("PMI-2", c"libpmi2.so.0", nothing),
+    ]
+}
+
+/// Accelerators.
+pub fn accelerators() -> Vec<Fact> {
+    vec![
+        loaded("CUDA driver", c"libcuda.so.1", nothing),
+        loaded("HIP runtime", c"libamdhip64.so", nothing),
+        loaded("Level Zero loader", c"libze_loader.so.1", nothing),
+    ]
+}
+
+/// The head of libfabric's `struct fi_info`.
+#[repr(C)]
+struct FiInfo {
+    next: *const FiInfo,
+    caps: u64,
+    mode: u64,
+    addr_format: u32,
+    source_length: usize,
+    target_length: usize,
+    source: *const c_void,
+    target: *const c_void,
+    handle: *const c_void,
+    transmit: *const c_void,
+    receive: *const c_void,
+    endpoint: *const c_void,
+    domain: *const c_void,
+    fabric: *const FiFabric,
+}
+
+/// The head of `struct fi_fabric_attr`.
+#[repr(C)]
+struct FiFabric {
+    fabric: *const c_void,
+    name: *const c_char,
+    provider: *const c_char,
+}
+
+type FiVersion = unsafe extern "C" fn() -> u32;
+type FiGetInfo = unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const FiInfo, *mut *const FiInfo) -> c_int;
+type FiFreeInfo = unsafe extern "C" fn(*const FiInfo);
+
+/// Version of libfabric and names of its providers here.
+fn providers(library: &Library) -> String {
+    let (Some(version), Some(get), Some(free)) = (
+        library.symbol(c"fi_version"),
+        library.symbol(c"fi_getinfo"),
+        library.symbol(c"fi_freeinfo"),
+    ) else {
+        return "without fi_getinfo".into();
+    };
+    // SAFETY: the function's type, in every version of this library.
+    let version = unsafe { std::mem::transmute::<*mut c_void, FiVersion>(version)() };
+    let mut first: *const FiInfo = std::ptr::null();
+    // SAFETY: the function's type; everything may be null but the place of the result.
+    let failed = unsafe {
+        std::mem::transmute::<*mut c_void, FiGetInfo>(get)(
+            version,
+            std::ptr::null(),
+            std::ptr::null(),
+            0,
+            std::ptr::null(),
+            &raw mut first,
+        )
+    };
+    let mut names = BTreeSet::new();
+    let mut at = if failed == 0 { first } else { std::ptr::null() };
+    // SAFETY: a node of the library's list, whose head has been the same since version 1.0.
+    while let Some(info) = unsafe { at.as_ref() } {
+        at = info.next;
+        // SAFETY: null, or the node's own.
+        let name = unsafe { info.fabric.as_ref() }.map_or(std::ptr::null(), |fabric| fabric.provider);
+        if !name.is_null() {
+            // SAFETY: a C string of the library.
+            names.insert(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
+        }
+    }
+    if !first.is_null() && failed == 0 {
+        // SAFETY: the function's type, and its list.
+        unsafe { std::mem::transmute::<*mut c_void, FiFreeInfo>(free)(first) };
+    }
+    let names: Vec<String> = names.into_iter().collect();
+    let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+    format!("version {}.{}, providers {names}", version >> 16, version & 0xffff)
+}
+
+type IbvList = unsafe extern "C" fn(*mut c_int) -> *mut *mut c_void;
+type IbvFree = unsafe extern "C" fn(*mut *mut c_void);
+type IbvName = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+
+/// Devices that the verbs library finds.
+fn verbs_devices(library: &Library) -> String {
+    let (Some(list), Some(free), Some(name)) = (
+        library.symbol(c"ibv_get_device_list"),
+        library.symbol(c"ibv_free_device_list"),
+        library.symbol(c"ibv_get_device_name"),
+    ) else {
+        return "without ibv_get_device_list".into();
+    };
+    let mut count = 0;
+    // SAFETY: the function's type; the count is writable.
+    let devices = unsafe { std::mem::transmute::<*mut c_void, IbvList>(list)(&raw mut count) };
+    if devices.is_null() {
+        return "no devices".into();
+    }
+    let names: Vec<String> = (0..count.max(0) as usize)
+        .map(|i| {
+            // SAFETY: the list has `count` devices, and each a name that is a C string.
+            let name = unsafe { CStr::from_ptr(std::mem::transmute::<*mut c_void, IbvName>(name)(*devices.add(i))) };
+            name.to_string_lossy().into_owned()
+        })
+        .collect();
+    // SAFETY: the function's type, and its list.
+    unsafe { std::mem::transmute::<*mut c_void, IbvFree>(free)(devices) };
+    if names.is_empty() {
+        "no devices".into()
+    } else {
+        format!("devices {}", names.join(", "))
+    }
+}

@@ -1,0 +1,178 @@
+//! Memory: how much there is, what limits it, and what neighbourhoods share.
+
+use super::machine::{bytes, count, fact, flag, Fact, Root};
+use super::processors::control_groups;
+use std::ffi::CString;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// Less than this is poor for a segment that is worth having.
+const LITTLE: u64 = 256 << 20;
+
+/// Everything, in order of display.
+pub fn facts(root: &Root) -> Vec<Fact> {
+    let info = root.read("/proc/meminfo").unwrap_or_default();
+    let kib = |name| meminfo(&info, name).map(|kib| kib * 1024);
+    let available = kib("MemAvailable");
+    let (limit, used) = (group_limit(root), group_use(root));
+    let left = limit.zip(used).map(|(limit, used)| limit.saturating_sub(used));
+    let memfd = has_memfd();
+    let (shm_size, shm_free) = file_system(root, "/dev/shm").unzip();
+    let pages = meminfo(&info, "HugePages_Total");
+    let transparent = root.read("/sys/kernel/mm/transparent_hugepage/enabled");
+    let chosen = transparent
+        .as_deref()
+        .and_then(|t| Some(t.split_once('[')?.1.split_once(']')?.0));
+    vec![
+        bytes("total", kib("MemTotal"), "unknown"),
+        bytes("available", available, "unknown").advise(
+            available.is_some_and(|bytes| bytes < LITTLE),
+            "Segments live in memory that is available. End other programs, or take a smaller segment (GASNET_MAX_SEGSIZE).",
+        ),
+        bytes("limit of the control group", limit, "none").advise(
+            left.is_some_and(|bytes| bytes < LITTLE),
+            "Little is left of it, and a job that exceeds it is killed. Raise memory.max (--memory of a container).",
+        ),
+        bytes("in use in the control group", used, "unknown"),
+        bytes("page size", Some(page_bytes()), ""),
+        flag("memfd_create", memfd).advise(
+            !memfd,
+            "Shared memory then comes from /dev/shm, or else from files in GASNET_TMPDIR, which is slow on a disk. Linux 3.17 and later has it.",
+        ),
+        bytes("/dev/shm", shm_size, "none"),
+        bytes("/dev/shm free", shm_free, "none").advise(
+            !memfd && shm_free.is_none_or(|bytes| bytes < LITTLE),
+            "Segments and messages of neighbours need it here. Mount it larger: mount -o remount,size=50% /dev/shm (--shm-size of a container).",
+        ),
+        count("huge pages", pages, "unknown"),
+        count("huge pages free", meminfo(&info, "HugePages_Free"), "unknown"),
+        bytes("huge page size", kib("Hugepagesize"), "unknown"),
+        fact("transparent huge pages", chosen.unwrap_or("unknown")).advise(
+            chosen == Some("never") && pages.is_none_or(|n| n == 0),
+            "GASNET_USE_HUGEPAGES then has no pages to use. Write madvise to /sys/kernel/mm/transparent_hugepage/enabled, or reserve some in \
+             vm.nr_hugepages.",
+        ),
+        count("overcommit mode", root.number("/proc/sys/vm/overcommit_memory"), "unknown").advise(
+            root.number("/proc/sys/vm/overcommit_memory") == Some(2),
+            "Mode 2 counts memory that is only reserved: large segments are refused although they would fit. sysctl vm.overcommit_memory=0, or a \
+             smaller GASNET_MAX_SEGSIZE.",
+        ),
+    ]
+}
+
+/// A number of `/proc/meminfo`, in its own unit.
+fn meminfo(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|l| l.split(':').next() == Some(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The smallest limit on the path from this process's control group to the root (version 2), or version 1's.
+fn group_limit(root: &Root) -> Option<u64> {
+    let second = control_groups(root)
+        .into_iter()
+        .filter_map(|folder| root.number(&format!("{folder}/memory.max")))
+        .min();
+    let first = || root.number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    second.or_else(first).filter(|&bytes| bytes < 1 << 60)
+}
+
+fn group_use(root: &Root) -> Option<u64> {
+    let own = control_groups(root)
+        .into_iter()
+        .find_map(|folder| root.number(&format!("{folder}/memory.current")));
+    own.or_else(|| root.number("/sys/fs/cgroup/memory/memory.usage_in_bytes"))
+}
+
+/// Bytes of a page.
+pub fn page_bytes() -> u64 {
+    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
+/// Size and free space of the file system at `path`. By a system call.
+fn file_system(root: &Root, path: &str) -> Option<(u64, u64)> {
+    let path = root.0.join(path.trim_start_matches('/'));
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all-zero bytes are a valid `statvfs`: it has integers only.
+    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with NUL, and `about` is writable for the duration of the call.
+    let failed = unsafe { libc::statvfs(path.as_ptr(), &raw mut about) } != 0;
+    (!failed).then(|| (about.f_blocks * about.f_frsize, about.f_bavail * about.f_frsize))
+}
+
+fn has_memfd() -> bool {
+    // SAFETY: the name ends with NUL; the call makes a descriptor and touches no memory of ours.
+    let fd = unsafe { libc::memfd_create(c"gasnet_info".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return false;
+    }
+    // SAFETY: `fd` was made by the call above and has no other owner.
+    drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::tests::Machine;
+    use super::*;
+
+    #[test]
+    fn meminfo_rows() {
+        let text = "MemTotal:       100 kB\nMemAvailable:    50 kB\nHugePages_Total:       3\n";
+        assert_eq!(meminfo(text, "MemAvailable"), Some(50));
+        assert_eq!(meminfo(text, "HugePages_Total"), Some(3));
+        assert_eq!(meminfo(text, "Mem"), None);
+    }
+
+    #[test]
+    fn poor_memory_is_noticed() {
+        let poor = Machine::new(
+            "poor",
+            &[
+                (
+                    "/proc/meminfo",
+                    "MemTotal: 400000 kB\nMemAvailable: 10000 kB\nHugePages_Total: 0\n",
+                ),
+                ("/proc/self/cgroup", "0::/\n"),
+                ("/sys/fs/cgroup/memory.max", "300000000\n"),
+                ("/sys/fs/cgroup/memory.current", "299000000\n"),
+                ("/proc/sys/vm/overcommit_memory", "2\n"),
+                ("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n"),
+            ],
+        );
+        let list = facts(&poor.0);
+        assert_eq!(Machine::find(&list, "available").number, Some(10_240_000));
+        assert_eq!(Machine::find(&list, "limit of the control group").number, Some(300_000_000));
+        for name in [
+            "available",
+            "limit of the control group",
+            "overcommit mode",
+            "transparent huge pages",
+        ] {
+            assert!(Machine::find(&list, name).advice.is_some(), "{name}");
+        }
+        let good = Machine::new(
+            "good",
+            &[
+                (
+                    "/proc/meminfo",
+                    "MemTotal: 40000000 kB\nMemAvailable: 10000000 kB\nHugePages_Total: 0\n",
+                ),
+                ("/sys/fs/cgroup/memory.max", "max\n"),
+                ("/proc/sys/vm/overcommit_memory", "0\n"),
+                ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+            ],
+        );
+        let list = facts(&good.0);
+        assert_eq!(Machine::find(&list, "limit of the control group").text, "none");
+        for name in [
+            "available",
+            "limit of the control group",
+            "overcommit mode",
+            "transparent huge pages",
+        ] {
+            assert!(Machine::find(&list, name).advice.is_none(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Network cards and RDMA devices, from `/sys/class`.
+
+use super::machine::{fact, Fact, Root};
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The flag in `/sys/class/net/*/flags` of a loop-back card.
+const LOOPBACK: u64 = 0x8;
+
+/// One line per card: state, speed, addresses.
+pub fn cards(root: &Root) -> Vec<Fact> {
+    let addresses = addresses();
+    let mut others = false;
+    let mut facts: Vec<Fact> = Vec::new();
+    for name in root.names("/sys/class/net") {
+        let read = |file: &str| root.read(&format!("/sys/class/net/{name}/{file}"));
+        let Some(state) = read("operstate") else { continue };
+        let flags = read("flags").and_then(|f| u64::from_str_radix(f.trim_start_matches("0x"), 16).ok());
+        let loopback = flags.unwrap_or(0) & LOOPBACK != 0;
+        let mut words = vec![if loopback { "loop-back".to_owned() } else { state.clone() }];
+        // A card without a link says -1 or nothing.
+        let speed = read("speed").and_then(|s| s.parse::<i64>().ok()).filter(|&s| s > 0);
+        words.extend(speed.map(|s| {
+            if s % 1000 == 0 {
+                format!("{} Gb/s", s / 1000)
+            } else {
+                format!("{s} Mb/s")
+            }
+        }));
+        words.extend(read("mtu").map(|mtu| format!("MTU {mtu}")));
+        let own = addresses.get(&name).map_or(&[][..], Vec::as_slice);
+        words.extend(own.iter().map(ToString::to_string));
+        let usable = !loopback && state != "down" && !own.is_empty();
+        others |= usable;
+        facts.push(fact(&name, words.join(", ")));
+    }
+    let none = facts.is_empty();
+    facts.push(
+        fact(
+            "cards for other hosts",
+            if none {
+                "unknown"
+            } else if others {
+                "yes"
+            } else {
+                "none"
+            },
+        )
+        .advise(
+            !none && !others,
+            "Only loop-back has an address: jobs stay on this host. Bring a card up (ip link set NAME up), and give it an address.",
+        ),
+    );
+    facts
+}
+
+/// Addresses of the cards, by name. By a library call.
+fn addresses() -> BTreeMap<String, Vec<IpAddr>> {
+    let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the pointer is writable; the list is freed below.
+    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
+        return found;
+    }
+    let mut at = first;
+    // SAFETY: a node of the list that getifaddrs made, or null at its end.
+    while let Some(node) = unsafe { at.as_ref() } {
+        at = node.ifa_next;
+        // SAFETY: null, or a socket address of the family that it names.
+        let Some(address) = (unsafe { node.ifa_addr.as_ref() }) else {
+            continue;
+        };
+        let ip = match i32::from(address.sa_family) {
+            libc::AF_INET => {
+                // SAFETY: by its family an IPv4 address.
+                let v4 = unsafe { node.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
+                IpAddr::from(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()))
+            }
+            libc::AF_INET6 => {
+                // SAFETY: by its family an IPv6 address.
+                let v6 = unsafe { node.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
+                IpAddr::from(Ipv6Addr::from(v6.sin6_addr.s6_addr))
+            }
+            _ => continue,
+        };
+        // SAFETY: the name of a node is a C string.
+        let name = unsafe { CStr::from_ptr(node.ifa_name) };
+        found.entry(name.to_string_lossy().into_owned()).or_default().push(ip);
+    }
+    // SAFETY: the list that getifaddrs made, once.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
+/// One line per port of an RDMA device.
+pub fn rdma(root: &Root) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    for device in root.names("/sys/class/infiniband") {
+        for port in root.names(&format!("/sys/class/infiniband/{device}/ports")) {
+            let read = |file: &str| root.read(&format!("/sys/class/infiniband/{device}/ports/{port}/{file}"));
+            // "4: ACTIVE"
+            let state = read("state").map_or("unknown".into(), |s| s.rsplit(": ").next().unwrap_or("unknown").to_owned());
+            let words = [Some(state.clone()), read("link_layer"), read("rate")].into_iter().flatten();
+            facts.push(fact(format!("{device} port {port}"), words.collect::<Vec<_>>().join(", ")).advise(
+                state != "ACTIVE",
+                "This port carries nothing: look at its cable, and at the subnet manager (InfiniBand) or the address of its card (Ethernet).",
+            ));
+        }
+    }
+    if facts.is_empty() {
+        facts.push(fact("devices", "none"));
+        return facts;
+    }
+    let nodes = root.names("/dev/infiniband");
+    let verbs = nodes.iter().filter(|name| name.starts_with("uverbs"));
+    let (open, all) = verbs.fold((0, 0), |(open, all), name| {
+        let path = root.0.join("dev/infiniband").join(name);
+        let can = std::fs::OpenOptions::new().read(true).write(true).open(path).is_ok();
+        (open + u32::from(can), all + 1)
+    });
+    facts.push(fact("device files", format!("{open} of {all} in /dev/infiniband can be opened")).advise(
+        open < all || all == 0,
+        "Without them no program of this user reaches the devices: load ib_uverbs (modprobe ib_uverbs); in a container pass --device=/dev/infiniband.",
+    ));
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::tests::Machine;
+    use super::*;
+
+    #[test]
+    fn cards_and_their_state() {
+        let machine = Machine::new(
+            "net",
+            &[
+                ("/sys/class/net/lo/operstate", "unknown\n"),
+                ("/sys/class/net/lo/flags", "0x9\n"),
+                ("/sys/class/net/lo/mtu", "65536\n"),
+                ("/sys/class/net/fast0/operstate", "up\n"),
+                ("/sys/class/net/fast0/flags", "0x1003\n"),
+                ("/sys/class/net/fast0/speed", "100000\n"),
+                ("/sys/class/net/fast0/mtu", "9000\n"),
+                ("/sys/class/net/slow0/operstate", "down\n"),
+                ("/sys/class/net/slow0/flags", "0x1002\n"),
+                ("/sys/class/net/slow0/speed", "-1\n"),
+                ("/sys/class/net/bonding_masters", "\n"),
+            ],
+        );
+        let facts = cards(&machine.0);
+        assert!(Machine::find(&facts, "lo").text.starts_with("loop-back, MTU 65536"));
+        assert_eq!(Machine::find(&facts, "fast0").text, "up, 100 Gb/s, MTU 9000");
+        assert_eq!(Machine::find(&facts, "slow0").text, "down");
+        // None of the cards for others has an address here.
+        assert!(Machine::find(&facts, "cards for other hosts").advice.is_some());
+        assert_eq!(facts.len(), 4);
+    }
+
+    #[test]
+    fn ports_of_rdma_devices() {
+        let machine = Machine::new(
+            "rdma",
+            &[
+                ("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n"),
+                ("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
+                ("/sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n"),
+                ("/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n"),
+                ("/dev/infiniband/uverbs0", ""),
+            ],
+        );
+        let facts = rdma(&machine.0);
+        let up = Machine::find(&facts, "mlx5_0 port 1");
+        assert!(up.text == "ACTIVE, InfiniBand, 200 Gb/sec (4X HDR)" && up.advice.is_none());
+        assert!(Machine::find(&facts, "mlx5_1 port 1").advice.is_some());
+        assert!(Machine::find(&facts, "device files").advice.is_none());
+        let none = Machine::new("no-rdma", &[]);
+        assert_eq!(rdma(&none.0), vec![fact("devices", "none")]);
+    }
+}

@@ -1,0 +1,49 @@
+//! `gasnett_run_diagnostics`, as the reference's `testinternal` calls it.
+
+use std::ffi::{c_char, c_int, c_uint, CStr};
+
+use crate::am::table::Entry;
+use crate::diagnose::{self, Run};
+
+/// The handlers that the diagnosis needs: the client registers them. May be called before initialisation.
+#[no_mangle]
+pub unsafe extern "C" fn gasnett_diagnostic_gethandlers(table: *mut *mut Entry, count: *mut c_int) {
+    let (entries, number) = diagnose::handlers();
+    // SAFETY: the client's to write.
+    unsafe {
+        table.write(entries);
+        count.write(number as c_int);
+    }
+}
+
+/// Tries the library and returns the number of failed checks. Collective over the team; all arguments but the segments and the peer are the same
+/// everywhere. `sections` is null or empty for all, or has the letters of some. The segments are used.
+#[no_mangle]
+pub unsafe extern "C" fn gasnett_run_diagnostics(
+    iterations: c_int,
+    threads: c_int,
+    sections: *const c_char,
+    tm: usize,
+    own: *mut u8,
+    peer: u32,
+    remote: *mut u8,
+    seed: c_uint,
+) -> c_int {
+    super::not_in_handler("gasnett_run_diagnostics");
+    let sections = if sections.is_null() {
+        "".into()
+    } else {
+        // SAFETY: a C string by contract.
+        unsafe { CStr::from_ptr(sections) }.to_string_lossy()
+    };
+    let run = Run::new(
+        iterations.max(0) as u32,
+        threads.max(0) as usize,
+        tm,
+        own as usize,
+        peer,
+        remote as usize,
+        u64::from(seed),
+    );
+    run.sections(&sections.to_ascii_uppercase()) as c_int
+}

@@ -1,0 +1,212 @@
+//! What the specification calls erroneous and several functions check alike. Debug flavour: each check is nothing in the release flavour.
+
+use super::{EVENT_DEFER, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
+use crate::am::Location;
+use crate::client::Client;
+use crate::endpoint::{self, Endpoint};
+use crate::event::{Doubt, Event};
+use crate::runtime;
+use crate::segment::create;
+use crate::segment::Segment;
+
+/// Whether there are checks.
+pub const CHECKED: bool = cfg!(feature = "debug-checks");
+
+/// `GEX_FLAG_LC_COPY_YES` and `_NO`.
+const LC_COPY: u32 = 0x18;
+/// `GEX_FLAG_ENABLE_LEAF_LC`.
+const LEAF_LC: u32 = 0x80;
+const PEER_NEVER_SELF: u32 = 0x100;
+const PEER_NEVER_NBRHD: u32 = 0x200;
+/// `GEX_FLAG_SELF_SEG_*` and `GEX_FLAG_PEER_SEG_*`; `segment::disposition` judges them.
+const SEG: u32 = 0x3f_c000;
+
+/// Flags of puts and gets.
+pub const RMA_FLAGS: u32 = FLAG_IMMEDIATE | LC_COPY | LEAF_LC | PEER_NEVER_SELF | PEER_NEVER_NBRHD | SEG;
+/// Flags of Active Messages.
+pub const AM_FLAGS: u32 = FLAG_IMMEDIATE | LC_COPY | SEG;
+
+/// What a local-completion option may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lc {
+    /// Puts with a root event.
+    PutNb,
+    /// Puts in the implicit set.
+    PutNbi,
+    /// Requests.
+    Request,
+    /// Replies.
+    Reply,
+}
+
+/// `flags` are reserved.
+#[inline]
+pub fn no_flags(function: &str, flags: u32) {
+    only_flags(function, flags, 0);
+}
+
+/// `flags` are of `allowed` and do not contradict each other.
+#[inline]
+pub fn only_flags(function: &str, flags: u32, allowed: u32) {
+    if !CHECKED {
+        return;
+    }
+    let rank = runtime::get().rank;
+    if flags & !allowed != 0 {
+        crate::fatal!("rank {rank}: {function}: flags {:#x} are not for this call", flags & !allowed);
+    }
+    if flags & LC_COPY == LC_COPY {
+        crate::fatal!("rank {rank}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other");
+    }
+}
+
+/// What `GEX_FLAG_PEER_NEVER_*` say about the peer is true.
+#[inline]
+pub fn never(function: &str, flags: u32, peer: Location) {
+    if !CHECKED || flags & (PEER_NEVER_SELF | PEER_NEVER_NBRHD) == 0 {
+        return;
+    }
+    let rt = runtime::get();
+    if peer.rank == rt.rank {
+        crate::fatal!(
+            "rank {}: {function}: GEX_FLAG_PEER_NEVER_* was given, and the peer is in this process",
+            rt.rank
+        );
+    }
+    if flags & PEER_NEVER_NBRHD != 0 && rt.is_neighbour(peer.rank) {
+        crate::fatal!(
+            "rank {}: {function}: GEX_FLAG_PEER_NEVER_NBRHD was given, and rank {} is a neighbour",
+            rt.rank,
+            peer.rank
+        );
+    }
+}
+
+/// Source and destination are apart. `remote` is an address at the peer.
+#[inline]
+pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u8, bytes: usize) {
+    if !CHECKED || bytes == 0 {
+        return;
+    }
+    let rt = runtime::get();
+    let Some(here) = rt.map_near(peer, remote, bytes) else {
+        return;
+    };
+    if (here as usize).abs_diff(local as usize) < bytes {
+        crate::fatal!(
+            "rank {}: {function}: source and destination of {bytes} bytes overlap, at {here:p} and {local:p}",
+            rt.rank
+        );
+    }
+}
+
+/// A local-completion option is one that goes with this kind of call.
+#[inline]
+pub fn local_completion(function: &str, lc_opt: *const usize, kind: Lc) {
+    if !CHECKED {
+        return;
+    }
+    let good = match (lc_opt as usize, kind) {
+        (EVENT_NOW, _) | (EVENT_DEFER, Lc::PutNb | Lc::PutNbi) | (EVENT_GROUP, Lc::PutNbi | Lc::Request) => true,
+        (0..=EVENT_GROUP, _) => false,
+        (_, kind) => kind != Lc::PutNbi,
+    };
+    if !good {
+        let name = match lc_opt as usize {
+            0 => "NULL",
+            EVENT_DEFER => "GEX_EVENT_DEFER",
+            EVENT_GROUP => "GEX_EVENT_GROUP",
+            _ => "a pointer to an event",
+        };
+        crate::fatal!(
+            "rank {}: {function}: lc_opt must not be {name} in this call",
+            runtime::get().rank
+        );
+    }
+}
+
+/// An event names an operation that nobody has synchronised, or none.
+#[inline]
+pub fn event(function: &str, event: Event) {
+    if !CHECKED {
+        return;
+    }
+    let value = event.0;
+    match event.doubt() {
+        None => (),
+        Some(Doubt::NoOp) => {
+            crate::fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing")
+        }
+        Some(Doubt::Unknown) => crate::fatal!("{function}: {value:#x} is not a gex_Event_t"),
+        Some(Doubt::Synchronised) => {
+            crate::fatal!("{function}: the event {value:#x} was synchronised already, or is a leaf of one that was")
+        }
+    }
+}
+
+/// The process has a rank `rank`.
+#[inline]
+pub fn job_rank(function: &str, rank: u32) {
+    if CHECKED && rank >= runtime::get().size {
+        let rt = runtime::get();
+        crate::fatal!(
+            "rank {}: {function}: job rank {rank} does not exist in a job of {}",
+            rt.rank,
+            rt.size
+        );
+    }
+}
+
+/// The endpoint behind a handle.
+///
+/// # Safety
+/// A handle of ours; what is not one is noticed in the debug flavour.
+#[inline]
+pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint {
+    if CHECKED {
+        if ep.is_null() {
+            crate::fatal!("{function} was given GEX_EP_INVALID");
+        }
+        if !std::ptr::eq(ep, runtime::get().endpoint0) && !endpoint::is_other(ep) {
+            crate::fatal!("{function}: {ep:p} is not a gex_EP_t");
+        }
+    }
+    // SAFETY: by contract.
+    unsafe { &*ep }
+}
+
+/// The segment behind a handle.
+///
+/// # Safety
+/// A handle of ours; one that is null or was destroyed is noticed in the debug flavour.
+#[inline]
+pub unsafe fn segment<'a>(function: &str, segment: *const Segment) -> &'a Segment {
+    if CHECKED {
+        if segment.is_null() {
+            crate::fatal!("{function} was given GEX_SEGMENT_INVALID");
+        }
+        if create::GONE.has(segment as usize) {
+            crate::fatal!("{function}: the segment {segment:p} was destroyed");
+        }
+    }
+    // SAFETY: by contract.
+    unsafe { &*segment }
+}
+
+/// The client behind a handle.
+///
+/// # Safety
+/// A handle of ours; what is not one is noticed in the debug flavour.
+#[inline]
+pub unsafe fn client<'a>(function: &str, client: *const Client) -> &'a Client {
+    if CHECKED && !std::ptr::eq(client, runtime::get().client) {
+        let what = if client.is_null() {
+            "GEX_CLIENT_INVALID"
+        } else {
+            "something that is not a gex_Client_t"
+        };
+        crate::fatal!("{function} was given {what}");
+    }
+    // SAFETY: by contract.
+    unsafe { &*client }
+}

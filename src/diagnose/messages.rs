@@ -1,0 +1,291 @@
+//! Active Messages: every request is answered, and both directions carry arguments and payloads that can be judged.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use super::{Random, Run};
+use crate::abi::am::{
+    gex_AM_ReplyLong3, gex_AM_ReplyMedium1, gex_AM_ReplyShort16, gex_AM_RequestLong3, gex_AM_RequestMedium1, gex_AM_RequestShort16,
+};
+use crate::abi::EVENT_NOW;
+use crate::am::table::Entry;
+use crate::am::token::Token;
+use crate::am::{join, lub_medium, split, Arg};
+use crate::conduit::PollScope;
+use crate::progress;
+
+const NOW: *mut usize = EVENT_NOW as *mut usize;
+
+const SHORT: u32 = 1;
+const MEDIUM: u32 = 2;
+const LONG: u32 = 4;
+const REQUEST: u32 = 8;
+const REPLY: u32 = 16;
+
+/// The client's handler table, which registration fills with indices.
+struct Table(UnsafeCell<[Entry; 6]>);
+
+// SAFETY: written by the registration, before the messages; read afterwards.
+unsafe impl Sync for Table {}
+
+type AnyFn = unsafe extern "C-unwind" fn();
+
+macro_rules! entry {
+    ($function:ident: $type:ty, $flags:expr, $nargs:literal, $name:literal) => {
+        Entry {
+            index: 0,
+            // SAFETY: the dispatcher calls it with the arguments of its category and number, which are those of its type.
+            function: Some(unsafe { std::mem::transmute::<$type, AnyFn>($function) }),
+            flags: $flags,
+            nargs: $nargs,
+            cdata: ptr::null(),
+            name: $name.as_ptr(),
+        }
+    };
+}
+
+type Sixteen =
+    unsafe extern "C-unwind" fn(*const Token, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg);
+type One = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg);
+type Three = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg, Arg, Arg);
+
+static TABLE: Table = Table(UnsafeCell::new([
+    entry!(on_short: Sixteen, SHORT | REQUEST, 16, c"diagnostic_short"),
+    entry!(on_short_reply: Sixteen, SHORT | REPLY, 16, c"diagnostic_short_reply"),
+    entry!(on_medium: One, MEDIUM | REQUEST, 1, c"diagnostic_medium"),
+    entry!(on_medium_reply: One, MEDIUM | REPLY, 1, c"diagnostic_medium_reply"),
+    entry!(on_long: Three, LONG | REQUEST, 3, c"diagnostic_long"),
+    entry!(on_long_reply: Three, LONG | REPLY, 3, c"diagnostic_long_reply"),
+]));
+
+/// The table and its length, for the client to register.
+pub fn handlers() -> (*mut Entry, usize) {
+    let table = TABLE.0.get();
+    (table.cast(), 6)
+}
+
+/// The index that entry `which` was registered at.
+fn index(which: usize) -> u8 {
+    // SAFETY: nobody writes any more: the client has registered the table.
+    unsafe { (*TABLE.0.get())[which].index }
+}
+
+/// Replies that have come, and messages that were not what was sent.
+static REPLIES: AtomicU32 = AtomicU32::new(0);
+static WRONG: AtomicU32 = AtomicU32::new(0);
+
+fn judge(good: bool) {
+    if !good {
+        WRONG.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+macro_rules! sixteen {
+    ($name:ident, $token:ident, $args:ident, $body:block) => {
+        unsafe extern "C-unwind" fn $name(
+            $token: *const Token,
+            a: Arg,
+            b: Arg,
+            c: Arg,
+            d: Arg,
+            e: Arg,
+            f: Arg,
+            g: Arg,
+            h: Arg,
+            i: Arg,
+            j: Arg,
+            k: Arg,
+            l: Arg,
+            m: Arg,
+            n: Arg,
+            o: Arg,
+            p: Arg,
+        ) {
+            let $args = [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p];
+            $body
+        }
+    };
+}
+
+/// Arguments that each differ, from the first.
+fn arguments(first: Arg) -> [Arg; 16] {
+    std::array::from_fn(|i| first.wrapping_add((i as Arg).wrapping_mul(0x0101_0101)))
+}
+
+sixteen!(on_short, token, args, {
+    judge(args == arguments(args[0]));
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = arguments(!args[0]);
+    // SAFETY: the running handler's token.
+    unsafe { gex_AM_ReplyShort16(token, index(1), 0, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) };
+});
+
+sixteen!(on_short_reply, _token, args, {
+    judge(args == arguments(args[0]));
+    REPLIES.fetch_add(1, Ordering::Release);
+});
+
+/// Whether a payload is the pattern of `seed`.
+///
+/// # Safety
+/// The payload is readable.
+unsafe fn is_pattern(payload: *const c_void, bytes: usize, seed: Arg) -> bool {
+    // SAFETY: by contract.
+    bytes == 0 || unsafe { std::slice::from_raw_parts(payload.cast::<u8>(), bytes) } == pattern(bytes, seed)
+}
+
+fn pattern(bytes: usize, seed: Arg) -> Vec<u8> {
+    Random(u64::from(seed as u32)).bytes(bytes)
+}
+
+unsafe extern "C-unwind" fn on_medium(token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg) {
+    // SAFETY: the payload of the message, and its token.
+    unsafe {
+        judge(is_pattern(payload, bytes, seed));
+        gex_AM_ReplyMedium1(token, index(3), payload.cast_const().cast(), bytes, NOW, 0, seed);
+    }
+}
+
+unsafe extern "C-unwind" fn on_medium_reply(_token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg) {
+    // SAFETY: the payload of the message.
+    judge(unsafe { is_pattern(payload, bytes, seed) });
+    REPLIES.fetch_add(1, Ordering::Release);
+}
+
+unsafe extern "C-unwind" fn on_long(token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg, high: Arg, low: Arg) {
+    // SAFETY: the payload lies in this segment, for this message alone; the answer goes to where its sender said.
+    unsafe {
+        judge(is_pattern(payload, bytes, seed));
+        let back = pattern(bytes, !seed);
+        gex_AM_ReplyLong3(
+            token,
+            index(5),
+            back.as_ptr(),
+            bytes,
+            join(high, low) as *mut u8,
+            NOW,
+            0,
+            !seed,
+            high,
+            low,
+        );
+    }
+}
+
+unsafe extern "C-unwind" fn on_long_reply(
+    _token: *const Token,
+    payload: *mut c_void,
+    bytes: usize,
+    seed: Arg,
+    high: Arg,
+    low: Arg,
+) {
+    // SAFETY: as above.
+    judge(unsafe { is_pattern(payload, bytes, seed) } && (bytes == 0 || payload as u64 == join(high, low)));
+    REPLIES.fetch_add(1, Ordering::Release);
+}
+
+/// Sends `count` requests of each category from one thread, which has part `me` of `of` of the areas; one Long is under way at a time.
+fn send(run: &Run, me: usize, of: usize, count: u32) {
+    // The first half of a segment is for Longs from the sender before us, the second half for answers to our own.
+    let (there, here) = (run.remote.part(0, 2).part(me, of), run.own.part(1, 2).part(me, of));
+    let most_long = there.bytes.min(here.bytes).min(100_000);
+    let most_medium = lub_medium();
+    let mut random = Random(run.seed ^ (me as u64) << 40 ^ u64::from(run.rank));
+    for i in 0..count {
+        let first = random.word() as Arg;
+        let [a, b, c, d, e, f, g, h, j, k, l, m, n, o, p, q] = arguments(first);
+        gex_AM_RequestShort16(run.tm, run.peer, index(0), 0, a, b, c, d, e, f, g, h, j, k, l, m, n, o, p, q);
+        let bytes = if i % 10 == 0 {
+            most_medium
+        } else {
+            random.below(2000).min(most_medium)
+        };
+        let payload = pattern(bytes, first);
+        // SAFETY: the payload lives until the call returns, which completes it locally.
+        unsafe { gex_AM_RequestMedium1(run.tm, run.peer, index(2), payload.as_ptr(), bytes, NOW, 0, first) };
+    }
+    if of > 1 {
+        return;
+    }
+    for i in 0..count {
+        let bytes = if i % 10 == 0 { most_long } else { random.below(most_long + 1) };
+        let (payload, seed) = (pattern(bytes, i as Arg), i as Arg);
+        let [high, low] = split(here.base as u64);
+        // SAFETY: as above.
+        unsafe {
+            gex_AM_RequestLong3(
+                run.tm,
+                run.peer,
+                index(4),
+                payload.as_ptr(),
+                bytes,
+                there.base as *mut u8,
+                NOW,
+                0,
+                seed,
+                high,
+                low,
+            )
+        };
+        // The next one would land in the same place.
+        wait_for(2 * count + i + 1);
+    }
+}
+
+fn wait_for(replies: u32) {
+    let mut vain = 0u32;
+    while REPLIES.load(Ordering::Acquire) < replies {
+        if progress::poll(PollScope::All) == 0 {
+            vain += 1;
+            if vain % 64 == 0 {
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Whether the client has registered the handlers, as it should; says so if it has not.
+fn registered(run: &Run) -> bool {
+    let good = index(0) != 0;
+    run.check(
+        good,
+        format_args!("the handlers of gasnett_diagnostic_gethandlers are not registered"),
+    );
+    good
+}
+
+fn finish(run: &Run, expected: u32) {
+    wait_for(expected);
+    // Others may still be sending here.
+    run.barrier();
+    let (replies, wrong) = (REPLIES.swap(0, Ordering::AcqRel), WRONG.swap(0, Ordering::AcqRel));
+    run.check(replies == expected, format_args!("{replies} replies to {expected} requests"));
+    run.check(wrong == 0, format_args!("{wrong} messages were not what was sent"));
+    run.barrier();
+}
+
+/// One thread sends to the peer; all ranks do.
+pub fn exchange(run: &Run) {
+    if registered(run) {
+        let count = (run.iterations / 5).max(1);
+        send(run, 0, 1, count);
+        finish(run, 3 * count);
+    }
+}
+
+/// All threads send at once.
+pub fn of_threads(run: &Run) {
+    if !registered(run) {
+        return;
+    }
+    let count = (run.iterations / 20).max(1);
+    thread::scope(|scope| {
+        for i in 0..run.threads {
+            scope.spawn(move || send(run, i, run.threads.max(2), count));
+        }
+    });
+    finish(run, 2 * count * run.threads as u32);
+}

@@ -1,0 +1,217 @@
+//! The library tries itself: what `gasnett_run_diagnostics` runs for the reference's test program `testinternal`.
+//!
+//! Sections have letters, in the order of [`SECTIONS`]. Those that communicate are entered by all ranks at the same time: the arguments of the call
+//! are the same everywhere. Everything goes through the functions that clients call. A failed check is counted and, up to a number, told.
+
+mod local;
+mod messages;
+mod threads;
+mod transfers;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gasnet_tools::process::{say, Label};
+
+use crate::abi::coll::gex_Coll_BarrierNB;
+use crate::abi::event::gex_Event_Wait;
+use crate::am::Location;
+use crate::runtime;
+use crate::sync::Mode;
+use crate::team;
+
+pub use messages::handlers;
+
+/// Failed checks that are told in full.
+const MOST_TOLD: u32 = 20;
+
+/// Memory of a segment that the diagnosis may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Area {
+    /// First byte, as its owner addresses it.
+    pub base: usize,
+    /// Length.
+    pub bytes: usize,
+}
+
+impl Area {
+    /// Part `index` of `count` equal parts.
+    #[must_use]
+    pub fn part(self, index: usize, count: usize) -> Self {
+        let bytes = (self.bytes / count) & !63;
+        Self {
+            base: self.base + index * bytes,
+            bytes,
+        }
+    }
+}
+
+/// One run: the arguments of the call, and what came of it.
+#[derive(Debug)]
+pub struct Run {
+    /// How often small things are done.
+    pub iterations: u32,
+    /// Threads of the sections that have some; 1 where the thread mode has no more.
+    pub threads: usize,
+    /// Of the patterns.
+    pub seed: u64,
+    /// The team.
+    pub tm: usize,
+    /// Own rank in it.
+    pub rank: u32,
+    /// Its size.
+    pub size: u32,
+    /// Whom this rank sends to.
+    pub peer: u32,
+    /// This rank's segment.
+    pub own: Area,
+    /// The peer's.
+    pub remote: Area,
+    errors: AtomicU32,
+}
+
+/// What a section is allowed by the thread mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// One thread.
+    Nothing,
+    /// Several threads outside GASNet.
+    Threads,
+    /// Several threads inside GASNet at once.
+    ParallelThreads,
+}
+
+type Section = (&'static str, Needs, fn(&Run));
+
+const SECTIONS: [Section; 14] = [
+    ("numbers and bytes", Needs::Nothing, local::bytes),
+    ("timers", Needs::Nothing, local::timers),
+    ("allocation", Needs::Nothing, local::allocation),
+    ("atomics", Needs::Nothing, local::atomics),
+    ("atomics of several threads", Needs::Threads, threads::atomics),
+    ("fences", Needs::Threads, threads::fences),
+    ("mutexes and condition variables", Needs::Threads, threads::conditions),
+    ("handler-safe locks", Needs::ParallelThreads, threads::locks),
+    ("puts, gets and values", Needs::Nothing, transfers::patterns),
+    ("events and access regions", Needs::Nothing, transfers::events),
+    ("Active Messages", Needs::Nothing, messages::exchange),
+    ("collectives under way together", Needs::Nothing, transfers::collectives),
+    (
+        "puts and gets of several threads",
+        Needs::ParallelThreads,
+        transfers::of_threads,
+    ),
+    (
+        "Active Messages of several threads",
+        Needs::ParallelThreads,
+        messages::of_threads,
+    ),
+];
+
+impl Run {
+    /// A run with peer `peer` of team `tm`. The segments are those of the two endpoints.
+    pub fn new(iterations: u32, threads: usize, tm: usize, own: usize, peer: u32, remote: usize, seed: u64) -> Self {
+        let team = team::team(tm, "gasnett_run_diagnostics");
+        let rt = runtime::get();
+        let rest = |place: Location, base: usize| {
+            let segment = rt.segment_of(place).filter(|s| s.contains(base, 0));
+            let bytes = segment.map_or(0, |s| s.base + s.bytes - base);
+            Area { base, bytes }
+        };
+        let here = Location {
+            rank: rt.rank,
+            ep: team.ep,
+        };
+        Self {
+            iterations: iterations.max(1),
+            threads: threads.max(1),
+            seed,
+            tm,
+            rank: team.rank,
+            size: team.size,
+            peer,
+            own: rest(here, own),
+            remote: rest(team.locate(peer), remote),
+            errors: AtomicU32::new(0),
+        }
+    }
+
+    /// Runs the sections whose letters are in `wanted`, or all if it is empty; returns the number of failed checks. Collective.
+    pub fn sections(&self, wanted: &str) -> u32 {
+        let mode = Mode::get();
+        for (letter, (name, needs, section)) in ('A'..).zip(SECTIONS) {
+            let allowed = match needs {
+                Needs::Nothing => true,
+                Needs::Threads => mode != Mode::Seq,
+                Needs::ParallelThreads => mode == Mode::Par,
+            };
+            if !allowed || !(wanted.is_empty() || wanted.contains(letter)) {
+                continue;
+            }
+            self.barrier();
+            let before = self.errors.load(Ordering::Relaxed);
+            section(self);
+            self.barrier();
+            let failed = self.errors.load(Ordering::Relaxed) - before;
+            if failed > 0 || self.rank == 0 {
+                let result = if failed == 0 {
+                    "good".to_owned()
+                } else {
+                    format!("{failed} ERRORs")
+                };
+                say(format_args!("{letter}: {name}: {result}"));
+            }
+        }
+        if self.rank == 0 {
+            say(format_args!("diagnosis done"));
+        }
+        self.errors.load(Ordering::Relaxed)
+    }
+
+    /// Waits for all members.
+    pub fn barrier(&self) {
+        gex_Event_Wait(gex_Coll_BarrierNB(self.tm, 0));
+    }
+
+    /// Counts a failed check.
+    pub fn check(&self, good: bool, what: fmt::Arguments<'_>) {
+        if !good && self.errors.fetch_add(1, Ordering::Relaxed) < MOST_TOLD {
+            say(format_args!("*** ERROR ({Label}): diagnosis: {what}"));
+        }
+    }
+}
+
+/// Random numbers that need no quality (SplitMix64, Steele, Lea and Flood 2014).
+#[derive(Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next one.
+    pub fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.word() % limit.max(1) as u64) as usize
+    }
+
+    /// Fills memory; the same start gives the same bytes.
+    pub fn fill(&mut self, memory: &mut [u8]) {
+        for piece in memory.chunks_mut(8) {
+            let word = self.word().to_ne_bytes();
+            piece.copy_from_slice(&word[..piece.len()]);
+        }
+    }
+
+    /// `bytes` bytes.
+    pub fn bytes(&mut self, bytes: usize) -> Vec<u8> {
+        let mut memory = vec![0; bytes];
+        self.fill(&mut memory);
+        memory
+    }
+}

@@ -1,0 +1,26 @@
+//! Objects that were destroyed, for the debug flavour: their memory stays, so that a later use of the handle is noticed.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Addresses of destroyed objects of one kind.
+#[derive(Debug)]
+pub struct Gone(Mutex<BTreeSet<usize>>);
+
+impl Gone {
+    /// None.
+    pub const fn none() -> Self {
+        Self(Mutex::new(BTreeSet::new()))
+    }
+
+    /// One more.
+    pub fn note<T>(&self, object: &'static T) {
+        let mut gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gone.insert(std::ptr::from_ref(object) as usize);
+    }
+
+    /// Whether the object at `address` is one of them.
+    pub fn has(&self, address: usize) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+    }
+}

@@ -1,0 +1,355 @@
+//! The stall watchdog (`GASNET_STALL_TIMEOUT`): a rank that waits inside GASNet for longer without progress says, once, what it waits for, and says
+//! so when it goes on.
+//!
+//! There is no thread: every blocking loop comes through [`crate::wait`], which calls [`Watch::idle`]. Time counts in steps of at most [`LONGEST_STEP`], so
+//! that a process that was stopped has not waited. While another rank of the job is stopped or frozen for a debugger, nobody is stalled.
+//! The report takes two turns: in the first, whoever is polled leaves a note about what is missing ([`note`]); the second prints them.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use gasnet_tools::process::{say, Label};
+
+use crate::barrier::Barrier;
+use crate::coll::job_barrier;
+use crate::conduit::{Class, JobRank};
+use crate::event::{Category, Event, Op};
+use crate::job::Job;
+use crate::rma::transfer;
+use crate::runtime::{self, Runtime};
+
+/// What a wait is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Reason {
+    /// The completion of one event.
+    Event(Event),
+    /// One of an array of so many events.
+    SomeEvent(usize),
+    /// All of an array of so many events.
+    AllEvents(usize),
+    /// What this thread started implicitly.
+    Implicit(&'static Op),
+    /// The GASNet-1 barrier.
+    NamedBarrier,
+    /// Room for a message.
+    Room(Class, JobRank),
+    /// Room for a transfer or an atomic in the conduit.
+    Conduit(JobRank),
+    /// The source of a put, which is still being read.
+    Source(JobRank),
+    /// A collective call that returns when it is done; the name of its algorithm.
+    Collective(&'static str),
+    /// A condition of the client (`GASNET_BLOCKUNTIL`).
+    Condition,
+}
+
+/// The limit in nanoseconds; 0 for none.
+static LIMIT: AtomicU64 = AtomicU64::new(0);
+/// Whether notes are wanted in this turn.
+static NOTING: AtomicBool = AtomicBool::new(false);
+static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The most that one turn counts as waiting: whoever slept longer between two looks was not waiting but stopped.
+const LONGEST_STEP: Duration = Duration::from_millis(100);
+/// Lines about single transfers in a report.
+const MOST_LINES: usize = 8;
+
+/// Sets the limit, in seconds; 0 for none.
+pub fn set_limit(seconds: f64) {
+    LIMIT.store(Duration::from_secs_f64(seconds).as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Whether waits are watched: one load.
+#[inline]
+pub fn is_watching() -> bool {
+    LIMIT.load(Ordering::Relaxed) != 0
+}
+
+/// Whether somebody wants to know what is missing: for those who are polled and cannot go on.
+#[inline]
+pub fn is_noting() -> bool {
+    NOTING.load(Ordering::Relaxed)
+}
+
+/// Says what is missing, if that is wanted now.
+pub fn note(text: impl FnOnce() -> String) {
+    if is_noting() {
+        let text = text();
+        let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < MOST_LINES && !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+}
+
+/// How far a wait is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Below the limit.
+    Quiet,
+    /// At the limit: notes are being taken.
+    Noting,
+    /// Reported.
+    Told,
+}
+
+/// What a thread knows of its present wait.
+#[derive(Debug)]
+pub struct Watch {
+    /// The last look, while there is a wait.
+    last: Cell<Option<Instant>>,
+    waited: Cell<Duration>,
+    state: Cell<State>,
+}
+
+impl Watch {
+    /// Not waiting.
+    pub const fn new() -> Self {
+        Self {
+            last: Cell::new(None),
+            waited: Cell::new(Duration::ZERO),
+            state: Cell::new(State::Quiet),
+        }
+    }
+
+    /// The wait is over, another one begins, or something came: the clock starts anew.
+    pub fn progress(&self) {
+        if self.state.get() == State::Told {
+            say(format_args!(
+                "*** STALL ({Label}): goes on after {:.1} s",
+                self.waited.get().as_secs_f64()
+            ));
+        }
+        self.last.set(None);
+        self.waited.set(Duration::ZERO);
+        self.state.set(State::Quiet);
+    }
+
+    /// A turn in which nothing happened. Returns whether it is time to tell.
+    fn turn(&self, limit: Duration) -> bool {
+        let now = Instant::now();
+        let step = self.last.replace(Some(now)).map_or(Duration::ZERO, |last| now - last);
+        self.waited.set(self.waited.get() + step.min(LONGEST_STEP));
+        match self.state.get() {
+            State::Quiet if self.waited.get() >= limit => {
+                if somebody_is_stopped() {
+                    self.waited.set(Duration::ZERO);
+                } else {
+                    self.state.set(State::Noting);
+                    NOTES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                    NOTING.store(true, Ordering::Relaxed);
+                    crate::coll::look_again();
+                }
+                false
+            }
+            State::Noting => {
+                NOTING.store(false, Ordering::Relaxed);
+                self.state.set(State::Told);
+                true
+            }
+            State::Quiet | State::Told => false,
+        }
+    }
+
+    /// A turn in vain of a wait inside GASNet.
+    #[cold]
+    pub fn idle(&self, reason: Reason) {
+        let Some(rt) = runtime::try_get() else { return };
+        if self.turn(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
+            let waits_for = describe(rt, reason);
+            self.tell(&waits_for);
+        }
+    }
+
+    /// A turn in vain of a rank that has called exit.
+    #[cold]
+    pub fn idle_in_exit(&self, job: &Job) {
+        if self.turn(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
+            let missing = list(&job.not_in_exit());
+            self.tell(&format!("the end of the job: {missing} not called gasnet_exit"));
+        }
+    }
+
+    fn tell(&self, waits_for: &str) {
+        say(format_args!(
+            "*** STALL ({Label}): no progress for {:.1} s. Waits for {waits_for}",
+            self.waited.get().as_secs_f64()
+        ));
+        gasnet_tools::backtrace::print_if_enabled(2);
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn somebody_is_stopped() -> bool {
+    crate::job::current().is_some_and(Job::somebody_is_stopped)
+}
+
+/// `rank 3 has`, `ranks 1, 3-5 have`, `nobody has`.
+fn list(ranks: &[JobRank]) -> String {
+    let mut parts: Vec<(JobRank, JobRank)> = Vec::new();
+    for &rank in ranks {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => parts.push((rank, rank)),
+        }
+    }
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
+        })
+        .collect();
+    match ranks {
+        [] => "nobody has".into(),
+        [one] => format!("rank {one} has"),
+        _ => format!("ranks {} have", parts.join(", ")),
+    }
+}
+
+fn describe(rt: &Runtime, reason: Reason) -> String {
+    match reason {
+        Reason::Event(event) => match event.operation() {
+            Some(op) => of_operation(rt, "an event", op),
+            None => "an event".into(),
+        },
+        Reason::Implicit(op) => of_operation(rt, "implicit operations", op),
+        Reason::SomeEvent(count) => format!("one of {count} events{}", under_way(rt, None)),
+        Reason::AllEvents(count) => format!("all of {count} events{}", under_way(rt, None)),
+        Reason::NamedBarrier => barrier("gasnet_barrier_wait: the barrier", rt, &rt.legacy_barrier),
+        Reason::Room(class, rank) => {
+            let what = match class {
+                Class::Request => "request",
+                Class::Reply => "reply",
+            };
+            format!("room for a {what} to rank {rank}, which does not take what it was sent: does it poll?")
+        }
+        Reason::Conduit(rank) => format!(
+            "room in the {} conduit for a transfer with rank {rank}",
+            rt.conduit.identity().name
+        ),
+        Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
+        Reason::Collective(name) => format!("a blocking collective ({}){}", algorithm(name), notes()),
+        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", under_way(rt, None)),
+    }
+}
+
+/// What an operation lacks, by category, and what that is in detail.
+fn of_operation(rt: &Runtime, what: &str, op: &'static Op) -> String {
+    let names = [
+        (Category::Put, "put"),
+        (Category::Local, "local completion"),
+        (Category::Get, "get"),
+        (Category::Rmw, "atomic"),
+        (Category::Coll, "collective"),
+    ];
+    let open: Vec<String> = names
+        .iter()
+        .map(|(category, name)| (op.outstanding(*category), name))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
+        .collect();
+    format!("{what} ({} outstanding){}", open.join(", "), under_way(rt, Some(op)))
+}
+
+/// What is under way in this process, or of one operation, as the rest of a sentence.
+fn under_way(rt: &Runtime, op: Option<&'static Op>) -> String {
+    let mut text = String::new();
+    if job_barrier::is_open(op) {
+        let _ = write!(
+            text,
+            "; {}",
+            barrier("gex_Coll_BarrierNB: the barrier of all ranks", rt, &rt.team_barrier)
+        );
+    }
+    if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {
+        text += &notes();
+    }
+    for open in transfer::open(op, MOST_LINES) {
+        let (verb, side) = match open.category {
+            Category::Get => ("get", "from"),
+            Category::Rmw => ("atomic", "on"),
+            _ => ("put", "to"),
+        };
+        let _ = write!(
+            text,
+            "; a {verb} {side} rank {}: {} of {} bytes not answered",
+            open.peer, open.left, open.bytes
+        );
+    }
+    text
+}
+
+fn notes() -> String {
+    let notes = std::mem::take(&mut *NOTES.lock().unwrap_or_else(PoisonError::into_inner));
+    notes.iter().fold(String::new(), |text, note| text + "; " + note)
+}
+
+fn barrier(what: &str, rt: &Runtime, barrier: &Barrier) -> String {
+    let late = rt.job.late_for_barrier(barrier.instance(), barrier.entered());
+    let number = barrier.entered();
+    if late.is_empty() {
+        format!("{what} (number {number}): all ranks have entered it, a step from another neighbourhood is missing")
+    } else {
+        format!("{what} (number {number}): {} not entered it", list(&late))
+    }
+}
+
+/// The short name of an algorithm, from its type's: `gasnet::coll::reduce::to_all::{{closure}}` is `reduce::to_all`.
+pub fn algorithm(type_name: &str) -> &str {
+    let path = type_name.split("::{{").next().unwrap_or(type_name);
+    path.rsplit_once("coll::").map_or(path, |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_ranks() {
+        assert_eq!(list(&[]), "nobody has");
+        assert_eq!(list(&[3]), "rank 3 has");
+        assert_eq!(list(&[1, 3, 4, 5, 9]), "ranks 1, 3-5, 9 have");
+    }
+
+    #[test]
+    fn names_of_algorithms() {
+        assert_eq!(algorithm("gasnet::coll::reduce::to_all::{{closure}}"), "reduce::to_all");
+        assert_eq!(
+            algorithm("gasnet::coll::team_barrier::over::{{closure}}"),
+            "team_barrier::over"
+        );
+        assert_eq!(algorithm("x"), "x");
+    }
+
+    #[test]
+    fn time_counts_in_short_steps_and_starts_anew() {
+        let watch = Watch::new();
+        let limit = Duration::from_millis(250);
+        let long_ago = || watch.last.set(Instant::now().checked_sub(Duration::from_secs(2)));
+        assert!(!watch.turn(limit) && watch.waited.get() < limit);
+        for _ in 0..2 {
+            long_ago();
+            assert!(!watch.turn(limit) && watch.state.get() == State::Quiet);
+        }
+        watch.progress();
+        assert_eq!(watch.waited.get(), Duration::ZERO);
+        for _ in 0..3 {
+            long_ago();
+            assert!(!watch.turn(limit));
+        }
+        assert_eq!(watch.state.get(), State::Noting);
+        assert!(watch.turn(limit) && !watch.turn(limit));
+    }
+}

@@ -1,0 +1,120 @@
+//! The report of `GASNET_MALLOCFILE`.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::TryLockError;
+use std::time::Duration;
+
+use super::{guard, Header, Heap, FREED, HEAP};
+use crate::process::{self, say_to, Label};
+use crate::{env, os, system};
+
+static WRITTEN: AtomicBool = AtomicBool::new(false);
+static FOR_PROCESS: AtomicI32 = AtomicI32::new(0);
+/// How often, and after which pause, a lock is tried that the very thread may hold which a signal took here.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Makes the end of the process write the report, also when it is in no job. Children that the client forks write none.
+pub fn at_exit() {
+    extern "C" fn end() {
+        if FOR_PROCESS.load(Ordering::Relaxed) == os::pid() {
+            write();
+        }
+    }
+    if FOR_PROCESS.load(Ordering::Relaxed) == 0 && FOR_PROCESS.swap(os::pid(), Ordering::Relaxed) == 0 {
+        os::at_exit(end);
+    }
+}
+
+/// Writes the report, once, if `GASNET_MALLOCFILE` asks for it and `GASNET_MALLOCNODES` names this process.
+pub fn write() {
+    let Some(name) = env::get("GASNET_MALLOCFILE").filter(|n| !n.trim().is_empty()) else {
+        return;
+    };
+    let nodes = env::get("GASNET_MALLOCNODES").unwrap_or_default();
+    if !process::listed(&nodes) || WRITTEN.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let name = name.trim().replace('%', &process::rank().unwrap_or(0).to_string());
+    match name.as_str() {
+        "stdout" => write_to(1),
+        "stderr" | "-" => write_to(2),
+        file => match File::create(file) {
+            Ok(file) => write_to(file.as_raw_fd()),
+            Err(why) => process::warn(format_args!("GASNET_MALLOCFILE={file} cannot be written: {why}")),
+        },
+    }
+}
+
+fn write_to(fd: i32) {
+    let host = system::hostname();
+    let program = system::exe_name_c().to_string_lossy();
+    for _ in 0..TRIES {
+        match HEAP.try_lock() {
+            Ok(heap) => return lines(&heap, fd, &program, host),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            Err(TryLockError::Poisoned(_)) => return,
+        }
+    }
+    say_to(
+        fd,
+        format_args!("# malloc report ({Label}): the heap is in use by a thread that was interrupted"),
+    );
+}
+
+fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
+    let s = heap.stats;
+    say_to(
+        fd,
+        format_args!("# malloc report ({Label}): {program} on {host}, process {}", os::pid()),
+    );
+    say_to(
+        fd,
+        format_args!(
+            "# allocated  {:>12} bytes in {:>9} objects",
+            s.allocated_bytes, s.allocated_objects
+        ),
+    );
+    say_to(
+        fd,
+        format_args!("# freed      {:>12} bytes in {:>9} objects", s.freed_bytes, s.freed_objects),
+    );
+    say_to(
+        fd,
+        format_args!("# in use     {:>12} bytes in {:>9} objects", s.live_bytes, s.live_objects),
+    );
+    say_to(
+        fd,
+        format_args!(
+            "# most       {:>12} bytes in {:>9} objects",
+            s.live_bytes_max, s.live_objects_max
+        ),
+    );
+    say_to(fd, format_args!("# guards     {:>12} bytes", s.overhead_bytes));
+    say_to(
+        fd,
+        format_args!("# objects in use: bytes, address, where they were asked for"),
+    );
+    let (mut own_bytes, mut own_objects) = (0, 0);
+    let mut at: *const Header = heap.first;
+    // SAFETY: the list of the heap that is locked; its headers are valid.
+    while let Some(header) = unsafe { at.as_ref() } {
+        let user = at.wrapping_add(1).cast::<u8>();
+        at = header.next;
+        if header.guard == guard(FREED, user, header.bytes) {
+            continue;
+        }
+        if header.place.file.is_null() {
+            own_bytes += header.bytes;
+            own_objects += 1;
+        } else {
+            say_to(fd, format_args!("{:>12} {user:p} {}", header.bytes, header.place));
+        }
+    }
+    say_to(
+        fd,
+        format_args!("{own_bytes:>12} in {own_objects} objects of libgasnet, which keeps them until the end"),
+    );
+}
