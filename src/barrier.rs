@@ -20,13 +20,11 @@ use crate::sync::TryLock;
 const CELLS_AT: usize = 256;
 /// Steps of a dissemination among up to 2^32 first ranks.
 const STEPS: usize = 32;
-/// Independent barriers in the control page.
-const INSTANCES: usize = 2;
 
 /// What other first ranks sent, by parity of the phase and step: a packed name, or 0.
 type Mailbox = [[AtomicU64; STEPS]; 2];
 
-static MAILBOXES: [Mailbox; INSTANCES] = [const { [const { [const { AtomicU64::new(0) }; STEPS] }; 2] }; INSTANCES];
+static MAILBOX: Mailbox = [const { [const { AtomicU64::new(0) }; STEPS] }; 2];
 
 /// The network stage of one phase.
 #[derive(Debug)]
@@ -41,7 +39,6 @@ struct Network {
 #[derive(Debug)]
 pub struct Barrier {
     cells: &'static Cells,
-    instance: usize,
     ranks: u32,
     entered: AtomicU32,
     /// Only the neighbourhood's first rank has a network stage, and only in a job of several neighbourhoods.
@@ -52,12 +49,10 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Barrier number `instance` of the neighbourhood behind `comm`.
-    pub fn new(comm: &Comm, nbrhd: &Range<JobRank>, leaders: &[JobRank], rank: JobRank, instance: usize) -> Self {
-        assert!(instance < INSTANCES);
-        let at = CELLS_AT + instance * size_of::<Cells>();
-        // SAFETY: the control page has room for the cells of both instances.
-        let cells = unsafe { comm.control().add(at) }.cast::<Cells>();
+    /// The barrier of the neighbourhood behind `comm`.
+    pub fn new(comm: &Comm, nbrhd: &Range<JobRank>, leaders: &[JobRank], rank: JobRank) -> Self {
+        // SAFETY: the control page has room for the cells.
+        let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
         // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
         let cells = unsafe { &*cells };
         let place = leaders.iter().position(|&l| l == rank);
@@ -71,7 +66,6 @@ impl Barrier {
         });
         Self {
             cells,
-            instance,
             ranks: nbrhd.end - nbrhd.start,
             entered: AtomicU32::new(0),
             network,
@@ -131,12 +125,12 @@ impl Barrier {
         while 1 << network.step < count {
             if !network.sent {
                 let to = self.leaders[(self.place + (1 << network.step)) % count];
-                if !self.send_step(to, phase, network.step, network.name) {
+                if !Self::send_step(to, phase, network.step, network.name) {
                     return;
                 }
                 network.sent = true;
             }
-            let slot = &MAILBOXES[self.instance][(phase & 1) as usize][network.step];
+            let slot = &MAILBOX[(phase & 1) as usize][network.step];
             match slot.swap(0, Ordering::Acquire) {
                 0 => return,
                 name => network.name = network.name.merge(Name::unpack(name)),
@@ -147,15 +141,9 @@ impl Barrier {
         self.release(phase, network.name);
     }
 
-    fn send_step(&self, to: JobRank, phase: u32, step: usize, name: Name) -> bool {
+    fn send_step(to: JobRank, phase: u32, step: usize, name: Name) -> bool {
         let raw = name.pack();
-        let args = [
-            self.instance as Arg,
-            (phase & 1) as Arg,
-            step as Arg,
-            (raw >> 32) as Arg,
-            raw as Arg,
-        ];
+        let args = [(phase & 1) as Arg, step as Arg, (raw >> 32) as Arg, raw as Arg];
         let message = Message::internal(Class::Request, Location { rank: to, ep: 0 }, internal::BARRIER, &args, None);
         inject::try_send(&message).is_ok()
     }
@@ -163,13 +151,10 @@ impl Barrier {
 
 /// A step of another first rank. False if it makes no sense.
 pub fn on_step(args: &[Arg]) -> bool {
-    let &[instance, parity, step, tag, id] = args else {
+    let &[parity, step, tag, id] = args else {
         return false;
     };
-    let slot = MAILBOXES
-        .get(instance as usize)
-        .and_then(|m| m.get(parity as usize))
-        .and_then(|steps| steps.get(step as usize));
+    let slot = MAILBOX.get(parity as usize).and_then(|steps| steps.get(step as usize));
     let Some(slot) = slot else { return false };
     if !(1..=3).contains(&tag) {
         return false;

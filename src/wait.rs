@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::conduit::PollScope;
 use crate::job::Inside;
-use crate::{progress, runtime};
+use crate::{coll, progress, runtime};
 
 /// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Waiter {
             WaitMode::SpinBlock | WaitMode::Adaptive => yields > YIELDS || use_up_sleep(),
         };
         match runtime::try_get() {
-            Some(rt) if sleepy => rt.comm.sleep(LONGEST_SLEEP, || false),
+            Some(rt) if sleepy => rt.comm.sleep(LONGEST_SLEEP, coll::goes_on),
             _ => give_up_core(),
         }
     }

@@ -9,7 +9,7 @@ use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
 use crate::coll::operators::{Operator, UserFn, Wish};
-use crate::coll::{self, broadcast, job_barrier, reduce, scan, team_barrier};
+use crate::coll::{self, broadcast, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
 use crate::team::{self, Team};
 use crate::thread;
@@ -19,7 +19,7 @@ fn op() -> &'static Op {
 }
 
 fn start<W: Future<Output = ()> + Send + 'static>(team: &'static Team, work: impl FnOnce(Call) -> W) -> Event {
-    coll::start(work(Call::next(team)), op)
+    coll::start(team, work(Call::next(team)), op)
 }
 
 /// The team of a collective call.
@@ -41,11 +41,7 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 /// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
-    let team = team_of(tm, "gex_Coll_BarrierNB");
-    if team.is_primordial() {
-        return job_barrier::start(op);
-    }
-    start(team, team_barrier::over)
+    start(team_of(tm, "gex_Coll_BarrierNB"), team_barrier::over)
 }
 
 /// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
@@ -60,11 +56,8 @@ pub extern "C" fn gex_Coll_BroadcastNB(
 ) -> Event {
     let team = team_of(tm, "gex_Coll_BroadcastNB");
     check_root(team, root, "gex_Coll_BroadcastNB");
-    let data = span(destination, bytes);
-    if team.rank == root {
-        data.copy_from(Span::source(source, bytes));
-    }
-    start(team, |call| broadcast::over(call, root, data))
+    let (target, source) = (span(destination, bytes), Span::source(source, bytes));
+    start(team, |call| broadcast::over(call, root, target, source))
 }
 
 /// The arguments that all reductions share.
@@ -190,7 +183,9 @@ pub extern "C" fn gasnetx_Coll_GatherNB(
     let team = team_of(tm, name);
     check_root(team, root, name);
     let target = (team.rank == root).then(|| equal(team, destination, bytes, name));
-    start(team, |call| gather::to_one(call, root, target, Span::source(source, bytes)))
+    start(team, |call| {
+        gather::to_one(call, root, target, Span::source(source, bytes), true)
+    })
 }
 
 /// As `gasnetx_Coll_GatherNB`; member `i`'s `counts[i]` bytes arrive at `offsets[i]`. Both arrays count at the root only. Collective.
@@ -209,7 +204,9 @@ pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
     check_root(team, root, "gasnetx_Coll_GatherVNB");
     // SAFETY: the client's arrays.
     let target = (team.rank == root).then(|| unsafe { listed(team, destination, counts, offsets) });
-    start(team, |call| gather::to_one(call, root, target, Span::source(source, bytes)))
+    start(team, |call| {
+        gather::to_one(call, root, target, Span::source(source, bytes), false)
+    })
 }
 
 /// Starts a scatter: member `i` gets the `i`-th `bytes` of the root's `source`. Collective.
@@ -226,7 +223,9 @@ pub extern "C" fn gasnetx_Coll_ScatterNB(
     let team = team_of(tm, name);
     check_root(team, root, name);
     let parts = (team.rank == root).then(|| equal(team, source.cast_mut(), bytes, name));
-    start(team, |call| gather::from_one(call, root, span(destination, bytes), parts))
+    start(team, |call| {
+        gather::from_one(call, root, span(destination, bytes), parts, true)
+    })
 }
 
 /// As `gasnetx_Coll_ScatterNB`; member `i` gets `counts[i]` bytes from `offsets[i]`. Both arrays count at the root only. Collective.
@@ -245,7 +244,9 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
     check_root(team, root, "gasnetx_Coll_ScatterVNB");
     // SAFETY: the client's arrays.
     let parts = (team.rank == root).then(|| unsafe { listed(team, source.cast_mut(), counts, offsets) });
-    start(team, |call| gather::from_one(call, root, span(destination, bytes), parts))
+    start(team, |call| {
+        gather::from_one(call, root, span(destination, bytes), parts, false)
+    })
 }
 
 /// Starts an all-gather: `bytes` at each member's `source` arrive everywhere in the order of ranks. Collective.

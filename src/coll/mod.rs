@@ -1,14 +1,15 @@
 //! Collectives (GASNet-EX 0.19, "Collectives").
 //!
-//! A collective is an async function over letters between the members of a team ([`call`], [`mail`]); the engine here polls those that are under
-//! way in every poll, from whatever call. A poll without active collectives looks at one counter, and one in which no letter has arrived looks
-//! at one more. The job's own barrier, which needs no letters inside a neighbourhood, is in [`job_barrier`].
+//! A collective is an async function over letters between the members of a team ([`call`], [`mail`]) and over what they show each other in shared
+//! memory ([`near`]); [`choose`] says which it is. The engine here polls those that are under way, in every poll, from whatever call. A poll without
+//! active collectives looks at one counter. Those that use letters only are polled when one has arrived.
 
 pub mod broadcast;
 pub mod call;
+pub mod choose;
 pub mod gather;
-pub mod job_barrier;
 pub mod mail;
+pub mod near;
 pub mod operators;
 pub mod reduce;
 pub mod scan;
@@ -23,6 +24,7 @@ use std::task::{Context, Poll, Waker};
 use crate::atomic::Mutex;
 use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
+use crate::team::Team;
 use crate::wait;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -31,6 +33,8 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct Running {
     work: Work,
     op: &'static Op,
+    /// Whether it waits for letters only.
+    far: bool,
 }
 
 struct Engine {
@@ -43,29 +47,33 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
     running: Vec::new(),
     seen: 0,
 });
-/// Collectives of any kind that wait for progress.
+/// Collectives under way, and those of them that use shared memory.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+static NEAR: AtomicUsize = AtomicUsize::new(0);
 /// Something other than a letter may let a collective go on.
 static LOOK_AGAIN: AtomicBool = AtomicBool::new(false);
-
-/// Something became active.
-fn activate() {
-    ACTIVE.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Something became complete.
-fn deactivate() {
-    ACTIVE.fetch_sub(1, Ordering::Relaxed);
-}
+/// Waits inside algorithms that are over.
+static STEPS: AtomicUsize = AtomicUsize::new(0);
 
 /// The next poll is not to wait for a letter.
 fn look_again() {
     LOOK_AGAIN.store(true, Ordering::Release);
 }
 
-/// Waits, inside an algorithm, for what a letter or room for a message brings about.
+/// Waits, inside an algorithm, for what a letter, room for a message or a neighbour brings about.
 async fn until(mut ready: impl FnMut() -> bool) {
-    poll_fn(|_| if ready() { Poll::Ready(()) } else { Poll::Pending }).await;
+    let mut waited = false;
+    poll_fn(|_| {
+        if !ready() {
+            waited = true;
+            return Poll::Pending;
+        }
+        if waited {
+            STEPS.fetch_add(1, Ordering::Relaxed);
+        }
+        Poll::Ready(())
+    })
+    .await;
 }
 
 fn poll_work<T>(work: Pin<&mut (dyn Future<Output = T> + Send)>) -> Option<T> {
@@ -75,17 +83,21 @@ fn poll_work<T>(work: Pin<&mut (dyn Future<Output = T> + Send)>) -> Option<T> {
     }
 }
 
-/// Starts a collective. `op` is asked for when it is not complete at once.
-pub fn start(work: impl Future<Output = ()> + Send + 'static, op: impl FnOnce() -> &'static Op) -> Event {
+/// Starts a collective of `team`. `op` is asked for when it is not complete at once.
+pub fn start(team: &Team, work: impl Future<Output = ()> + Send + 'static, op: impl FnOnce() -> &'static Op) -> Event {
     let mut work: Work = Box::pin(work);
     if poll_work(work.as_mut()).is_some() {
         return Event::INVALID;
     }
     let op = op();
     op.begin(Category::Coll);
-    activate();
+    let far = team.groups.near.is_none();
+    ACTIVE.fetch_add(1, Ordering::Relaxed);
+    if !far {
+        NEAR.fetch_add(1, Ordering::Relaxed);
+    }
     let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
-    engine.running.push(Running { work, op });
+    engine.running.push(Running { work, op, far });
     // What has arrived since it was polled is not news to the engine.
     look_again();
     op.event()
@@ -105,23 +117,33 @@ pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
 pub fn progress() -> usize {
     let mut count = crate::rma::progress();
     if ACTIVE.load(Ordering::Relaxed) != 0 {
-        count += job_barrier::progress() + advance();
+        count += advance();
     }
     count
+}
+
+/// Whether a collective that uses shared memory has gone on since it was last polled: asked by who is about to sleep.
+pub fn goes_on() -> bool {
+    let before = STEPS.load(Ordering::Relaxed);
+    NEAR.load(Ordering::Relaxed) != 0 && (advance() > 0 || STEPS.load(Ordering::Relaxed) != before)
 }
 
 fn advance() -> usize {
     let Ok(mut engine) = ENGINE.try_lock() else { return 0 };
     let arrived = mail::arrived();
-    if !LOOK_AGAIN.swap(false, Ordering::Acquire) && arrived == engine.seen {
+    let all = LOOK_AGAIN.swap(false, Ordering::Acquire) || arrived != engine.seen;
+    if !all && NEAR.load(Ordering::Relaxed) == 0 {
         return 0;
     }
     engine.seen = arrived;
     let before = engine.running.len();
     engine.running.retain_mut(|running| {
-        let done = poll_work(running.work.as_mut()).is_some();
+        let done = (all || !running.far) && poll_work(running.work.as_mut()).is_some();
         if done {
-            deactivate();
+            ACTIVE.fetch_sub(1, Ordering::Relaxed);
+            if !running.far {
+                NEAR.fetch_sub(1, Ordering::Relaxed);
+            }
             running.op.complete(Category::Coll);
         }
         !done

@@ -1,9 +1,31 @@
-//! The barrier of any team: dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance.
+//! The barrier of a team (`gex_Coll_BarrierNB`).
+
+use std::future::Future;
 
 use super::call::Call;
+use super::choose::{self, Way};
+use super::near::meet;
 
 /// Complete when all members have called.
-pub async fn over(call: Call) {
+pub fn over(call: Call) -> impl Future<Output = ()> + Send {
+    let way = choose::way(call.team(), 0, 1, true);
+    let meeting = match way {
+        Way::Near(near) => Some(meet::enter(near)),
+        Way::Layered(groups) => groups.near.as_ref().map(meet::enter),
+        Way::Far => None,
+    };
+    async move {
+        match (way, meeting) {
+            (Way::Near(_), Some(meeting)) => meet::all(meeting).await,
+            (Way::Layered(_), Some(meeting)) => meet::around(meeting, far(call.among_speakers(0).0)).await,
+            (Way::Layered(_), None) => far(call.among_speakers(0).0).await,
+            _ => far(call).await,
+        }
+    }
+}
+
+/// Dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance.
+pub async fn far(call: Call) {
     let (rank, size) = (call.rank(), call.size());
     let mut distance = 1;
     while distance < size {

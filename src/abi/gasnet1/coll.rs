@@ -24,19 +24,20 @@ const OUT_ALLSYNC: c_int = 0x20;
 /// Starts a collective between the barriers that the flags ask for. Without them a rank begins when it calls and is done when its own part is.
 fn start<W: Future<Output = ()> + Send + 'static>(flags: c_int, work: impl FnOnce(Call) -> W) -> Event {
     let team = runtime::get().team0;
-    let before = (flags & IN_ALLSYNC != 0).then(|| Call::next(team));
+    // Calls are numbered and take their places in shared memory now, in this order.
+    let before = (flags & IN_ALLSYNC != 0).then(|| team_barrier::over(Call::next(team)));
     let work = work(Call::next(team));
-    let after = (flags & OUT_ALLSYNC != 0).then(|| Call::next(team));
+    let after = (flags & OUT_ALLSYNC != 0).then(|| team_barrier::over(Call::next(team)));
     let all = async move {
         if let Some(before) = before {
-            team_barrier::over(before).await;
+            before.await;
         }
         work.await;
         if let Some(after) = after {
-            team_barrier::over(after).await;
+            after.await;
         }
     };
-    coll::start(all, || thread::current().free.borrow_mut().take())
+    coll::start(team, all, || thread::current().free.borrow_mut().take())
 }
 
 /// The team, after a look at the arguments.
@@ -66,14 +67,9 @@ pub extern "C" fn gasnet_coll_broadcast_nb(
     bytes: usize,
     flags: c_int,
 ) -> Event {
-    let all = check(team, root, "gasnet_coll_broadcast_nb");
-    let (data, source) = (span(target, bytes), span(source, bytes));
-    let is_root = all.rank == root;
-    start(flags, move |call| async move {
-        if is_root {
-            data.copy_from(source);
-        }
-        broadcast::over(call, root, data).await;
+    check(team, root, "gasnet_coll_broadcast_nb");
+    start(flags, |call| {
+        broadcast::over(call, root, span(target, bytes), span(source, bytes))
     })
 }
 
@@ -90,7 +86,7 @@ pub extern "C" fn gasnet_coll_scatter_nb(
     let name = "gasnet_coll_scatter_nb";
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, source, bytes, name));
-    start(flags, |call| gather::from_one(call, root, span(target, bytes), parts))
+    start(flags, |call| gather::from_one(call, root, span(target, bytes), parts, true))
 }
 
 /// Starts a gather of everybody's `bytes` at `source` into the `target` of image `root`.
@@ -106,7 +102,7 @@ pub extern "C" fn gasnet_coll_gather_nb(
     let name = "gasnet_coll_gather_nb";
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, target, bytes, name));
-    start(flags, |call| gather::to_one(call, root, parts, span(source, bytes)))
+    start(flags, |call| gather::to_one(call, root, parts, span(source, bytes), true))
 }
 
 /// Starts an all-gather of everybody's `bytes` at `source`.

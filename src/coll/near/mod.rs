@@ -1,0 +1,199 @@
+//! What collectives do in the shared memory of a neighbourhood: they meet ([`meet`]), pass data ([`flow`]) and combine it ([`reduce`]) through
+//! lanes ([`crate::shm::lanes`]).
+//!
+//! A collective takes its positions when it is called, so that all members, who call in the same order, agree about them. What fits a note is shown
+//! beside the position's number; longer data goes through the staging area in chunks, so that showing one and reading the one before overlap;
+//! and long data in a segment that neighbours map is not copied at all: its address is shown. Nobody waits but in an async function that
+//! the engine polls, and several collectives of a team may be under way as far as slots reach.
+
+pub mod flow;
+pub mod meet;
+pub mod pool;
+pub mod reduce;
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use super::mail::Span;
+use super::until;
+use crate::atomic::Mutex;
+use crate::runtime;
+use crate::shm::lanes::Lanes;
+use crate::shm::memory::{NOTE, STAGE};
+
+/// The members of a team in this neighbourhood, and their lanes.
+#[derive(Debug)]
+pub struct Near {
+    lanes: Lanes,
+    /// Members' places in the neighbourhood.
+    places: Box<[usize]>,
+    tickets: Mutex<Tickets>,
+}
+
+/// Collectives of the team that are under way here, oldest first.
+#[derive(Debug, Default)]
+struct Tickets {
+    /// The first position that nobody has taken.
+    next: u64,
+    open: VecDeque<Ticket>,
+}
+
+#[derive(Debug)]
+struct Ticket {
+    end: u64,
+    /// The collective needs nothing below this.
+    passed: u64,
+}
+
+impl Near {
+    /// Members with `lanes`, at `places` of the neighbourhood.
+    pub fn new(lanes: Lanes, places: Box<[usize]>) -> Self {
+        Self {
+            lanes,
+            places,
+            tickets: Mutex::new(Tickets::default()),
+        }
+    }
+
+    /// Members.
+    pub fn count(&self) -> usize {
+        self.lanes.count()
+    }
+
+    /// The own place among them.
+    pub fn me(&self) -> usize {
+        self.lanes.me()
+    }
+
+    /// Takes positions for data of `bytes` in elements of `element`: `stride` for each chunk. Data of no bytes has one chunk without any.
+    pub fn enter(&'static self, bytes: usize, element: usize, stride: u64) -> Passage {
+        debug_assert!(bytes <= NOTE || element <= STAGE);
+        let chunk = if bytes <= NOTE { bytes } else { STAGE / element * element };
+        let chunks = bytes.div_ceil(chunk.max(1)).max(1);
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = tickets.next;
+        let end = start + chunks as u64 * stride;
+        tickets.next = end;
+        tickets.open.push_back(Ticket { end, passed: start });
+        Passage {
+            near: self,
+            start,
+            end,
+            bytes,
+            chunk,
+            chunks,
+            stride,
+        }
+    }
+
+    /// The collective whose positions end at `end` needs nothing below `position`.
+    fn pass(&self, end: u64, position: u64) {
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ticket) = tickets.open.iter_mut().find(|ticket| ticket.end == end) {
+            ticket.passed = position;
+        }
+        while tickets.open.front().is_some_and(|ticket| ticket.passed == ticket.end) {
+            tickets.open.pop_front();
+        }
+        let next = tickets.next;
+        self.lanes.pass(tickets.open.front().map_or(next, |ticket| ticket.passed));
+    }
+
+    /// Wakes the other members that sleep.
+    fn wake(&self) {
+        let comm = &runtime::get().comm;
+        for (member, &place) in self.places.iter().enumerate() {
+            if member != self.me() {
+                comm.wake(place);
+            }
+        }
+    }
+}
+
+/// A chunk of a collective's data.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk {
+    /// Its first position.
+    pub position: u64,
+    /// Its place in the data.
+    pub offset: usize,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// A collective's positions, and how its data is cut.
+#[derive(Clone, Copy, Debug)]
+pub struct Passage {
+    near: &'static Near,
+    start: u64,
+    end: u64,
+    bytes: usize,
+    chunk: usize,
+    chunks: usize,
+    stride: u64,
+}
+
+impl Passage {
+    /// Whether the own place is `member`.
+    pub fn is_at(self, member: usize) -> bool {
+        self.near.me() == member
+    }
+
+    /// A chunk by its number.
+    fn chunk(self, number: usize) -> Chunk {
+        let offset = number * self.chunk;
+        Chunk {
+            position: self.start + number as u64 * self.stride,
+            offset,
+            bytes: self.chunk.min(self.bytes - offset),
+        }
+    }
+
+    /// Whether data is staged, or at least its address is shown beside the first position.
+    fn is_long(self) -> bool {
+        self.bytes > NOTE
+    }
+
+    /// The first `bytes` of what `member` shows at a position.
+    fn slot(self, member: usize, position: u64, bytes: usize) -> Span {
+        let (lane, slot) = self.near.lanes.place(member, position);
+        let at = if self.is_long() { lane.stage(slot) } else { lane.note(slot) };
+        Span { at, bytes }
+    }
+
+    /// Waits for room in the own slot for a position. Its first `bytes`.
+    async fn room(self, position: u64, bytes: usize) -> Span {
+        until(|| self.near.lanes.has_room(position)).await;
+        self.slot(self.near.me(), position, bytes)
+    }
+
+    /// Shows the own slot for a position.
+    fn show(self, position: u64) {
+        self.near.lanes.show(position);
+        self.near.wake();
+    }
+
+    /// Waits until `member` shows a position.
+    async fn shown(self, member: usize, position: u64) {
+        until(|| self.near.lanes.shows(member, position)).await;
+    }
+
+    /// Nothing below `position` is needed here any more.
+    fn pass(self, position: u64) {
+        self.near.pass(self.end, position);
+        if self.is_long() {
+            // Who waits for that waits for room, which is rare with short data, or to have been read.
+            self.near.wake();
+        }
+    }
+
+    /// Nothing at all is needed here any more.
+    fn leave(self) {
+        self.pass(self.end);
+    }
+
+    /// Waits until `member` needs nothing of this collective any more.
+    async fn left(self, member: usize) {
+        until(|| self.near.lanes.has_passed(member, self.end)).await;
+    }
+}

@@ -1,0 +1,95 @@
+//! Lanes: how members of a team show each other data in shared memory, without locks and without messages.
+//!
+//! A team's collectives take *positions*, the same ones at every member. At a position a member may show something in its own lane, in slot
+//! `position % SLOTS`; whoever needs it looks there until it is shown. A member that needs nothing at any position below `p` any more says that it
+//! has passed `p`, and a slot is used again when all members have passed the position that it showed last.
+//!
+//! Invariants: only its owner writes to a lane; a member passes a position once, and never looks at what is below.
+//!
+//! SYNC POINT lane-show: the store in [`Lanes::show`] (release) pairs with the load in [`Lanes::shows`] (acquire).
+//! SYNC POINT lane-reuse: the store in [`Lanes::pass`] (release) pairs with the load in [`Lanes::has_passed`] and [`Lanes::has_room`] (acquire),
+//! directly or through `room` (release, acquire), which another thread of the owner refreshed.
+
+use super::memory::{LaneMemory, SLOTS};
+use crate::atomic::{AtomicU64, Ordering};
+
+/// The lanes of a team's members in this neighbourhood, as one of them sees them.
+#[derive(Debug)]
+pub struct Lanes {
+    all: Box<[LaneMemory]>,
+    me: usize,
+    /// Positions below this have room in the own lane: all have passed what their slots showed before.
+    room: AtomicU64,
+}
+
+impl Lanes {
+    /// The view of member `me`.
+    pub fn new(all: Box<[LaneMemory]>, me: usize) -> Self {
+        Self {
+            all,
+            me,
+            room: AtomicU64::new(SLOTS as u64),
+        }
+    }
+
+    /// Members.
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The own place among them.
+    pub fn me(&self) -> usize {
+        self.me
+    }
+
+    /// Where `member` shows `position`.
+    pub fn place(&self, member: usize, position: u64) -> (&LaneMemory, usize) {
+        (&self.all[member], slot(position))
+    }
+
+    /// Whether the own slot for `position` may be written: nobody needs what it showed before.
+    #[inline]
+    pub fn has_room(&self, position: u64) -> bool {
+        if position < self.room.load(Ordering::Acquire) {
+            return true;
+        }
+        let passed = self.all.iter().map(|lane| lane.passed().load(Ordering::Acquire));
+        let room = passed.min().unwrap_or(0) + SLOTS as u64;
+        self.room.store(room, Ordering::Release);
+        position < room
+    }
+
+    /// Shows what is in the own slot for `position`, which had room.
+    #[inline]
+    pub fn show(&self, position: u64) {
+        self.all[self.me].shown(slot(position)).store(position + 1, Ordering::Release);
+    }
+
+    /// Whether `member` shows `position`. Not to be asked for a position that this member has passed.
+    #[inline]
+    pub fn shows(&self, member: usize, position: u64) -> bool {
+        self.all[member].shown(slot(position)).load(Ordering::Acquire) == position + 1
+    }
+
+    /// Says that nothing below `position` is needed here. Positions only grow.
+    #[inline]
+    pub fn pass(&self, position: u64) {
+        self.all[self.me].passed().store(position, Ordering::Release);
+    }
+
+    /// Whether `member` needs nothing below `position`.
+    #[inline]
+    pub fn has_passed(&self, member: usize, position: u64) -> bool {
+        self.all[member].passed().load(Ordering::Acquire) >= position
+    }
+}
+
+fn slot(position: u64) -> usize {
+    position as usize % SLOTS
+}
+
+/// Makes a lane as a new team needs it. Nobody else may know it yet.
+pub fn clear(lane: &LaneMemory) {
+    lane.passed().store(0, Ordering::Relaxed);
+    (0..SLOTS).for_each(|slot| lane.shown(slot).store(0, Ordering::Relaxed));
+}
