@@ -71,6 +71,12 @@ pub fn set_host(ranks: u32, cores: u32) {
     LONG_YIELD.store(500_000 + 20_000 * u64::from(ranks / cores.max(1)), Ordering::Relaxed);
 }
 
+/// Whether this host has more ranks than cores.
+#[inline]
+pub fn is_crowded() -> bool {
+    CROWDED.load(Ordering::Relaxed)
+}
+
 /// One wait, from its first idle turn.
 #[derive(Debug)]
 pub struct Waiter {

@@ -41,7 +41,8 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 /// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
-    start(team_of(tm, "gex_Coll_BarrierNB"), team_barrier::over)
+    let team = team_of(tm, "gex_Coll_BarrierNB");
+    coll::start_movable(team, team_barrier::over(Call::next(team)), op)
 }
 
 /// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.

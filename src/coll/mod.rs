@@ -47,6 +47,9 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
     running: Vec::new(),
     seen: 0,
 });
+/// Looks at a new collective before the engine takes it: some hundred nanoseconds.
+const GLANCES: u32 = 32;
+
 /// Collectives under way, and those of them that use shared memory.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 static NEAR: AtomicUsize = AtomicUsize::new(0);
@@ -76,7 +79,7 @@ async fn until(mut ready: impl FnMut() -> bool) {
     .await;
 }
 
-fn poll_work<T>(work: Pin<&mut (dyn Future<Output = T> + Send)>) -> Option<T> {
+fn poll_work<T>(work: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
     match work.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
         Poll::Pending => None,
@@ -86,10 +89,35 @@ fn poll_work<T>(work: Pin<&mut (dyn Future<Output = T> + Send)>) -> Option<T> {
 /// Starts a collective of `team`. `op` is asked for when it is not complete at once.
 pub fn start(team: &Team, work: impl Future<Output = ()> + Send + 'static, op: impl FnOnce() -> &'static Op) -> Event {
     let mut work: Work = Box::pin(work);
-    if poll_work(work.as_mut()).is_some() {
+    if is_done_at_once(team, work.as_mut()) {
         return Event::INVALID;
     }
-    let op = op();
+    enlist(team, work, op())
+}
+
+/// The same, for what may be polled before it has a place of its own.
+pub fn start_movable(
+    team: &Team,
+    mut work: impl Future<Output = ()> + Unpin + Send + 'static,
+    op: impl FnOnce() -> &'static Op,
+) -> Event {
+    if is_done_at_once(team, Pin::new(&mut work)) {
+        return Event::INVALID;
+    }
+    enlist(team, Box::pin(work), op())
+}
+
+fn is_done_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
+    // Members that come together meet within a cache line's way.
+    let glances = if team.groups.near.is_some() && !wait::is_crowded() {
+        GLANCES
+    } else {
+        1
+    };
+    (0..glances).any(|_| poll_work(work.as_mut()).is_some())
+}
+
+fn enlist(team: &Team, work: Work, op: &'static Op) -> Event {
     op.begin(Category::Coll);
     let far = team.groups.near.is_none();
     ACTIVE.fetch_add(1, Ordering::Relaxed);
@@ -98,8 +126,10 @@ pub fn start(team: &Team, work: impl Future<Output = ()> + Send + 'static, op: i
     }
     let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
     engine.running.push(Running { work, op, far });
-    // What has arrived since it was polled is not news to the engine.
-    look_again();
+    if far {
+        // What has arrived since it was polled is not news to the engine.
+        look_again();
+    }
     op.event()
 }
 
@@ -131,7 +161,8 @@ pub fn goes_on() -> bool {
 fn advance() -> usize {
     let Ok(mut engine) = ENGINE.try_lock() else { return 0 };
     let arrived = mail::arrived();
-    let all = LOOK_AGAIN.swap(false, Ordering::Acquire) || arrived != engine.seen;
+    let asked = LOOK_AGAIN.load(Ordering::Relaxed) && LOOK_AGAIN.swap(false, Ordering::Acquire);
+    let all = asked || arrived != engine.seen;
     if !all && NEAR.load(Ordering::Relaxed) == 0 {
         return 0;
     }

@@ -8,7 +8,9 @@
 //!
 //! SYNC POINT lane-show: the store in [`Lanes::show`] (release) pairs with the load in [`Lanes::shows`] (acquire).
 //! SYNC POINT lane-reuse: the store in [`Lanes::pass`] (release) pairs with the load in [`Lanes::has_passed`] and [`Lanes::has_room`] (acquire),
-//! directly or through `room` (release, acquire), which another thread of the owner refreshed.
+//! directly, or through `room` (release, acquire), which another thread of the owner refreshed, or through what a member shows: it says beside a
+//! position what it has passed (loaded with acquire, since another thread of it may have passed that), so that whoever looks at all
+//! members for other reasons need not look at a second line of each.
 
 use super::memory::{LaneMemory, SLOTS};
 use crate::atomic::{AtomicU64, Ordering};
@@ -50,19 +52,43 @@ impl Lanes {
     /// Whether the own slot for `position` may be written: nobody needs what it showed before.
     #[inline]
     pub fn has_room(&self, position: u64) -> bool {
-        if position < self.room.load(Ordering::Acquire) {
+        if self.knows_room(position) {
             return true;
         }
         let passed = self.all.iter().map(|lane| lane.passed().load(Ordering::Acquire));
-        let room = passed.min().unwrap_or(0) + SLOTS as u64;
+        position < self.found(passed.min())
+    }
+
+    /// All members were seen to show `position`, and say beside it what they had passed.
+    #[inline]
+    pub fn learn(&self, position: u64) {
+        let passed = self
+            .all
+            .iter()
+            .map(|lane| lane.passed_then(slot(position)).load(Ordering::Relaxed));
+        self.found(passed.min());
+    }
+
+    /// All members have passed this. Other threads may have found more; then less does no harm.
+    fn found(&self, passed: Option<u64>) -> u64 {
+        let room = passed.unwrap_or(0) + SLOTS as u64;
         self.room.store(room, Ordering::Release);
-        position < room
+        room
+    }
+
+    /// The same, without looking.
+    #[inline]
+    pub fn knows_room(&self, position: u64) -> bool {
+        position < self.room.load(Ordering::Acquire)
     }
 
     /// Shows what is in the own slot for `position`, which had room.
     #[inline]
     pub fn show(&self, position: u64) {
-        self.all[self.me].shown(slot(position)).store(position + 1, Ordering::Release);
+        let own = &self.all[self.me];
+        own.passed_then(slot(position))
+            .store(own.passed().load(Ordering::Acquire), Ordering::Relaxed);
+        own.shown(slot(position)).store(position + 1, Ordering::Release);
     }
 
     /// Whether `member` shows `position`. Not to be asked for a position that this member has passed.

@@ -178,7 +178,14 @@ impl LaneMemory {
         unsafe { &*self.slot(slot).cast::<AtomicU64>() }
     }
 
-    /// The [`NOTE`] bytes behind that word.
+    /// Beside it, what the owner had passed by then.
+    #[inline]
+    pub fn passed_then(&self, slot: usize) -> &AtomicU64 {
+        // SAFETY: the second 8 bytes of a slot, aligned and mapped.
+        unsafe { &*self.slot(slot).add(8).cast::<AtomicU64>() }
+    }
+
+    /// The [`NOTE`] bytes behind these words.
     #[inline]
     pub fn note(&self, slot: usize) -> *mut u8 {
         // SAFETY: inside the slot.

@@ -71,6 +71,11 @@ impl Shown {
         self.direct = direct;
     }
 
+    /// Whether every member shows every chunk, and is looked at.
+    fn is_all(&self) -> bool {
+        self.from.len() == self.passage.near.count() && self.direct.iter().all(|&base| base == 0)
+    }
+
     fn is_direct(&self, member: usize) -> bool {
         self.direct.get(member).is_some_and(|&base| base != 0)
     }
@@ -206,6 +211,9 @@ impl Passage {
         if wants(chunk) {
             shown.wait(chunk).await;
             visit(chunk, shown);
+            if shown.is_all() {
+                self.near.lanes.learn(chunk.position);
+            }
         }
         self.pass(chunk.position + self.stride);
     }

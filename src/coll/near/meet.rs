@@ -4,29 +4,66 @@
 //! one writer each) whose root everybody watches for the release.
 
 use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use super::{Near, Passage};
-use crate::coll::choose::{meets_flat, MEETING_RADIX};
+use crate::coll::choose::MEETING_RADIX;
 
-/// Takes the positions of a meeting.
+/// A meeting of few members.
+///
+/// Not an async function, because those stay where they were first polled: this one is polled on the stack, and needs no memory when all come
+/// at about the same time.
+#[derive(Debug)]
+pub struct Flat {
+    passage: Passage,
+    shown: bool,
+    /// Members that are known to have come.
+    come: usize,
+}
+
+impl Flat {
+    /// This member comes.
+    pub fn new(near: &'static Near) -> Self {
+        Self {
+            passage: near.enter(0, 1, 1),
+            shown: false,
+            come: 0,
+        }
+    }
+}
+
+impl Future for Flat {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let passage = self.passage;
+        let (lanes, position) = (&passage.near.lanes, passage.start);
+        if !self.shown {
+            if !lanes.has_room(position) {
+                return Poll::Pending;
+            }
+            passage.show(position);
+            self.shown = true;
+        }
+        while self.come < lanes.count() {
+            if !lanes.shows(self.come, position) {
+                return Poll::Pending;
+            }
+            self.come += 1;
+        }
+        lanes.learn(position);
+        passage.leave();
+        Poll::Ready(())
+    }
+}
+
+/// Takes the positions of a meeting in a tree.
 pub fn enter(near: &'static Near) -> Passage {
     near.enter(0, 1, 2)
 }
 
-/// Complete when all members have come.
-pub async fn all(meeting: Passage) {
-    if !meets_flat(meeting.near.count()) {
-        return around(meeting, async {}).await;
-    }
-    meeting.room(meeting.start, 0).await;
-    meeting.show(meeting.start);
-    for member in 0..meeting.near.count() {
-        meeting.shown(member, meeting.start).await;
-    }
-    meeting.leave();
-}
-
-/// The same; when all have come, member 0 does `middle` before the others go on.
+/// Complete when all members have come; then member 0 does `middle` before the others go on.
 pub async fn around(meeting: Passage, middle: impl Future<Output = ()>) {
     let (me, count, release) = (meeting.near.me(), meeting.near.count(), meeting.start + 1);
     for child in (me * MEETING_RADIX + 1..=me * MEETING_RADIX + MEETING_RADIX).take_while(|&child| child < count) {

@@ -12,14 +12,13 @@ pub mod pool;
 pub mod reduce;
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 
 use super::mail::Span;
 use super::until;
-use crate::atomic::Mutex;
 use crate::runtime;
 use crate::shm::lanes::Lanes;
 use crate::shm::memory::{NOTE, STAGE};
+use crate::sync::TryLock;
 
 /// The members of a team in this neighbourhood, and their lanes.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct Near {
     lanes: Lanes,
     /// Members' places in the neighbourhood.
     places: Box<[usize]>,
-    tickets: Mutex<Tickets>,
+    tickets: TryLock<Tickets>,
 }
 
 /// Collectives of the team that are under way here, oldest first.
@@ -51,7 +50,7 @@ impl Near {
         Self {
             lanes,
             places,
-            tickets: Mutex::new(Tickets::default()),
+            tickets: TryLock::new(Tickets::default()),
         }
     }
 
@@ -70,7 +69,7 @@ impl Near {
         debug_assert!(bytes <= NOTE || element <= STAGE);
         let chunk = if bytes <= NOTE { bytes } else { STAGE / element * element };
         let chunks = bytes.div_ceil(chunk.max(1)).max(1);
-        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.lock();
         let start = tickets.next;
         let end = start + chunks as u64 * stride;
         tickets.next = end;
@@ -88,7 +87,7 @@ impl Near {
 
     /// The collective whose positions end at `end` needs nothing below `position`.
     fn pass(&self, end: u64, position: u64) {
-        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.tickets.lock();
         if let Some(ticket) = tickets.open.iter_mut().find(|ticket| ticket.end == end) {
             ticket.passed = position;
         }
