@@ -6,8 +6,8 @@ use std::future::Future;
 use super::call::{chunk_bytes, Call};
 use super::choose;
 use super::mail::{Buffer, Span};
-use super::near::flow::{Readers, Shown, Source};
-use super::near::{Chunk, Passage};
+use super::near::flow::{Shown, Source};
+use super::near::{Chunk, Passage, Readers};
 
 /// A buffer with a part for every member.
 #[derive(Clone, Debug)]

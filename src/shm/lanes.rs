@@ -13,7 +13,7 @@
 //! members for other reasons need not look at a second line of each.
 
 use super::memory::{LaneMemory, SLOTS};
-use crate::atomic::{AtomicU64, Ordering};
+use crate::atomic::{light_fence, AtomicU64, Ordering};
 
 /// The lanes of a team's members in this neighbourhood, as one of them sees them.
 #[derive(Debug)]
@@ -103,6 +103,24 @@ impl Lanes {
         self.all[self.me].passed().store(position, Ordering::Release);
     }
 
+    /// A collective of this member begins (or ceases) to wait for what others pass.
+    pub fn wait(&self, begins: bool) {
+        let waits = self.all[self.me].waits();
+        if begins {
+            waits.fetch_add(1, Ordering::Relaxed);
+        } else {
+            waits.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The other members that wait for what this one passes, as far as that is known: to be woken if they sleep. Who falls asleep meanwhile looks
+    /// once more ([`super::comm::Comm::sleep`]).
+    pub fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
+        light_fence(Ordering::SeqCst);
+        let waits = |&member: &usize| member != self.me && self.all[member].waits().load(Ordering::Relaxed) != 0;
+        (0..self.count()).filter(waits)
+    }
+
     /// Whether `member` needs nothing below `position`.
     #[inline]
     pub fn has_passed(&self, member: usize, position: u64) -> bool {
@@ -117,5 +135,6 @@ fn slot(position: u64) -> usize {
 /// Makes a lane as a new team needs it. Nobody else may know it yet.
 pub fn clear(lane: &LaneMemory) {
     lane.passed().store(0, Ordering::Relaxed);
+    lane.waits().store(0, Ordering::Relaxed);
     (0..SLOTS).for_each(|slot| lane.shown(slot).store(0, Ordering::Relaxed));
 }

@@ -139,7 +139,7 @@ const SLOT: usize = 128;
 pub const NOTE: usize = SLOT - 16;
 /// Bytes that a slot stages.
 pub const STAGE: usize = 16_384;
-/// Bytes of a mailbox: the line of what its owner has passed, and the slots.
+/// Bytes of a mailbox: the lines of what its owner has passed and whether it waits, and the slots.
 pub const MAILBOX: usize = (1 + SLOTS) * SLOT;
 /// Bytes of a staging area.
 pub const STAGING: usize = SLOTS * STAGE;
@@ -163,6 +163,13 @@ impl LaneMemory {
     pub fn passed(&self) -> &AtomicU64 {
         // SAFETY: the first 8 bytes of a mailbox, aligned and mapped.
         unsafe { &*self.mailbox.cast::<AtomicU64>() }
+    }
+
+    /// How many collectives of the owner wait for what others have passed; on a line of its own, because others look at it often.
+    #[inline]
+    pub fn waits(&self) -> &AtomicU64 {
+        // SAFETY: the second line of a mailbox, aligned and mapped.
+        unsafe { &*self.mailbox.add(SLOT / 2).cast::<AtomicU64>() }
     }
 
     fn slot(&self, slot: usize) -> *mut u8 {

@@ -54,20 +54,29 @@ pub fn one_shows() {
     other.join().unwrap();
 }
 
-/// Both show and look, and find room by what the other says beside its position. Catches: a slot that is used again because the other *shows* a
-/// position, though it has not passed the one before.
+/// Both show all that has room, and find more by what the other says beside its positions. Catches: a slot that is used again because the other
+/// *shows* a position, though it has not looked at it.
 pub fn all_show() {
+    const AHEAD: u64 = SLOTS as u64;
     let take_part = |lanes: &Lanes| {
-        for position in 0..SLOTS as u64 + 1 {
-            wait(|| lanes.has_room(position));
+        let other = 1 - lanes.me();
+        for position in 0..AHEAD {
             write(lanes, position);
             lanes.show(position);
-            let other = 1 - lanes.me();
-            wait(|| lanes.shows(other, position));
-            lanes.learn(position);
-            read(lanes, other, position);
-            lanes.pass(position + 1);
         }
+        wait(|| lanes.shows(other, 0));
+        lanes.learn(0);
+        if lanes.knows_room(AHEAD) {
+            write(lanes, AHEAD);
+        }
+        read(lanes, other, 0);
+        lanes.pass(1);
+        wait(|| lanes.has_room(AHEAD));
+        write(lanes, AHEAD);
+        lanes.show(AHEAD);
+        wait(|| lanes.shows(other, AHEAD));
+        lanes.learn(AHEAD);
+        read(lanes, other, AHEAD);
     };
     let [a, b] = pair();
     let other = thread::spawn(move || take_part(&b));
@@ -75,15 +84,15 @@ pub fn all_show() {
     other.join().unwrap();
 }
 
-/// Of the reader, one thread looks and passes, and another shows. Of the writer, one thread finds room, and another writes there. Catches: what is
+/// One thread of the reader looks and passes; another one shows, and in its place a thread of the writer finds room; another one writes there. Catches: what is
 /// passed not acquired by the thread that says it; `room` not release or not acquire.
 pub fn threads() {
     let [writer, reader] = pair();
+    writer.pass(SLOTS as u64);
     for position in 0..SLOTS as u64 {
         write(&writer, position);
         writer.show(position);
     }
-    writer.pass(SLOTS as u64);
     let looks = {
         let reader = Arc::clone(&reader);
         thread::spawn(move || {
@@ -94,12 +103,10 @@ pub fn threads() {
     let finds = {
         let writer = Arc::clone(&writer);
         thread::spawn(move || {
-            if writer.shows(1, 0) {
-                writer.learn(0);
-            }
+            reader.show(0);
+            writer.learn(0);
         })
     };
-    reader.show(0);
     // Not `has_room`, which would look for itself.
     if writer.knows_room(SLOTS as u64) {
         write(&writer, SLOTS as u64);

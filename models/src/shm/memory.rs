@@ -148,6 +148,7 @@ unsafe impl Send for Slot {}
 #[derive(Debug, Default)]
 struct Lane {
     passed: AtomicU64,
+    waits: AtomicU64,
     slots: [Slot; SLOTS],
 }
 
@@ -158,6 +159,10 @@ pub struct LaneMemory(Arc<Lane>);
 impl LaneMemory {
     pub fn passed(&self) -> &AtomicU64 {
         &self.0.passed
+    }
+
+    pub fn waits(&self) -> &AtomicU64 {
+        &self.0.waits
     }
 
     pub fn shown(&self, slot: usize) -> &AtomicU64 {

@@ -1,21 +1,12 @@
 //! Data passing through lanes: some members show theirs, some look at it.
 
-use super::{Chunk, Passage};
+use super::{Chunk, Passage, Readers};
 use crate::coll::choose::DIRECT;
 use crate::coll::mail::Span;
 use crate::runtime;
 
 /// Chunks that a member shows before it looks at the first. Less than the slots, so that the slowest member always has room.
 const AHEAD: usize = 3;
-
-/// Who reads what a member shows.
-#[derive(Clone, Copy, Debug)]
-pub enum Readers {
-    /// This member.
-    One(usize),
-    /// All other members.
-    All,
-}
 
 /// What a member shows.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +113,7 @@ impl Shower {
         if !self.direct {
             slot.copy_from(data.part(chunk.offset, chunk.bytes));
         }
-        passage.show(chunk.position);
+        passage.show(chunk.position, self.source.readers);
     }
 
     /// Waits until the data may change.

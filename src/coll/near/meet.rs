@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::{Near, Passage};
+use super::{Near, Passage, Readers};
 use crate::coll::choose::MEETING_RADIX;
 
 /// A meeting of few members.
@@ -17,6 +17,8 @@ use crate::coll::choose::MEETING_RADIX;
 #[derive(Debug)]
 pub struct Flat {
     passage: Passage,
+    /// Whether others know that it waits for room.
+    waits: bool,
     shown: bool,
     /// Members that are known to have come.
     come: usize,
@@ -27,6 +29,7 @@ impl Flat {
     pub fn new(near: &'static Near) -> Self {
         Self {
             passage: near.enter(0, 1, 1),
+            waits: false,
             shown: false,
             come: 0,
         }
@@ -41,9 +44,16 @@ impl Future for Flat {
         let (lanes, position) = (&passage.near.lanes, passage.start);
         if !self.shown {
             if !lanes.has_room(position) {
+                if !self.waits {
+                    lanes.wait(true);
+                    self.waits = true;
+                }
                 return Poll::Pending;
             }
-            passage.show(position);
+            if self.waits {
+                lanes.wait(false);
+            }
+            passage.show(position, Readers::All);
             self.shown = true;
         }
         while self.come < lanes.count() {
@@ -72,10 +82,10 @@ pub async fn around(meeting: Passage, middle: impl Future<Output = ()>) {
     if me == 0 {
         middle.await;
         meeting.room(release, 0).await;
-        meeting.show(release);
+        meeting.show(release, Readers::All);
     } else {
         meeting.room(meeting.start, 0).await;
-        meeting.show(meeting.start);
+        meeting.show(meeting.start, Readers::One((me - 1) / MEETING_RADIX));
         meeting.shown(0, release).await;
     }
     meeting.leave();

@@ -98,15 +98,31 @@ impl Near {
         self.lanes.pass(tickets.open.front().map_or(next, |ticket| ticket.passed));
     }
 
-    /// Wakes the other members that sleep.
-    fn wake(&self) {
-        let comm = &runtime::get().comm;
-        for (member, &place) in self.places.iter().enumerate() {
-            if member != self.me() {
-                comm.wake(place);
-            }
+    /// Wakes `member` if it sleeps.
+    fn wake(&self, member: usize) {
+        if member != self.me() {
+            runtime::get().comm.wake(self.places[member]);
         }
     }
+
+    /// Waits for what others pass, and is known to.
+    async fn until_passed(&self, ready: impl Fn() -> bool) {
+        if ready() {
+            return;
+        }
+        self.lanes.wait(true);
+        until(ready).await;
+        self.lanes.wait(false);
+    }
+}
+
+/// Who reads what a member shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Readers {
+    /// This member.
+    One(usize),
+    /// All other members.
+    All,
 }
 
 /// A chunk of a collective's data.
@@ -162,14 +178,17 @@ impl Passage {
 
     /// Waits for room in the own slot for a position. Its first `bytes`.
     async fn room(self, position: u64, bytes: usize) -> Span {
-        until(|| self.near.lanes.has_room(position)).await;
+        self.near.until_passed(|| self.near.lanes.has_room(position)).await;
         self.slot(self.near.me(), position, bytes)
     }
 
-    /// Shows the own slot for a position.
-    fn show(self, position: u64) {
+    /// Shows the own slot for a position to `readers`.
+    fn show(self, position: u64, readers: Readers) {
         self.near.lanes.show(position);
-        self.near.wake();
+        match readers {
+            Readers::One(reader) => self.near.wake(reader),
+            Readers::All => (0..self.near.count()).for_each(|member| self.near.wake(member)),
+        }
     }
 
     /// Waits until `member` shows a position.
@@ -180,10 +199,7 @@ impl Passage {
     /// Nothing below `position` is needed here any more.
     fn pass(self, position: u64) {
         self.near.pass(self.end, position);
-        if self.is_long() {
-            // Who waits for that waits for room, which is rare with short data, or to have been read.
-            self.near.wake();
-        }
+        self.near.lanes.waiting().for_each(|member| self.near.wake(member));
     }
 
     /// Nothing at all is needed here any more.
@@ -193,6 +209,6 @@ impl Passage {
 
     /// Waits until `member` needs nothing of this collective any more.
     async fn left(self, member: usize) {
-        until(|| self.near.lanes.has_passed(member, self.end)).await;
+        self.near.until_passed(|| self.near.lanes.has_passed(member, self.end)).await;
     }
 }

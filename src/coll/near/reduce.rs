@@ -5,8 +5,8 @@
 //! everything while that is little, and else a part of every chunk, which the others then fetch (reduce-scatter and all-gather, as
 //! Rabenseifner's algorithm has them, without its log N rounds; Thakur, Rabenseifner and Gropp 2005, section 4.5).
 
-use super::flow::{Readers, Shower, Shown, Source};
-use super::{Chunk, Near, Passage};
+use super::flow::{Shower, Shown, Source};
+use super::{Chunk, Near, Passage, Readers};
 use crate::coll::choose::{near_to_all, to_one_is_flat, NearToAll, TO_ONE_RADIX};
 use crate::coll::mail::Span;
 use crate::coll::operators::Operator;
@@ -94,11 +94,11 @@ pub async fn to_one(passage: Passage, root: usize, target: Span, source: Span, o
             }
         };
         fold(&operator, operands.iter().map(operand), out);
-        if parent.is_some() {
+        if let Some(parent) = parent {
             if passage.is_long() && number == 0 {
                 passage.announce(0);
             }
-            passage.show(chunk.position);
+            passage.show(chunk.position, Readers::One(parent));
         } else {
             target.part(chunk.offset, chunk.bytes).copy_from(out);
         }
@@ -154,7 +154,7 @@ async fn parts(passage: Passage, target: Span, source: Span, operator: Operator)
             let slot = passage.room(chunk.position + 1, chunk.bytes).await;
             let operands = (0..count).map(|member| part(me, shown.of(member, chunk)));
             fold(&operator, operands, part(me, slot));
-            passage.show(chunk.position + 1);
+            passage.show(chunk.position + 1, Readers::All);
         }
         if step >= 2 {
             let chunk = passage.chunk(step - 2);
