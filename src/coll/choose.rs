@@ -6,7 +6,7 @@
 //! | | one neighbourhood, more | tree of radix 8 in shared memory, one release (Mellor-Crummey and Scott 1991) |
 //! | | several neighbourhoods | that tree, dissemination among first members in its middle |
 //! | | otherwise | dissemination in messages (Hensgen, Finkel and Manber 1988) |
-//! | broadcast | one neighbourhood | all read what the root shows: a note, staged chunks, or its memory itself |
+//! | broadcast | one neighbourhood | all read what the root shows: a note, staged chunks, or, from 8 or 64 KiB on, its segment itself |
 //! | | several neighbourhoods | messages to one member of each, which shows it there |
 //! | | otherwise | binomial tree, pipelined in chunks (Watts and van de Geijn 1995) |
 //! | reduction to one | one neighbourhood, up to 4 members | the root combines what the others show |
@@ -44,9 +44,10 @@ const FLAT_TO_ONE: usize = 4;
 pub const TO_ONE_RADIX: usize = 4;
 /// Most members that combine everything themselves in a reduction to all, and most bytes of all operands with which more of them do.
 const FLAT_TO_ALL: (usize, usize) = (3, 16_384);
-/// From this length on data is read where it lies, if neighbours can: two cores that copy at once, into the staging area and out of it, are as fast
-/// only while everything stays in the caches.
-pub const DIRECT: usize = 1 << 16;
+/// From this length on data is read where it lies, if neighbours can: no copy, but its owner waits until all have read it. With more ranks than
+/// cores a wait is dear, and who has left a copy can run ahead.
+const DIRECT: usize = 8192;
+const DIRECT_WHEN_CROWDED: usize = 65_536;
 /// Fewest members for recursive halving: fewer send as much up and down a tree.
 const HALVING: u32 = 4;
 
@@ -90,6 +91,11 @@ pub const fn meets_flat(members: usize) -> bool {
 /// Whether the root of a reduction to one combines all operands itself. In the tree ranks are counted from the root on.
 pub const fn to_one_is_flat(members: usize, root: usize, commutes: bool) -> bool {
     members <= FLAT_TO_ONE || !(commutes || root == 0)
+}
+
+/// Whether data of `bytes` is rather read where it lies than copied.
+pub const fn is_direct(bytes: usize, crowded: bool) -> bool {
+    bytes >= if crowded { DIRECT_WHEN_CROWDED } else { DIRECT }
 }
 
 /// How a reduction to all goes in shared memory.

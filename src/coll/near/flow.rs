@@ -1,9 +1,9 @@
 //! Data passing through lanes: some members show theirs, some look at it.
 
 use super::{Chunk, Passage, Readers};
-use crate::coll::choose::DIRECT;
+use crate::coll::choose::is_direct;
 use crate::coll::mail::Span;
-use crate::runtime;
+use crate::{runtime, wait};
 
 /// Chunks that a member shows before it looks at the first. Less than the slots, so that the slowest member always has room.
 const AHEAD: usize = 3;
@@ -107,7 +107,8 @@ impl Shower {
         let (passage, data) = (self.passage, self.source.data);
         let slot = passage.room(chunk.position, chunk.bytes).await;
         if passage.is_long() && chunk.offset == 0 {
-            self.direct = self.source.steady && passage.bytes >= DIRECT && runtime::get().neighbours_map(data.at, data.bytes);
+            let wanted = self.source.steady && is_direct(passage.bytes, wait::is_crowded());
+            self.direct = wanted && runtime::get().neighbours_map(data.at, data.bytes);
             passage.announce(if self.direct { data.at as usize } else { 0 });
         }
         if !self.direct {
