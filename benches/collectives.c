@@ -6,7 +6,9 @@
  * -s takes the buffers from the segment instead of the heap. LETTERS chooses: n named barrier, t team barrier, b broadcast, r reduction to one, a
  * reduction to all. Every broadcast and reduction to one has the next member as root, so that no member runs ahead. GASNET_BENCH_PIN=1 binds rank i to
  * core i modulo the number of cores. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <gasnet.h>
 #include <gasnet_coll.h>
 

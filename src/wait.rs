@@ -34,6 +34,8 @@ static LONG_YIELD: AtomicU64 = AtomicU64::new(500_000);
 /// Sleeps left before yields are tried again.
 static HOGGED: AtomicU32 = AtomicU32::new(0);
 
+/// Looks of a glance.
+const GLANCES: u32 = 32;
 /// Turns of the spinning phase: a few microseconds.
 const SPINS: u32 = 200;
 /// Yields before a sleep: a few milliseconds.
@@ -75,6 +77,13 @@ pub fn set_host(ranks: u32, cores: u32) {
 #[inline]
 pub fn is_crowded() -> bool {
     CROWDED.load(Ordering::Relaxed)
+}
+
+/// Looks at something that others of this host are probably about to do: some hundred nanoseconds; once when there are more ranks than cores.
+#[inline]
+pub fn glance(mut ready: impl FnMut() -> bool) -> bool {
+    let glances = if is_crowded() { 1 } else { GLANCES };
+    (0..glances).any(|_| ready())
 }
 
 /// One wait, from its first idle turn.

@@ -77,11 +77,14 @@ fn check_notified(function: &str) {
 pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_wait");
     check_notified("gasnet_barrier_wait");
-    let mut came_out = None;
-    wait::until(|| {
-        came_out = runtime::get().legacy_barrier.test();
+    let (barrier, mut came_out) = (&runtime::get().legacy_barrier, None);
+    let mut is_complete = || {
+        came_out = barrier.test();
         came_out.is_some()
-    });
+    };
+    if !wait::glance(&mut is_complete) {
+        wait::until(is_complete);
+    }
     leave(came_out.unwrap_or(Name::Mismatch), id, flags)
 }
 

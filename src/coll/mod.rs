@@ -25,7 +25,7 @@ use crate::atomic::Mutex;
 use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
 use crate::team::Team;
-use crate::wait;
+use crate::{thread, wait};
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -47,9 +47,6 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
     running: Vec::new(),
     seen: 0,
 });
-/// Looks at a new collective before the engine takes it: some hundred nanoseconds.
-const GLANCES: u32 = 32;
-
 /// Collectives under way, and those of them that use shared memory.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 static NEAR: AtomicUsize = AtomicUsize::new(0);
@@ -108,13 +105,9 @@ pub fn start_movable(
 }
 
 fn is_done_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
+    let mut is_done = || poll_work(work.as_mut()).is_some();
     // Members that come together meet within a cache line's way.
-    let glances = if team.groups.near.is_some() && !wait::is_crowded() {
-        GLANCES
-    } else {
-        1
-    };
-    (0..glances).any(|_| poll_work(work.as_mut()).is_some())
+    is_done() || (team.groups.near.is_some() && wait::glance(is_done))
 }
 
 fn enlist(team: &Team, work: Work, op: &'static Op) -> Event {
@@ -152,10 +145,14 @@ pub fn progress() -> usize {
     count
 }
 
-/// Whether a collective that uses shared memory has gone on since it was last polled: asked by who is about to sleep.
+/// Whether a collective that uses shared memory has gone on since it was last polled: asked by who is about to sleep. A handler that waits for room
+/// for its reply pushes nothing on, since that may send requests.
 pub fn goes_on() -> bool {
+    if NEAR.load(Ordering::Relaxed) == 0 || thread::existing().is_none_or(|thread| thread.handler().is_some()) {
+        return false;
+    }
     let before = STEPS.load(Ordering::Relaxed);
-    NEAR.load(Ordering::Relaxed) != 0 && (advance() > 0 || STEPS.load(Ordering::Relaxed) != before)
+    advance() > 0 || STEPS.load(Ordering::Relaxed) != before
 }
 
 fn advance() -> usize {
