@@ -2,7 +2,8 @@
 //!
 //! Two stages: the ranks of a neighbourhood count themselves in shared memory; when all are there, the neighbourhood's first rank
 //! takes part in a dissemination barrier among first ranks (Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991, section 3.3), whose
-//! steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all.
+//! steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all, or, of few ranks, each looks whether
+//! all have arrived.
 //!
 //! SYNC POINT barrier-step: the store into a mailbox in [`on_step`] (release) pairs with the exchange that empties it (acquire).
 
@@ -12,12 +13,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::am::{inject, internal, Arg, Location, Message};
 use crate::conduit::{Class, JobRank};
 use crate::runtime;
-use crate::shm::barrier_cells::Cells;
 pub use crate::shm::barrier_cells::Name;
+use crate::shm::barrier_cells::{Cells, Words, MOST_WORDS};
+use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
 
 const CELLS_AT: usize = 256;
+const WORDS_AT: usize = 1024;
+const _: () = assert!(CELLS_AT + size_of::<Cells>() <= WORDS_AT && WORDS_AT + size_of::<Words>() <= CONTROL);
 /// Steps of a dissemination among up to 2^32 first ranks.
 const STEPS: usize = 32;
 
@@ -39,6 +43,10 @@ struct Network {
 #[derive(Debug)]
 pub struct Barrier {
     cells: &'static Cells,
+    /// Of few ranks in one neighbourhood, instead of the cells.
+    words: Option<&'static Words>,
+    /// The own place in the neighbourhood.
+    me: usize,
     ranks: u32,
     entered: AtomicU32,
     /// Only the neighbourhood's first rank has a network stage, and only in a job of several neighbourhoods.
@@ -55,6 +63,11 @@ impl Barrier {
         let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
         // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
         let cells = unsafe { &*cells };
+        // SAFETY: the control page has room for the words.
+        let words = unsafe { comm.control().add(WORDS_AT) }.cast::<Words>();
+        // SAFETY: as above.
+        let words = unsafe { &*words };
+        let few = leaders.len() == 1 && comm.ranks() <= MOST_WORDS;
         let place = leaders.iter().position(|&l| l == rank);
         let network = (leaders.len() > 1 && place.is_some()).then(|| {
             TryLock::new(Network {
@@ -66,6 +79,8 @@ impl Barrier {
         });
         Self {
             cells,
+            words: few.then_some(words),
+            me: comm.me(),
             ranks: nbrhd.end - nbrhd.start,
             entered: AtomicU32::new(0),
             network,
@@ -77,6 +92,10 @@ impl Barrier {
     /// Enters the next phase with `name`; the one before must be complete. Never waits.
     pub fn enter(&self, name: Name) {
         let phase = self.entered.fetch_add(1, Ordering::Relaxed);
+        if let Some(words) = self.words {
+            words.arrive(phase, self.me, name);
+            return Self::wake();
+        }
         if self.cells.arrive(phase, self.ranks, name) {
             if self.leaders.len() > 1 {
                 self.cells.set_ready(phase);
@@ -89,6 +108,10 @@ impl Barrier {
 
     fn release(&self, phase: u32, name: Name) {
         self.cells.release(phase, name);
+        Self::wake();
+    }
+
+    fn wake() {
         if let Some(rt) = runtime::try_get() {
             rt.comm.wake_all();
         }
@@ -98,6 +121,9 @@ impl Barrier {
     #[inline]
     pub fn test(&self) -> Option<Name> {
         let phase = self.entered.load(Ordering::Relaxed).wrapping_sub(1);
+        if let Some(words) = self.words {
+            return words.result(phase, self.ranks as usize);
+        }
         if let Some(network) = &self.network {
             if self.cells.is_ready(phase) {
                 if let Some(mut network) = network.try_lock() {

@@ -24,6 +24,7 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("hsl: exclusion and wake-up", locks::hsl, 3),
     ("barrier: words are used again", barrier::three_phases, 3),
     ("barrier: three ranks", barrier::three_ranks, 2),
+    ("barrier: few ranks with own words", barrier::words, 3),
     ("barrier: the first rank releases", barrier::first_rank_releases, 3),
     ("lanes: what is shown is whole, and slots are used again", lanes::one_shows, 3),
     (
