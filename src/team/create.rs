@@ -11,6 +11,7 @@ use super::members::{place, Members};
 use super::{Scratch, Team, TeamId};
 use crate::am::{EpIndex, Location};
 use crate::coll::call::Call;
+use crate::coll::choose::{self, Way};
 use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
 use crate::coll::near::pool::Lane;
@@ -184,13 +185,14 @@ fn make(
     Box::leak(Box::new(team))
 }
 
-/// Ends a team. Unless all members are known to be `quiescent`, waits for them, so that nobody sends to it any more. Gives back what the client lent.
+/// Ends a team. Unless all members are known to be `quiescent` and it has no lanes, waits for them, so that nobody sends to it any more. Gives back what the client lent.
 ///
 /// # Safety
 /// Nobody uses `team` afterwards.
 pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
-    if !quiescent {
-        // In messages: a member that leaves takes its lane along, at which nobody may be looking then.
+    // A member that leaves takes its lane along. Others may still be looking at it, since clients call a team quiescent as soon as their own
+    // barrier over it is complete (the reference's tests do); so members meet, in messages, wherever there are lanes.
+    if !quiescent || !matches!(choose::way(team, 0, 1, true), Way::Far) {
         coll::run(team_barrier::far(Call::next(team)));
     }
     let scratch = team.scratch;
