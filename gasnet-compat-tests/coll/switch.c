@@ -5,9 +5,10 @@
 // TIMEOUT: 200
 #include "coll.h"
 
-/* 112 bytes fit a note, 16384 a chunk, 16384 / members is where parts begin, 65536 is read directly and is one message. */
-static const size_t sizes[] = {8, 104, 112, 120, 2040, 3280, 4096, 4104, 8192, 8200, 16376, 16384, 16392, 40000, 65528, 65536, 65544, 150000};
-enum { MOST = 150016, GUARD = 0x5a };
+/* 112 bytes fit a note, 16384 a chunk, 16384 / members is where parts begin, 8192 or 65536 is read directly, 65536 is one message; from 131072 on
+ * chunks grow, and 524288 fill a staging area. */
+static const size_t sizes[] = {8, 104, 112, 120, 2040, 3280, 4096, 4104, 8192, 8200, 16376, 16384, 16392, 40000, 65528, 65536, 65544, 131072, 131080, 530000};
+enum { MOST = 530432, MOST_PARTS = 150000, GUARD = 0x5a };
 
 static gex_TM_t team;
 static gex_Rank_t rank, size;
@@ -110,7 +111,7 @@ static void one_size(size_t bytes, gex_Rank_t root, char *src, char *dst) {
     if (rank == root) memset(src, 1, bytes);
     CHECK_PATTERN(dst, bytes, bytes + root);
     check_guard(dst, bytes);
-    if (bytes * size <= MOST - 16) {
+    if (bytes * size <= MOST_PARTS) {
         gex_Rank_t r;
         pattern_fill(src, bytes, bytes + rank);
         guard(dst, bytes * size);

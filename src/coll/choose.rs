@@ -31,6 +31,7 @@
 //! neighbourhood follow each other. All members know the same about all of that, and so choose the same.
 
 use super::near::Near;
+use crate::shm::memory::{SLOTS, STAGE};
 use crate::team::groups::Groups;
 use crate::team::Team;
 
@@ -48,6 +49,8 @@ const FLAT_TO_ALL: (usize, usize) = (3, 16_384);
 /// cores a wait is dear, and who has left a copy can run ahead.
 const DIRECT: usize = 8192;
 const DIRECT_WHEN_CROWDED: usize = 65_536;
+/// Least bytes of a staged chunk. Longer data has longer chunks as far as slots hold them, so that a writer seldom waits for readers.
+const CHUNK: usize = 16_384;
 /// Fewest members for recursive halving: fewer send as much up and down a tree.
 const HALVING: u32 = 4;
 
@@ -96,6 +99,23 @@ pub const fn to_one_is_flat(members: usize, root: usize, commutes: bool) -> bool
 /// Whether data of `bytes` is rather read where it lies than copied.
 pub const fn is_direct(bytes: usize, crowded: bool) -> bool {
     bytes >= if crowded { DIRECT_WHEN_CROWDED } else { DIRECT }
+}
+
+/// Bytes of the chunks in which data of `bytes` in elements of `element` is staged: whole elements.
+pub const fn chunk(bytes: usize, element: usize) -> usize {
+    let wanted = bytes.div_ceil(SLOTS);
+    let most = if wanted < CHUNK {
+        CHUNK
+    } else if wanted < STAGE {
+        wanted
+    } else {
+        STAGE
+    };
+    if element > most {
+        element
+    } else {
+        most / element * element
+    }
 }
 
 /// How a reduction to all goes in shared memory.
@@ -151,6 +171,11 @@ mod tests {
                 && to_one_is_flat(5, 3, false)
                 && !to_one_is_flat(5, 0, false)
         );
+        assert_eq!(
+            [chunk(200, 8), chunk(131_072, 24), chunk(262_144, 8), chunk(1 << 30, 8)],
+            [16_384, 16_368, 32_768, 65_536]
+        );
+        assert_eq!([chunk(200_000, 40_000), chunk(200_000, 65_536)], [40_000, 65_536]);
         assert_eq!(near_to_all(3, 1 << 20), NearToAll::Flat);
         assert_eq!(
             [near_to_all(4, 4096), near_to_all(4, 4097)],

@@ -37,8 +37,8 @@ pub struct Layout {
     pub mailboxes: usize,
 }
 
-/// Mailboxes for which there is one staging area, since that is a hundred times as large.
-const MAILBOXES_PER_STAGING: usize = 8;
+/// Mailboxes for which there is one staging area, since that is some hundred times as large.
+const MAILBOXES_PER_STAGING: usize = 16;
 
 impl Layout {
     /// For `ranks` processes. `ring` is the size of one request ring in bytes (0: automatic), `depth` the number of payload blocks per
@@ -160,7 +160,7 @@ mod tests {
             for r in 0..ranks {
                 regions.push((l.line(r), LINE));
                 regions.extend([0, 7, 19].map(|i| (l.mailbox(r, i), MAILBOX)));
-                regions.extend([0, 2].map(|i| (l.staging(r, i), STAGING)));
+                regions.extend([0, 1].map(|i| (l.staging(r, i), STAGING)));
                 for class in [Class::Request, Class::Reply] {
                     regions.push((l.bell(r, class), l.bell_words() * 8));
                     for s in 0..ranks.min(20) {

@@ -137,8 +137,8 @@ pub const SLOTS: usize = 8;
 const SLOT: usize = 128;
 /// Bytes that a slot shows beside its number, aligned for any type.
 pub const NOTE: usize = SLOT - 16;
-/// Bytes that a slot stages.
-pub const STAGE: usize = 16_384;
+/// Most bytes that a slot stages.
+pub const STAGE: usize = 65_536;
 /// Bytes of a mailbox: the lines of what its owner has passed and whether it waits, and the slots.
 pub const MAILBOX: usize = (1 + SLOTS) * SLOT;
 /// Bytes of a staging area.

@@ -14,7 +14,7 @@ pub mod reduce;
 use std::collections::VecDeque;
 
 use super::mail::Span;
-use super::until;
+use super::{choose, until};
 use crate::runtime;
 use crate::shm::lanes::Lanes;
 use crate::shm::memory::{NOTE, STAGE};
@@ -67,7 +67,7 @@ impl Near {
     /// Takes positions for data of `bytes` in elements of `element`: `stride` for each chunk. Data of no bytes has one chunk without any.
     pub fn enter(&'static self, bytes: usize, element: usize, stride: u64) -> Passage {
         debug_assert!(bytes <= NOTE || element <= STAGE);
-        let chunk = if bytes <= NOTE { bytes } else { STAGE / element * element };
+        let chunk = if bytes <= NOTE { bytes } else { choose::chunk(bytes, element) };
         let chunks = bytes.div_ceil(chunk.max(1)).max(1);
         let mut tickets = self.tickets.lock();
         let start = tickets.next;
