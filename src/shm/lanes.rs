@@ -97,10 +97,13 @@ impl Lanes {
         self.all[member].shown(slot(position)).load(Ordering::Acquire) == position + 1
     }
 
-    /// Says that nothing below `position` is needed here. Positions only grow.
+    /// Says that nothing below `position` is needed here. Positions only grow, and threads take turns. Returns what was passed before.
     #[inline]
-    pub fn pass(&self, position: u64) {
-        self.all[self.me].passed().store(position, Ordering::Release);
+    pub fn pass(&self, position: u64) -> u64 {
+        let passed = self.all[self.me].passed();
+        let before = passed.load(Ordering::Relaxed);
+        passed.store(position, Ordering::Release);
+        before
     }
 
     /// A collective of this member begins (or ceases) to wait for what others pass.
@@ -119,6 +122,11 @@ impl Lanes {
         light_fence(Ordering::SeqCst);
         let waits = |&member: &usize| member != self.me && self.all[member].waits().load(Ordering::Relaxed) != 0;
         (0..self.count()).filter(waits)
+    }
+
+    /// Whether all members but one, who waits for that, need nothing below `position`.
+    pub fn all_but_have_passed(&self, one: usize, position: u64) -> bool {
+        (0..self.count()).all(|member| member == one || self.has_passed(member, position))
     }
 
     /// Whether `member` needs nothing below `position`.

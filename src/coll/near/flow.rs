@@ -86,15 +86,18 @@ impl Shown {
 pub struct Shower {
     passage: Passage,
     source: Source,
+    /// Whether all members show data, and all wait for all.
+    all_show: bool,
     direct: bool,
 }
 
 impl Shower {
-    /// Shows `source`.
-    pub const fn new(passage: Passage, source: Source) -> Self {
+    /// Shows `source`; `all_show` as in the field.
+    pub const fn new(passage: Passage, source: Source, all_show: bool) -> Self {
         Self {
             passage,
             source,
+            all_show,
             direct: false,
         }
     }
@@ -114,7 +117,11 @@ impl Shower {
         if !self.direct {
             slot.copy_from(data.part(chunk.offset, chunk.bytes));
         }
-        passage.show(chunk.position, self.source.readers);
+        if self.all_show && chunk.offset == 0 {
+            passage.show_among_all(chunk.position);
+        } else {
+            passage.show(chunk.position, self.source.readers);
+        }
     }
 
     /// Waits until the data may change.
@@ -161,7 +168,7 @@ impl Passage {
     pub async fn give(self, source: Source, then: impl FnOnce()) {
         // It reads nothing.
         self.leave();
-        let mut shower = Shower::new(self, source);
+        let mut shower = Shower::new(self, source, false);
         for number in 0..self.chunks {
             shower.chunk(self.chunk(number)).await;
         }
@@ -185,7 +192,7 @@ impl Passage {
         wants: impl Fn(Chunk) -> bool,
         mut visit: impl FnMut(Chunk, &Shown),
     ) {
-        let (mut shower, mut shown) = (Shower::new(self, source), Shown::new(self, from));
+        let (mut shower, mut shown) = (Shower::new(self, source, true), Shown::new(self, from));
         for step in 0..self.chunks + AHEAD {
             if step < self.chunks {
                 shower.chunk(self.chunk(step)).await;

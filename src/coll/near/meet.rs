@@ -53,7 +53,7 @@ impl Future for Flat {
             if self.waits {
                 lanes.wait(false);
             }
-            passage.show(position, Readers::All);
+            passage.show_among_all(position);
             self.shown = true;
         }
         while self.come < lanes.count() {

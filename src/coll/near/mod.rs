@@ -12,6 +12,7 @@ pub mod pool;
 pub mod reduce;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{fence, Ordering};
 
 use super::mail::Span;
 use super::{choose, until};
@@ -19,6 +20,7 @@ use crate::runtime;
 use crate::shm::lanes::Lanes;
 use crate::shm::memory::{NOTE, STAGE};
 use crate::sync::TryLock;
+use crate::wait;
 
 /// The members of a team in this neighbourhood, and their lanes.
 #[derive(Debug)]
@@ -85,8 +87,8 @@ impl Near {
         }
     }
 
-    /// The collective whose positions end at `end` needs nothing below `position`.
-    fn pass(&self, end: u64, position: u64) {
+    /// The collective whose positions end at `end` needs nothing below `position`. Returns below what none of the team needed anything before.
+    fn pass(&self, end: u64, position: u64) -> u64 {
         let mut tickets = self.tickets.lock();
         if let Some(ticket) = tickets.open.iter_mut().find(|ticket| ticket.end == end) {
             ticket.passed = position;
@@ -95,7 +97,7 @@ impl Near {
             tickets.open.pop_front();
         }
         let next = tickets.next;
-        self.lanes.pass(tickets.open.front().map_or(next, |ticket| ticket.passed));
+        self.lanes.pass(tickets.open.front().map_or(next, |ticket| ticket.passed))
     }
 
     /// Wakes `member` if it sleeps.
@@ -191,6 +193,20 @@ impl Passage {
         }
     }
 
+    /// Shows the own slot for a position at which nobody can go on before all show theirs. With more ranks than cores many may sleep, and only the
+    /// last one wakes them; should two find that the other is missing, the sleepers look again after a while, as sleepers do.
+    fn show_among_all(self, position: u64) {
+        let near = self.near;
+        if !wait::is_crowded() {
+            return self.show(position, Readers::All);
+        }
+        near.lanes.show(position);
+        fence(Ordering::SeqCst);
+        if (0..near.count()).all(|member| near.lanes.shows(member, position)) {
+            (0..near.count()).for_each(|member| near.wake(member));
+        }
+    }
+
     /// Waits until `member` shows a position.
     async fn shown(self, member: usize, position: u64) {
         until(|| self.near.lanes.shows(member, position)).await;
@@ -198,8 +214,11 @@ impl Passage {
 
     /// Nothing below `position` is needed here any more.
     fn pass(self, position: u64) {
-        self.near.pass(self.end, position);
-        self.near.lanes.waiting().for_each(|member| self.near.wake(member));
+        let near = self.near;
+        let before = near.pass(self.end, position);
+        // Who waits for room beside short data can go on when the last of all has passed; so only the last wakes it.
+        let wakes = |&member: &usize| self.is_long() || !wait::is_crowded() || near.lanes.all_but_have_passed(member, before + 1);
+        near.lanes.waiting().filter(wakes).for_each(|member| near.wake(member));
     }
 
     /// Nothing at all is needed here any more.

@@ -143,7 +143,7 @@ async fn parts(passage: Passage, target: Span, source: Span, operator: Operator)
         let (first, end) = (elements * member / count, elements * (member + 1) / count);
         whole.part(first * operator.element, (end - first) * operator.element)
     };
-    let (mut shower, mut shown) = (Shower::new(passage, source), Shown::new(passage, (0..count).collect()));
+    let (mut shower, mut shown) = (Shower::new(passage, source, true), Shown::new(passage, (0..count).collect()));
     for step in 0..passage.chunks + 2 {
         if step < passage.chunks {
             shower.chunk(passage.chunk(step)).await;
