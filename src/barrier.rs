@@ -8,16 +8,16 @@
 //! SYNC POINT barrier-step: the store into a mailbox in [`on_step`] (release) pairs with the exchange that empties it (acquire).
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use crate::am::{inject, internal, Arg, Location, Message};
 use crate::conduit::{Class, JobRank};
-use crate::runtime;
 pub use crate::shm::barrier_cells::Name;
 use crate::shm::barrier_cells::{Cells, Words, MOST_WORDS};
 use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
+use crate::{runtime, wait};
 
 const CELLS_AT: usize = 256;
 const WORDS_AT: usize = 1024;
@@ -94,7 +94,12 @@ impl Barrier {
         let phase = self.entered.fetch_add(1, Ordering::Relaxed);
         if let Some(words) = self.words {
             words.arrive(phase, self.me, name);
-            return Self::wake();
+            // With more ranks than cores many may sleep, and only the last one wakes them; should two miss each other, sleepers look again.
+            fence(Ordering::SeqCst);
+            if !wait::is_crowded() || words.result(phase, self.ranks as usize).is_some() {
+                Self::wake();
+            }
+            return;
         }
         if self.cells.arrive(phase, self.ranks, name) {
             if self.leaders.len() > 1 {

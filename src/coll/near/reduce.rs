@@ -154,7 +154,7 @@ async fn parts(passage: Passage, target: Span, source: Span, operator: Operator)
             let slot = passage.room(chunk.position + 1, chunk.bytes).await;
             let operands = (0..count).map(|member| part(me, shown.of(member, chunk)));
             fold(&operator, operands, part(me, slot));
-            passage.show(chunk.position + 1, Readers::All);
+            passage.show_among_all(chunk.position + 1);
         }
         if step >= 2 {
             let chunk = passage.chunk(step - 2);
