@@ -234,11 +234,32 @@ GASNETT_END_EXTERNC
 #endif
 #endif
 
-/* ---- tracing and statistics: this library records none, so these only check their arguments ---- */
+/* ---- tracing and statistics ----
+ * They are the library's, so they work in sources that include gasnetex.h before this header; elsewhere the macros only check their
+ * arguments. Every build has them; GASNET_TRACEFILE and GASNET_STATSFILE switch them on at run time. docs/tracing.md. */
 
 GASNETT_FORMAT_PRINTF(_gasnett_trace_printf_noop, 1, 2, static __inline__ void _gasnett_trace_printf_noop(const char *format, ...));
 static __inline__ void _gasnett_trace_printf_noop(const char *format, ...) { (void)format; }
 
+#if defined(_GASNETEX_H) && !defined(GASNETT_LITE_MODE)
+#define GASNETT_TRACE_ENABLED gasnetti_trace_takes_notes(0, 0)
+#define GASNETT_TRACE_PRINTF gasnetti_trace_printf
+#define GASNETT_TRACE_PRINTF_FORCE gasnetti_trace_printf_force
+#define GASNETT_TRACE_GETMASK() gasnetti_trace_mask(0)
+#define GASNETT_TRACE_SETMASK(mask) gasnetti_trace_set_mask(0, mask)
+#define GASNETT_TRACE_GET_TRACELOCAL() gasnetti_trace_local()
+#define GASNETT_TRACE_SET_TRACELOCAL(newval) gasnetti_trace_set_local(newval)
+/* The library keeps the pointer to the file's name: pass a constant. */
+#define GASNETT_TRACE_SETSOURCELINE(file, line) gasnetti_trace_set_source(file, (unsigned int)(line))
+#define GASNETT_TRACE_GETSOURCELINE(pfile, pline) gasnetti_trace_source(pfile, pline)
+#define GASNETT_TRACE_FREEZESOURCELINE() gasnetti_trace_freeze_source(1)
+#define GASNETT_TRACE_UNFREEZESOURCELINE() gasnetti_trace_freeze_source(0)
+#define GASNETT_STATS_PRINTF gasnetti_stats_printf
+#define GASNETT_STATS_PRINTF_FORCE gasnetti_stats_printf_force
+#define GASNETT_STATS_GETMASK() gasnetti_trace_mask(1)
+#define GASNETT_STATS_SETMASK(mask) gasnetti_trace_set_mask(1, mask)
+#define GASNETT_STATS_DUMP(reset) gasnetti_trace_dump((reset) ? 1 : 0)
+#else
 #define GASNETT_TRACE_ENABLED 0
 #define GASNETT_TRACE_PRINTF _gasnett_trace_printf_noop
 #define GASNETT_TRACE_PRINTF_FORCE _gasnett_trace_printf_noop
@@ -250,12 +271,13 @@ static __inline__ void _gasnett_trace_printf_noop(const char *format, ...) { (vo
 #define GASNETT_TRACE_GETSOURCELINE(pfile, pline) ((void)(*(pfile) = 0), (void)(*(pline) = 0))
 #define GASNETT_TRACE_FREEZESOURCELINE() ((void)0)
 #define GASNETT_TRACE_UNFREEZESOURCELINE() ((void)0)
-#define GASNETT_STATS_INIT(callbackfn) ((void)(callbackfn))
 #define GASNETT_STATS_PRINTF _gasnett_trace_printf_noop
 #define GASNETT_STATS_PRINTF_FORCE _gasnett_trace_printf_noop
 #define GASNETT_STATS_GETMASK() ""
 #define GASNETT_STATS_SETMASK(mask) ((void)(mask))
 #define GASNETT_STATS_DUMP(reset) ((void)(reset))
+#endif
+#define GASNETT_STATS_INIT(callbackfn) ((void)(callbackfn))
 
 /* ---- copies of values of 1 to 8 bytes, as some clients use them ---- */
 

@@ -51,6 +51,12 @@ extern "C" {
 #define GASNET_SUPPORTS_AM_CANCEL 20240418L
 #define GASNET_SUPPORTS_AM_COMMIT_V2 20240906L
 
+// Classes of memory kinds (gasnet_mk.h) that the library serves where it finds the vendor's library at run time.
+#define GASNET_HAVE_MK_CLASS_CUDA_UVA 1
+#define GASNET_HAVE_MK_CLASS_HIP 1
+#define GASNET_HAVE_MK_CLASS_ZE 1
+#define GASNET_HAVE_MK_CLASS_MULTIPLE 1
+
 #define GEX_THREAD_ROLE_RCV 1U
 #define GEX_THREAD_ROLE_SND 2U
 

@@ -154,11 +154,40 @@
 #define GASNETI_PTR_STR "32bit"
 #endif
 
+// Tracing and statistics are in every library. These identifiers make clients compile trace points of their own, which cost something also when
+// nothing is traced: so the debug flavour defines them, and in the release flavour -DGASNET_TRACE=1 and the like do.
+#ifdef GASNET_DEBUG
+#ifndef GASNET_TRACE
+#define GASNET_TRACE 1
+#endif
+#ifndef GASNET_STATS
+#define GASNET_STATS 1
+#endif
+#ifndef GASNET_SRCLINES
+#define GASNET_SRCLINES 1
+#endif
+#endif
+#if GASNET_TRACE
+#define GASNETI_TRACE_STR "trace" GASNETI_STATS_STR
+#else
+#define GASNETI_TRACE_STR "notrace" GASNETI_STATS_STR
+#endif
+#if GASNET_STATS
+#define GASNETI_STATS_STR ",stats"
+#else
+#define GASNETI_STATS_STR ",nostats"
+#endif
+#if GASNET_SRCLINES
+#define GASNETI_SRCLINES_STR "srclines"
+#else
+#define GASNETI_SRCLINES_STR "nosrclines"
+#endif
+
 #define GASNET_CONFIG_STRING                                                                                                 \
     "RELEASE=" GASNETI_RELEASE_VERSION ",SPEC=0.19,CONDUIT=" GASNET_CONDUIT_NAME_STR "(" GASNET_CORE_NAME_STR                \
     "-" GASNET_CORE_VERSION_STR "/" GASNET_EXTENDED_NAME_STR "-" GASNET_EXTENDED_VERSION_STR "),THREADMODEL=" GASNETI_MODE_STR \
     ",SEGMENT=" GASNETI_SEGMENT_STR ",PTR=" GASNETI_PTR_STR ",CACHE_LINE_BYTES=64,noalign,pshm," GASNETI_DEBUG_STR           \
-    ",notrace,nostats,nodebugmalloc,nosrclines,timers_native,membars_native,atomics_native,atomic32_native,atomic64_native," \
+    "," GASNETI_TRACE_STR ",nodebugmalloc," GASNETI_SRCLINES_STR ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native," \
     "notiopt"
 
 // -- Checks -------------------------------------------------------------------------------------------------------------------

@@ -94,6 +94,28 @@ extern int gasnet_barrier(int id, int flags);
 // Whether the last barrier was named; its name then goes to *id.
 extern int gasnet_barrier_result(int *id);
 
+// -- Tracing and statistics: what the macros GASNETT_TRACE_* and GASNETT_STATS_* of gasnet_tools.h call ---------------------------
+
+#if defined(__GNUC__)
+#define GASNETI_PRINTF __attribute__((__format__(__printf__, 1, 2)))
+#else
+#define GASNETI_PRINTF
+#endif
+extern void gasnetti_trace_printf(const char *format, ...) GASNETI_PRINTF;
+extern void gasnetti_trace_printf_force(const char *format, ...) GASNETI_PRINTF;
+extern void gasnetti_stats_printf(const char *format, ...) GASNETI_PRINTF;
+extern void gasnetti_stats_printf_force(const char *format, ...) GASNETI_PRINTF;
+// which: 0 the trace, 1 the statistics.
+extern int gasnetti_trace_takes_notes(int which, int forced);
+extern const char *gasnetti_trace_mask(int which);
+extern void gasnetti_trace_set_mask(int which, const char *mask);
+extern int gasnetti_trace_local(void);
+extern void gasnetti_trace_set_local(int on);
+extern void gasnetti_trace_set_source(const char *file, unsigned int line);
+extern void gasnetti_trace_source(const char **file, unsigned int *line);
+extern void gasnetti_trace_freeze_source(int on);
+extern void gasnetti_trace_dump(int reset);
+
 // -- Not in any specification, but used by clients ---------------------------------------------------------------------------
 
 // Called by the library with base and size of the segment when it is attached, unless NULL.

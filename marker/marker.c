@@ -7,6 +7,7 @@
 
 #include "gasnet.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,3 +126,35 @@ int gex_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, cons
 }
 
 int gasnet_init(int *argc, char ***argv) { return gasneti_init_mode(OWN_MODE, GASNETI_SEGMENT_NUMBER, argc, argv); }
+
+// -- GASNETT_TRACE_PRINTF and the like: variadic, which Rust cannot define. They format only what will be written.
+
+// src/abi/trace.rs
+extern void gasnetti_trace_note(int which, int forced, const char *text);
+
+#define NOTE_BYTES 4096
+static void note(int which, int forced, const char *format, va_list args) {
+    char text[NOTE_BYTES];
+    const int length = vsnprintf(text, sizeof text, format, args);
+    if (length < 0) {
+        snprintf(text, sizeof text, "(message could not be formatted) %s", format);
+    } else if ((size_t)length >= sizeof text) {
+        memcpy(text + sizeof text - 4, "...", 4);
+    }
+    gasnetti_trace_note(which, forced, text);
+}
+
+#define NOTE_FUNCTION(name, which, forced)            \
+    void name(const char *format, ...) {              \
+        va_list args;                                 \
+        if (!gasnetti_trace_takes_notes(which, forced)) { \
+            return;                                   \
+        }                                             \
+        va_start(args, format);                       \
+        note(which, forced, format, args);            \
+        va_end(args);                                 \
+    }
+NOTE_FUNCTION(gasnetti_trace_printf, 0, 0)
+NOTE_FUNCTION(gasnetti_trace_printf_force, 0, 1)
+NOTE_FUNCTION(gasnetti_stats_printf, 1, 0)
+NOTE_FUNCTION(gasnetti_stats_printf_force, 1, 1)

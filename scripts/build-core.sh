@@ -25,7 +25,7 @@ mkdir -p "$CORE/core"
 case $what in
 launcher)
     cargo build --quiet --locked --release --target-dir "$target" -p gasnet-launcher --bins
-    for program in gasnetrun gasnet_info; do
+    for program in gasnetrun gasnet_info gasnet_trace; do
         strip -o "$CORE/core/$program.new" "$target/release/$program"
         replace "$CORE/core/$program" <"$CORE/core/$program.new"
         rm -f "$CORE/core/$program.new"

@@ -26,7 +26,7 @@ def sources():
                 yield family, name
 
 
-def audit(installation, family, source, module, counts, work):
+def audit(installation, family, source, module, counts, work, devices):
     """Compiles and runs one program; returns why it cannot be counted, or nothing."""
     path = os.path.join(TESTS, family, source)
     found = jobs.directives(path)
@@ -46,6 +46,7 @@ def audit(installation, family, source, module, counts, work):
     if not built:
         return "does not compile: " + (messages.splitlines() or ["?"])[0]
     environment = {"GASNET_PSHM_NODES": str(count), "LD_AUDIT": module, "GASNET_CALL_COUNTS": counts, "GASNET_CALL_PROGRAM": name}
+    environment.update(devices if jobs.wants_stand_ins(found) else {})
     environment.update(word.split("=", 1) for word in found.get("ENV", "").split())
     result = jobs.run([binary] + found.get("ARGS", "").split(), float(found.get("TIMEOUT", "60")) * 2, environment)
     return None if result.status in (0, 77) else f"exit status {result.status}"
@@ -68,10 +69,11 @@ def main():
         subprocess.run([options.cc, "-shared", "-fPIC", "-O2", "-o", module, f"{ROOT}/scripts/call-audit.c"], check=True)
         with open(counts, "w"):
             os.chmod(counts, 0o666)
+        devices = jobs.stand_ins(f"{work}/devices")
         for family, source in sources():
             if wanted and os.path.splitext(source)[0] not in wanted:
                 continue
-            why = audit(installation, family, source, module, counts, work)
+            why = audit(installation, family, source, module, counts, work, devices)
             if why:
                 print(f"{family}/{source}: {why}", flush=True)
                 if "not for" not in why and not os.path.exists(os.path.join(TESTS, family, "run.sh")):

@@ -20,6 +20,7 @@ families='GEX_(FLAG|EC|DT|OP|TI|EVENT|EP_CAPABILITY|THREAD_ROLE|AM)_[A-Z0-9_]*|G
 {
     cat <<'PROGRAM'
 #include <gasnetex.h>
+#include <gasnet_mk.h>
 #include <stdio.h>
 #define VALUE(x) printf("%s = 0x%llx\n", #x, (unsigned long long)(uintptr_t)(x));
 #define SIZE(t) printf("sizeof %s = %zu, align %zu\n", #t, sizeof(t), _Alignof(t));
@@ -38,6 +39,7 @@ PROGRAM
     done <<'TYPES'
 gasneti_tm_head_t gasneti_first gasneti_count gasneti_deltas
 gex_Memvec_t gex_addr gex_len
+gex_MK_Create_args_t gex_flags gex_class gex_args
 gex_EP_Location_t gex_rank gex_ep_index
 gex_RankInfo_t gex_jobrank
 gex_AM_Entry_t gex_index gex_fnptr gex_flags gex_nargs gex_cdata gex_name
@@ -51,6 +53,7 @@ TYPES
     for field in size abi mode debug conduit release segment pointer_bytes hsl_bytes am_entry_bytes token_info_bytes; do
         echo "FIELD(gasneti_build_info, gasneti_$field)"
     done
+    for class in HOST CUDA_UVA HIP ZE; do echo "VALUE(GEX_MK_CLASS_$class)"; done
     # shellcheck disable=SC2086 # two options
     echo '#include <gasnetex.h>' | "$CC" -E -dM -DGASNET_PAR $include -x c - | awk '$1 == "#define" && NF > 2 { print $2 }' | grep -xE "$families" | grep -v _CONFIG |
         sort -u | sed 's/.*/VALUE(&)/'

@@ -13,6 +13,7 @@ The first lines of a program may say:
   // TIMEOUT: 60          seconds per run
   // FLAGS: -fopenmp      compiler flags
   // ROOT: yes            also runs as root where the check does
+  // DEVICES: yes         has stand-ins for the vendors' device libraries (emulators/devices), unless REAL_DEVICES is set
 The programs of the folder tools use only the communication-free tools library, in its modes tools-seq and tools-par.
 A folder with a run.sh is run by that script instead: its environment has PREFIX, FLAVOUR, CONDUIT, MODES, SUPERNODE_MAXSIZE (empty: all
 ranks), QUICK (1 or empty), CC, CXX, OUT (a scratch folder); it prints the same PASS, FAIL and SKIP lines.
@@ -100,6 +101,7 @@ class Case:
         self.program = os.path.splitext(source)[0]
         where = conduit if not size else f"{conduit}/{size}"
         self.name = f"{family}/{self.program} {flavour} {where} {mode}"
+        self.devices = {}
 
     def counts(self):
         """Rank counts."""
@@ -127,6 +129,8 @@ class Case:
                 environment["GASNET_SUPERNODE_MAXSIZE"] = str(self.size)
             timeout = float(self.found.get("TIMEOUT", "60")) * self.options.timeout_factor
             environment["TEST_WATCHDOG"] = str(max(5, int(timeout) - 5))
+            if jobs.wants_stand_ins(self.found):
+                environment.update(self.devices)
             for word in (self.found.get("ENV", "") + " " + self.options.env).split():
                 key, _, value = word.partition("=")
                 environment[key] = value
@@ -251,6 +255,10 @@ def main():
     failed = 0
     with tempfile.TemporaryDirectory(prefix="gasnet-check-", dir="/tmp") as work:
         os.chmod(work, 0o755)
+        if any(jobs.wants_stand_ins(case.found) for case in cases):
+            devices = jobs.stand_ins(os.path.join(work, "devices"))
+            for case in cases:
+                case.devices = devices
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             running = [pool.submit(case.run, installations[case.prefix], work) for case in cases]
             for future in running:

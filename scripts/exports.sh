@@ -2,7 +2,6 @@
 # exports.sh CONDUIT|tools: the names that this library exports, sorted, one per line.
 . "$(dirname -- "$0")/common.sh"
 
-# exports/later.txt has names that the headers declare and no library defines yet.
 lists=$ROOT/tools/exports.txt
 [ "$1" = tools ] || lists="$lists $ROOT/exports/exports.txt $ROOT/exports/gasnet1.txt"
 # Each flavour has a symbol that only its own clients refer to.

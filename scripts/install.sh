@@ -75,6 +75,7 @@ done
 generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
 put "$CORE/core/gasnet_info" bin/gasnet_info 755
+put "$CORE/core/gasnet_trace" bin/gasnet_trace 755
 put "$ROOT/scripts/ident.sh" bin/ident 755
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
     [ ! -f "$ROOT/$document" ] || put "$ROOT/$document" "share/doc/gasnet/${document##*/}"

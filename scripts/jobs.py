@@ -133,6 +133,19 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
     return Result(status, output, leftovers, time.monotonic() - started)
 
 
+def stand_ins(folder):
+    """Builds the stand-ins for device libraries (emulators/devices) into a folder, and returns the environment that makes programs use them."""
+    script = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "emulators", "devices", "build.sh")
+    subprocess.run([script, folder], check=True, stdin=subprocess.DEVNULL)
+    os.chmod(folder, 0o755)
+    return {"LD_LIBRARY_PATH": folder}
+
+
+def wants_stand_ins(found):
+    """Whether a program with these directives is to run with stand-ins for device libraries."""
+    return "DEVICES" in found and not os.environ.get("REAL_DEVICES")
+
+
 def directives(source):
     """The `// NAME: value` lines at the top of a test program."""
     found = {}

@@ -19,6 +19,7 @@ need python3 python3
 need gdb gdb
 need ps procps
 need git git
+need chromium chromium
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 # The header check also uses clang's sanitizers; its library lies in a folder that print-runtime-dir only guesses.
 [ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] || missing="$missing libclang-rt-dev"

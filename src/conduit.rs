@@ -166,6 +166,8 @@ pub struct RemoteSegment {
     pub bytes: usize,
     /// The owner's key.
     pub key: SegmentKey,
+    /// It is memory of a device. Its key means something only with [`Capabilities::DEVICE_MEMORY`].
+    pub on_device: bool,
 }
 
 impl RemoteSegment {

@@ -2,8 +2,8 @@
 //! implements one trait ([`conduit`]).
 //!
 //! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes; [`runtime`], a process in its
-//! job; [`client`], [`endpoint`], [`segment`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`vis`], [`ad`],
-//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`abi`], the C surface.
+//! job; [`client`], [`endpoint`], [`segment`], [`mk`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`vis`], [`ad`],
+//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`trace`], what is recorded of all that; [`abi`], the C surface.
 
 #[macro_use]
 pub mod fatal;
@@ -25,6 +25,7 @@ pub mod faulty;
 pub mod hsl;
 pub mod job;
 pub mod lent;
+pub mod mk;
 pub mod os;
 pub mod progress;
 pub mod rma;
@@ -34,6 +35,7 @@ pub mod shm;
 pub mod sync;
 pub mod team;
 pub mod thread;
+pub mod trace;
 #[cfg(gasnet_tsan)]
 mod tsan;
 pub mod vis;

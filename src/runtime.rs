@@ -25,6 +25,7 @@ use crate::shm::Comm;
 use crate::sync::Mode;
 use crate::team::Team;
 use crate::thread;
+use crate::trace;
 use crate::wait::{self, WaitMode};
 
 unsafe extern "Rust" {
@@ -145,6 +146,19 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
         gasnet_tools::env::shown_elsewhere(config.settings().iter().map(|s| s.variable.name));
     }
     explain_ends();
+    let about = (conduit.identity().name, mode, job.nbrhd());
+    trace::start(
+        config,
+        job,
+        format_args!(
+            "conduit={} mode={:?} neighbours={}-{}",
+            about.0,
+            about.1,
+            about.2.start,
+            about.2.end - 1
+        ),
+    )
+    .map_err(InitError)?;
     let single = nbrhd.end - nbrhd.start == size;
     set_wait_mode(config, job);
     let comm = map_comm(config, job, &nbrhd)?;
@@ -227,6 +241,7 @@ fn explain_ends() {
         }
     }));
     job::set_fault_note(|report| {
+        trace::last_words(format_args!("a fatal signal"));
         let thread = thread::existing();
         if let Some(thread::Serving { source, address, bytes }) = thread.and_then(|t| t.serving.get()) {
             // As below.
@@ -339,6 +354,7 @@ fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode) -> Result
 
 /// Called once on the way out.
 fn stop() {
+    trace::stop();
     if let Some(rt) = try_get() {
         rt.comm.wake_all();
         if !rt.single_neighbourhood() {

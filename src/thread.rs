@@ -14,6 +14,7 @@ use crate::am::npam::SrcDesc;
 use crate::config;
 use crate::event::{FreeList, Op};
 use crate::hsl::Held;
+use crate::trace;
 use crate::vis::peer::Completion;
 
 /// Whether rules about locks are checked.
@@ -68,6 +69,8 @@ pub struct Thread {
     pub serving: Cell<Option<Serving>>,
     /// Armed for the next VIS put.
     pub vis_completion: Cell<Option<Completion>>,
+    /// What it records, once it has recorded something.
+    pub log: Cell<Option<&'static trace::log::Log>>,
 }
 
 thread_local! {
@@ -111,6 +114,9 @@ extern "C" fn retire(state: *mut c_void) {
         free.orphan(region);
     }
     free.retire(thread.set.get());
+    if let Some(log) = thread.log.take() {
+        trace::retire(log);
+    }
     LIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
@@ -138,6 +144,7 @@ fn create() -> &'static Thread {
         locks_held: Held::none(),
         serving: Cell::new(None),
         vis_completion: Cell::new(None),
+        log: Cell::new(None),
     }));
     CURRENT.set(thread);
     let live = LIVE.fetch_add(1, Ordering::Relaxed) + 1;

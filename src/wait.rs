@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::conduit::PollScope;
 use crate::job::Inside;
-use crate::{coll, progress, runtime};
+use crate::{coll, progress, runtime, trace};
 
 /// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,7 @@ impl Waiter {
     #[cold]
     fn give_way(&mut self) {
         runtime::heed_exit(Inside::Wait);
+        trace::idle();
         let yields = if CROWDED.load(Ordering::Relaxed) {
             self.turns
         } else {
@@ -191,13 +192,14 @@ pub fn step(state: &mut u32) {
     *state = waiter.turns;
 }
 
-/// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody.
+/// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody. Returns how much it found.
 #[inline]
-pub fn poll_once() {
+pub fn poll_once() -> usize {
     let vain = &crate::thread::current().vain_polls;
-    if progress::poll(PollScope::All) > 0 {
+    let found = progress::poll(PollScope::All);
+    if found > 0 {
         vain.set(0);
-        return;
+        return found;
     }
     vain.set(vain.get() + 1);
     if vain.get() >= VAIN_POLLS[usize::from(!CROWDED.load(Ordering::Relaxed))] {
@@ -205,4 +207,5 @@ pub fn poll_once() {
         runtime::heed_exit(Inside::Poll);
         give_up_core();
     }
+    0
 }

@@ -325,6 +325,7 @@ fn completions_are_late_but_come() {
         base: 0,
         bytes: 1,
         key: SegmentKey::default(),
+        on_device: false,
     };
     for number in 0..50 {
         faulty.put(0, &segment, 0, std::ptr::null(), 1, TransferId(number)).unwrap();
@@ -363,6 +364,7 @@ fn every_method_reaches_the_conduit() {
         base: 0,
         bytes: 1,
         key: SegmentKey::default(),
+        on_device: false,
     };
     let _ = (
         faulty.identity(),

@@ -2,6 +2,7 @@
 // in requests and replies, fixed and negotiated payload, between primordial endpoints and between further ones; and the other disposition flags,
 // which change nothing.
 // NP: 1 2 3 4
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check.h"
 

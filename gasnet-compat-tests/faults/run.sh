@@ -25,6 +25,8 @@ $OUT/bad: $here/bad.c
 	\$(C) -o \$@ \$< \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
 $OUT/bad_vis: $here/bad_vis.c
 	\$(C) -o \$@ \$< \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
+$OUT/bad_mk: $here/bad_mk.c
+	\$(C) -I$here/../common -o \$@ \$< \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
 $OUT/throws: $here/throws.cc
 	\$(CXX) -o \$@ \$< \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
 $OUT/two_units: $here/two_units_main.c $here/two_units.cc
@@ -32,7 +34,7 @@ $OUT/two_units: $here/two_units_main.c $here/two_units.cc
 	\$(CXX) -c -o $OUT/unit.o $here/two_units.cc
 	\$(CXX) -o \$@ $OUT/main.o $OUT/unit.o \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
 EOF
-for program in bad bad_vis throws two_units; do
+for program in bad bad_vis bad_mk throws two_units; do
     if ! make -s -f "$OUT/build.mk" "$OUT/$program" >"$OUT/log" 2>&1; then
         echo "FAIL faults/$program does not compile"
         cat "$OUT/log"
@@ -152,6 +154,30 @@ for what in outside outside-strided before-strided; do expect vis-$what bad 'seg
 expect vis-too-many bad 'more bytes' "$run" 2 "$OUT/bad_vis" too-many
 for what in payload handler; do expect vis-$what bad 'PeerCompletion' "$run" 2 "$OUT/bad_vis" $what; done
 expect vis-unregistered bad '201' "$run" 2 "$OUT/bad_vis" unregistered
+# ---- device memory: stand-ins for the vendors' libraries ----
+
+if ! "$here/../../emulators/devices/build.sh" "$OUT/devices" >"$OUT/log" 2>&1; then
+    echo "FAIL faults/devices: the stand-ins do not compile"
+    cat "$OUT/log"
+    exit 1
+fi
+mk() { # NAME PATTERN
+    expect "mk-$1" bad "$2" env LD_LIBRARY_PATH="$OUT/devices" "$run" 2 "$OUT/bad_mk" "$1"
+}
+expect mk-fine 0 '^fine: 2' env LD_LIBRARY_PATH="$OUT/devices" "$run" 2 "$OUT/bad_mk"
+for what in local-host local-end medium-host; do mk $what 'local range.*CUDA device 0'; done
+for what in remote-end own-end; do mk $what 'remote range.*segment'; done
+mk collective 'collectives move host memory'
+mk scratch 'NO_SCRATCH'
+for what in atomic atomic-own; do mk $what 'remote atomics work on host memory'; done
+mk kind-in-use 'still exists'
+mk kind-invalid 'GEX_MK_INVALID'
+mk kind-twice 'not a memory kind'
+for what in copy-here copy-there sync-here; do mk $what 'could not be copied.*CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal'; done
+mk freed 'could not be copied.*CUDA_ERROR_INVALID_VALUE \(invalid argument'
+mk touch 'SIGSEGV|signal 11|Segmentation'
+[ "$FLAVOUR" != debug ] || mk handler 'inside AM handler 200'
+
 expect segment-huge bad 'segment|bytes' "$run" 2 "$bad" segment-huge
 expect segment-odd bad 'page|segment' "$run" 2 "$bad" segment-odd
 expect segment-zero bad 'page|segment' "$run" 2 "$bad" segment-zero

@@ -144,9 +144,13 @@ static const int mode =
     GASNET_SEQ;
 #endif
 MUST(GASNET_CONDUIT_SMP == 1 && GASNET_SMP_CONDUIT == 1 && GASNET_PSHM == 1);
-#if GASNET_CONDUIT_UDP || GASNET_CONDUIT_IBV || GASNET_RCV_THREAD || GASNET_SND_THREAD || GASNET_TRACE || GASNET_STATS || \
-    GASNET_SRCLINES
+#if GASNET_CONDUIT_UDP || GASNET_CONDUIT_IBV || GASNET_RCV_THREAD || GASNET_SND_THREAD
 #error "defined, but not true"
+#endif
+#if GASNET_DEBUG
+MUST(GASNET_TRACE == 1 && GASNET_STATS == 1 && GASNET_SRCLINES == 1);
+#elif defined(GASNET_TRACE) || defined(GASNET_STATS) || defined(GASNET_SRCLINES)
+#error "the release flavour leaves trace points to those who ask for them"
 #endif
 #if (defined(GASNET_SEGMENT_FAST) + defined(GASNET_SEGMENT_LARGE) + defined(GASNET_SEGMENT_EVERYTHING)) != 1
 #error "GASNET_SEGMENT_*"

@@ -18,7 +18,7 @@ static void queries(void) {
         owner = local = &bytes;
         bytes = 5;
         CHECK(gex_EP_QueryBoundSegmentNB(tm, r, &owner, &local, &bytes, GEX_FLAG_IMMEDIATE) == GEX_EVENT_INVALID);
-        CHECK(owner == NULL && local == NULL && bytes == UINTPTR_MAX);
+        CHECK(bytes == 0 && gex_Segment_QueryBound(tm, r, &owner, &local, &bytes) != 0);
     }
     free(table);
 }
@@ -29,6 +29,9 @@ static void bind(void) {
     gex_Rank_t peer = (me + 1) % np;
     void *owner;
     uintptr_t bytes;
+    PHASE("offsets from nothing");
+    OK(gex_RMA_PutBlockingVal(tm, me, static_area + 8, 4343, 2, GEX_FLAG_PEER_SEG_OFFSET));
+    CHECK(gex_RMA_GetBlockingVal(tm, me, static_area + 8, 2, 0) == 4343);
     PHASE("bind");
     OK(gex_Segment_Create(&own, client, static_area + 128, 4096, GEX_MK_HOST, 0));
     OK(gex_EP_BindSegment(ep, own, 0));

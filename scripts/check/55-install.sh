@@ -179,6 +179,10 @@ mismatch "PAR objects with the PARSYNC library" -lgasnet-smp-parsync -DGASNET_PA
 # shellcheck disable=SC2086
 mismatch "smp objects with the sock library" -lgasnet-sock-par -DGASNET_PAR $inc
 mismatch "debug objects with the release library" -lgasnet-smp-par -DGASNET_PAR -I"$STAGE_DEBUG/include" -I"$STAGE_DEBUG/include/smp-conduit"
+for segment in large everything; do
+    other=$STAGE_RELEASE-$segment/include
+    mismatch "objects for SEGMENT=$segment with the FAST library" -lgasnet-smp-par -DGASNET_PAR -I"$other" -I"$other/smp-conduit"
+done
 
 # A prefix that was moved: only sed on the fragments and pkg-config files.
 cp -R "$STAGE_RELEASE" "$WORK/moved"

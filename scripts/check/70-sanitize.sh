@@ -5,7 +5,7 @@
 . "$(dirname -- "$0")/lib.sh"
 scratch
 cp "$ROOT"/scripts/check/*.supp "$WORK"
-basic="conformance am rma event barrier coll endpoint atomic vis"
+basic="conformance am rma event barrier coll endpoint atomic vis mk"
 np="1 2 4" families='' seed=''
 if [ "$SCOPE" != all ]; then np=2 seed=$SEED families=$basic; fi
 

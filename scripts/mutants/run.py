@@ -34,6 +34,9 @@ import jobs  # noqa: E402  (found through the line above)
 PROFILE = {"CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
            "CARGO_PROFILE_DEV_OVERFLOW_CHECKS": "false", "CARGO_PROFILE_DEV_INCREMENTAL": "true", "CARGO_TERM_COLOR": "never"}
 
+# Environment of programs with the stand-ins for device libraries.
+DEVICES = {}
+
 
 class Broken(Exception):
     """A definition is out of date, or something does not build."""
@@ -73,6 +76,7 @@ class Test:
         found = jobs.directives(self.source)
         for word in found.get("ENV", "").split():
             self.environment.setdefault(*word.split("=", 1))
+        self.devices = jobs.wants_stand_ins(found)
 
     def what_is_built(self):
         """Key of the library that the test needs."""
@@ -222,6 +226,8 @@ def run_program(test, program, timeout):
     mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="gasnet-mutant-", dir="/tmp")
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
     variables.update({jobs.MARK: mark, "TMPDIR": folder, "GASNET_PSHM_NODES": str(test.ranks), "TEST_WATCHDOG": str(max(5, int(timeout) - 3))})
+    if test.devices:
+        variables.update(DEVICES)
     variables.update(test.environment)
     status = None
     with tempfile.TemporaryFile() as captured, tempfile.TemporaryFile() as source:
@@ -343,6 +349,7 @@ def main():
     os.makedirs(os.path.join(WORK, "objects"))
     for flavour in ("release", "debug"):
         headers(flavour)
+    DEVICES.update(jobs.stand_ins(os.path.join(WORK, "devices")))
     mutants, tests, caught, count = [], {}, 0, 0
     for path, name in zip(paths, names):
         if chosen and name not in chosen:

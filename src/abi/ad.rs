@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::rma::Started;
 use crate::runtime;
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
+use crate::trace::{self, Category, Kind};
 use crate::{team, thread};
 
 const NO_OP: c_int = 1;
@@ -40,6 +41,10 @@ pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: usize, dt: 
     let domain = Box::into_raw(Box::new(Domain::new(tm, team, dt, ops, flags)));
     // SAFETY: the client's to write.
     unsafe { ad_p.write(domain) };
+    trace::created(format_args!(
+        " what=domain handle={domain:p} type={} ops={ops:#x} flags={flags:#x}",
+        codes::type_name(dt)
+    ));
 }
 
 /// Ends an atomic domain on which nothing is outstanding anywhere. Collective, but does not synchronise.
@@ -48,6 +53,7 @@ pub unsafe extern "C" fn gex_AD_Destroy(ad: *mut Domain) {
     not_in_handler("gex_AD_Destroy");
     // SAFETY: a handle of ours.
     let domain = unsafe { checked(ad, "gex_AD_Destroy") };
+    trace::destroyed(format_args!(" what=domain handle={ad:p}"));
     if cfg!(feature = "debug-checks") {
         // Stays, so that its later use is noticed.
         domain.live.store(false, Ordering::Release);
@@ -192,6 +198,20 @@ fn full_nbi<T: Number>(domain: &Domain, request: &Request<T>) -> c_int {
     }
 }
 
+/// Records an operation that was started at `began`.
+#[cold]
+fn traced<T: Number>(kind: Kind, began: u64, domain: &Domain, request: &Request<T>) {
+    let peer = domain.peer(request.rank, request.flags).rank;
+    let (op, dt) = (request.op, codes::type_name(T::DT));
+    trace::record(
+        &trace::Event::new(kind, began)
+            .to(peer, size_of::<T>())
+            .until_now()
+            .saying(format_args!(" op={} type={dt}", codes::operation_name(op)))
+            .detailing(format_args!(" remote={:#x} flags={:#x}", request.target, request.flags)),
+    );
+}
+
 macro_rules! typed {
     ($($nb:ident $nbi:ident $type:ty;)*) => {$(
         /// Starts a remote atomic with a root event; `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was sent.
@@ -202,10 +222,16 @@ macro_rules! typed {
             let request = Request { result, rank, target, op, operands: [a, b], flags };
             // SAFETY: a handle of ours.
             let domain = unsafe { begin(ad, &request, stringify!($nb)) };
-            if ad::near(domain, &request) {
-                return Event::INVALID;
+            let began = trace::clock(Category::Atomic);
+            let event = if ad::near(domain, &request) {
+                Event::INVALID
+            } else {
+                full_nb(domain, &request)
+            };
+            if began != 0 && event != Event::NO_OP {
+                traced(Kind::AtomicNb, began, domain, &request);
             }
-            full_nb(domain, &request)
+            event
         }
 
         /// Starts a remote atomic in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
@@ -216,10 +242,16 @@ macro_rules! typed {
             let request = Request { result, rank, target, op, operands: [a, b], flags };
             // SAFETY: a handle of ours.
             let domain = unsafe { begin(ad, &request, stringify!($nbi)) };
-            if ad::near(domain, &request) {
-                return 0;
+            let began = trace::clock(Category::Atomic);
+            let refused = if ad::near(domain, &request) {
+                0
+            } else {
+                full_nbi(domain, &request)
+            };
+            if began != 0 && refused == 0 {
+                traced(Kind::AtomicNbi, began, domain, &request);
             }
-            full_nbi(domain, &request)
+            refused
         }
     )*};
 }

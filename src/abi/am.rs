@@ -11,6 +11,7 @@ use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, PEER_OFFSET, SELF_BOUND, SELF_OFFSET};
 use crate::team::{self, Named};
+use crate::trace::{self, Kind};
 
 /// Writes `GEX_EVENT_INVALID` where the client wants its local-completion event: every AM is locally complete at return.
 ///
@@ -86,14 +87,61 @@ pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
             "AM injection",
         );
     }
+    if message.source_ep != 0 && message.bytes > 0 {
+        let spot = runtime::get().local_spot(message.source_ep, message.payload, message.bytes);
+        if spot.kind.is_some() {
+            let mut bounce = Vec::new();
+            // SAFETY: the payload is in the local endpoint's segment (checked).
+            let payload = unsafe { spot.readable(message.bytes, &mut bounce) };
+            return inject_from_host(&message.carrying(payload, message.bytes), flags);
+        }
+    }
+    inject_from_host(message, flags)
+}
+
+#[inline]
+fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
+    let began = trace::clock(trace::Category::Message);
     if flags & FLAG_IMMEDIATE != 0 {
-        return c_int::from(inject::try_send(message).is_err());
+        let refused = inject::try_send(message).is_err();
+        if began != 0 && !refused {
+            sent(began, message);
+        }
+        return c_int::from(refused);
     }
     inject::send(message);
+    if began != 0 {
+        sent(began, message);
+    }
     if message.class == Class::Request {
         progress::poll(PollScope::All);
     }
     0
+}
+
+/// Records a message whose sending began at `began`.
+#[cold]
+pub fn sent(began: u64, m: &Message<'_>) {
+    let kind = match (m.class, m.category) {
+        (Class::Request, Category::Short) => Kind::RequestShort,
+        (Class::Request, Category::Medium) => Kind::RequestMedium,
+        (Class::Request, Category::Long) => Kind::RequestLong,
+        (Class::Reply, Category::Short) => Kind::ReplyShort,
+        (Class::Reply, Category::Medium) => Kind::ReplyMedium,
+        (Class::Reply, Category::Long) => Kind::ReplyLong,
+    };
+    trace::record(
+        &trace::Event::new(kind, began)
+            .to(m.target.rank, m.bytes)
+            .until_now()
+            .saying(format_args!(" handler={} nargs={}", m.handler, m.args.len()))
+            .detailing(format_args!(
+                " ep={} dest={:#x} args={}",
+                m.target.ep,
+                m.destination,
+                trace::Words(m.args)
+            )),
+    );
 }
 
 /// A request through `(tm, rank)`, without payload.

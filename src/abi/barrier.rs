@@ -2,9 +2,11 @@
 
 use crate::atomic::Mutex;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{not_in_handler, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
 use crate::barrier::Name;
+use crate::trace::{self, Category, Event, Kind};
 use crate::{runtime, wait};
 
 /// `GASNET_BARRIERFLAG_ANONYMOUS`.
@@ -22,6 +24,9 @@ static STATE: Mutex<State> = Mutex::new(State {
     last: Name::Anonymous,
 });
 
+/// When the barrier was entered, if that is recorded.
+static ENTERED: AtomicU64 = AtomicU64::new(0);
+
 fn state() -> crate::atomic::MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -36,6 +41,15 @@ fn name(id: c_int, flags: c_int) -> Name {
     }
 }
 
+/// Records a call that began at `began`: how long it took, and when the barrier was entered.
+#[cold]
+fn traced(kind: Kind, began: u64, (id, flags): (c_int, c_int), done: bool) {
+    let entered = ENTERED.load(Ordering::Relaxed);
+    let since = if entered == 0 { 0 } else { began.saturating_sub(entered) };
+    let event = Event::new(kind, began).until_now();
+    trace::record(&event.saying(format_args!(" id={id} flags={flags} done={} since={since}", u8::from(done))));
+}
+
 /// Enters the barrier.
 #[no_mangle]
 pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
@@ -48,7 +62,12 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
         );
     }
     state.notified = true;
+    let began = trace::clock(Category::Barrier);
+    ENTERED.store(began, Ordering::Relaxed);
     runtime::get().legacy_barrier.enter(name(id, flags));
+    if began != 0 {
+        traced(Kind::BarrierNotify, began, (id, flags), true);
+    }
 }
 
 /// Leaves the barrier with what came out of it, seen by a caller who says `id` and `flags`.
@@ -77,6 +96,7 @@ fn check_notified(function: &str) {
 pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_wait");
     check_notified("gasnet_barrier_wait");
+    let began = trace::clock(Category::Barrier);
     let (barrier, mut came_out) = (&runtime::get().legacy_barrier, None);
     let mut is_complete = || {
         came_out = barrier.test();
@@ -84,6 +104,9 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     };
     if !wait::glance(&mut is_complete) {
         wait::until(is_complete);
+    }
+    if began != 0 {
+        traced(Kind::BarrierWait, began, (id, flags), true);
     }
     leave(came_out.unwrap_or(Name::Mismatch), id, flags)
 }
@@ -93,8 +116,13 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
 pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_try");
     check_notified("gasnet_barrier_try");
+    let began = trace::clock(Category::Barrier);
     wait::poll_once();
-    match runtime::get().legacy_barrier.test() {
+    let came_out = runtime::get().legacy_barrier.test();
+    if began != 0 {
+        traced(Kind::BarrierTry, began, (id, flags), came_out.is_some());
+    }
+    match came_out {
         Some(came_out) => leave(came_out, id, flags),
         None => ERR_NOT_READY,
     }

@@ -11,21 +11,38 @@ use crate::coll::mail::Span;
 use crate::coll::operators::{Operator, UserFn, Wish};
 use crate::coll::{self, broadcast, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
+use crate::runtime;
 use crate::team::{self, Team};
 use crate::thread;
+use crate::trace::interval::{self, Interval};
 
 fn op() -> &'static Op {
     thread::current().free.borrow_mut().take()
 }
 
-fn start<W: Future<Output = ()> + Send + 'static>(team: &'static Team, work: impl FnOnce(Call) -> W) -> Event {
-    coll::start(team, work(Call::next(team)), op)
+/// A collective as it is recorded: its name, and the bytes that it brings or takes here.
+type What = (&'static str, usize);
+
+fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'static Team, work: impl FnOnce(Call) -> W) -> Event {
+    let interval = Interval::begin(name, bytes, format_args!(" team={:#x} size={}", team.id, team.size));
+    let work = work(Call::next(team));
+    if interval.is_some() {
+        return coll::start(team, interval::around(interval, work), op);
+    }
+    coll::start(team, work, op)
 }
 
-/// The team of a collective call.
+/// The team of a collective call that moves data, which is in host memory.
 fn team_of(tm: usize, function: &str) -> &'static Team {
     not_in_handler(function);
-    team::team(tm, function)
+    let team = team::team(tm, function);
+    if let Some(device) = runtime::get().device_of(team.ep) {
+        crate::fatal!(
+            "{function}: the local member of the team is an endpoint with a segment on {device}; collectives move host memory. Use a team \
+             of primordial endpoints (GASNet-EX Memory Kinds 2025.8, gex_TM_Create)."
+        );
+    }
+    team
 }
 
 fn check_root(team: &Team, root: u32, function: &str) {
@@ -41,8 +58,18 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 /// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
-    let team = team_of(tm, "gex_Coll_BarrierNB");
-    coll::start_movable(team, team_barrier::over(Call::next(team)), op)
+    not_in_handler("gex_Coll_BarrierNB");
+    let team = team::team(tm, "gex_Coll_BarrierNB");
+    let interval = Interval::begin(
+        "gex_Coll_BarrierNB",
+        0,
+        format_args!(" team={:#x} size={}", team.id, team.size),
+    );
+    let barrier = team_barrier::over(Call::next(team));
+    if interval.is_some() {
+        return coll::start(team, interval::around(interval, barrier), op);
+    }
+    coll::start_movable(team, barrier, op)
 }
 
 /// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
@@ -58,7 +85,9 @@ pub extern "C" fn gex_Coll_BroadcastNB(
     let team = team_of(tm, "gex_Coll_BroadcastNB");
     check_root(team, root, "gex_Coll_BroadcastNB");
     let (target, source) = (span(destination, bytes), Span::source(source, bytes));
-    start(team, |call| broadcast::over(call, root, target, source))
+    start(("gex_Coll_BroadcastNB", bytes), team, |call| {
+        broadcast::over(call, root, target, source)
+    })
 }
 
 /// The arguments that all reductions share.
@@ -120,7 +149,9 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
     let name = "gex_Coll_ReduceToOneNB";
     let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
     check_root(r.team, root, name);
-    start(r.team, |call| reduce::to_one(call, root, r.target, r.source, r.operator))
+    start((name, r.source.bytes), r.team, |call| {
+        reduce::to_one(call, root, r.target, r.source, r.operator)
+    })
 }
 
 macro_rules! reductions {
@@ -132,7 +163,7 @@ macro_rules! reductions {
             user: Option<UserFn>, cdata: *mut c_void, _flags: u32,
         ) -> Event {
             let $r = reduction(stringify!($name), tm, destination, source, dt, element, count, op, user, cdata);
-            start($r.team, |$call| $work)
+            start((stringify!($name), $r.source.bytes), $r.team, |$call| $work)
         }
     )*};
 }
@@ -184,7 +215,7 @@ pub extern "C" fn gasnetx_Coll_GatherNB(
     let team = team_of(tm, name);
     check_root(team, root, name);
     let target = (team.rank == root).then(|| equal(team, destination, bytes, name));
-    start(team, |call| {
+    start(("gasnetx_Coll_GatherNB", bytes), team, |call| {
         gather::to_one(call, root, target, Span::source(source, bytes), true)
     })
 }
@@ -205,7 +236,7 @@ pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
     check_root(team, root, "gasnetx_Coll_GatherVNB");
     // SAFETY: the client's arrays.
     let target = (team.rank == root).then(|| unsafe { listed(team, destination, counts, offsets) });
-    start(team, |call| {
+    start(("gasnetx_Coll_GatherVNB", bytes), team, |call| {
         gather::to_one(call, root, target, Span::source(source, bytes), false)
     })
 }
@@ -224,7 +255,7 @@ pub extern "C" fn gasnetx_Coll_ScatterNB(
     let team = team_of(tm, name);
     check_root(team, root, name);
     let parts = (team.rank == root).then(|| equal(team, source.cast_mut(), bytes, name));
-    start(team, |call| {
+    start(("gasnetx_Coll_ScatterNB", bytes), team, |call| {
         gather::from_one(call, root, span(destination, bytes), parts, true)
     })
 }
@@ -245,7 +276,7 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
     check_root(team, root, "gasnetx_Coll_ScatterVNB");
     // SAFETY: the client's arrays.
     let parts = (team.rank == root).then(|| unsafe { listed(team, source.cast_mut(), counts, offsets) });
-    start(team, |call| {
+    start(("gasnetx_Coll_ScatterVNB", bytes), team, |call| {
         gather::from_one(call, root, span(destination, bytes), parts, false)
     })
 }
@@ -255,7 +286,9 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
 pub extern "C" fn gasnetx_Coll_AllGatherNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, _flags: u32) -> Event {
     let team = team_of(tm, "gasnetx_Coll_AllGatherNB");
     let target = equal(team, destination, bytes, "gasnetx_Coll_AllGatherNB");
-    start(team, |call| gather::to_all(call, target, Span::source(source, bytes)))
+    start(("gasnetx_Coll_AllGatherNB", bytes), team, |call| {
+        gather::to_all(call, target, Span::source(source, bytes))
+    })
 }
 
 /// As `gasnetx_Coll_AllGatherNB`; member `i` brings `counts[i]` bytes, which arrive at `offsets[i]`. Collective.
@@ -272,7 +305,9 @@ pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
     // SAFETY: the client's arrays.
     let target = unsafe { listed(team, destination, counts, offsets) };
     let own = target.part(team.rank).bytes;
-    start(team, |call| gather::to_all(call, target, Span::source(source, own)))
+    start(("gasnetx_Coll_AllGatherVNB", own), team, |call| {
+        gather::to_all(call, target, Span::source(source, own))
+    })
 }
 
 /// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of member `j`'s `destination`. Collective.
@@ -284,7 +319,9 @@ pub extern "C" fn gasnetx_Coll_AllToAllNB(tm: usize, destination: *mut u8, sourc
         equal(team, destination, bytes, name),
         equal(team, source.cast_mut(), bytes, name),
     );
-    start(team, |call| gather::exchange(call, target, parts))
+    start(("gasnetx_Coll_AllToAllNB", bytes), team, |call| {
+        gather::exchange(call, target, parts)
+    })
 }
 
 /// As `gasnetx_Coll_AllToAllNB`, with parts of any length anywhere. What `i` sends to `j` is as long as what `j` takes from `i`. Collective.
@@ -304,5 +341,8 @@ pub unsafe extern "C" fn gasnetx_Coll_AllToAllVNB(
     let target = unsafe { listed(team, destination, destination_counts, destination_offsets) };
     // SAFETY: the client's arrays.
     let parts = unsafe { listed(team, source.cast_mut(), source_counts, source_offsets) };
-    start(team, |call| gather::exchange(call, target, parts))
+    let bytes = (0..team.size).map(|rank| parts.part(rank).bytes).sum();
+    start(("gasnetx_Coll_AllToAllVNB", bytes), team, |call| {
+        gather::exchange(call, target, parts)
+    })
 }

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use super::not_in_handler;
 use crate::event::{sync_array, Event};
+use crate::trace::{self, Category, Kind};
 use crate::{coll, thread, wait};
 
 const OPEN: c_int = super::ERR_NOT_READY;
@@ -21,16 +22,53 @@ fn check(event: Event, function: &str) {
     }
 }
 
+/// Records a test or a wait that began at `began` for `what`.
+#[cold]
+fn traced(kind: Kind, began: u64, what: &str, done: bool) {
+    let event = trace::Event::new(kind, began).until_now();
+    trace::record(&event.saying(format_args!(" what={what} done={}", u8::from(done))));
+}
+
+/// Tests, recording it.
+#[inline]
+fn test(what: &str, is_done: impl FnOnce() -> bool) -> c_int {
+    let began = trace::clock(Category::Sync);
+    let done = is_done();
+    if began != 0 {
+        traced(Kind::Test, began, what, done);
+    }
+    if done {
+        0
+    } else {
+        OPEN
+    }
+}
+
+/// Waits, recording it.
+#[inline]
+fn wait(what: &str, is_done: impl FnMut() -> bool) {
+    let began = trace::clock(Category::Sync);
+    wait::until(is_done);
+    if began != 0 {
+        traced(Kind::Wait, began, what, true);
+    }
+}
+
 /// 0 and the event is consumed, or not 0. Never polls.
 #[no_mangle]
 pub extern "C" fn gex_Event_Test(event: Event) -> c_int {
     check(event, "gex_Event_Test");
     not_in_handler("gex_Event_Test");
-    if !is_done(event) {
-        return OPEN;
+    if event.is_invalid() {
+        return 0;
     }
-    event.consume(&mut thread::current().free.borrow_mut());
-    0
+    test("event", || {
+        let done = is_done(event);
+        if done {
+            event.consume(&mut thread::current().free.borrow_mut());
+        }
+        done
+    })
 }
 
 /// Polls until the event is complete, and consumes it.
@@ -38,7 +76,10 @@ pub extern "C" fn gex_Event_Test(event: Event) -> c_int {
 pub extern "C" fn gex_Event_Wait(event: Event) {
     check(event, "gex_Event_Wait");
     not_in_handler("gex_Event_Wait");
-    wait::until(|| event.is_done());
+    if event.is_invalid() {
+        return;
+    }
+    wait("event", || event.is_done());
     event.consume(&mut thread::current().free.borrow_mut());
 }
 
@@ -64,11 +105,8 @@ pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, _f
     not_in_handler("gex_Event_TestSome");
     coll::progress();
     // SAFETY: the client's array.
-    if pass(unsafe { array(events, count) }).0 {
-        0
-    } else {
-        OPEN
-    }
+    let events = unsafe { array(events, count) };
+    test("some", || pass(events).0)
 }
 
 /// Polls until at least one event is complete, or returns at once if none is open.
@@ -77,7 +115,7 @@ pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, _f
     not_in_handler("gex_Event_WaitSome");
     // SAFETY: the client's array.
     let events = unsafe { array(events, count) };
-    wait::until(|| pass(events).0);
+    wait("some", || pass(events).0);
 }
 
 /// 0 when no event is open any more. Never polls.
@@ -86,11 +124,8 @@ pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, _fl
     not_in_handler("gex_Event_TestAll");
     coll::progress();
     // SAFETY: the client's array.
-    if pass(unsafe { array(events, count) }).1 {
-        0
-    } else {
-        OPEN
-    }
+    let events = unsafe { array(events, count) };
+    test("all", || pass(events).1)
 }
 
 /// Polls until no event is open any more.
@@ -99,7 +134,7 @@ pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, _fl
     not_in_handler("gex_Event_WaitAll");
     // SAFETY: the client's array.
     let events = unsafe { array(events, count) };
-    wait::until(|| pass(events).1);
+    wait("all", || pass(events).1);
 }
 
 /// The leaf of `root` for one category.
@@ -117,11 +152,7 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
 pub extern "C" fn gex_NBI_Test(mask: u32, _flags: u32) -> c_int {
     not_in_handler("gex_NBI_Test");
     let done = || thread::current().nbi_set().is_done(mask as usize & EC_ALL);
-    if done() || (coll::progress() > 0 && done()) {
-        0
-    } else {
-        OPEN
-    }
+    test("implicit", || done() || (coll::progress() > 0 && done()))
 }
 
 /// Polls until what this thread started implicitly, of the given categories, is complete.
@@ -129,7 +160,7 @@ pub extern "C" fn gex_NBI_Test(mask: u32, _flags: u32) -> c_int {
 pub extern "C" fn gex_NBI_Wait(mask: u32, _flags: u32) {
     not_in_handler("gex_NBI_Wait");
     let set = thread::current().nbi_set();
-    wait::until(|| set.is_done(mask as usize & EC_ALL));
+    wait("implicit", || set.is_done(mask as usize & EC_ALL));
 }
 
 /// From now on implicit operations of this thread go into a set of their own.

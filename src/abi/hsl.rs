@@ -5,8 +5,19 @@ use std::ffi::c_int;
 use super::ERR_NOT_READY;
 use crate::hsl::Hsl;
 use crate::thread;
+use crate::trace::{self, Category, Event, Kind};
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
+
+/// Records what was done with a lock, since `began`.
+#[cold]
+fn traced(kind: Kind, began: u64, hsl: &Hsl, done: bool) {
+    trace::record(
+        &Event::new(kind, began)
+            .until_now()
+            .saying(format_args!(" lock={hsl:p} done={}", u8::from(done))),
+    );
+}
 
 macro_rules! hsl {
     ($($init:ident $destroy:ident $lock:ident $unlock:ident $trylock:ident;)*) => {$(
@@ -34,7 +45,11 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_taking(&thread::current().locks_held, "gex_HSL_Lock");
             }
+            let began = trace::clock(Category::Lock);
             hsl.lock();
+            if began != 0 {
+                traced(Kind::Lock, began, hsl, true);
+            }
             if CHECKED {
                 hsl.note_taken(&thread::current().locks_held);
             }
@@ -48,7 +63,11 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_giving_back(&thread::current().locks_held);
             }
+            let began = trace::clock(Category::Lock);
             hsl.unlock();
+            if began != 0 {
+                traced(Kind::Unlock, began, hsl, true);
+            }
         }
 
         /// Takes the lock if it is free (`GASNET_OK`), else `GASNET_ERR_NOT_READY`.
@@ -59,7 +78,12 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_taking(&thread::current().locks_held, "gex_HSL_Trylock");
             }
-            if !hsl.try_lock() {
+            let began = trace::clock(Category::Lock);
+            let taken = hsl.try_lock();
+            if began != 0 {
+                traced(Kind::TryLock, began, hsl, taken);
+            }
+            if !taken {
                 return ERR_NOT_READY;
             }
             if CHECKED {

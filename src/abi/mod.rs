@@ -13,6 +13,7 @@ pub mod coll;
 pub mod event;
 pub mod gasnet1;
 pub mod hsl;
+pub mod mk;
 pub mod names;
 pub mod npam;
 pub mod objects;
@@ -20,8 +21,11 @@ pub mod process;
 pub mod rma;
 pub mod system;
 pub mod team;
+pub mod trace;
 pub mod vis;
 pub mod vis_text;
+
+use crate::mk::Refusal;
 
 /// `GASNET_OK`.
 pub const OK: i32 = 0;
@@ -50,6 +54,24 @@ pub const EVENT_GROUP: usize = 3;
 pub fn complain(function: &str, why: &str) {
     if system::verbose_errors() && !why.is_empty() {
         gasnet_tools::process::say(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
+    }
+}
+
+/// The answer of a call that makes something: `take` gets it, or the user the reason.
+pub fn answer<T>(function: &str, made: Result<T, Refusal>, take: impl FnOnce(T)) -> i32 {
+    match made {
+        Ok(made) => {
+            take(made);
+            OK
+        }
+        Err(Refusal::Argument(why)) => {
+            complain(function, &why);
+            ERR_BAD_ARG
+        }
+        Err(Refusal::Resource(why)) => {
+            complain(function, &why);
+            ERR_RESOURCE
+        }
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::am::{complete_locally, reply};
+use super::am::{complete_locally, reply, sent};
 use super::{complain, not_in_handler, ERR_BAD_ARG, FLAG_IMMEDIATE};
 use crate::am::npam::{limit, SrcDesc, Wish};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{Arg, Category, Location, MAX_ARGS};
+use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
 use crate::conduit::{Class, PollScope};
 use crate::segment::disposition::{peer_base, SELF_OFFSET};
-use crate::{progress, runtime, team, thread};
+use crate::{progress, runtime, team, thread, trace};
 
 /// Prepares in `desc` and returns it, or null for "no op".
 fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
@@ -233,9 +233,14 @@ unsafe fn commit(
         );
     }
     let destination = destination.wrapping_add(p.destination_base);
+    let began = trace::clock(trace::Category::Message);
     let refused = desc.commit(handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
     if refused.is_err() {
         return 1;
+    }
+    if began != 0 {
+        let message = Message::new(class, category, p.source_ep, p.target, handler, args);
+        sent(began, &message.carrying(p.address, bytes).landing(destination));
     }
     // SAFETY: null, or the token of the handler that we still are in.
     if let Some(token) = unsafe { p.token.as_ref() } {

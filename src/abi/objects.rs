@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::system::store;
-use super::{complain, ERR_BAD_ARG, ERR_RESOURCE, OK};
+use super::{complain, mk, ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
@@ -14,6 +14,7 @@ use crate::segment::configuration::is_everything;
 use crate::segment::reach::ALL_MEMORY;
 use crate::segment::{create, AttachError, Memory, Segment};
 use crate::team::{self, Named};
+use crate::trace;
 
 macro_rules! cdata {
     ($($set:ident $query:ident $type:ty, $what:literal;)*) => {$(
@@ -153,6 +154,12 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
     }
     match runtime::get().attach(bytes, call_attach_hook) {
         Ok(attached) => {
+            if let Some(made) = attached {
+                trace::created(format_args!(
+                    " what=segment handle={made:p} size={} base={:#x}",
+                    made.bytes, made.base
+                ));
+            }
             // SAFETY: not null; the client's to write.
             unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
             OK
@@ -288,11 +295,9 @@ pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const 
     };
     // SAFETY: not null; the client's to write.
     unsafe { ep.write(made) };
+    trace::created(format_args!(" what=endpoint handle={made:p} index={}", made.index));
     OK
 }
-
-/// `GEX_MK_HOST`.
-const HOST: usize = 1;
 
 /// Makes a segment of the client's memory, or of new memory when `address` is null.
 #[no_mangle]
@@ -310,9 +315,11 @@ pub unsafe extern "C" fn gex_Segment_Create(
         complain(name, "segment_p and client must not be null, and flags must be 0");
         return ERR_BAD_ARG;
     }
-    if kind != HOST {
-        complain(name, "kind must be GEX_MK_HOST or come from gex_MK_Create");
-        return ERR_BAD_ARG;
+    if kind != mk::HOST {
+        return super::answer(name, mk::segment(address as usize, bytes, kind), |made| {
+            // SAFETY: not null; the client's to write.
+            unsafe { segment.write(made) };
+        });
     }
     let most = if address.is_null() { rt.max_local_bytes } else { usize::MAX };
     if bytes == 0 || bytes > most || (address as usize).checked_add(bytes).is_none() {
@@ -329,6 +336,10 @@ pub unsafe extern "C" fn gex_Segment_Create(
         Ok(made) => {
             // SAFETY: not null; the client's to write.
             unsafe { segment.write(made) };
+            trace::created(format_args!(
+                " what=segment handle={made:p} size={} base={:#x}",
+                made.bytes, made.base
+            ));
             OK
         }
         Err(why) => {
@@ -348,6 +359,7 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, _flags: u3
     if segment.memory == Memory::Attached {
         crate::fatal!("gex_Segment_Destroy: the attached segment lives as long as the process");
     }
+    trace::destroyed(format_args!(" what=segment handle={segment:p}"));
     // SAFETY: the client uses it no more.
     unsafe { create::destroy(runtime::get(), segment) };
 }
@@ -363,6 +375,13 @@ pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const
     };
     if flags != 0 {
         complain(name, "flags must be 0");
+        return ERR_BAD_ARG;
+    }
+    if let Some(device) = segment.kind.filter(|_| ep.index == 0) {
+        complain(
+            name,
+            &format!("the primordial endpoint takes host memory only; the segment is on {device}"),
+        );
         return ERR_BAD_ARG;
     }
     if !ep.bind(segment) {

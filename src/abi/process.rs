@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use super::{complain, ERR_BAD_ARG, ERR_BARRIER_MISMATCH, ERR_NOT_INIT, ERR_NOT_READY, ERR_RESOURCE, OK};
 use crate::thread::Context;
 use crate::wait::{self, WaitMode};
-use crate::{runtime, thread};
+use crate::{runtime, thread, trace};
 
 /// Takes what has arrived and runs handlers.
 #[no_mangle]
@@ -14,7 +14,10 @@ pub extern "C" fn gasnet_AMPoll() -> c_int {
         super::not_in_handler("gasnet_AMPoll");
     }
     super::no_locks_held("gasnet_AMPoll");
-    wait::poll_once();
+    let found = wait::poll_once();
+    if trace::wants(trace::Category::Poll) {
+        trace::count_poll(found);
+    }
     OK
 }
 

@@ -12,12 +12,45 @@ use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, SELF_OFFSET};
 use crate::team;
 use crate::thread::{self, Thread};
+use crate::trace::{self, Kind};
 use crate::wait;
 
 const LEAF_LC: usize = 2;
 const NO_OP: c_int = 1;
 
+/// An access whose local side is the client's: memory of the device that the local endpoint's segment is on, else of the host.
 fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: u32, function: &str) -> Access {
+    let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
+    Access {
+        device: runtime::get().local_spot(ep, access.local, bytes).kind,
+        ..access
+    }
+}
+
+/// An access whose local side is a value of ours.
+fn value_access(
+    tm: usize,
+    rank: u32,
+    remote: *const u8,
+    memory: &mut ValueMemory,
+    bytes: usize,
+    flags: u32,
+    function: &str,
+) -> Access {
+    let local = memory.0.as_mut_ptr();
+    host_access(tm, rank, remote, local, bytes, flags & !SELF_OFFSET, function).1
+}
+
+/// The local endpoint, and an access whose local side is host memory.
+fn host_access(
+    tm: usize,
+    rank: u32,
+    remote: *const u8,
+    local: *mut u8,
+    bytes: usize,
+    flags: u32,
+    function: &str,
+) -> (EpIndex, Access) {
     not_in_handler(function);
     let (ep, peer) = team::resolve(tm, rank);
     let (remote, local) = if has_offsets(flags) {
@@ -36,12 +69,14 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
         }
         disposition::check(flags, ep, local as usize, bytes, function);
     }
-    Access {
+    let access = Access {
         peer,
         remote,
         local,
+        device: None,
         bytes,
-    }
+    };
+    (ep, access)
 }
 
 /// Addresses in place of offsets.
@@ -58,6 +93,42 @@ fn manner(flags: u32, lc_opt: *mut usize) -> Manner {
         immediate: flags & FLAG_IMMEDIATE != 0,
         source_now: lc_opt as usize == EVENT_NOW,
     }
+}
+
+/// Evaluates `$call`, and records it unless it refused. A put to a neighbour takes a few nanoseconds: the two copies of `$call` let the
+/// compiler leave the one that is not recorded as it would be alone.
+macro_rules! traced {
+    ($kind:expr, $access:expr, $refused:expr, $call:expr) => {
+        if trace::wants($kind.category()) {
+            call_and_record($kind, $access, || $call, $refused)
+        } else {
+            $call
+        }
+    };
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as `Result::is_err`, in whose place it stands
+fn is_no_op(result: &c_int) -> bool {
+    *result == NO_OP
+}
+
+#[cold]
+#[inline(never)]
+fn call_and_record<T>(kind: Kind, access: &Access, call: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
+    let began = trace::monotonic_ns();
+    let result = call();
+    if !refused(&result) {
+        trace::record(
+            &trace::Event::new(kind, began)
+                .to(access.peer.rank, access.bytes)
+                .until_now()
+                .detailing(format_args!(
+                    " ep={} remote={:#x} local={:p}",
+                    access.peer.ep, access.remote, access.local
+                )),
+        );
+    }
+    result
 }
 
 /// Runs `start` with an Op of its own and answers with the Op.
@@ -116,7 +187,8 @@ unsafe fn local_event(lc_opt: *mut usize, op: Option<&'static Op>) {
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutBlocking(tm: usize, rank: u32, dest: *mut u8, src: *const u8, bytes: usize, flags: u32) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
-    blocking(|op| rma::put(&access, op, manner(flags, std::ptr::null_mut())))
+    let how = manner(flags, std::ptr::null_mut());
+    traced!(Kind::Put, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
 }
 
 /// Starts a put with a root event.
@@ -131,11 +203,21 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
     flags: u32,
 ) -> Event {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
+    // SAFETY: by contract.
+    unsafe { put_nb(Kind::PutNb, &access, lc_opt, flags) }
+}
+
+/// # Safety
+/// As [`local_event`].
+#[inline(always)]
+unsafe fn put_nb(kind: Kind, access: &Access, lc_opt: *mut usize, flags: u32) -> Event {
     let thread = thread::current();
-    match explicit(thread, |op| rma::put(&access, op, manner(flags, lc_opt))) {
+    let how = manner(flags, lc_opt);
+    let result = traced!(kind, access, Result::is_err, explicit(thread, |op| rma::put(access, op, how)));
+    match result {
         Err(Busy) => Event::NO_OP,
         Ok(op) => {
-            // SAFETY: the client's local-completion option.
+            // SAFETY: by contract.
             unsafe { local_event(lc_opt, op) };
             root(thread, op)
         }
@@ -154,14 +236,27 @@ pub extern "C" fn gex_RMA_PutNBI(
     flags: u32,
 ) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNBI");
-    c_int::from(rma::put(&access, || thread::current().implicit(), manner(flags, lc_opt)).is_err())
+    put_nbi(Kind::PutNbi, &access, lc_opt, flags)
+}
+
+#[inline(always)]
+fn put_nbi(kind: Kind, access: &Access, lc_opt: *mut usize, flags: u32) -> c_int {
+    let how = manner(flags, lc_opt);
+    let result = traced!(
+        kind,
+        access,
+        Result::is_err,
+        rma::put(access, || thread::current().implicit(), how)
+    );
+    c_int::from(result.is_err())
 }
 
 /// Gets and waits. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_GetBlocking(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
-    blocking(|op| rma::get(&access, op, manner(flags, std::ptr::null_mut())))
+    let how = manner(flags, std::ptr::null_mut());
+    traced!(Kind::Get, &access, is_no_op, blocking(|op| rma::get(&access, op, how)))
 }
 
 /// Starts a get with a root event.
@@ -169,7 +264,14 @@ pub extern "C" fn gex_RMA_GetBlocking(tm: usize, dest: *mut u8, rank: u32, src: 
 pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> Event {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
     let thread = thread::current();
-    match explicit(thread, |op| rma::get(&access, op, manner(flags, std::ptr::null_mut()))) {
+    let how = manner(flags, std::ptr::null_mut());
+    let result = traced!(
+        Kind::GetNb,
+        &access,
+        Result::is_err,
+        explicit(thread, |op| rma::get(&access, op, how))
+    );
+    match result {
         Err(Busy) => Event::NO_OP,
         Ok(op) => root(thread, op),
     }
@@ -179,7 +281,14 @@ pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const
 #[no_mangle]
 pub extern "C" fn gex_RMA_GetNBI(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
-    c_int::from(rma::get(&access, || thread::current().implicit(), manner(flags, std::ptr::null_mut())).is_err())
+    let how = manner(flags, std::ptr::null_mut());
+    let result = traced!(
+        Kind::GetNbi,
+        &access,
+        Result::is_err,
+        rma::get(&access, || thread::current().implicit(), how)
+    );
+    c_int::from(result.is_err())
 }
 
 fn value_bytes(bytes: usize, function: &str) -> usize {
@@ -206,16 +315,9 @@ struct ValueMemory([u8; 8]);
 pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, bytes: usize, flags: u32) -> u64 {
     let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
     let mut memory = ValueMemory([0; 8]);
-    let access = access(
-        tm,
-        rank,
-        src,
-        memory.0.as_mut_ptr(),
-        bytes,
-        flags & !SELF_OFFSET,
-        "gex_RMA_GetBlockingVal",
-    );
-    blocking(|op| rma::get(&access, op, manner(flags & !FLAG_IMMEDIATE, std::ptr::null_mut())));
+    let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
+    let how = manner(flags & !FLAG_IMMEDIATE, std::ptr::null_mut());
+    traced!(Kind::GetVal, &access, is_no_op, blocking(|op| rma::get(&access, op, how)));
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -229,31 +331,26 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, b
 pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutBlockingVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
-    let access = access(
-        tm,
-        rank,
-        dest,
-        memory.0.as_mut_ptr(),
-        bytes,
-        flags & !SELF_OFFSET,
-        "gex_RMA_PutBlockingVal",
-    );
-    blocking(|op| rma::put(&access, op, manner(flags, EVENT_NOW as *mut usize)))
+    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
+    let how = manner(flags, EVENT_NOW as *mut usize);
+    traced!(Kind::PutVal, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
 }
 
 /// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBIVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
-    let (bytes, flags) = (value_bytes(bytes, "gex_RMA_PutNBIVal"), flags & !SELF_OFFSET);
+    let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
-    gex_RMA_PutNBI(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags)
+    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBIVal");
+    put_nbi(Kind::PutNbiVal, &access, EVENT_NOW as *mut usize, flags)
 }
 
 /// Starts a put of a value with a root event.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> Event {
-    let (bytes, flags) = (value_bytes(bytes, "gex_RMA_PutNBVal"), flags & !SELF_OFFSET);
+    let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
+    let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBVal");
     // SAFETY: EVENT_NOW is a constant, not an event to write.
-    unsafe { gex_RMA_PutNB(tm, rank, dest, memory.0.as_mut_ptr(), bytes, EVENT_NOW as *mut usize, flags) }
+    unsafe { put_nb(Kind::PutNbVal, &access, EVENT_NOW as *mut usize, flags) }
 }

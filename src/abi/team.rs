@@ -11,6 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::runtime;
 use crate::team::create::{self, SCRATCH_BYTES};
 use crate::team::{self, Scratch, Team};
+use crate::trace;
 
 const FLAG_RANK_IS_JOBRANK: u32 = 0x2000;
 const FLAG_SCRATCH_SEG_OFFSET: u32 = 0x40_0000;
@@ -108,30 +109,34 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, _flags: u32) ->
 /// The scratch space that a client names. Collectives have memory of their own: it is only kept, to be given back.
 fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
     let rt = runtime::get();
-    let segment = rt
-        .endpoint(ep)
-        .map_or(ptr::null_mut(), |ep| ep.segment.load(Ordering::Acquire));
-    // SAFETY: null, or a segment of ours, which lives.
-    let segment = unsafe { segment.as_ref() }.map_or((0, 0), |s| (s.base, s.bytes));
+    let own = Location { rank: rt.rank, ep };
+    if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
+        crate::fatal!(
+            "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on {device}. Pass \
+             GEX_FLAG_TM_NO_SCRATCH.",
+            rt.rank
+        );
+    }
     let offset = flags & FLAG_SCRATCH_SEG_OFFSET != 0;
-    let address = if offset {
-        segment.0.wrapping_add(address as usize)
-    } else {
-        address as usize
-    };
-    if cfg!(feature = "debug-checks") {
-        let start = address.wrapping_sub(segment.0);
-        if bytes == 0 || start > segment.1 || bytes > segment.1 - start {
-            crate::fatal!(
-                "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {} bytes at {:#x}. \
-                 Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
-                rt.rank,
-                segment.1,
-                segment.0
-            );
-        }
+    let base = rt.bound_segment(own).filter(|_| offset).map_or(0, |s| s.base);
+    let address = base.wrapping_add(address as usize);
+    if cfg!(feature = "debug-checks") && (bytes == 0 || !rt.in_own_segment(ep, address, bytes)) {
+        let (base, length) = rt.segment_of(own).map_or((0, 0), |s| (s.base, s.bytes));
+        crate::fatal!(
+            "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {length} bytes at \
+             {base:#x}. Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
+            rt.rank
+        );
     }
     Scratch { address, bytes }
+}
+
+/// Records that a team was made.
+fn created(team: &'static Team) {
+    let (handle, id, rank, size) = (team.handle(), team.id, team.rank, team.size);
+    trace::created(format_args!(
+        " what=team handle={handle:#x} id={id:#x} rank={rank} size={size}"
+    ));
 }
 
 /// Splits a team by color, ordered by key (`gex_TM_Split`), or says how much scratch space is recommended. Collective over the parent.
@@ -157,6 +162,7 @@ pub unsafe extern "C" fn gex_TM_Split(
     }
     let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| scratch(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
+        created(team);
         // SAFETY: not null; the client's to write.
         unsafe { new_tm.write(team.handle()) };
     }
@@ -211,6 +217,7 @@ pub unsafe extern "C" fn gex_TM_Create(
     for (i, team) in teams.iter().enumerate() {
         // SAFETY: the client's array of `new_count` entries.
         unsafe { new_tms.add(i).write(team.handle()) };
+        created(team);
     }
     0
 }
@@ -250,10 +257,13 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
             runtime::get().rank
         );
     }
-    let base = runtime::get().endpoint(team.ep).map_or(0, |ep| {
-        // SAFETY: null, or a segment of ours, which lives.
-        unsafe { ep.segment.load(Ordering::Acquire).as_ref() }.map_or(0, |s| s.base)
-    });
+    let rt = runtime::get();
+    let own = Location {
+        rank: rt.rank,
+        ep: team.ep,
+    };
+    let base = rt.bound_segment(own).map_or(0, |s| s.base);
+    trace::destroyed(format_args!(" what=team handle={tm:#x} id={:#x}", team.id));
     // SAFETY: the client does not use the handle again.
     let Some(lent) = (unsafe { create::destroy(team, flags & FLAG_GLOBALLY_QUIESCED != 0) }) else {
         return 0;

@@ -1,5 +1,6 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided"), and telling the peer (`gex_VIS_SetPeerCompletionHandler`).
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr;
 
@@ -13,6 +14,7 @@ use crate::runtime;
 use crate::segment::disposition::{has_offsets, own_base, peer_base};
 use crate::team;
 use crate::thread;
+use crate::trace;
 use crate::vis::check;
 use crate::vis::peer::{self, Completion};
 use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
@@ -22,17 +24,38 @@ use crate::vis::{self, Access, Data, Direction};
 const FEW_DIMS: usize = 8;
 
 /// What all forms have in common.
-struct Call {
+struct Call<'a> {
     function: &'static str,
     flags: u32,
     /// Team and rank of the remote side.
     tm: usize,
     rank: u32,
+    /// Where a blocking call, which has not waited yet, leaves what is to be recorded.
+    later: Option<&'a Cell<Option<Seen>>>,
+}
+
+/// An access that was started and is to be recorded.
+#[derive(Clone, Copy)]
+struct Seen {
+    kind: trace::Kind,
+    began: u64,
+    peer: u32,
+    bytes: usize,
+    pieces: usize,
+    function: &'static str,
+}
+
+impl Seen {
+    #[cold]
+    fn record(self) {
+        let event = trace::Event::new(self.kind, self.began).to(self.peer, self.bytes).until_now();
+        trace::record(&event.saying(format_args!(" pieces={} call={}", self.pieces, self.function)));
+    }
 }
 
 type TakeOp<'a> = &'a mut dyn FnMut() -> &'static Op;
 
-impl Call {
+impl<'a> Call<'a> {
     fn new(function: &'static str, flags: u32) -> Self {
         not_in_handler(function);
         Self {
@@ -40,6 +63,14 @@ impl Call {
             flags,
             tm: 0,
             rank: 0,
+            later: None,
+        }
+    }
+
+    fn recorded_in(self, later: &'a Cell<Option<Seen>>) -> Self {
+        Self {
+            later: Some(later),
+            ..self
         }
     }
 
@@ -63,7 +94,11 @@ impl Call {
             self.check_completion(direction, completion);
             check::access(&access, self.function);
         }
+        let began = trace::clock(access.category());
         let started = vis::start(&access, op)?;
+        if began != 0 {
+            self.traced(began, &access);
+        }
         // Only an operation that was started uses it up.
         armed.set(None);
         Ok(started)
@@ -76,6 +111,23 @@ impl Call {
         }
         let (to, from) = (vector(0, ptr::null()), vector(0, ptr::null()));
         self.start(direction, Data::Lists { to, from }, op)
+    }
+
+    /// Records an access that was started at `began`, or leaves that to the call that waits for it.
+    #[cold]
+    fn traced(&self, began: u64, access: &Access<'_>) {
+        let seen = Seen {
+            kind: access.trace_kind(),
+            began,
+            peer: access.peer.rank,
+            bytes: access.data.bytes().unwrap_or(usize::MAX),
+            pieces: access.data.pieces(),
+            function: self.function,
+        };
+        match self.later {
+            Some(later) => later.set(Some(seen)),
+            None => seen.record(),
+        }
     }
 
     fn check_completion(&self, direction: Direction, completion: Option<Completion>) {
@@ -209,7 +261,7 @@ fn indexed(count: usize, entries: *const *mut u8, bytes: usize) -> List {
 // How the six calls start. The order of the parameters is that of the specification, behind those that all have.
 
 fn vector_put(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     rank: u32,
@@ -223,7 +275,7 @@ fn vector_put(
 }
 
 fn vector_get(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     dstcount: usize,
@@ -237,7 +289,7 @@ fn vector_get(
 }
 
 fn indexed_put(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     rank: u32,
@@ -253,7 +305,7 @@ fn indexed_put(
 }
 
 fn indexed_get(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     dstcount: usize,
@@ -269,7 +321,7 @@ fn indexed_get(
 }
 
 fn strided_put(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     rank: u32,
@@ -290,7 +342,7 @@ fn strided_put(
 }
 
 fn strided_get(
-    call: Call,
+    call: Call<'_>,
     op: TakeOp<'_>,
     tm: usize,
     dstaddr: *mut u8,
@@ -328,7 +380,12 @@ macro_rules! forms {
         /// Moves the data and waits. 0, or 1 if IMMEDIATE and nothing was started.
         #[no_mangle]
         pub unsafe extern "C" fn $blocking($($arg: $type,)* flags: u32) -> c_int {
-            blocking(|op| $start(Call::new(stringify!($blocking), flags), op, $($arg),*))
+            let seen = Cell::new(None);
+            let refused = blocking(|op| $start(Call::new(stringify!($blocking), flags).recorded_in(&seen), op, $($arg),*));
+            if let Some(seen) = seen.take() {
+                seen.record();
+            }
+            refused
         }
     )*};
 }

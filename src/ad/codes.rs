@@ -98,6 +98,22 @@ pub const fn type_name(dt: u32) -> &'static str {
     }
 }
 
+/// The C name of an operation, without the prefix.
+pub fn operation_name(op: u32) -> &'static str {
+    const PLAIN: [&str; 12] = [
+        "AND", "OR", "XOR", "ADD", "SUB", "MULT", "MIN", "MAX", "INC", "DEC", "SET", "CAS",
+    ];
+    const FETCH: [&str; 12] = [
+        "FAND", "FOR", "FXOR", "FADD", "FSUB", "FMULT", "FMIN", "FMAX", "FINC", "FDEC", "SWAP", "FCAS",
+    ];
+    match op {
+        GET => "GET",
+        _ if !op.is_power_of_two() => "unknown",
+        _ if op < fetch(AND) => PLAIN.get(op.trailing_zeros() as usize).copied().unwrap_or("unknown"),
+        _ => FETCH.get((op >> 15).trailing_zeros() as usize).copied().unwrap_or("unknown"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +128,15 @@ mod tests {
         assert_eq!(operations(U64).count_ones(), 25);
         assert_eq!(operations(DBL).count_ones(), 19);
         assert_eq!(operations(I32 | U32) | operations(0x40) | operations(0), 0);
+    }
+
+    #[test]
+    fn names_of_operations() {
+        let names = [AND, CAS, fetch(AND), SWAP, FCAS, GET, fetch(GET), 0, 3, 1 << 13].map(operation_name);
+        assert_eq!(
+            names,
+            ["AND", "CAS", "FAND", "SWAP", "FCAS", "GET", "unknown", "unknown", "unknown", "unknown"]
+        );
     }
 
     #[test]

@@ -155,6 +155,16 @@ fn misaligned(rank: u32, target: usize, dt: u32) -> ! {
 }
 
 #[cold]
+fn on_device(rt: &Runtime, place: Location) -> ! {
+    crate::fatal!(
+        "rank {}: remote atomics work on host memory, but the segment of endpoint {} of rank {} is memory of a device",
+        rt.rank,
+        place.ep,
+        place.rank
+    )
+}
+
+#[cold]
 fn no_such_operation(op: u32, dt: u32) -> ! {
     crate::fatal!(
         "{op:#x} is not one operation (GEX_OP_*) of remote atomics on {}",
@@ -236,6 +246,9 @@ fn absolute<T: Number>(rt: &Runtime, own: Location, peer: Location, request: &Re
         absolute.target = request.target.wrapping_add(rt.base_of(peer));
     }
     if request.flags & SELF_OFFSET != 0 && codes::is_fetching(request.op) {
+        if rt.device_of(own.ep).is_some() {
+            on_device(rt, own);
+        }
         absolute.result = (request.result as usize).wrapping_add(rt.base_of(own)) as *mut T;
     }
     absolute
@@ -258,6 +271,9 @@ pub fn far(domain: &Domain, far: &Far, op: &'static Op) -> Result<(), Busy> {
         Some(segment) if segment.contains(call.target, bytes) => segment,
         _ => rt.outside_segment(peer, call.target, bytes),
     };
+    if segment.on_device {
+        on_device(rt, peer);
+    }
     if flags & FLAG_REL != 0 {
         // SYNC POINT ad: what came before is visible before anything that says that we got here. The other end is the completion of the
         // operation (`event`, op-complete), which acquires whether or not that is asked for.

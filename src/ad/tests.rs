@@ -92,6 +92,7 @@ const SEGMENT: RemoteSegment = RemoteSegment {
     base: 4096,
     bytes: 4096,
     key: SegmentKey { words: [0; 8] },
+    on_device: false,
 };
 
 fn call(op: u32, result: *mut u64) -> Call {

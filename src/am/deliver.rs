@@ -13,13 +13,14 @@ use super::token::Token;
 use super::wire::{self, Carrier, Payload};
 use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, HEADER, IN_PLACE, MAX_ARGS};
 use crate::conduit::{Class, JobRank, TransferId, Upcalls};
-use crate::rma::copy::copy;
+use crate::mk::{self, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
 use crate::shm::comm::{Disposal, Sink};
 use crate::shm::memory::UNIT;
 use crate::shm::ring::Word;
 use crate::thread::{self, Context};
+use crate::trace::{self, Kind};
 
 /// A message whose header was checked.
 #[derive(Clone, Copy)]
@@ -93,12 +94,12 @@ impl<'a> Delivery<'a> {
         if m.category != Category::Long || bytes == 0 {
             return;
         }
-        if !self.rt.in_own_segment(m.header.target_ep, destination, bytes) {
+        let Some(to) = self.rt.own_spot(m.header.target_ep, destination, bytes) else {
             self.malformed(m.source, "a Long whose destination is outside the segment");
-        }
+        };
         // SAFETY: the destination lies in our segment; the payload lies in the message.
         reach::serving(m.source, destination, bytes, || unsafe {
-            copy(destination as *mut u8, m.payload, bytes)
+            mk::copy(to, Spot::host(m.payload), bytes);
         });
     }
 
@@ -142,6 +143,7 @@ impl<'a> Delivery<'a> {
         } else {
             Context::ReplyHandler
         };
+        let began = trace::clock(trace::Category::Message);
         thread::current().in_handler(context, entry.name, m.header.handler, || {
             let buffer = match m.category {
                 Category::Short => None,
@@ -151,10 +153,14 @@ impl<'a> Delivery<'a> {
             // SAFETY: the client registered this function for this category and number of arguments (checked above).
             unsafe { call(entry, &token, buffer, &m.args[..nargs]) };
         });
+        if began != 0 {
+            ran(began, m, entry);
+        }
     }
 
     fn dispatch(&self, m: &Arrived) {
         if m.header.handler < INDEX_BASE {
+            let began = trace::clock(trace::Category::Internal);
             let source = Location {
                 rank: m.source,
                 ep: m.header.source_ep,
@@ -176,10 +182,51 @@ impl<'a> Delivery<'a> {
             ) {
                 self.malformed(m.source, "unknown internal handler or bad arguments");
             }
+            if began != 0 {
+                let event = trace::Event::new(Kind::InternalRan, began)
+                    .to(m.source, m.header.bytes as usize)
+                    .until_now();
+                trace::record(&event.saying(format_args!(" handler={}", m.header.handler)));
+            }
         } else {
             self.run_client(m);
         }
     }
+}
+
+/// Records that a client's handler ran from `began` until now.
+#[cold]
+fn ran(began: u64, m: &Arrived, entry: &Entry) {
+    let kind = match (m.class, m.category) {
+        (Class::Request, Category::Short) => Kind::RanRequestShort,
+        (Class::Request, Category::Medium) => Kind::RanRequestMedium,
+        (Class::Request, Category::Long) => Kind::RanRequestLong,
+        (Class::Reply, Category::Short) => Kind::RanReplyShort,
+        (Class::Reply, Category::Medium) => Kind::RanReplyMedium,
+        (Class::Reply, Category::Long) => Kind::RanReplyLong,
+    };
+    let bytes = if m.category == Category::Short {
+        0
+    } else {
+        m.header.bytes as usize
+    };
+    trace::record(
+        &trace::Event::new(kind, began)
+            .to(m.source, bytes)
+            .until_now()
+            .saying(format_args!(
+                " handler={} nargs={} name={}",
+                m.header.handler,
+                m.nargs,
+                trace::Word(handler_name(entry).as_bytes())
+            ))
+            .detailing(format_args!(
+                " ep={} dest={:#x} args={}",
+                m.header.target_ep,
+                m.header.destination,
+                trace::Words(&m.args[..m.nargs])
+            )),
+    );
 }
 
 /// Runs a client's Medium reply handler without arguments for `source`, on a payload that did not travel as a message of its own. Fatal

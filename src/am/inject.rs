@@ -5,15 +5,26 @@
 
 use std::ptr;
 
+use super::table::INDEX_BASE;
 use super::{kind, long, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::runtime::{self, Runtime};
+use crate::trace;
 use crate::wait::Waiter;
 
 /// Sends `message` now or not at all. Local completion is immediate. Never polls.
 #[inline]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
+    let sent = try_to(message);
+    if message.handler < INDEX_BASE && trace::wants(trace::Category::Internal) && sent.is_ok() {
+        record(message);
+    }
+    sent
+}
+
+#[inline]
+fn try_to(message: &Message<'_>) -> Result<(), Busy> {
     let rt = runtime::get();
     if rt.is_neighbour(message.target.rank) {
         return send_near(rt, message);
@@ -22,6 +33,13 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
         return pieces::try_send(message);
     }
     send_far(rt, message)
+}
+
+/// Records a message of the runtime's own.
+#[cold]
+fn record(m: &Message<'_>) {
+    let event = trace::Event::new(trace::Kind::InternalSend, trace::monotonic_ns()).to(m.target.rank, m.bytes);
+    trace::record(&event.saying(format_args!(" handler={}", m.handler)));
 }
 
 /// Sends `message`, waiting for room.

@@ -11,6 +11,7 @@ use std::ptr;
 use super::token::Token;
 use super::{inject, payload_offset, Arg, Category, Location, Message, MAX_PREPARED};
 use crate::conduit::{Busy, Class, PollScope};
+use crate::mk::Kind;
 use crate::progress;
 use crate::runtime;
 use crate::shm::layout::MAX_MEDIUM;
@@ -49,6 +50,8 @@ pub struct Prepared {
     pub lc_opt: *mut usize,
     /// The block that `address` lies in.
     block: Option<u16>,
+    /// The device that `address` is an address of; none for host memory.
+    device: Option<&'static Kind>,
     /// The destination named at Prepare, if any.
     pub destination: *mut u8,
     /// What destinations count from.
@@ -138,6 +141,9 @@ impl SrcDesc {
                 wish.lc_opt
             },
             block,
+            device: runtime::get()
+                .device_of(wish.source_ep)
+                .filter(|_| !wish.client_buffer.is_null()),
             destination: wish.destination,
             destination_base: wish.destination_base,
         }));
@@ -174,6 +180,14 @@ impl SrcDesc {
         let Some(p) = self.state.get() else { return Ok(()) };
         // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
         let fits = || payload_offset(args.len()) + bytes <= runtime::get().comm.inline_bytes(p.class);
+        let mut bounce = Vec::new();
+        let payload = if p.device.is_some() && bytes > 0 {
+            let spot = runtime::get().local_spot(p.source_ep, p.address, bytes);
+            // SAFETY: in the local endpoint's segment (checked by `local_spot`).
+            unsafe { spot.readable(bytes, &mut bounce) }
+        } else {
+            p.address.cast_const()
+        };
         let by_reference = p.block.filter(|_| bytes > COPY_BELOW || !fits());
         let message = Message {
             target: p.target,
@@ -182,7 +196,7 @@ impl SrcDesc {
             category: p.category,
             handler,
             args,
-            payload: p.address,
+            payload,
             bytes,
             destination: destination as usize,
             block: by_reference,

@@ -184,6 +184,14 @@ variables! {
         USE_PSHM_SINGLETON: bool = flag("GASNET_USE_PSHM_SINGLETON", false,
             "Use shared memory also for a neighbourhood of one process.").no_effect();
     }
+    "Device memory" {
+        CUDA_LIBRARY: Option<String> = text("GASNET_CUDA_LIBRARY", "CUDA driver library, by name or path.").scope(Scope::Rank)
+            .unset_means("libcuda.so.1").ours();
+        HIP_LIBRARY: Option<String> = text("GASNET_HIP_LIBRARY", "HIP runtime library, by name or path.").scope(Scope::Rank)
+            .unset_means("libamdhip64.so, then .so.7, .so.6 and .so.5").ours();
+        ZE_LIBRARY: Option<String> = text("GASNET_ZE_LIBRARY", "Level Zero loader library, by name or path.").scope(Scope::Rank)
+            .unset_means("libze_loader.so.1").ours();
+    }
     "Neighbourhoods" {
         SUPERNODE_MAXSIZE: u32 = count("GASNET_SUPERNODE_MAXSIZE", "0", 0, 65535,
             "Most processes in a neighbourhood; 0 for no limit.").unit("ranks");
@@ -255,15 +263,15 @@ variables! {
     }
     "Tracing and statistics" {
         TRACEFILE: Option<String> = text("GASNET_TRACEFILE",
-            "File of the trace; % stands for the rank; also stdout, stderr or -.").no_effect();
-        TRACEMASK: String = form("GASNET_TRACEMASK", ALL_EVENTS, MASK, is_trace_mask, "Kinds of events in the trace.").no_effect();
-        TRACENODES: RankSet = ranks("GASNET_TRACENODES", "Ranks that write a trace.").no_effect();
-        TRACEFLUSH: bool = flag("GASNET_TRACEFLUSH", false, "Flush the trace after every line.").no_effect();
-        TRACELOCAL: bool = flag("GASNET_TRACELOCAL", true, "Trace puts and gets of a rank to itself too.").no_effect();
-        STATSFILE: Option<String> = text("GASNET_STATSFILE", "File of the statistics; as GASNET_TRACEFILE.").no_effect();
+            "File of the trace; % stands for the rank; also stdout, stderr or -.");
+        TRACEMASK: String = form("GASNET_TRACEMASK", ALL_EVENTS, MASK, is_trace_mask, "Kinds of events in the trace.");
+        TRACENODES: RankSet = ranks("GASNET_TRACENODES", "Ranks that write a trace.");
+        TRACEFLUSH: bool = flag("GASNET_TRACEFLUSH", false, "Write the trace after every line.");
+        TRACELOCAL: bool = flag("GASNET_TRACELOCAL", true, "Trace puts and gets of a rank to itself too.");
+        STATSFILE: Option<String> = text("GASNET_STATSFILE", "File of the statistics; as GASNET_TRACEFILE.");
         STATSMASK: String = form("GASNET_STATSMASK", ALL_EVENTS, MASK, is_trace_mask,
-            "Kinds of events in the statistics.").no_effect();
-        STATSNODES: RankSet = ranks("GASNET_STATSNODES", "Ranks that write statistics.").no_effect();
+            "Kinds of events in the statistics.");
+        STATSNODES: RankSet = ranks("GASNET_STATSNODES", "Ranks that write statistics.");
     }
     "Checks of the debug flavour" {
         SD_INIT: bool = flag("GASNET_SD_INIT", true,

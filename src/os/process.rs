@@ -168,6 +168,15 @@ pub fn restore_descriptor_limit(limit: &libc::rlimit) {
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
 }
 
+/// Whether the program was linked statically: then it has no dynamic loader, and opening a shared library crashes.
+pub fn is_static() -> bool {
+    // SAFETY: reads what the kernel said at the program's start.
+    let (headers, count) = unsafe { (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM)) };
+    let headers = headers as *const libc::Elf64_Phdr;
+    // SAFETY: the program's own headers, which stay mapped; there are `count`.
+    !headers.is_null() && !(0..count as usize).any(|i| unsafe { (*headers.add(i)).p_type } == libc::PT_INTERP)
+}
+
 /// Descriptors that are open now, or an estimate.
 pub fn open_descriptors() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)

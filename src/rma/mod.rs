@@ -1,7 +1,8 @@
 //! Remote memory access (GASNet-EX 0.19, "Extended API").
 //!
-//! Where the memory is mapped here, or the kernel can copy it: a copy, complete at return. Elsewhere the conduit's own put and get if it has
-//! them, otherwise packets ([`packets`]): [`Reach`] says which. What is under way is a transfer ([`transfer`]), which is all that travels of the initiator's state.
+//! Where the memory is mapped here or on a device of this process, or the kernel can copy it: a copy, complete at return. Elsewhere the conduit's
+//! own put and get if it has them, otherwise packets ([`packets`]): [`Reach`] says which. What is under way is a transfer ([`transfer`]), which is
+//! all that travels of the initiator's state.
 
 pub mod copy;
 pub mod packets;
@@ -10,6 +11,7 @@ pub mod transfer;
 use crate::am::Location;
 use crate::conduit::{Busy, LocalCompletion, RemoteSegment};
 use crate::event::{Category, Op};
+use crate::mk::{self, Kind, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
 use crate::wait;
@@ -23,6 +25,8 @@ pub struct Access {
     pub remote: usize,
     /// Address here.
     pub local: *mut u8,
+    /// The device that `local` is an address of; none for host memory.
+    pub device: Option<&'static Kind>,
     /// Length.
     pub bytes: usize,
 }
@@ -53,20 +57,41 @@ impl Access {
             remote: self.remote + done,
             local: self.local.wrapping_add(done),
             bytes: self.bytes - done,
+            device: self.device,
+        }
+    }
+
+    /// The local side.
+    #[inline]
+    pub fn here(&self) -> Spot {
+        Spot {
+            kind: self.device,
+            address: self.local as usize,
+        }
+    }
+
+    /// The way to the remote side, which the local side can take.
+    #[inline]
+    fn reach<'a>(&self, rt: &'a Runtime) -> Reach<'a> {
+        match rt.reach(self.peer, self.remote, self.bytes) {
+            Reach::Kernel(_) if self.device.is_some() => Reach::Messages,
+            Reach::Network(_) if self.device.is_some() && !rt.conduit_reaches_devices() => Reach::Messages,
+            way => way,
         }
     }
 }
 
 /// Copies local memory to a peer's. What is under way is counted in `op`, which is asked for only then.
+#[inline(always)]
 pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
         return Ok(Started::Complete);
     }
     let rt = runtime::get();
-    match rt.reach(access.peer, access.remote, access.bytes) {
-        Reach::Mapped(here) => {
+    match access.reach(rt) {
+        Reach::Here(there) => {
             // SAFETY: `reach` answers for the remote side, the client for the local one.
-            unsafe { copy::copy(here, access.local, access.bytes) };
+            unsafe { mk::copy(there, access.here(), access.bytes) };
             Ok(Started::Complete)
         }
         Reach::Kernel(neighbour) => {
@@ -80,15 +105,16 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
 }
 
 /// Copies a peer's memory to local memory.
+#[inline(always)]
 pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
         return Ok(Started::Complete);
     }
     let rt = runtime::get();
-    match rt.reach(access.peer, access.remote, access.bytes) {
-        Reach::Mapped(here) => {
+    match access.reach(rt) {
+        Reach::Here(there) => {
             // SAFETY: as in `put`.
-            unsafe { copy::copy(access.local, here, access.bytes) };
+            unsafe { mk::copy(access.here(), there, access.bytes) };
             Ok(Started::Complete)
         }
         Reach::Kernel(neighbour) => {

@@ -13,6 +13,7 @@ use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Location, Message};
 use crate::conduit::{Busy, Class, TransferId};
 use crate::event::{Category, Op};
+use crate::mk::{self, Spot};
 use crate::runtime;
 use crate::segment::reach;
 
@@ -65,12 +66,13 @@ pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), B
 pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
     let id = transfer::begin(op, Category::Put, access.local, access.bytes);
     let piece = max_medium(Some(access.peer.rank));
-    let mut offset = 0;
+    let (mut offset, mut bounce) = (0, Vec::new());
     while offset < access.bytes {
         let bytes = piece.min(access.bytes - offset);
         let ([a, b], [c, d]) = (split((access.remote + offset) as u64), split(id.0));
         let args = [a, b, c, d];
-        let source = access.local.wrapping_add(offset).cast_const();
+        // SAFETY: the client's source, `bytes` of which are left at `offset`.
+        let source = unsafe { access.here().plus(offset).readable(bytes, &mut bounce) };
         if send(
             &Message::internal(Class::Request, access.peer, internal::RMA_PUT, &args, Some((source, bytes))),
             offset == 0,
@@ -90,7 +92,7 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
 
 /// See [`super::get`].
 pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin(op, Category::Get, access.local, access.bytes);
+    let id = transfer::begin_to(op, Category::Get, access.here(), access.bytes);
     let piece = max_medium(Some(access.peer.rank));
     let mut offset = 0;
     while offset < access.bytes {
@@ -136,11 +138,11 @@ fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, u
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, c, d] = args else { return false };
     let address = join(a, b) as usize;
-    if !runtime::get().in_own_segment(token.target_ep, address, bytes) {
+    let Some(to) = runtime::get().own_spot(token.target_ep, address, bytes) else {
         return false;
-    }
+    };
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
-    let copy = || unsafe { super::copy::copy(address as *mut u8, payload, bytes) };
+    let copy = || unsafe { mk::copy(to, Spot::host(payload), bytes) };
     reach::serving(token.source.rank, address, bytes, copy);
     reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
     true
@@ -157,12 +159,19 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     let &[a, b, c, d, e, f, bytes] = args else { return false };
     let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
     let fits = (1..=max_medium(Some(token.source.rank))).contains(&bytes);
-    if !fits || !runtime::get().in_own_segment(token.target_ep, address, bytes) {
-        return false;
+    let from = runtime::get().own_spot(token.target_ep, address, bytes);
+    let Some(from) = from.filter(|_| fits) else { return false };
+    let answer = || {
+        let mut bounce = Vec::new();
+        // SAFETY: the source is in our segment (checked).
+        let data = unsafe { from.readable(bytes, &mut bounce) };
+        reply(token, internal::RMA_DATA, &[c, d, e, f], Some((data, bytes)));
+    };
+    if from.kind.is_some() {
+        answer();
+    } else {
+        reach::serving_read(token.source.rank, address, bytes, answer);
     }
-    reach::serving_read(token.source.rank, address, bytes, || {
-        reply(token, internal::RMA_DATA, &[c, d, e, f], Some((address as *const u8, bytes)));
-    });
     true
 }
 
@@ -174,6 +183,6 @@ pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
         return false;
     };
     // SAFETY: `landing` checked the range against the get's destination, which the client keeps until completion.
-    unsafe { super::copy::copy(to, payload, bytes) };
+    unsafe { mk::copy(to, Spot::host(payload), bytes) };
     transfer::advance(id, bytes)
 }

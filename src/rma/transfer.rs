@@ -5,14 +5,15 @@ use crate::atomic::Mutex;
 
 use crate::conduit::TransferId;
 use crate::event::{Category, Op};
+use crate::mk::Spot;
 
 #[derive(Debug)]
 struct Transfer {
     generation: u32,
     op: &'static Op,
     category: Category,
-    /// Where the data of a get or the old value of an atomic goes, as an address.
-    local: usize,
+    /// Where the data of a get or the old value of an atomic goes.
+    local: Spot,
     /// Length of the whole.
     bytes: usize,
     /// Bytes not yet accounted for.
@@ -54,6 +55,11 @@ impl Table {
 
 /// Begins a transfer of `bytes`, counted in `op`: `category`, and for a put also local completion.
 pub fn begin(op: &'static Op, category: Category, local: *mut u8, bytes: usize) -> TransferId {
+    begin_to(op, category, Spot::host(local), bytes)
+}
+
+/// The same, whose data may go to a device.
+pub fn begin_to(op: &'static Op, category: Category, local: Spot, bytes: usize) -> TransferId {
     op.begin(category);
     let is_put = category == Category::Put;
     if is_put {
@@ -66,7 +72,7 @@ pub fn begin(op: &'static Op, category: Category, local: *mut u8, bytes: usize) 
         generation,
         op,
         category,
-        local: local as usize,
+        local,
         bytes,
         left: bytes,
         source_open: is_put,
@@ -116,11 +122,11 @@ pub fn advance(id: TransferId, bytes: usize) -> bool {
 }
 
 /// Where `bytes` at `offset` of a get go; None if the peer says nonsense.
-pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<*mut u8> {
+pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<Spot> {
     let mut table = table();
     let t = table.live(id)?;
     let fits = t.category == Category::Get && offset <= t.bytes && bytes <= t.bytes - offset;
-    fits.then(|| (t.local + offset) as *mut u8)
+    fits.then(|| t.local.plus(offset))
 }
 
 /// Where the answer of `bytes` bytes to a remote atomic goes; None if the peer says nonsense.
@@ -128,7 +134,7 @@ pub fn answer(id: TransferId, bytes: usize) -> Option<*mut u8> {
     let mut table = table();
     let t = table.live(id)?;
     let fits = t.bytes == bytes && t.left == bytes && (bytes == 0 || t.category != Category::Put);
-    fits.then_some(t.local as *mut u8)
+    fits.then_some(t.local.address as *mut u8)
 }
 
 /// The whole is complete at both ends.
@@ -185,7 +191,7 @@ mod tests {
         let op = FreeList::new().take();
         let mut memory = [0u8; 10];
         let id = begin(op, Category::Get, memory.as_mut_ptr(), 10);
-        assert_eq!(landing(id, 3, 7), Some(memory.as_mut_ptr().wrapping_add(3)));
+        assert_eq!(landing(id, 3, 7).map(|s| s.address), Some(memory.as_ptr() as usize + 3));
         assert!(landing(id, 3, 8).is_none() && landing(id, 11, 0).is_none());
         finish(id);
         assert!(op.event().is_done());

@@ -12,6 +12,7 @@ use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
 use crate::conduit::{RemoteSegment, SegmentKey};
 use crate::endpoint::{self, Endpoint};
+use crate::mk::{Kind, Refusal};
 use crate::os::mem;
 use crate::runtime::Runtime;
 use crate::team::Team;
@@ -23,6 +24,7 @@ impl Segment {
             base: self.base,
             bytes: self.bytes,
             key: self.key,
+            on_device: self.kind.is_some(),
         }
     }
 }
@@ -46,8 +48,60 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
         bytes,
         memory,
         key,
+        kind: None,
         cdata: AtomicPtr::new(ptr::null_mut()),
     })))
+}
+
+/// Makes a segment of device memory: the client's `bytes` at `address`, or, when that is null, memory that the device allocates. `kind` is
+/// held for it already, and released if this fails.
+pub fn create_on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) -> Result<&'static Segment, Refusal> {
+    let made = on_device(rt, address, bytes, kind);
+    made.inspect_err(|_| kind.release())
+}
+
+fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) -> Result<&'static Segment, Refusal> {
+    let (base, memory) = if address == 0 {
+        let base = kind.driver().allocate(bytes).map_err(|why| {
+            Refusal::Resource(format!(
+                "{bytes} bytes of {kind} cannot be had: {why}. Other processes may use the device, too"
+            ))
+        })?;
+        (base, Memory::Device)
+    } else {
+        kind.driver().check(address, bytes).map_err(|why| {
+            Refusal::Argument(format!(
+                "the {bytes} bytes at {address:#x} are not memory of {kind}: {why}. The address of a device segment is one that the device \
+                 allocated"
+            ))
+        })?;
+        (address, Memory::Client)
+    };
+    let key = if rt.conduit_reaches_devices() {
+        let device = kind.driver().owner().device;
+        rt.conduit.register_device_segment(device, base, bytes).map_err(|why| {
+            give_back(kind, base, memory);
+            Refusal::Resource(why.message)
+        })?
+    } else {
+        SegmentKey::default()
+    };
+    Ok(Box::leak(Box::new(Segment {
+        base,
+        bytes,
+        memory,
+        key,
+        kind: Some(kind),
+        cdata: AtomicPtr::new(ptr::null_mut()),
+    })))
+}
+
+fn give_back(kind: &Kind, base: usize, memory: Memory) {
+    if memory == Memory::Device {
+        if let Err(why) = kind.driver().free(base) {
+            gasnet_tools::process::warn(format_args!("memory of {kind} could not be freed: {why}"));
+        }
+    }
 }
 
 /// Ends a segment and gives its memory back to whom it came from.
@@ -56,20 +110,29 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
 /// Nobody uses it any more.
 pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     endpoint::unbind(rt.endpoint0, segment);
-    if rt.conduit_has_segments() {
+    let registered = if segment.kind.is_some() {
+        rt.conduit_reaches_devices()
+    } else {
+        rt.conduit_has_segments()
+    };
+    if registered {
         rt.conduit.deregister_segment(&segment.key);
     }
-    let (base, bytes, memory) = (segment.base, segment.bytes, segment.memory);
+    let (base, bytes, memory, kind) = (segment.base, segment.bytes, segment.memory, segment.kind);
     // SAFETY: `create` leaked it from a Box, and this is its last use (contract).
     drop(unsafe { Box::from_raw(ptr::from_ref(segment).cast_mut()) });
     if memory == Memory::Mapped {
         // SAFETY: `create` mapped it for this segment alone.
         unsafe { mem::unmap(base, bytes) };
     }
+    if let Some(kind) = kind {
+        give_back(kind, base, memory);
+        kind.release();
+    }
 }
 
-/// Words of what a member publishes about one endpoint: index, base, length, key.
-const WORDS: usize = 3 + 8;
+/// Words of what a member publishes about one endpoint: index, base, length, whether it is on a device, key.
+const WORDS: usize = 4 + 8;
 
 /// Tells all members of `team` the bound segments of `endpoints`, and learns theirs. Collective over it; also a barrier.
 pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Result<(), String> {
@@ -82,7 +145,7 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
         .filter_map(bound)
         .filter(|(_, segment)| segment.memory != Memory::Attached)
         .flat_map(|(index, s)| {
-            let head = [u64::from(index), s.base as u64, s.bytes as u64];
+            let head = [u64::from(index), s.base as u64, s.bytes as u64, u64::from(s.kind.is_some())];
             head.into_iter().chain(s.key.words)
         })
         .collect();
@@ -104,9 +167,10 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
                 base: entry[1] as usize,
                 bytes: entry[2] as usize,
                 key: SegmentKey::default(),
+                on_device: entry[3] != 0,
             };
-            segment.key.words.copy_from_slice(&entry[3..]);
-            if rt.conduit_learns(rank) {
+            segment.key.words.copy_from_slice(&entry[4..]);
+            if rt.conduit_learns(rank) && (!segment.on_device || rt.conduit_reaches_devices()) {
                 rt.conduit.learn_segment(rank, &mut segment).map_err(|why| why.message)?;
             }
             let ep = entry[0] as EpIndex;

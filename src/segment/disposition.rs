@@ -50,7 +50,7 @@ pub fn check(flags: u32, ep: EpIndex, local: usize, bytes: usize, function: &str
             );
         }
     }
-    if flags & (SELF_BOUND | SELF_OFFSET) != 0 && bytes > 0 && !rt.in_own_segment(ep, local, bytes) {
+    if flags & (SELF_BOUND | SELF_OFFSET) != 0 && bytes > 0 && rt.own_spot(ep, local, bytes).is_none() {
         crate::fatal!(
             "rank {}: {function}: the local range [{local:#x}, {:#x}) is not in the bound segment of endpoint {ep}, as \
              GEX_FLAG_SELF_SEG_BOUND or _OFFSET promises",

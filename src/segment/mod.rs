@@ -13,6 +13,7 @@ use crate::am::{EpIndex, Location};
 use crate::conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
 use crate::config::{self, Per};
 use crate::endpoint;
+use crate::mk::{Kind, Spot};
 use crate::os::{host_memory, mem};
 use crate::runtime::Runtime;
 use crate::shm;
@@ -29,6 +30,8 @@ pub struct Segment {
     pub memory: Memory,
     /// The conduit's name for it.
     pub key: SegmentKey,
+    /// Whose device's memory it is; none for host memory.
+    pub kind: Option<&'static Kind>,
     /// The client's own.
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
@@ -42,6 +45,8 @@ pub enum Memory {
     Mapped,
     /// The client's.
     Client,
+    /// The library's, on the segment's device.
+    Device,
 }
 
 /// Bound segments of primordial endpoints, by job rank, and how neighbours' addresses map here.
@@ -132,7 +137,12 @@ impl Runtime {
             .iter()
             .zip(&bases)
             .zip(keys)
-            .map(|((&bytes, &base), key)| RemoteSegment { base, bytes, key })
+            .map(|((&bytes, &base), key)| RemoteSegment {
+                base,
+                bytes,
+                key,
+                on_device: false,
+            })
             .collect();
         self.learn_segments(&mut segments)?;
         let deltas = mapping
@@ -146,6 +156,7 @@ impl Runtime {
             bytes,
             memory: Memory::Attached,
             key: keys_of_own,
+            kind: None,
             cdata: AtomicPtr::new(ptr::null_mut()),
         }));
         self.directory.get_or_init(|| Directory { segments, deltas });
@@ -232,6 +243,12 @@ impl Runtime {
         told && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
     }
 
+    /// Whether the conduit itself reaches device memory. Where it does not, that moves through host memory of its owner.
+    pub fn conduit_reaches_devices(&self) -> bool {
+        let able = self.conduit.capabilities();
+        self.conduit_has_segments() && able.has(Capabilities::RMA) && able.has(Capabilities::DEVICE_MEMORY)
+    }
+
     /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its atomics only.
     pub fn conduit_learns(&self, rank: JobRank) -> bool {
         let wanted = !self.is_neighbour(rank) || self.conduit.capabilities().has(Capabilities::ATOMICS);
@@ -284,25 +301,37 @@ impl Runtime {
         self.bound_segment(place)
     }
 
-    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. That of
-    /// a primordial endpoint in EVERYTHING is all memory, unless the client has bound another, which then counts in queries and offsets.
+    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. What is
+    /// bound to a primordial endpoint in EVERYTHING counts in queries and offsets only.
     pub fn bound_segment(&self, place: Location) -> Option<RemoteSegment> {
-        let implicit = (place.ep == 0 && is_everything()).then_some(reach::ALL_MEMORY);
         if endpoint::is_attached(place.ep) {
             return self.primordial_segment(place.rank).copied();
         }
-        let explicit = if place.rank == self.rank {
-            self.endpoint(place.ep)?.bound().map(Segment::as_remote)
-        } else {
-            endpoint::published(place)
-        };
-        explicit.or(implicit)
+        if place.rank == self.rank {
+            return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
+        }
+        endpoint::published(place)
     }
 
     /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
     pub fn base_of(&self, place: Location) -> usize {
-        self.bound_segment(place)
-            .map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
+        let known = self.bound_segment(place).or_else(|| self.segment_of(place));
+        known.map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
+    }
+
+    /// The device that an endpoint of this process has its segment on. None for host memory, and without segment.
+    #[inline]
+    pub fn device_of(&self, ep: EpIndex) -> Option<&'static Kind> {
+        if ep == 0 {
+            return None;
+        }
+        self.endpoint(ep)?.bound()?.kind
+    }
+
+    /// Whether an endpoint, here or elsewhere, has its segment on a device.
+    #[inline]
+    pub fn is_on_device(&self, place: Location) -> bool {
+        place.ep != 0 && self.segment_of(place).is_some_and(|s| s.on_device)
     }
 
     /// Whether this process can touch what an endpoint's segment holds.
@@ -311,7 +340,7 @@ impl Runtime {
         if endpoint::is_attached(place.ep) {
             self.is_neighbour(place.rank)
         } else {
-            place.rank == self.rank
+            place.rank == self.rank && self.device_of(place.ep).is_none()
         }
     }
 
@@ -323,7 +352,7 @@ impl Runtime {
                 .is_neighbour(place.rank)
                 .then(|| self.map_neighbour(place.rank, address, bytes));
         }
-        (place.rank == self.rank).then(|| {
+        self.can_touch(place).then(|| {
             if bytes > 0 && !self.in_own_segment(place.ep, address, bytes) {
                 self.outside_segment(place, address, bytes);
             }
@@ -374,12 +403,55 @@ impl Runtime {
         )
     }
 
-    /// Whether a range lies in the bound segment of an endpoint of this process.
+    /// Whether a range lies in the bound segment of an endpoint of this process, and is host memory.
     pub fn in_own_segment(&self, ep: EpIndex, address: usize, bytes: usize) -> bool {
         if endpoint::is_attached(ep) {
             return self.primordial_segment(self.rank).is_some_and(|s| s.contains(address, bytes));
         }
         let own = Location { rank: self.rank, ep };
-        self.segment_of(own).is_some_and(|s| s.contains(address, bytes))
+        self.segment_of(own)
+            .is_some_and(|s| s.contains(address, bytes) && !s.on_device)
+    }
+
+    /// A range of the bound segment of an endpoint of this process, whosever memory that is. None when it is outside.
+    pub fn own_spot(&self, ep: EpIndex, address: usize, bytes: usize) -> Option<Spot> {
+        let Some(kind) = self.device_of(ep) else {
+            return self
+                .in_own_segment(ep, address, bytes)
+                .then(|| Spot::host(address as *const u8));
+        };
+        let own = Location { rank: self.rank, ep };
+        let inside = self.segment_of(own).is_some_and(|s| s.contains(address, bytes));
+        inside.then_some(Spot {
+            kind: Some(kind),
+            address,
+        })
+    }
+
+    /// The local side of an operation of endpoint `ep`: an address of the device that its segment is on, else any host memory (GASNet-EX
+    /// 0.19, "Local addressing"). Fatal when it leaves the device's segment.
+    #[inline]
+    pub fn local_spot(&self, ep: EpIndex, local: *const u8, bytes: usize) -> Spot {
+        match self.device_of(ep) {
+            None => Spot::host(local),
+            Some(kind) => self
+                .own_spot(ep, local as usize, bytes)
+                .unwrap_or_else(|| self.local_outside(ep, kind, local, bytes)),
+        }
+    }
+
+    #[cold]
+    fn local_outside(&self, ep: EpIndex, kind: &Kind, local: *const u8, bytes: usize) -> Spot {
+        if bytes == 0 {
+            return Spot::host(local);
+        }
+        let segment = self.segment_of(Location { rank: self.rank, ep });
+        let (base, end) = segment.map_or((0, 0), |s| (s.base, s.base + s.bytes));
+        crate::fatal!(
+            "rank {}: the local range of {bytes} bytes at {local:?} is not in the segment of endpoint {ep}, [{base:#x}, {end:#x}) on {kind}. \
+             An endpoint with a device segment takes local addresses of that segment only; use another endpoint for host memory \
+             (GASNet-EX 0.19, \"Local addressing\").",
+            self.rank
+        )
     }
 }

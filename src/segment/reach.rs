@@ -2,6 +2,7 @@
 
 use crate::am::Location;
 use crate::conduit::{Capabilities, RemoteSegment, SegmentKey};
+use crate::mk::Spot;
 use crate::os::mem;
 use crate::runtime::Runtime;
 use crate::segment::configuration::{is_everything, Configuration};
@@ -11,8 +12,8 @@ use crate::thread::{self, Serving};
 /// A way to memory of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach<'a> {
-    /// It is mapped here, at this address.
-    Mapped(*mut u8),
+    /// This process copies it itself: it is mapped here, or memory of a device of this process.
+    Here(Spot),
     /// The kernel copies between the two processes. It may come to refuse that, or meet memory that it cannot copy; then messages do it.
     Kernel(Neighbour<'a>),
     /// The conduit's own put and get, with this segment.
@@ -27,6 +28,7 @@ pub const ALL_MEMORY: RemoteSegment = RemoteSegment {
     base: 0,
     bytes: usize::MAX,
     key: SegmentKey { words: [0; 8] },
+    on_device: false,
 };
 
 /// Whether a transfer is one that clients may rely on to be a single load or store. The kernel's copies need not be.
@@ -39,7 +41,7 @@ impl Runtime {
     #[inline]
     pub fn reach(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
         match self.map_near(place, address, bytes) {
-            Some(here) => Reach::Mapped(here),
+            Some(here) => Reach::Here(Spot::host(here)),
             None => self.reach_elsewhere(place, address, bytes),
         }
     }
@@ -49,6 +51,9 @@ impl Runtime {
             Some(segment) if segment.contains(address, bytes) => segment,
             _ => self.outside_segment(place, address, bytes),
         };
+        if segment.on_device {
+            return self.reach_device(place, address, segment);
+        }
         if self.is_neighbour(place.rank) {
             let kernel = (!is_word(address, bytes))
                 .then(|| self.kernel_copy.neighbour(place.rank))
@@ -62,6 +67,18 @@ impl Runtime {
             _ if able.has(Capabilities::ANY_ADDRESS) => Reach::Network(ALL_MEMORY),
             _ => Reach::Messages,
         }
+    }
+
+    /// The same for memory of a device.
+    fn reach_device(&self, place: Location, address: usize, segment: RemoteSegment) -> Reach<'_> {
+        if place.rank == self.rank {
+            let kind = self.device_of(place.ep);
+            return Reach::Here(Spot { kind, address });
+        }
+        if self.conduit_reaches_devices() && !self.is_neighbour(place.rank) {
+            return Reach::Network(segment);
+        }
+        Reach::Messages
     }
 
     /// Whether large transfers to and from the segment of `place`, which is not mapped here, leave its owner alone.

@@ -18,6 +18,7 @@ use crate::event::{Category, Op};
 use crate::rma::{self, packets, transfer, Manner, Started};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
+use crate::{thread, wait};
 
 /// Pieces of this average are worth an operation of the network, or a copy of the kernel's, each.
 const WORTH_RMA: usize = 2048;
@@ -51,7 +52,7 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
     // Only the first of several operations could be refused as a whole.
     let alone = pieces == 1 || (!access.immediate && total / pieces >= worth);
     if alone && access.completion.is_none() {
-        return one_by_one(access, &remote, &local, op);
+        return one_by_one(rt, access, &remote, &local, op);
     }
     match access.direction {
         Direction::Put => put(&peer, access, &remote, &local, total, op),
@@ -59,24 +60,48 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
     }
 }
 
-fn one_by_one(access: &Access<'_>, remote: &Side, local: &Side, op: &'static Op) -> Result<Started, Busy> {
-    let manner = Manner {
+/// A call with memory of a device on either side: piece by piece. Of an IMMEDIATE call the first piece decides, the others wait for room.
+pub fn on_devices(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
+    let (to, from) = access.data.sides();
+    let (remote, local) = match access.direction {
+        Direction::Put => (to, from),
+        Direction::Get => (from, to),
+    };
+    let Some(completion) = &access.completion else {
+        return one_by_one(rt, access, &remote, &local, op());
+    };
+    // Only this call's pieces are waited for, so they have an operation of their own.
+    let thread = thread::current();
+    let own = thread.free.borrow_mut().take();
+    one_by_one(rt, access, &remote, &local, own)?;
+    let event = own.event();
+    wait::until(|| event.is_done());
+    event.consume(&mut thread.free.borrow_mut());
+    peer::tell(access, completion, 0, 0);
+    Ok(Started::Complete)
+}
+
+fn one_by_one(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, op: &'static Op) -> Result<Started, Busy> {
+    let mut manner = Manner {
         immediate: access.immediate,
         source_now: false,
     };
     let mut remote = Cursor::new(remote, Position::default());
     let mut local = Cursor::new(local, Position::default());
     while let (Some((there, left)), Some((here, room))) = (remote.run(), local.run()) {
+        let bytes = left.min(room);
         let piece = rma::Access {
             peer: access.peer,
             remote: there,
             local: here as *mut u8,
-            bytes: left.min(room),
+            device: rt.local_spot(access.source_ep, here as *const u8, bytes).kind,
+            bytes,
         };
         match access.direction {
             Direction::Put => rma::put(&piece, || op, manner)?,
             Direction::Get => rma::get(&piece, || op, manner)?,
         };
+        manner.immediate = false;
         remote.advance(piece.bytes);
         local.advance(piece.bytes);
     }

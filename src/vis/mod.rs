@@ -1,7 +1,7 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided").
 //!
 //! [`shape`] is what a call describes. To a neighbour: direct copies ([`near`]), complete at return. To others ([`far`]): packets that name
-//! the pieces at the target ([`records`]) beside the data, or, where pieces are large, a put or a get for each. [`peer`] tells
+//! the pieces at the target ([`records`]) beside the data, or, where pieces are large or on a device, a put or a get for each. [`peer`] tells
 //! the target of a put that it is complete. Which side is remote is told by [`Direction`]; the description speaks of
 //! destination and source only.
 
@@ -17,6 +17,7 @@ use crate::conduit::Busy;
 use crate::event::Op;
 use crate::rma::Started;
 use crate::runtime::{self, Runtime};
+use crate::trace;
 use peer::Completion;
 use shape::{extent, List, Nest, Side};
 
@@ -69,6 +70,14 @@ impl Data<'_> {
         }
     }
 
+    /// Pieces at the destination.
+    pub fn pieces(&self) -> usize {
+        match self {
+            Data::Lists { to, .. } => to.count(),
+            Data::Nest(nest) => nest.dims.iter().map(|d| d.count).product(),
+        }
+    }
+
     /// Destination and source, each for itself.
     fn sides(&self) -> (Side, Side) {
         match self {
@@ -79,6 +88,33 @@ impl Data<'_> {
 }
 
 impl Access<'_> {
+    /// The category in which it is recorded.
+    #[inline]
+    pub fn category(&self) -> trace::Category {
+        match self.direction {
+            Direction::Put => trace::Category::Put,
+            Direction::Get => trace::Category::Get,
+        }
+    }
+
+    /// As what it is recorded.
+    pub fn trace_kind(&self) -> trace::Kind {
+        use trace::Kind;
+        let put = self.direction == Direction::Put;
+        match self.data {
+            Data::Lists {
+                to: List::Vector { .. }, ..
+            } if put => Kind::PutVector,
+            Data::Lists {
+                to: List::Vector { .. }, ..
+            } => Kind::GetVector,
+            Data::Lists { .. } if put => Kind::PutIndexed,
+            Data::Lists { .. } => Kind::GetIndexed,
+            Data::Nest(_) if put => Kind::PutStrided,
+            Data::Nest(_) => Kind::GetStrided,
+        }
+    }
+
     /// Lowest address and length of all that a strided call touches at the remote side.
     fn remote_extent(&self) -> Option<(usize, usize)> {
         let Data::Nest(nest) = &self.data else { return None };
@@ -92,6 +128,9 @@ impl Access<'_> {
 /// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only then.
 pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
+    if rt.device_of(access.source_ep).is_some() || rt.is_on_device(access.peer) {
+        return far::on_devices(rt, access, op);
+    }
     if rt.can_touch(access.peer) {
         copy_near(rt, access);
     } else if access.data.bytes().is_some_and(|n| n > 0) {

@@ -33,6 +33,13 @@ static HOOK: OnceLock<fn() -> !> = OnceLock::new();
 // Thread id of the thread that is reporting; 0 none. Only compared, so relaxed is enough.
 static REPORTING: AtomicI32 = AtomicI32::new(0);
 
+static NOTE: OnceLock<fn(fmt::Arguments<'_>)> = OnceLock::new();
+
+/// Sets what else is told the message of a fatal error, before the process ends. The first call wins.
+pub fn set_note(note: fn(fmt::Arguments<'_>)) {
+    let _ = NOTE.set(note);
+}
+
 /// Sets what ends the process after a fatal error was reported (default: abort). The first call wins.
 pub fn set_hook(hook: fn() -> !) {
     // A second hook is a second initialisation, which keeps the first one.
@@ -59,6 +66,9 @@ pub fn fatal_at(message: fmt::Arguments<'_>, location: Option<Location<'_>>) -> 
     match location {
         Some(place) => say(format_args!("*** FATAL ERROR ({Label}): in {place}: {message}")),
         None => say(format_args!("*** FATAL ERROR ({Label}): {message}")),
+    }
+    if let Some(note) = NOTE.get() {
+        note(message);
     }
     freeze::on_error();
     backtrace::print_if_enabled(2);

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use crate::{env, fatal, os, process};
 
+pub use crate::os::monotonic_ns;
+
 /// Values of the exported `gasnetti_tick_source`, which the header's inline code reads.
 const SOURCE_TSC: i32 = 1;
 const SOURCE_CLOCK: i32 = 2;

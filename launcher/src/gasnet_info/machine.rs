@@ -2,6 +2,8 @@
 
 use super::Facts;
 use gasnet::config::report::display_size;
+use gasnet::config::Config;
+use gasnet::mk::library;
 use std::ffi::CStr;
 use std::fs::read_to_string;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -31,6 +33,7 @@ pub fn facts() -> Facts {
         ("membarrier, global expedited", yes(has_membarrier())),
     ];
     facts.extend(resource_limits());
+    facts.extend(library::found(&Config::load(&[]).unwrap_or_else(|_| Config::defaults(&[]))));
     facts
 }
 

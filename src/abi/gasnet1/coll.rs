@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::runtime;
 use crate::team::Team;
 use crate::thread;
+use crate::trace::interval::{self, Interval};
 
 /// `GASNET_TEAM_ALL`.
 const TEAM_ALL: usize = 1;
@@ -22,8 +23,14 @@ const IN_ALLSYNC: c_int = 0x4;
 const OUT_ALLSYNC: c_int = 0x20;
 
 /// Starts a collective between the barriers that the flags ask for. Without them a rank begins when it calls and is done when its own part is.
-fn start<W: Future<Output = ()> + Send + 'static>(flags: c_int, work: impl FnOnce(Call) -> W) -> Event {
+fn start<W: Future<Output = ()> + Send + 'static>(
+    name: &'static str,
+    bytes: usize,
+    flags: c_int,
+    work: impl FnOnce(Call) -> W,
+) -> Event {
     let team = runtime::get().team0;
+    let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
     // Calls are numbered and take their places in shared memory now, in this order.
     let before = (flags & IN_ALLSYNC != 0).then(|| team_barrier::over(Call::next(team)));
     let work = work(Call::next(team));
@@ -37,7 +44,9 @@ fn start<W: Future<Output = ()> + Send + 'static>(flags: c_int, work: impl FnOnc
             after.await;
         }
     };
-    coll::start(team, all, || thread::current().free.borrow_mut().take())
+    coll::start(team, interval::around(interval, all), || {
+        thread::current().free.borrow_mut().take()
+    })
 }
 
 /// The team, after a look at the arguments.
@@ -68,7 +77,7 @@ pub extern "C" fn gasnet_coll_broadcast_nb(
     flags: c_int,
 ) -> Event {
     check(team, root, "gasnet_coll_broadcast_nb");
-    start(flags, |call| {
+    start("gasnet_coll_broadcast_nb", bytes, flags, |call| {
         broadcast::over(call, root, span(target, bytes), span(source, bytes))
     })
 }
@@ -86,7 +95,9 @@ pub extern "C" fn gasnet_coll_scatter_nb(
     let name = "gasnet_coll_scatter_nb";
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, source, bytes, name));
-    start(flags, |call| gather::from_one(call, root, span(target, bytes), parts, true))
+    start("gasnet_coll_scatter_nb", bytes, flags, |call| {
+        gather::from_one(call, root, span(target, bytes), parts, true)
+    })
 }
 
 /// Starts a gather of everybody's `bytes` at `source` into the `target` of image `root`.
@@ -102,7 +113,9 @@ pub extern "C" fn gasnet_coll_gather_nb(
     let name = "gasnet_coll_gather_nb";
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, target, bytes, name));
-    start(flags, |call| gather::to_one(call, root, parts, span(source, bytes), true))
+    start("gasnet_coll_gather_nb", bytes, flags, |call| {
+        gather::to_one(call, root, parts, span(source, bytes), true)
+    })
 }
 
 /// Starts an all-gather of everybody's `bytes` at `source`.
@@ -110,7 +123,9 @@ pub extern "C" fn gasnet_coll_gather_nb(
 pub extern "C" fn gasnet_coll_gather_all_nb(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
     let name = "gasnet_coll_gather_all_nb";
     let parts = equal(check(team, 0, name), target, bytes, name);
-    start(flags, |call| gather::to_all(call, parts, span(source, bytes)))
+    start("gasnet_coll_gather_all_nb", bytes, flags, |call| {
+        gather::to_all(call, parts, span(source, bytes))
+    })
 }
 
 /// Starts an all-to-all of `bytes` for each pair.
@@ -119,7 +134,9 @@ pub extern "C" fn gasnet_coll_exchange_nb(team: usize, target: *mut u8, source: 
     let name = "gasnet_coll_exchange_nb";
     let all = check(team, 0, name);
     let (target, source) = (equal(all, target, bytes, name), equal(all, source, bytes, name));
-    start(flags, |call| gather::exchange(call, target, source))
+    start("gasnet_coll_exchange_nb", bytes, flags, |call| {
+        gather::exchange(call, target, source)
+    })
 }
 
 /// A broadcast, to its end.

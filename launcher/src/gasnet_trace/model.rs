@@ -1,0 +1,610 @@
+//! What the files say, added up.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use super::line::{self, Line};
+
+/// Sums of sizes or times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// How many.
+    pub count: u64,
+    /// All together.
+    pub total: u64,
+    /// The least.
+    pub least: u64,
+    /// The most.
+    pub most: u64,
+}
+
+impl Sums {
+    /// Counts one more.
+    pub fn add(&mut self, value: u64) {
+        self.merge(&Self {
+            count: 1,
+            total: value,
+            least: value,
+            most: value,
+        });
+    }
+
+    /// Adds others.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.least = if self.count == 0 {
+            other.least
+        } else {
+            self.least.min(other.least)
+        };
+        self.count += other.count;
+        self.total = self.total.saturating_add(other.total);
+        self.most = self.most.max(other.most);
+    }
+
+    /// The average.
+    #[allow(clippy::cast_precision_loss)] // for display
+    pub fn average(&self) -> f64 {
+        self.total as f64 / self.count.max(1) as f64
+    }
+}
+
+/// Classes of traffic, in the order of their numbers.
+pub const CLASSES: [&str; 4] = ["put", "get", "am", "atomic"];
+const PUT: usize = 0;
+const GET: usize = 1;
+const AM: usize = 2;
+const ATOMIC: usize = 3;
+
+/// What a thread's time went into, in the order of their numbers.
+pub const STATES: [&str; 9] = [
+    "put",
+    "get",
+    "atomic",
+    "message",
+    "handler",
+    "lock",
+    "barrier",
+    "collective",
+    "wait",
+];
+/// Waits in the number of a barrier that is not complete.
+pub const BARRIER: usize = 6;
+/// Waits while a collective is not complete.
+pub const COLLECTIVE: usize = 7;
+/// Other waits.
+pub const WAIT: usize = 8;
+
+/// What a row of a report is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Section: PUT, GET, BARRIER and so on.
+    pub section: &'static str,
+    /// Number of the source line's text.
+    pub source: u32,
+    /// Type of the event.
+    pub kind: String,
+    /// Rank.
+    pub rank: u32,
+    /// The other side.
+    pub peer: Option<u32>,
+}
+
+/// Time from one instant to another, in nanoseconds since the job began.
+pub type Span = (u64, u64);
+
+/// A thread's calls that took time.
+#[derive(Debug, Default)]
+pub struct Lane {
+    /// Time spans and what they are, [`STATES`].
+    pub calls: Vec<(Span, u8)>,
+}
+
+/// A rank.
+#[derive(Debug, Default)]
+pub struct Rank {
+    /// Its first and its last line.
+    pub started: bool,
+    /// Ended in order.
+    pub ended: bool,
+    /// Host, conduit, process.
+    pub host: String,
+    /// Why it ended otherwise, if it could tell.
+    pub fatal: Option<String>,
+    /// Events that it could not record.
+    pub lost: u64,
+    /// Barriers and other collectives under way.
+    pub barriers: Vec<Span>,
+    /// Likewise.
+    pub collectives: Vec<Span>,
+    /// The instant of its last event.
+    pub last: u64,
+}
+
+/// An event for the Perfetto export.
+#[derive(Debug)]
+pub struct Event {
+    /// Rank.
+    pub rank: u32,
+    /// Thread; 0 for lines about the whole rank.
+    pub thread: u32,
+    /// When it began.
+    pub at: u64,
+    /// How long it took, if it took time.
+    pub ns: Option<u64>,
+    /// Letter of the category.
+    pub letter: char,
+    /// Name.
+    pub name: String,
+    /// Number that a beginning and its end share.
+    pub id: Option<u64>,
+    /// Everything else.
+    pub words: String,
+    /// Number of the source line's text.
+    pub source: u32,
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// Ranks that wrote.
+    pub ranks: BTreeMap<u32, Rank>,
+    /// Ranks in the job.
+    pub size: u32,
+    /// The program.
+    pub program: String,
+    /// The conduit.
+    pub conduit: String,
+    /// When the job began, as the files tell it.
+    pub wall: String,
+    /// Texts of source lines; number 0 is none.
+    pub sources: Vec<String>,
+    source_numbers: HashMap<String, u32>,
+    /// Rows of reports. Sizes for transfers and messages, nanoseconds for all else.
+    pub rows: HashMap<Key, Sums>,
+    /// Time in the calls of transfers and messages, for the same rows.
+    pub times: HashMap<Key, Sums>,
+    /// Messages and bytes by class, sender and receiver.
+    pub matrix: BTreeMap<(usize, u32, u32), [u64; 2]>,
+    /// Messages and bytes by class and least size.
+    pub sizes: BTreeMap<(usize, u64), [u64; 2]>,
+    /// Calls by rank and thread.
+    pub lanes: BTreeMap<(u32, u32), Lane>,
+    /// Kept when asked for.
+    pub events: Option<Vec<Event>>,
+    /// Every line that is left out is told, not only the first ones.
+    pub tell_all: bool,
+    /// Lines that count.
+    pub lines: u64,
+    /// Sentences about the files.
+    pub warnings: Vec<String>,
+    /// Statistics by rank.
+    stats: BTreeMap<u32, Statistics>,
+}
+
+/// Traffic as a statistics file tells it.
+#[derive(Clone, Debug, Default)]
+struct Traffic {
+    peers: BTreeMap<(usize, u32), [u64; 2]>,
+    sizes: BTreeMap<(usize, u64), u64>,
+}
+
+/// A rank's dumps: those that began anew afterwards, the last one, and whether that did.
+#[derive(Clone, Debug, Default)]
+struct Statistics {
+    before: Traffic,
+    last: Traffic,
+    reset: bool,
+}
+
+impl Traffic {
+    fn merge(&mut self, other: &Self) {
+        for (&key, cell) in &other.peers {
+            let own = self.peers.entry(key).or_default();
+            *own = [own[0] + cell[0], own[1].saturating_add(cell[1])];
+        }
+        for (&key, count) in &other.sizes {
+            *self.sizes.entry(key).or_default() += count;
+        }
+    }
+}
+
+/// Warnings per file that are told one by one.
+const TOLD: u64 = 5;
+
+impl Model {
+    /// Without events unless `keep` them.
+    pub fn new(keep: bool) -> Self {
+        let mut model = Self {
+            events: keep.then(Vec::new),
+            ..Self::default()
+        };
+        model.source_number("-");
+        model
+    }
+
+    fn source_number(&mut self, text: &str) -> u32 {
+        if let Some(&number) = self.source_numbers.get(text) {
+            return number;
+        }
+        let number = self.sources.len() as u32;
+        self.sources.push(text.to_owned());
+        self.source_numbers.insert(text.to_owned(), number);
+        number
+    }
+
+    /// Adds a file. The error says why it cannot be read.
+    pub fn read(&mut self, path: &str) -> Result<(), String> {
+        let file = File::open(path).map_err(|why| format!("{path}: {why}"))?;
+        let mut input = BufReader::with_capacity(1 << 20, file);
+        let mut bytes = Vec::new();
+        let (mut number, mut bad) = (0_u64, 0_u64);
+        loop {
+            bytes.clear();
+            if input.read_until(b'\n', &mut bytes).map_err(|why| format!("{path}: {why}"))? == 0 {
+                break;
+            }
+            number += 1;
+            let whole = bytes.last() == Some(&b'\n');
+            let text = String::from_utf8_lossy(if whole { &bytes[..bytes.len() - 1] } else { &bytes });
+            let read = if whole {
+                line::parse(&text).and_then(|line| self.add(&line))
+            } else {
+                Err("it is cut off")
+            };
+            if let Err(why) = read {
+                bad += 1;
+                if bad <= TOLD || self.tell_all {
+                    self.warnings.push(format!("{path}:{number}: this line is left out: {why}"));
+                }
+            }
+        }
+        if bad > TOLD && !self.tell_all {
+            self.warnings.push(format!("{path}: {} more lines are left out", bad - TOLD));
+        }
+        if number == 0 {
+            self.warnings.push(format!("{path}: the file is empty"));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        let ns = line.number("ns");
+        self.rank_line(line)?;
+        let rank = self.ranks.entry(line.rank).or_default();
+        rank.last = rank.last.max(
+            line.at
+                .saturating_add(if line.name.ends_with("_DONE") { 0 } else { ns.unwrap_or(0) }),
+        );
+        self.lines += 1;
+        match line.name {
+            "PEER" | "SIZES" | "DUMP" => return self.statistics(line),
+            "STAT" | "TOTAL" => return Ok(()),
+            _ => {}
+        }
+        match line.letter {
+            'P' => self.transfer(line, PUT, "PUT")?,
+            'G' => self.transfer(line, GET, "GET")?,
+            'A' => self.message(line)?,
+            'R' => self.atomic(line)?,
+            'B' => self.barrier(line)?,
+            'W' => self.collective(line)?,
+            'S' | 'L' => self.sync(line)?,
+            _ => {}
+        }
+        let source = self.source_number(line.source);
+        if let Some(events) = &mut self.events {
+            events.push(Event {
+                rank: line.rank,
+                thread: line.thread.unwrap_or(0),
+                at: line.at,
+                ns,
+                letter: line.letter,
+                name: line.name.to_owned(),
+                id: line
+                    .number("id")
+                    .filter(|_| line.name.ends_with("_START") || line.name.ends_with("_DONE")),
+                words: line.words().to_owned(),
+                source,
+            });
+        }
+        Ok(())
+    }
+
+    fn rank_line(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        let ranks = line.number("ranks");
+        let rank = self.ranks.entry(line.rank).or_default();
+        self.size = self.size.max(line.rank.saturating_add(1));
+        match line.name {
+            "START" => {
+                if line.number("format") != Some(1) {
+                    return Err("this file has a format that this program does not know");
+                }
+                rank.started = true;
+                line.get("host").unwrap_or("?").clone_into(&mut rank.host);
+                self.size = self.size.max(ranks.and_then(|n| u32::try_from(n).ok()).unwrap_or(0));
+                line.get("text").unwrap_or("?").clone_into(&mut self.program);
+                line.get("conduit").unwrap_or("?").clone_into(&mut self.conduit);
+                line.get("wall").unwrap_or("").clone_into(&mut self.wall);
+            }
+            "END" => {
+                rank.ended = true;
+                rank.lost = rank.lost.max(line.number("lost").unwrap_or(0));
+            }
+            "FATAL" => rank.fatal = line.get("text").map(str::to_owned),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, line: &Line<'_>, section: &'static str, kind: &str, peer: Option<u32>) -> Key {
+        Key {
+            section,
+            source: self.source_number(line.source),
+            kind: kind.to_owned(),
+            rank: line.rank,
+            peer,
+        }
+    }
+
+    fn call(&mut self, line: &Line<'_>, state: usize) {
+        if let (Some(ns), Some(thread)) = (line.number("ns"), line.thread) {
+            let lane = self.lanes.entry((line.rank, thread)).or_default();
+            lane.calls.push(((line.at, line.at.saturating_add(ns)), state as u8));
+        }
+    }
+
+    fn traffic(&mut self, line: &Line<'_>, class: usize) -> Result<(u32, u64), &'static str> {
+        let peer = line
+            .number("peer")
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or("it has no peer")?;
+        let bytes = line.number("bytes").ok_or("it has no length")?;
+        self.size = self.size.max(peer.saturating_add(1));
+        let cell = self.matrix.entry((class, line.rank, peer)).or_default();
+        *cell = [cell[0] + 1, cell[1].saturating_add(bytes)];
+        let least = if bytes == 0 { 0 } else { 1 << bytes.ilog2() };
+        let bar = self.sizes.entry((class, least)).or_default();
+        *bar = [bar[0] + 1, bar[1].saturating_add(bytes)];
+        Ok((peer, bytes))
+    }
+
+    fn count(&mut self, key: Key, bytes: u64, ns: Option<u64>) {
+        if let Some(ns) = ns {
+            self.times.entry(key.clone()).or_default().add(ns);
+        }
+        self.rows.entry(key).or_default().add(bytes);
+    }
+
+    fn transfer(&mut self, line: &Line<'_>, class: usize, section: &'static str) -> Result<(), &'static str> {
+        let (peer, bytes) = self.traffic(line, class)?;
+        self.call(line, class);
+        let kind = if peer == line.rank { "LOCAL" } else { "GLOBAL" };
+        let key = self.row(line, section, kind, Some(peer));
+        self.count(key, bytes, line.number("ns"));
+        Ok(())
+    }
+
+    fn message(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        if line.name.starts_with("RAN_") {
+            self.call(line, 4);
+            let name = line.get("name").filter(|n| *n != "unnamed");
+            let kind = name.map_or_else(|| format!("handler {}", line.get("handler").unwrap_or("?")), str::to_owned);
+            let key = self.row(line, "HANDLER", &kind, None);
+            self.rows
+                .entry(key)
+                .or_default()
+                .add(line.number("ns").ok_or("it has no time")?);
+            return Ok(());
+        }
+        let (peer, bytes) = self.traffic(line, AM)?;
+        self.call(line, 3);
+        let key = self.row(line, "AM", line.name, Some(peer));
+        self.count(key, bytes, line.number("ns"));
+        Ok(())
+    }
+
+    fn atomic(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        let (peer, _) = self.traffic(line, ATOMIC)?;
+        self.call(line, 2);
+        let kind = format!("{} {}", line.get("op").unwrap_or("?"), line.get("type").unwrap_or("?"));
+        let key = self.row(line, "ATOMIC", &kind, Some(peer));
+        self.rows
+            .entry(key)
+            .or_default()
+            .add(line.number("ns").ok_or("it has no time")?);
+        Ok(())
+    }
+
+    fn barrier(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        let ns = line.number("ns");
+        match line.name {
+            "BARRIER_START" => {}
+            "BARRIER_DONE" => {
+                let ns = ns.ok_or("it has no time")?;
+                let rank = self.ranks.entry(line.rank).or_default();
+                rank.barriers.push((line.at.saturating_sub(ns), line.at));
+                let key = self.row(line, "BARRIER", "TEAM", None);
+                self.rows.entry(key).or_default().add(ns);
+            }
+            "BARRIER_WAIT" | "BARRIER_TRY" => {
+                let ns = ns.ok_or("it has no time")?;
+                self.call(line, BARRIER);
+                if line.get("done") == Some("1") {
+                    let wait = self.row(line, "BARRIER", "WAIT", None);
+                    self.rows.entry(wait).or_default().add(ns);
+                    let between = self.row(line, "BARRIER", "WAITNOTIFY", None);
+                    let since = line.number("since").unwrap_or(0);
+                    self.rows.entry(between).or_default().add(since);
+                }
+            }
+            _ => self.call(line, BARRIER),
+        }
+        Ok(())
+    }
+
+    fn collective(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        if line.name != "COLL_DONE" {
+            return Ok(());
+        }
+        let ns = line.number("ns").ok_or("it has no time")?;
+        let rank = self.ranks.entry(line.rank).or_default();
+        rank.collectives.push((line.at.saturating_sub(ns), line.at));
+        let kind = line.get("name").unwrap_or("?");
+        let key = self.row(line, "COLL", kind, None);
+        self.rows.entry(key).or_default().add(ns);
+        Ok(())
+    }
+
+    fn sync(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        let ns = line.number("ns").ok_or("it has no time")?;
+        let (section, state) = if line.letter == 'S' { ("SYNC", WAIT) } else { ("LOCK", 5) };
+        self.call(line, state);
+        let key = self.row(line, section, line.name, None);
+        self.rows.entry(key).or_default().add(ns);
+        Ok(())
+    }
+
+    fn statistics(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
+        let stats = self.stats.entry(line.rank).or_default();
+        let class = || {
+            CLASSES
+                .iter()
+                .position(|&c| Some(c) == line.get("class"))
+                .ok_or("its class is unknown")
+        };
+        match line.name {
+            "DUMP" => {
+                let last = std::mem::take(&mut stats.last);
+                // Without a reset the next dump says all of it again.
+                if stats.reset {
+                    stats.before.merge(&last);
+                }
+                stats.reset = line.get("reset") == Some("1");
+            }
+            "PEER" => {
+                let peer = line
+                    .number("peer")
+                    .and_then(|n| u32::try_from(n).ok())
+                    .ok_or("it has no peer")?;
+                let cell = [line.number("count").unwrap_or(0), line.number("bytes").unwrap_or(0)];
+                stats.last.peers.insert((class()?, peer), cell);
+                self.size = self.size.max(peer.saturating_add(1));
+            }
+            _ => {
+                for pair in line.get("counts").unwrap_or("").split(',') {
+                    let (from, count) = pair.split_once(':').ok_or("its sizes are not FROM:COUNT")?;
+                    let from = from.parse().map_err(|_| "a size is not a number")?;
+                    let count = count.parse().map_err(|_| "a count is not a number")?;
+                    stats.last.sizes.insert((class()?, from), count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// To be called when all files are read: ranks of which there are statistics and no traced traffic get theirs from there, and ranks
+    /// that lack something are told.
+    pub fn finish(&mut self) {
+        for (&rank, stats) in &self.stats {
+            if self.matrix.keys().any(|&(_, from, _)| from == rank) {
+                continue;
+            }
+            let mut all = stats.before.clone();
+            all.merge(&stats.last);
+            for (&(class, peer), &cell) in &all.peers {
+                self.matrix.insert((class, rank, peer), cell);
+            }
+            for (&(class, from), count) in &all.sizes {
+                self.sizes.entry((class, from)).or_default()[0] += count;
+            }
+        }
+        for (rank, about) in &self.ranks {
+            if let Some(why) = &about.fatal {
+                self.warnings.push(format!("rank {rank} ended because of an error: {why}"));
+            } else if !about.ended {
+                self.warnings.push(format!(
+                    "rank {rank} did not end in order: what it recorded last may be missing"
+                ));
+            }
+            if about.lost > 0 {
+                self.warnings
+                    .push(format!("rank {rank} could not record {} events", about.lost));
+            }
+            if !about.started {
+                self.warnings
+                    .push(format!("rank {rank}: the beginning of its trace is missing"));
+            }
+        }
+    }
+
+    /// The time of the last event.
+    pub fn span(&self) -> u64 {
+        self.ranks.values().map(|r| r.last).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> Model {
+        let mut model = Model::new(true);
+        for line in lines {
+            model.add(&line::parse(line).unwrap()).unwrap();
+        }
+        model.finish();
+        model
+    }
+
+    #[test]
+    fn transfers_fill_matrix_sizes_and_rows() {
+        let model = read(&[
+            "0:0 0.000000001 [a.c:1] (P) PUT peer=1 bytes=100 ns=5",
+            "0:0 0.000000002 [a.c:1] (P) PUT_NB peer=1 bytes=64 ns=7",
+            "0:0 0.000000003 [-] (G) GET peer=0 bytes=0 ns=7",
+        ]);
+        assert_eq!(model.matrix[&(PUT, 0, 1)], [2, 164]);
+        assert_eq!(model.matrix[&(GET, 0, 0)], [1, 0]);
+        assert_eq!((model.sizes[&(PUT, 64)], model.sizes[&(GET, 0)]), ([2, 164], [1, 0]));
+        let row = model.rows.iter().find(|(k, _)| k.section == "PUT").unwrap();
+        assert_eq!(
+            (row.0.kind.as_str(), row.1.count, row.1.least, row.1.most),
+            ("GLOBAL", 2, 64, 100)
+        );
+        assert_eq!(model.sources[row.0.source as usize], "a.c:1");
+        assert_eq!((model.size, model.span()), (2, 10));
+    }
+
+    #[test]
+    fn statistics_are_added_over_resets_and_not_over_repeats() {
+        let dump = |reset: u32, count: u32| {
+            [
+                format!("3:* 0.000000001 [-] (U) DUMP reset={reset}"),
+                format!("3:* 0.000000001 [-] (P) PEER class=put peer=0 count={count} bytes={count}"),
+                format!("3:* 0.000000001 [-] (P) SIZES class=put counts=1:{count}"),
+            ]
+        };
+        let lines: Vec<String> = [dump(0, 1), dump(1, 2), dump(0, 10), dump(0, 30)].concat();
+        let model = read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(model.matrix[&(PUT, 3, 0)], [32, 32]);
+        assert_eq!(model.sizes[&(PUT, 1)][0], 32);
+    }
+
+    #[test]
+    fn ranks_that_were_killed_are_told() {
+        let model = read(&[
+            "1:* 0.000000001 [-] (U) START format=1 ranks=2 text=x",
+            "1:0 0.000000002 [-] (S) WAIT ns=4",
+        ]);
+        assert!(
+            model.warnings[0].contains("rank 1 did not end in order"),
+            "{:?}",
+            model.warnings
+        );
+        assert!(model.ranks[&1].started && model.size == 2);
+    }
+}

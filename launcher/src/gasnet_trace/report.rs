@@ -1,0 +1,213 @@
+//! Tables of text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::model::{Key, Model, Sums};
+
+/// Sections, in the order in which they are written, with what their numbers count.
+pub const SECTIONS: [(&str, &str); 9] = [
+    ("GET", "bytes"),
+    ("PUT", "bytes"),
+    ("AM", "bytes"),
+    ("ATOMIC", "us"),
+    ("BARRIER", "us"),
+    ("COLL", "us"),
+    ("SYNC", "us"),
+    ("HANDLER", "us"),
+    ("LOCK", "us"),
+];
+
+/// Fields to sort by.
+pub const FIELDS: [&str; 7] = ["TOTAL", "AVG", "MIN", "MAX", "CALLS", "TYPE", "SRC"];
+
+/// What the command line asks for.
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // options of a command line
+pub struct Wish {
+    /// Sections; none for all.
+    pub sections: Vec<String>,
+    /// Fields to sort by, the most important first; none for the source line.
+    pub sort: Vec<String>,
+    /// Types that are left out.
+    pub filter: Vec<String>,
+    /// A row for each peer.
+    pub peers: bool,
+    /// A row for each rank.
+    pub threads: bool,
+    /// Rows without source line, too.
+    pub internal: bool,
+    /// Names of source files with their folders.
+    pub full: bool,
+}
+
+/// Writes what is asked for.
+pub fn write(model: &Model, wish: &Wish) -> String {
+    let mut out = head(model);
+    // Without any source line there is nothing to tell internal events by.
+    let tells_sources = model.rows.keys().any(|key| key.source != 0);
+    for (section, unit) in SECTIONS {
+        if !wish.sections.is_empty() && !wish.sections.iter().any(|s| s == section) {
+            continue;
+        }
+        let mut rows: BTreeMap<Key, Sums> = BTreeMap::new();
+        let mut hidden = 0;
+        for (key, sums) in model.rows.iter().filter(|(key, _)| key.section == section) {
+            if wish.filter.iter().any(|f| key.kind.eq_ignore_ascii_case(f)) {
+                continue;
+            }
+            if key.source == 0 && tells_sources && !wish.internal {
+                hidden += sums.count;
+                continue;
+            }
+            let key = Key {
+                rank: if wish.threads { key.rank } else { u32::MAX },
+                peer: key.peer.filter(|_| wish.peers),
+                ..key.clone()
+            };
+            rows.entry(key).or_default().merge(sums);
+        }
+        if rows.is_empty() && hidden == 0 {
+            continue;
+        }
+        table(&mut out, model, wish, (section, unit), rows.into_iter().collect());
+        if hidden > 0 {
+            let _ = writeln!(out, "  {hidden} without a source line are not shown (-internal shows them)");
+        }
+    }
+    out
+}
+
+fn head(model: &Model) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "{}: {} ranks, traces of {}, conduit {}, {:.6} s, {} lines",
+        if model.program.is_empty() { "?" } else { &model.program },
+        model.size,
+        model.ranks.len(),
+        if model.conduit.is_empty() { "?" } else { &model.conduit },
+        seconds(model.span()),
+        model.lines
+    );
+    for warning in &model.warnings {
+        let _ = writeln!(out, "note: {warning}");
+    }
+    out
+}
+
+#[allow(clippy::cast_precision_loss)] // for display
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// `FILE:LINE`, without the folders unless they are wanted.
+fn source(model: &Model, number: u32, full: bool) -> &str {
+    let text = &model.sources[number as usize];
+    if number == 0 {
+        return "(none)";
+    }
+    if full {
+        text
+    } else {
+        text.rsplit('/').next().unwrap_or(text)
+    }
+}
+
+/// File and number, so that line 9 comes before line 10.
+fn place(text: &str) -> (&str, u64) {
+    text.rsplit_once(':')
+        .and_then(|(file, line)| Some((file, line.parse().ok()?)))
+        .unwrap_or((text, 0))
+}
+
+fn compare(model: &Model, field: &str, a: &(Key, Sums), b: &(Key, Sums)) -> std::cmp::Ordering {
+    match field {
+        // The most first.
+        "TOTAL" => b.1.total.cmp(&a.1.total),
+        "AVG" => b.1.average().total_cmp(&a.1.average()),
+        "MIN" => b.1.least.cmp(&a.1.least),
+        "MAX" => b.1.most.cmp(&a.1.most),
+        "CALLS" => b.1.count.cmp(&a.1.count),
+        "TYPE" => a.0.kind.cmp(&b.0.kind),
+        _ => place(&model.sources[a.0.source as usize]).cmp(&place(&model.sources[b.0.source as usize])),
+    }
+}
+
+fn table(out: &mut String, model: &Model, wish: &Wish, (section, unit): (&str, &str), mut rows: Vec<(Key, Sums)>) {
+    let sort = wish.sort.iter().map(String::as_str);
+    let fields: Vec<&str> = if wish.sort.is_empty() { vec!["SRC"] } else { sort.collect() };
+    rows.sort_by(|a, b| {
+        fields
+            .iter()
+            .map(|field| compare(model, field, a, b))
+            .find(|o| o.is_ne())
+            .unwrap_or_else(|| a.0.cmp(&b.0))
+    });
+    let _ = writeln!(out, "\n{section} REPORT ({unit})");
+    let names: Vec<&str> = rows.iter().map(|(key, _)| source(model, key.source, wish.full)).collect();
+    let width = |texts: &mut dyn Iterator<Item = usize>, least: usize| texts.max().unwrap_or(0).max(least);
+    let source_width = width(&mut names.iter().map(|n| n.chars().count()), 11);
+    let kind_width = width(&mut rows.iter().map(|(key, _)| key.kind.chars().count()), 4);
+    let _ = write!(out, "{:source_width$}  {:kind_width$}", "SOURCE LINE", "TYPE");
+    if wish.threads {
+        let _ = write!(out, "  {:>5}", "RANK");
+    }
+    if wish.peers {
+        let _ = write!(out, "  {:>5}", "PEER");
+    }
+    let _ = writeln!(
+        out,
+        "  {:>9}  {:>12}  {:>12}  {:>12}  {:>14}",
+        "CALLS", "MIN", "AVG", "MAX", "TOTAL"
+    );
+    for ((key, sums), name) in rows.iter().zip(names) {
+        let _ = write!(out, "{name:source_width$}  {:kind_width$}", key.kind);
+        if wish.threads {
+            let _ = write!(out, "  {:>5}", key.rank);
+        }
+        if wish.peers {
+            let _ = write!(out, "  {:>5}", key.peer.map_or_else(|| "-".into(), |p| p.to_string()));
+        }
+        let _ = writeln!(
+            out,
+            "  {:>9}  {:>12}  {:>12}  {:>12}  {:>14}",
+            sums.count,
+            number(sums.least, unit),
+            average(sums, unit),
+            number(sums.most, unit),
+            number(sums.total, unit)
+        );
+    }
+}
+
+/// Bytes, or nanoseconds as microseconds.
+fn number(value: u64, unit: &str) -> String {
+    if unit == "us" {
+        format!("{}.{:03}", value / 1000, value % 1000)
+    } else {
+        value.to_string()
+    }
+}
+
+fn average(sums: &Sums, unit: &str) -> String {
+    if unit == "us" {
+        format!("{:.3}", sums.average() / 1000.0)
+    } else {
+        format!("{:.1}", sums.average())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_sort_by_number_and_times_are_exact() {
+        assert!(place("a.c:9") < place("a.c:10") && place("-") < place("a.c:1"));
+        assert_eq!(
+            (number(1_234_567, "us"), number(1_234_567, "bytes")),
+            ("1234.567".into(), "1234567".into())
+        );
+    }
+}

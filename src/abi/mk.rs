@@ -1,0 +1,125 @@
+//! Memory kinds (GASNet-EX Memory Kinds 2025.8, section 6).
+
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
+
+use super::{answer, complain, ERR_BAD_ARG};
+use crate::client::Client;
+use crate::mk::{cuda, hip, ze, Driver, Kind, Refusal};
+use crate::runtime;
+use crate::segment::{create, Segment};
+
+/// `GEX_MK_HOST`.
+pub const HOST: usize = 1;
+
+/// `gex_MK_Create_args_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Args {
+    flags: u64,
+    class: c_int,
+    device: Union,
+}
+
+/// Its arguments by class.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union Union {
+    number: c_int,
+    ze: Ze,
+    reserved: [u64; 3],
+}
+
+/// Its arguments of `GEX_MK_CLASS_ZE`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Ze {
+    device: *mut c_void,
+    context: *mut c_void,
+    ordinal: u32,
+}
+
+const _: () = assert!(size_of::<Args>() == 40 && offset_of!(Args, class) == 8 && offset_of!(Args, device) == 16);
+
+/// `GEX_MK_CLASS_*`.
+const CLASS_HOST: c_int = 0;
+const CLASS_CUDA_UVA: c_int = 1;
+const CLASS_HIP: c_int = 2;
+const CLASS_ZE: c_int = 3;
+
+fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
+    match args.class {
+        // SAFETY: any bits are an int.
+        CLASS_CUDA_UVA => cuda::open(unsafe { args.device.number }),
+        // SAFETY: as above.
+        CLASS_HIP => hip::open(unsafe { args.device.number }),
+        CLASS_ZE => {
+            // SAFETY: any bits are pointers and an int; what they name is the vendor's to check.
+            let Ze {
+                device,
+                context,
+                ordinal,
+            } = unsafe { args.device.ze };
+            ze::open(ze::Handles {
+                device: device as usize,
+                context: context as usize,
+                ordinal,
+            })
+        }
+        class => Err(Refusal::Argument(format!("gex_class {class} is no GEX_MK_CLASS_*"))),
+    }
+}
+
+/// Makes a memory kind of a device (`gex_MK_Create`). `GASNET_ERR_RESOURCE` where the vendor's library or the device is missing. The class of
+/// host memory gives `GEX_MK_HOST`. Not collective.
+#[no_mangle]
+pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, args: *const Args, flags: u32) -> c_int {
+    let name = "gex_MK_Create";
+    super::not_in_handler(name);
+    // SAFETY: null, or the client's.
+    let args = unsafe { args.as_ref() };
+    let Some(args) = args.filter(|args| !kind.is_null() && !client.is_null() && flags == 0 && args.flags == 0) else {
+        complain(
+            name,
+            "kind_p, client and args must not be null, and flags and gex_flags must be 0",
+        );
+        return ERR_BAD_ARG;
+    };
+    let made = if args.class == CLASS_HOST {
+        Ok(HOST)
+    } else {
+        open(args).map(|driver| std::ptr::from_ref(Kind::register(driver)) as usize)
+    };
+    answer(name, made, |made| {
+        // SAFETY: not null; the client's to write.
+        unsafe { kind.write(made) };
+    })
+}
+
+/// Ends a memory kind, all segments of which are destroyed (`gex_MK_Destroy`). `GEX_MK_HOST` always stays.
+#[no_mangle]
+pub extern "C" fn gex_MK_Destroy(kind: usize, flags: u32) {
+    let name = "gex_MK_Destroy";
+    super::not_in_handler(name);
+    let done = match kind {
+        HOST => Ok(()),
+        0 => Err("it is GEX_MK_INVALID".into()),
+        _ => Kind::destroy(kind),
+    };
+    let done = done.and_then(|()| if flags == 0 { Ok(()) } else { Err("flags must be 0".into()) });
+    if let Err(why) = done {
+        crate::fatal!("rank {}: {name}: {why}", runtime::get().rank);
+    }
+}
+
+/// `gex_Segment_Create` with another kind than that of host memory.
+pub fn segment(address: usize, bytes: usize, kind: usize) -> Result<&'static Segment, Refusal> {
+    let wrong = |why: &str| Err(Refusal::Argument(why.into()));
+    if bytes == 0 || address.checked_add(bytes).is_none() {
+        return wrong("the length must not be 0, nor reach beyond the end of the address space");
+    }
+    match Kind::hold(kind) {
+        Some(kind) => create::create_on_device(runtime::get(), address, bytes, kind),
+        None => wrong("kind must be GEX_MK_HOST, or come from gex_MK_Create and not be destroyed"),
+    }
+}

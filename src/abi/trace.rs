@@ -1,0 +1,103 @@
+//! The library's side of `GASNETT_TRACE_*` and `GASNETT_STATS_*` (README-tools, "Trace/Stats support"). The macros in `gasnet_tools.h` call
+//! these; the variadic ones are in the marker object, which formats and calls `gasnetti_trace_note`.
+
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_int, CStr, CString};
+use std::sync::PoisonError;
+
+use crate::atomic::Mutex;
+use crate::trace::kinds::{format_mask, parse_mask};
+use crate::trace::source::{self, Source};
+use crate::trace::{self, Output};
+
+/// `which`: 0 is the trace, all else the statistics.
+fn output(which: c_int) -> Output {
+    if which == 0 {
+        Output::Trace
+    } else {
+        Output::Stats
+    }
+}
+
+/// Whether a message of the client's would be written.
+#[no_mangle]
+pub extern "C" fn gasnetti_trace_takes_notes(which: c_int, forced: c_int) -> c_int {
+    c_int::from(output(which).takes_notes(forced != 0))
+}
+
+/// Writes a message of the client's.
+#[no_mangle]
+pub unsafe extern "C" fn gasnetti_trace_note(which: c_int, forced: c_int, text: *const c_char) {
+    // SAFETY: the marker's NUL-terminated buffer.
+    let text = unsafe { CStr::from_ptr(text) };
+    output(which).note(text.to_bytes(), forced != 0);
+}
+
+/// The categories in force, as letters. The text stays for ever.
+#[no_mangle]
+pub extern "C" fn gasnetti_trace_mask(which: c_int) -> *const c_char {
+    /// A text for every mask that was ever asked for: there are no more than 2^15.
+    static TEXTS: Mutex<BTreeMap<u32, CString>> = Mutex::new(BTreeMap::new());
+    let mask = output(which).mask();
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = texts
+        .entry(mask)
+        .or_insert_with(|| CString::new(format_mask(mask)).unwrap_or_default());
+    // What a CString owns does not move with it.
+    text.as_ptr()
+}
+
+/// Chooses categories from now on. Letters that name none are ignored.
+#[no_mangle]
+pub unsafe extern "C" fn gasnetti_trace_set_mask(which: c_int, mask: *const c_char) {
+    if mask.is_null() {
+        return;
+    }
+    // SAFETY: not null; the client's C string.
+    let mask = unsafe { CStr::from_ptr(mask) };
+    output(which).set_mask(parse_mask(&mask.to_string_lossy()));
+}
+
+/// Whether puts and gets of a rank to itself are traced.
+#[no_mangle]
+pub extern "C" fn gasnetti_trace_local() -> c_int {
+    c_int::from(trace::traces_local())
+}
+
+/// Chooses whether they are.
+#[no_mangle]
+pub extern "C" fn gasnetti_trace_set_local(on: c_int) {
+    trace::set_traces_local(on != 0);
+}
+
+/// Says where in its source the calling thread is. The name is kept, not copied.
+#[no_mangle]
+pub extern "C" fn gasnetti_trace_set_source(file: *const c_char, line: u32) {
+    source::set(Source { file, line });
+}
+
+/// Where that was: null and 0 if nobody said.
+#[no_mangle]
+pub unsafe extern "C" fn gasnetti_trace_source(file: *mut *const c_char, line: *mut u32) {
+    let here = source::here();
+    // SAFETY: null or the client's to write.
+    unsafe { super::system::store(file, here.file) };
+    // SAFETY: as above.
+    unsafe { super::system::store(line, here.line) };
+}
+
+/// Keeps the calling thread's place (`on` not 0), or ends that.
+#[no_mangle]
+pub extern "C" fn gasnetti_trace_freeze_source(on: c_int) {
+    if on != 0 {
+        source::freeze();
+    } else {
+        source::unfreeze();
+    }
+}
+
+/// Writes the statistics so far, and begins anew if `reset`.
+#[no_mangle]
+pub extern "C" fn gasnetti_trace_dump(reset: c_int) {
+    trace::dump(reset != 0);
+}

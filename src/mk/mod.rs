@@ -1,0 +1,265 @@
+//! Memory kinds (GASNet-EX Memory Kinds 2025.8, section 6): segments in the memory of a device.
+//!
+//! A [`Kind`] is one device, reached through its vendor's library ([`cuda`], [`hip`], [`ze`]), which [`library`] opens at the first
+//! `gex_MK_Create`. The host never touches device memory: whoever owns it moves bytes between the device and host memory, the target of a
+//! put or get in the handler of a packet, the initiator where it packs or unpacks. A [`Spot`] is an address that knows whose memory
+//! it is in, and [`copy`] copies between any two of them. A copy is complete when it returns, so what is acknowledged after it is there.
+
+pub mod cuda;
+pub mod hip;
+pub mod library;
+pub mod ze;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::conduit::Device;
+use crate::rma;
+
+/// Why a kind or a segment of it was not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The call itself is wrong.
+    Argument(String),
+    /// The call is right, but something that it needs is missing.
+    Resource(String),
+}
+
+/// Which device's memory, in words that two drivers of one process share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The device.
+    pub device: Device,
+    /// The vendor's handles of the device and of the context that it is used in, as far as those matter.
+    pub handles: [usize; 2],
+}
+
+/// What a vendor's library does for one device. Errors are sentences with the vendor's own text. Callable from any thread; the calling
+/// thread's current device and context are afterwards what they were before. Every copy is complete at return.
+pub trait Driver: Send + Sync {
+    /// Whose memory this is.
+    fn owner(&self) -> Owner;
+    /// New memory of `bytes` bytes (not 0).
+    fn allocate(&self, bytes: usize) -> Result<usize, String>;
+    /// Gives back what `allocate` gave.
+    fn free(&self, address: usize) -> Result<(), String>;
+    /// Whether `[address, address + bytes)` is memory of this device.
+    fn check(&self, address: usize, bytes: usize) -> Result<(), String>;
+    /// Copies host memory to the device.
+    ///
+    /// # Safety
+    /// `bytes` at `from` are readable, and at `to` are memory of this device.
+    unsafe fn write(&self, to: usize, from: *const u8, bytes: usize) -> Result<(), String>;
+    /// Copies memory of the device to the host.
+    ///
+    /// # Safety
+    /// `bytes` at `to` are writable, and at `from` are memory of this device.
+    unsafe fn read(&self, to: *mut u8, from: usize, bytes: usize) -> Result<(), String>;
+    /// Copies memory of `owner` to this device. None where there is no direct way.
+    ///
+    /// # Safety
+    /// `bytes` at `from` are memory of `owner`, and at `to` of this device.
+    unsafe fn copy(&self, to: usize, owner: Owner, from: usize, bytes: usize) -> Option<Result<(), String>>;
+    /// Gives everything back. Nothing is called afterwards.
+    fn close(&self);
+}
+
+/// What `gex_MK_t` points to, but for `GEX_MK_HOST`.
+pub struct Kind {
+    driver: Box<dyn Driver>,
+    /// Segments that it has.
+    segments: AtomicUsize,
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kind({:?})", self.driver.owner())
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.driver.owner().device {
+            Device::Cuda(number) => write!(f, "CUDA device {number}"),
+            Device::Hip(number) => write!(f, "HIP device {number}"),
+            Device::LevelZero(number) => write!(f, "Level Zero device {number}"),
+        }
+    }
+}
+
+/// Kinds that were created and not destroyed.
+static KINDS: Mutex<Vec<&'static Kind>> = Mutex::new(Vec::new());
+
+fn kinds() -> MutexGuard<'static, Vec<&'static Kind>> {
+    KINDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place_of(kinds: &[&'static Kind], handle: usize) -> Option<usize> {
+    kinds.iter().position(|&kind| std::ptr::from_ref(kind) as usize == handle)
+}
+
+impl Kind {
+    /// Makes a kind of an open driver.
+    pub fn register(driver: Box<dyn Driver>) -> &'static Self {
+        let kind: &'static Self = Box::leak(Box::new(Self {
+            driver,
+            segments: AtomicUsize::new(0),
+        }));
+        kinds().push(kind);
+        kind
+    }
+
+    /// The kind with this handle, counted as used by one more segment until [`Kind::release`]. None if there is no such kind.
+    pub fn hold(handle: usize) -> Option<&'static Self> {
+        let kinds = kinds();
+        let kind = kinds[place_of(&kinds, handle)?];
+        kind.segments.fetch_add(1, Ordering::Relaxed);
+        Some(kind)
+    }
+
+    /// A segment is gone.
+    pub fn release(&self) {
+        self.segments.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Ends the kind with this handle. The error says why it stays.
+    pub fn destroy(handle: usize) -> Result<(), String> {
+        let mut kinds = kinds();
+        let place = place_of(&kinds, handle).ok_or("it is not a memory kind that exists")?;
+        let kind = kinds[place];
+        match kind.segments.load(Ordering::Relaxed) {
+            0 => {}
+            1 => return Err(format!("a segment of {kind} still exists; destroy it first")),
+            n => return Err(format!("{n} segments of {kind} still exist; destroy them first")),
+        }
+        kinds.swap_remove(place);
+        // SAFETY: leaked from a Box by `register`, no longer in the list, and no segment refers to it.
+        let kind = unsafe { Box::from_raw(std::ptr::from_ref(kind).cast_mut()) };
+        kind.driver.close();
+        Ok(())
+    }
+
+    /// See [`Driver`].
+    pub fn driver(&self) -> &dyn Driver {
+        &*self.driver
+    }
+}
+
+/// An address, and whose memory it is in.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// The device; none for host memory.
+    pub kind: Option<&'static Kind>,
+    /// As the host or the device names it.
+    pub address: usize,
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            None => write!(f, "host memory at {:#x}", self.address),
+            Some(kind) => write!(f, "memory of {kind} at {:#x}", self.address),
+        }
+    }
+}
+
+/// Bytes that pass through host memory at a time between devices that have no direct way.
+const STAGE: usize = 1 << 20;
+
+impl Spot {
+    /// Host memory.
+    #[inline]
+    pub fn host(address: *const u8) -> Self {
+        Self {
+            kind: None,
+            address: address as usize,
+        }
+    }
+
+    /// The spot `bytes` further.
+    #[inline]
+    #[must_use]
+    pub fn plus(self, bytes: usize) -> Self {
+        Self {
+            address: self.address.wrapping_add(bytes),
+            ..self
+        }
+    }
+
+    /// Where the host can read the next `bytes`: at their place, or in `bounce`, to which they are copied.
+    ///
+    /// # Safety
+    /// The bytes are valid.
+    pub unsafe fn readable(self, bytes: usize, bounce: &mut Vec<u8>) -> *const u8 {
+        if self.kind.is_none() {
+            return self.address as *const u8;
+        }
+        bounce.resize(bytes, 0);
+        // SAFETY: valid by contract; `bounce` has room.
+        unsafe { copy(Self::host(bounce.as_ptr()), self, bytes) };
+        bounce.as_ptr()
+    }
+}
+
+/// Copies `bytes` bytes (not 0); complete at return. Host to host as [`rma::copy::copy`]. Ends the job when a device fails.
+///
+/// # Safety
+/// Both ranges are valid, and may be written by others only as data races that the client accepts.
+#[inline]
+pub unsafe fn copy(to: Spot, from: Spot, bytes: usize) {
+    if to.kind.is_none() && from.kind.is_none() {
+        // SAFETY: by contract.
+        return unsafe { rma::copy::copy(to.address as *mut u8, from.address as *const u8, bytes) };
+    }
+    // SAFETY: by contract.
+    if let Err(why) = unsafe { copy_with_device(to, from, bytes) } {
+        failed(to, from, bytes, &why);
+    }
+}
+
+/// # Safety
+/// As [`copy`].
+unsafe fn copy_with_device(to: Spot, from: Spot, bytes: usize) -> Result<(), String> {
+    match (to.kind, from.kind) {
+        (None, None) => Ok(()),
+        // SAFETY: by contract.
+        (Some(device), None) => unsafe { device.driver.write(to.address, from.address as *const u8, bytes) },
+        // SAFETY: by contract.
+        (None, Some(device)) => unsafe { device.driver.read(to.address as *mut u8, from.address, bytes) },
+        (Some(target), Some(source)) => {
+            // SAFETY: by contract.
+            let direct = unsafe { target.driver.copy(to.address, source.driver.owner(), from.address, bytes) };
+            // SAFETY: by contract.
+            direct.unwrap_or_else(|| unsafe { stage((target, to.address), (source, from.address), bytes) })
+        }
+    }
+}
+
+/// # Safety
+/// As [`copy`].
+unsafe fn stage(to: (&Kind, usize), from: (&Kind, usize), bytes: usize) -> Result<(), String> {
+    let mut buffer = vec![0_u8; bytes.min(STAGE)];
+    let mut done = 0;
+    while done < bytes {
+        let piece = (bytes - done).min(STAGE);
+        // SAFETY: by contract; the buffer has room for a piece.
+        unsafe { from.0.driver.read(buffer.as_mut_ptr(), from.1 + done, piece) }?;
+        // SAFETY: by contract.
+        unsafe { to.0.driver.write(to.1 + done, buffer.as_ptr(), piece) }?;
+        done += piece;
+    }
+    Ok(())
+}
+
+#[cold]
+fn failed(to: Spot, from: Spot, bytes: usize, why: &str) -> ! {
+    crate::fatal!(
+        "rank {}: {bytes} bytes could not be copied from {from} to {to}: {why}. An error of an earlier kernel, or memory that was freed, is \
+         the usual cause; the vendor's checker (compute-sanitizer, rocgdb) finds either.",
+        crate::runtime::get().rank
+    )
+}
+
+#[cfg(test)]
+mod tests;

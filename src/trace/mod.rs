@@ -1,0 +1,500 @@
+//! Tracing and statistics (README, "GASNet tracing & statistical collection"; README-tools, "Trace/Stats support"). `docs/tracing.md`
+//! describes the files.
+//!
+//! Both are in every build and off unless `GASNET_TRACEFILE` or `GASNET_STATSFILE` names a file. A call that may be recorded asks [`wants`] or [`clock`]
+//! first, one relaxed load; everything else is out of line. What clients have inlined is seen because teams keep their fast path
+//! closed while [`is_on`].
+//!
+//! [`kinds`] is what there is to record, [`log`] each thread's buffer and counters, [`sink`] the files, [`stats`] the summary, [`source`] the
+//! client's place in its source, [`interval`] what begins in one call and ends in another.
+
+pub mod counters;
+pub mod interval;
+pub mod kinds;
+pub mod log;
+pub mod sink;
+pub mod source;
+pub mod stats;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use crate::config::{self, Config};
+use crate::job::Job;
+pub use gasnet_tools::timer::monotonic_ns;
+use kinds::parse_mask;
+pub use kinds::{Category, Kind};
+use log::State;
+use sink::Sink;
+use source::Source;
+
+/// Categories that the trace or the statistics want. 0 while both are off.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+/// The two masks, as the client set them, whether there is a file or not.
+static TRACE_MASK: AtomicU32 = AtomicU32::new(0);
+static STATS_MASK: AtomicU32 = AtomicU32::new(0);
+/// Puts and gets of a rank to itself are traced, too.
+static TRACE_LOCAL: AtomicBool = AtomicBool::new(true);
+/// Every line is written at once.
+static FLUSH: AtomicBool = AtomicBool::new(false);
+/// The instant on this host's monotonic clock from which all ranks count.
+static EPOCH: AtomicU64 = AtomicU64::new(0);
+static RANK: AtomicU32 = AtomicU32::new(0);
+static TRACE: OnceLock<Sink> = OnceLock::new();
+static STATS: OnceLock<Sink> = OnceLock::new();
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// What.
+    pub kind: Kind,
+    /// When, on the monotonic clock.
+    pub at: u64,
+    /// How long it took, in nanoseconds.
+    pub ns: Option<u64>,
+    /// Job rank of the other side.
+    pub peer: Option<u32>,
+    /// Length of the payload.
+    pub bytes: Option<usize>,
+    /// Where the client was, if that is not where the calling thread is now.
+    pub source: Option<Source>,
+    /// Further `key=value` words.
+    pub words: fmt::Arguments<'a>,
+    /// More of them, for masks with D.
+    pub details: fmt::Arguments<'a>,
+}
+
+impl<'a> Event<'a> {
+    /// An event that began at `at` and has no more to it.
+    pub fn new(kind: Kind, at: u64) -> Self {
+        Self {
+            kind,
+            at,
+            ns: None,
+            peer: None,
+            bytes: None,
+            source: None,
+            words: format_args!(""),
+            details: format_args!(""),
+        }
+    }
+
+    /// The same with a peer and a length.
+    #[must_use]
+    pub fn to(self, peer: u32, bytes: usize) -> Self {
+        Self {
+            peer: Some(peer),
+            bytes: Some(bytes),
+            ..self
+        }
+    }
+
+    /// The same, over by now.
+    #[must_use]
+    pub fn until_now(self) -> Self {
+        Self {
+            ns: Some(monotonic_ns().saturating_sub(self.at)),
+            ..self
+        }
+    }
+
+    /// The same with further words, which begin with a blank.
+    #[must_use]
+    pub fn saying(self, words: fmt::Arguments<'a>) -> Self {
+        Self { words, ..self }
+    }
+
+    /// The same with words for masks with D.
+    #[must_use]
+    pub fn detailing(self, details: fmt::Arguments<'a>) -> Self {
+        Self { details, ..self }
+    }
+}
+
+/// Whether events of `category` are recorded.
+#[inline]
+pub fn wants(category: Category) -> bool {
+    WANTED.load(Ordering::Relaxed) & category as u32 != 0
+}
+
+/// The time if events of `category` are recorded, otherwise 0.
+#[inline]
+pub fn clock(category: Category) -> u64 {
+    if wants(category) {
+        now()
+    } else {
+        0
+    }
+}
+
+/// The clock, out of the way of those who do not ask it.
+#[cold]
+#[inline(never)]
+fn now() -> u64 {
+    monotonic_ns()
+}
+
+/// Whether this rank has a trace or statistics, whatever the masks are now: then inline code may not do the client's transfers.
+pub fn is_on() -> bool {
+    TRACE.get().is_some() || STATS.get().is_some()
+}
+
+fn update_wanted() {
+    let of = |sink: &OnceLock<Sink>, mask: &AtomicU32| sink.get().map_or(0, |_| mask.load(Ordering::Relaxed));
+    WANTED.store(of(&TRACE, &TRACE_MASK) | of(&STATS, &STATS_MASK), Ordering::Relaxed);
+}
+
+/// Opens the files that the configuration names. Collective. The error is a sentence, empty when another rank says it.
+pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<(), String> {
+    TRACE_MASK.store(parse_mask(&config.get(&config::TRACEMASK)), Ordering::Relaxed);
+    STATS_MASK.store(parse_mask(&config.get(&config::STATSMASK)), Ordering::Relaxed);
+    TRACE_LOCAL.store(config.get(&config::TRACELOCAL), Ordering::Relaxed);
+    let trace = config.get(&config::TRACEFILE).filter(|name| !name.is_empty());
+    let stats = config.get(&config::STATSFILE).filter(|name| !name.is_empty());
+    if trace.is_none() && stats.is_none() {
+        return Ok(());
+    }
+    FLUSH.store(config.get(&config::TRACEFLUSH), Ordering::Relaxed);
+    RANK.store(job.rank(), Ordering::Relaxed);
+    let began = agree_on_epoch(job);
+    if let Some(pattern) = trace {
+        open(&TRACE, "GASNET_TRACEFILE", &pattern, job, &config.get(&config::TRACENODES))?;
+    }
+    if let Some(pattern) = stats {
+        open(&STATS, "GASNET_STATSFILE", &pattern, job, &config.get(&config::STATSNODES))?;
+    }
+    gasnet_tools::fatal::set_note(last_words);
+    update_wanted();
+    for (sink, mask) in [(&TRACE, &TRACE_MASK), (&STATS, &STATS_MASK)] {
+        say(
+            sink,
+            Kind::Start,
+            format_args!(
+                " format=1 ranks={} {about} pid={} host={} wall={}.{:09} mask={} text={}",
+                job.size(),
+                crate::os::process::pid(),
+                gasnet_tools::system::hostname(),
+                began / 1_000_000_000,
+                began % 1_000_000_000,
+                kinds::format_mask(mask.load(Ordering::Relaxed)),
+                OneLine(gasnet_tools::system::exe_name_c().to_bytes()),
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// All ranks count from one instant on the wall clock, which is returned in nanoseconds since 1970: when rank 0 came here.
+fn agree_on_epoch(job: &Job) -> u64 {
+    let wall = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos() as u64);
+    let mut began = wall.to_ne_bytes();
+    job.broadcast(0, &mut began);
+    let began = u64::from_ne_bytes(began);
+    // A monotonic clock does not jump while the job runs, as the wall clock may.
+    EPOCH.store(monotonic_ns().wrapping_sub(wall.wrapping_sub(began)), Ordering::Relaxed);
+    began
+}
+
+/// Opens one output on the ranks that have it. Who comes first empties a shared file. Collective.
+fn open(place: &OnceLock<Sink>, variable: &'static str, pattern: &str, job: &Job, ranks: &config::RankSet) -> Result<(), String> {
+    let first = (0..job.size()).find(|&rank| ranks.contains(rank));
+    let takes_part = ranks.contains(job.rank());
+    let mut result = Ok(());
+    // A shared file is emptied before others append to it.
+    for empties in [true, false] {
+        let fresh = !sink::is_shared(pattern) || first == Some(job.rank());
+        if takes_part && fresh == empties {
+            result = Sink::open(variable, pattern, job.rank(), fresh).map(|sink| {
+                let _ = place.set(sink);
+            });
+        }
+        let failed = job.exchange(&[u8::from(result.is_err())]);
+        if let Some(who) = failed.iter().position(|&failed| failed != 0) {
+            return Err(result.err().filter(|_| who == job.rank() as usize).unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// Text that stays in one line.
+struct OneLine<'a>(&'a [u8]);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                match c {
+                    '\n' => f.write_str("\\n")?,
+                    '\t' => f.write_str("\\t")?,
+                    c if c.is_control() => f.write_str("?")?,
+                    c => fmt::Write::write_char(f, c)?,
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                f.write_str("?")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Text that stays in one word.
+#[derive(Clone, Copy, Debug)]
+pub struct Word<'a>(pub &'a [u8]);
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for &byte in self.0 {
+            fmt::Write::write_char(f, if byte.is_ascii_graphic() { byte as char } else { '_' })?;
+        }
+        Ok(())
+    }
+}
+
+/// Numbers with commas between them.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a>(pub &'a [i32]);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, number) in self.0.iter().enumerate() {
+            write!(f, "{}{number}", if i == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the head of a line: rank and thread, time, source line, category, name.
+fn write_head(
+    out: &mut impl Write,
+    thread: Option<u32>,
+    at: u64,
+    source: Option<Source>,
+    (letter, name): (char, &str),
+) -> io::Result<()> {
+    let rank = RANK.load(Ordering::Relaxed);
+    let time = at.saturating_sub(EPOCH.load(Ordering::Relaxed));
+    write!(out, "{rank}:")?;
+    match thread {
+        Some(thread) => write!(out, "{thread}")?,
+        None => write!(out, "*")?,
+    }
+    write!(out, " {}.{:09} [", time / 1_000_000_000, time % 1_000_000_000)?;
+    write!(out, "{}", source.unwrap_or(Source::NONE))?;
+    write!(out, "] ({letter}) {name}")
+}
+
+fn write_event(out: &mut Vec<u8>, thread: u32, event: &Event<'_>, mask: u32) -> io::Result<()> {
+    let source = (mask & Category::Source as u32 != 0).then(|| event.source.unwrap_or_else(source::here));
+    write_head(out, Some(thread), event.at, source, event.kind.head())?;
+    if let Some(peer) = event.peer {
+        write!(out, " peer={peer}")?;
+    }
+    if let Some(bytes) = event.bytes {
+        write!(out, " bytes={bytes}")?;
+    }
+    if let Some(ns) = event.ns {
+        write!(out, " ns={ns}")?;
+    }
+    if mask & Category::Detail as u32 != 0 {
+        out.write_fmt(event.details)?;
+    }
+    out.write_fmt(event.words)?;
+    out.push(b'\n');
+    Ok(())
+}
+
+/// Records an event in the trace, in the statistics, in both or nowhere, as the masks say.
+#[cold]
+pub fn record(event: &Event<'_>) {
+    let bit = event.kind.category() as u32;
+    let mask = TRACE_MASK.load(Ordering::Relaxed);
+    let to_itself = event.peer == Some(RANK.load(Ordering::Relaxed)) && bit & (Category::Put as u32 | Category::Get as u32) != 0;
+    let hidden = to_itself && !TRACE_LOCAL.load(Ordering::Relaxed);
+    let trace = TRACE.get().filter(|_| mask & bit != 0 && !hidden);
+    let counted = STATS.get().is_some() && STATS_MASK.load(Ordering::Relaxed) & bit != 0;
+    if trace.is_none() && !counted {
+        return;
+    }
+    let Some(mut state) = log::mine().lock() else {
+        return log::lose();
+    };
+    if counted {
+        let bytes = event.bytes.unwrap_or(0) as u64;
+        state.counters.add(event.kind, event.peer, bytes, event.ns.unwrap_or(0));
+    }
+    let Some(sink) = trace else { return };
+    let thread = state.thread;
+    // Writing to memory cannot fail.
+    let _ = write_event(&mut state.text, thread, event, mask);
+    write_if_due(sink, state);
+}
+
+fn write_if_due(sink: &Sink, mut state: crate::atomic::MutexGuard<'_, State>) {
+    if FLUSH.load(Ordering::Relaxed) || log::is_full(&state) {
+        log::write(sink, &mut state);
+    }
+    drop(state);
+    write_old(sink);
+}
+
+fn write_old(sink: &Sink) {
+    if log::is_old(monotonic_ns()) {
+        log::write_all(sink);
+    }
+}
+
+/// Counts a poll: there are too many for lines.
+#[cold]
+pub fn count_poll(found: usize) {
+    match log::mine().lock() {
+        Some(mut state) => state.counters.add(Kind::Poll, None, found as u64, 0),
+        None => log::lose(),
+    }
+}
+
+/// A thread waits and has nothing to do: lets the file catch up, so that it shows what happened before a wait that never ends.
+#[inline]
+pub fn idle() {
+    if WANTED.load(Ordering::Relaxed) != 0 {
+        if let Some(sink) = TRACE.get() {
+            write_old(sink);
+        }
+    }
+}
+
+/// A line that no thread's log needs: it goes to the file at once, behind what the logs have. Does not allocate.
+fn say(sink: &OnceLock<Sink>, kind: Kind, words: fmt::Arguments<'_>) {
+    let Some(sink) = sink.get() else { return };
+    let mut line = [0_u8; 2048];
+    let mut rest = &mut line[..2047];
+    // What does not fit is cut.
+    let _ = write_head(&mut rest, None, monotonic_ns(), None, kind.head()).and_then(|()| rest.write_fmt(words));
+    let used = 2047 - rest.len();
+    line[..used]
+        .iter_mut()
+        .filter(|b| b.is_ascii_control())
+        .for_each(|b| *b = b' ');
+    line[used] = b'\n';
+    sink.write(&line[..=used]);
+}
+
+/// Writes what the logs have, and why the process is about to end. May be called in a signal handler.
+pub fn last_words(words: fmt::Arguments<'_>) {
+    if let Some(sink) = TRACE.get() {
+        log::write_all(sink);
+        say(&TRACE, Kind::Fatal, format_args!(" text={words}"));
+    }
+}
+
+/// The last thing that an ending rank records: what the logs have, the statistics, the last line.
+pub fn stop() {
+    if !is_on() || STOPPED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    if let Some(sink) = TRACE.get() {
+        log::write_all(sink);
+        if TRACE_MASK.load(Ordering::Relaxed) & Category::Poll as u32 != 0 {
+            stats::say_polls(|words| say(&TRACE, Kind::Poll, words));
+        }
+        say(&TRACE, Kind::End, format_args!(" lost={}", log::lost()));
+    }
+    dump(false);
+    say(&STATS, Kind::End, format_args!(" lost={}", log::lost()));
+}
+
+/// Writes the statistics so far, and begins anew if `reset`.
+pub fn dump(reset: bool) {
+    if let Some(sink) = STATS.get() {
+        stats::dump(sink, STATS_MASK.load(Ordering::Relaxed), reset);
+    }
+}
+
+/// The thread of a log ends.
+pub fn retire(log: &'static log::Log) {
+    log::retire(log, TRACE.get());
+}
+
+/// One of the two outputs, as the client's calls name them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// `GASNET_TRACEFILE`.
+    Trace,
+    /// `GASNET_STATSFILE`.
+    Stats,
+}
+
+impl Output {
+    fn parts(self) -> (&'static OnceLock<Sink>, &'static AtomicU32) {
+        match self {
+            Self::Trace => (&TRACE, &TRACE_MASK),
+            Self::Stats => (&STATS, &STATS_MASK),
+        }
+    }
+
+    /// Categories in force, whether there is a file or not.
+    pub fn mask(self) -> u32 {
+        self.parts().1.load(Ordering::Relaxed)
+    }
+
+    /// Chooses categories from now on.
+    pub fn set_mask(self, mask: u32) {
+        self.parts().1.store(mask, Ordering::Relaxed);
+        update_wanted();
+    }
+
+    /// Whether a message of the client's would be written.
+    pub fn takes_notes(self, forced: bool) -> bool {
+        let (sink, mask) = self.parts();
+        sink.get().is_some() && (forced || mask.load(Ordering::Relaxed) & Category::Client as u32 != 0)
+    }
+
+    /// Writes a message of the client's.
+    pub fn note(self, text: &[u8], forced: bool) {
+        if !self.takes_notes(forced) {
+            return;
+        }
+        let kind = if forced { Kind::ForcedNote } else { Kind::Note };
+        let text = OneLine(text);
+        match self {
+            Self::Trace => record(&Event::new(kind, monotonic_ns()).saying(format_args!(" text={text}"))),
+            Self::Stats => say(&STATS, kind, format_args!(" text={text}")),
+        }
+    }
+}
+
+/// Whether puts and gets of a rank to itself are traced.
+pub fn traces_local() -> bool {
+    TRACE_LOCAL.load(Ordering::Relaxed)
+}
+
+/// Chooses whether they are.
+pub fn set_traces_local(on: bool) {
+    TRACE_LOCAL.store(on, Ordering::Relaxed);
+}
+
+/// Records a remark of the library.
+pub fn remark(words: fmt::Arguments<'_>) {
+    if wants(Category::Info) {
+        record(&Event::new(Kind::Remark, monotonic_ns()).saying(format_args!(" text={words}")));
+    }
+}
+
+/// Records that an object was made.
+pub fn created(words: fmt::Arguments<'_>) {
+    if wants(Category::Object) {
+        record(&Event::new(Kind::Create, monotonic_ns()).saying(words));
+    }
+}
+
+/// Records that an object was destroyed.
+pub fn destroyed(words: fmt::Arguments<'_>) {
+    if wants(Category::Object) {
+        record(&Event::new(Kind::Destroy, monotonic_ns()).saying(words));
+    }
+}
