@@ -6,6 +6,7 @@ pub use std::hint::spin_loop;
 pub use std::sync::atomic::{compiler_fence as light_fence, fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(gasnet_tsan))]
 pub use std::sync::{Mutex, MutexGuard};
+pub use std::thread::yield_now;
 
 #[cfg(gasnet_tsan)]
 pub use crate::tsan::{Mutex, MutexGuard};

@@ -2,32 +2,33 @@
 //!
 //! Two stages: the ranks of a neighbourhood count themselves in shared memory; when all are there, the neighbourhood's first rank
 //! takes part in a dissemination barrier among first ranks (Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991, section 3.3), whose
-//! steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all.
+//! steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all, or, of few ranks, each looks whether
+//! all have arrived.
 //!
 //! SYNC POINT barrier-step: the store into a mailbox in [`on_step`] (release) pairs with the exchange that empties it (acquire).
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use crate::am::{inject, internal, Arg, Location, Message};
 use crate::conduit::{Class, JobRank};
-use crate::job;
-use crate::runtime;
-use crate::shm::barrier_cells::Cells;
 pub use crate::shm::barrier_cells::Name;
+use crate::shm::barrier_cells::{Cells, Words, MOST_WORDS};
+use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
+use crate::{job, runtime, wait};
 
 const CELLS_AT: usize = 256;
+const WORDS_AT: usize = 1024;
+const _: () = assert!(CELLS_AT + size_of::<Cells>() <= WORDS_AT && WORDS_AT + size_of::<Words>() <= CONTROL);
 /// Steps of a dissemination among up to 2^32 first ranks.
 const STEPS: usize = 32;
-/// Independent barriers in the control page.
-pub const INSTANCES: usize = 2;
 
 /// What other first ranks sent, by parity of the phase and step: a packed name, or 0.
 type Mailbox = [[AtomicU64; STEPS]; 2];
 
-static MAILBOXES: [Mailbox; INSTANCES] = [const { [const { [const { AtomicU64::new(0) }; STEPS] }; 2] }; INSTANCES];
+static MAILBOX: Mailbox = [const { [const { AtomicU64::new(0) }; STEPS] }; 2];
 
 /// The network stage of one phase.
 #[derive(Debug)]
@@ -42,7 +43,10 @@ struct Network {
 #[derive(Debug)]
 pub struct Barrier {
     cells: &'static Cells,
-    instance: usize,
+    /// Of few ranks in one neighbourhood, instead of the cells.
+    words: Option<&'static Words>,
+    /// The own place in the neighbourhood.
+    me: usize,
     ranks: u32,
     entered: AtomicU32,
     /// Only the neighbourhood's first rank has a network stage, and only in a job of several neighbourhoods.
@@ -53,14 +57,17 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// Barrier number `instance` of the neighbourhood behind `comm`.
-    pub fn new(comm: &Comm, nbrhd: &Range<JobRank>, leaders: &[JobRank], rank: JobRank, instance: usize) -> Self {
-        assert!(instance < INSTANCES);
-        let at = CELLS_AT + instance * size_of::<Cells>();
-        // SAFETY: the control page has room for the cells of both instances.
-        let cells = unsafe { comm.control().add(at) }.cast::<Cells>();
+    /// The barrier of the neighbourhood behind `comm`.
+    pub fn new(comm: &Comm, nbrhd: &Range<JobRank>, leaders: &[JobRank], rank: JobRank) -> Self {
+        // SAFETY: the control page has room for the cells.
+        let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
         // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
         let cells = unsafe { &*cells };
+        // SAFETY: the control page has room for the words.
+        let words = unsafe { comm.control().add(WORDS_AT) }.cast::<Words>();
+        // SAFETY: as above.
+        let words = unsafe { &*words };
+        let few = leaders.len() == 1 && comm.ranks() <= MOST_WORDS;
         let place = leaders.iter().position(|&l| l == rank);
         let network = (leaders.len() > 1 && place.is_some()).then(|| {
             TryLock::new(Network {
@@ -72,18 +79,14 @@ impl Barrier {
         });
         Self {
             cells,
-            instance,
+            words: few.then_some(words),
+            me: comm.me(),
             ranks: nbrhd.end - nbrhd.start,
             entered: AtomicU32::new(0),
             network,
             leaders: leaders.to_vec(),
             place: place.unwrap_or(0),
         }
-    }
-
-    /// Its number among the process's barriers.
-    pub fn instance(&self) -> usize {
-        self.instance
     }
 
     /// How many phases this rank has entered.
@@ -95,7 +98,16 @@ impl Barrier {
     pub fn enter(&self, name: Name) {
         let phase = self.entered.fetch_add(1, Ordering::Relaxed);
         if let Some(job) = job::current() {
-            job.note_barrier(self.instance, phase.wrapping_add(1));
+            job.note_barrier(phase.wrapping_add(1));
+        }
+        if let Some(words) = self.words {
+            words.arrive(phase, self.me, name);
+            // With more ranks than cores many may sleep, and only the last one wakes them; should two miss each other, sleepers look again.
+            fence(Ordering::SeqCst);
+            if !wait::is_crowded() || words.result(phase, self.ranks as usize).is_some() {
+                Self::wake();
+            }
+            return;
         }
         if self.cells.arrive(phase, self.ranks, name) {
             if self.leaders.len() > 1 {
@@ -109,6 +121,10 @@ impl Barrier {
 
     fn release(&self, phase: u32, name: Name) {
         self.cells.release(phase, name);
+        Self::wake();
+    }
+
+    fn wake() {
         if let Some(rt) = runtime::try_get() {
             rt.comm.wake_all();
         }
@@ -118,6 +134,9 @@ impl Barrier {
     #[inline]
     pub fn test(&self) -> Option<Name> {
         let phase = self.entered.load(Ordering::Relaxed).wrapping_sub(1);
+        if let Some(words) = self.words {
+            return words.result(phase, self.ranks as usize);
+        }
         if let Some(network) = &self.network {
             if self.cells.is_ready(phase) {
                 if let Some(mut network) = network.try_lock() {
@@ -145,12 +164,12 @@ impl Barrier {
         while 1 << network.step < count {
             if !network.sent {
                 let to = self.leaders[(self.place + (1 << network.step)) % count];
-                if !self.send_step(to, phase, network.step, network.name) {
+                if !Self::send_step(to, phase, network.step, network.name) {
                     return;
                 }
                 network.sent = true;
             }
-            let slot = &MAILBOXES[self.instance][(phase & 1) as usize][network.step];
+            let slot = &MAILBOX[(phase & 1) as usize][network.step];
             match slot.swap(0, Ordering::Acquire) {
                 0 => return,
                 name => network.name = network.name.merge(Name::unpack(name)),
@@ -161,15 +180,9 @@ impl Barrier {
         self.release(phase, network.name);
     }
 
-    fn send_step(&self, to: JobRank, phase: u32, step: usize, name: Name) -> bool {
+    fn send_step(to: JobRank, phase: u32, step: usize, name: Name) -> bool {
         let raw = name.pack();
-        let args = [
-            self.instance as Arg,
-            (phase & 1) as Arg,
-            step as Arg,
-            (raw >> 32) as Arg,
-            raw as Arg,
-        ];
+        let args = [(phase & 1) as Arg, step as Arg, (raw >> 32) as Arg, raw as Arg];
         let message = Message::internal(Class::Request, Location { rank: to, ep: 0 }, internal::BARRIER, &args, None);
         inject::try_send(&message).is_ok()
     }
@@ -177,13 +190,10 @@ impl Barrier {
 
 /// A step of another first rank. False if it makes no sense.
 pub fn on_step(args: &[Arg]) -> bool {
-    let &[instance, parity, step, tag, id] = args else {
+    let &[parity, step, tag, id] = args else {
         return false;
     };
-    let slot = MAILBOXES
-        .get(instance as usize)
-        .and_then(|m| m.get(parity as usize))
-        .and_then(|steps| steps.get(step as usize));
+    let slot = MAILBOX.get(parity as usize).and_then(|steps| steps.get(step as usize));
     let Some(slot) = slot else { return false };
     if !(1..=3).contains(&tag) {
         return false;

@@ -69,8 +69,6 @@ pub struct Runtime {
     pub max_global_bytes: usize,
     /// The GASNet-1 barrier.
     pub legacy_barrier: Barrier,
-    /// The primordial team's barrier.
-    pub team_barrier: Barrier,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
@@ -180,12 +178,12 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
         .map(|c| usize::from_ne_bytes(c.try_into().unwrap_or_default()))
         .min();
     let client = Box::leak(Box::new(Client::new(name, flags)));
+    let team0 = Box::leak(Box::new(Team::primordial(job, &comm, 0)));
     let runtime = Runtime {
         job,
         rank,
         size,
-        legacy_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank, 0),
-        team_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank, 1),
+        legacy_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank),
         kernel_copy: KernelCopy::new(job, &nbrhd),
         nbrhd,
         leaders,
@@ -194,7 +192,7 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
         conduit_limits: conduit.limits(),
         client,
         endpoint0: Box::leak(Box::new(Endpoint::new(0, 0))),
-        team0: Box::leak(Box::new(Team::primordial(rank, size, 0))),
+        team0,
         directory: OnceLock::new(),
         max_local_bytes,
         max_global_bytes: least.unwrap_or(max_local_bytes),
@@ -287,7 +285,8 @@ fn set_wait_mode(config: &Config, job: &Job) {
 fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Result<Comm, InitError> {
     let ranks = (nbrhd.end - nbrhd.start) as usize;
     let ring = config.get(&config::PSHM_RING_SIZE) as usize;
-    let layout = Layout::new(ranks, ring, config.get(&config::PSHM_NETWORK_DEPTH) as usize);
+    let (depth, teams) = (config.get(&config::PSHM_NETWORK_DEPTH), config.get(&config::PSHM_COLL_TEAMS));
+    let layout = Layout::new(ranks, ring, depth as usize, teams as usize);
     let leads = job.rank() == nbrhd.start;
     let sized = if leads {
         job.comm_memory().resize(layout.bytes()).map(|()| {

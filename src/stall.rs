@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 use gasnet_tools::process::{say, Label};
 
-use crate::barrier::Barrier;
-use crate::coll::job_barrier;
 use crate::conduit::{Class, JobRank};
 use crate::event::{Category, Event, Op};
 use crate::job::Job;
@@ -221,13 +219,13 @@ fn list(ranks: &[JobRank]) -> String {
 fn describe(rt: &Runtime, reason: Reason) -> String {
     match reason {
         Reason::Event(event) => match event.operation() {
-            Some(op) => of_operation(rt, "an event", op),
+            Some(op) => of_operation("an event", op),
             None => "an event".into(),
         },
-        Reason::Implicit(op) => of_operation(rt, "implicit operations", op),
-        Reason::SomeEvent(count) => format!("one of {count} events{}", under_way(rt, None)),
-        Reason::AllEvents(count) => format!("all of {count} events{}", under_way(rt, None)),
-        Reason::NamedBarrier => barrier("gasnet_barrier_wait: the barrier", rt, &rt.legacy_barrier),
+        Reason::Implicit(op) => of_operation("implicit operations", op),
+        Reason::SomeEvent(count) => format!("one of {count} events{}", under_way(None)),
+        Reason::AllEvents(count) => format!("all of {count} events{}", under_way(None)),
+        Reason::NamedBarrier => named_barrier(rt),
         Reason::Room(class, rank) => {
             let what = match class {
                 Class::Request => "request",
@@ -241,12 +239,12 @@ fn describe(rt: &Runtime, reason: Reason) -> String {
         ),
         Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
         Reason::Collective(name) => format!("a blocking collective ({}){}", algorithm(name), notes()),
-        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", under_way(rt, None)),
+        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", under_way(None)),
     }
 }
 
 /// What an operation lacks, by category, and what that is in detail.
-fn of_operation(rt: &Runtime, what: &str, op: &'static Op) -> String {
+fn of_operation(what: &str, op: &'static Op) -> String {
     let names = [
         (Category::Put, "put"),
         (Category::Local, "local completion"),
@@ -260,19 +258,12 @@ fn of_operation(rt: &Runtime, what: &str, op: &'static Op) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
         .collect();
-    format!("{what} ({} outstanding){}", open.join(", "), under_way(rt, Some(op)))
+    format!("{what} ({} outstanding){}", open.join(", "), under_way(Some(op)))
 }
 
 /// What is under way in this process, or of one operation, as the rest of a sentence.
-fn under_way(rt: &Runtime, op: Option<&'static Op>) -> String {
+fn under_way(op: Option<&'static Op>) -> String {
     let mut text = String::new();
-    if job_barrier::is_open(op) {
-        let _ = write!(
-            text,
-            "; {}",
-            barrier("gex_Coll_BarrierNB: the barrier of all ranks", rt, &rt.team_barrier)
-        );
-    }
     if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {
         text += &notes();
     }
@@ -296,9 +287,10 @@ fn notes() -> String {
     notes.iter().fold(String::new(), |text, note| text + "; " + note)
 }
 
-fn barrier(what: &str, rt: &Runtime, barrier: &Barrier) -> String {
-    let late = rt.job.late_for_barrier(barrier.instance(), barrier.entered());
-    let number = barrier.entered();
+fn named_barrier(rt: &Runtime) -> String {
+    let what = "gasnet_barrier_wait: the barrier";
+    let number = rt.legacy_barrier.entered();
+    let late = rt.job.late_for_barrier(number);
     if late.is_empty() {
         format!("{what} (number {number}): all ranks have entered it, a step from another neighbourhood is missing")
     } else {

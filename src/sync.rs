@@ -56,7 +56,7 @@ impl<T> Deref for Padded<T> {
     }
 }
 
-/// A lock that is only ever tried: who does not get it has something better to do.
+/// A lock that is mostly tried: who does not get it has something better to do.
 #[derive(Debug)]
 pub struct TryLock<T> {
     taken: AtomicBool,
@@ -84,6 +84,19 @@ impl<T> TryLock<T> {
                 .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         got.then(|| Held(self))
+    }
+}
+
+impl<T> TryLock<T> {
+    /// The value, for who keeps it no longer than a few instructions, as all do that call this.
+    pub fn lock(&self) -> Held<'_, T> {
+        loop {
+            if let Some(held) = self.try_lock() {
+                return held;
+            }
+            // Its holder may have lost its core.
+            crate::atomic::yield_now();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::conduit::PollScope;
 use crate::job::Inside;
 use crate::stall::{self, Reason};
-use crate::{progress, runtime, thread, trace};
+use crate::{coll, progress, runtime, thread, trace};
 
 /// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ static LONG_YIELD: AtomicU64 = AtomicU64::new(500_000);
 /// Sleeps left before yields are tried again.
 static HOGGED: AtomicU32 = AtomicU32::new(0);
 
+/// Looks of a glance.
+const GLANCES: u32 = 32;
 /// Turns of the spinning phase: a few microseconds.
 const SPINS: u32 = 200;
 /// Yields before a sleep: a few milliseconds.
@@ -70,6 +72,19 @@ pub fn set_host(ranks: u32, cores: u32) {
     CROWDED.store(ranks > cores, Ordering::Relaxed);
     // A round of yields among our own ranks takes each core some microseconds per rank; who computes keeps it for a time slice.
     LONG_YIELD.store(500_000 + 20_000 * u64::from(ranks / cores.max(1)), Ordering::Relaxed);
+}
+
+/// Whether this host has more ranks than cores.
+#[inline]
+pub fn is_crowded() -> bool {
+    CROWDED.load(Ordering::Relaxed)
+}
+
+/// Looks at something that others of this host are probably about to do: some hundred nanoseconds; once when there are more ranks than cores.
+#[inline]
+pub fn glance(mut ready: impl FnMut() -> bool) -> bool {
+    let glances = if is_crowded() { 1 } else { GLANCES };
+    (0..glances).any(|_| ready())
 }
 
 /// One wait, from its first idle turn.
@@ -130,7 +145,7 @@ impl Waiter {
             WaitMode::SpinBlock | WaitMode::Adaptive => yields > YIELDS || use_up_sleep(),
         };
         match runtime::try_get() {
-            Some(rt) if sleepy => rt.comm.sleep(LONGEST_SLEEP, || false),
+            Some(rt) if sleepy => rt.comm.sleep(LONGEST_SLEEP, coll::goes_on),
             _ => give_up_core(),
         }
     }

@@ -6,6 +6,7 @@ pub use loom::hint::spin_loop;
 pub use loom::sync::atomic::fence as light_fence;
 pub use loom::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use loom::sync::{Mutex, MutexGuard};
+pub use loom::thread::yield_now;
 
 pub fn fence_after_exchange() {
     fence(Ordering::SeqCst);

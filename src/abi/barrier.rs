@@ -113,11 +113,14 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_wait");
     check_notified("gasnet_barrier_wait");
     let began = trace::clock(Category::Barrier);
-    let mut came_out = None;
-    wait::until(Reason::NamedBarrier, || {
-        came_out = runtime::get().legacy_barrier.test();
+    let (barrier, mut came_out) = (&runtime::get().legacy_barrier, None);
+    let mut is_complete = || {
+        came_out = barrier.test();
         came_out.is_some()
-    });
+    };
+    if !wait::glance(&mut is_complete) {
+        wait::until(Reason::NamedBarrier, is_complete);
+    }
     if began != 0 {
         traced(Kind::BarrierWait, began, (id, flags), true);
     }

@@ -9,7 +9,7 @@ use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
 use crate::coll::operators::{Operator, UserFn, Wish};
-use crate::coll::{self, broadcast, job_barrier, reduce, scan, team_barrier};
+use crate::coll::{self, broadcast, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
 use crate::runtime;
 use crate::team::{self, Team};
@@ -27,9 +27,9 @@ fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'s
     let interval = Interval::begin(name, bytes, format_args!(" team={:#x} size={}", team.id, team.size));
     let work = work(Call::next(team));
     if interval.is_some() {
-        return coll::start(interval::around(interval, work), op);
+        return coll::start(team, interval::around(interval, work), op);
     }
-    coll::start(work, op)
+    coll::start(team, work, op)
 }
 
 /// The team of a collective call that moves data, which is in host memory.
@@ -73,10 +73,16 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
     not_in_handler("gex_Coll_BarrierNB");
     let team = team::team(tm, "gex_Coll_BarrierNB");
-    if team.is_primordial() {
-        return job_barrier::start(op);
+    let interval = Interval::begin(
+        "gex_Coll_BarrierNB",
+        0,
+        format_args!(" team={:#x} size={}", team.id, team.size),
+    );
+    let barrier = team_barrier::over(Call::next(team));
+    if interval.is_some() {
+        return coll::start(team, interval::around(interval, barrier), op);
     }
-    start(("gex_Coll_BarrierNB", 0), team, team_barrier::over)
+    coll::start_movable(team, barrier, op)
 }
 
 /// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
@@ -91,13 +97,12 @@ pub extern "C" fn gex_Coll_BroadcastNB(
 ) -> Event {
     let team = team_of(tm, "gex_Coll_BroadcastNB");
     check_root(team, root, "gex_Coll_BroadcastNB");
-    let data = span(destination, bytes);
     if team.rank == root {
         check_apart(destination, source, bytes, "gex_Coll_BroadcastNB");
-        data.copy_from(Span::source(source, bytes));
     }
+    let (target, source) = (span(destination, bytes), Span::source(source, bytes));
     start(("gex_Coll_BroadcastNB", bytes), team, |call| {
-        broadcast::over(call, root, data)
+        broadcast::over(call, root, target, source)
     })
 }
 
@@ -231,7 +236,7 @@ pub extern "C" fn gasnetx_Coll_GatherNB(
     check_root(team, root, name);
     let target = (team.rank == root).then(|| equal(team, destination, bytes, name));
     start(("gasnetx_Coll_GatherNB", bytes), team, |call| {
-        gather::to_one(call, root, target, Span::source(source, bytes))
+        gather::to_one(call, root, target, Span::source(source, bytes), true)
     })
 }
 
@@ -252,7 +257,7 @@ pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
     // SAFETY: the client's arrays.
     let target = (team.rank == root).then(|| unsafe { listed(team, destination, counts, offsets) });
     start(("gasnetx_Coll_GatherVNB", bytes), team, |call| {
-        gather::to_one(call, root, target, Span::source(source, bytes))
+        gather::to_one(call, root, target, Span::source(source, bytes), false)
     })
 }
 
@@ -271,7 +276,7 @@ pub extern "C" fn gasnetx_Coll_ScatterNB(
     check_root(team, root, name);
     let parts = (team.rank == root).then(|| equal(team, source.cast_mut(), bytes, name));
     start(("gasnetx_Coll_ScatterNB", bytes), team, |call| {
-        gather::from_one(call, root, span(destination, bytes), parts)
+        gather::from_one(call, root, span(destination, bytes), parts, true)
     })
 }
 
@@ -292,7 +297,7 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
     // SAFETY: the client's arrays.
     let parts = (team.rank == root).then(|| unsafe { listed(team, source.cast_mut(), counts, offsets) });
     start(("gasnetx_Coll_ScatterVNB", bytes), team, |call| {
-        gather::from_one(call, root, span(destination, bytes), parts)
+        gather::from_one(call, root, span(destination, bytes), parts, false)
     })
 }
 

@@ -1,10 +1,16 @@
-//! Broadcast (`gex_Coll_BroadcastNB`): a binomial tree, pipelined in chunks.
+//! Broadcast (`gex_Coll_BroadcastNB`): through shared memory inside a neighbourhood, in messages down a binomial tree, pipelined in chunks.
 //!
-//! A member passes a chunk on as soon as it has it. Data of more than one chunk waits for permission, a window at a time, so that a member that is
-//! late keeps no more than one chunk for others.
+//! A member passes a chunk on as soon as it has it. Data of more than one chunk waits for permission, which is given a window ahead, so that a
+//! member that is late keeps no more than one chunk for others.
+
+use std::future::Future;
+use std::ops::Range;
 
 use super::call::{chunk_bytes, Call, GO, WINDOW};
+use super::choose::{self, Way};
 use super::mail::Span;
+use super::near::flow::{Shown, Source};
+use super::near::{Chunk, Passage, Readers};
 
 /// Where a member is in the tree: its parent (none at the root) and its children, the largest subtree first.
 fn place(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
@@ -22,30 +28,76 @@ fn place(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     ((relative != 0).then(|| absolute(relative - lowest)), children.collect())
 }
 
-/// Gives all members what `data` holds at the root.
-pub async fn over(call: Call, root: u32, data: Span) {
-    whole(call, root, data, 0, |_| true).await;
+/// Gives all members, in `target`, what `source` holds at the root, where it may be the same memory.
+pub fn over(call: Call, root: u32, target: Span, source: Span) -> impl Future<Output = ()> + Send {
+    let way = choose::way(call.team(), target.bytes, 1, true);
+    let near = match way {
+        _ if target.bytes == 0 => None,
+        Way::Near(near) => Some(near),
+        Way::Layered(groups) => groups.near.as_ref(),
+        Way::Far => None,
+    };
+    let passage = near.map(|near| near.enter(target.bytes, 1, 1));
+    async move {
+        let (team, mut speaker, mut source) = (call.team(), root, source);
+        if !matches!(way, Way::Near(_)) {
+            let (mut call, mut root) = (call, root);
+            if let Way::Layered(groups) = way {
+                (call, root) = call.among_speakers(root);
+                if root != groups.own {
+                    speaker = groups.members[0];
+                }
+            }
+            if team.rank == speaker || matches!(way, Way::Far) {
+                if call.rank() == root {
+                    target.copy_from(source);
+                }
+                far(call, root, target, 0, |_| true).await;
+                source = target;
+            }
+        }
+        if let Some(passage) = passage {
+            near_to(passage, team.groups.place(speaker), target, source).await;
+        }
+    }
 }
 
-/// The same, with slots from `base` on; at the root a chunk goes out when it is `ready`.
-pub async fn whole(call: Call, root: u32, data: Span, base: u32, mut ready: impl FnMut(usize) -> bool) {
+/// Gives all members in the neighbourhood, in `target`, what `source` holds at member `root`.
+pub async fn near_to(passage: Passage, root: usize, target: Span, source: Span) {
+    if passage.is_at(root) {
+        let readers = Readers::All;
+        let from = Source {
+            data: source,
+            steady: true,
+            readers,
+        };
+        passage.give(from, || target.copy_from(source)).await;
+    } else {
+        let visit = |chunk: Chunk, shown: &Shown| {
+            target.part(chunk.offset, chunk.bytes).copy_from(shown.of(root, chunk));
+        };
+        passage.take(vec![root], |_| true, visit).await;
+    }
+}
+
+/// In messages, with slots from `base` on; at the root a chunk goes out when it is `ready`.
+pub async fn far(call: Call, root: u32, data: Span, base: u32, mut ready: impl FnMut(usize) -> bool) {
     let (parent, children) = place(call.rank(), root, call.size());
     let chunk = chunk_bytes();
     let count = data.bytes.div_ceil(chunk);
     let part = |i: usize| data.part(i * chunk, chunk.min(data.bytes - i * chunk));
     for i in 0..count {
-        if i % WINDOW == 0 {
-            let window = i..count.min(i + WINDOW);
-            if let Some(parent) = parent {
-                window.for_each(|j| call.post(parent, base + j as u32, part(j)));
+        if let Some(parent) = parent {
+            for window in windows_to_permit(i, count) {
+                window.clone().for_each(|j| call.post(parent, base + j as u32, part(j)));
                 if count > 1 {
-                    call.signal(parent, GO + base + i as u32).await;
+                    call.signal(parent, GO + base + window.start as u32).await;
                 }
             }
-            if count > 1 {
-                for &child in &children {
-                    call.receive(child, GO + base + i as u32).await;
-                }
+        }
+        if i % WINDOW == 0 && count > 1 {
+            for &child in &children {
+                call.receive(child, GO + base + i as u32).await;
             }
         }
         match parent {
@@ -56,6 +108,15 @@ pub async fn whole(call: Call, root: u32, data: Span, base: u32, mut ready: impl
             call.send(child, base + i as u32, part(i)).await;
         }
     }
+}
+
+/// The windows of chunks that a receiver permits when it is about to take chunk `i` of `count`: one ahead, and the first one.
+pub fn windows_to_permit(i: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
+    let first = if i == 0 { 0 } else { i + WINDOW };
+    let end = if i % WINDOW == 0 { i + 2 * WINDOW } else { 0 };
+    (first..end.min(count))
+        .step_by(WINDOW)
+        .map(move |start| start..count.min(start + WINDOW))
 }
 
 #[cfg(test)]
@@ -77,6 +138,21 @@ mod tests {
                     assert_eq!(parents[rank as usize].is_none(), rank == root);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_window_is_permitted_once_and_ahead() {
+        for count in [1, 2, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW + 3] {
+            let mut permitted = 0;
+            for i in 0..count {
+                for window in windows_to_permit(i, count) {
+                    assert_eq!(window.start, permitted);
+                    permitted = window.end;
+                }
+                assert!(permitted >= count.min(i + WINDOW));
+            }
+            assert_eq!(permitted, count);
         }
     }
 }

@@ -19,6 +19,16 @@ use crate::team::Team;
 pub struct Call {
     team: &'static Team,
     number: u32,
+    among: Among,
+}
+
+/// Whom a call's ranks mean.
+#[derive(Clone, Copy, Debug)]
+enum Among {
+    /// The members of the team.
+    Members,
+    /// One member of each neighbourhood: its first one, but in neighbourhood `group` the member with `rank`.
+    Speakers { group: u32, rank: u32 },
 }
 
 impl Call {
@@ -27,17 +37,45 @@ impl Call {
         Self {
             team,
             number: team.next_collective.fetch_add(1, Ordering::Relaxed),
+            among: Among::Members,
         }
+    }
+
+    /// The same collective among one member of each neighbourhood, where `rank` speaks for its own. Also that one's number.
+    pub fn among_speakers(self, rank: u32) -> (Self, u32) {
+        let group = self.team.group_of(rank);
+        let among = Among::Speakers { group, rank };
+        (Self { among, ..self }, group)
+    }
+
+    /// The team.
+    pub fn team(self) -> &'static Team {
+        self.team
     }
 
     /// The local member.
     pub fn rank(self) -> u32 {
-        self.team.rank
+        match self.among {
+            Among::Members => self.team.rank,
+            Among::Speakers { .. } => self.team.groups.own,
+        }
     }
 
-    /// Members of the team.
+    /// Members that take part.
     pub fn size(self) -> u32 {
-        self.team.size
+        match self.among {
+            Among::Members => self.team.size,
+            Among::Speakers { .. } => self.team.groups.speakers.len() as u32,
+        }
+    }
+
+    /// The member of the team that `rank` means.
+    fn member(self, number: u32) -> u32 {
+        match self.among {
+            Among::Members => number,
+            Among::Speakers { group, rank } if number == group => rank,
+            Among::Speakers { .. } => self.team.groups.speakers[number as usize],
+        }
     }
 
     /// For a report about a stall.
@@ -55,8 +93,8 @@ impl Call {
         Name {
             team: self.team.id,
             number: self.number,
-            to,
-            from,
+            to: self.member(to),
+            from: self.member(from),
             slot,
         }
     }
@@ -75,7 +113,7 @@ impl Call {
 
     async fn send_letter(self, to: u32, slot: u32, what: Span) {
         let name = self.name(self.rank(), to, slot);
-        let target = self.team.locate(to);
+        let target = self.team.locate(self.member(to));
         let most = max_medium(Some(target.rank));
         let mut offset = 0;
         loop {

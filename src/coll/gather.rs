@@ -1,7 +1,13 @@
-//! Gather, scatter, all-gather and all-to-all, of equal or unequal parts.
+//! Gather, scatter, all-gather and all-to-all, of equal or unequal parts: equal ones through shared memory inside a neighbourhood, others in
+//! messages, since not everybody knows how long they are.
+
+use std::future::Future;
 
 use super::call::{chunk_bytes, Call};
+use super::choose;
 use super::mail::{Buffer, Span};
+use super::near::flow::{Shown, Source};
+use super::near::{Chunk, Passage, Readers};
 
 /// A buffer with a part for every member.
 #[derive(Clone, Debug)]
@@ -25,11 +31,63 @@ impl Parts {
 /// Parts that a receiver allows to come at the same time.
 const AT_ONCE: u32 = 8;
 
-/// Everybody's `source` arrives in its part of the root's `target`, which counts there only.
-pub async fn to_one(call: Call, root: u32, target: Option<Parts>, source: Span) {
-    let Some(target) = target else {
-        return call.deliver(root, 0, source).await;
-    };
+/// Positions for data of `bytes` for each member, in units of what each member has of it, if it goes through shared memory.
+fn enter(call: Call, bytes: Option<usize>) -> Option<Passage> {
+    let bytes = bytes.filter(|&bytes| bytes > 0)?;
+    choose::near(call.team(), bytes, 1).map(|near| near.enter(bytes, 1, 1))
+}
+
+fn shown_to(data: Span, readers: Readers) -> Source {
+    let steady = true;
+    Source { data, steady, readers }
+}
+
+/// Copies what of `chunk` lies in part `part` of parts of `bytes` from `data`, which is the chunk, to `target`.
+fn copy_part(chunk: Chunk, part: usize, data: Span, target: Span) {
+    let (start, end) = (part * target.bytes, (part + 1) * target.bytes);
+    let (first, last) = (chunk.offset.max(start), (chunk.offset + chunk.bytes).min(end));
+    if first < last {
+        let bytes = last - first;
+        target
+            .part(first - start, bytes)
+            .copy_from(data.part(first - chunk.offset, bytes));
+    }
+}
+
+/// Whether a part of parts of `bytes` begins or goes on in `chunk`.
+fn has_part(chunk: Chunk, part: usize, bytes: usize) -> bool {
+    chunk.offset < (part + 1) * bytes && chunk.offset + chunk.bytes > part * bytes
+}
+
+/// Everybody's `source` arrives in its part of the root's `target`, which counts there only. `equal` says that all are as long.
+pub fn to_one(call: Call, root: u32, target: Option<Parts>, source: Span, equal: bool) -> impl Future<Output = ()> + Send {
+    let passage = enter(call, equal.then_some(source.bytes));
+    async move {
+        match (passage, target) {
+            (Some(passage), None) => {
+                let readers = Readers::One(root as usize);
+                passage.give(shown_to(source, readers), || ()).await;
+            }
+            (Some(passage), Some(target)) => {
+                target.part(root).copy_from(source);
+                let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != root).collect();
+                let visit = |chunk: Chunk, shown: &Shown| {
+                    for &from in &others {
+                        let part = target.part(from).part(chunk.offset, chunk.bytes);
+                        part.copy_from(shown.of(from as usize, chunk));
+                    }
+                };
+                passage
+                    .take(others.iter().map(|&rank| rank as usize).collect(), |_| true, visit)
+                    .await;
+            }
+            (None, None) => call.deliver(root, 0, source).await,
+            (None, Some(target)) => far_to_one(call, root, target, source).await,
+        }
+    }
+}
+
+async fn far_to_one(call: Call, root: u32, target: Parts, source: Span) {
     target.part(root).copy_from(source);
     let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != root).collect();
     for group in others.chunks(AT_ONCE as usize) {
@@ -42,27 +100,60 @@ pub async fn to_one(call: Call, root: u32, target: Option<Parts>, source: Span) 
     }
 }
 
-/// Everybody's part of the root's `source`, which counts there only, arrives in its `target`.
-pub async fn from_one(call: Call, root: u32, target: Span, source: Option<Parts>) {
-    let Some(source) = source else {
-        call.grant(root, 0, target).await;
-        return call.landed(root, 0, target).await;
-    };
-    target.copy_from(source.part(root));
-    for step in 1..call.size() {
-        let to = (root + step) % call.size();
-        call.deliver(to, 0, source.part(to)).await;
+/// Everybody's part of the root's `source`, which counts there only, arrives in its `target`. `equal` says that all are as long.
+pub fn from_one(call: Call, root: u32, target: Span, source: Option<Parts>, equal: bool) -> impl Future<Output = ()> + Send {
+    let passage = enter(call, equal.then(|| target.bytes * call.size() as usize));
+    async move {
+        match (passage, source) {
+            (Some(passage), Some(Parts::Equal(whole, bytes))) => {
+                let own = whole.part(root as usize * bytes, bytes);
+                passage.give(shown_to(whole, Readers::All), || target.copy_from(own)).await;
+            }
+            (Some(passage), _) => {
+                let (me, root) = (call.rank() as usize, root as usize);
+                let visit = |chunk: Chunk, shown: &Shown| copy_part(chunk, me, shown.of(root, chunk), target);
+                passage
+                    .take(vec![root], |chunk| has_part(chunk, me, target.bytes), visit)
+                    .await;
+            }
+            (None, Some(source)) => {
+                target.copy_from(source.part(call.rank()));
+                for step in 1..call.size() {
+                    let to = (root + step) % call.size();
+                    call.deliver(to, 0, source.part(to)).await;
+                }
+            }
+            (None, None) => {
+                call.grant(root, 0, target).await;
+                call.landed(root, 0, target).await;
+            }
+        }
     }
 }
 
 /// Everybody's `source` arrives in its part of everybody's `target`.
 ///
-/// Short equal parts: Bruck's algorithm (Bruck and others 1997), in rounds that double what each has. Otherwise a ring: each passes on what it
-/// got last.
-pub async fn to_all(call: Call, target: Parts, source: Span) {
-    match target {
-        Parts::Equal(whole, _) if whole.bytes <= chunk_bytes() => doubling(call, whole, source).await,
-        _ => ring(call, &target, source).await,
+/// In messages, short equal parts: Bruck's algorithm (Bruck and others 1997), in rounds that double what each has. Otherwise a ring: each passes on
+/// what it got last.
+pub fn to_all(call: Call, target: Parts, source: Span) -> impl Future<Output = ()> + Send {
+    let passage = enter(call, matches!(target, Parts::Equal(..)).then_some(source.bytes));
+    async move {
+        match (passage, target) {
+            (Some(passage), target) => {
+                target.part(call.rank()).copy_from(source);
+                let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != call.rank()).collect();
+                let visit = |chunk: Chunk, shown: &Shown| {
+                    for &from in &others {
+                        let part = target.part(from).part(chunk.offset, chunk.bytes);
+                        part.copy_from(shown.of(from as usize, chunk));
+                    }
+                };
+                let from = others.iter().map(|&rank| rank as usize).collect();
+                passage.share(shown_to(source, Readers::All), from, |_| true, visit).await;
+            }
+            (None, Parts::Equal(whole, _)) if whole.bytes <= chunk_bytes() => doubling(call, whole, source).await,
+            (None, target) => ring(call, &target, source).await,
+        }
     }
 }
 
@@ -103,14 +194,67 @@ async fn doubling(call: Call, target: Span, source: Span) {
     }
 }
 
-/// Part `j` of rank `i`'s `source` arrives in part `i` of rank `j`'s `target`: by pairs, in as many rounds as there are others.
-pub async fn exchange(call: Call, target: Parts, source: Parts) {
-    let (rank, size) = (call.rank(), call.size());
-    target.part(rank).copy_from(source.part(rank));
-    for step in 1..size {
-        let (to, from) = ((rank + step) % size, (rank + size - step) % size);
-        call.grant(from, 0, target.part(from)).await;
-        call.deliver(to, 0, source.part(to)).await;
-        call.landed(from, 0, target.part(from)).await;
+/// Part `j` of rank `i`'s `source` arrives in part `i` of rank `j`'s `target`. In messages by pairs, in as many rounds as there are others.
+pub fn exchange(call: Call, target: Parts, source: Parts) -> impl Future<Output = ()> + Send {
+    let whole = match (&target, &source) {
+        (Parts::Equal(..), Parts::Equal(whole, _)) => Some(*whole),
+        _ => None,
+    };
+    let passage = enter(call, whole.map(|whole| whole.bytes)).zip(whole);
+    async move {
+        let (rank, size) = (call.rank(), call.size());
+        target.part(rank).copy_from(source.part(rank));
+        if let Some((passage, whole)) = passage {
+            let (me, bytes) = (rank as usize, whole.bytes / size as usize);
+            let from: Vec<usize> = (0..size as usize).filter(|&member| member != me).collect();
+            let visit = |chunk: Chunk, shown: &Shown| {
+                for &from in &from {
+                    copy_part(chunk, me, shown.of(from, chunk), target.part(from as u32));
+                }
+            };
+            let wants = |chunk| has_part(chunk, me, bytes);
+            return passage.share(shown_to(whole, Readers::All), from.clone(), wants, visit).await;
+        }
+        for step in 1..size {
+            let (to, from) = ((rank + step) % size, (rank + size - step) % size);
+            call.grant(from, 0, target.part(from)).await;
+            call.deliver(to, 0, source.part(to)).await;
+            call.landed(from, 0, target.part(from)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_in_chunks() {
+        const CHUNK: usize = 10;
+        for bytes in [1, 3, 10, 17] {
+            let whole: Vec<u8> = (0..5 * bytes).map(|i| i as u8).collect();
+            for part in 0..5 {
+                let mut target = vec![0u8; bytes];
+                let to = Span {
+                    at: target.as_mut_ptr(),
+                    bytes,
+                };
+                for offset in (0..whole.len()).step_by(CHUNK) {
+                    let length = CHUNK.min(whole.len() - offset);
+                    let chunk = Chunk {
+                        position: 0,
+                        offset,
+                        bytes: length,
+                    };
+                    let data = Span::source(whole[offset..].as_ptr(), length);
+                    copy_part(chunk, part, data, to);
+                    assert_eq!(
+                        has_part(chunk, part, bytes),
+                        offset < (part + 1) * bytes && part * bytes < offset + length
+                    );
+                }
+                assert_eq!(target, whole[part * bytes..(part + 1) * bytes]);
+            }
+        }
     }
 }

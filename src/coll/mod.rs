@@ -1,14 +1,15 @@
 //! Collectives (GASNet-EX 0.19, "Collectives").
 //!
-//! A collective is an async function over letters between the members of a team ([`call`], [`mail`]); the engine here polls those that are under
-//! way in every poll, from whatever call. A poll without active collectives looks at one counter, and one in which no letter has arrived looks
-//! at one more. The job's own barrier, which needs no letters inside a neighbourhood, is in [`job_barrier`].
+//! A collective is an async function over letters between the members of a team ([`call`], [`mail`]) and over what they show each other in shared
+//! memory ([`near`]); [`choose`] says which it is. The engine here polls those that are under way, in every poll, from whatever call. A poll without
+//! active collectives looks at one counter. Those that use letters only are polled when one has arrived.
 
 pub mod broadcast;
 pub mod call;
+pub mod choose;
 pub mod gather;
-pub mod job_barrier;
 pub mod mail;
+pub mod near;
 pub mod operators;
 pub mod reduce;
 pub mod scan;
@@ -25,7 +26,8 @@ use crate::atomic::Mutex;
 use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
 use crate::stall::{self, Reason};
-use crate::wait;
+use crate::team::Team;
+use crate::{thread, wait};
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -35,6 +37,8 @@ struct Running {
     /// Of its type, for reports.
     name: &'static str,
     op: &'static Op,
+    /// Whether it waits for letters only.
+    far: bool,
 }
 
 struct Engine {
@@ -47,24 +51,18 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
     running: Vec::new(),
     seen: 0,
 });
-/// Collectives of any kind that wait for progress.
+/// Collectives under way, and those of them that use shared memory.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+static NEAR: AtomicUsize = AtomicUsize::new(0);
 /// Something other than a letter may let a collective go on.
 static LOOK_AGAIN: AtomicBool = AtomicBool::new(false);
+
+/// Waits inside algorithms that are over.
+static STEPS: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a collective is under way here.
 pub fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed) != 0
-}
-
-/// Something became active.
-fn activate() {
-    ACTIVE.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Something became complete.
-fn deactivate() {
-    ACTIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// The next poll is not to wait for a letter.
@@ -72,32 +70,69 @@ pub fn look_again() {
     LOOK_AGAIN.store(true, Ordering::Release);
 }
 
-/// Waits, inside an algorithm, for what a letter or room for a message brings about.
+/// Waits, inside an algorithm, for what a letter, room for a message or a neighbour brings about.
 async fn until(mut ready: impl FnMut() -> bool) {
-    poll_fn(|_| if ready() { Poll::Ready(()) } else { Poll::Pending }).await;
+    let mut waited = false;
+    poll_fn(|_| {
+        if !ready() {
+            waited = true;
+            return Poll::Pending;
+        }
+        if waited {
+            STEPS.fetch_add(1, Ordering::Relaxed);
+        }
+        Poll::Ready(())
+    })
+    .await;
 }
 
-fn poll_work<T>(work: Pin<&mut (dyn Future<Output = T> + Send)>) -> Option<T> {
+fn poll_work<T>(work: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T> {
     match work.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => Some(value),
         Poll::Pending => None,
     }
 }
 
-/// Starts a collective. `op` is asked for when it is not complete at once.
-pub fn start<W: Future<Output = ()> + Send + 'static>(work: W, op: impl FnOnce() -> &'static Op) -> Event {
-    let name = type_name::<W>();
+/// Starts a collective of `team`. `op` is asked for when it is not complete at once.
+pub fn start<W: Future<Output = ()> + Send + 'static>(team: &Team, work: W, op: impl FnOnce() -> &'static Op) -> Event {
     let mut work: Work = Box::pin(work);
-    if poll_work(work.as_mut()).is_some() {
+    if is_done_at_once(team, work.as_mut()) {
         return Event::INVALID;
     }
-    let op = op();
+    enlist(team, work, type_name::<W>(), op())
+}
+
+/// The same, for what may be polled before it has a place of its own.
+pub fn start_movable<W: Future<Output = ()> + Unpin + Send + 'static>(
+    team: &Team,
+    mut work: W,
+    op: impl FnOnce() -> &'static Op,
+) -> Event {
+    if is_done_at_once(team, Pin::new(&mut work)) {
+        return Event::INVALID;
+    }
+    enlist(team, Box::pin(work), type_name::<W>(), op())
+}
+
+fn is_done_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
+    let mut is_done = || poll_work(work.as_mut()).is_some();
+    // Members that come together meet within a cache line's way.
+    is_done() || (team.groups.near.is_some() && wait::glance(is_done))
+}
+
+fn enlist(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event {
     op.begin(Category::Coll);
-    activate();
+    let far = team.groups.near.is_none();
+    ACTIVE.fetch_add(1, Ordering::Relaxed);
+    if !far {
+        NEAR.fetch_add(1, Ordering::Relaxed);
+    }
     let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
-    engine.running.push(Running { work, name, op });
-    // What has arrived since it was polled is not news to the engine.
-    look_again();
+    engine.running.push(Running { work, name, op, far });
+    if far {
+        // What has arrived since it was polled is not news to the engine.
+        look_again();
+    }
     op.event()
 }
 
@@ -116,26 +151,41 @@ pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
 pub fn progress() -> usize {
     let mut count = crate::rma::progress();
     if ACTIVE.load(Ordering::Relaxed) != 0 {
-        count += job_barrier::progress() + advance();
+        count += advance();
     }
     count
+}
+
+/// Whether a collective that uses shared memory has gone on since it was last polled: asked by who is about to sleep. A handler that waits for room
+/// for its reply pushes nothing on, since that may send requests.
+pub fn goes_on() -> bool {
+    if NEAR.load(Ordering::Relaxed) == 0 || thread::existing().is_none_or(|thread| thread.handler().is_some()) {
+        return false;
+    }
+    let before = STEPS.load(Ordering::Relaxed);
+    advance() > 0 || STEPS.load(Ordering::Relaxed) != before
 }
 
 fn advance() -> usize {
     let Ok(mut engine) = ENGINE.try_lock() else { return 0 };
     let arrived = mail::arrived();
-    if !LOOK_AGAIN.swap(false, Ordering::Acquire) && arrived == engine.seen {
+    let asked = LOOK_AGAIN.load(Ordering::Relaxed) && LOOK_AGAIN.swap(false, Ordering::Acquire);
+    let all = asked || arrived != engine.seen;
+    if !all && NEAR.load(Ordering::Relaxed) == 0 {
         return 0;
     }
     engine.seen = arrived;
     let before = engine.running.len();
     engine.running.retain_mut(|running| {
-        let done = poll_work(running.work.as_mut()).is_some();
+        let done = (all || !running.far) && poll_work(running.work.as_mut()).is_some();
         if !done {
             stall::note(|| format!("{} is under way", stall::algorithm(running.name)));
         }
         if done {
-            deactivate();
+            ACTIVE.fetch_sub(1, Ordering::Relaxed);
+            if !running.far {
+                NEAR.fetch_sub(1, Ordering::Relaxed);
+            }
             running.op.complete(Category::Coll);
         }
         !done

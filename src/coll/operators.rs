@@ -6,8 +6,8 @@ use super::mail::Span;
 
 /// `gex_Coll_ReduceFn_t`.
 pub type UserFn = unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, *const c_void);
-/// Combines `count` operands of a built-in type: `right[i] = left[i] op right[i]`.
-type BuiltIn = fn(*const u8, *mut u8, usize);
+/// Combines `count` operands of a built-in type: `out[i] = left[i] op right[i]`.
+type BuiltIn = fn(*const u8, *const u8, *mut u8, usize);
 
 /// `GEX_DT_USER`.
 const DT_USER: u32 = 0x40;
@@ -92,12 +92,21 @@ impl Operator {
 
     /// `right = left op right`, element by element. Both are as long, and whole elements.
     pub fn combine(&self, left: Span, right: Span) {
-        debug_assert!(left.bytes == right.bytes && left.bytes % self.element == 0);
+        self.combine_into(left, right, right);
+    }
+
+    /// `out = left op right`, element by element. All are as long, and whole elements. `out` may be `right`.
+    pub fn combine_into(&self, left: Span, right: Span, out: Span) {
+        debug_assert!(left.bytes == right.bytes && left.bytes == out.bytes && left.bytes % self.element == 0);
         let count = left.bytes / self.element;
         match self.function {
-            Function::BuiltIn(function) => function(left.at, right.at, count),
-            // SAFETY: the client's function, called as the specification says; the vectors are valid by the contract of Span.
-            Function::User(function, cdata) => unsafe { function(left.at.cast(), right.at.cast(), count, cdata) },
+            _ if count == 0 => {}
+            Function::BuiltIn(function) => function(left.at, right.at, out.at, count),
+            Function::User(function, cdata) => {
+                out.copy_from(right);
+                // SAFETY: the client's function, called as the specification says; the vectors are valid by the contract of Span.
+                unsafe { function(left.at.cast(), out.at.cast(), count, cdata) };
+            }
         }
     }
 }
@@ -108,9 +117,9 @@ fn size_of_type(dt: u32) -> Option<usize> {
         .find_map(|(bit, size)| (bit == dt).then_some(size))
 }
 
-fn each<T: Copy>(left: *const u8, right: *mut u8, count: usize, op: impl Fn(T, T) -> T) {
+fn each<T: Copy>(left: *const u8, right: *const u8, out: *mut u8, count: usize, op: impl Fn(T, T) -> T) {
     for i in 0..count {
-        // SAFETY: both vectors have `count` elements (contract of `combine`); the client's may be unaligned.
+        // SAFETY: all vectors have `count` elements (contract of `combine_into`); the client's may be unaligned.
         let (a, b) = unsafe {
             (
                 left.cast::<T>().add(i).read_unaligned(),
@@ -118,18 +127,18 @@ fn each<T: Copy>(left: *const u8, right: *mut u8, count: usize, op: impl Fn(T, T
             )
         };
         // SAFETY: as above.
-        unsafe { right.cast::<T>().add(i).write_unaligned(op(a, b)) };
+        unsafe { out.cast::<T>().add(i).write_unaligned(op(a, b)) };
     }
 }
 
 macro_rules! integers {
     ($type:ty, $op:expr) => {
         match $op {
-            0x1 => |l, r, n| each::<$type>(l, r, n, |a, b| a & b),
-            0x2 => |l, r, n| each::<$type>(l, r, n, |a, b| a | b),
-            0x4 => |l, r, n| each::<$type>(l, r, n, |a, b| a ^ b),
-            0x8 => |l, r, n| each::<$type>(l, r, n, <$type>::wrapping_add),
-            0x20 => |l, r, n| each::<$type>(l, r, n, <$type>::wrapping_mul),
+            0x1 => |l, r, o, n| each::<$type>(l, r, o, n, |a, b| a & b),
+            0x2 => |l, r, o, n| each::<$type>(l, r, o, n, |a, b| a | b),
+            0x4 => |l, r, o, n| each::<$type>(l, r, o, n, |a, b| a ^ b),
+            0x8 => |l, r, o, n| each::<$type>(l, r, o, n, <$type>::wrapping_add),
+            0x20 => |l, r, o, n| each::<$type>(l, r, o, n, <$type>::wrapping_mul),
             op => return ordered!($type, op),
         }
     };
@@ -138,8 +147,8 @@ macro_rules! integers {
 macro_rules! floats {
     ($type:ty, $op:expr) => {
         match $op {
-            0x8 => |l, r, n| each::<$type>(l, r, n, |a, b| a + b),
-            0x20 => |l, r, n| each::<$type>(l, r, n, |a, b| a * b),
+            0x8 => |l, r, o, n| each::<$type>(l, r, o, n, |a, b| a + b),
+            0x20 => |l, r, o, n| each::<$type>(l, r, o, n, |a, b| a * b),
             op => return ordered!($type, op),
         }
     };
@@ -148,8 +157,8 @@ macro_rules! floats {
 macro_rules! ordered {
     ($type:ty, $op:expr) => {
         match $op {
-            0x40 => Some(|l, r, n| each::<$type>(l, r, n, |a, b| if a < b { a } else { b })),
-            0x80 => Some(|l, r, n| each::<$type>(l, r, n, |a, b| if a > b { a } else { b })),
+            0x40 => Some(|l, r, o, n| each::<$type>(l, r, o, n, |a, b| if a < b { a } else { b })),
+            0x80 => Some(|l, r, o, n| each::<$type>(l, r, o, n, |a, b| if a > b { a } else { b })),
             _ => None,
         }
     };

@@ -1,22 +1,27 @@
-//! Reductions (`gex_Coll_ReduceToOneNB`, `gex_Coll_ReduceToAllNB`).
+//! Reductions (`gex_Coll_ReduceToOneNB`, `gex_Coll_ReduceToAllNB`): in shared memory ([`super::near::reduce`]), in messages, or both.
 //!
-//! To one: a binomial tree, in chunks of whole elements that go up one after the other. A parent combines its children in the order of their
-//! ranks, each with what stands for the ranks above it, so that an operation that does not commute sees its operands in order; then the tree has
-//! rank 0 as root, which passes the result on. To all: recursive doubling for what fits a chunk (Thakur, Rabenseifner and Gropp 2005, section
-//! 4.5, with pairs of neighbouring ranks merged first where the size is no power of two), otherwise up the tree and down again, both pipelined.
-//! The order of operations depends on size and length only: results are the same in every run.
+//! In messages, to one: a binomial tree, in chunks of whole elements that go up one after the other. A parent combines its children in the order
+//! of their ranks, each with what stands for the ranks above it, so that an operation that does not commute sees its operands in order; then
+//! the tree has rank 0 as root, which passes the result on. To all: recursive doubling for what fits a chunk; for more, recursive halving, or
+//! up the tree and down again, both pipelined ([`super::choose`]). The order of operations depends on size, length and layout only: results
+//! are the same in every run.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::broadcast;
+use super::broadcast::{self, windows_to_permit};
 use super::call::{chunk_bytes, join, Call, GO, WINDOW};
+use super::choose::{self, FarToAll, Way};
 use super::mail::{Buffer, Span};
+use super::near::reduce as near;
 use super::operators::Operator;
 
 /// Slot of the result on its way from rank 0 to the root.
 const RESULT: u32 = 1 << 30;
 /// First slot of what goes down again.
 const DOWN: u32 = 1 << 29;
+/// First slot of halves on their way back.
+const BACK: u32 = 1 << 28;
 
 /// Bytes of a chunk: as many whole elements as fit one, at least one.
 fn whole_chunk(element: usize) -> usize {
@@ -38,7 +43,39 @@ fn place(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
 }
 
 /// Combines everybody's `source` into the root's `target`, which counts there only.
-pub async fn to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) {
+pub fn to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) -> impl Future<Output = ()> + Send {
+    let team = call.team();
+    let way = choose::way(team, source.bytes, operator.element, operator.commutes);
+    let lanes = team.groups.near.as_ref().filter(|_| !matches!(way, Way::Far));
+    let passage = lanes.map(|lanes| near::enter_to_one(lanes, source.bytes, &operator));
+    async move {
+        let Way::Layered(groups) = way else {
+            return match passage {
+                Some(passage) => near::to_one(passage, team.groups.place(root), target, source, operator).await,
+                None => far_to_one(call, root, target, source, operator).await,
+            };
+        };
+        let (call, group) = call.among_speakers(root);
+        let speaker = if group == groups.own { root } else { groups.members[0] };
+        let (mut room, mut source) = (Buffer::default(), source);
+        if let Some(passage) = passage {
+            let mut sum = target;
+            if team.rank == speaker && speaker != root {
+                room = Buffer::copy_of(source);
+                sum = room.span();
+            }
+            near::to_one(passage, groups.place(speaker), sum, source, operator).await;
+            source = sum;
+        }
+        if team.rank == speaker {
+            far_to_one(call, group, target, source, operator).await;
+        }
+        drop(room);
+    }
+}
+
+/// The same in messages.
+async fn far_to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) {
     // The tree's root is rank 0, unless ranks may be renumbered.
     let top = if operator.commutes { root } else { 0 };
     let done = AtomicUsize::new(0);
@@ -72,11 +109,13 @@ async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator
     let chunk = whole_chunk(operator.element);
     let count = source.bytes.div_ceil(chunk);
     for i in 0..count {
-        if i % WINDOW == 0 && count > 1 {
-            for &child in &children {
-                call.signal(absolute(child), GO + i as u32).await;
+        if count > 1 {
+            for window in windows_to_permit(i, count) {
+                for &child in &children {
+                    call.signal(absolute(child), GO + window.start as u32).await;
+                }
             }
-            if let Some(parent) = parent {
+            if let Some(parent) = parent.filter(|_| i % WINDOW == 0) {
                 call.receive(absolute(parent), GO + i as u32).await;
             }
         }
@@ -102,10 +141,48 @@ async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator
 }
 
 /// Combines everybody's `source` into everybody's `target`.
-pub async fn to_all(call: Call, target: Span, source: Span, operator: Operator) {
-    if source.bytes <= chunk_bytes() {
-        return doubling(call, target, source, operator).await;
+pub fn to_all(call: Call, target: Span, source: Span, operator: Operator) -> impl Future<Output = ()> + Send {
+    let team = call.team();
+    let way = choose::way(team, source.bytes, operator.element, operator.commutes);
+    let lanes = team.groups.near.as_ref();
+    let whole = lanes
+        .filter(|_| matches!(way, Way::Near(_)))
+        .map(|lanes| near::enter_to_all(lanes, source.bytes, &operator));
+    let layers = lanes.filter(|_| matches!(way, Way::Layered(_))).map(|lanes| {
+        let to_one = near::enter_to_one(lanes, source.bytes, &operator);
+        (to_one, lanes.enter(source.bytes, 1, 1))
+    });
+    async move {
+        let Way::Layered(groups) = way else {
+            return match whole {
+                Some(passage) => near::to_all(passage, target, source, operator).await,
+                None => far_to_all(call, target, source, operator).await,
+            };
+        };
+        let mut sum = source;
+        if let Some((to_one, _)) = layers {
+            near::to_one(to_one, 0, target, source, operator).await;
+            sum = target;
+        }
+        if team.rank == groups.members[0] {
+            far_to_all(call.among_speakers(groups.speakers[0]).0, target, sum, operator).await;
+        }
+        if let Some((_, to_all)) = layers {
+            broadcast::near_to(to_all, 0, target, target).await;
+        }
     }
+}
+
+/// The same in messages.
+async fn far_to_all(call: Call, target: Span, source: Span, operator: Operator) {
+    match choose::far_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
+        FarToAll::Doubling => doubling(call, target, source, operator).await,
+        FarToAll::Halving => halving(call, target, source, operator).await,
+        FarToAll::Tree => up_and_down(call, target, source, operator).await,
+    }
+}
+
+async fn up_and_down(call: Call, target: Span, source: Span, operator: Operator) {
     let (done, chunk) = (AtomicUsize::new(0), whole_chunk(operator.element));
     // A chunk of the way down is as long as a message carries, which may be more or less than one of the way up.
     let ready = |i: usize| {
@@ -114,34 +191,74 @@ pub async fn to_all(call: Call, target: Span, source: Span, operator: Operator) 
     };
     join(
         up(call, 0, target, source, operator, &done),
-        broadcast::whole(call, 0, target, DOWN, ready),
+        broadcast::far(call, 0, target, DOWN, ready),
     )
     .await;
 }
 
-/// Everybody exchanges with partners at distances 1, 2, 4, …; ranks beyond the largest power of two are merged with a neighbour first.
+/// Who takes part in rounds that double the distance, where the size is no power of two: of the first pairs of neighbouring ranks the second member
+/// speaks for both.
+#[derive(Clone, Copy, Debug)]
+struct Rounds {
+    power: u32,
+    extra: u32,
+}
+
+impl Rounds {
+    fn of(size: u32) -> Self {
+        let power = 1 << size.ilog2();
+        Self {
+            power,
+            extra: size - power,
+        }
+    }
+
+    /// Who speaks for `rank`, if it does not speak itself.
+    fn speaker(self, rank: u32) -> Option<u32> {
+        (rank < 2 * self.extra && rank % 2 == 0).then_some(rank + 1)
+    }
+
+    /// For whom `rank` speaks, too.
+    fn ward(self, rank: u32) -> Option<u32> {
+        (rank < 2 * self.extra && rank % 2 == 1).then(|| rank - 1)
+    }
+
+    fn number(self, rank: u32) -> u32 {
+        if rank < 2 * self.extra {
+            rank / 2
+        } else {
+            rank - self.extra
+        }
+    }
+
+    fn member(self, number: u32) -> u32 {
+        if number < self.extra {
+            2 * number + 1
+        } else {
+            number + self.extra
+        }
+    }
+}
+
+/// Everybody exchanges with partners at distances 1, 2, 4, ….
 async fn doubling(call: Call, target: Span, source: Span, operator: Operator) {
-    let (rank, size) = (call.rank(), call.size());
-    let power = 1 << size.ilog2();
-    let extra = size - power;
+    let (rank, rounds) = (call.rank(), Rounds::of(call.size()));
     let mut sum = Buffer::copy_of(source);
-    // The first 2 × extra ranks are pairs, of which the second speaks for both.
-    if rank < 2 * extra && rank % 2 == 0 {
-        call.send(rank + 1, 0, sum.span()).await;
-        call.post(rank + 1, RESULT, target);
-        call.landed(rank + 1, RESULT, target).await;
+    if let Some(speaker) = rounds.speaker(rank) {
+        call.send(speaker, 0, sum.span()).await;
+        call.post(speaker, RESULT, target);
+        call.landed(speaker, RESULT, target).await;
         return;
     }
-    let in_pair = rank < 2 * extra;
-    if in_pair {
-        let mut left = call.receive(rank - 1, 0).await;
+    let ward = rounds.ward(rank);
+    if let Some(ward) = ward {
+        let mut left = call.receive(ward, 0).await;
         operator.combine(left.span(), sum.span());
     }
-    let number = if in_pair { rank / 2 } else { rank - extra };
-    let member = |number: u32| if number < extra { 2 * number + 1 } else { number + extra };
+    let number = rounds.number(rank);
     let mut distance = 1;
-    while distance < power {
-        let partner = member(number ^ distance);
+    while distance < rounds.power {
+        let partner = rounds.member(number ^ distance);
         call.send(partner, distance, sum.span()).await;
         let mut other = call.receive(partner, distance).await;
         if partner > rank {
@@ -153,8 +270,69 @@ async fn doubling(call: Call, target: Span, source: Span, operator: Operator) {
         distance *= 2;
     }
     target.copy_from(sum.span());
-    if in_pair {
-        call.send(rank - 1, RESULT, target).await;
+    if let Some(ward) = ward {
+        call.send(ward, RESULT, target).await;
+    }
+}
+
+/// The same with half of what is left of the vector in each round, and the halves back in opposite order. Distances grow while vectors shrink, so
+/// that what stands for a row of ranks meets what stands for the next row.
+async fn halving(call: Call, target: Span, source: Span, operator: Operator) {
+    let (rank, rounds) = (call.rank(), Rounds::of(call.size()));
+    if let Some(speaker) = rounds.speaker(rank) {
+        call.deliver(speaker, 0, source).await;
+        call.grant(speaker, RESULT, target).await;
+        return call.landed(speaker, RESULT, target).await;
+    }
+    target.copy_from(source);
+    let ward = rounds.ward(rank);
+    if let Some(ward) = ward {
+        take_and_combine(call, ward, 0, target, &operator).await;
+    }
+    let number = rounds.number(rank);
+    let split = |whole: Span| {
+        let low = whole.bytes / operator.element / 2 * operator.element;
+        (whole.part(0, low), whole.part(low, whole.bytes - low))
+    };
+    let (mut mine, mut others, mut distance) = (target, Vec::new(), 1);
+    while distance < rounds.power {
+        let partner = rounds.member(number ^ distance);
+        let (low, high) = split(mine);
+        let (keep, give) = if number & distance == 0 { (low, high) } else { (high, low) };
+        join(
+            call.deliver(partner, distance, give),
+            take_and_combine(call, partner, distance, keep, &operator),
+        )
+        .await;
+        others.push((partner, distance, give));
+        mine = keep;
+        distance *= 2;
+    }
+    while let Some((partner, distance, missing)) = others.pop() {
+        call.grant(partner, BACK + distance, missing).await;
+        call.deliver(partner, BACK + distance, mine).await;
+        call.landed(partner, BACK + distance, missing).await;
+        let start = if mine.at < missing.at { mine } else { missing };
+        mine = Span {
+            at: start.at,
+            bytes: mine.bytes + missing.bytes,
+        };
+    }
+    if let Some(ward) = ward {
+        call.deliver(ward, RESULT, target).await;
+    }
+}
+
+/// Takes what `from` delivers, and combines it with `own` in the order of ranks.
+async fn take_and_combine(call: Call, from: u32, slot: u32, own: Span, operator: &Operator) {
+    let mut other = Buffer::copy_of(own);
+    call.grant(from, slot, other.span()).await;
+    call.landed(from, slot, other.span()).await;
+    if from < call.rank() {
+        operator.combine(other.span(), own);
+    } else {
+        operator.combine(own, other.span());
+        own.copy_from(other.span());
     }
 }
 

@@ -1,9 +1,53 @@
-//! The barrier of any team: dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance.
+//! The barrier of a team (`gex_Coll_BarrierNB`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use super::call::Call;
+use super::choose::{self, Way};
+use super::near::meet;
+
+/// A barrier: in one step if it can.
+pub enum Barrier<T> {
+    /// Of a few neighbours.
+    Flat(meet::Flat),
+    /// Any other.
+    Other(Pin<Box<T>>),
+}
+
+impl<T: Future<Output = ()>> Future for Barrier<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match &mut *self {
+            Self::Flat(meeting) => Pin::new(meeting).poll(context),
+            Self::Other(other) => other.as_mut().poll(context),
+        }
+    }
+}
 
 /// Complete when all members have called.
-pub async fn over(call: Call) {
+pub fn over(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
+    let way = choose::way(call.team(), 0, 1, true);
+    let meeting = match way {
+        Way::Near(near) if choose::meets_flat(near.count()) => return Barrier::Flat(meet::Flat::new(near)),
+        Way::Near(near) => Some(meet::enter(near)),
+        Way::Layered(groups) => groups.near.as_ref().map(meet::enter),
+        Way::Far => None,
+    };
+    Barrier::Other(Box::pin(async move {
+        match (way, meeting) {
+            (Way::Far, _) => far(call).await,
+            (Way::Near(_), Some(meeting)) => meet::around(meeting, async {}).await,
+            (_, Some(meeting)) => meet::around(meeting, far(call.among_speakers(0).0)).await,
+            (_, None) => far(call.among_speakers(0).0).await,
+        }
+    }))
+}
+
+/// Dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance.
+pub async fn far(call: Call) {
     let (rank, size) = (call.rank(), call.size());
     let mut distance = 1;
     while distance < size {

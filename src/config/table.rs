@@ -205,6 +205,8 @@ variables! {
             "Bytes of one ring of requests; 0 for automatic; at least 4 KB is used.").unit("bytes").ours();
         PSHM_KERNEL_COPY: bool = flag("GASNET_PSHM_KERNEL_COPY", true,
             "Let the kernel copy to and from memory of neighbours that is not shared; otherwise messages carry it.").ours();
+        PSHM_COLL_TEAMS: u32 = count("GASNET_PSHM_COLL_TEAMS", "256", 0, 65535,
+            "Teams of a process whose collectives may use shared memory; one in 16 of them also for long data.").unit("teams").ours();
         PSHM_BARRIER_HIER: bool = flag("GASNET_PSHM_BARRIER_HIER", true,
             "Meet in shared memory first in a barrier among neighbourhoods.").no_effect();
         PSHM_BARRIER_RADIX: i64 = int("GASNET_PSHM_BARRIER_RADIX", "0", -65535, 65535,

@@ -7,7 +7,6 @@ use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::barrier::INSTANCES;
 use crate::os::{futex, mem};
 
 /// How far the job is with ending. It only grows.
@@ -54,8 +53,8 @@ pub struct RankLine {
     pub in_exit: AtomicU32,
     /// 1 while the rank is frozen for a debugger.
     pub frozen: AtomicU32,
-    /// Phases of the process's barriers that it has entered.
-    pub barriers: [AtomicU32; INSTANCES],
+    /// Phases of the named barrier that it has entered.
+    pub barrier: AtomicU32,
 }
 
 #[repr(C, align(64))]

@@ -218,19 +218,19 @@ impl Job {
         &self.segment
     }
 
-    /// This rank has entered `phases` phases of its barrier number `instance`.
+    /// This rank has entered `phases` phases of the named barrier.
     #[inline]
-    pub fn note_barrier(&self, instance: usize, phases: u32) {
-        self.board.line(self.rank).barriers[instance].store(phases, Ordering::Relaxed);
+    pub fn note_barrier(&self, phases: u32) {
+        self.board.line(self.rank).barrier.store(phases, Ordering::Relaxed);
     }
 
     fn ranks_where(&self, holds: impl Fn(&board::RankLine) -> bool) -> Vec<u32> {
         (0..self.size).filter(|&rank| holds(self.board.line(rank))).collect()
     }
 
-    /// Ranks that have entered fewer than `phases` phases of barrier number `instance`.
-    pub fn late_for_barrier(&self, instance: usize, phases: u32) -> Vec<u32> {
-        self.ranks_where(|line| (line.barriers[instance].load(Ordering::Relaxed).wrapping_sub(phases) as i32) < 0)
+    /// Ranks that have entered fewer than `phases` phases of the named barrier.
+    pub fn late_for_barrier(&self, phases: u32) -> Vec<u32> {
+        self.ranks_where(|line| (line.barrier.load(Ordering::Relaxed).wrapping_sub(phases) as i32) < 0)
     }
 
     /// Ranks that have not called exit.

@@ -376,6 +376,16 @@ impl Runtime {
         }
     }
 
+    /// Whether neighbours see `[address, address + bytes)` of this process in their mapping of its attached segment.
+    pub fn neighbours_map(&self, address: *mut u8, bytes: usize) -> bool {
+        self.endpoint0
+            .bound()
+            .is_some_and(|segment| segment.memory == Memory::Attached)
+            && self
+                .primordial_segment(self.rank)
+                .is_some_and(|segment| segment.contains(address as usize, bytes))
+    }
+
     /// Ends the job: a remote address is not in its owner's segment.
     #[cold]
     pub fn outside_segment(&self, place: Location, address: usize, bytes: usize) -> ! {

@@ -3,6 +3,9 @@
 //! Even and odd phases have words of their own, so that a rank that is one phase ahead disturbs nobody; nobody is two phases ahead,
 //! since a phase completes only when all ranks have entered it, which they do after they saw the phase before complete.
 //!
+//! Few ranks of a single neighbourhood do not count: each has words of its own, and looks at those of all ([`Words`]).
+//!
+//! SYNC POINT barrier-word: the store in [`Words::arrive`] (release) pairs with the loads in [`Words::result`] (acquire).
 //! SYNC POINT barrier-arrive: each arrival's increment (acquire-release) orders what came before it for the last to arrive.
 //! SYNC POINT barrier-ready: [`Cells::set_ready`] (release) pairs with [`Cells::is_ready`] (acquire): the same, for the first rank.
 //! SYNC POINT barrier-release: the store of `done` (release) in [`Cells::release`] pairs with the load in [`Cells::result`] (acquire).
@@ -118,9 +121,62 @@ impl Cells {
     }
 }
 
+/// Most ranks with words of their own.
+pub const MOST_WORDS: usize = 16;
+/// Where the number of the phase begins in a word, behind a name.
+const PHASE_AT: u32 = 34;
+
+/// A rank's words, by the parity of the phase: 1 + the phase in which it arrived last, and the name that it brought.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+struct OwnWords([AtomicU64; 2]);
+
+/// The words of few ranks; all zero at first.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Words([OwnWords; MOST_WORDS]);
+
+impl Words {
+    const fn word(phase: u32, name: u64) -> u64 {
+        (phase.wrapping_add(1) as u64) << PHASE_AT | name
+    }
+
+    /// `rank` arrives with `name`.
+    pub fn arrive(&self, phase: u32, rank: usize, name: Name) {
+        self.0[rank].0[(phase & 1) as usize].store(Self::word(phase, name.pack()), Ordering::Release);
+    }
+
+    /// What came out of `phase`, if all of `ranks` have arrived.
+    #[inline]
+    pub fn result(&self, phase: u32, ranks: usize) -> Option<Name> {
+        let mut result = Name::Anonymous;
+        for own in &self.0[..ranks] {
+            let word = own.0[(phase & 1) as usize].load(Ordering::Acquire);
+            if word >> PHASE_AT != Self::word(phase, 0) >> PHASE_AT {
+                return None;
+            }
+            result = result.merge(Name::unpack(word & ((1 << PHASE_AT) - 1)));
+        }
+        Some(result)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_carry_phase_and_name() {
+        let words = Words::default();
+        for phase in [0, 1, 2, 1 << 30, u32::MAX - 1] {
+            for name in [Name::Anonymous, Name::Named(-1), Name::Named(i32::MAX), Name::Mismatch] {
+                words.arrive(phase, 0, name);
+                assert_eq!(words.result(phase, 1), Some(name));
+                assert_eq!(words.result(phase, 2), None);
+                assert_eq!(words.result(phase.wrapping_add(2), 1), None);
+            }
+        }
+    }
 
     #[test]
     fn names_merge_as_the_specification_says() {

@@ -86,6 +86,11 @@ impl Comm {
         self.memory.control()
     }
 
+    /// The memory of all of this.
+    pub fn memory(&self) -> &CommMemory {
+        &self.memory
+    }
+
     /// Ranks in the neighbourhood.
     pub fn ranks(&self) -> usize {
         self.memory.layout().ranks
@@ -310,7 +315,7 @@ mod tests {
     }
 
     fn neighbourhood(ranks: usize) -> (Vec<u64>, Vec<Comm>) {
-        let layout = Layout::new(ranks, MIN, 4);
+        let layout = Layout::new(ranks, MIN, 4, 0);
         let mut memory = vec![0u64; layout.bytes() / 8 + 512];
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: rounding up stays inside the spare page.

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! control page | per rank: line, bells | per rank: request rings, reply rings (one of each from every rank) | per rank: blocks
+//! per rank: mailboxes of teams, staging areas of teams
 //! ```
 //!
 //! The memory is sparse: a page that no message ever touched costs nothing. Rings are sized so that an inbox grows with the
 //! neighbourhood only when each ring is at its minimum; the sum is linear in the ranks until then.
 
-use super::memory::{blocks_bytes, ring_bytes, UNIT};
+use super::memory::{blocks_bytes, ring_bytes, MAILBOX, STAGING, UNIT};
 use crate::conduit::Class;
 
 /// Largest payload of a Medium inside a neighbourhood, and the payload size of a block.
@@ -20,6 +21,8 @@ const PAGE: usize = 4096;
 /// Bytes of the control page.
 pub const CONTROL: usize = PAGE;
 const LINE: usize = 128;
+/// Most mailboxes per rank.
+pub const MAX_MAILBOXES: usize = 65_535;
 
 /// Sizes from which all positions follow. Equal in all processes of a neighbourhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +33,17 @@ pub struct Layout {
     reply_units: usize,
     /// Payload blocks per rank and class.
     pub depth: usize,
+    /// Mailboxes per rank: as many teams have collectives in shared memory.
+    pub mailboxes: usize,
 }
+
+/// Mailboxes for which there is one staging area, since that is some hundred times as large.
+const MAILBOXES_PER_STAGING: usize = 16;
 
 impl Layout {
     /// For `ranks` processes. `ring` is the size of one request ring in bytes (0: automatic), `depth` the number of payload blocks per
-    /// rank and class (`GASNET_PSHM_NETWORK_DEPTH`).
-    pub fn new(ranks: usize, ring: usize, depth: usize) -> Self {
+    /// rank and class (`GASNET_PSHM_NETWORK_DEPTH`), `mailboxes` that of mailboxes per rank (`GASNET_PSHM_COLL_TEAMS`).
+    pub fn new(ranks: usize, ring: usize, depth: usize, mailboxes: usize) -> Self {
         let automatic = (INBOX / ranks).clamp(MIN_RING, MAX_RING);
         let bytes = if ring == 0 { automatic } else { ring.clamp(MIN_RING, 4 << 20) };
         let units = bytes / UNIT;
@@ -45,7 +53,13 @@ impl Layout {
             reply_units: (units / 2).clamp(MIN_RING / UNIT, 65_535),
             // The last number means "in place" in a message.
             depth: depth.min(usize::from(u16::MAX)),
+            mailboxes: mailboxes.min(MAX_MAILBOXES),
         }
+    }
+
+    /// Staging areas per rank.
+    pub const fn stagings(&self) -> usize {
+        self.mailboxes.div_ceil(MAILBOXES_PER_STAGING)
     }
 
     const fn units(&self, class: Class) -> usize {
@@ -106,9 +120,23 @@ impl Layout {
         pools + (2 * owner + class_index(class)) * self.pool_bytes()
     }
 
+    const fn mailboxes_bytes(&self) -> usize {
+        (self.mailboxes * MAILBOX).next_multiple_of(PAGE)
+    }
+
+    /// A mailbox of `owner`.
+    pub const fn mailbox(&self, owner: usize, number: usize) -> usize {
+        self.blocks(self.ranks, Class::Request) + owner * self.mailboxes_bytes() + number * MAILBOX
+    }
+
+    /// A staging area of `owner`.
+    pub const fn staging(&self, owner: usize, number: usize) -> usize {
+        self.mailbox(self.ranks, 0) + (owner * self.stagings() + number) * STAGING
+    }
+
     /// Bytes of the whole.
     pub const fn bytes(&self) -> usize {
-        self.blocks(self.ranks, Class::Request)
+        self.staging(self.ranks, 0)
     }
 }
 
@@ -127,10 +155,12 @@ mod tests {
     #[test]
     fn nothing_overlaps_and_everything_is_aligned() {
         for ranks in [1, 2, 3, 16, 65, 256, 1000] {
-            let l = Layout::new(ranks, 0, 4);
+            let l = Layout::new(ranks, 0, 4, 20);
             let mut regions = vec![(0, CONTROL)];
             for r in 0..ranks {
                 regions.push((l.line(r), LINE));
+                regions.extend([0, 7, 19].map(|i| (l.mailbox(r, i), MAILBOX)));
+                regions.extend([0, 1].map(|i| (l.staging(r, i), STAGING)));
                 for class in [Class::Request, Class::Reply] {
                     regions.push((l.bell(r, class), l.bell_words() * 8));
                     for s in 0..ranks.min(20) {
@@ -151,13 +181,13 @@ mod tests {
 
     #[test]
     fn every_block_has_a_number_of_its_own() {
-        assert_eq!(Layout::new(2, 0, 65_536).depth, 65_535);
+        assert_eq!(Layout::new(2, 0, 65_536, 0).depth, 65_535);
     }
 
     #[test]
     fn inbox_memory_is_bounded_until_rings_are_smallest() {
         for ranks in [16, 64, 128, 256] {
-            assert!(Layout::new(ranks, 0, 4).inbox_bytes() <= 2 * INBOX + ranks * 256 + PAGE + ranks * MIN_RING / 2);
+            assert!(Layout::new(ranks, 0, 4, 0).inbox_bytes() <= 2 * INBOX + ranks * 256 + PAGE + ranks * MIN_RING / 2);
         }
     }
 }

@@ -131,6 +131,83 @@ impl BlockMemory {
     }
 }
 
+/// Slots of a lane.
+pub const SLOTS: usize = 8;
+/// Bytes of a slot in the mailbox: two cache lines, which the prefetcher takes together.
+const SLOT: usize = 128;
+/// Bytes that a slot shows beside its number, aligned for any type.
+pub const NOTE: usize = SLOT - 16;
+/// Most bytes that a slot stages.
+pub const STAGE: usize = 65_536;
+/// Bytes of a mailbox: the lines of what its owner has passed and whether it waits, and the slots.
+pub const MAILBOX: usize = (1 + SLOTS) * SLOT;
+/// Bytes of a staging area.
+pub const STAGING: usize = SLOTS * STAGE;
+
+/// Where a lane lies: the slots in which a member of a team shows something to its neighbours.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneMemory {
+    mailbox: *mut u8,
+    /// Null if there is none.
+    staging: *mut u8,
+}
+
+// SAFETY: the memory is shared between processes anyway; words are atomics, and bytes change owner by them.
+unsafe impl Send for LaneMemory {}
+// SAFETY: as above.
+unsafe impl Sync for LaneMemory {}
+
+impl LaneMemory {
+    /// The position below which the owner needs nobody's slots any more.
+    #[inline]
+    pub fn passed(&self) -> &AtomicU64 {
+        // SAFETY: the first 8 bytes of a mailbox, aligned and mapped.
+        unsafe { &*self.mailbox.cast::<AtomicU64>() }
+    }
+
+    /// How many collectives of the owner wait for what others have passed; on a line of its own, because others look at it often.
+    #[inline]
+    pub fn waits(&self) -> &AtomicU64 {
+        // SAFETY: the second line of a mailbox, aligned and mapped.
+        unsafe { &*self.mailbox.add(SLOT / 2).cast::<AtomicU64>() }
+    }
+
+    fn slot(&self, slot: usize) -> *mut u8 {
+        debug_assert!(slot < SLOTS);
+        // SAFETY: slot < SLOTS, so the result is inside the mailbox.
+        unsafe { self.mailbox.add((1 + slot) * SLOT) }
+    }
+
+    /// 1 + the position that a slot shows.
+    #[inline]
+    pub fn shown(&self, slot: usize) -> &AtomicU64 {
+        // SAFETY: the first 8 bytes of a slot, aligned and mapped.
+        unsafe { &*self.slot(slot).cast::<AtomicU64>() }
+    }
+
+    /// Beside it, what the owner had passed by then.
+    #[inline]
+    pub fn passed_then(&self, slot: usize) -> &AtomicU64 {
+        // SAFETY: the second 8 bytes of a slot, aligned and mapped.
+        unsafe { &*self.slot(slot).add(8).cast::<AtomicU64>() }
+    }
+
+    /// The [`NOTE`] bytes behind these words.
+    #[inline]
+    pub fn note(&self, slot: usize) -> *mut u8 {
+        // SAFETY: inside the slot.
+        unsafe { self.slot(slot).add(SLOT - NOTE) }
+    }
+
+    /// The [`STAGE`] bytes of a slot, if there is a staging area.
+    #[inline]
+    pub fn stage(&self, slot: usize) -> *mut u8 {
+        debug_assert!(slot < SLOTS && !self.staging.is_null());
+        // SAFETY: slot < SLOTS, so the result is inside the staging area, which callers know to be there.
+        unsafe { self.staging.add(slot * STAGE) }
+    }
+}
+
 /// The communication memory of a neighbourhood.
 #[derive(Debug)]
 pub struct CommMemory {
@@ -184,6 +261,14 @@ impl CommMemory {
     pub fn blocks(&self, owner: usize, class: Class) -> BlockMemory {
         // SAFETY: aligned and inside the mapping.
         unsafe { BlockMemory::new(self.at(self.layout.blocks(owner, class)), self.layout.depth, MAX_MEDIUM) }
+    }
+
+    /// The lane of `owner` with a mailbox and a staging area, by their numbers.
+    pub fn lane(&self, owner: usize, mailbox: usize, staging: Option<usize>) -> LaneMemory {
+        LaneMemory {
+            mailbox: self.at(self.layout.mailbox(owner, mailbox)),
+            staging: staging.map_or(std::ptr::null_mut(), |number| self.at(self.layout.staging(owner, number))),
+        }
     }
 
     /// Odd while a thread of `rank` sleeps; see `Comm::sleep`.

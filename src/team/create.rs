@@ -6,12 +6,15 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::groups::{Groups, Member};
 use super::members::{place, Members};
 use super::{Scratch, Team, TeamId};
 use crate::am::{EpIndex, Location};
 use crate::coll::call::Call;
+use crate::coll::choose::{self, Way};
 use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
+use crate::coll::near::pool::Lane;
 use crate::coll::{self, team_barrier};
 use crate::runtime;
 
@@ -28,13 +31,15 @@ struct Entry {
     color: i32,
     key: i32,
     number: u32,
+    /// What the member gives for collectives in shared memory ([`Lane::pack`]).
+    lane: u32,
 }
 
 const ENTRY: usize = size_of::<Entry>();
 
 impl Entry {
     fn to_bytes(self) -> [u8; ENTRY] {
-        let words = [self.takes_part, self.color as u32, self.key as u32, self.number];
+        let words = [self.takes_part, self.color as u32, self.key as u32, self.number, self.lane];
         let mut bytes = [0; ENTRY];
         for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_ne_bytes());
@@ -49,6 +54,7 @@ impl Entry {
             color: word(1) as i32,
             key: word(2) as i32,
             number: word(3),
+            lane: word(4),
         }
     }
 }
@@ -83,11 +89,13 @@ pub fn split(
     flags: u32,
 ) -> Option<&'static Team> {
     let (color, key) = color_and_key.unwrap_or_default();
+    let lane = color_and_key.map_or_else(Lane::default, |_| Lane::take(&runtime::get().comm));
     let own = Entry {
         takes_part: u32::from(color_and_key.is_some()),
         color,
         key,
         number: fresh_number(),
+        lane: lane.pack(),
     };
     let all = exchange(parent, own);
     color_and_key?;
@@ -98,7 +106,9 @@ pub fn split(
     let members: Vec<Location> = ranks.iter().map(|&rank| parent.locate(rank)).collect();
     let number = all[*ranks.first()? as usize].number;
     let rank = ranks.iter().position(|&rank| rank == parent.rank)? as u32;
-    Some(make(id(members[0], number), rank, members, flags, parent.ep, scratch))
+    let lane_of = |rank: u32| Lane::unpack(all[ranks[rank as usize] as usize].lane);
+    let (id, groups) = (id(members[0], number), groups(rank, &members, lane, lane_of));
+    Some(make(id, rank, members, groups, flags, parent.ep, scratch))
 }
 
 /// A team of `members`, which may be empty for who only takes part in the call: one handle for each local member, in the order of ranks.
@@ -109,11 +119,16 @@ pub fn create(
     scratch_of: impl Fn(u32, usize) -> Option<Scratch>,
     flags: u32,
 ) -> Result<Vec<&'static Team>, String> {
+    let rt = runtime::get();
+    // With several members in a process shared memory is not used, which all know from the list.
+    let alone = members.iter().filter(|m| m.rank == rt.rank).count() == 1;
+    let lane = if alone { Lane::take(&rt.comm) } else { Lane::default() };
     let own = Entry {
         takes_part: u32::from(!members.is_empty()),
         color: 0,
         key: 0,
         number: fresh_number(),
+        lane: lane.pack(),
     };
     let all = exchange(parent, own);
     let Some(&first) = members.first() else {
@@ -128,30 +143,62 @@ pub fn create(
         return Err(format!("process {} has no member in the parent team", first.rank));
     };
     let id = id(first, all[speaker as usize].number);
-    let rt = runtime::get();
+    let lane_of = |rank: u32| {
+        let speaker = parent.rank_of(members[rank as usize].rank);
+        speaker.map_or_else(Lane::default, |rank| Lane::unpack(all[rank as usize].lane))
+    };
     let local = members.iter().enumerate().filter(|(_, m)| m.rank == rt.rank);
     let teams = local.enumerate().map(|(i, (rank, m))| {
         let rank = rank as u32;
-        make(id, rank, members.to_vec(), flags, m.ep, scratch_of(rank, i))
+        let groups = groups(rank, members, lane, lane_of);
+        make(id, rank, members.to_vec(), groups, flags, m.ep, scratch_of(rank, i))
     });
     Ok(teams.collect())
 }
 
-fn make(id: TeamId, rank: u32, members: Vec<Location>, flags: u32, ep: EpIndex, scratch: Option<Scratch>) -> &'static Team {
-    let team = Team::new(id, rank, Members::new(members), flags, ep, scratch);
+/// How a team of `members` lies, for the one with `rank`, who gives `lane`. The others give what `lane_of` says.
+fn groups(rank: u32, members: &[Location], lane: Lane, lane_of: impl Fn(u32) -> Lane) -> Groups {
+    let rt = runtime::get();
+    let members = (0..).zip(members).map(|(rank, m)| Member {
+        process: m.rank,
+        nbrhd: rt.job.nbrhd_of(m.rank),
+        lane: lane_of(rank),
+    });
+    let groups = Groups::new(rank, members, &rt.comm, rt.nbrhd.start);
+    if !groups.use_lanes() {
+        lane.give_back();
+    }
+    groups
+}
+
+fn make(
+    id: TeamId,
+    rank: u32,
+    members: Vec<Location>,
+    groups: Groups,
+    flags: u32,
+    ep: EpIndex,
+    scratch: Option<Scratch>,
+) -> &'static Team {
+    let team = Team::new(id, rank, Members::new(members), groups, flags, ep, scratch);
     team.open_fast_path(runtime::get());
     Box::leak(Box::new(team))
 }
 
-/// Ends a team. Unless all members are known to be `quiescent`, waits for them, so that nobody sends to it any more. Gives back what the client lent.
+/// Ends a team. Unless all members are known to be `quiescent` and it has no lanes, waits for them, so that nobody sends to it any more. Gives back what the client lent.
 ///
 /// # Safety
 /// Nobody uses `team` afterwards.
 pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
-    if !quiescent {
-        coll::run(team_barrier::over(Call::next(team)));
+    // A member that leaves takes its lane along. Others may still be looking at it, since clients call a team quiescent as soon as their own
+    // barrier over it is complete (the reference's tests do); so members meet, in messages, wherever there are lanes.
+    if !quiescent || !matches!(choose::way(team, 0, 1, true), Way::Far) {
+        coll::run(team_barrier::far(Call::next(team)));
     }
     let scratch = team.scratch;
+    if team.groups.use_lanes() {
+        team.groups.lane.give_back();
+    }
     if cfg!(feature = "debug-checks") {
         super::GONE.note(team);
         return scratch;

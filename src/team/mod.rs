@@ -1,6 +1,7 @@
 //! `gex_TM_t`: teams, TM-pairs, and the fixed head that inline code in `gasnetex.h` reads.
 
 pub mod create;
+pub mod groups;
 pub mod members;
 
 use std::ptr;
@@ -8,10 +9,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use crate::am::{EpIndex, Location};
+use crate::coll::near::pool::Lane;
 use crate::conduit::JobRank;
 use crate::gone::Gone;
+use crate::job::Job;
 use crate::runtime::{self, Runtime};
+use crate::shm::Comm;
 use crate::trace;
+use groups::{Groups, Member};
 use members::Members;
 
 /// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first < count`.
@@ -60,6 +65,8 @@ pub struct Team {
     pub ep: EpIndex,
     /// Everybody.
     members: Members,
+    /// How they lie in the neighbourhoods.
+    pub groups: Groups,
     /// Lent by the client.
     pub scratch: Option<Scratch>,
     /// Number of the next collective.
@@ -72,11 +79,26 @@ pub struct Team {
 
 impl Team {
     /// The primordial team: every rank's primordial endpoint.
-    pub fn primordial(rank: JobRank, size: u32, flags: u32) -> Self {
-        Self::new(0, rank, Members::Consecutive { first: 0, count: size }, flags, 0, None)
+    pub fn primordial(job: &Job, comm: &Comm, flags: u32) -> Self {
+        let (count, lane) = (job.size(), Lane::first(comm));
+        let members = (0..count).map(|process| Member {
+            process,
+            nbrhd: job.nbrhd_of(process),
+            lane,
+        });
+        let groups = Groups::new(job.rank(), members, comm, job.nbrhd().start);
+        Self::new(
+            0,
+            job.rank(),
+            Members::Consecutive { first: 0, count },
+            groups,
+            flags,
+            0,
+            None,
+        )
     }
 
-    fn new(id: TeamId, rank: u32, members: Members, flags: u32, ep: EpIndex, scratch: Option<Scratch>) -> Self {
+    fn new(id: TeamId, rank: u32, members: Members, groups: Groups, flags: u32, ep: EpIndex, scratch: Option<Scratch>) -> Self {
         Self {
             head: Head::default(),
             id,
@@ -85,6 +107,7 @@ impl Team {
             flags,
             ep,
             members,
+            groups,
             scratch,
             next_collective: AtomicU32::new(0),
             own_deltas: OnceLock::new(),
@@ -148,6 +171,18 @@ impl Team {
             runtime::get().rank,
             self.size
         )
+    }
+
+    /// The number of the group that the member with `rank` is in.
+    pub fn group_of(&self, rank: u32) -> u32 {
+        let job = runtime::get().job;
+        let nbrhd = |rank: u32| job.nbrhd_of(self.locate(rank).rank);
+        let wanted = nbrhd(rank);
+        self.groups
+            .speakers
+            .iter()
+            .take_while(|&&speaker| nbrhd(speaker) != wanted)
+            .count() as u32
     }
 
     /// The rank of the member that lives in process `rank`, if any.

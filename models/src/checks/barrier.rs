@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::Data;
-use crate::shm::barrier_cells::{Cells, Name};
+use crate::shm::barrier_cells::{Cells, Name, Words};
 
 struct Shared {
     cells: Cells,
@@ -104,4 +104,36 @@ pub fn first_rank_releases() {
         &[Named(1), Named(9), Anonymous],
         true,
     );
+}
+
+/// Two ranks with words of their own, over three phases. Catches: arrival not release, the look not acquire; words that do not tell phases apart.
+pub fn words() {
+    struct Shared {
+        words: Words,
+        data: Vec<[Data; 2]>,
+    }
+    const NAMES: [[Name; 2]; 3] = [[Named(1), Anonymous], [Named(2), Named(3)], [Anonymous, Named(4)]];
+    const RESULTS: [Name; 3] = [Named(1), Mismatch, Named(4)];
+    let shared = Arc::new(Shared {
+        words: Words::default(),
+        data: NAMES.map(|_| Default::default()).into(),
+    });
+    let take_part = |shared: &Shared, rank: usize| {
+        for (phase, result) in RESULTS.into_iter().enumerate() {
+            shared.data[phase][rank].set(7);
+            shared.words.arrive(phase as u32, rank, NAMES[phase][rank]);
+            let name = loop {
+                if let Some(name) = shared.words.result(phase as u32, 2) {
+                    break name;
+                }
+                thread::yield_now();
+            };
+            assert_eq!(name, result);
+            assert!(shared.data[phase].iter().all(|d| d.get() == 7));
+        }
+    };
+    let other = Arc::clone(&shared);
+    let other = thread::spawn(move || take_part(&other, 1));
+    take_part(&shared, 0);
+    other.join().unwrap();
 }

@@ -3,6 +3,7 @@
 mod barrier;
 mod comm;
 mod event;
+mod lanes;
 mod locks;
 mod pool;
 mod ring;
@@ -23,7 +24,19 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("hsl: exclusion and wake-up", locks::hsl, 3),
     ("barrier: words are used again", barrier::three_phases, 3),
     ("barrier: three ranks", barrier::three_ranks, 2),
+    ("barrier: few ranks with own words", barrier::words, 3),
     ("barrier: the first rank releases", barrier::first_rank_releases, 3),
+    ("lanes: what is shown is whole, and slots are used again", lanes::one_shows, 3),
+    (
+        "lanes: members say beside a position what they have passed",
+        lanes::all_show,
+        3,
+    ),
+    (
+        "lanes: threads of a member pass and find room for each other",
+        lanes::threads,
+        3,
+    ),
     ("comm: no bell is lost", comm::bells, 3),
     ("comm: a sleeper is woken", comm::sleep_and_scan, 3),
     ("comm: a sleeper is woken by a bell", comm::sleep_and_bell, 3),

@@ -130,6 +130,55 @@ pub fn payload<'a>(named: *mut u8) -> &'a UnsafeCell<u32> {
     unsafe { &*named.cast() }
 }
 
+/// Slots of a lane.
+pub const SLOTS: usize = 2;
+
+#[derive(Debug, Default)]
+struct Slot {
+    shown: AtomicU64,
+    passed_then: AtomicU64,
+    data: UnsafeCell<u32>,
+}
+
+// SAFETY: loom checks the accesses to the data.
+unsafe impl Sync for Slot {}
+// SAFETY: as above.
+unsafe impl Send for Slot {}
+
+#[derive(Debug, Default)]
+struct Lane {
+    passed: AtomicU64,
+    waits: AtomicU64,
+    slots: [Slot; SLOTS],
+}
+
+/// Clones are views of the same lane.
+#[derive(Clone, Debug, Default)]
+pub struct LaneMemory(Arc<Lane>);
+
+impl LaneMemory {
+    pub fn passed(&self) -> &AtomicU64 {
+        &self.0.passed
+    }
+
+    pub fn waits(&self) -> &AtomicU64 {
+        &self.0.waits
+    }
+
+    pub fn shown(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].shown
+    }
+
+    pub fn passed_then(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].passed_then
+    }
+
+    /// What is shown in a slot.
+    pub fn data(&self, slot: usize) -> &UnsafeCell<u32> {
+        &self.0.slots[slot].data
+    }
+}
+
 #[derive(Debug)]
 struct Neighbourhood {
     layout: Layout,

@@ -31,19 +31,22 @@ fn start<W: Future<Output = ()> + Send + 'static>(
 ) -> Event {
     let team = runtime::get().team0;
     let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
-    let before = (flags & IN_ALLSYNC != 0).then(|| Call::next(team));
+    // Calls are numbered and take their places in shared memory now, in this order.
+    let before = (flags & IN_ALLSYNC != 0).then(|| team_barrier::over(Call::next(team)));
     let work = work(Call::next(team));
-    let after = (flags & OUT_ALLSYNC != 0).then(|| Call::next(team));
+    let after = (flags & OUT_ALLSYNC != 0).then(|| team_barrier::over(Call::next(team)));
     let all = async move {
         if let Some(before) = before {
-            team_barrier::over(before).await;
+            before.await;
         }
         work.await;
         if let Some(after) = after {
-            team_barrier::over(after).await;
+            after.await;
         }
     };
-    coll::start(interval::around(interval, all), || thread::current().free.borrow_mut().take())
+    coll::start(team, interval::around(interval, all), || {
+        thread::current().free.borrow_mut().take()
+    })
 }
 
 /// The team, after a look at the arguments.
@@ -73,14 +76,9 @@ pub extern "C" fn gasnet_coll_broadcast_nb(
     bytes: usize,
     flags: c_int,
 ) -> Event {
-    let all = check(team, root, "gasnet_coll_broadcast_nb");
-    let (data, source) = (span(target, bytes), span(source, bytes));
-    let is_root = all.rank == root;
-    start("gasnet_coll_broadcast_nb", bytes, flags, move |call| async move {
-        if is_root {
-            data.copy_from(source);
-        }
-        broadcast::over(call, root, data).await;
+    check(team, root, "gasnet_coll_broadcast_nb");
+    start("gasnet_coll_broadcast_nb", bytes, flags, |call| {
+        broadcast::over(call, root, span(target, bytes), span(source, bytes))
     })
 }
 
@@ -98,7 +96,7 @@ pub extern "C" fn gasnet_coll_scatter_nb(
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, source, bytes, name));
     start("gasnet_coll_scatter_nb", bytes, flags, |call| {
-        gather::from_one(call, root, span(target, bytes), parts)
+        gather::from_one(call, root, span(target, bytes), parts, true)
     })
 }
 
@@ -116,7 +114,7 @@ pub extern "C" fn gasnet_coll_gather_nb(
     let all = check(team, root, name);
     let parts = (all.rank == root).then(|| equal(all, target, bytes, name));
     start("gasnet_coll_gather_nb", bytes, flags, |call| {
-        gather::to_one(call, root, parts, span(source, bytes))
+        gather::to_one(call, root, parts, span(source, bytes), true)
     })
 }
 

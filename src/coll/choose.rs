@@ -1,0 +1,189 @@
+//! Which algorithm does a collective, by size and layout: all the rules, and whose algorithms they are.
+//!
+//! | collective | when | algorithm |
+//! |---|---|---|
+//! | barrier | one neighbourhood, up to 16 members | each looks at all: one step through shared memory |
+//! | | one neighbourhood, more | tree of radix 8 in shared memory, one release (Mellor-Crummey and Scott 1991) |
+//! | | several neighbourhoods | that tree, dissemination among first members in its middle |
+//! | | otherwise | dissemination in messages (Hensgen, Finkel and Manber 1988) |
+//! | broadcast | one neighbourhood | all read what the root shows: a note, staged chunks, or, from 8 or 64 KiB on, its segment itself |
+//! | | several neighbourhoods | messages to one member of each, which shows it there |
+//! | | otherwise | binomial tree, pipelined in chunks (Watts and van de Geijn 1995) |
+//! | reduction to one | one neighbourhood, up to 4 members | the root combines what the others show |
+//! | | one neighbourhood, more | tree of radix 4, pipelined; flat if the operation does not commute and the root is not rank 0 |
+//! | | several neighbourhoods | in each as above, then messages among one member of each |
+//! | | otherwise | binomial tree, pipelined in chunks |
+//! | reduction to all | one neighbourhood, up to 3 members or 16 KiB in all | everybody combines what all show |
+//! | | one neighbourhood, more | reduce-scatter and all-gather per chunk, both flat (after Rabenseifner) |
+//! | | several neighbourhoods | to one in each, then messages among first members, then each shows the result |
+//! | | otherwise, up to a message | recursive doubling (Thakur, Rabenseifner and Gropp 2005, section 4.5) |
+//! | | otherwise, from 4 members on | recursive halving and doubling (Rabenseifner 2004), distances doubling first, which keeps order |
+//! | | otherwise | up the tree and down again, both pipelined |
+//! | gather, scatter, all-gather, all-to-all of equal parts | one neighbourhood | through shared memory, as a broadcast |
+//! | all-gather of equal parts | otherwise, up to a message | Bruck and others 1997 |
+//! | | otherwise | ring |
+//! | all-to-all | otherwise | by pairs |
+//! | scan | one neighbourhood | everybody combines what those below show |
+//! | | otherwise | recursive doubling (Hillis and Steele 1986) |
+//!
+//! Shared memory is for teams with one member per process that have lanes (`GASNET_PSHM_COLL_TEAMS`), and for elements that a slot holds. "Several
+//! neighbourhoods" is for teams with more members than neighbourhoods; for an operation that does not commute only when the members of a
+//! neighbourhood follow each other. All members know the same about all of that, and so choose the same.
+
+use super::near::Near;
+use crate::shm::memory::{SLOTS, STAGE};
+use crate::team::groups::Groups;
+use crate::team::Team;
+
+/// Most members of whom each looks at all in a barrier.
+const FLAT_MEETING: usize = 16;
+/// Children of a member in the barrier's tree.
+pub const MEETING_RADIX: usize = 8;
+/// Most members whose operands the root of a reduction to one combines alone.
+const FLAT_TO_ONE: usize = 4;
+/// Each member of the tree of a reduction to one has up to one less than this many children on a level.
+pub const TO_ONE_RADIX: usize = 4;
+/// Most members that combine everything themselves in a reduction to all, and most bytes of all operands with which more of them do.
+const FLAT_TO_ALL: (usize, usize) = (3, 16_384);
+/// From this length on data is read where it lies, if neighbours can: no copy, but its owner waits until all have read it. With more ranks than
+/// cores a wait is dear, and who has left a copy can run ahead.
+const DIRECT: usize = 8192;
+const DIRECT_WHEN_CROWDED: usize = 65_536;
+/// Least bytes of a staged chunk. Longer data has longer chunks as far as slots hold them, so that a writer seldom waits for readers.
+const CHUNK: usize = 16_384;
+/// Fewest members for recursive halving: fewer send as much up and down a tree.
+const HALVING: u32 = 4;
+
+/// Where a collective takes place.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// In the shared memory of a neighbourhood.
+    Near(&'static Near),
+    /// Inside each neighbourhood, and in messages among one member of each.
+    Layered(&'static Groups),
+    /// In messages.
+    Far,
+}
+
+/// For data of `bytes` in elements of `element` whose order is free or not. A barrier has none.
+pub fn way(team: &'static Team, bytes: usize, element: usize, order_is_free: bool) -> Way {
+    let groups = &team.groups;
+    if !groups.take(bytes, element) || groups.speakers.len() == team.size as usize {
+        return Way::Far;
+    }
+    match &groups.near {
+        Some(near) if groups.speakers.len() == 1 => Way::Near(near),
+        _ if groups.speakers.len() > 1 && (order_is_free || groups.in_rows) => Way::Layered(groups),
+        _ => Way::Far,
+    }
+}
+
+/// Where a collective takes place that has no layers.
+pub fn near(team: &'static Team, bytes: usize, element: usize) -> Option<&'static Near> {
+    match way(team, bytes, element, true) {
+        Way::Near(near) => Some(near),
+        _ => None,
+    }
+}
+
+/// Whether `members` of a neighbourhood meet without a tree.
+pub const fn meets_flat(members: usize) -> bool {
+    members <= FLAT_MEETING
+}
+
+/// Whether the root of a reduction to one combines all operands itself. In the tree ranks are counted from the root on.
+pub const fn to_one_is_flat(members: usize, root: usize, commutes: bool) -> bool {
+    members <= FLAT_TO_ONE || !(commutes || root == 0)
+}
+
+/// Whether data of `bytes` is rather read where it lies than copied.
+pub const fn is_direct(bytes: usize, crowded: bool) -> bool {
+    bytes >= if crowded { DIRECT_WHEN_CROWDED } else { DIRECT }
+}
+
+/// Bytes of the chunks in which data of `bytes` in elements of `element` is staged: whole elements.
+pub const fn chunk(bytes: usize, element: usize) -> usize {
+    let wanted = bytes.div_ceil(SLOTS);
+    let most = if wanted < CHUNK {
+        CHUNK
+    } else if wanted < STAGE {
+        wanted
+    } else {
+        STAGE
+    };
+    if element > most {
+        element
+    } else {
+        most / element * element
+    }
+}
+
+/// How a reduction to all goes in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NearToAll {
+    /// Everybody combines everything.
+    Flat,
+    /// Everybody combines a part.
+    Parts,
+}
+
+/// For `bytes` from each of `members`.
+pub const fn near_to_all(members: usize, bytes: usize) -> NearToAll {
+    if members <= FLAT_TO_ALL.0 || members.saturating_mul(bytes) <= FLAT_TO_ALL.1 {
+        NearToAll::Flat
+    } else {
+        NearToAll::Parts
+    }
+}
+
+/// How a reduction to all goes in messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FarToAll {
+    /// Recursive doubling.
+    Doubling,
+    /// Recursive halving, then doubling.
+    Halving,
+    /// Up the tree and down again.
+    Tree,
+}
+
+/// For `bytes` in elements of `element` from each of `members`, when a message carries `message` bytes.
+pub const fn far_to_all(members: u32, bytes: usize, element: usize, message: usize) -> FarToAll {
+    if bytes <= message {
+        FarToAll::Doubling
+    } else if members >= HALVING && bytes / element >= members as usize {
+        FarToAll::Halving
+    } else {
+        FarToAll::Tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_switch_where_the_table_says() {
+        assert!(meets_flat(16) && !meets_flat(17));
+        assert!(
+            to_one_is_flat(4, 3, true)
+                && !to_one_is_flat(5, 3, true)
+                && to_one_is_flat(5, 3, false)
+                && !to_one_is_flat(5, 0, false)
+        );
+        assert_eq!(
+            [chunk(200, 8), chunk(131_072, 24), chunk(262_144, 8), chunk(1 << 30, 8)],
+            [16_384, 16_368, 32_768, 65_536]
+        );
+        assert_eq!([chunk(200_000, 40_000), chunk(200_000, 65_536)], [40_000, 65_536]);
+        assert_eq!(near_to_all(3, 1 << 20), NearToAll::Flat);
+        assert_eq!(
+            [near_to_all(4, 4096), near_to_all(4, 4097)],
+            [NearToAll::Flat, NearToAll::Parts]
+        );
+        assert_eq!(far_to_all(7, 65_536, 8, 65_536), FarToAll::Doubling);
+        assert_eq!(far_to_all(7, 65_544, 8, 65_536), FarToAll::Halving);
+        assert_eq!(far_to_all(3, 65_544, 8, 65_536), FarToAll::Tree);
+        assert_eq!(far_to_all(7, 1_200_000, 200_000, 65_536), FarToAll::Tree);
+    }
+}
