@@ -32,14 +32,19 @@ fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'s
     coll::start(team, work, op)
 }
 
-/// The team of a collective call that moves data, which is in host memory.
-fn team_of(tm: usize, function: &str) -> &'static Team {
+/// Ends the job in the debug flavour where a collective is not allowed.
+fn may_call(function: &str) {
     not_in_handler(function);
     if rules::CHECKED && barrier::is_open() {
         crate::fatal!(
             "{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate concurrently"
         );
     }
+}
+
+/// The team of a collective call that moves data, which is in host memory.
+fn team_of(tm: usize, function: &str) -> &'static Team {
+    may_call(function);
     let team = team::team(tm, function);
     if let Some(device) = runtime::get().device_of(team.ep) {
         crate::fatal!(
@@ -71,7 +76,7 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 /// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
-    not_in_handler("gex_Coll_BarrierNB");
+    may_call("gex_Coll_BarrierNB");
     let team = team::team(tm, "gex_Coll_BarrierNB");
     let interval = Interval::begin(
         "gex_Coll_BarrierNB",
