@@ -24,9 +24,9 @@ fi
 mkdir -p "$CORE/core"
 case $what in
 launcher)
-    cargo build --quiet --locked --release --target-dir "$target" -p gasnet-launcher --bins
+    cargo build --quiet --locked --profile program --target-dir "$target" -p gasnet-launcher --bins
     for program in gasnetrun gasnet_info gasnet_trace; do
-        strip -o "$CORE/core/$program.new" "$target/release/$program"
+        strip -o "$CORE/core/$program.new" "$target/program/$program"
         replace "$CORE/core/$program" <"$CORE/core/$program.new"
         rm -f "$CORE/core/$program.new"
         chmod 755 "$CORE/core/$program"
