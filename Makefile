@@ -1,6 +1,7 @@
 # libgasnet: build, install, test. The work is done by the scripts in scripts/; this file knows what depends on what.
 #
 #   make [CONDUITS="smp"] [MODES="seq parsync par"] [DEBUG=1]          build the libraries, the tools and the launcher
+#        [SEGMENT=fast|large|everything]     with this GASNet-1 segment configuration; each installation has one
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]        and install them (LIBDIR_SO=1: .so links in lib/ itself)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
 #   make setup            install the Debian packages that are missing (needs root or sudo; does nothing when all are there)
@@ -10,9 +11,15 @@
 #                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
 #   make lint | mutants | clean
 
+# Where `configure` ran in this very folder, what it was told.
+-include config.mk
+ifdef prefix
+PREFIX := $(prefix)
+endif
 CONDUITS ?= smp
 MODES ?= seq parsync par
 DEBUG ?= 0
+SEGMENT ?= fast
 PREFIX ?= /usr/local
 DESTDIR ?=
 BUILD ?= $(CURDIR)/build
@@ -27,19 +34,21 @@ override BUILD := $(abspath $(BUILD))
 ifneq ($(origin FLAVOUR),command line)
 FLAVOUR := $(if $(filter-out 0 no n,$(DEBUG)),debug,release)
 endif
-B := $(BUILD)/$(FLAVOUR)
+# The core and the programs serve every segment configuration; headers and libraries have one.
+CORE := $(BUILD)/$(FLAVOUR)
+B := $(CORE)$(if $(filter-out fast,$(SEGMENT)),-$(SEGMENT))
 
-export CC CXX BUILD FLAVOUR CONDUITS MODES PREFIX DESTDIR LIBDIR_SO
+export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES PREFIX DESTDIR LIBDIR_SO CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 
 libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a)
 lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all headers setup demo check check-all check-programs lint mutants install uninstall clean FORCE
+.PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install uninstall clean FORCE
 .DELETE_ON_ERROR:
 
-all: $(libraries) $(B)/core/gasnetrun
+all: $(libraries) $(CORE)/core/gasnetrun
 
 # Cargo and headers.sh know themselves what is out of date, and leave the time of an unchanged file alone.
 FORCE:
@@ -47,24 +56,28 @@ headers: $(B)/include/.stamp
 $(B)/include/.stamp: FORCE
 	@scripts/headers.sh $(CONDUITS)
 	@if [ ! -f $@ ] || [ -n "$$(find $(B)/include -newer $@ -name '*.h' | head -n 1)" ]; then touch $@; fi
-$(B)/core/%.a: FORCE
+$(CORE)/core/%.a: FORCE
 	@scripts/build-core.sh $*
-$(B)/core/gasnetrun: FORCE
+$(CORE)/core/gasnetrun: FORCE
 	@scripts/build-core.sh launcher
 
 # Conduits one after the other: Cargo locks its folder.
-$(B)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(B)/core/$c.a) $(B)/core/tools.a
+$(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/core/tools.a
 
 define library_rule
-$$(B)/lib/libgasnet-$(1)-$(2).a: $$(B)/core/$(1).a $$(B)/include/.stamp $$(packaging)
-	@echo "  package gasnet-$(1)-$(2) ($$(FLAVOUR))"
+$$(B)/lib/libgasnet-$(1)-$(2).a: $$(CORE)/core/$(1).a $$(B)/include/.stamp $$(packaging)
+	@echo "  package gasnet-$(1)-$(2) ($$(notdir $$(B)))"
 	@scripts/package-lib.sh $(1) $(2)
 endef
 $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(eval $(call library_rule,$c,$m))))
 
-$(B)/lib/libgasnet_tools-%.a: $(B)/core/tools.a $(B)/include/.stamp $(packaging)
-	@echo "  package gasnet_tools-$* ($(FLAVOUR))"
+$(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packaging)
+	@echo "  package gasnet_tools-$* ($(notdir $(B)))"
 	@scripts/package-lib.sh tools $*
+
+# One thread mode.
+seq parsync par:
+	@$(MAKE) --no-print-directory MODES=$@ all
 
 install: all $(fragments)
 	@scripts/install.sh

@@ -103,18 +103,33 @@
 #if (defined(GASNET_SEGMENT_FAST) + defined(GASNET_SEGMENT_LARGE) + defined(GASNET_SEGMENT_EVERYTHING)) > 1
 #error "define at most one of GASNET_SEGMENT_FAST, GASNET_SEGMENT_LARGE and GASNET_SEGMENT_EVERYTHING"
 #endif
-#if defined(GASNET_SEGMENT_EVERYTHING) || defined(GASNETI_CONFIGURED_SEGMENT_EVERYTHING)
+#if !defined(GASNET_SEGMENT_FAST) && !defined(GASNET_SEGMENT_LARGE) && !defined(GASNET_SEGMENT_EVERYTHING)
+#if defined(GASNETI_CONFIGURED_SEGMENT_EVERYTHING)
+#define GASNET_SEGMENT_EVERYTHING 1
+#elif defined(GASNETI_CONFIGURED_SEGMENT_LARGE)
+#define GASNET_SEGMENT_LARGE 1
+#else
+#define GASNET_SEGMENT_FAST 1
+#endif
+#endif
+#if defined(GASNET_SEGMENT_EVERYTHING)
 #undef GASNET_SEGMENT_EVERYTHING
 #define GASNET_SEGMENT_EVERYTHING 1
 #define GASNETI_SEGMENT_STR "EVERYTHING"
-#elif defined(GASNET_SEGMENT_LARGE) || defined(GASNETI_CONFIGURED_SEGMENT_LARGE)
+#define GASNETI_SEGMENT_NUMBER 2
+#define GASNETI_SEGMENT_TOKEN __everything
+#elif defined(GASNET_SEGMENT_LARGE)
 #undef GASNET_SEGMENT_LARGE
 #define GASNET_SEGMENT_LARGE 1
 #define GASNETI_SEGMENT_STR "LARGE"
+#define GASNETI_SEGMENT_NUMBER 1
+#define GASNETI_SEGMENT_TOKEN __large
 #else
 #undef GASNET_SEGMENT_FAST
 #define GASNET_SEGMENT_FAST 1
 #define GASNETI_SEGMENT_STR "FAST"
+#define GASNETI_SEGMENT_NUMBER 0
+#define GASNETI_SEGMENT_TOKEN
 #endif
 
 #define GASNET_PSHM 1
@@ -128,8 +143,8 @@
 #define GASNET_SPEC_VERSION_MINOR 8
 #define GASNET_VERSION 1
 
-#define GASNETI_PASTE8_(a, b, c, d, e, f, g, h) a##b##c##d##e##f##g##h
-#define GASNETI_PASTE8(a, b, c, d, e, f, g, h) GASNETI_PASTE8_(a, b, c, d, e, f, g, h)
+#define GASNETI_PASTE9_(a, b, c, d, e, f, g, h, i) a##b##c##d##e##f##g##h##i
+#define GASNETI_PASTE9(a, b, c, d, e, f, g, h, i) GASNETI_PASTE9_(a, b, c, d, e, f, g, h, i)
 #define GASNETI_STR_(x) #x
 #define GASNETI_STR(x) GASNETI_STR_(x)
 
@@ -170,11 +185,11 @@ struct gasneti_build_info {
 #define GASNETI_LINK_MODE_TOKEN GASNETI_MODE_TOKEN
 #endif
 
-// An undefined reference to this name means: the program is linked with a libgasnet for another conduit, thread mode, flavour or
-// ABI than it was compiled for.
+// An undefined reference to this name means: the program is linked with a libgasnet for another conduit, thread mode, flavour, segment
+// configuration or ABI than it was compiled for.
 #define GASNETI_LINK_CHECK                                                                                             \
-    GASNETI_PASTE8(gasneti_link_check__conduit_, GASNETI_CONDUIT_TOKEN, __mode_, GASNETI_LINK_MODE_TOKEN, __,          \
-                   GASNETI_FLAVOUR_TOKEN, __abi_, GASNETI_ABI)
+    GASNETI_PASTE9(gasneti_link_check__conduit_, GASNETI_CONDUIT_TOKEN, __mode_, GASNETI_LINK_MODE_TOKEN, __,          \
+                   GASNETI_FLAVOUR_TOKEN, GASNETI_SEGMENT_TOKEN, __abi_, GASNETI_ABI)
 
 #ifdef __cplusplus
 extern "C" {

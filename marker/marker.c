@@ -1,5 +1,5 @@
-// marker.c: the part of a libgasnet that knows its thread mode. One core serves all modes; this object is compiled for each
-// conduit, mode and flavour and linked into that library. It has the entry points that start a job, the symbol of the
+// marker.c: the part of a libgasnet that knows its thread mode and segment configuration. One core serves all; this object is compiled for
+// each conduit, mode, segment configuration and flavour and linked into that library. It has the entry points that start a job, the symbol of the
 // link-time check, and identity strings.
 //
 // It is compiled with GASNETI_BUILDING_LIBRARY, a thread mode, the include directory of the conduit and, for a debug library,
@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-// The core's side. mode: 0 SEQ, 1 PARSYNC, 2 PAR.
-extern int gasneti_client_init_mode(int mode, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *client_name,
+// The core's side. mode: 0 SEQ, 1 PARSYNC, 2 PAR. segments: 0 FAST, 1 LARGE, 2 EVERYTHING.
+extern int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *client_name,
                                     int *argc, char ***argv, gex_Flags_t flags);
-extern int gasneti_init_mode(int mode, int *argc, char ***argv);
+extern int gasneti_init_mode(int mode, int segments, int *argc, char ***argv);
 
 int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
                                 const char *client_name, int *argc, char ***argv, gex_Flags_t flags);
@@ -110,18 +110,18 @@ int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Cli
     if (result != GASNET_OK) {
         return result;
     }
-    return gasneti_client_init_mode(mode_of(client), client_p, ep_p, tm_p, client_name, argc, argv, flags);
+    return gasneti_client_init_mode(mode_of(client), GASNETI_SEGMENT_NUMBER, client_p, ep_p, tm_p, client_name, argc, argv, flags);
 }
 
 int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, char ***argv) {
     const int result = check(client);
-    return result != GASNET_OK ? result : gasneti_init_mode(mode_of(client), argc, argv);
+    return result != GASNET_OK ? result : gasneti_init_mode(mode_of(client), GASNETI_SEGMENT_NUMBER, argc, argv);
 }
 
 // For callers without a C preprocessor.
 int gex_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *clientName, int *argc, char ***argv,
                     gex_Flags_t flags) {
-    return gasneti_client_init_mode(OWN_MODE, client_p, ep_p, tm_p, clientName, argc, argv, flags);
+    return gasneti_client_init_mode(OWN_MODE, GASNETI_SEGMENT_NUMBER, client_p, ep_p, tm_p, clientName, argc, argv, flags);
 }
 
-int gasnet_init(int *argc, char ***argv) { return gasneti_init_mode(OWN_MODE, argc, argv); }
+int gasnet_init(int *argc, char ***argv) { return gasneti_init_mode(OWN_MODE, GASNETI_SEGMENT_NUMBER, argc, argv); }

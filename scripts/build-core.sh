@@ -1,5 +1,5 @@
 #!/bin/sh
-# build-core.sh CONDUIT|tools|launcher: compiles the Rust part into $B/core/, once for all thread modes.
+# build-core.sh CONDUIT|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread modes.
 #
 # A conduit and the tools become a static library (only that crate type: with several, fat LTO silently does not apply).
 . "$(dirname -- "$0")/common.sh"
@@ -13,7 +13,7 @@ RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-pr
 CFLAGS="${CFLAGS:-} -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
 export RUSTFLAGS CFLAGS
 
-target=$B/cargo
+target=$CORE/cargo
 set --
 if [ "$FLAVOUR" = debug ]; then
     CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
@@ -21,19 +21,19 @@ if [ "$FLAVOUR" = debug ]; then
     set -- --features debug-checks
 fi
 
-mkdir -p "$B/core"
+mkdir -p "$CORE/core"
 case $what in
 launcher)
     cargo build --quiet --locked --release --target-dir "$target" -p gasnet-launcher --bins
     for program in gasnetrun gasnet_info; do
-        strip -o "$B/core/$program.new" "$target/release/$program"
-        replace "$B/core/$program" <"$B/core/$program.new"
-        rm -f "$B/core/$program.new"
-        chmod 755 "$B/core/$program"
+        strip -o "$CORE/core/$program.new" "$target/release/$program"
+        replace "$CORE/core/$program" <"$CORE/core/$program.new"
+        rm -f "$CORE/core/$program.new"
+        chmod 755 "$CORE/core/$program"
     done
     exit 0 ;;
 tools) crate=gasnet-tools library=libgasnet_tools.a ;;
 *) crate=gasnet-conduit-$what library=libgasnet_conduit_$what.a ;;
 esac
 cargo rustc --quiet --locked --release --target-dir "$target" -p "$crate" --lib --crate-type staticlib "$@"
-replace "$B/core/$what.a" <"$target/release/$library"
+replace "$CORE/core/$what.a" <"$target/release/$library"

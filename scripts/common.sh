@@ -1,5 +1,5 @@
 # Sourced by the build scripts: where things are, and what the templates' @NAMES@ stand for.
-# Set by the Makefile (or by hand): FLAVOUR=release|debug, BUILD, CC, CXX.
+# Set by the Makefile (or by hand): FLAVOUR=release|debug, SEGMENT=fast|large|everything, BUILD, CC, CXX.
 
 set -eu
 LC_ALL=C
@@ -12,9 +12,16 @@ while [ ! -f "$ROOT/Cargo.lock" ]; do
 done
 
 FLAVOUR=${FLAVOUR:-release}
+SEGMENT=${SEGMENT:-fast}
 BUILD=${BUILD:-$ROOT/build}
 case $BUILD in /*) ;; *) BUILD=$ROOT/$BUILD ;; esac
-B=$BUILD/$FLAVOUR
+# The compiled core and the programs serve every segment configuration; headers and libraries have one.
+CORE=$BUILD/$FLAVOUR
+case $SEGMENT in
+fast) B=$CORE ;;
+large | everything) B=$CORE-$SEGMENT ;;
+*) echo "$0: SEGMENT is '$SEGMENT'; it must be fast, large or everything" >&2; exit 1 ;;
+esac
 
 CC=${CC:-$(command -v gcc || command -v cc || echo gcc)}
 CXX=${CXX:-$(command -v g++ || command -v c++ || echo g++)}
@@ -28,6 +35,14 @@ release) DEBUG=0 OPT_CFLAGS=-O3 OPT_CXXFLAGS=-O2 DEBUG_DEFINES='' TOOLS_DEBUGFLA
 debug) DEBUG=1 OPT_CFLAGS=-g OPT_CXXFLAGS=-g DEBUG_DEFINES=' -DGASNET_DEBUG' TOOLS_DEBUGFLAGS=-DGASNET_DEBUG ;;
 *) echo "$0: FLAVOUR is '$FLAVOUR'; it must be release or debug" >&2; exit 1 ;;
 esac
+
+# What `configure` was told for clients' compilers.
+OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLAGS${CONFIG_CXXFLAGS:+ $CONFIG_CXXFLAGS}
+: "${CONFIG_LDFLAGS:=}" "${CONFIGURE_ARGS:=}"
+
+# The text that remains itself on the right side of sed's s|||, in a C string if need be.
+replacement() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }
+c_string() { replacement "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
 
 # Lower to upper case.
 upper() { printf %s "$1" | tr '[:lower:]-' '[:upper:]_'; }
@@ -44,13 +59,15 @@ expand() {
     IFS=$_old_ifs
     sed -e "s|@PREFIX@|$4|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
         -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
-        -e "s|@CC@|$CC|g" -e "s|@CXX@|$CXX|g" -e "s|@LDFLAGS@||g" \
-        -e "s|@OPT_CFLAGS@|$OPT_CFLAGS|g" -e "s|@OPT_CXXFLAGS@|$OPT_CXXFLAGS|g" \
+        -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
+        -e "s|@LDFLAGS@|$(replacement "$CONFIG_LDFLAGS")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
+        -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \
         -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \
+        -e "s|@SEGMENT@|$SEGMENT|g" -e "s|@SEGMENT_UC@|$(upper "$SEGMENT")|g" \
         -e "s|@TOOLS_DEBUGFLAGS@|$TOOLS_DEBUGFLAGS|g" -e "s|@TOOLS_THREADFLAGS@|$_flags|g" -e "s|@TOOLS_THREAD_WORD@|$_word|g" \
         -e "s|@VERSION@|$VERSION|g" -e "s|@VERSION_MAJOR@|$5|g" -e "s|@VERSION_MINOR@|$6|g" -e "s|@VERSION_PATCH@|$7|g" \
         -e "s|@LIBRARY_VERSION@|$LIBRARY_VERSION|g" -e "s|@SOVERSION@|$SOVERSION|g" \
-        -e "s|@BUILD_ID@|libgasnet-$LIBRARY_VERSION-$FLAVOUR|g" \
+        -e "s|@BUILD_ID@|libgasnet-$LIBRARY_VERSION-${B##*/}|g" \
         -e 's/[[:space:]]*$//' "$1"
 }
 

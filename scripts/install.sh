@@ -1,6 +1,6 @@
 #!/bin/sh
 # install.sh: copies what was built to $DESTDIR$PREFIX. Needs PREFIX; takes DESTDIR, LIBDIR_SO=1 (the development links of the shared
-# libraries in lib/ itself, for packagers whose lib is on the loader's path), CONDUITS, MODES, FLAVOUR.
+# libraries in lib/ itself, for packagers whose lib is on the loader's path), CONDUITS, MODES, FLAVOUR, SEGMENT.
 #
 # Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which uninstall.sh removes it.
 . "$(dirname -- "$0")/common.sh"
@@ -65,7 +65,7 @@ for conduit in $CONDUITS; do
         generated conduit.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode.pc"
         generated conduit-shared.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode-shared.pc"
     done
-    put "$B/core/gasnetrun" "bin/gasnetrun_$conduit" 755
+    put "$CORE/core/gasnetrun" "bin/gasnetrun_$conduit" 755
 done
 for mode in seq par; do
     library "gasnet_tools-$mode"
@@ -74,7 +74,7 @@ for mode in seq par; do
 done
 generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
-put "$B/core/gasnet_info" bin/gasnet_info 755
+put "$CORE/core/gasnet_info" bin/gasnet_info 755
 put "$ROOT/scripts/ident.sh" bin/ident 755
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
     [ ! -f "$ROOT/$document" ] || put "$ROOT/$document" "share/doc/gasnet/${document##*/}"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# package-lib.sh CONDUIT|tools MODE: turns $B/core/CONDUIT.a and the thread mode's marker object into
+# package-lib.sh CONDUIT|tools MODE: turns $CORE/core/CONDUIT.a and the thread mode's marker object into
 # $B/lib/libgasnet-CONDUIT-MODE.a and libgasnet-CONDUIT-MODE.so.N.x.y (or libgasnet_tools-MODE.*).
 #
 # A Rust static library cannot be shipped as it is: it has dozens of foreign global symbols and collides with any other one. So
@@ -8,12 +8,13 @@
 
 conduit=$1 mode=$2
 if [ "$conduit" = tools ]; then name=gasnet_tools-$mode; else name=gasnet-$conduit-$mode; fi
-core=$B/core/$conduit.a
+core=$CORE/core/$conduit.a
 tmp=$B/obj/$name
 rm -rf "$tmp"
 mkdir -p "$tmp" "$B/lib"
 
-# The marker carries the thread mode: the entry points that differ by mode, the symbols of the link-time check, identity strings.
+# The marker carries the thread mode and, in its headers, the segment configuration: the entry points that differ by them, the symbols of
+# the link-time check, identity strings.
 marker=$ROOT/marker/marker.c
 [ "$conduit" != tools ] || marker=$ROOT/marker/tools.c
 : >"$tmp/marker.names"
