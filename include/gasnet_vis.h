@@ -21,8 +21,8 @@ extern "C" {
 //
 // Results: GEX_EVENT_INVALID (complete) or an event, and GEX_EVENT_NO_OP when nothing was started; or int: 0, and not 0 when nothing was
 // started. Nothing is started only with GEX_FLAG_IMMEDIATE, when the network cannot take the first packet at once. A call to a process
-// of the own neighbourhood is complete at return. Without IMMEDIATE a call may wait for room, polling; NB and NBI do not wait for completion.
-// Completion needs no polling by the peer in the own neighbourhood, and does elsewhere. Not ordered with other operations.
+// of the own neighbourhood is complete at return, and needs no polling by that process, where its attached segment is meant (so not in
+// EVERYTHING). Without IMMEDIATE a call may wait for room, polling; NB and NBI do not wait for completion. Not ordered with other operations.
 //
 // The lists of Vector and Indexed and all data stay untouched until completion; the arrays of Strided may be reused at return. With
 // GEX_FLAG_ENABLE_LEAF_LC a PutNB's root has a leaf GEX_EC_LC (gex_Event_QueryLeaf), and a PutNBI counts for gex_NBI_Wait(GEX_EC_LC, 0): then

@@ -158,6 +158,7 @@ extern void *gex_Client_QueryCData(gex_Client_t client);
 // -- Segment ---------------------------------------------------------------------------------------------------------------
 
 // Collective over the primordial team. size: bytes, a positive multiple of GASNET_PAGESIZE.
+// In GASNET_SEGMENT_EVERYTHING a barrier: size is ignored, and *segment_p becomes GEX_SEGMENT_INVALID.
 extern int gex_Segment_Attach(gex_Segment_t *segment_p, gex_TM_t tm, uintptr_t size);
 extern int gex_Segment_Create(gex_Segment_t *segment_p, gex_Client_t client, gex_Addr_t address, uintptr_t length, gex_MK_t kind,
                               gex_Flags_t flags);

@@ -20,7 +20,7 @@ typedef struct {
 } gasnet_memvec_t;
 
 // Processes on one host have the same host number, those that share memory the same supernode number. offset: what to add to an
-// address in that process's segment to reach it from here, where it is mapped.
+// address in that process's segment to reach it from here, where it is mapped (in EVERYTHING it is not).
 typedef struct {
     gasnet_node_t host;
     gasnet_node_t supernode;
@@ -45,6 +45,7 @@ extern void gasnet_exit(int exitcode) __attribute__((__noreturn__));
 extern char *gasnet_getenv(const char *name);
 extern const char *gasnet_ErrorName(int errval);
 extern const char *gasnet_ErrorDesc(int errval);
+// In EVERYTHING all three say (uintptr_t)-1 bytes, and address 0.
 extern uintptr_t gasnet_getMaxLocalSegmentSize(void);  // bytes
 extern uintptr_t gasnet_getMaxGlobalSegmentSize(void); // bytes
 extern int gasnet_getSegmentInfo(gasnet_seginfo_t *seginfo_table, int numentries);

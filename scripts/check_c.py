@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the C and C++ test programs of gasnet-compat-tests over an installed libgasnet: flavour x conduit x neighbourhood size x
-thread mode x ranks. Prints PASS, FAIL or SKIP per program and configuration.
+"""Runs the C and C++ test programs of gasnet-compat-tests over an installed libgasnet: flavour (and segment configuration) x conduit x
+neighbourhood size x thread mode x ranks. Prints PASS, FAIL or SKIP per program and configuration.
 
 The first lines of a program may say:
   // NP: 1 2 4            rank counts (default 1 2 4)
   // MODES: par parsync   thread modes (default all)
   // CONDUITS: smp        conduits (default all)
   // FLAVOURS: debug      library flavours (default both)
+  // SEGMENTS: fast large segment configurations (default all)
   // ARGS: a b            program arguments
   // ENV: A=b C=d         environment
   // TIMEOUT: 60          seconds per run
@@ -41,10 +42,11 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", default="", help="prefix of the release installation")
     parser.add_argument("--debug", default="", help="prefix of the debug installation")
+    parser.add_argument("--other", default="", help="further prefixes as NAME=prefix words; NAME: release-large, debug-everything and so on")
     parser.add_argument("--slice", default="", help="seed: of the less important configurations take only a part, chosen by this text")
     parser.add_argument("--families", default="", help="only these folders")
     parser.add_argument("--programs", default="", help="only these programs (names without suffix)")
-    parser.add_argument("--configurations", default="", help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks)")
+    parser.add_argument("--configurations", default="", help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks; flavour may be release-large …)")
     parser.add_argument("--modes", default="seq parsync par")
     parser.add_argument("--np", default="", help="instead of what the programs say")
     parser.add_argument("--few-ranks", default="", help="only those of the counts that the programs say, or else their least")
@@ -75,9 +77,13 @@ def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
     table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
              ("debug", "sock", 1, 12), ("debug", "sock", 2, 12)]
+    prefixes = {"release": options.release, "debug": options.debug}
+    for word in options.other.split():
+        name, _, prefixes[name] = word.partition("=")
+        table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1), ("sock", 2))]
     wanted = options.configurations.split()
     for flavour, conduit, size, one_in in table:
-        prefix = options.release if flavour == "release" else options.debug
+        prefix = prefixes[flavour]
         if wanted:
             if f"{flavour}:{conduit}:{size}" not in wanted:
                 continue
@@ -205,7 +211,10 @@ def main():
         installations[prefix] = jobs.Installation(prefix)
         for family in families:
             folder = os.path.join(TESTS, family)
-            if os.path.exists(os.path.join(folder, "run.sh")):
+            has_script = os.path.exists(os.path.join(folder, "run.sh"))
+            if "-" in flavour and (has_script or family == "tools"):
+                continue  # starts, ends and tools know no segments
+            if has_script:
                 if options.no_scripts or wanted_programs:
                     continue
                 always = (flavour, conduit) == ("release", "smp")
@@ -221,7 +230,11 @@ def main():
                     print(f"SKIP {family}/{source} {not_here[os.path.splitext(source)[0]].replace('_', ' ')}", flush=True)
                     continue
                 found = jobs.directives(os.path.join(folder, source))
-                if flavour not in found.get("FLAVOURS", flavour).split() or conduit not in found.get("CONDUITS", conduit).split():
+                plain, _, segments = flavour.partition("-")
+                segments = segments or "fast"
+                if plain not in found.get("FLAVOURS", plain).split() or conduit not in found.get("CONDUITS", conduit).split():
+                    continue
+                if segments not in found.get("SEGMENTS", segments).split():
                     continue
                 modes = options.modes.split()
                 if family == "tools":
@@ -230,7 +243,9 @@ def main():
                     if mode not in found.get("MODES", mode).split():
                         continue
                     case = Case(options, family, source, found, flavour, prefix, conduit, size, mode)
-                    always = (flavour, conduit, mode) == ("release", "smp", main_mode(found, modes))
+                    # In the release flavour on smp each program runs in one mode: that of its own segment configuration, or FAST.
+                    own = "fast" if "fast" in found.get("SEGMENTS", "fast").split() else found["SEGMENTS"].split()[0]
+                    always = (plain, segments, conduit, mode) == ("release", own, "smp", main_mode(found, modes))
                     if not options.slice or always or chance(options.slice, case.name, one_in):
                         cases.append(case)
     failed = 0

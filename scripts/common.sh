@@ -38,7 +38,7 @@ esac
 
 # What `configure` was told for clients' compilers.
 OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLAGS${CONFIG_CXXFLAGS:+ $CONFIG_CXXFLAGS}
-: "${CONFIG_LDFLAGS:=}" "${CONFIGURE_ARGS:=}"
+: "${CONFIG_LDFLAGS:=}" "${CONFIGURE_ARGS:=FLAVOUR=$FLAVOUR SEGMENT=$SEGMENT}"
 
 # The text that remains itself on the right side of sed's s|||, in a C string if need be.
 replacement() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }

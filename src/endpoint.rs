@@ -58,7 +58,7 @@ impl Endpoint {
             .compare_exchange(none, segment, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok();
         if bound && self.index == 0 {
-            BOUND_PRIMORDIAL.store(true, Ordering::Relaxed);
+            primordial_is_not_attached();
         }
         bound
     }
@@ -99,13 +99,18 @@ pub fn unbind(primordial: &'static Endpoint, segment: &'static Segment) {
     }
 }
 
-/// Whether primordial endpoints have segments that were bound, not attached: neighbours do not map those.
-static BOUND_PRIMORDIAL: AtomicBool = AtomicBool::new(false);
+/// Whether primordial endpoints have memory that was not attached (bound, or in EVERYTHING all of it): neighbours do not map that.
+static NOT_ATTACHED: AtomicBool = AtomicBool::new(false);
+
+/// Primordial endpoints have memory that was not attached.
+pub fn primordial_is_not_attached() {
+    NOT_ATTACHED.store(true, Ordering::Relaxed);
+}
 
 /// Whether the segment of this endpoint, here or elsewhere, is one that was attached (or that will be).
 #[inline]
 pub fn is_attached(index: EpIndex) -> bool {
-    index == 0 && !BOUND_PRIMORDIAL.load(Ordering::Relaxed)
+    index == 0 && !NOT_ATTACHED.load(Ordering::Relaxed)
 }
 
 static PUBLISHED: Mutex<Option<HashMap<(u32, EpIndex), RemoteSegment>>> = Mutex::new(None);
@@ -119,7 +124,7 @@ pub fn published(place: Location) -> Option<RemoteSegment> {
 /// Remembers what another process has published.
 pub fn learn(place: Location, segment: RemoteSegment) {
     if place.ep == 0 {
-        BOUND_PRIMORDIAL.store(true, Ordering::Relaxed);
+        primordial_is_not_attached();
     }
     let mut published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
     published

@@ -16,7 +16,9 @@ use crate::faulty::Faulty;
 use crate::job::{self, Inside, Job, StartOptions};
 use crate::lent::Lent;
 use crate::os::{mem, membarrier, process};
+use crate::segment::configuration::{self, Configuration};
 use crate::segment::{self, Directory};
+use crate::shm::kernel_copy::KernelCopy;
 use crate::shm::layout::Layout;
 use crate::shm::memory::CommMemory;
 use crate::shm::Comm;
@@ -45,6 +47,8 @@ pub struct Runtime {
     pub leaders: Vec<JobRank>,
     /// The neighbourhood's communication memory.
     pub comm: Comm,
+    /// How to get at memory of neighbours that is not mapped.
+    pub kernel_copy: KernelCopy,
     /// The network.
     pub conduit: &'static dyn Conduit,
     /// What it carries.
@@ -115,7 +119,7 @@ impl Runtime {
 pub struct InitError(pub String);
 
 /// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective.
-pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, InitError> {
+pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> Result<&'static Runtime, InitError> {
     if STARTED.swap(true, Ordering::SeqCst) {
         return Err(InitError(
             "GASNet is initialised already: one client per process is supported".into(),
@@ -127,6 +131,7 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
         ));
     }
     mode.set();
+    segments.set();
     let conduit = linked_conduit();
     let config = Config::load(&[conduit.variables()]).map_err(|e| InitError(e.to_string()))?;
     config::install(config);
@@ -150,7 +155,8 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
         start_conduit(conduit, job, mode)?;
     }
     let leaders: Vec<JobRank> = (0..job.nbrhd_count()).map(|n| job.nbrhd_range(n).start).collect();
-    let most = if single { usize::MAX } else { conduit.max_segment_bytes() };
+    let registers = !single && segments == Configuration::Fast;
+    let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
     let max_local_bytes = segment::max_local_bytes(job.host().end - job.host().start).min(most);
     let all = job.exchange(&max_local_bytes.to_ne_bytes());
     let least = all
@@ -164,6 +170,7 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
         size,
         legacy_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank, 0),
         team_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank, 1),
+        kernel_copy: KernelCopy::new(job, &nbrhd),
         nbrhd,
         leaders,
         comm,
@@ -176,6 +183,10 @@ pub fn init(mode: Mode, name: CString, flags: u32) -> Result<&'static Runtime, I
         max_local_bytes,
         max_global_bytes: least.unwrap_or(max_local_bytes),
     };
+    if configuration::is_everything() {
+        endpoint::primordial_is_not_attached();
+        runtime.kernel_copy.admit_neighbours();
+    }
     RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
     job::on_exit_hook(stop);
     job.barrier();
@@ -218,7 +229,15 @@ fn explain_ends() {
         }
     }));
     job::set_fault_note(|report| {
-        if let Some((name, index)) = thread::existing().and_then(thread::Thread::handler) {
+        let thread = thread::existing();
+        if let Some(thread::Serving { source, address, bytes }) = thread.and_then(|t| t.serving.get()) {
+            // As below.
+            let _ = write!(
+                report,
+                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this rank: not all of them are \
+                 memory that may be read or written so"
+            );
+        } else if let Some((name, index)) = thread.and_then(thread::Thread::handler) {
             let name = name.and_then(|n| n.to_str().ok()).unwrap_or("unnamed");
             // Writing to memory cannot fail but for want of room, and then the report is cut.
             let _ = write!(report, ", inside AM handler {index} ({name})");

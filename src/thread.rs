@@ -30,6 +30,17 @@ pub enum Context {
     ReplyHandler,
 }
 
+/// An access of another process to this one's memory, under way in a handler of the runtime's.
+#[derive(Clone, Copy, Debug)]
+pub struct Serving {
+    /// Whose access it is.
+    pub source: u32,
+    /// First byte.
+    pub address: usize,
+    /// Length.
+    pub bytes: usize,
+}
+
 /// State of one thread inside GASNet.
 #[derive(Debug)]
 pub struct Thread {
@@ -53,6 +64,8 @@ pub struct Thread {
     pub vain_polls: Cell<u32>,
     /// HSLs held, known in the debug flavour.
     pub locks_held: Held,
+    /// For the report of a fault.
+    pub serving: Cell<Option<Serving>>,
     /// Armed for the next VIS put.
     pub vis_completion: Cell<Option<Completion>>,
 }
@@ -123,6 +136,7 @@ fn create() -> &'static Thread {
         handler_index: Cell::new(0),
         vain_polls: Cell::new(0),
         locks_held: Held::none(),
+        serving: Cell::new(None),
         vis_completion: Cell::new(None),
     }));
     CURRENT.set(thread);

@@ -60,13 +60,20 @@ TEST_UNUSED static int is_neighbour(gex_Rank_t rank) {
     return 0;
 }
 
-/* Whether an operation on `rank` is complete at return: not if the conduit performs the domain, which it does where there is a network. */
+/* Whether an operation on `rank` is complete at return: not if the conduit performs the domain, which it does where there is a network and
+ * segments are registered with it, nor for memory that only its owner has. */
 TEST_UNUSED static int at_once(gex_Rank_t rank) {
+#if defined(GASNET_SEGMENT_EVERYTHING)
+    return rank == me;
+#elif defined(GASNET_SEGMENT_LARGE)
+    return is_neighbour(rank);
+#else
     const char *faults = getenv("GASNET_FAULTS");
     gex_RankInfo_t *info;
     gex_Rank_t count;
     gex_System_QueryNbrhdInfo(&info, &count, NULL);
     return is_neighbour(rank) && (count == np || !faults || !strstr(faults, "atomics=1"));
+#endif
 }
 
 #endif

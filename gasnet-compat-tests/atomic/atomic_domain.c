@@ -1,5 +1,6 @@
 // Atomic domains: what they remember, many at once over different data, how targets are named, hints and assertions about locality.
 // NP: 1 2 3 4 7
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "atomic.h"
 

@@ -19,7 +19,7 @@ static void pause_a_little(uint64_t *state) {
 
 /* Rank 0's word counts the arrivals, written by puts that complete before each rank enters. */
 static void visibility(void) {
-    uint64_t *mine = (uint64_t *)gex_Segment_QueryAddr(segment);
+    uint64_t *mine = (uint64_t *)seg_of(me);
     gex_Rank_t r, right = (me + 1) % np;
     uint64_t *cell = (uint64_t *)(void *)seg_of(right) + me;
     int i;
@@ -40,7 +40,7 @@ static void visibility(void) {
 
 /* Everyone tells everyone that it enters. An acknowledgement is not needed: rank counts are checked against a later barrier. */
 static void nobody_leaves_early(void) {
-    uint64_t *mine = (uint64_t *)gex_Segment_QueryAddr(segment);
+    uint64_t *mine = (uint64_t *)seg_of(me);
     uint64_t state = 99 + me;
     uint64_t one;
     gex_Rank_t r;

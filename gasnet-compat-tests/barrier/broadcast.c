@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
         for (j = 0; j < COUNT; j++) CHECK_PATTERN(dst + j * BYTES, BYTES, (uint64_t)(k * 100 + j));
     }
     PHASE("in the segment");
-    for (root = 0; root < np && root < 4; root++) one(root, 30000, (char *)gex_Segment_QueryAddr(segment), src, 0);
+    for (root = 0; root < np && root < 4; root++) one(root, 30000, (char *)seg_of(me), src, 0);
     free(dst);
     free(src);
     return test_finish();

@@ -63,7 +63,7 @@ static void data(size_t bytes, int flags, int nb) {
 /* OUT_ALLSYNC: when the call returns, everybody has its data; IN_ALLSYNC: nothing moves before everybody has called. */
 static void synchronisation(void) {
     int round;
-    char *base = (char *)gex_Segment_QueryAddr(segment);
+    char *base = (char *)seg_of(me);
     for (round = 1; round <= 20; round++) {
         gex_Rank_t peer = (me + 1) % np;
         int32_t src = round;

@@ -7,6 +7,10 @@
 #define COMPAT_TESTS_CHECK_H
 
 #include <gasnetex.h>
+#ifdef GASNET_SEGMENT_EVERYTHING
+#include <gasnet_coll.h>
+#include <sys/mman.h>
+#endif
 
 #include <signal.h>
 #include <stdarg.h>
@@ -126,6 +130,36 @@ static void test_init_flags(const char *name, int *argc, char ***argv, gex_Flags
 
 TEST_UNUSED static void test_init(const char *name, int *argc, char ***argv) { test_init_flags(name, argc, argv, 0); }
 
+#ifdef GASNET_SEGMENT_EVERYTHING
+
+/* All memory is the segment; a block of the program's own stands in for what others attach. */
+static char **test_blocks TEST_UNUSED;
+static uintptr_t test_block_bytes TEST_UNUSED;
+
+/* Makes a block of zeroed memory and tells its address to all. Collective. */
+TEST_UNUSED static void test_make_block(uintptr_t bytes) {
+    char *mine = (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    gex_Rank_t r;
+    REQUIRE(mine != MAP_FAILED);
+    test_blocks = (char **)malloc(np * sizeof *test_blocks);
+    test_block_bytes = bytes;
+    for (r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &test_blocks[r], &mine, sizeof mine, 0));
+    barrier();
+}
+
+TEST_UNUSED static void test_attach(uintptr_t bytes) {
+    uintptr_t page = GASNET_PAGESIZE;
+    PHASE("attach");
+    segment = (gex_Segment_t)&segment;
+    OK(gex_Segment_Attach(&segment, tm, 1)); /* the size means nothing */
+    CHECK(segment == GEX_SEGMENT_INVALID);
+    test_make_block((bytes + page - 1) / page * page);
+}
+
+TEST_UNUSED static char *seg_of(gex_Rank_t rank) { return test_blocks[rank]; }
+
+#else
+
 /* Attaches a segment of at least `bytes` bytes, rounded up to pages. */
 TEST_UNUSED static void test_attach(uintptr_t bytes) {
     uintptr_t page = GASNET_PAGESIZE;
@@ -139,6 +173,8 @@ TEST_UNUSED static char *seg_of(gex_Rank_t rank) {
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, rank, &address, NULL, NULL, 0));
     return (char *)address;
 }
+
+#endif
 
 /* Successful ranks meet before they leave, so that a failing rank's exit code decides. */
 TEST_UNUSED static int test_finish(void) {

@@ -1,6 +1,7 @@
 // The same interface from C++: handlers, messages with every counting form, RMA, events in containers, locks in RAII guards,
 // negotiated payload, barriers and broadcast.
 // NP: 1 2 4
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check.h"
 

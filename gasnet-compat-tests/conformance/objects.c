@@ -1,5 +1,6 @@
 // Client, endpoint, team and segment objects: what creation returns, every query, flags, names, client data.
 // NP: 1 2 4 7
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check.h"
 

@@ -1,6 +1,7 @@
 // gex_EP_QueryBoundSegmentNB and gex_Segment_QueryBound: before and after attach, NULL outputs, GEX_FLAG_IMMEDIATE, the own
 // endpoint and remote ones, in a handler and through a TM pair.
 // NP: 1 2 4 7
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check.h"
 

@@ -1,5 +1,6 @@
 // The calls that the specification allows while a handler-safe lock is held and inside handlers: they work there.
 // NP: 1 2 4
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check.h"
 

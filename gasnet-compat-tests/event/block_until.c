@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     test_init("block_until", &argc, &argv);
     register_handler(set_index, (gex_AM_Fn_t)on_set, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     test_attach(4096);
-    flag = (volatile uint64_t *)gex_Segment_QueryAddr(segment);
+    flag = (volatile uint64_t *)seg_of(me);
     *flag = 0;
     right = (me + 1) % np;
     left = (me + np - 1) % np;

@@ -158,6 +158,8 @@ library seq smp -DGASNET_SEQ
 library parsync smp -DGASNET_PARSYNC
 library par smp -DGASNET_PAR
 library debug smp -DGASNET_PAR -DGASNET_DEBUG
+library large smp -DGASNET_PAR -DGASNET_SEGMENT_LARGE
+library everything smp -DGASNET_SEQ -DGASNET_SEGMENT_EVERYTHING
 library sock sock -DGASNET_PAR
 library any nothing -DGASNET_PAR
 client() { gcc -std=c11 -O1 -Wall -Werror $paths "$@"; }
@@ -173,12 +175,20 @@ check_says link-wrong-flavour 'gasneti_link_check__conduit_smp__mode_par__debug_
     client -DGASNET_PAR -DGASNET_DEBUG "$here/start.c" "$tmp/lib-par.o" -o "$tmp/wrong"
 check_says link-wrong-conduit 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
     client -DGASNET_PAR "$here/start.c" "$tmp/lib-sock.o" -o "$tmp/wrong"
+check_says link-wrong-segments 'gasneti_link_check__conduit_smp__mode_par__release__everything__abi_0' \
+    client -DGASNET_PAR -DGASNET_SEGMENT_EVERYTHING "$here/start.c" "$tmp/lib-large.o" -o "$tmp/wrong"
+check_says link-fast-with-large 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
+    client -DGASNET_PAR "$here/start.c" "$tmp/lib-large.o" -o "$tmp/wrong"
+check link-large client -DGASNET_PAR -DGASNET_SEGMENT_LARGE "$here/start.c" "$tmp/lib-large.o" -o "$tmp/start-large"
+check link-everything client -DGASNET_SEQ -DGASNET_SEGMENT_EVERYTHING "$here/start.c" "$tmp/lib-everything.o" -o "$tmp/start-everything"
 printf '#include <gasnetex.h>\nint other(void);\nint other(void) { return gasnet_AMPoll(); }\nint gasnet_AMPoll(void) { return 0; }\n' >"$tmp/other.c"
 check_says link-wrong-second-unit 'gasneti_link_check__conduit_smp__mode_seq__release__abi_0' \
     sh -c "gcc $paths -DGASNET_SEQ -c '$tmp/other.c' -o '$tmp/other.o' && gcc $paths -DGASNET_PAR '$here/start.c' '$tmp/other.o' '$tmp/lib-par.o' -o '$tmp/wrong'"
 check_says start-par 'core: mode 2, client START' "$tmp/start-par"
 check_says start-direct 'core: mode 2, client DIRECT' "$tmp/start-par"
 check_says start-gasnet1 'core: mode 0, GASNet-1' "$tmp/start-seq"
+check_says start-large 'core: mode 2, client START, segments 1' "$tmp/start-large"
+check_says start-everything 'core: mode 0, client START, segments 2' "$tmp/start-everything"
 check_says start-universal 'core: mode 0, client START' "$tmp/start-any"
 # foreign NAME SENTENCE STATEMENT: the client says what the statement makes it say.
 foreign() {

@@ -28,6 +28,17 @@ TEST_UNUSED static void legacy_look_around(void) {
     gasnet_QueryGexObjects(&client, &ep, &tm, &segment);
     segments = (gasnet_seginfo_t *)malloc(np * sizeof *segments);
     OK(gasnet_getSegmentInfo(segments, (int)np));
+#ifdef GASNET_SEGMENT_EVERYTHING
+    {
+        gasnet_node_t r;
+        if (test_blocks == NULL) test_make_block(1 << 22);
+        for (r = 0; r < np; r++) {
+            CHECK(segments[r].addr == NULL && segments[r].size == UINTPTR_MAX);
+            segments[r].addr = test_blocks[r];
+            segments[r].size = test_block_bytes;
+        }
+    }
+#endif
 }
 
 /* gasnet_attach with at least `bytes` bytes, rounded up to pages. */

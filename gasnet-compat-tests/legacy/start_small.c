@@ -1,5 +1,6 @@
 // No handlers and a segment of no bytes: that is one page, and works.
 // NP: 1 2 4
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check1.h"
 

@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     register_handler(payload_index, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(long_index, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);
     test_attach(8192);
-    mine = (volatile uint32_t *)gex_Segment_QueryAddr(segment);
+    mine = (volatile uint32_t *)seg_of(me);
     sends = me % 2 == 0;
     peer = me ^ 1U;
     barrier();

@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
             pthread_barrier_destroy(&both);
             PHASE("it has arrived");
             barrier();
-            CHECK_PATTERN(gex_Segment_QueryAddr(segment), BYTES, (uint64_t)(round * 100) + (me + np - 1) % np);
+            CHECK_PATTERN(seg_of(me), BYTES, (uint64_t)(round * 100) + (me + np - 1) % np);
         }
     }
 #else

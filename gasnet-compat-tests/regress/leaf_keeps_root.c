@@ -46,6 +46,6 @@ int main(int argc, char **argv) {
         gex_Event_WaitAll(event, 3, 0);
     }
     barrier();
-    CHECK_PATTERN(gex_Segment_QueryAddr(segment), BYTES, 5);
+    CHECK_PATTERN(seg_of(me), BYTES, 5);
     return test_finish();
 }

@@ -12,7 +12,7 @@ int main(int argc, char **argv) {
     size_t s;
     test_init("word_whole_elsewhere", &argc, &argv);
     test_attach(4096);
-    memset(gex_Segment_QueryAddr(segment), 0, 4096);
+    memset(seg_of(me), 0, 4096);
     words = seg_of(0); /* a word, and 64 bytes on the flag that ends a round */
     barrier();
     for (s = 0; s < ARRAY_LENGTH(sizes); s++) {

@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     largest = np > 16 ? 65536 : np > 8 ? 300000 : (size_t)4 << 20;
     area = largest + 4 * GUARD;
     test_attach(2 * area);
-    mine = (char *)gex_Segment_QueryAddr(segment);
+    mine = (char *)seg_of(me);
     buffer = (char *)malloc(largest + 64);
     back = (char *)malloc(largest + 4 * GUARD);
     barrier();

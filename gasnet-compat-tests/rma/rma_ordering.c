@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 1);
     register_handler(reply_index, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0);
     test_attach((uintptr_t)np * BYTES);
-    base = (char *)gex_Segment_QueryAddr(segment);
+    base = (char *)seg_of(me);
     peer = (me + 1) % np;
     left = (me + np - 1) % np;
     remote = seg_of(peer);

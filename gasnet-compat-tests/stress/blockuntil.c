@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     register_handler(POKE, (gex_AM_Fn_t)on_poke, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0);
     test_attach(65536);
     next = (me + 1) % np;
-    mine = (uint64_t *)gex_Segment_QueryAddr(segment);
+    mine = (uint64_t *)seg_of(me);
     next_word = (uint64_t *)(void *)seg_of(next);
     for (i = 0; i < ARRAY_LENGTH(modes); i++) {
         CHECK(gasnet_set_waitmode(modes[i]) == GASNET_OK);

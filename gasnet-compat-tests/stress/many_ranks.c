@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     register_handler(NEXT, (gex_AM_Fn_t)on_next, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     test_attach(65536);
     next = (me + 1) % np;
-    mine = (uint64_t *)gex_Segment_QueryAddr(segment);
+    mine = (uint64_t *)seg_of(me);
     target = (uint64_t *)(void *)seg_of(next);
     PHASE("barriers");
     for (i = 0; i < 20; i++) barrier();

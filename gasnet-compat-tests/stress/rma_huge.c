@@ -1,5 +1,6 @@
 // Puts and gets of 0 bytes and of more than 4 GiB.
 // NP: 1 2
+// SEGMENTS: fast large
 // MODES: par seq
 // TIMEOUT: 180
 #include "stress.h"

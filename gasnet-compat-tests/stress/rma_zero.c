@@ -9,7 +9,7 @@ int main(int argc, char **argv) {
     int poison;
     test_init("rma_zero", &argc, &argv);
     test_attach(65536);
-    *(uint64_t *)gex_Segment_QueryAddr(segment) = before;
+    *(uint64_t *)seg_of(me) = before;
     barrier();
     for (r = 0; r < np; r++) {
         target = (uint64_t *)(void *)seg_of(r);
@@ -29,6 +29,6 @@ int main(int argc, char **argv) {
         CHECK(before == 0x1122334455667788);
     }
     barrier();
-    CHECK(*(uint64_t *)gex_Segment_QueryAddr(segment) == 0x1122334455667788);
+    CHECK(*(uint64_t *)seg_of(me) == 0x1122334455667788);
     return test_finish();
 }

@@ -1,5 +1,6 @@
 // Segments of together three quarters of the machine's memory, touched here and there by every rank.
 // NP: 1 2 4
+// SEGMENTS: fast large
 // MODES: par
 // TIMEOUT: 120
 #include "stress.h"

@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
     register_handler(SINK, (gex_AM_Fn_t)on_sink, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0);
     test_attach(2 * WORDS * 8);
     next = (me + 1) % np;
-    mine = (uint64_t *)gex_Segment_QueryAddr(segment);
+    mine = (uint64_t *)seg_of(me);
     for (i = 0; i < WORDS; i++) mine[WORDS + i] = stress_word(1000 + me, i);
     target = (uint64_t *)(void *)seg_of(next);
     barrier();

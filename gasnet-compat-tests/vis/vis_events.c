@@ -158,6 +158,16 @@ static void gaps(char *own) {
             for (j = PIECE; j < STEP; j++) CHECKF(own[(size_t)r * BYTES + i * STEP + j] == 0x77, "writer %u, gap %zu", (unsigned)r, i);
 }
 
+/* Whether what others see of `rank`'s segment is mapped here. */
+static int mapped(gex_Rank_t rank, gex_Rank_t near_first, gex_Rank_t near_count) {
+#ifdef GASNET_SEGMENT_EVERYTHING
+    (void)near_first, (void)near_count;
+    return rank == me;
+#else
+    return rank - near_first < near_count;
+#endif
+}
+
 int main(int argc, char **argv) {
     gex_Rank_t distance, near_first, near_count, r;
     gex_RankInfo_t *infos;
@@ -174,7 +184,7 @@ int main(int argc, char **argv) {
         char *remote = seg_of(peer) + (size_t)me * BYTES;
         immediate_succeeds(peer, remote);
         for (shape = 0; shape < 3; shape++) {
-            events(peer, remote, shape, peer - near_first < near_count);
+            events(peer, remote, shape, mapped(peer, near_first, near_count));
             pressure(peer, remote, shape);
         }
     }

@@ -1,5 +1,6 @@
 // Scattered puts and gets of GASNet-1: all 18 functions.
 // NP: 1 2 4
+// SEGMENTS: fast large
 #include <gasnet.h>
 #include <gasnet_vis.h>
 

@@ -2,8 +2,13 @@
 . "$(dirname -- "$0")/lib.sh"
 rm -rf "$STAGE_RELEASE" "$STAGE_DEBUG"
 build() {
-    make --no-print-directory -C "$ROOT" install CONDUITS="smp sock" MODES="seq parsync par" DEBUG="$1" DESTDIR= PREFIX="$2"
+    make --no-print-directory -C "$ROOT" install CONDUITS="smp sock" MODES="seq parsync par" DEBUG="$1" DESTDIR= PREFIX="$2" SEGMENT="${3:-fast}"
 }
 attempt "build release" build 0 "$STAGE_RELEASE"
 attempt "build debug" build 1 "$STAGE_DEBUG"
+for segment in large everything; do
+    rm -rf "$STAGE_RELEASE-$segment" "$STAGE_DEBUG-$segment"
+    attempt "build release, $segment" build 0 "$STAGE_RELEASE-$segment" "$segment"
+    [ "$SCOPE" != all ] || attempt "build debug, $segment" build 1 "$STAGE_DEBUG-$segment" "$segment"
+done
 finish

@@ -55,6 +55,7 @@ class Test:
         self.conduit = options.pop("conduit", "smp")
         self.mode = options.pop("mode", "par")
         self.flavour = options.pop("flavour", "release")
+        self.segments = options.pop("segments", "fast")
         self.arguments = options.pop("args", "").split()
         self.environment = dict(word.split("=", 1) for word in options.pop("env", "").split())
         self.status = int(options.pop("status", "0"))
@@ -146,10 +147,10 @@ def headers(flavour):
     command(["scripts/headers.sh", "smp", "sock"], {"BUILD": WORK, "FLAVOUR": flavour}, "headers.sh")
 
 
-def c_flags(conduit, mode, flavour):
+def c_flags(test):
     """Flags for clients and for the marker."""
-    include = os.path.join(WORK, flavour, "include")
-    debug = ["-DGASNET_DEBUG"] if flavour == "debug" else []
+    include, conduit, mode = os.path.join(WORK, test.flavour, "include"), test.conduit, test.mode
+    debug = [f"-DGASNET_SEGMENT_{test.segments.upper()}"] + (["-DGASNET_DEBUG"] if test.flavour == "debug" else [])
     return ["-O1", "-g", "-w", "-D_GNU_SOURCE=1", f"-DGASNET_{mode.upper()}", "-D_REENTRANT", *debug, f"-I{include}", f"-I{include}/{conduit}-conduit"]
 
 
@@ -162,24 +163,22 @@ def build_library(conduit, flavour):
     return os.path.join(WORK, "cargo", "debug", f"libgasnet_conduit_{conduit}.a")
 
 
-def build_marker(conduit, mode, flavour, folder):
-    """The object that knows the thread mode."""
-    output = os.path.join(folder, f"marker-{conduit}-{mode}-{flavour}.o")
-    command([*CC, "-std=c11", "-fPIC", *c_flags(conduit, mode, flavour), "-DGASNETI_BUILDING_LIBRARY=1", f"-DGASNETI_MARKER_CONDUIT={conduit}",
+def build_marker(test, output):
+    """The object that knows the thread mode and the segment configuration."""
+    command([*CC, "-std=c11", "-fPIC", *c_flags(test), "-DGASNETI_BUILDING_LIBRARY=1", f"-DGASNETI_MARKER_CONDUIT={test.conduit}",
              "-c", os.path.join(TREE, "marker", "marker.c"), "-o", output], what="the marker")
-    return output
 
 
 def build_program(test, library, folder):
     """A test program, linked with the library as it is now."""
     objects = []
     for name, source in (("marker", None), (test.name.replace("/", "-"), test.source)):
-        path = os.path.join(folder, f"{name}-{test.conduit}-{test.mode}-{test.flavour}.o")
+        path = os.path.join(folder, f"{name}-{test.conduit}-{test.mode}-{test.flavour}-{test.segments}.o")
         if not os.path.exists(path) and source is None:
-            build_marker(test.conduit, test.mode, test.flavour, folder)
+            build_marker(test, path)
         elif not os.path.exists(path):
             family = os.path.dirname(source)
-            command([*CC, *c_flags(test.conduit, test.mode, test.flavour), f"-I{TREE}/gasnet-compat-tests/common", f"-I{family}", "-c", source, "-o", path],
+            command([*CC, *c_flags(test), f"-I{TREE}/gasnet-compat-tests/common", f"-I{family}", "-c", source, "-o", path],
                     what=test.name)
         objects.append(path)
     output = os.path.join(folder, uuid.uuid4().hex)

@@ -5,14 +5,16 @@ use std::ffi::{c_char, c_int, CStr, CString};
 use super::{complain, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::client::is_client_name;
 use crate::runtime;
+use crate::segment::configuration::Configuration;
 use crate::sync::Mode;
 
 const KNOWN_FLAGS: u32 = 1 | 2;
 
-/// What `gex_Client_Init` of every thread mode does. `argc` and `argv` are accepted and left alone.
+/// What `gex_Client_Init` of every thread mode and segment configuration does. `argc` and `argv` are accepted and left alone.
 #[no_mangle]
 pub unsafe extern "C" fn gasneti_client_init_mode(
     mode: c_int,
+    segments: c_int,
     client: *mut *const crate::client::Client,
     endpoint: *mut *const crate::endpoint::Endpoint,
     team: *mut usize,
@@ -21,7 +23,7 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     _argv: *mut *mut *mut c_char,
     flags: u32,
 ) -> c_int {
-    let Some(mode) = Mode::from_raw(mode) else {
+    let (Some(mode), Some(segments)) = (Mode::from_raw(mode), Configuration::from_raw(segments)) else {
         return ERR_BAD_ARG;
     };
     if client.is_null() || endpoint.is_null() || team.is_null() || name.is_null() {
@@ -41,7 +43,7 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
         complain("gex_Client_Init", &format!("unknown flags {:#x}", flags & !KNOWN_FLAGS));
         return ERR_BAD_ARG;
     }
-    match runtime::init(mode, CString::from(name), flags) {
+    match runtime::init(mode, segments, CString::from(name), flags) {
         Err(error) => {
             complain("gex_Client_Init", &error.0);
             ERR_NOT_INIT

@@ -10,6 +10,8 @@ use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
 use crate::runtime;
+use crate::segment::configuration::is_everything;
+use crate::segment::reach::ALL_MEMORY;
 use crate::segment::{create, AttachError, Memory, Segment};
 use crate::team::{self, Named};
 
@@ -140,7 +142,7 @@ fn call_attach_hook(base: usize, bytes: usize) {
     }
 }
 
-/// Allocates and binds the primordial segment. Collective.
+/// Allocates and binds the primordial segment. Collective. In EVERYTHING there is none, and the answer is `GEX_SEGMENT_INVALID`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: usize, bytes: usize) -> c_int {
     super::not_in_handler("gex_Segment_Attach");
@@ -152,7 +154,7 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
     match runtime::get().attach(bytes, call_attach_hook) {
         Ok(attached) => {
             // SAFETY: not null; the client's to write.
-            unsafe { segment.write(attached) };
+            unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
             OK
         }
         Err(AttachError::Argument(why)) => {
@@ -180,7 +182,7 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
         Named::Pair(_, ep) if rank < rt.size => crate::am::Location { rank, ep },
         _ => return None,
     };
-    let segment = rt.segment_of(location)?;
+    let segment = rt.bound_segment(location)?;
     let here = rt.map_near(location, segment.base, 0).map_or(0, |here| here as usize);
     Some(Bound {
         owner: segment.base,
@@ -370,15 +372,21 @@ pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const
     OK
 }
 
-/// Largest segment that this rank may attach.
+/// Largest segment that this rank may attach; in EVERYTHING that of all memory.
 #[no_mangle]
 pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
+    if is_everything() {
+        return ALL_MEMORY.bytes;
+    }
     runtime::get().max_local_bytes
 }
 
-/// Largest segment that every rank may attach.
+/// Largest segment that every rank may attach; in EVERYTHING that of all memory.
 #[no_mangle]
 pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
+    if is_everything() {
+        return ALL_MEMORY.bytes;
+    }
     runtime::get().max_global_bytes
 }
 
@@ -399,7 +407,11 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
         return ERR_BAD_ARG;
     }
     for rank in 0..(count as u32).min(rt.size) {
-        let segment = rt.primordial_segment(rank).map_or((0, 0), |s| (s.base, s.bytes));
+        let segment = if is_everything() {
+            (ALL_MEMORY.base, ALL_MEMORY.bytes)
+        } else {
+            rt.primordial_segment(rank).map_or((0, 0), |s| (s.base, s.bytes))
+        };
         // SAFETY: the client's table of `count` entries.
         unsafe {
             table.add(rank as usize).write(SegInfo {

@@ -109,7 +109,7 @@ impl Call {
 
 /// Whether the conduit is to perform all operations of a domain. The same answer on all members.
 fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: u32) -> bool {
-    if rt.single_neighbourhood() || flags & (FLAG_FAVOR_MY_RANK | FLAG_FAVOR_MY_NBRHD) != 0 {
+    if !rt.conduit_has_segments() || flags & (FLAG_FAVOR_MY_RANK | FLAG_FAVOR_MY_NBRHD) != 0 {
         return false;
     }
     offered(rt.conduit, dt, ops) && (0..team.size).any(|rank| !rt.is_neighbour(team.locate(rank).rank))

@@ -9,6 +9,7 @@ use crate::conduit::{Busy, Class, TransferId};
 use crate::event::Op;
 use crate::rma::transfer;
 use crate::runtime;
+use crate::segment::reach;
 
 /// Arguments in front of the operands: target, transfer, operation, type.
 const HEAD: usize = 6;
@@ -49,7 +50,8 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
         return false;
     }
     // SAFETY: the target is in our segment and aligned (checked); the client keeps other accesses away.
-    let Some(old) = (unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) }) else {
+    let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) };
+    let Some(old) = reach::serving(token.source.rank, target, bytes, perform) else {
         return false;
     };
     let value = split(old);

@@ -15,6 +15,7 @@ use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, HEAD
 use crate::conduit::{Class, JobRank, TransferId, Upcalls};
 use crate::rma::copy::copy;
 use crate::runtime::{self, Runtime};
+use crate::segment::reach;
 use crate::shm::comm::{Disposal, Sink};
 use crate::shm::memory::UNIT;
 use crate::shm::ring::Word;
@@ -95,8 +96,10 @@ impl<'a> Delivery<'a> {
         if !self.rt.in_own_segment(m.header.target_ep, destination, bytes) {
             self.malformed(m.source, "a Long whose destination is outside the segment");
         }
-        // SAFETY: the destination lies in our mapped segment; the payload lies in the message.
-        unsafe { copy(destination as *mut u8, m.payload, bytes) };
+        // SAFETY: the destination lies in our segment; the payload lies in the message.
+        reach::serving(m.source, destination, bytes, || unsafe {
+            copy(destination as *mut u8, m.payload, bytes)
+        });
     }
 
     fn run_client(&self, m: &Arrived) {

@@ -5,25 +5,23 @@
 
 use std::ptr;
 
-use super::{kind, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
+use super::{kind, long, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
-use crate::rma::copy::copy;
 use crate::runtime::{self, Runtime};
 use crate::wait::Waiter;
 
 /// Sends `message` now or not at all. Local completion is immediate. Never polls.
 #[inline]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
+    let rt = runtime::get();
+    if rt.is_neighbour(message.target.rank) {
+        return send_near(rt, message);
+    }
     if pieces::needed(message) {
         return pieces::try_send(message);
     }
-    let rt = runtime::get();
-    if rt.is_neighbour(message.target.rank) {
-        send_near(rt, message)
-    } else {
-        send_far(rt, message)
-    }
+    send_far(rt, message)
 }
 
 /// Sends `message`, waiting for room.
@@ -33,14 +31,9 @@ pub fn send(message: &Message<'_>) {
         Class::Request => PollScope::All,
         Class::Reply => PollScope::Replies,
     };
-    if message.category == Category::Long && message.bytes > 0 && runtime::get().can_touch(message.target) {
-        // The payload goes ahead, outside any reservation; only the head waits for room.
-        write_long(runtime::get(), message);
-        let head = Message {
-            payload: ptr::null(),
-            ..*message
-        };
-        return until_sent(&head, scope);
+    // The payload goes ahead, outside any reservation; only the head waits for room.
+    if long::copied_ahead(runtime::get(), message) {
+        return until_sent(&bare(message), scope);
     }
     if pieces::needed(message) {
         return pieces::send(message);
@@ -66,10 +59,11 @@ fn until_sent(message: &Message<'_>, scope: PollScope) {
     }
 }
 
-fn write_long(rt: &Runtime, message: &Message<'_>) {
-    if let Some(here) = rt.map_near(message.target, message.destination, message.bytes) {
-        // SAFETY: `map_near` answers for the destination, the client for the source; overlap is the client's error (EX 0.19, NOTE 4).
-        unsafe { copy(here, message.payload, message.bytes) };
+/// The head of a Long whose payload is in place.
+fn bare<'a>(message: &Message<'a>) -> Message<'a> {
+    Message {
+        payload: ptr::null(),
+        ..*message
     }
 }
 
@@ -102,23 +96,34 @@ unsafe fn write_head(record: *mut u8, header: &Header, args: &[i32]) {
 fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let target = (m.target.rank - rt.nbrhd.start) as usize;
     let small = m.args.len() as u8;
-    let bare = HEADER + 4 * m.args.len();
+    let bytes = HEADER + 4 * m.args.len();
     match m.category {
         Category::Short => {
             let header = head(m, kind::SHORT, IN_PLACE);
-            // SAFETY: the record has `bare` bytes.
-            rt.comm.send(target, m.class, kind::SHORT, small, bare, |r| unsafe {
+            // SAFETY: the record has `bytes` bytes.
+            rt.comm.send(target, m.class, kind::SHORT, small, bytes, |r| unsafe {
                 write_head(r, &header, m.args);
             })
         }
-        Category::Long if m.bytes > 0 && !rt.can_touch(m.target) => send_near_with_payload(rt, m, target, kind::PACKED_LONG),
+        Category::Long if m.bytes > 0 && !m.payload.is_null() && !rt.can_touch(m.target) => {
+            if !rt.comm.has_room(target, m.class, bytes) {
+                return Err(Busy);
+            }
+            if long::copied_by_kernel(rt, m) {
+                return send_near(rt, &bare(m));
+            }
+            if pieces::needed(m) {
+                return pieces::try_send(m);
+            }
+            send_near_with_payload(rt, m, target, kind::PACKED_LONG)
+        }
         Category::Long => {
             let header = head(m, kind::LONG, IN_PLACE);
-            rt.comm.send(target, m.class, kind::LONG, small, bare, |r| {
-                if !m.payload.is_null() && m.bytes > 0 {
-                    write_long(rt, m);
+            rt.comm.send(target, m.class, kind::LONG, small, bytes, |r| {
+                if m.bytes > 0 && !m.payload.is_null() {
+                    long::copy_mapped(rt, m);
                 }
-                // SAFETY: the record has `bare` bytes.
+                // SAFETY: the record has `bytes` bytes.
                 unsafe { write_head(r, &header, m.args) }
             })
         }

@@ -1,12 +1,14 @@
 //! Active Messages (GASNet-EX 0.19, "AM handlers" to "gex_AM_Cancel calls").
 //!
 //! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one, [`inject`] sends, [`npam`] is the
-//! negotiated-payload form, [`pieces`] Longs that are longer than a message, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in
-//! a ring record inside a neighbourhood and in a conduit's packet outside; both have the same layout.
+//! negotiated-payload form, [`long`] payloads of Longs that the sender itself takes to their place, [`pieces`] Longs that are longer than a
+//! message, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in a ring record inside a
+//! neighbourhood and in a conduit's packet outside; both have the same layout.
 
 pub mod deliver;
 pub mod inject;
 pub mod internal;
+pub mod long;
 pub mod npam;
 pub mod pieces;
 pub mod table;

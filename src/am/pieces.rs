@@ -17,6 +17,7 @@ use crate::conduit::{Busy, Class, JobRank};
 use crate::rma::copy::copy;
 use crate::rma::packets;
 use crate::runtime;
+use crate::segment::reach;
 
 /// Tells the Longs of this process apart.
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -132,7 +133,9 @@ pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -
         return false;
     }
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
-    unsafe { copy(address as *mut u8, payload, bytes) };
+    reach::serving(token.source.rank, address, bytes, || unsafe {
+        copy(address as *mut u8, payload, bytes)
+    });
     update(token, id as u32, |partial| {
         partial.received += bytes;
         true

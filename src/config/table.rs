@@ -193,6 +193,8 @@ variables! {
             "Largest messages to a neighbour that fit its queue before the sender waits.").unit("messages");
         PSHM_RING_SIZE: u64 = size("GASNET_PSHM_RING_SIZE", "0", 0, 1 << 30,
             "Bytes of one ring of requests; 0 for automatic; at least 4 KB is used.").unit("bytes").ours();
+        PSHM_KERNEL_COPY: bool = flag("GASNET_PSHM_KERNEL_COPY", true,
+            "Let the kernel copy to and from memory of neighbours that is not shared; otherwise messages carry it.").ours();
         PSHM_BARRIER_HIER: bool = flag("GASNET_PSHM_BARRIER_HIER", true,
             "Meet in shared memory first in a barrier among neighbourhoods.").no_effect();
         PSHM_BARRIER_RADIX: i64 = int("GASNET_PSHM_BARRIER_RADIX", "0", -65535, 65535,

@@ -4,7 +4,7 @@
 //! below may then last for ever. What keeps them finite is the supervisor, which advances the phase when a rank dies.
 
 use std::mem::size_of;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::os::{futex, mem};
@@ -34,7 +34,7 @@ impl Phase {
     }
 }
 
-/// What one rank tells the supervisor without a system call.
+/// What one rank tells the supervisor, and the other ranks of its host, without a system call.
 #[repr(C, align(64))]
 pub struct RankLine {
     /// Grows while a thread waits in GASNet for something that has not come, once an exit is announced.
@@ -43,6 +43,10 @@ pub struct RankLine {
     pub polls: AtomicU32,
     /// Grows while the rank's last output waits for a slow reader.
     pub patience: AtomicU32,
+    /// Process number of a rank that others may look for, or 0.
+    pub pid: AtomicU32,
+    /// Address of the word by which they know that they have found it.
+    pub witness: AtomicUsize,
 }
 
 #[repr(C, align(64))]

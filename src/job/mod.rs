@@ -217,6 +217,22 @@ impl Job {
         &self.options
     }
 
+    /// Tells the ranks of this host the process number, and the address of a word by which they know the process.
+    ///
+    /// SYNC POINT shown-memory: the number is stored last (release) and read first (acquire).
+    pub fn show_memory(&self, witness: usize) {
+        let line = self.board.line(self.rank);
+        line.witness.store(witness, Ordering::Relaxed);
+        line.pid.store(self.pid as u32, Ordering::Release);
+    }
+
+    /// What `rank` has told by [`Job::show_memory`], if it has.
+    pub fn shown_memory(&self, rank: u32) -> Option<(Pid, usize)> {
+        let line = self.board.line(rank);
+        let pid = line.pid.load(Ordering::Acquire) as Pid;
+        (pid > 0).then(|| (pid, line.witness.load(Ordering::Relaxed)))
+    }
+
     /// Whether this is the process that the job knows, and not a child that the client has forked.
     pub fn is_own_process(&self) -> bool {
         crate::os::process::pid() == self.pid

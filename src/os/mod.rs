@@ -8,6 +8,7 @@ pub mod host_memory;
 pub mod mem;
 pub mod membarrier;
 pub mod process;
+pub mod process_vm;
 pub mod signal;
 
 use std::io;

@@ -1,16 +1,17 @@
 //! Remote memory access (GASNet-EX 0.19, "Extended API").
 //!
-//! To a neighbour: a copy, complete at return. To others: the conduit's own put and get if it has them, otherwise packets
-//! ([`packets`]). What is under way is a transfer ([`transfer`]), which is all that travels of the initiator's state.
+//! Where the memory is mapped here, or the kernel can copy it: a copy, complete at return. Elsewhere the conduit's own put and get if it has
+//! them, otherwise packets ([`packets`]): [`Reach`] says which. What is under way is a transfer ([`transfer`]), which is all that travels of the initiator's state.
 
 pub mod copy;
 pub mod packets;
 pub mod transfer;
 
 use crate::am::Location;
-use crate::conduit::{Busy, Capabilities, LocalCompletion, RemoteSegment};
+use crate::conduit::{Busy, LocalCompletion, RemoteSegment};
 use crate::event::{Category, Op};
 use crate::runtime::{self, Runtime};
+use crate::segment::reach::Reach;
 use crate::wait;
 
 /// A put or a get.
@@ -45,16 +46,13 @@ pub enum Started {
 }
 
 impl Access {
-    /// The neighbour's memory here, if the peer is a neighbour.
-    #[inline]
-    fn near(&self, rt: &Runtime) -> Option<*mut u8> {
-        rt.map_near(self.peer, self.remote, self.bytes)
-    }
-
-    fn segment(&self, rt: &Runtime) -> RemoteSegment {
-        match rt.segment_of(self.peer) {
-            Some(s) if s.contains(self.remote, self.bytes) => s,
-            _ => rt.outside_segment(self.peer, self.remote, self.bytes),
+    /// What is left after the first `done` bytes.
+    fn after(&self, done: usize) -> Self {
+        Self {
+            peer: self.peer,
+            remote: self.remote + done,
+            local: self.local.wrapping_add(done),
+            bytes: self.bytes - done,
         }
     }
 }
@@ -65,15 +63,20 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
         return Ok(Started::Complete);
     }
     let rt = runtime::get();
-    if let Some(here) = access.near(rt) {
-        // SAFETY: `map_near` answers for the remote side, the client for the local one.
-        unsafe { copy::copy(here, access.local, access.bytes) };
-        return Ok(Started::Complete);
+    match rt.reach(access.peer, access.remote, access.bytes) {
+        Reach::Mapped(here) => {
+            // SAFETY: `reach` answers for the remote side, the client for the local one.
+            unsafe { copy::copy(here, access.local, access.bytes) };
+            Ok(Started::Complete)
+        }
+        Reach::Kernel(neighbour) => {
+            // SAFETY: as above.
+            let done = unsafe { neighbour.put(access.remote, access.local, access.bytes) };
+            rest(access, done, |rest| packets::put(rest, op(), manner))
+        }
+        Reach::Network(segment) => native_put(rt, access, &segment, op(), manner),
+        Reach::Messages => packets::put(access, op(), manner),
     }
-    if rt.conduit.capabilities().has(Capabilities::RMA) {
-        return native_put(rt, access, op(), manner);
-    }
-    packets::put(access, op(), manner)
 }
 
 /// Copies a peer's memory to local memory.
@@ -82,15 +85,29 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
         return Ok(Started::Complete);
     }
     let rt = runtime::get();
-    if let Some(here) = access.near(rt) {
-        // SAFETY: as in `put`.
-        unsafe { copy::copy(access.local, here, access.bytes) };
+    match rt.reach(access.peer, access.remote, access.bytes) {
+        Reach::Mapped(here) => {
+            // SAFETY: as in `put`.
+            unsafe { copy::copy(access.local, here, access.bytes) };
+            Ok(Started::Complete)
+        }
+        Reach::Kernel(neighbour) => {
+            // SAFETY: as in `put`.
+            let done = unsafe { neighbour.get(access.local, access.remote, access.bytes) };
+            rest(access, done, |rest| packets::get(rest, op(), manner))
+        }
+        Reach::Network(segment) => native_get(rt, access, &segment, op(), manner),
+        Reach::Messages => packets::get(access, op(), manner),
+    }
+}
+
+/// What the kernel did not copy. Its owner may be able to: memory of a device, or memory that a handler of the client's provides when it is
+/// touched. If not, the owner's fault ends the job.
+fn rest(access: &Access, done: usize, by_messages: impl FnOnce(&Access) -> Result<Started, Busy>) -> Result<Started, Busy> {
+    if done == access.bytes {
         return Ok(Started::Complete);
     }
-    if rt.conduit.capabilities().has(Capabilities::RMA) {
-        return native_get(rt, access, op(), manner);
-    }
-    packets::get(access, op(), manner)
+    by_messages(&access.after(done))
 }
 
 /// Tries until the conduit takes it, or once.
@@ -102,16 +119,15 @@ fn inject<T>(manner: Manner, mut attempt: impl FnMut() -> Result<T, Busy>) -> Re
     Ok(wait::until_some(crate::conduit::PollScope::All, || attempt().ok()))
 }
 
-fn native_put(rt: &Runtime, access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let segment = access.segment(rt);
+fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
     let id = transfer::begin(op, Category::Put, access.local, access.bytes);
     let result = inject(manner, || {
         let put = |id| {
             let (peer, source) = (access.peer.rank, access.local.cast_const());
             if manner.source_now {
-                rt.conduit.put_now(peer, &segment, access.remote, source, access.bytes, id)
+                rt.conduit.put_now(peer, segment, access.remote, source, access.bytes, id)
             } else {
-                rt.conduit.put(peer, &segment, access.remote, source, access.bytes, id)
+                rt.conduit.put(peer, segment, access.remote, source, access.bytes, id)
             }
         };
         put(id)
@@ -135,12 +151,11 @@ fn native_put(rt: &Runtime, access: &Access, op: &'static Op, manner: Manner) ->
     }
 }
 
-fn native_get(rt: &Runtime, access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let segment = access.segment(rt);
+fn native_get(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
     let id = transfer::begin(op, Category::Get, access.local, access.bytes);
     let result = inject(manner, || {
         rt.conduit
-            .get(access.peer.rank, &segment, access.local, access.remote, access.bytes, id)
+            .get(access.peer.rank, segment, access.local, access.remote, access.bytes, id)
     });
     if result.is_err() {
         transfer::cancel(id);

@@ -14,6 +14,7 @@ use crate::am::{inject, internal, join, max_medium, split, Arg, Location, Messag
 use crate::conduit::{Busy, Class, TransferId};
 use crate::event::{Category, Op};
 use crate::runtime;
+use crate::segment::reach;
 
 /// One piece that goes out as a request.
 #[derive(Debug)]
@@ -62,7 +63,6 @@ pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), B
 
 /// See [`super::put`].
 pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    access.segment(runtime::get());
     let id = transfer::begin(op, Category::Put, access.local, access.bytes);
     let piece = max_medium(Some(access.peer.rank));
     let mut offset = 0;
@@ -90,7 +90,6 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
 
 /// See [`super::get`].
 pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    access.segment(runtime::get());
     let id = transfer::begin(op, Category::Get, access.local, access.bytes);
     let piece = max_medium(Some(access.peer.rank));
     let mut offset = 0;
@@ -141,7 +140,8 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
         return false;
     }
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
-    unsafe { super::copy::copy(address as *mut u8, payload, bytes) };
+    let copy = || unsafe { super::copy::copy(address as *mut u8, payload, bytes) };
+    reach::serving(token.source.rank, address, bytes, copy);
     reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
     true
 }
@@ -156,10 +156,13 @@ pub fn on_put_done(args: &[Arg]) -> bool {
 pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     let &[a, b, c, d, e, f, bytes] = args else { return false };
     let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
-    if !runtime::get().in_own_segment(token.target_ep, address, bytes) || bytes > max_medium(Some(token.source.rank)) {
+    let fits = (1..=max_medium(Some(token.source.rank))).contains(&bytes);
+    if !fits || !runtime::get().in_own_segment(token.target_ep, address, bytes) {
         return false;
     }
-    reply(token, internal::RMA_DATA, &[c, d, e, f], Some((address as *const u8, bytes)));
+    reach::serving_read(token.source.rank, address, bytes, || {
+        reply(token, internal::RMA_DATA, &[c, d, e, f], Some((address as *const u8, bytes)));
+    });
     true
 }
 

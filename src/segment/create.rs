@@ -73,6 +73,8 @@ const WORDS: usize = 3 + 8;
 
 /// Tells all members of `team` the bound segments of `endpoints`, and learns theirs. Collective over it; also a barrier.
 pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Result<(), String> {
+    // What follows is also the synchronisation that neighbours need.
+    rt.kernel_copy.admit_neighbours();
     let bound = |ep: &&Endpoint| ep.bound().map(|segment| (ep.index, segment));
     // What was attached is known everywhere.
     let mut own: Vec<u64> = endpoints

@@ -1,10 +1,13 @@
-//! `gex_Segment_t`, attaching one, and the directory of everybody's bound segments. Further segments are in [`create`].
+//! `gex_Segment_t`, attaching one, and the directory of everybody's bound segments. Further segments are in [`create`],
+//! the ways to their memory in [`reach`], and GASNet-1's segment configurations in [`configuration`].
 
+pub mod configuration;
 pub mod create;
 pub mod disposition;
+pub mod reach;
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::am::{EpIndex, Location};
 use crate::conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
@@ -13,6 +16,7 @@ use crate::endpoint;
 use crate::os::{host_memory, mem};
 use crate::runtime::Runtime;
 use crate::shm;
+use configuration::{is_everything, Configuration};
 
 /// A local segment.
 #[derive(Debug)]
@@ -58,6 +62,9 @@ pub enum AttachError {
     Resource(String),
 }
 
+/// Whether Attach was called here, and did not fail.
+static ATTACHED: AtomicBool = AtomicBool::new(false);
+
 fn page_floor(bytes: u64) -> usize {
     bytes as usize & !(mem::page_size() - 1)
 }
@@ -86,13 +93,26 @@ fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
 }
 
 impl Runtime {
-    /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job.
-    pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
-        if self.endpoint0.bound().is_some() {
+    /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job. In EVERYTHING it is a
+    /// barrier: there is no segment object (GASNet-EX 0.19).
+    pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<Option<&'static Segment>, AttachError> {
+        if self.endpoint0.bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
             return Err(AttachError::Argument(
                 "the primordial endpoint has a segment already; one call per process is allowed".into(),
             ));
         }
+        if is_everything() {
+            self.job.barrier();
+            return Ok(None);
+        }
+        // A call that fails may be repeated.
+        let segment = self
+            .attach_memory(bytes, mapped)
+            .inspect_err(|_| ATTACHED.store(false, Ordering::Relaxed))?;
+        Ok(Some(segment))
+    }
+
+    fn attach_memory(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
         let sizes = self.agree(self.check_size(bytes))?;
         let near = &sizes[self.nbrhd.start as usize..self.nbrhd.end as usize];
         let me = (self.rank - self.nbrhd.start) as usize;
@@ -205,10 +225,11 @@ impl Runtime {
         }
     }
 
-    /// Whether the conduit itself reaches segments, so that it has to know them.
+    /// Whether the conduit itself reaches segments by what it knows of them. In LARGE and EVERYTHING it is told of none.
     pub fn conduit_has_segments(&self) -> bool {
         let able = self.conduit.capabilities();
-        !self.single_neighbourhood() && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
+        let told = Configuration::get() == Configuration::Fast && !self.single_neighbourhood();
+        told && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
     }
 
     /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its atomics only.
@@ -254,20 +275,33 @@ impl Runtime {
         self.directory.get()?.segments.get(rank as usize)
     }
 
-    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it.
+    /// What others may access through an endpoint: its bound segment, if this process knows it, but all memory through a primordial endpoint
+    /// in EVERYTHING.
     pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
+        if place.ep == 0 && is_everything() {
+            return Some(reach::ALL_MEMORY);
+        }
+        self.bound_segment(place)
+    }
+
+    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. That of
+    /// a primordial endpoint in EVERYTHING is all memory, unless the client has bound another, which then counts in queries and offsets.
+    pub fn bound_segment(&self, place: Location) -> Option<RemoteSegment> {
+        let implicit = (place.ep == 0 && is_everything()).then_some(reach::ALL_MEMORY);
         if endpoint::is_attached(place.ep) {
             return self.primordial_segment(place.rank).copied();
         }
-        if place.rank == self.rank {
-            return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
-        }
-        endpoint::published(place)
+        let explicit = if place.rank == self.rank {
+            self.endpoint(place.ep)?.bound().map(Segment::as_remote)
+        } else {
+            endpoint::published(place)
+        };
+        explicit.or(implicit)
     }
 
     /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
     pub fn base_of(&self, place: Location) -> usize {
-        self.segment_of(place)
+        self.bound_segment(place)
             .map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
     }
 

@@ -1,11 +1,13 @@
 //! Shared memory between the processes of a neighbourhood: what lies where ([`layout`], [`memory`]), message rings ([`ring`]), payload blocks
-//! ([`pool`]), a barrier's words ([`barrier_cells`]), and [`Comm`], this process's view of all of it. [`segment`] maps the client's segments.
+//! ([`pool`]), a barrier's words ([`barrier_cells`]), and [`Comm`], this process's view of all of it. [`segment`] maps the client's segments;
+//! [`kernel_copy`] reaches what is not mapped.
 //!
 //! Everything here is relocatable: positions are computed from the base of the mapping, never stored. Nothing that lies in shared memory is
 //! ever borrowed as a Rust reference, except atomics.
 
 pub mod barrier_cells;
 pub mod comm;
+pub mod kernel_copy;
 pub mod layout;
 pub mod memory;
 pub mod pool;

@@ -1,9 +1,9 @@
-//! Scattered puts and gets between neighbourhoods.
+//! Scattered puts and gets of memory that is not mapped here.
 //!
 //! A put's packet is [`records`] of the pieces at the target, then their data; the target scatters it and acknowledges as it does a piece of
 //! `rma::packets`. A get's packet is records only; the target gathers what they name into one reply, and the initiator, which keeps
-//! where in its own side the data of each packet belongs, scatters that. Large pieces take `rma`'s way instead, one by one: a network
-//! that moves memory itself does so then, and without one no data is packed twice.
+//! where in its own side the data of each packet belongs, scatters that. Large pieces take `rma`'s way instead, one by one: a network or
+//! a kernel that moves memory itself does so then, and without one no data is packed twice.
 
 use std::sync::PoisonError;
 
@@ -13,12 +13,13 @@ use super::{near, peer, Access, Direction};
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, EpIndex, Location, Message};
 use crate::atomic::{Mutex, MutexGuard};
-use crate::conduit::{Busy, Capabilities, Class, JobRank, RemoteSegment, TransferId};
+use crate::conduit::{Busy, Class, JobRank, RemoteSegment, TransferId};
 use crate::event::{Category, Op};
 use crate::rma::{self, packets, transfer, Manner, Started};
 use crate::runtime::{self, Runtime};
+use crate::segment::reach;
 
-/// Pieces of this average are worth an operation of the network each.
+/// Pieces of this average are worth an operation of the network, or a copy of the kernel's, each.
 const WORTH_RMA: usize = 2048;
 /// A piece up to this length is not divided between packets, so that a client's words stay whole.
 const WHOLE: usize = 256;
@@ -42,8 +43,7 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
     };
     let op = op();
     let pieces = remote.pieces().max(local.pieces());
-    let network = rt.conduit.capabilities().has(Capabilities::RMA);
-    let worth = if network {
+    let worth = if rt.spares_owner(access.peer) {
         WORTH_RMA
     } else {
         max_medium(Some(access.peer.rank)) / 2
@@ -267,10 +267,23 @@ fn read_runs(ep: EpIndex, payload: *const u8, encoded: usize) -> Option<(Vec<Run
     let (runs, data) = records::read(&copy)?;
     let rt = runtime::get();
     let inside = runs.iter().all(|run| {
-        let (low, bytes) = super::extent(run.address, run.bytes, std::iter::once((run.count, run.step)));
+        let (low, bytes) = run.extent();
         rt.in_own_segment(ep, low, bytes)
     });
     (inside && data > 0).then_some((runs, data))
+}
+
+impl Run {
+    /// Lowest address and length of all that it touches.
+    fn extent(&self) -> (usize, usize) {
+        super::extent(self.address, self.bytes, std::iter::once((self.count, self.step)))
+    }
+
+    /// Runs `body`, which touches it for the sender of a message.
+    fn serve(&self, token: &Token, body: impl FnOnce()) {
+        let (low, bytes) = self.extent();
+        reach::serving(token.source.rank, low, bytes, body);
+    }
 }
 
 /// Target of a put: scatters and acknowledges. False if the message makes no sense.
@@ -294,7 +307,9 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
             from: run.bytes as isize,
         };
         // SAFETY: the run is in the own segment, and its data in the message (both checked).
-        unsafe { near::nest(run.address as *mut u8, from, run.bytes, &[row]) };
+        run.serve(token, || unsafe {
+            near::nest(run.address as *mut u8, from, run.bytes, &[row]);
+        });
         from = from.wrapping_add(run.bytes * run.count);
     }
     if counted == COUNTED && !peer::arrived(token.source.rank, join(a, b), data) {
@@ -322,7 +337,9 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
             from: run.step,
         };
         // SAFETY: the run is in the own segment, and the buffer has room for all of them (checked).
-        unsafe { near::nest(to, run.address as *const u8, run.bytes, &[row]) };
+        run.serve(token, || unsafe {
+            near::nest(to, run.address as *const u8, run.bytes, &[row]);
+        });
         to = to.wrapping_add(run.bytes * run.count);
     }
     reply(token, internal::VIS_DATA, &[a, b], Some((buffer.as_ptr(), data)));

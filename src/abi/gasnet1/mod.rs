@@ -15,6 +15,7 @@ use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::os::mem;
 use crate::runtime;
+use crate::segment::configuration::Configuration;
 use crate::segment::Segment;
 use crate::sync::Mode;
 
@@ -26,13 +27,18 @@ fn team() -> usize {
     runtime::get().team0.handle()
 }
 
-/// What `gasnet_init` of every thread mode does.
+/// What `gasnet_init` of every thread mode and segment configuration does.
 #[no_mangle]
-pub extern "C" fn gasneti_init_mode(mode: c_int, _argc: *mut c_int, _argv: *mut *mut *mut std::ffi::c_char) -> c_int {
-    let Some(mode) = Mode::from_raw(mode) else {
+pub extern "C" fn gasneti_init_mode(
+    mode: c_int,
+    segments: c_int,
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut std::ffi::c_char,
+) -> c_int {
+    let (Some(mode), Some(segments)) = (Mode::from_raw(mode), Configuration::from_raw(segments)) else {
         return ERR_BAD_ARG;
     };
-    match runtime::init(mode, CString::from(c"LEGACY"), USES_GASNET1) {
+    match runtime::init(mode, segments, CString::from(c"LEGACY"), USES_GASNET1) {
         Ok(_) => OK,
         Err(error) => {
             complain("gasnet_init", &error.0);

@@ -1,0 +1,32 @@
+/* A seccomp filter that makes the kernel refuse to copy between processes: calls of `number` fail with `error` from then on. */
+#ifndef COMPAT_TESTS_REFUSE_H
+#define COMPAT_TESTS_REFUSE_H
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+/* 0 if there is no such filter on this machine. */
+static int refuse(unsigned number, unsigned error) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof code[0], code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* The error of a copy from this process to itself, 0 when it works. */
+static int refusal(void) {
+    char from = 1, to = 0;
+    struct iovec here = {&to, 1}, there = {&from, 1};
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1 ? 0 : errno;
+}
+
+#endif
