@@ -9,7 +9,10 @@
 #   make check            what CI runs; make check-all is everything
 #   make check-programs DIR=… [NP="1 2 3 4 7 16"] [CONDUIT=smp] [MODE=par] [FLAVOUR=release] [TESTS="a b"] [TIMEOUT=120]
 #                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
+#   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
 #   make lint | mutants | clean
+#
+# Clients that build GASNet themselves run ./configure, in this folder or another one, and make in that.
 
 # Where `configure` ran in this very folder, what it was told.
 -include config.mk
@@ -45,7 +48,7 @@ lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install uninstall clean FORCE
+.PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun
@@ -107,6 +110,9 @@ lint:
 
 mutants:
 	@scripts/mutants.sh
+
+dist:
+	@scripts/dist.sh
 
 clean:
 	rm -rf $(BUILD)

@@ -23,8 +23,10 @@ clean:
 	rm -rf '$(BUILD)'
 	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build-tree.sh'
 distclean:
-	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit') '$(tree)'/config.* '$(tree)'/gasnet_config.h '$(tree)'/gasnet_tools-*.mak
+	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/ident'
+	cd '$(tree)' && rm -f gasnet_config.h gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
 	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile' '$(tree)/include' '$(tree)/lib'
+	@rmdir '$(tree)/bin' 2>/dev/null || :
 
 # Fragments are written by configure.
 %.mak: ;
