@@ -19,7 +19,14 @@ cd "$stage/$name"
 ./Bootstrap >/dev/null
 if [ ! -d vendor ]; then
     mkdir -p .cargo
-    cargo vendor --quiet --locked --versioned-dirs vendor >>.cargo/config.toml
+    cargo vendor --quiet --locked --versioned-dirs vendor
+    cat >.cargo/config.toml <<'CONFIG'
+[source.crates-io]
+replace-with = "vendored-sources"
+
+[source.vendored-sources]
+directory = "vendor"
+CONFIG
 fi
 cd "$stage"
 tar -c --sort=name --mtime="@${SOURCE_DATE_EPOCH:-$date}" --owner=0 --group=0 --numeric-owner --pax-option=delete=atime,delete=ctime "$name" |
