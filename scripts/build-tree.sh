@@ -56,7 +56,7 @@ done
 # ---- config.status ----
 
 # Quoted for the right side of sed's s|||.
-substitution() { printf '%s' "$2" | sed -e 's/[\\&|]/\\&/g' -e "s/^/s|@$1@|/" -e 's/$/|g/'; echo; }
+substitution() { printf '%s\n' "$2" | sed -e 's/[\\&|]/\\&/g' -e "s/^/s|@$1@|/" -e 's/$/|g/'; }
 {
     substitution PERL "$(command -v perl || echo perl)"
     substitution SHELL /bin/sh
