@@ -9,8 +9,16 @@
 #   make check            what CI runs; make check-all is everything
 #   make check-programs DIR=… [NP="1 2 3 4 7 16"] [CONDUIT=smp] [MODE=par] [FLAVOUR=release] [TESTS="a b"] [TIMEOUT=120]
 #                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
+#   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
 #   make lint | mutants | clean
+#
+# Clients that build GASNet themselves run ./configure, in this folder or another one, and make in that.
 
+# Where `configure` ran in this very folder, what it was told.
+-include config.mk
+ifdef prefix
+PREFIX := $(prefix)
+endif
 CONDUITS ?= smp
 MODES ?= seq parsync par
 DEBUG ?= 0
@@ -33,14 +41,14 @@ endif
 CORE := $(BUILD)/$(FLAVOUR)
 B := $(CORE)$(if $(filter-out fast,$(SEGMENT)),-$(SEGMENT))
 
-export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES PREFIX DESTDIR LIBDIR_SO
+export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES PREFIX DESTDIR LIBDIR_SO CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 
 libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a)
 lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all headers setup demo check check-all check-programs lint mutants install uninstall clean FORCE
+.PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun
@@ -70,6 +78,10 @@ $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packagi
 	@echo "  package gasnet_tools-$* ($(notdir $(B)))"
 	@scripts/package-lib.sh tools $*
 
+# One thread mode.
+seq parsync par:
+	@$(MAKE) --no-print-directory MODES=$@ all
+
 install: all $(fragments)
 	@scripts/install.sh
 	@echo "  installed in $(DESTDIR)$(PREFIX)"
@@ -98,6 +110,9 @@ lint:
 
 mutants:
 	@scripts/mutants.sh
+
+dist:
+	@scripts/dist.sh
 
 clean:
 	rm -rf $(BUILD)

@@ -36,6 +36,14 @@ debug) DEBUG=1 OPT_CFLAGS=-g OPT_CXXFLAGS=-g DEBUG_DEFINES=' -DGASNET_DEBUG' TOO
 *) echo "$0: FLAVOUR is '$FLAVOUR'; it must be release or debug" >&2; exit 1 ;;
 esac
 
+# What `configure` was told for clients' compilers.
+OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLAGS${CONFIG_CXXFLAGS:+ $CONFIG_CXXFLAGS}
+: "${CONFIG_LDFLAGS:=}" "${CONFIGURE_ARGS:=FLAVOUR=$FLAVOUR SEGMENT=$SEGMENT}"
+
+# The text that remains itself on the right side of sed's s|||, in a C string if need be.
+replacement() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }
+c_string() { replacement "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
+
 # Lower to upper case.
 upper() { printf %s "$1" | tr '[:lower:]-' '[:upper:]_'; }
 
@@ -51,8 +59,9 @@ expand() {
     IFS=$_old_ifs
     sed -e "s|@PREFIX@|$4|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
         -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
-        -e "s|@CC@|$CC|g" -e "s|@CXX@|$CXX|g" -e "s|@LDFLAGS@||g" \
-        -e "s|@OPT_CFLAGS@|$OPT_CFLAGS|g" -e "s|@OPT_CXXFLAGS@|$OPT_CXXFLAGS|g" \
+        -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
+        -e "s|@LDFLAGS@|$(replacement "$CONFIG_LDFLAGS")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
+        -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \
         -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \
         -e "s|@SEGMENT@|$SEGMENT|g" -e "s|@SEGMENT_UC@|$(upper "$SEGMENT")|g" \
         -e "s|@TOOLS_DEBUGFLAGS@|$TOOLS_DEBUGFLAGS|g" -e "s|@TOOLS_THREADFLAGS@|$_flags|g" -e "s|@TOOLS_THREAD_WORD@|$_word|g" \

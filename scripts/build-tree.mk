@@ -1,0 +1,32 @@
+# Targets of a build tree, for its makefiles: config.mk, which configure wrote, comes first. The work is done by the makefile of the source tree.
+
+ifdef prefix
+PREFIX := $(prefix)
+endif
+DESTDIR ?=
+export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
+
+source = +@$(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)' \
+	CC='$(CC)' CXX='$(CXX)' CONFIG_CFLAGS='$(CONFIG_CFLAGS)' CONFIG_CXXFLAGS='$(CONFIG_CXXFLAGS)' CONFIG_LDFLAGS='$(CONFIG_LDFLAGS)'
+tree := $(patsubst %/build,%,$(BUILD))
+
+.PHONY: all seq parsync par tests install install-libraries uninstall check run-tests clean distclean
+all:
+	$(source) MODES='$(MODES)' all
+seq parsync par:
+	$(source) MODES=$@ all
+install:
+	$(source) MODES='$(MODES)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' install
+uninstall:
+	$(source) PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' uninstall
+clean:
+	rm -rf '$(BUILD)'
+	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build-tree.sh'
+distclean:
+	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/ident'
+	cd '$(tree)' && rm -f gasnet_config.h gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
+	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile' '$(tree)/include' '$(tree)/lib'
+	@rmdir '$(tree)/bin' 2>/dev/null || :
+
+# Fragments are written by configure.
+%.mak: ;

@@ -1,0 +1,105 @@
+# configure, Bootstrap, config.status and make dist, as clients that build GASNet themselves use them. The build itself, from a release and
+# offline, only in make check-all.
+. "$(dirname -- "$0")/lib.sh"
+scratch
+unset CFLAGS CXXFLAGS LDFLAGS prefix
+cd "$WORK" || exit 1
+
+# in_tree NAME TREE OPTIONS...: configures in the folder TREE.
+in_tree() {
+    _name=$1 _tree=$2
+    shift 2
+    mkdir -p "$_tree"
+    (cd "$_tree" && "$ROOT/configure" "$@") >"$WORK/log" 2>&1
+    _status=$?
+    if [ $_status -ne 0 ]; then fail "configure: $_name exit status $_status: $(tail -n 3 "$WORK/log" | tr '\n' ' ')"; return 1; fi
+    pass "configure: $_name"
+}
+has() { if grep -q -- "$2" "$3"; then pass "configure: $1"; else fail "configure: $1: no $2 in $3"; fi; }
+lacks() { if grep -q -- "$2" "$3"; then fail "configure: $1: $2 in $3"; else pass "configure: $1"; fi; }
+# refuses NAME PATTERN OPTIONS...: ends with a message, and leaves nothing behind.
+refuses() {
+    _name=$1 _pattern=$2
+    shift 2
+    mkdir -p refused
+    if (cd refused && "$ROOT/configure" "$@") >"$WORK/log" 2>&1; then fail "configure: $_name was accepted"; return; fi
+    if grep -Eq -- "$_pattern" "$WORK/log" && [ -z "$(ls -A refused)" ]; then pass "configure: $_name"; else
+        fail "configure: $_name: $(head -n 3 "$WORK/log" | tr '\n' ' ') $(ls -A refused)"
+    fi
+    rm -rf refused
+}
+
+# As UPC++ does it.
+in_tree "options of UPC++" upcxx --disable-parsync --enable-seq --enable-par --enable-pthreads --disable-segment-everything --enable-smp \
+    --disable-debug --with-cc="$CC" --with-cxx="$CXX" --with-cflags='-g -DODD="x y"' --with-cxxflags=
+lacks "no warning about options of UPC++" WARNING "$WORK/log"
+for file in Makefile gasnet_config.h config.status smp-conduit/Makefile smp-conduit/smp-seq.mak smp-conduit/smp-par.mak gasnet_tools-seq.mak include/gasnetex.h; do
+    [ -f "upcxx/$file" ] || fail "configure: no $file in the build tree"
+done
+[ ! -e upcxx/smp-conduit/smp-parsync.mak ] || fail "configure: a fragment of a mode that is not built"
+has "its arguments are in gasnet_config.h" "GASNETI_CONFIGURE_ARGS .*--disable-parsync" upcxx/gasnet_config.h
+attempt "configure: gasnet_config.h compiles" "$CC" -fsyntax-only -x c upcxx/gasnet_config.h
+attempt "configure: a fragment may be asked for" make -s -C upcxx/smp-conduit smp-seq.mak
+printf 'include %s\nshow:\n\t@echo '"'"'$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS)'"'"'\n' "$WORK/upcxx/smp-conduit/smp-par.mak" >show.mk
+echo '#include <gasnetex.h>
+int maxeps = GASNET_MAXEPS;' >probe.c
+flags=$(make -s -f show.mk show)
+case $flags in *-DODD=*) pass "configure: --with-cflags is in the fragment" ;; *) fail "configure: --with-cflags is not in the fragment: $flags" ;; esac
+attempt "configure: headers can be probed before the build" sh -c "$flags -E probe.c"
+cat >names.in <<'EON'
+CONDUITS=@CONDUITS@ FAMILY=@CC_FAMILY@/@CXX_FAMILY@/@CC_SUBFAMILY@ PERL=@PERL@ SUFFIX=@EXESUFFIX@ THREADS=@GASNET_THREAD_DEFINES@/@GASNET_THREAD_LIBS@ X=@NOTHING@
+EON
+attempt "configure: config.status by its environment" sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
+has "config.status replaces names" '^CONDUITS=smp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX= THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
+attempt "configure: config.status --file" sh -c "cd upcxx && ./config.status --file=../names2:../names.in && cmp ../names ../names2"
+cp -R upcxx/smp-conduit before
+attempt "configure: config.status --recheck" sh -c "cd upcxx && ./config.status --recheck"
+attempt "configure: --recheck changes nothing" diff -r -x "*.a" before upcxx/smp-conduit
+attempt "configure: distclean" make -s -C upcxx distclean
+[ -z "$(ls -A upcxx)" ] || fail "configure: distclean leaves $(ls -A upcxx | tr '\n' ' ')"
+
+# Others' options, values of their own line, one dash, and what is not known.
+in_tree "options of Chapel" chapel --enable-segment-everything --disable-auto-conduit-detect --enable-smp --enable-pshm --disable-aligned-segments --disable-hwloc \
+    --disable-ibv-odp --disable-hugetlbfs --disable-seq --enable-par --disable-parsync --enable-debug --enable-allow-gcc4
+lacks "no warning about options of Chapel" WARNING "$WORK/log"
+has "segment and flavour are as asked" 'CONFIGURED_SEGMENT_EVERYTHING 1' chapel/gasnet_config.h
+has "the debug flavour is as asked" 'CONFIGURED_DEBUG 1' chapel/gasnet_config.h
+in_tree "options of Legion" legion --enable-segment-fast --enable-par --disable-seq --disable-parsync --enable-pthreads --enable-pshm --enable-mpi-compat \
+    --with-ofi-provider=tcp --with-ofi-spawner=mpi --with-ibv-max-hcas=4 --enable-kind-cuda-uva=probe --enable-kind-hip --with-cuda-home=/x --disable-backtrace
+lacks "no warning about options of Legion" WARNING "$WORK/log"
+in_tree "options of Spack" spack --prefix "$WORK/place with space" --disable-auto-conduit-detect --enable-smp --enable-rpath --enable-debug=no --with-cflags=-fPIC \
+    --with-cxxflags=-fPIC --with-mpi-cflags=-fPIC --disable-pmi --with-pmi-version=x --enable-kind-ze -enable-par
+lacks "no warning about options of Spack" WARNING "$WORK/log"
+has "--prefix on a word of its own" "^PREFIX := $WORK/place with space$" spack/config.mk
+in_tree "an unknown option" unknown --frobnicate --enable-frobnication
+has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
+refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
+in_tree "a conduit that is only probed for" probed --enable-portals4=probe
+refuses "no conduit" 'no conduit is left' --disable-smp
+refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
+refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
+refuses "an option without its value" 'needs a value' --with-cc
+attempt "configure: --help" sh -c "'$ROOT/configure' --help | grep -q -- --with-cflags"
+
+# A release.
+attempt "dist: make dist" make -s -C "$ROOT" dist BUILD="$WORK/dist"
+attempt "dist: it unpacks" tar -xzf dist/GASNet-2025.8.0.tar.gz
+for file in gasnet.h gasnetex.h gasnet_config.h.in configure Bootstrap docs/GASNet-EX.md vendor; do
+    [ -e "GASNet-2025.8.0/$file" ] || fail "dist: no $file in the release"
+done
+if [ "$SCOPE" = all ]; then
+    attempt "dist: the release makes the same release" sh -c "make -s -C GASNet-2025.8.0 dist BUILD='$WORK/again' && tar -tzf again/GASNet-2025.8.0.tar.gz | sort >a &&
+        tar -tzf dist/GASNet-2025.8.0.tar.gz | grep -v '/[.]ci/' | sort >b && diff a b"
+    attempt "dist: builds offline, in place" sh -c "cd GASNet-2025.8.0 && export CARGO_HOME='$WORK/home' CARGO_NET_OFFLINE=true && ./configure --disable-parsync &&
+        make seq && make -C smp-conduit par && make install prefix='$WORK/pfx'"
+    for mode in seq par; do
+        printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
+            "$WORK/GASNet-2025.8.0/smp-conduit/smp-$mode.mak" "$ROOT/scripts/check/hello.c" >h.mk
+        rm -f h
+        attempt "dist: a client of the build tree, $mode" sh -c 'make -s -f h.mk h && GASNet-2025.8.0/bin/gasnetrun_smp -n 2 ./h | grep -qi "hello from 2 ranks"'
+    done
+    [ -f "$WORK/pfx/lib/libgasnet-smp-seq.a" ] || fail "dist: make install prefix=… installed nothing"
+else
+    skip "dist: the offline build of a release runs in make check-all"
+fi
+finish

@@ -1,0 +1,35 @@
+#!/bin/sh
+# dist.sh: $BUILD/GASNet-VERSION.tar.gz, a release that builds offline (its crates are inside) and that clients unpack and configure themselves.
+# Takes what git has under version control, or, in an unpacked release, all files. Twice the same sources make the same bytes.
+. "$(dirname -- "$0")/common.sh"
+
+name=GASNet-$VERSION
+stage=$BUILD/dist
+rm -rf "$stage"
+mkdir -p "$stage/$name"
+cd "$ROOT"
+if [ -e .git ]; then
+    git ls-files -z | tar -c --null -T - -f - | tar -x -C "$stage/$name" -f -
+    date=$(git log -1 --format=%ct)
+else
+    tar -c --exclude=./build --exclude=./target -f - . | tar -x -C "$stage/$name" -f -
+    date=$(stat -c %Y CHANGELOG.md)
+fi
+cd "$stage/$name"
+./Bootstrap >/dev/null
+if [ ! -d vendor ]; then
+    mkdir -p .cargo
+    cargo vendor --quiet --locked --versioned-dirs vendor
+    cat >.cargo/config.toml <<'CONFIG'
+[source.crates-io]
+replace-with = "vendored-sources"
+
+[source.vendored-sources]
+directory = "vendor"
+CONFIG
+fi
+cd "$stage"
+tar -c --sort=name --mtime="@${SOURCE_DATE_EPOCH:-$date}" --owner=0 --group=0 --numeric-owner --pax-option=delete=atime,delete=ctime "$name" |
+    gzip -9n >"$BUILD/$name.tar.gz"
+rm -rf "$stage"
+echo "$BUILD/$name.tar.gz"
