@@ -3,6 +3,7 @@
 // by each other; members that come late.
 // NP: 1 2 3 4 5 7
 // TIMEOUT: 200
+// SEGMENTS: fast large
 #include "coll.h"
 
 /* 112 bytes fit a note, 16384 a chunk, 16384 / members is where parts begin, 8192 or 65536 is read directly, 65536 is one message; from 131072 on
