@@ -52,6 +52,9 @@ static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The most that one turn counts as waiting: whoever slept longer between two looks was not waiting but stopped.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
+/// How many times within the limit a wait looks whether another rank is stopped: what it waited for a rank that is running again by now is
+/// not counted, but for one such part.
+const LOOKS: u32 = 8;
 /// Lines about single transfers in a report.
 const MOST_LINES: usize = 8;
 
@@ -100,6 +103,8 @@ pub struct Watch {
     /// The last look, while there is a wait.
     last: Cell<Option<Instant>>,
     waited: Cell<Duration>,
+    /// What `waited` was when somebody was last looked for who is stopped.
+    looked: Cell<Duration>,
     state: Cell<State>,
 }
 
@@ -109,6 +114,7 @@ impl Watch {
         Self {
             last: Cell::new(None),
             waited: Cell::new(Duration::ZERO),
+            looked: Cell::new(Duration::ZERO),
             state: Cell::new(State::Quiet),
         }
     }
@@ -122,8 +128,13 @@ impl Watch {
             ));
         }
         self.last.set(None);
-        self.waited.set(Duration::ZERO);
+        self.start_again();
         self.state.set(State::Quiet);
+    }
+
+    fn start_again(&self) {
+        self.waited.set(Duration::ZERO);
+        self.looked.set(Duration::ZERO);
     }
 
     /// A turn in which nothing happened. Returns whether it is time to tell.
@@ -132,10 +143,11 @@ impl Watch {
         let step = self.last.replace(Some(now)).map_or(Duration::ZERO, |last| now - last);
         self.waited.set(self.waited.get() + step.min(LONGEST_STEP));
         match self.state.get() {
-            State::Quiet if self.waited.get() >= limit => {
+            State::Quiet if self.waited.get() >= self.looked.get() + limit / LOOKS => {
+                self.looked.set(self.waited.get());
                 if somebody_is_stopped() {
-                    self.waited.set(Duration::ZERO);
-                } else {
+                    self.start_again();
+                } else if self.waited.get() >= limit {
                     self.state.set(State::Noting);
                     NOTES.lock().unwrap_or_else(PoisonError::into_inner).clear();
                     NOTING.store(true, Ordering::Relaxed);

@@ -55,15 +55,11 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
         CLASS_HIP => hip::open(unsafe { args.device.number }),
         CLASS_ZE => {
             // SAFETY: any bits are pointers and an int; what they name is the vendor's to check.
-            let Ze {
-                device,
-                context,
-                ordinal,
-            } = unsafe { args.device.ze };
+            let ze = unsafe { args.device.ze };
             ze::open(ze::Handles {
-                device: device as usize,
-                context: context as usize,
-                ordinal,
+                device: ze.device as usize,
+                context: ze.context as usize,
+                ordinal: ze.ordinal,
             })
         }
         class => Err(Refusal::Argument(format!("gex_class {class} is no GEX_MK_CLASS_*"))),

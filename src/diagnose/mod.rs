@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gasnet_tools::process::{say, Label};
 
-use crate::abi::coll::gex_Coll_BarrierNB;
+use crate::abi::coll::{gasnetx_Coll_AllGatherNB, gex_Coll_BarrierNB};
 use crate::abi::event::gex_Event_Wait;
 use crate::am::Location;
 use crate::runtime;
+use crate::segment::configuration;
 use crate::sync::Mode;
 use crate::team;
 
@@ -67,6 +68,8 @@ pub struct Run {
     pub own: Area,
     /// The peer's.
     pub remote: Area,
+    /// What `own` is where all memory is a segment, so that nothing says how much of it is the client's to give.
+    _lent: Vec<u64>,
     errors: AtomicU32,
 }
 
@@ -82,6 +85,9 @@ enum Needs {
 }
 
 type Section = (&'static str, Needs, fn(&Run));
+
+/// Bytes of every rank that are used where there are no segments.
+const LENT: usize = 1 << 20;
 
 const SECTIONS: [Section; 14] = [
     ("numbers and bytes", Needs::Nothing, local::bytes),
@@ -109,18 +115,36 @@ const SECTIONS: [Section; 14] = [
 ];
 
 impl Run {
-    /// A run with peer `peer` of team `tm`. The segments are those of the two endpoints.
+    /// A run with peer `peer` of team `tm`, from `own` and `remote` to the ends of the segments; in memory of its own where there are none.
+    /// Collective.
     pub fn new(iterations: u32, threads: usize, tm: usize, own: usize, peer: u32, remote: usize, seed: u64) -> Self {
         let team = team::team(tm, "gasnett_run_diagnostics");
         let rt = runtime::get();
         let rest = |place: Location, base: usize| {
-            let segment = rt.segment_of(place).filter(|s| s.contains(base, 0));
+            let segment = rt.bound_segment(place).filter(|s| s.contains(base, 0));
             let bytes = segment.map_or(0, |s| s.base + s.bytes - base);
             Area { base, bytes }
         };
         let here = Location {
             rank: rt.rank,
             ep: team.ep,
+        };
+        let bytes = if configuration::is_everything() { LENT } else { 0 };
+        let mut lent = vec![0; bytes / size_of::<u64>()];
+        let (own, remote) = if bytes == 0 {
+            (rest(here, own), rest(team.locate(peer), remote))
+        } else {
+            let own = lent.as_mut_ptr() as usize;
+            let mut bases = vec![0usize; team.size as usize];
+            gex_Event_Wait(gasnetx_Coll_AllGatherNB(
+                tm,
+                bases.as_mut_ptr().cast(),
+                (&raw const own).cast(),
+                size_of::<usize>(),
+                0,
+            ));
+            let area = |base| Area { base, bytes };
+            (area(own), area(bases[peer as usize]))
         };
         Self {
             iterations: iterations.max(1),
@@ -130,8 +154,9 @@ impl Run {
             rank: team.rank,
             size: team.size,
             peer,
-            own: rest(here, own),
-            remote: rest(team.locate(peer), remote),
+            own,
+            remote,
+            _lent: lent,
             errors: AtomicU32::new(0),
         }
     }

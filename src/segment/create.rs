@@ -2,7 +2,6 @@
 //! (GASNet-EX 0.19, "gex_EP_PublishBoundSegment").
 
 use std::ptr;
-use std::sync::atomic::AtomicPtr;
 
 use super::{Memory, Segment};
 use crate::am::{EpIndex, Location};
@@ -47,14 +46,7 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
     } else {
         SegmentKey::default()
     };
-    Ok(Box::leak(Box::new(Segment {
-        base,
-        bytes,
-        memory,
-        key,
-        kind: None,
-        cdata: AtomicPtr::new(ptr::null_mut()),
-    })))
+    Ok(Segment::leak(base, bytes, memory, key, None))
 }
 
 /// Makes a segment of device memory: the client's `bytes` at `address`, or, when that is null, memory that the device allocates. `kind` is
@@ -90,14 +82,7 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
     } else {
         SegmentKey::default()
     };
-    Ok(Box::leak(Box::new(Segment {
-        base,
-        bytes,
-        memory,
-        key,
-        kind: Some(kind),
-        cdata: AtomicPtr::new(ptr::null_mut()),
-    })))
+    Ok(Segment::leak(base, bytes, memory, key, Some(kind)))
 }
 
 fn give_back(kind: &Kind, base: usize, memory: Memory) {

@@ -36,6 +36,20 @@ pub struct Segment {
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 
+impl Segment {
+    /// A segment that lives until `create::destroy`, or for ever.
+    fn leak(base: usize, bytes: usize, memory: Memory, key: SegmentKey, kind: Option<&'static Kind>) -> &'static mut Self {
+        Box::leak(Box::new(Self {
+            base,
+            bytes,
+            memory,
+            key,
+            kind,
+            cdata: AtomicPtr::new(ptr::null_mut()),
+        }))
+    }
+}
+
 /// Where the memory of a segment comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
@@ -151,14 +165,7 @@ impl Runtime {
             .enumerate()
             .map(|(i, offset)| (mapping.base + offset).wrapping_sub(bases[self.nbrhd.start as usize + i]) as isize)
             .collect();
-        let segment = Box::leak(Box::new(Segment {
-            base,
-            bytes,
-            memory: Memory::Attached,
-            key: keys_of_own,
-            kind: None,
-            cdata: AtomicPtr::new(ptr::null_mut()),
-        }));
+        let segment = Segment::leak(base, bytes, Memory::Attached, keys_of_own, None);
         self.directory.get_or_init(|| Directory { segments, deltas });
         self.endpoint0.segment.store(segment, Ordering::Release);
         self.team0.open_fast_path(self);
