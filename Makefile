@@ -1,6 +1,7 @@
 # libgasnet: build, install, test. The work is done by the scripts in scripts/; this file knows what depends on what.
 #
 #   make [CONDUITS="smp"] [MODES="seq parsync par"] [DEBUG=1]          build the libraries, the tools and the launcher
+#        [UNIVERSAL=0]                       without libgasnet, which holds all CONDUITS and chooses at start
 #        [SEGMENT=fast|large|everything]     with this GASNet-1 segment configuration; each installation has one
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]        and install them (LIBDIR_SO=1: .so links in lib/ itself)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
@@ -21,6 +22,7 @@ PREFIX := $(prefix)
 endif
 CONDUITS ?= smp
 MODES ?= seq parsync par
+UNIVERSAL ?= 1
 DEBUG ?= 0
 SEGMENT ?= fast
 PREFIX ?= /usr/local
@@ -41,9 +43,10 @@ endif
 CORE := $(BUILD)/$(FLAVOUR)
 B := $(CORE)$(if $(filter-out fast,$(SEGMENT)),-$(SEGMENT))
 
-export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES PREFIX DESTDIR LIBDIR_SO CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
+export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PREFIX DESTDIR LIBDIR_SO CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 
-libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a)
+libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \
+	$(if $(filter 1,$(UNIVERSAL)),$(B)/lib/libgasnet.a)
 lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
@@ -65,7 +68,7 @@ $(CORE)/core/gasnetrun: FORCE
 	@scripts/build-core.sh launcher
 
 # Conduits one after the other: Cargo locks its folder.
-$(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/core/tools.a
+$(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/core/tools.a $(if $(filter 1,$(UNIVERSAL)),$(CORE)/core/any.a)
 
 define library_rule
 $$(B)/lib/libgasnet-$(1)-$(2).a: $$(CORE)/core/$(1).a $$(B)/include/.stamp $$(packaging)
@@ -74,13 +77,18 @@ $$(B)/lib/libgasnet-$(1)-$(2).a: $$(CORE)/core/$(1).a $$(B)/include/.stamp $$(pa
 endef
 $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(eval $(call library_rule,$c,$m))))
 
+# The universal library serves all thread modes.
+$(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
+	@echo "  package gasnet ($(notdir $(B))): $(CONDUITS)"
+	@scripts/package-lib.sh any par
+
 $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet_tools-$* ($(notdir $(B)))"
 	@scripts/package-lib.sh tools $*
 
 # One thread mode.
 seq parsync par:
-	@$(MAKE) --no-print-directory MODES=$@ all
+	@$(MAKE) --no-print-directory MODES=$@ UNIVERSAL=0 all
 
 install: all $(fragments)
 	@scripts/install.sh

@@ -139,6 +139,8 @@ typedef struct {
 
 extern gex_Rank_t gex_System_QueryJobRank(void);
 extern gex_Rank_t gex_System_QueryJobSize(void);
+// The conduit in use, in lower case ("smp"). Beyond the specification: with the universal library GASNET_CONDUIT_NAME is ANY.
+extern const char *gasnetx_System_QueryConduit(void);
 extern int gex_System_GetVerboseErrors(void);
 extern void gex_System_SetVerboseErrors(int enable);
 extern uint64_t gex_System_QueryMaxThreads(void);

@@ -7,31 +7,6 @@
 
 #include "gasnet_config.h"
 
-// -- Thread mode: exactly one, and its value is 1 ------------------------------------------------------------------------------
-
-#if (defined(GASNET_SEQ) + defined(GASNET_PARSYNC) + defined(GASNET_PAR)) != 1
-#error "define exactly one of GASNET_SEQ, GASNET_PARSYNC and GASNET_PAR before including a GASNet header"
-#endif
-#if defined(GASNET_SEQ)
-#undef GASNET_SEQ
-#define GASNET_SEQ 1
-#define GASNETI_MODE_TOKEN seq
-#define GASNETI_MODE_STR "SEQ"
-#define GASNETI_MODE_NUMBER 0
-#elif defined(GASNET_PARSYNC)
-#undef GASNET_PARSYNC
-#define GASNET_PARSYNC 1
-#define GASNETI_MODE_TOKEN parsync
-#define GASNETI_MODE_STR "PARSYNC"
-#define GASNETI_MODE_NUMBER 1
-#else
-#undef GASNET_PAR
-#define GASNET_PAR 1
-#define GASNETI_MODE_TOKEN par
-#define GASNETI_MODE_STR "PAR"
-#define GASNETI_MODE_NUMBER 2
-#endif
-
 // -- Conduit: its directory is on the include path, or -DGASNET_CONDUIT_… names it; neither means the universal library --------
 
 #if defined(__has_include)
@@ -61,17 +36,18 @@
 #include "elan-conduit/gasnet_core_fwd.h"
 #else
 #define GASNETI_CONDUIT_TOKEN any
-#define GASNETI_CORE_FWD_CHECKS_NO_MODE 1
+#define GASNETI_CONDUIT_ANY 1
+#define GASNET_CONDUIT_ANY 1
 #define GASNET_CONDUIT_NAME ANY
 #define GASNET_CONDUIT_NAME_STR "ANY"
 #define GASNET_CORE_NAME ANY
 #define GASNET_CORE_NAME_STR "ANY"
-#define GASNET_CORE_VERSION 0
-#define GASNET_CORE_VERSION_STR "0"
+#define GASNET_CORE_VERSION GASNETI_LIBRARY_VERSION
+#define GASNET_CORE_VERSION_STR GASNETI_LIBRARY_VERSION_STR
 #define GASNET_EXTENDED_NAME ANY
 #define GASNET_EXTENDED_NAME_STR "ANY"
-#define GASNET_EXTENDED_VERSION 0
-#define GASNET_EXTENDED_VERSION_STR "0"
+#define GASNET_EXTENDED_VERSION GASNETI_LIBRARY_VERSION
+#define GASNET_EXTENDED_VERSION_STR GASNETI_LIBRARY_VERSION_STR
 #define GASNET_MAXEPS 64
 #define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 0
 #endif
@@ -81,6 +57,34 @@
      defined(GASNET_CONDUIT_IBV) + defined(GASNET_CONDUIT_GNI) + defined(GASNET_CONDUIT_MPI) + defined(GASNET_CONDUIT_UCX) +  \
      defined(GASNET_CONDUIT_ELAN)) > 1
 #error "the GASNET_CONDUIT_... on the command line is another conduit than the ...-conduit directory on the include path"
+#endif
+
+// -- Thread mode: exactly one, and its value is 1. The universal library serves all; PAR is right for every client ---------------
+
+#if defined(GASNETI_CONDUIT_ANY) && !defined(GASNET_SEQ) && !defined(GASNET_PARSYNC) && !defined(GASNET_PAR)
+#define GASNET_PAR 1
+#endif
+#if (defined(GASNET_SEQ) + defined(GASNET_PARSYNC) + defined(GASNET_PAR)) != 1
+#error "define exactly one of GASNET_SEQ, GASNET_PARSYNC and GASNET_PAR before including a GASNet header"
+#endif
+#if defined(GASNET_SEQ)
+#undef GASNET_SEQ
+#define GASNET_SEQ 1
+#define GASNETI_MODE_TOKEN seq
+#define GASNETI_MODE_STR "SEQ"
+#define GASNETI_MODE_NUMBER 0
+#elif defined(GASNET_PARSYNC)
+#undef GASNET_PARSYNC
+#define GASNET_PARSYNC 1
+#define GASNETI_MODE_TOKEN parsync
+#define GASNETI_MODE_STR "PARSYNC"
+#define GASNETI_MODE_NUMBER 1
+#else
+#undef GASNET_PAR
+#define GASNET_PAR 1
+#define GASNETI_MODE_TOKEN par
+#define GASNETI_MODE_STR "PAR"
+#define GASNETI_MODE_NUMBER 2
 #endif
 
 // -- Flavour: GASNET_DEBUG or GASNET_NDEBUG, and the segment configuration ------------------------------------------------------
@@ -211,7 +215,7 @@ struct gasneti_build_info {
 };
 
 // The universal library serves all thread modes, so its check names none.
-#if defined(GASNETI_CORE_FWD_CHECKS_NO_MODE)
+#if defined(GASNETI_CONDUIT_ANY)
 #define GASNETI_LINK_MODE_TOKEN any
 #else
 #define GASNETI_LINK_MODE_TOKEN GASNETI_MODE_TOKEN

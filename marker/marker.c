@@ -27,7 +27,7 @@ int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, cha
 #define DEBUG 0
 #endif
 // The universal library takes the mode from its client; called without one, it must be safe for all.
-#ifdef GASNETI_CORE_FWD_CHECKS_NO_MODE
+#ifdef GASNETI_CONDUIT_ANY
 #define OWN_MODE 2
 #define ANY_MODE 1
 #else

@@ -1,5 +1,5 @@
 #!/bin/sh
-# build-core.sh CONDUIT|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread modes.
+# build-core.sh CONDUIT|any|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread modes.
 #
 # A conduit and the tools become a static library (only that crate type: with several, fat LTO silently does not apply).
 . "$(dirname -- "$0")/common.sh"
@@ -33,6 +33,7 @@ launcher)
     done
     exit 0 ;;
 tools) crate=gasnet-tools library=libgasnet_tools.a ;;
+any) crate=gasnet-conduit-any library=libgasnet_conduit_any.a; set -- "$@" --features "$CONDUITS" ;;
 *) crate=gasnet-conduit-$what library=libgasnet_conduit_$what.a ;;
 esac
 cargo rustc --quiet --locked --release --target-dir "$target" -p "$crate" --lib --crate-type staticlib "$@"

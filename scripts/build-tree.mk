@@ -4,9 +4,10 @@ ifdef prefix
 PREFIX := $(prefix)
 endif
 DESTDIR ?=
+UNIVERSAL ?= 1
 export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 
-source = +@$(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)' \
+source = +@$(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)' \
 	CC='$(CC)' CXX='$(CXX)' CONFIG_CFLAGS='$(CONFIG_CFLAGS)' CONFIG_CXXFLAGS='$(CONFIG_CXXFLAGS)' CONFIG_LDFLAGS='$(CONFIG_LDFLAGS)'
 tree := $(patsubst %/build,%,$(BUILD))
 
@@ -14,7 +15,7 @@ tree := $(patsubst %/build,%,$(BUILD))
 all:
 	$(source) MODES='$(MODES)' all
 seq parsync par:
-	$(source) MODES=$@ all
+	$(source) MODES=$@ UNIVERSAL=0 all
 install:
 	$(source) MODES='$(MODES)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' install
 uninstall:

@@ -41,6 +41,7 @@ for conduit in $conduits; do
 # Written by configure. make, make seq|parsync|par, make testgasnet-MODE, make clean
 include $tree/config.mk
 override CONDUITS := $conduit
+override UNIVERSAL := 0
 include $ROOT/scripts/build-tree.mk
 MAKEFILE
     for mode in $modes; do
@@ -49,6 +50,9 @@ MAKEFILE
     done
     linked "$CORE/core/gasnetrun" "$tree/bin/gasnetrun_$conduit"
 done
+CONDUITS=$conduits
+linked "$CORE/core/gasnetrun" "$tree/bin/gasnetrun"
+expand "$ROOT/pkgconfig/conduit.mak.in" any par "$B" | replace "$tree/gasnet.mak"
 for mode in seq par; do
     expand "$ROOT/pkgconfig/tools.mak.in" tools "$mode" "$B" | replace "$tree/gasnet_tools-$mode.mak"
 done

@@ -78,6 +78,8 @@ def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
     table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
              ("debug", "sock", 1, 12), ("debug", "sock", 2, 12)]
+    # The universal library, which takes smp where it can.
+    table += [("release", "any", 0, 30), ("release", "any", 2, 30), ("debug", "any", 1, 40)]
     prefixes = {"release": options.release, "debug": options.debug}
     for word in options.other.split():
         name, _, prefixes[name] = word.partition("=")
@@ -88,7 +90,7 @@ def configurations(options):
         if wanted:
             if f"{flavour}:{conduit}:{size}" not in wanted:
                 continue
-        if prefix and os.path.isdir(f"{prefix}/include/{conduit}-conduit"):
+        if prefix and jobs.Installation(prefix).has(conduit):
             yield flavour, prefix, conduit, size, one_in
 
 
@@ -216,8 +218,8 @@ def main():
         for family in families:
             folder = os.path.join(TESTS, family)
             has_script = os.path.exists(os.path.join(folder, "run.sh"))
-            if "-" in flavour and (has_script or family == "tools"):
-                continue  # starts, ends and tools know no segments
+            if ("-" in flavour or conduit == "any") and (has_script or family == "tools"):
+                continue  # starts, ends and tools know no segments, and the conduit does not matter to them
             if has_script:
                 if options.no_scripts or wanted_programs:
                     continue

@@ -44,6 +44,15 @@ OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLA
 replacement() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }
 c_string() { replacement "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
 
+# What a library is called, by conduit and thread mode. The universal library is "any" and serves all modes.
+library_name() {
+    case $1 in
+    tools) echo "gasnet_tools-$2" ;;
+    any) echo gasnet ;;
+    *) echo "gasnet-$1-$2" ;;
+    esac
+}
+
 # Lower to upper case.
 upper() { printf %s "$1" | tr '[:lower:]-' '[:upper:]_'; }
 
@@ -52,13 +61,17 @@ expand() {
     _mode_uc=$(upper "$3") _threads='' _word=safe _flags='-DGASNETT_THREAD_SAFE -D_REENTRANT'
     [ "$3" = seq ] || _threads=' -D_REENTRANT'
     [ "$3" != seq ] || { _word=single; _flags=-DGASNETT_THREAD_SINGLE; }
+    _library=$(library_name "$2" "$3") _mode_define=" -DGASNET_$_mode_uc" _conduit_include=" -I$4/include/$2-conduit"
+    _about="$2, thread mode $3"
+    [ "$2" != any ] || { _mode_define='' _conduit_include='' _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
     _old_ifs=$IFS
     IFS=.
     # shellcheck disable=SC2086 # split at the dots
     set -- "$1" "$2" "$3" "$4" $VERSION
     IFS=$_old_ifs
     sed -e "s|@PREFIX@|$4|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
-        -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
+        -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" -e "s|@CONDUIT_INCLUDE@|$_conduit_include|g" \
+        -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
         -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
         -e "s|@LDFLAGS@|$(replacement "$CONFIG_LDFLAGS")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
         -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \

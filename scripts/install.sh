@@ -1,11 +1,11 @@
 #!/bin/sh
 # install.sh: copies what was built to $DESTDIR$PREFIX. Needs PREFIX; takes DESTDIR, LIBDIR_SO=1 (the development links of the shared
-# libraries in lib/ itself, for packagers whose lib is on the loader's path), CONDUITS, MODES, FLAVOUR, SEGMENT.
+# libraries in lib/ itself, for packagers whose lib is on the loader's path), CONDUITS, MODES, UNIVERSAL, FLAVOUR, SEGMENT.
 #
 # Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which uninstall.sh removes it.
 . "$(dirname -- "$0")/common.sh"
 
-: "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}"
+: "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}"
 case $PREFIX in /*) ;; *) PREFIX=$(pwd)/$PREFIX ;; esac
 [ "$PREFIX" = / ] || PREFIX=${PREFIX%/}
 to=${DESTDIR:-}$PREFIX
@@ -67,6 +67,13 @@ for conduit in $CONDUITS; do
     done
     put "$CORE/core/gasnetrun" "bin/gasnetrun_$conduit" 755
 done
+if [ "$UNIVERSAL" = 1 ]; then
+    library gasnet
+    generated conduit.mak.in any par include/gasnet.mak
+    generated conduit.pc.in any par lib/pkgconfig/gasnet.pc
+    generated conduit-shared.pc.in any par lib/pkgconfig/gasnet-shared.pc
+    put "$CORE/core/gasnetrun" bin/gasnetrun 755
+fi
 for mode in seq par; do
     library "gasnet_tools-$mode"
     generated tools.mak.in tools "$mode" "include/gasnet_tools-$mode.mak"

@@ -22,8 +22,12 @@ class Installation:
         self.prefix = os.path.abspath(prefix)
 
     def variable(self, conduit, mode, name, extra=""):
-        """A variable of the makefile fragment. Modes `tools-seq` and `tools-par` mean the communication-free tools library."""
+        """A variable of the makefile fragment. Modes `tools-seq` and `tools-par` mean the communication-free tools library. Conduit `any` is the
+        universal library, which takes the mode from its client."""
         fragment = f"{self.prefix}/include/{conduit}-conduit/{conduit}-{mode}.mak"
+        if conduit == "any":
+            fragment = f"{self.prefix}/include/gasnet.mak"
+            extra += f"\nMANUAL_DEFINES = -DGASNET_{mode.upper()}=1"
         if mode.startswith("tools-"):
             fragment = f"{self.prefix}/include/gasnet_{mode}.mak"
             name = name.replace("GASNET_CXXCPPFLAGS", "GASNET_CPPFLAGS").replace("GASNET_", "GASNETTOOLS_")
@@ -33,6 +37,10 @@ class Installation:
         if result.returncode != 0:
             raise RuntimeError(f"{fragment}: {result.stderr.strip()}")
         return result.stdout.split()
+
+    def has(self, conduit):
+        """Whether libraries of this conduit are installed."""
+        return os.path.exists(f"{self.prefix}/include/gasnet.mak" if conduit == "any" else f"{self.prefix}/include/{conduit}-conduit")
 
     def compile(self, sources, output, conduit, mode, flags=(), link_flags=(), compiler=None):
         """Compiles and links a program; returns the compiler's messages and whether it worked."""

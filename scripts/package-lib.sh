@@ -1,13 +1,13 @@
 #!/bin/sh
-# package-lib.sh CONDUIT|tools MODE: turns $CORE/core/CONDUIT.a and the thread mode's marker object into
-# $B/lib/libgasnet-CONDUIT-MODE.a and libgasnet-CONDUIT-MODE.so.N.x.y (or libgasnet_tools-MODE.*).
+# package-lib.sh CONDUIT|any|tools MODE: turns $CORE/core/CONDUIT.a and the thread mode's marker object into
+# $B/lib/libgasnet-CONDUIT-MODE.a and libgasnet-CONDUIT-MODE.so.N.x.y (or libgasnet.*, libgasnet_tools-MODE.*).
 #
 # A Rust static library cannot be shipped as it is: it has dozens of foreign global symbols and collides with any other one. So
 # everything is linked into one relocatable object, unused sections are dropped, and only the exported names stay global.
 . "$(dirname -- "$0")/common.sh"
 
 conduit=$1 mode=$2
-if [ "$conduit" = tools ]; then name=gasnet_tools-$mode; else name=gasnet-$conduit-$mode; fi
+name=$(library_name "$conduit" "$mode")
 core=$CORE/core/$conduit.a
 tmp=$B/obj/$name
 rm -rf "$tmp"
@@ -29,7 +29,7 @@ if [ -f "$marker" ]; then
     [ "$conduit" != tools ] || mode_flag=
     # shellcheck disable=SC2086 # the flags may be absent
     $CC -std=c11 -O2 -fPIC -Wall -Wextra -D_GNU_SOURCE=1 $mode_flag $thread_flag $debug_flag \
-        -DGASNETI_BUILDING_LIBRARY=1 -DGASNETI_MARKER_CONDUIT="$conduit" \
+        -DGASNETI_BUILDING_LIBRARY=1 \
         -ffile-prefix-map="$ROOT"=/gasnet -ffile-prefix-map="$BUILD"=/build \
         -I"$B/include" -I"$B/include/$conduit-conduit" -c "$marker" -o "$tmp/marker.o"
     nm -g --defined-only "$tmp/marker.o" | awk '{ print $3 }' >"$tmp/marker.names"

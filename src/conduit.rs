@@ -246,6 +246,12 @@ pub trait Conduit: Sync {
     /// Opens the network. Collective; called once, after the job is bootstrapped. May wait for the other processes.
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError>;
 
+    /// Whether this process could start the conduit: looks at the machine, changes nothing, waits for nobody. Called before `start`, in the
+    /// universal library only, which then takes a conduit that all processes of the job have. The error says what is missing.
+    fn probe(&self) -> Result<(), ConduitError> {
+        Ok(())
+    }
+
     /// Whether there is no network: everything but one neighbourhood that is the whole job is an error of the user's.
     fn needs_single_neighbourhood(&self) -> bool {
         false

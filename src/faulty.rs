@@ -252,6 +252,10 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.start(info)
     }
 
+    fn probe(&self) -> Result<(), ConduitError> {
+        self.inner.probe()
+    }
+
     fn needs_single_neighbourhood(&self) -> bool {
         self.inner.needs_single_neighbourhood()
     }

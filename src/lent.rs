@@ -170,6 +170,9 @@ impl Conduit for Lent {
         self.state().rank = info.rank;
         self.inner.start(info)
     }
+    fn probe(&self) -> Result<(), ConduitError> {
+        self.inner.probe()
+    }
     fn needs_single_neighbourhood(&self) -> bool {
         self.inner.needs_single_neighbourhood()
     }

@@ -33,6 +33,7 @@ pub mod progress;
 pub mod rma;
 pub mod runtime;
 pub mod segment;
+pub mod select;
 pub mod shm;
 pub mod stall;
 pub mod sync;

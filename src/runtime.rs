@@ -18,6 +18,7 @@ use crate::lent::Lent;
 use crate::os::{mem, membarrier, process};
 use crate::segment::configuration::{self, Configuration};
 use crate::segment::{self, Directory};
+use crate::select::{Choice, Chosen};
 use crate::shm::kernel_copy::KernelCopy;
 use crate::shm::layout::Layout;
 use crate::shm::memory::CommMemory;
@@ -30,9 +31,9 @@ use crate::trace;
 use crate::wait::{self, WaitMode};
 
 unsafe extern "Rust" {
-    /// The network of this library. A conduit crate defines it; it is the only link between the two.
-    #[link_name = "gasneti_conduit"]
-    safe fn linked_conduit() -> &'static dyn Conduit;
+    /// The networks of this library. A conduit crate defines it; it is the only link between the two.
+    #[link_name = "gasneti_conduits"]
+    safe fn linked_conduits() -> &'static [&'static dyn Conduit];
 }
 
 /// Everything that lives from initialisation to the end of the process.
@@ -53,6 +54,8 @@ pub struct Runtime {
     pub kernel_copy: KernelCopy,
     /// The network.
     pub conduit: &'static dyn Conduit,
+    /// Its name, as C reads it.
+    pub conduit_name: CString,
     /// What it carries.
     pub conduit_limits: Limits,
     /// The client.
@@ -132,19 +135,30 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     }
     mode.set();
     segments.set();
-    let conduit = linked_conduit();
-    let config = Config::load(&[conduit.variables()]).map_err(|e| InitError(e.to_string()))?;
+    let conduits = linked_conduits();
+    let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
+    let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
     config::install(config);
     let config = config::get();
     let options = StartOptions::from_config(config).map_err(|e| InitError(e.message))?;
-    check_size(conduit, &options)?;
+    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &options).map_err(InitError)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
     gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
     let job = job::start(&options).map_err(|e| InitError(e.message))?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
-    if config.get(&config::VERBOSEENV) && rank == 0 {
-        eprint!("{}", config.verbose());
+    let Chosen {
+        conduit,
+        explanation,
+        warning,
+    } = choice.agree(job).map_err(InitError)?;
+    if rank == 0 {
+        if let Some(warning) = warning {
+            gasnet_tools::process::warn(format_args!("{warning}"));
+        }
+        if config.get(&config::VERBOSEENV) {
+            eprint!("{}{explanation}", config.verbose());
+        }
     }
     explain_ends();
     let about = (conduit.identity().name, mode, job.nbrhd());
@@ -189,6 +203,7 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
         leaders,
         comm,
         conduit,
+        conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
         client,
         endpoint0: Box::leak(Box::new(Endpoint::new(0, 0))),
@@ -205,28 +220,6 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     job::on_exit_hook(stop);
     job.barrier();
     Ok(get())
-}
-
-/// What the conduit cannot carry is said before there are ranks, once.
-fn check_size(conduit: &dyn Conduit, options: &StartOptions) -> Result<(), InitError> {
-    let (name, size, nbrhd, most) = (
-        conduit.identity().name,
-        options.ranks,
-        options.nbrhd_max,
-        conduit.limits().max_ranks,
-    );
-    if conduit.needs_single_neighbourhood() && (1..size).contains(&nbrhd) {
-        return Err(InitError(format!(
-            "The {name} conduit has no network: all ranks must share one neighbourhood, but GASNET_SUPERNODE_MAXSIZE={nbrhd} splits {size} \
-             ranks. Unset it, or use a conduit with a network."
-        )));
-    }
-    if size > most {
-        return Err(InitError(format!(
-            "The {name} conduit carries at most {most} ranks; this job has {size}."
-        )));
-    }
-    Ok(())
 }
 
 /// Names the handler that an exception, a panic or a fault ends the process in.

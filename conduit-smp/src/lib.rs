@@ -55,10 +55,15 @@ impl Conduit for Smp {
     fn stop(&self) {}
 }
 
-/// The conduit of this library. The runtime declares it as a foreign function, so that it names no conduit.
+/// The conduit that libraries hold.
+pub static CONDUIT: Smp = Smp;
+
+/// The conduits of this library. The runtime declares it as a foreign function, so that it names no conduit.
+#[cfg(feature = "alone")]
 #[no_mangle]
-pub extern "Rust" fn gasneti_conduit() -> &'static dyn Conduit {
-    &Smp
+pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn Conduit] {
+    static ONLY: [&dyn Conduit; 1] = [&CONDUIT];
+    &ONLY
 }
 
 #[cfg(test)]
@@ -76,7 +81,7 @@ mod tests {
             exchange: &exchange,
             job_token: 0,
         };
-        gasneti_conduit().start(&info)
+        CONDUIT.start(&info)
     }
 
     #[test]
@@ -84,6 +89,6 @@ mod tests {
         assert!(start(4, 0..4).is_ok());
         let error = start(4, 0..2).unwrap_err().to_string();
         assert!(error.contains("GASNET_SUPERNODE_MAXSIZE"), "{error}");
-        assert!(gasneti_conduit().needs_single_neighbourhood());
+        assert!(CONDUIT.needs_single_neighbourhood());
     }
 }

@@ -72,9 +72,13 @@ impl Conduit for Sock {
     }
 }
 
-/// The conduit of this library. The runtime declares it as a foreign function, so that it names no conduit.
+/// The conduit that libraries hold.
+pub static CONDUIT: Sock = Sock::new();
+
+/// The conduits of this library. The runtime declares it as a foreign function, so that it names no conduit.
+#[cfg(feature = "alone")]
 #[no_mangle]
-pub extern "Rust" fn gasneti_conduit() -> &'static dyn Conduit {
-    static CONDUIT: Sock = Sock::new();
-    &CONDUIT
+pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn Conduit] {
+    static ONLY: [&dyn Conduit; 1] = [&CONDUIT];
+    &ONLY
 }

@@ -43,6 +43,10 @@ impl Conduit for Loopback {
         self.note("start");
         Ok(())
     }
+    fn probe(&self) -> Result<(), ConduitError> {
+        self.note("probe");
+        Ok(())
+    }
     fn needs_single_neighbourhood(&self) -> bool {
         self.note("needs_single_neighbourhood");
         true
@@ -374,6 +378,7 @@ fn every_method_reaches_the_conduit() {
         faulty.max_segment_bytes(),
     );
     let _ = (
+        faulty.probe(),
         faulty.needs_single_neighbourhood(),
         faulty.register_segment(0, 1),
         faulty.atomic_support(1, 1),

@@ -1,4 +1,4 @@
-//! `gasnetrun_<conduit>`: starts a job on this host.
+//! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job on this host.
 //!
 //! It only sets the environment and becomes the program, so that launcher and supervisor are one process: its exit code, its signals and
 //! its place in the shell's job control are the job's. The options are those of the GASNet-EX launchers (smp-conduit README, "Job
@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use gasnet::job::{spawner_sentence, MAX_RANKS};
+use gasnet::select::AUTO;
 
 /// Conduits whose ranks all run on this host.
 const CONDUITS: [&str; 2] = ["smp", "sock"];
@@ -30,7 +31,7 @@ const OPTIONS: &str = "\
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
       -spawner=<name>        force use of a specific spawner (fork)
-      --conduit=<name>       the conduit, where the name of the launcher does not say it (smp|sock)
+      --conduit=<name>       the conduit that a program with the universal library shall use (auto|smp|sock)
       --help, --version      print this text, or the version
       --                     ends option parsing
 ";
@@ -44,6 +45,8 @@ const NOT_FOUND: u8 = 127;
 #[derive(Debug, Default, PartialEq)]
 struct Request {
     conduit: String,
+    /// The option that names it, where that is not the launcher's own name.
+    conduit_option: Option<String>,
     ranks: u32,
     label: bool,
     verbose: bool,
@@ -95,7 +98,7 @@ fn usage(launcher: &str) -> String {
 }
 
 fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Stop> {
-    let conduit = launcher.strip_prefix("gasnetrun_").unwrap_or("smp").to_owned();
+    let conduit = launcher.strip_prefix("gasnetrun_").unwrap_or(AUTO).to_owned();
     let mut request = Request {
         conduit,
         ..Request::default()
@@ -130,7 +133,7 @@ fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Resul
             "-c" => drop(cpus(&value("a number of cpus")?)?),
             "-E" => drop(value("names of variables")?),
             "-spawner" | "--spawner" => request.spawner = Some((name.into(), value("a name")?)),
-            "--conduit" => request.conduit = value("a name")?,
+            "--conduit" => request.conduit_option = Some(value("a name")?.to_ascii_lowercase()),
             "-l" | "--label" => request.label = true,
             "-v" | "-vv" | "-k" => request.verbose = true,
             "-t" => (request.verbose, request.test_only) = (true, true),
@@ -148,9 +151,12 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
         return wrong("required option -n was not given");
     };
     request.ranks = ranks;
-    if !CONDUITS.contains(&request.conduit.as_str()) {
+    if let Some(conduit) = &request.conduit_option {
+        request.conduit.clone_from(conduit);
+    }
+    if request.conduit != AUTO && !CONDUITS.contains(&request.conduit.as_str()) {
         return wrong(format!(
-            "this launcher does not know conduit \"{}\"; it starts jobs of {}",
+            "this launcher does not know conduit \"{}\"; it starts jobs of {}, or takes the program's own choice (auto)",
             request.conduit,
             CONDUITS.join(" and ")
         ));
@@ -169,6 +175,7 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
 }
 
 fn spawner_variable(conduit: &str) -> String {
+    let conduit = if conduit == AUTO { CONDUITS[0] } else { conduit };
     format!("GASNET_{}_SPAWNER", conduit.to_ascii_uppercase())
 }
 
@@ -202,6 +209,11 @@ fn cpus(text: &str) -> Result<u32, Stop> {
 /// The environment of the job, beside what the launcher has itself.
 fn environment(request: &Request) -> Vec<(String, String)> {
     let mut set = vec![("GASNET_PSHM_NODES".to_owned(), request.ranks.to_string())];
+    // The launcher's name says what its user wants; an option or the environment says it louder.
+    let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
+    if request.conduit_option.is_some() || (request.conduit != AUTO && !named) {
+        set.push(("GASNET_CONDUIT".into(), request.conduit.clone()));
+    }
     if request.spawner.is_some() {
         // An option wins over the environment, which the program reads.
         set.push((spawner_variable(&request.conduit), "fork".into()));

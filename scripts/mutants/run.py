@@ -169,7 +169,7 @@ def build_library(conduit, flavour):
 
 def build_marker(test, output):
     """The object that knows the thread mode and the segment configuration."""
-    command([*CC, "-std=c11", "-fPIC", *c_flags(test), "-DGASNETI_BUILDING_LIBRARY=1", f"-DGASNETI_MARKER_CONDUIT={test.conduit}",
+    command([*CC, "-std=c11", "-fPIC", *c_flags(test), "-DGASNETI_BUILDING_LIBRARY=1",
              "-c", os.path.join(TREE, "marker", "marker.c"), "-o", output], what="the marker")
 
 

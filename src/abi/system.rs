@@ -27,6 +27,13 @@ pub extern "C" fn gex_System_QueryJobSize() -> u32 {
     runtime::get().size
 }
 
+/// The conduit in use, in lower case: what a program that is linked with the universal library cannot know from its headers. The text is
+/// static. Beyond the specification.
+#[no_mangle]
+pub extern "C" fn gasnetx_System_QueryConduit() -> *const c_char {
+    runtime::get().conduit_name.as_ptr()
+}
+
 /// Whether error returns are explained on the console.
 #[no_mangle]
 pub extern "C" fn gex_System_GetVerboseErrors() -> i32 {

@@ -9,6 +9,7 @@ use super::variable::{
 };
 use super::{FaultPlan, Key, RankSet, Scope, SegmentLimit, SignalSet, Variable};
 use crate::job::MAX_RANKS;
+use crate::select;
 use gasnet_tools::parse;
 use std::path::PathBuf;
 
@@ -116,6 +117,10 @@ fn is_fill(text: &str) -> bool {
     gasnet_tools::heap::Fill::parse(text).is_ok()
 }
 
+fn is_conduit(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
 fn is_trace_mask(text: &str) -> bool {
     text.strip_prefix('^')
         .unwrap_or(text)
@@ -131,6 +136,8 @@ variables! {
     "Start and information" {
         VERBOSEENV: bool = flag("GASNET_VERBOSEENV", false,
             "Print every variable and its value at start, and unknown GASNET_* names.");
+        CONDUIT: String = form("GASNET_CONDUIT", select::AUTO, "auto or the name of a conduit", is_conduit,
+            "Conduit of the universal library (-lgasnet); auto takes the best that all ranks can use and, with GASNET_VERBOSEENV, says why.").ours();
         SPAWN_VERBOSE: bool = flag("GASNET_SPAWN_VERBOSE", false, "Report what the start and the end of the job do.");
         TMPDIR: Option<PathBuf> = path("GASNET_TMPDIR", "Directory for temporary files.").scope(Scope::Rank)
             .unset_means("TMPDIR, then /tmp");

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 /// File-name ends of the library kinds, per conduit and thread mode.
 pub type Libraries = BTreeMap<(String, String), Vec<&'static str>>;
 
+/// What stands for conduit and thread mode of the universal library.
+const UNIVERSAL: (&str, &str) = ("any", "all");
+
 /// The libraries in the folder `lib` of the prefix that holds this program; empty when it is not installed.
 pub fn libraries() -> Libraries {
     let mut found = Libraries::new();
@@ -40,7 +43,12 @@ pub fn build() -> Facts {
     let Some(prefix) = prefix() else { return facts };
     facts.push(("prefix".into(), prefix.display().to_string()));
     for (conduit, mode) in libraries().keys() {
-        let archive = prefix.join(format!("lib/libgasnet-{conduit}-{mode}.a"));
+        let name = if conduit == UNIVERSAL.0 {
+            String::new()
+        } else {
+            format!("-{conduit}-{mode}")
+        };
+        let archive = prefix.join(format!("lib/libgasnet{name}.a"));
         if let Some(text) = std::fs::read(archive).ok().and_then(|bytes| config_string(&bytes)) {
             facts.push((format!("{conduit}-{mode}"), text));
         }
@@ -102,13 +110,17 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// `libgasnet-smp-par.a` or `libgasnet-smp-par.so.0.1.0` is (smp, par).
+/// `libgasnet-smp-par.a` or `libgasnet-smp-par.so.0.1.0` is (smp, par), `libgasnet.a` the universal library.
 fn conduit_and_mode(name: &str, suffix: &str) -> Option<(String, String)> {
-    let stem = name.strip_prefix("libgasnet-")?;
+    let stem = name.strip_prefix("libgasnet")?;
     let end = stem.find(suffix)?;
     let rest = &stem[end + suffix.len()..];
-    let (conduit, mode) = stem[..end].split_once('-')?;
-    let known_mode = matches!(mode, "seq" | "par" | "parsync");
+    let (conduit, mode) = if end == 0 {
+        UNIVERSAL
+    } else {
+        stem[..end].strip_prefix('-')?.split_once('-')?
+    };
+    let known_mode = end == 0 || matches!(mode, "seq" | "par" | "parsync");
     (known_mode && (rest.is_empty() || rest.starts_with('.'))).then(|| (conduit.to_owned(), mode.to_owned()))
 }
 
@@ -159,6 +171,7 @@ mod tests {
         let read = |name, suffix| conduit_and_mode(name, suffix).map(|(c, m)| format!("{c}-{m}"));
         assert_eq!(read("libgasnet-smp-par.a", ".a").as_deref(), Some("smp-par"));
         assert_eq!(read("libgasnet-udp-parsync.so.0.1.0", ".so").as_deref(), Some("udp-parsync"));
+        assert_eq!(read("libgasnet.so.0.1.0", ".so").as_deref(), Some("any-all"));
         assert_eq!(read("libgasnet-smp-par.all", ".a"), None);
         assert_eq!(read("libgasnet_tools-par.a", ".a"), None);
         assert_eq!(read("libgasnet-smp-fast.a", ".a"), None);

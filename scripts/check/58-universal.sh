@@ -1,0 +1,102 @@
+# The universal library (-lgasnet): built once, the conduit chosen at start, every thread mode.
+. "$(dirname -- "$0")/lib.sh"
+scratch
+SOURCE=$ROOT/scripts/check/universal.c
+export GASNET_PSHM_NODES=3
+unset GASNET_CONDUIT GASNET_SUPERNODE_MAXSIZE
+
+# says NAME PATTERN COMMAND...: the command succeeds and prints a line that matches.
+says() {
+    _name=$1 _pattern=$2
+    shift 2
+    _out=$(timeout 60 "$@" 2>&1)
+    _status=$?
+    if [ $_status -eq 0 ] && printf '%s\n' "$_out" | grep -qE "$_pattern"; then pass "universal: $_name"; else
+        fail "universal: $_name: exit status $_status, no line matches: $_pattern"
+        printf '%s\n' "$_out" | tail -n 5 | sed 's/^/    | /'
+    fi
+}
+# refuses NAME PATTERN COMMAND...: the command fails with such a line.
+refuses() {
+    _name=$1 _pattern=$2
+    shift 2
+    _out=$(timeout 60 "$@" 2>&1)
+    _status=$?
+    if [ $_status -ne 0 ] && [ $_status -lt 124 ] && printf '%s\n' "$_out" | grep -qE "$_pattern"; then pass "universal: $_name"; else
+        fail "universal: $_name: exit status $_status, no line matches: $_pattern"
+        printf '%s\n' "$_out" | tail -n 5 | sed 's/^/    | /'
+    fi
+}
+pc() { PKG_CONFIG_PATH=$1/lib/pkgconfig; export PKG_CONFIG_PATH; shift; pkg-config "$@"; }
+
+for label in release debug; do
+    stage=$STAGE_RELEASE
+    [ $label = release ] || stage=$STAGE_DEBUG
+    for mode in SEQ PARSYNC PAR; do
+        # shellcheck disable=SC2046 # flags are words
+        attempt "universal: $label $mode compiles" "$CC" -Wall -Wextra -Werror -DGASNET_$mode "$SOURCE" -o "$WORK/$label-$mode" $(pc "$stage" --cflags --libs gasnet)
+        says "$label $mode" "^headers ANY, conduit smp, mode $mode, 3 ranks" "$WORK/$label-$mode"
+    done
+    # shellcheck disable=SC2046
+    attempt "universal: $label shared compiles" "$CC" "$SOURCE" -o "$WORK/$label-shared" $(pc "$stage" --cflags --libs gasnet-shared)
+    says "$label shared, PAR is the default" "conduit smp, mode PAR" "$WORK/$label-shared"
+done
+cp "$SOURCE" "$WORK/u.cc"
+# shellcheck disable=SC2046
+attempt "universal: C++ compiles" "$CXX" -Wall -Wextra -Werror "$WORK/u.cc" -o "$WORK/cxx" $(pc "$STAGE_RELEASE" --cflags --libs gasnet)
+says "C++" "conduit smp, mode PAR" "$WORK/cxx"
+# shellcheck disable=SC2046
+attempt "universal: -static compiles" "$CC" -static "$SOURCE" -o "$WORK/static" $(pc "$STAGE_RELEASE" --cflags --libs gasnet) 2>/dev/null
+says "-static" "conduit smp" "$WORK/static"
+printf 'include %s/include/gasnet.mak\nall:\n\t$(GASNET_LD) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) $(GASNET_LDFLAGS) %s $(GASNET_LIBS) -o %s\n' \
+    "$STAGE_RELEASE" "$SOURCE" "$WORK/mak" >"$WORK/makefile"
+attempt "universal: fragment compiles" make -s -f "$WORK/makefile" MANUAL_DEFINES=-DGASNET_SEQ
+says "fragment" "conduit smp, mode SEQ" "$WORK/mak"
+mkdir "$WORK/cmake"
+cat >"$WORK/cmake/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.13)
+project(universal C)
+find_package(GASNet REQUIRED COMPONENTS gasnet)
+add_executable(static $SOURCE)
+target_link_libraries(static GASNet::gasnet)
+add_executable(shared $SOURCE)
+target_link_libraries(shared GASNet::gasnet-shared)
+CMAKE
+if command -v cmake >/dev/null; then
+    attempt "universal: CMake configures" cmake -S "$WORK/cmake" -B "$WORK/cmake/b" -DCMAKE_PREFIX_PATH="$STAGE_RELEASE"
+    attempt "universal: CMake builds" cmake --build "$WORK/cmake/b"
+    for kind in static shared; do says "CMake $kind" "conduit smp" "$WORK/cmake/b/$kind"; done
+else
+    skip "universal: CMake is not installed"
+fi
+
+program=$WORK/release-PAR
+for size in 1 2; do
+    GASNET_SUPERNODE_MAXSIZE=$size
+    export GASNET_SUPERNODE_MAXSIZE
+    says "neighbourhoods of $size: a network" "conduit sock" "$program"
+done
+says "the reason is told" "conduit smp: .*GASNET_SUPERNODE_MAXSIZE=2" env GASNET_VERBOSEENV=1 "$program"
+refuses "smp where it cannot be" "smp conduit has no network.*GASNET_SUPERNODE_MAXSIZE=2" env GASNET_CONDUIT=smp "$program"
+unset GASNET_SUPERNODE_MAXSIZE
+says "asked for in other letters" "conduit sock" env GASNET_CONDUIT=Sock "$program"
+says "asked for, told" "^GASNet: conduit sock: used, as GASNET_CONDUIT asks" env GASNET_CONDUIT=sock GASNET_VERBOSEENV=1 "$program"
+says "auto, told" "^GASNet: conduit sock: could be used" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
+refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, sock" env GASNET_CONDUIT=ofi "$program"
+refuses "more ranks than the conduit carries" "at most 256" env GASNET_CONDUIT=sock GASNET_PSHM_NODES=257 "$program"
+says "the launcher" "conduit smp, mode PAR, 2 ranks" "$STAGE_RELEASE/bin/gasnetrun" -n 2 "$program"
+says "the launcher's option" "conduit sock" "$STAGE_RELEASE/bin/gasnetrun" -n 2 --conduit=sock "$program"
+says "the launcher's name" "conduit sock" "$STAGE_RELEASE/bin/gasnetrun_sock" -n 2 "$program"
+says "its identity" 'GASNetConduitName: ANY ' "$STAGE_RELEASE/bin/ident" "$program"
+
+# A library of one conduit cannot obey, and says so. Headers and library of two kinds do not link.
+# shellcheck disable=SC2046
+attempt "universal: smp alone compiles" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/smp" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par)
+says "smp alone" "WARNING.*GASNET_CONDUIT=sock has no effect.*holds smp only" env GASNET_CONDUIT=sock "$WORK/smp"
+# shellcheck disable=SC2046
+refuses "its headers with the library of a conduit" "conduit_any__mode_any" "$CC" "$SOURCE" -o "$WORK/wrong" $(pc "$STAGE_RELEASE" --cflags gasnet) \
+    $(pc "$STAGE_RELEASE" --libs gasnet-smp-par)
+# shellcheck disable=SC2046
+refuses "its library with the headers of a conduit" "conduit_smp__mode_par" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/wrong" \
+    $(pc "$STAGE_RELEASE" --cflags gasnet-smp-par) $(pc "$STAGE_RELEASE" --libs gasnet)
+finish
