@@ -16,8 +16,8 @@ traces() {
         awk 'length($0) > 5 && $0 != "localhost"'
 }
 
-check_library() { # FLAVOUR STAGE CONDUIT|tools MODE
-    if [ "$3" = tools ]; then name=gasnet_tools-$4; else name=gasnet-$3-$4; fi
+check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
+    case $3 in tools) name=gasnet_tools-$4 ;; any) name=gasnet ;; *) name=gasnet-$3-$4 ;; esac
     label="$name $1"
     archive=$2/lib/lib$name.a
     so=$2/lib/lib$name.so.0
@@ -72,6 +72,7 @@ for flavour in release debug; do
         for conduit in smp sock; do check_library "$flavour" "$stage" "$conduit" "$mode"; done
     done
     for mode in seq par; do check_library "$flavour" "$stage" tools "$mode"; done
+    check_library "$flavour" "$stage" any par
     for program in bin/gasnetrun_smp bin/gasnet_info bin/gasnet_trace; do
         traces | while IFS= read -r trace; do
             if grep -aqF -- "$trace" "$stage/$program"; then echo "$trace"; fi
