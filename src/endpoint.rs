@@ -87,6 +87,11 @@ pub fn other(index: EpIndex) -> Option<&'static Endpoint> {
     unsafe { slot.load(Ordering::Acquire).as_ref() }
 }
 
+/// All of them.
+pub fn others() -> impl Iterator<Item = &'static Endpoint> {
+    (1..=COUNT.load(Ordering::Acquire)).filter_map(|index| other(index as EpIndex))
+}
+
 /// Whether `ep` is an endpoint beyond the primordial one.
 pub fn is_other(ep: *const Endpoint) -> bool {
     OTHERS.iter().any(|slot| std::ptr::eq(slot.load(Ordering::Acquire), ep))
@@ -94,8 +99,7 @@ pub fn is_other(ep: *const Endpoint) -> bool {
 
 /// Takes a segment away from the endpoints that it is bound to: it is about to end.
 pub fn unbind(primordial: &'static Endpoint, segment: &'static Segment) {
-    let others = (1..=COUNT.load(Ordering::Acquire)).filter_map(|index| other(index as EpIndex));
-    for endpoint in others.chain([primordial]) {
+    for endpoint in others().chain([primordial]) {
         let known = ptr::from_ref(segment).cast_mut();
         let none = ptr::null_mut();
         let _ = endpoint

@@ -10,7 +10,9 @@ use crate::am::{inject, lub_medium, max_medium, Arg, Category, Message, MAX_ARGS
 use crate::conduit::{Class, JobRank, PollScope};
 use crate::progress;
 use crate::runtime;
-use crate::segment::disposition::{self, has_offsets, own_base, peer_base, PEER_OFFSET, SELF_BOUND, SELF_OFFSET};
+use crate::segment::disposition::{
+    self, has_offsets, own_base, peer_base, place, PEER_OFFSET, PEER_OUTSIDE, SELF_BOUND, SELF_OFFSET,
+};
 use crate::team::{self, Named};
 use crate::thread;
 use crate::trace::{self, Kind};
@@ -83,6 +85,11 @@ pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
         return inject(&absolute(message, flags), flags & !(SELF_OFFSET | PEER_OFFSET) | promised);
     }
     rules::only_flags("AM injection", flags, AM_FLAGS);
+    if flags & PEER_OUTSIDE != 0 && message.category == Category::Long {
+        let mut free = *message;
+        free.target = place(message.target, message.destination, message.bytes, flags);
+        return inject(&free, flags & !PEER_OUTSIDE);
+    }
     // Beyond a limit a copy would leave its buffer: checked in every flavour.
     check(message, "AM injection");
     if cfg!(feature = "debug-checks") {

@@ -11,7 +11,7 @@ use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
 use crate::conduit::{Class, PollScope};
-use crate::segment::disposition::{peer_base, SELF_OFFSET};
+use crate::segment::disposition::{anywhere, peer_base, PEER_OUTSIDE, SELF_OFFSET};
 use crate::{progress, runtime, team, thread, trace};
 
 /// Prepares in `desc` and returns it, or null for "no op".
@@ -66,8 +66,10 @@ struct Terms {
 
 impl Terms {
     fn wish(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> Wish {
+        // Without a destination yet, or a length, it may be anywhere.
+        let free = self.category == Category::Long && self.flags & PEER_OUTSIDE != 0;
         Wish {
-            target,
+            target: if free { anywhere(target) } else { target },
             source_ep,
             class,
             category: self.category,

@@ -10,7 +10,7 @@ use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::{self, Access, Manner, Started};
 use crate::runtime;
-use crate::segment::disposition::{self, has_offsets, own_base, peer_base, SELF_OFFSET};
+use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place, SELF_OFFSET};
 use crate::stall::Reason;
 use crate::team;
 use crate::thread::{self, Thread};
@@ -60,6 +60,7 @@ fn host_access(
     } else {
         (remote as usize, local)
     };
+    let peer = place(peer, remote, bytes, flags);
     if cfg!(feature = "debug-checks") && bytes > 0 {
         let rt = runtime::get();
         let address = remote;

@@ -51,7 +51,7 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
     }
     // SAFETY: the target is in our segment and aligned (checked); the client keeps other accesses away.
     let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) };
-    let Some(old) = reach::serving(token.source.rank, target, bytes, perform) else {
+    let Some(old) = reach::serving(token.source.rank, token.target_ep, target, bytes, perform) else {
         return false;
     };
     let value = split(old);

@@ -11,7 +11,7 @@ use super::pieces::Head;
 use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
-use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, HEADER, IN_PLACE, MAX_ARGS};
+use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, ANYWHERE, HEADER, IN_PLACE, MAX_ARGS};
 use crate::conduit::{Class, JobRank, TransferId, Upcalls};
 use crate::mk::{self, Spot};
 use crate::runtime::{self, Runtime};
@@ -98,13 +98,13 @@ impl<'a> Delivery<'a> {
             self.malformed(m.source, "a Long whose destination is outside the segment");
         };
         // SAFETY: the destination lies in our segment; the payload lies in the message.
-        reach::serving(m.source, destination, bytes, || unsafe {
+        reach::serving(m.source, m.header.target_ep, destination, bytes, || unsafe {
             mk::copy(to, Spot::host(m.payload), bytes);
         });
     }
 
     fn run_client(&self, m: &Arrived) {
-        let Some(endpoint) = self.rt.endpoint(m.header.target_ep) else {
+        let Some(endpoint) = self.rt.endpoint(m.header.target_ep & !ANYWHERE) else {
             self.malformed(m.source, "no such endpoint");
         };
         let nargs = m.nargs;
@@ -132,7 +132,7 @@ impl<'a> Delivery<'a> {
                 rank: m.source,
                 ep: m.header.source_ep,
             },
-            target_ep: m.header.target_ep,
+            target_ep: m.header.target_ep & !ANYWHERE,
             entry: Some(ptr::from_ref(entry)),
             class: m.class,
             category: m.category,

@@ -36,6 +36,10 @@ pub const fn join(high: Arg, low: Arg) -> u64 {
 /// Index of an endpoint within its process (`gex_EP_Index_t`).
 pub type EpIndex = u16;
 
+/// Added to the index of an endpoint where addresses may lie anywhere in its process, and not in its segment only
+/// ([`crate::segment::disposition`]).
+pub const ANYWHERE: EpIndex = 0x8000;
+
 /// The three AM categories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

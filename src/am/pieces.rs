@@ -132,7 +132,7 @@ pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -
     let to = runtime::get().own_spot(token.target_ep, address, bytes);
     let Some(to) = to.filter(|_| bytes > 0) else { return false };
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
-    reach::serving(token.source.rank, address, bytes, || unsafe {
+    reach::serving(token.source.rank, token.target_ep, address, bytes, || unsafe {
         mk::copy(to, Spot::host(payload), bytes);
     });
     update(token, id as u32, |partial| {

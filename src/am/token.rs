@@ -11,7 +11,7 @@ use crate::conduit::Class;
 pub struct Token {
     /// Who sent.
     pub source: Location,
-    /// Local endpoint that received.
+    /// Local endpoint that received; for the runtime's own handlers as the sender named it, perhaps with [`super::ANYWHERE`].
     pub target_ep: u16,
     /// The handler's entry; None for the runtime's own handlers.
     pub entry: Option<*const Entry>,

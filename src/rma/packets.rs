@@ -143,7 +143,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
     };
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
     let copy = || unsafe { mk::copy(to, Spot::host(payload), bytes) };
-    reach::serving(token.source.rank, address, bytes, copy);
+    reach::serving(token.source.rank, token.target_ep, address, bytes, copy);
     reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
     true
 }
@@ -170,7 +170,7 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     if from.kind.is_some() {
         answer();
     } else {
-        reach::serving_read(token.source.rank, address, bytes, answer);
+        reach::serving_read(token.source.rank, token.target_ep, address, bytes, answer);
     }
     true
 }

@@ -1,13 +1,16 @@
 //! The flags that say where addresses lie (GASNet-EX 0.19, "SEGMENT DISPOSITION"). Two of them change what an address is: an offset in the
-//! bound segment. The others are promises of the client; the debug flavour checks that of the bound segment.
+//! bound segment. Two allow remote memory outside that segment: it is named by the endpoint's index with [`ANYWHERE`], on the wire, too. The
+//! others are promises of the client; the debug flavour checks that of the bound segment.
 
-use crate::am::{EpIndex, Location};
+use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::runtime;
 
 /// `GEX_FLAG_SELF_SEG_BOUND`: the local range is in the segment of the local endpoint.
 pub const SELF_BOUND: u32 = 0x1_0000;
 /// `GEX_FLAG_SELF_SEG_OFFSET`: local addresses count from the base of the local endpoint's segment.
 pub const SELF_OFFSET: u32 = 0x2_0000;
+/// `GEX_FLAG_PEER_SEG_UNKNOWN` and `GEX_FLAG_PEER_SEG_SOME`: the remote range may lie outside the peer's segment.
+pub const PEER_OUTSIDE: u32 = 0xc_0000;
 /// `GEX_FLAG_PEER_SEG_OFFSET`: remote addresses count from the base of the peer's segment.
 pub const PEER_OFFSET: u32 = 0x20_0000;
 
@@ -15,6 +18,31 @@ pub const PEER_OFFSET: u32 = 0x20_0000;
 const SELF: u32 = 0x3_c000;
 /// All of the remote side, likewise.
 const PEER: u32 = 0x3c_0000;
+
+/// Where the remote range `[address, address + bytes)` is looked for: in the segment of `peer`, or, if it is not there and the flags allow
+/// that, in all memory of that process.
+#[inline]
+pub fn place(peer: Location, address: usize, bytes: usize, flags: u32) -> Location {
+    if flags & PEER_OUTSIDE == 0 {
+        return peer;
+    }
+    let inside = runtime::get()
+        .segment_of(peer)
+        .is_some_and(|segment| segment.contains(address, bytes));
+    if inside {
+        peer
+    } else {
+        anywhere(peer)
+    }
+}
+
+/// All memory of the process of `peer`.
+pub const fn anywhere(peer: Location) -> Location {
+    Location {
+        rank: peer.rank,
+        ep: peer.ep | ANYWHERE,
+    }
+}
 
 /// Whether any address is an offset.
 #[inline]

@@ -9,10 +9,10 @@ pub mod reach;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use crate::am::{EpIndex, Location};
+use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
 use crate::config::{self, Per};
-use crate::endpoint;
+use crate::endpoint::{self, Endpoint};
 use crate::mk::{Kind, Spot};
 use crate::os::{host_memory, mem};
 use crate::runtime::Runtime;
@@ -300,9 +300,9 @@ impl Runtime {
     }
 
     /// What others may access through an endpoint: its bound segment, if this process knows it, but all memory through a primordial endpoint
-    /// in EVERYTHING.
+    /// in EVERYTHING, and where the client allows that.
     pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
-        if place.ep == 0 && is_everything() {
+        if place.ep & ANYWHERE != 0 || (place.ep == 0 && is_everything()) {
             return Some(reach::ALL_MEMORY);
         }
         self.bound_segment(place)
@@ -341,13 +341,13 @@ impl Runtime {
         place.ep != 0 && self.segment_of(place).is_some_and(|s| s.on_device)
     }
 
-    /// Whether this process can touch what an endpoint's segment holds.
+    /// Whether this process can touch what an endpoint's segment holds. Of all memory of a process some may be on a device.
     #[inline]
     pub fn can_touch(&self, place: Location) -> bool {
         if endpoint::is_attached(place.ep) {
             self.is_neighbour(place.rank)
         } else {
-            place.rank == self.rank && self.device_of(place.ep).is_none()
+            place.rank == self.rank && place.ep & ANYWHERE == 0 && self.device_of(place.ep).is_none()
         }
     }
 
@@ -422,6 +422,14 @@ impl Runtime {
 
     /// A range of the bound segment of an endpoint of this process, whosever memory that is. None when it is outside.
     pub fn own_spot(&self, ep: EpIndex, address: usize, bytes: usize) -> Option<Spot> {
+        if ep & ANYWHERE != 0 {
+            // Primordial endpoints have host memory.
+            let around = endpoint::others()
+                .filter_map(Endpoint::bound)
+                .find(|s| s.as_remote().contains(address, bytes));
+            let kind = around.and_then(|segment| segment.kind);
+            return Some(Spot { kind, address });
+        }
         let Some(kind) = self.device_of(ep) else {
             return self
                 .in_own_segment(ep, address, bytes)

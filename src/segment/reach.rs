@@ -1,6 +1,6 @@
 //! How this process gets at the memory behind an endpoint: the one place that decides it.
 
-use crate::am::Location;
+use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::conduit::{Capabilities, RemoteSegment, SegmentKey};
 use crate::mk::Spot;
 use crate::os::mem;
@@ -51,6 +51,9 @@ impl Runtime {
             Some(segment) if segment.contains(address, bytes) => segment,
             _ => self.outside_segment(place, address, bytes),
         };
+        if place.ep & ANYWHERE != 0 && place.rank == self.rank {
+            return self.own_spot(place.ep, address, bytes).map_or(Reach::Messages, Reach::Here);
+        }
         if segment.on_device {
             return self.reach_device(place, address, segment);
         }
@@ -63,7 +66,7 @@ impl Runtime {
         let able = self.conduit.capabilities();
         match Configuration::get() {
             _ if !able.has(Capabilities::RMA) => Reach::Messages,
-            Configuration::Fast => Reach::Network(segment),
+            Configuration::Fast if place.ep & ANYWHERE == 0 => Reach::Network(segment),
             _ if able.has(Capabilities::ANY_ADDRESS) => Reach::Network(ALL_MEMORY),
             _ => Reach::Messages,
         }
@@ -87,14 +90,20 @@ impl Runtime {
             return self.kernel_copy.neighbour(place.rank).is_some();
         }
         let able = self.conduit.capabilities();
-        able.has(Capabilities::RMA) && (Configuration::get() == Configuration::Fast || able.has(Capabilities::ANY_ADDRESS))
+        let registered = Configuration::get() == Configuration::Fast && place.ep & ANYWHERE == 0;
+        able.has(Capabilities::RMA) && (registered || able.has(Capabilities::ANY_ADDRESS))
     }
 }
 
-/// Runs `body`, which touches `[address, address + bytes)` of this process for process `source`. In EVERYTHING that may be no memory at
-/// all: the report of a fault then says whose doing it is.
-pub fn serving<R>(source: u32, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
-    if !is_everything() {
+/// Whether what a message names through endpoint `ep` of this process may be no memory at all.
+fn is_unchecked(ep: EpIndex) -> bool {
+    is_everything() || ep & ANYWHERE != 0
+}
+
+/// Runs `body`, which touches `[address, address + bytes)` of this process for process `source`, which named endpoint `ep`. In EVERYTHING, and
+/// outside segments, that may be no memory at all: the report of a fault then says whose doing it is.
+pub fn serving<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
+    if !is_unchecked(ep) {
         return body();
     }
     let current = &thread::current().serving;
@@ -105,9 +114,9 @@ pub fn serving<R>(source: u32, address: usize, bytes: usize, body: impl FnOnce()
 }
 
 /// As [`serving`], for a `body` that hands the range to the kernel: that would answer with an error where the processor faults.
-pub fn serving_read<R>(source: u32, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
-    serving(source, address, bytes, || {
-        if is_everything() {
+pub fn serving_read<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
+    serving(source, ep, address, bytes, || {
+        if is_unchecked(ep) {
             let pages = (address..address + bytes)
                 .step_by(mem::page_size())
                 .chain([address + bytes - 1]);

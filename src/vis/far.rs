@@ -307,7 +307,7 @@ impl Run {
     /// Runs `body`, which touches it for the sender of a message.
     fn serve(&self, token: &Token, body: impl FnOnce()) {
         let (low, bytes) = self.extent();
-        reach::serving(token.source.rank, low, bytes, body);
+        reach::serving(token.source.rank, token.target_ep, low, bytes, body);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use super::Access;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{deliver, inject, internal, join, Arg, Category, EpIndex, Location, Message};
+use crate::am::{deliver, inject, internal, join, Arg, Category, EpIndex, Location, Message, ANYWHERE};
 use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::{Class, JobRank};
 
@@ -116,7 +116,7 @@ pub fn on_peer(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     let mut awaited = Awaited {
         total: join(c, d),
         source: token.source,
-        target_ep: token.target_ep,
+        target_ep: token.target_ep & !ANYWHERE,
         handler,
         payload: Payload([0; MAX_PAYLOAD]),
         bytes,
