@@ -181,6 +181,10 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let conduit = with_faults(config, conduit);
     if !single {
         start_conduit(conduit, job, mode)?;
+    } else if rank == 0 && config.get(&config::FAULTS).is_some() {
+        gasnet_tools::process::warn(format_args!(
+            "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network (GASNET_SUPERNODE_MAXSIZE)"
+        ));
     }
     let leaders: Vec<JobRank> = (0..job.nbrhd_count()).map(|n| job.nbrhd_range(n).start).collect();
     let registers = !single && segments == Configuration::Fast;

@@ -147,8 +147,10 @@ def test_libraries():
     networks, accelerators = report["Libraries of networks and launchers"], report["Libraries of accelerators"]
     check("libraries", unless(networks["libfabric"]["text"] == "libfabric.so.1: version 1.21, providers shm, tcp", networks["libfabric"]["text"]),
           unless(networks["libibverbs"]["text"] == "libibverbs.so.1: devices standin_0", networks["libibverbs"]["text"]),
-          unless(accelerators["CUDA driver"]["text"].startswith("libcuda.so.1"), accelerators["CUDA driver"]["text"]),
-          unless(accelerators["Level Zero loader"]["text"].startswith("libze_loader.so.1"), accelerators["Level Zero loader"]["text"]))
+          unless(accelerators["CUDA driver library"]["text"].endswith("/libcuda.so.1"), accelerators["CUDA driver library"]["text"]),
+          unless(accelerators["HIP runtime library"]["text"].startswith("none: "), accelerators["HIP runtime library"]["text"]),
+          unless(accelerators["Level Zero loader library"]["text"].endswith("/libze_loader.so.1"),
+                 accelerators["Level Zero loader library"]["text"]))
 
 
 def main():

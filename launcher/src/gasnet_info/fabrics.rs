@@ -1,6 +1,7 @@
 //! Vendor libraries, found as the conduits find them: by `dlopen`.
 
 use super::machine::{fact, Fact};
+use gasnet::config::Config;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
@@ -56,13 +57,11 @@ pub fn networks() -> Vec<Fact> {
     ]
 }
 
-/// Accelerators.
+/// Accelerators: what a program with memory kinds would find, in the environment of now.
 pub fn accelerators() -> Vec<Fact> {
-    vec![
-        loaded("CUDA driver", c"libcuda.so.1", nothing),
-        loaded("HIP runtime", c"libamdhip64.so", nothing),
-        loaded("Level Zero loader", c"libze_loader.so.1", nothing),
-    ]
+    let config = Config::load(&[]).unwrap_or_else(|_| Config::defaults(&[]));
+    let found = gasnet::mk::library::found(&config);
+    found.into_iter().map(|(what, text)| fact(what, text)).collect()
 }
 
 /// The head of libfabric's `struct fi_info`.
