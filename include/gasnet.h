@@ -108,7 +108,6 @@ extern gasnet_register_value_t gasnet_wait_syncnb_valget(gasnet_valget_handle_t 
 // try: polls once; GASNET_OK, or GASNET_ERR_NOT_READY.
 extern void gasnet_wait_syncnb(gasnet_handle_t handle);
 extern int gasnet_try_syncnb(gasnet_handle_t handle);
-extern int gasnet_try_syncnb_nopoll(gasnet_handle_t handle);
 extern void gasnet_wait_syncnb_all(gasnet_handle_t *handles, size_t numhandles);
 extern int gasnet_try_syncnb_all(gasnet_handle_t *handles, size_t numhandles);
 extern void gasnet_wait_syncnb_some(gasnet_handle_t *handles, size_t numhandles);

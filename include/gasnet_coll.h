@@ -1,4 +1,4 @@
-// gasnet_coll.h: collective operations of GASNet-EX, and those of GASNet-1 that clients still use.
+// gasnet_coll.h: collective operations of GASNet-EX. Those of GASNet-1 that clients still use are in gasnet_compat.h, which comes with this.
 #ifndef _GASNET_COLL_H
 #define _GASNET_COLL_H 1
 
@@ -58,52 +58,11 @@ extern gex_Event_t gasnetx_Coll_ScanNB(gex_TM_t tm, void *dst, const void *src, 
 extern gex_Event_t gasnetx_Coll_ExclusiveScanNB(gex_TM_t tm, void *dst, const void *src, gex_DT_t dt, size_t dt_sz, size_t dt_cnt,
                                                 gex_OP_t op, gex_Coll_ReduceFn_t user_op, void *user_cdata, gex_Flags_t flags);
 
-// -- GASNet-1, over all processes --------------------------------------------------------------------------------------------
-
-// team is GASNET_TEAM_ALL; an image is a rank. IN_ALLSYNC and OUT_ALLSYNC put a barrier before and after; the others change nothing.
-typedef struct gasneti_coll_team_s *gasnet_team_handle_t;
-typedef gex_Event_t gasnet_coll_handle_t;
-typedef gex_Rank_t gasnet_image_t;
-
-#define GASNET_TEAM_ALL ((gasnet_team_handle_t)(uintptr_t)1)
-#define GASNET_COLL_INVALID_HANDLE GEX_EVENT_INVALID
-
-#define GASNET_COLL_IN_NOSYNC 0x1
-#define GASNET_COLL_IN_MYSYNC 0x2
-#define GASNET_COLL_IN_ALLSYNC 0x4
-#define GASNET_COLL_OUT_NOSYNC 0x8
-#define GASNET_COLL_OUT_MYSYNC 0x10
-#define GASNET_COLL_OUT_ALLSYNC 0x20
-#define GASNET_COLL_SINGLE 0x40
-#define GASNET_COLL_LOCAL 0x80
-#define GASNET_COLL_SRC_IN_SEGMENT 0x100
-#define GASNET_COLL_DST_IN_SEGMENT 0x200
-
-#define GASNETI_COLL_GASNET1(type, form)                                                                                  \
-    extern type gasnet_coll_broadcast##form(gasnet_team_handle_t team, void *dst, gasnet_image_t srcimage, void *src,     \
-                                            size_t nbytes, int flags);                                                    \
-    extern type gasnet_coll_scatter##form(gasnet_team_handle_t team, void *dst, gasnet_image_t srcimage, void *src,       \
-                                          size_t nbytes, int flags);                                                      \
-    extern type gasnet_coll_gather##form(gasnet_team_handle_t team, gasnet_image_t dstimage, void *dst, void *src,        \
-                                         size_t nbytes, int flags);                                                       \
-    extern type gasnet_coll_gather_all##form(gasnet_team_handle_t team, void *dst, void *src, size_t nbytes, int flags);  \
-    extern type gasnet_coll_exchange##form(gasnet_team_handle_t team, void *dst, void *src, size_t nbytes, int flags);
-GASNETI_COLL_GASNET1(void, )
-GASNETI_COLL_GASNET1(gasnet_coll_handle_t, _nb)
-#undef GASNETI_COLL_GASNET1
-extern void gasnet_coll_wait_sync(gasnet_coll_handle_t handle);
-extern int gasnet_coll_try_sync(gasnet_coll_handle_t handle);
-// Other names of gasnet_barrier_notify, _wait, _try and gasnet_barrier.
-extern void gasnet_coll_barrier_notify(gasnet_team_handle_t team, int id, int flags);
-extern int gasnet_coll_barrier_wait(gasnet_team_handle_t team, int id, int flags);
-extern int gasnet_coll_barrier_try(gasnet_team_handle_t team, int id, int flags);
-extern int gasnet_coll_barrier(gasnet_team_handle_t team, int id, int flags);
-// Nothing is searched for, so there is nothing to write.
-extern void gasnet_coll_dumpTuningState(char *filename, gasnet_team_handle_t team);
-extern void gasnet_coll_dumpProfile(char *filename, gasnet_team_handle_t team);
-
 #ifdef __cplusplus
 }
 #endif
+
+#define GASNETI_COMPAT_PART 3
+#include "gasnet_compat.h"
 
 #endif

@@ -28,6 +28,9 @@
 #include "gasnet_config.h"
 #include "gasnett_annotate.h"
 
+#define GASNETI_COMPAT_PART 1
+#include "gasnet_compat.h"
+
 /* ---- thread mode ---- */
 
 #if defined(GASNETT_THREAD_SAFE) + defined(GASNETT_THREAD_SINGLE) + defined(GASNETT_LITE_MODE) > 1
@@ -88,13 +91,14 @@
 #define GASNETT_ATOMIC_CONFIG atomics_native
 #define GASNETT_ATOMIC32_CONFIG atomic32_native
 #define GASNETT_ATOMIC64_CONFIG atomic64_native
-#define GASNETT_CONFIG_STRING                                                                                         \
-  "RELEASE=" _STRINGIFY(GASNETT_RELEASE_VERSION_MAJOR) "." _STRINGIFY(GASNETT_RELEASE_VERSION_MINOR) "." _STRINGIFY( \
-      GASNETT_RELEASE_VERSION_PATCH) ",SPEC=" _STRINGIFY(GASNETT_SPEC_VERSION_MAJOR) "." _STRINGIFY(                 \
-      GASNETT_SPEC_VERSION_MINOR) ",PTR=" _STRINGIFY(GASNETT_PTR_CONFIG) "," _STRINGIFY(                             \
-      GASNETT_DEBUG_CONFIG) "," _STRINGIFY(GASNETT_THREAD_MODEL) "," _STRINGIFY(GASNETT_TIMER_CONFIG) "," _STRINGIFY( \
-      GASNETT_MEMBAR_CONFIG) "," _STRINGIFY(GASNETT_ATOMIC_CONFIG) "," _STRINGIFY(                                   \
-      GASNETT_ATOMIC32_CONFIG) "," _STRINGIFY(GASNETT_ATOMIC64_CONFIG)
+#define GASNETT_CONFIG_STRING                                                                                          \
+  "RELEASE=" PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_MAJOR) "." PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_MINOR) \
+  "." PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_PATCH) ",SPEC=" PLATFORM_STRINGIFY(GASNETT_SPEC_VERSION_MAJOR)      \
+  "." PLATFORM_STRINGIFY(GASNETT_SPEC_VERSION_MINOR) ",PTR=" PLATFORM_STRINGIFY(GASNETT_PTR_CONFIG)                  \
+  "," PLATFORM_STRINGIFY(GASNETT_DEBUG_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_THREAD_MODEL)                          \
+  "," PLATFORM_STRINGIFY(GASNETT_TIMER_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_MEMBAR_CONFIG)                         \
+  "," PLATFORM_STRINGIFY(GASNETT_ATOMIC_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_ATOMIC32_CONFIG)                      \
+  "," PLATFORM_STRINGIFY(GASNETT_ATOMIC64_CONFIG)
 
 /* ---- what the library exports ---- */
 
@@ -112,7 +116,7 @@ typedef struct gasnett_backtrace_type_s {
 
 #ifndef GASNETT_LITE_MODE
 
-GASNETT_BEGIN_EXTERNC
+GASNETTI_BEGIN_C
 
 /* Timers and sleep */
 extern gasnett_tick_t(gasnett_ticks_now)(void);
@@ -210,7 +214,7 @@ extern void gasnett_debug_memcheck_all_at(const char *file, int line);
 /* Not part of the interface: which clock the inline gasnett_ticks_now() reads (0 not chosen yet, 1 TSC, 2 system). */
 extern int gasnetti_tick_source;
 
-GASNETT_END_EXTERNC
+GASNETTI_END_C
 
 #define GASNETT_SET_AFFINITY_SUPPORT 1
 
@@ -226,7 +230,6 @@ GASNETT_END_EXTERNC
 #define gasnett_debug_memcheck(ptr) gasnett_debug_memcheck_at(ptr, __FILE__, __LINE__)
 #define gasnett_debug_memcheck_one() gasnett_debug_memcheck_one_at(__FILE__, __LINE__)
 #define gasnett_debug_memcheck_all() gasnett_debug_memcheck_all_at(__FILE__, __LINE__)
-#define gasneti_gethostname() gasnett_gethostname()
 
 #define gasnett_fatalerror(...) gasnett_fatalerror_at(GASNETT_CURRENT_FUNCTION, __FILE__, __LINE__, __VA_ARGS__)
 #define gasnett_current_loc gasnett_current_loc_str(GASNETT_CURRENT_FUNCTION, __FILE__, __LINE__)
@@ -241,7 +244,7 @@ gasnett_tick_t gasnetti_ticks_now(void) {
 
 /* An undefined symbol of this name says which build of the library the program should be linked with. */
 #if !defined(_GASNETEX_H) && !defined(GASNETTI_NO_LINK_CHECK)
-GASNETT_BEGIN_EXTERNC
+GASNETTI_BEGIN_C
 #if GASNET_DEBUG
 extern const int gasnett_needs_debug_library_abi0;
 static const int *const gasnetti_link_check GASNETT_USED = &gasnett_needs_debug_library_abi0;
@@ -249,7 +252,7 @@ static const int *const gasnetti_link_check GASNETT_USED = &gasnett_needs_debug_
 extern const int gasnett_needs_release_library_abi0;
 static const int *const gasnetti_link_check GASNETT_USED = &gasnett_needs_release_library_abi0;
 #endif
-GASNETT_END_EXTERNC
+GASNETTI_END_C
 #endif
 
 #endif /* !GASNETT_LITE_MODE */
@@ -263,22 +266,19 @@ GASNETT_END_EXTERNC
 #define gasnett_unreachable() gasnett_fatalerror("reached code that was declared unreachable")
 #define gasnett_assume(cond) ((cond) ? (void)0 : gasnett_fatalerror("assumption failed: %s", #cond))
 #else
-#define gasnett_unreachable() gasneti_builtin_unreachable()
+#define gasnett_unreachable() GASNETTI_UNREACHABLE()
 #if GASNETT_USE_BUILTIN_ASSUME
 #define gasnett_assume(cond) __builtin_assume(cond)
 #elif GASNETT_USE_ASSUME
 #define gasnett_assume(cond) __assume(cond)
 #else
-#define gasnett_assume(cond) ((cond) ? (void)0 : gasneti_builtin_unreachable())
+#define gasnett_assume(cond) ((cond) ? (void)0 : GASNETTI_UNREACHABLE())
 #endif
 #endif
 
 /* ---- tracing and statistics ----
  * They are the library's, so they work in sources that include gasnetex.h before this header; elsewhere the macros only check their
  * arguments. Every build has them; GASNET_TRACEFILE and GASNET_STATSFILE switch them on at run time. docs/tracing.md. */
-
-GASNETT_FORMAT_PRINTF(_gasnett_trace_printf_noop, 1, 2, static __inline__ void _gasnett_trace_printf_noop(const char *format, ...));
-static __inline__ void _gasnett_trace_printf_noop(const char *format, ...) { (void)format; }
 
 #if defined(_GASNETEX_H) && !defined(GASNETT_LITE_MODE)
 #define GASNETT_TRACE_ENABLED gasnetti_trace_takes_notes(0, 0)
@@ -317,32 +317,5 @@ static __inline__ void _gasnett_trace_printf_noop(const char *format, ...) { (vo
 #define GASNETT_STATS_DUMP(reset) ((void)(reset))
 #endif
 #define GASNETT_STATS_INIT(callbackfn) ((void)(callbackfn))
-
-/* ---- copies of values of 1 to 8 bytes, as some clients use them ---- */
-
-#define GASNETT_FAST_ALIGNED_MEMCPY(dest, src, nbytes) ((void)__builtin_memcpy(dest, src, nbytes))
-#define GASNETT_FAST_UNALIGNED_MEMCPY(dest, src, nbytes) ((void)__builtin_memcpy(dest, src, nbytes))
-
-GASNETT_INLINE(gasnetti_value_store)
-void gasnetti_value_store(void *dest, uint64_t value, size_t nbytes) {
-#if PLATFORM_ARCH_BIG_ENDIAN
-  __builtin_memcpy(dest, (const char *)&value + sizeof(value) - nbytes, nbytes);
-#else
-  __builtin_memcpy(dest, &value, nbytes);
-#endif
-}
-
-GASNETT_INLINE(gasnetti_value_load)
-uint64_t gasnetti_value_load(const void *src, size_t nbytes) {
-  uint64_t value = 0;
-#if PLATFORM_ARCH_BIG_ENDIAN
-  __builtin_memcpy((char *)&value + sizeof(value) - nbytes, src, nbytes);
-#else
-  __builtin_memcpy(&value, src, nbytes);
-#endif
-  return value;
-}
-#define GASNETT_VALUE_ASSIGN(dest, value, nbytes) gasnetti_value_store(dest, (uint64_t)(value), nbytes)
-#define GASNETT_VALUE_RETURN(src, nbytes) return (uintptr_t)gasnetti_value_load(src, nbytes)
 
 #endif /* _INCLUDED_GASNET_TOOLS_H */

@@ -1,4 +1,4 @@
-// gasnet_vis.h: puts and gets of scattered data (vector, indexed, strided), of GASNet-EX and of GASNet-1.
+// gasnet_vis.h: puts and gets of scattered data (vector, indexed, strided). Those of GASNet-1 are in gasnet_compat.h, which comes with this.
 #ifndef _GASNET_VIS_H
 #define _GASNET_VIS_H 1
 
@@ -59,37 +59,11 @@ extern void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void 
 // Largest payload of such a handler, in bytes.
 #define GEX_VIS_MAX_PEERCOMPLETION ((size_t)127)
 
-// The same in GASNet-1, between process numbers. count[0] is the length of a contiguous piece; count has stridelevels + 1 entries.
-#define GASNETI_VIS_GASNET1(type, form)                                                                                  \
-    extern type gasnet_putv##form(gasnet_node_t dstnode, size_t dstcount, gasnet_memvec_t const dstlist[],               \
-                                  size_t srccount, gasnet_memvec_t const srclist[]);                                     \
-    extern type gasnet_getv##form(size_t dstcount, gasnet_memvec_t const dstlist[], gasnet_node_t srcnode,               \
-                                  size_t srccount, gasnet_memvec_t const srclist[]);                                     \
-    extern type gasnet_puti##form(gasnet_node_t dstnode, size_t dstcount, void *const dstlist[], size_t dstlen,          \
-                                  size_t srccount, void *const srclist[], size_t srclen);                                \
-    extern type gasnet_geti##form(size_t dstcount, void *const dstlist[], size_t dstlen, gasnet_node_t srcnode,          \
-                                  size_t srccount, void *const srclist[], size_t srclen);                                \
-    extern type gasnet_puts##form(gasnet_node_t dstnode, void *dstaddr, const size_t dststrides[], void *srcaddr,        \
-                                  const size_t srcstrides[], const size_t count[], size_t stridelevels);                 \
-    extern type gasnet_gets##form(void *dstaddr, const size_t dststrides[], gasnet_node_t srcnode, void *srcaddr,        \
-                                  const size_t srcstrides[], const size_t count[], size_t stridelevels);
-GASNETI_VIS_GASNET1(void, _bulk)
-GASNETI_VIS_GASNET1(gex_Event_t, _nb_bulk)
-GASNETI_VIS_GASNET1(void, _nbi_bulk)
-#undef GASNETI_VIS_GASNET1
-
-// Descriptions as text, for messages. buf has as many bytes as the function _bufsz says. reserved is NULL.
-extern size_t gasnett_format_memveclist_bufsz(size_t count);
-extern void gasnett_format_memveclist(char *buf, size_t count, gex_Memvec_t const *list);
-extern size_t gasnett_format_addrlist_bufsz(size_t count);
-extern void gasnett_format_addrlist(char *buf, size_t count, void *const *list, size_t len);
-extern size_t gasnett_format_putsgets_bufsz(size_t stridelevels);
-extern void gasnett_format_putsgets(char *buf, void *reserved, gex_TM_t tm, gex_Rank_t rank, void *dstaddr,
-                                    const ptrdiff_t dststrides[], void *srcaddr, const ptrdiff_t srcstrides[], size_t elemsz,
-                                    const size_t count[], size_t stridelevels);
-
 #ifdef __cplusplus
 }
 #endif
+
+#define GASNETI_COMPAT_PART 4
+#include "gasnet_compat.h"
 
 #endif

@@ -60,13 +60,8 @@ extern "C" {
 #define GEX_THREAD_ROLE_RCV 1U
 #define GEX_THREAD_ROLE_SND 2U
 
-// Compatibility constants (programs size arrays and segments by them), not limits: gex_System_QueryMaxThreads tells the truth.
+// Programs size arrays by it; not a limit.
 #define GASNET_MAXNODES 65535
-#ifdef GASNET_SEQ
-#define GASNETI_MAX_THREADS 1
-#else
-#define GASNETI_MAX_THREADS 4096
-#endif
 #define GASNET_PAGESIZE GASNETT_PAGESIZE
 
 typedef uint8_t gex_AM_Index_t;
@@ -289,7 +284,6 @@ extern int gex_HSL_Trylock(gex_HSL_t *hsl); // GASNET_OK, or GASNET_ERR_NOT_READ
 // -- Collectives: the barrier; the others are in gasnet_coll.h -----------------------------------------------------------------
 
 extern gex_Event_t gex_Coll_BarrierNB(gex_TM_t tm, gex_Flags_t flags);
-extern void gex_Coll_BarrierBlocking(gex_TM_t tm, gex_Flags_t flags); // not in the specification
 
 #ifdef __cplusplus
 }
@@ -297,6 +291,9 @@ extern void gex_Coll_BarrierBlocking(gex_TM_t tm, gex_Flags_t flags); // not in 
 
 #include "gasnetex_am.h"
 #include "gasnetex_misc.h"
+
+#define GASNETI_COMPAT_PART 2
+#include "gasnet_compat.h"
 
 #include "gasnetex_inline.h"
 

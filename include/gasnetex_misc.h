@@ -1,5 +1,5 @@
 // gasnetex_misc.h: what gasnet.h and gasnetex.h share: gasnet_… names that a GASNet-EX client needs as well (polling, exit, the
-// barrier, segment limits), and names that clients use though no document lists them. Included by gasnetex.h only.
+// barrier, segment limits). Included by gasnetex.h only.
 #ifndef GASNETEX_MISC_H
 #define GASNETEX_MISC_H
 
@@ -34,7 +34,6 @@ typedef struct {
 
 #define GASNET_BARRIERFLAG_ANONYMOUS 1
 #define GASNET_BARRIERFLAG_MISMATCH 2
-#define GASNET_BARRIERFLAG_UNNAMED 9 // all processes pass ANONYMOUS
 
 // -- The job ---------------------------------------------------------------------------------------------------------------
 
@@ -55,8 +54,6 @@ extern int gasnet_getNodeInfo(gasnet_nodeinfo_t *nodeinfo_table, int numentries)
 
 extern int gasnet_AMPoll(void);
 extern int gasnet_set_waitmode(int wait_mode);
-extern void gasnet_hold_interrupts(void);
-extern void gasnet_resume_interrupts(void);
 // One step of GASNET_BLOCKUNTIL: polls, and waits by the library's policy. *state is 0 at the first step.
 extern void gasneti_blockuntil_step(uint32_t *state);
 
@@ -90,9 +87,6 @@ extern void gasneti_blockuntil_step(uint32_t *state);
 extern void gasnet_barrier_notify(int id, int flags);
 extern int gasnet_barrier_wait(int id, int flags);
 extern int gasnet_barrier_try(int id, int flags);
-extern int gasnet_barrier(int id, int flags);
-// Whether the last barrier was named; its name then goes to *id.
-extern int gasnet_barrier_result(int *id);
 
 // -- Tracing and statistics: what the macros GASNETT_TRACE_* and GASNETT_STATS_* of gasnet_tools.h call ---------------------------
 
@@ -116,39 +110,12 @@ extern void gasnetti_trace_source(const char **file, unsigned int *line);
 extern void gasnetti_trace_freeze_source(int on);
 extern void gasnetti_trace_dump(int reset);
 
-// -- Not in any specification, but used by clients ---------------------------------------------------------------------------
-
-// Called by the library with base and size of the segment when it is attached, unless NULL.
-extern void (*gasnet_client_attach_hook)(void *, uintptr_t);
-// The names in a mask, joined by '|': written to buf, unless that is NULL. The bytes that this takes, NUL included.
-extern size_t gasnett_format_dt(char *buf, gex_DT_t dt);
-extern size_t gasnett_format_op(char *buf, gex_OP_t op);
-extern size_t gasnett_format_ti(char *buf, gex_TI_t ti);
-// The library tries itself, by sections with letters (NULL or "" for all): the number of failed checks. Collective over tm; uses both segments.
-// The handlers must have been registered.
-extern int gasnett_run_diagnostics(int iters, int threads, const char *sections, gex_TM_t tm, void *my_segment, gex_Rank_t peer, void *peer_segment,
-                                   unsigned int seed);
-extern void gasnett_diagnostic_gethandlers(gex_AM_Entry_t **table, int *count);
-#define gasneti_mynode (gasnet_mynode())
-// gasneti_gethostname() and _gasneti_threadkey_init come with gasnet_tools.h.
+// -- What GASNet-1 hands from call to call; nothing here ------------------------------------------------------------------------
 
 typedef void *gasnet_threadinfo_t;
 #define GASNET_GET_THREADINFO() ((gasnet_threadinfo_t)0)
 #define GASNET_POST_THREADINFO(info) ((void)(info))
 #define GASNET_BEGIN_FUNCTION() ((void)0)
-
-#ifndef gasneti_builtin_unreachable
-#define gasneti_builtin_unreachable() __builtin_unreachable()
-#endif
-#ifndef MIN
-#define MIN(x, y) ((x) < (y) ? (x) : (y))
-#endif
-#ifndef MAX
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
-#endif
-#ifndef PRIuSZ
-#define PRIuSZ "zu"
-#endif
 
 #ifdef __cplusplus
 }

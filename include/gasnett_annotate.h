@@ -1,4 +1,4 @@
-/* libgasnet tools: compiler annotations, identification strings and small macros. No types, no functions, no library.
+/* libgasnet tools: compiler annotations, identification strings and properties of the system. No types, no functions, no library.
  *
  * README-tools of the specification, "Compiler annotations", "Macro argument evaluation" and "Feature control": a client
  * may define any GASNETT_USE_* before the first inclusion. The annotations expand to self-contained text, because some
@@ -105,13 +105,11 @@
 /* ---- linkage ---- */
 
 #ifdef __cplusplus
-#define GASNETT_EXTERNC extern "C"
-#define GASNETT_BEGIN_EXTERNC extern "C" {
-#define GASNETT_END_EXTERNC }
+#define GASNETTI_BEGIN_C extern "C" {
+#define GASNETTI_END_C }
 #else
-#define GASNETT_EXTERNC extern
-#define GASNETT_BEGIN_EXTERNC
-#define GASNETT_END_EXTERNC
+#define GASNETTI_BEGIN_C
+#define GASNETTI_END_C
 #endif
 
 /* ---- annotations of functions ---- */
@@ -245,9 +243,9 @@
 #endif
 
 #if GASNETT_USE_BUILTIN_UNREACHABLE
-#define gasneti_builtin_unreachable() __builtin_unreachable()
+#define GASNETTI_UNREACHABLE() __builtin_unreachable()
 #else
-#define gasneti_builtin_unreachable() ((void)0)
+#define GASNETTI_UNREACHABLE() ((void)0)
 #endif
 
 #if GASNETT_USE_CXX11_ATTRIBUTE_FALLTHROUGH && defined(__cplusplus)
@@ -319,26 +317,6 @@
 #define GASNETT_IDENT(identName, identText) \
   extern const char identName[];            \
   const char identName[] GASNETTI_KEEP = identText
-#endif
-
-/* ---- small macros that clients expect ---- */
-
-#ifndef _STRINGIFY
-#define _STRINGIFY_HELPER(x) #x
-#define _STRINGIFY(x) _STRINGIFY_HELPER(x)
-#endif
-#ifndef _CONCAT
-#define _CONCAT_HELPER(a, b) a##b
-#define _CONCAT(a, b) _CONCAT_HELPER(a, b)
-#endif
-#ifndef MIN
-#define MIN(x, y) ((x) < (y) ? (x) : (y))
-#endif
-#ifndef MAX
-#define MAX(x, y) ((x) > (y) ? (x) : (y))
-#endif
-#ifndef PRIuSZ
-#define PRIuSZ "zu"
 #endif
 
 /* ---- properties of the system ---- */

@@ -234,7 +234,7 @@ GASNETTI_PLAIN_OPERATIONS(plain64, gasnett_atomic64_t, uint64_t)
   extern T(prefix##_swap)(A *, T, int);                     \
   extern int(prefix##_compare_and_swap)(A *, T, T, int);
 
-GASNETT_BEGIN_EXTERNC
+GASNETTI_BEGIN_C
 extern void(gasnett_local_mb)(void);
 extern void(gasnett_local_wmb)(void);
 extern void(gasnett_local_rmb)(void);
@@ -251,7 +251,7 @@ GASNETTI_DECLARE_ATOMIC(gasnett_atomic64, gasnett_atomic64_t, uint64_t)
 GASNETTI_DECLARE_ATOMIC(gasnett_strongatomic, gasnett_strongatomic_t, gasnett_strongatomic_val_t)
 GASNETTI_DECLARE_ATOMIC(gasnett_strongatomic32, gasnett_strongatomic32_t, uint32_t)
 GASNETTI_DECLARE_ATOMIC(gasnett_strongatomic64, gasnett_strongatomic64_t, uint64_t)
-GASNETT_END_EXTERNC
+GASNETTI_END_C
 #endif
 
 /* ---- and their inline forms ---- */

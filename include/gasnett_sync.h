@@ -56,7 +56,7 @@ typedef gasnett_mutex_t gasnett_rwlock_t;
 #endif
 
 #ifndef GASNETT_LITE_MODE
-GASNETT_BEGIN_EXTERNC
+GASNETTI_BEGIN_C
 extern void(gasnett_mutex_init)(gasnett_mutex_t *);
 extern void(gasnett_mutex_destroy)(gasnett_mutex_t *);
 extern int(gasnett_mutex_destroy_ignoreerr)(gasnett_mutex_t *);
@@ -83,7 +83,7 @@ extern void(gasnett_rwlock_assertwrlocked)(gasnett_rwlock_t *);
 extern void(gasnett_rwlock_assertlocked)(gasnett_rwlock_t *);
 extern void(gasnett_rwlock_assertunlocked)(gasnett_rwlock_t *);
 #endif
-GASNETT_END_EXTERNC
+GASNETTI_END_C
 #endif
 
 #else /* no locks */
@@ -213,9 +213,5 @@ void gasnetti_cond_wait(gasnett_cond_t *cond, gasnett_mutex_t *lock) {
 #define gasnett_threadkey_init(key) ((void)&GASNETTI_THREADKEY(key))
 #define gasnett_threadkey_get_noinit(key) gasnett_threadkey_get(key)
 #define gasnett_threadkey_set_noinit(key, value) gasnett_threadkey_set(key, value)
-
-/* Some clients take the addresses of these names to keep compilers from warning about them. */
-GASNETT_INLINE(_gasneti_threadkey_init)
-void _gasneti_threadkey_init(void) {}
 
 #endif /* _INCLUDED_GASNETT_SYNC_H */

@@ -144,22 +144,10 @@ pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     }
 }
 
-/// Enters and leaves.
-#[no_mangle]
-pub extern "C" fn gasnet_barrier(id: c_int, flags: c_int) -> c_int {
-    gasnet_barrier_notify(id, flags);
-    gasnet_barrier_wait(id, flags)
-}
-
-/// 0 and the name of the last barrier, or not 0 if it had none.
-#[no_mangle]
-pub unsafe extern "C" fn gasnet_barrier_result(id: *mut c_int) -> c_int {
+/// The name of the last barrier, if it had one.
+pub fn last_name() -> Option<c_int> {
     match state().last {
-        Name::Named(last) => {
-            // SAFETY: null or the client's to write.
-            unsafe { super::system::store(id, last) };
-            0
-        }
-        _ => 1,
+        Name::Named(last) => Some(last),
+        _ => None,
     }
 }

@@ -10,12 +10,11 @@ pub mod am;
 pub mod barrier;
 pub mod client;
 pub mod coll;
-pub mod diagnose;
+pub mod compat;
 pub mod event;
 pub mod gasnet1;
 pub mod hsl;
 pub mod mk;
-pub mod names;
 pub mod npam;
 pub mod objects;
 pub mod process;
@@ -25,7 +24,6 @@ pub mod system;
 pub mod team;
 pub mod trace;
 pub mod vis;
-pub mod vis_text;
 
 use crate::mk::Refusal;
 

@@ -2,8 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
+use super::compat::call_attach_hook;
 use super::system::store;
 use super::{complain, mk, rules, ERR_BAD_ARG, ERR_RESOURCE, FLAG_IMMEDIATE, OK};
 use crate::am::table::Entry;
@@ -132,20 +133,6 @@ pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mu
             complain("gex_EP_RegisterHandlers", &error.to_string());
             ERR_BAD_ARG
         }
-    }
-}
-
-/// `gasnet_client_attach_hook`: a client may store a function here before it attaches; it is called with base and size of the
-/// segment before any other rank can write there.
-#[no_mangle]
-pub static gasnet_client_attach_hook: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-fn call_attach_hook(base: usize, bytes: usize) {
-    let hook = gasnet_client_attach_hook.load(Ordering::Acquire);
-    if !hook.is_null() {
-        // SAFETY: the client stored a function of this type (clients.md, A.2).
-        let hook = unsafe { std::mem::transmute::<*mut c_void, extern "C-unwind" fn(*mut c_void, usize)>(hook) };
-        hook(base as *mut c_void, bytes);
     }
 }
 

@@ -83,11 +83,3 @@ pub extern "C" fn gasnet_ErrorDesc(code: c_int) -> *const c_char {
         .find(|e| e.0 == code)
         .map_or(c"no description available".as_ptr(), |e| e.2.as_ptr())
 }
-
-/// GASNet-1: handlers never interrupt, so there is nothing to hold.
-#[no_mangle]
-pub extern "C" fn gasnet_hold_interrupts() {}
-
-/// GASNet-1: see `gasnet_hold_interrupts`.
-#[no_mangle]
-pub extern "C" fn gasnet_resume_interrupts() {}

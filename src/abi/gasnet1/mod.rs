@@ -1,9 +1,7 @@
 //! GASNet-1 (specification 1.8) in terms of the calls of GASNet-EX, on the primordial team.
 
 mod am;
-mod coll;
 mod rma;
-mod vis;
 
 use std::ffi::{c_int, CString};
 use std::ptr;
@@ -23,7 +21,7 @@ use crate::sync::Mode;
 const USES_GASNET1: u32 = 1;
 
 /// The primordial team's handle.
-fn team() -> usize {
+pub(super) fn team() -> usize {
     runtime::get().team0.handle()
 }
 
@@ -164,10 +162,4 @@ pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) 
 pub unsafe extern "C" fn gasnet_getenv(name: *const std::ffi::c_char) -> *mut std::ffi::c_char {
     // SAFETY: the client's C string; the environment is the process's own.
     unsafe { libc::getenv(name) }
-}
-
-/// Starts and completes a barrier over a team.
-#[no_mangle]
-pub extern "C" fn gex_Coll_BarrierBlocking(tm: usize, flags: u32) {
-    super::event::gex_Event_Wait(super::coll::gex_Coll_BarrierNB(tm, flags));
 }

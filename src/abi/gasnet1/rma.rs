@@ -193,12 +193,6 @@ pub extern "C" fn gasnet_try_syncnb(handle: Event) -> c_int {
     gex_Event_Test(handle)
 }
 
-/// Tests a handle without polling.
-#[no_mangle]
-pub extern "C" fn gasnet_try_syncnb_nopoll(handle: Event) -> c_int {
-    gex_Event_Test(handle)
-}
-
 /// Waits for all handles of an array.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_wait_syncnb_all(handles: *mut Event, count: usize) {

@@ -1,6 +1,6 @@
-//! GASNet-1 puts and gets of scattered data. A strided call's `count[0]` is the length of a contiguous piece; its strides are not negative.
+//! GASNet-1 puts and gets of scattered data: OpenCoarrays, gasnet-bench. A strided call's `count[0]` is the length of a contiguous piece; its strides are not negative.
 
-use super::team;
+use crate::abi::gasnet1::team;
 use crate::abi::vis::{
     gex_VIS_IndexedGetBlocking, gex_VIS_IndexedGetNB, gex_VIS_IndexedGetNBI, gex_VIS_IndexedPutBlocking, gex_VIS_IndexedPutNB,
     gex_VIS_IndexedPutNBI, gex_VIS_StridedGetBlocking, gex_VIS_StridedGetNB, gex_VIS_StridedGetNBI, gex_VIS_StridedPutBlocking,

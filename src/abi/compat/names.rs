@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn names_are_those_of_the_headers() {
         let header = concat!(
-            include_str!("../../include/gasnet_fwd.h"),
-            include_str!("../../include/gasnetex.h")
+            include_str!("../../../include/gasnet_fwd.h"),
+            include_str!("../../../include/gasnetex.h")
         );
         for (names, prefix) in [(TYPES, "GEX_DT_"), (OPERATIONS, "GEX_OP_"), (TOKEN_INFO, "GEX_TI_")] {
             let mut found = 0;

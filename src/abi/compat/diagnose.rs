@@ -29,7 +29,7 @@ pub unsafe extern "C" fn gasnett_run_diagnostics(
     remote: *mut u8,
     seed: c_uint,
 ) -> c_int {
-    super::not_in_handler("gasnett_run_diagnostics");
+    crate::abi::not_in_handler("gasnett_run_diagnostics");
     let sections = if sections.is_null() {
         "".into()
     } else {

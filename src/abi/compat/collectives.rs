@@ -1,4 +1,4 @@
-//! The collectives of GASNet-1 (its prototype, as far as GASNet-EX still exports it), over all processes.
+//! The collectives of GASNet-1 (its prototype, as far as GASNet-EX still exports it), over all processes: BCL, Realm's GASNet-1 module, Berkeley UPC.
 
 use std::ffi::{c_char, c_int};
 use std::future::Future;
@@ -198,7 +198,7 @@ pub extern "C" fn gasnet_coll_barrier_try(team: usize, id: c_int, flags: c_int) 
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier(team: usize, id: c_int, flags: c_int) -> c_int {
     check_team(team, "gasnet_coll_barrier");
-    barrier::gasnet_barrier(id, flags)
+    super::gasnet_barrier(id, flags)
 }
 
 /// Writes the results of the search for algorithms, of which there are none: algorithms follow from sizes.
