@@ -5,7 +5,7 @@
 #   compile    every language standard, gcc and clang, each thread mode, release and debug: no warning
 #   order      each header alone, twice, and before each other one; in C, in C++ and inside extern "C"
 #   refuse     what must not compile, and that the message says why
-#   run        values.c and fastpath.c
+#   run        fastpath.c, and ../contract/values.c, which has the values that clients have compiled in
 #   link       a program linked with another mode's, conduit's or flavour's library: the undefined symbol says so
 #   start      the same, found at start-up: one sentence and GASNET_ERR_BAD_ARG
 #   capture    configure scripts keep the expansion text of some macros: it must compile without any header
@@ -15,6 +15,7 @@ LC_ALL=C
 export LC_ALL
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../.." && pwd)
+contract=$here/../contract
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
@@ -71,14 +72,19 @@ for pair in $compilers; do
     for mode in SEQ PARSYNC PAR; do
         for std in c99 c11 c17 c2x c++11 c++14 c++17 c++20; do
             case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
-            for source in values use; do
-                check "compile-${pair%:*}-$std-$mode-$source" \
-                    $compiler -std=$std -O2 $strict -DGASNET_$mode $paths -c "$here/$source.c" -o "$tmp/$source.o"
+            for source in "$contract/values" "$here/use"; do
+                check "compile-${pair%:*}-$std-$mode-${source##*/}" \
+                    $compiler -std=$std -O2 $strict -DGASNET_$mode $paths -c "$source.c" -o "$tmp/${source##*/}.o"
             done
         done
         check "compile-${pair%:*}-debug-$mode" "${pair%:*}" -std=c11 -O0 $strict -DGASNET_DEBUG -DGASNET_$mode $paths -c "$here/use.c" -o "$tmp/use.o"
         check "compile-${pair%:*}-posix-$mode" "${pair%:*}" -std=gnu11 -O3 $strict -D_GNU_SOURCE=1 -D_REENTRANT -DGASNET_$mode $paths \
             -c "$here/use.c" -o "$tmp/use.o"
+    done
+    for std in c99 c2x c++11 c++20; do
+        case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
+        check "compile-${pair%:*}-$std-names" $compiler -std=$std -O1 $strict -DGASNET_PAR $paths -I"$here/../common" -c "$contract/names.c" \
+            -o "$tmp/names.o"
     done
     check "compile-${pair%:*}-conversions" "${pair%:*}" -std=c11 -O2 $strict -Wshadow -Wcast-qual -Wstrict-prototypes -DGASNET_PAR \
         $paths -c "$here/use.c" -o "$tmp/use.o"
@@ -86,8 +92,8 @@ for pair in $compilers; do
     printf '#define GASNET_PAR\n#include "%s/use.c"\n' "$here" >"$tmp/mode.c"
     check "compile-${pair%:*}-empty-mode" "${pair%:*}" -std=c11 $strict $paths -c "$tmp/mode.c" -o "$tmp/mode.o"
     check "compile-${pair%:*}-conduit-by-macro" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP -I"$include" \
-        -c "$here/values.c" -o "$tmp/values.o"
-    check "compile-${pair%:*}-conduit-both" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths -c "$here/values.c" -o "$tmp/values.o"
+        -c "$contract/values.c" -o "$tmp/values.o"
+    check "compile-${pair%:*}-conduit-both" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths -c "$contract/values.c" -o "$tmp/values.o"
     check "compile-${pair%:*}-isystem" "${pair#*:}" -std=c++17 $strict -DGASNET_PAR -isystem "$include/smp-conduit" -isystem "$include" \
         -x c++ -c "$here/use.c" -o "$tmp/use.o"
     check "compile-${pair%:*}-universal" "${pair%:*}" -std=c11 $strict -DGASNET_SEQ -I"$include" -c "$here/use.c" -o "$tmp/use.o"
@@ -167,7 +173,7 @@ check link-par client -DGASNET_PAR "$here/start.c" "$tmp/lib-par.o" -o "$tmp/sta
 check link-seq client -DGASNET_SEQ "$here/start.c" "$tmp/lib-seq.o" -o "$tmp/start-seq"
 check link-debug client -DGASNET_PAR -DGASNET_DEBUG "$here/start.c" "$tmp/lib-debug.o" -o "$tmp/start-debug"
 check link-universal gcc -std=c11 -Wall -Werror -I"$include" -DGASNET_SEQ "$here/start.c" "$tmp/lib-any.o" -o "$tmp/start-any"
-check link-values client -DGASNET_PAR "$here/values.c" "$tmp/lib-par.o" -o "$tmp/values"
+check link-values client -DGASNET_PAR "$contract/values.c" "$tmp/lib-par.o" -o "$tmp/values"
 check run-values "$tmp/values"
 check_says link-wrong-mode 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
     client -DGASNET_PAR "$here/start.c" "$tmp/lib-seq.o" -o "$tmp/wrong"
@@ -245,32 +251,44 @@ TOK_power PLATFORM_ARCH_POWERPC TOK_
 TOK_arm PLATFORM_ARCH_AARCH64 TOK_
 int x = TOK1+GASNET_MAXEPS+TOK2:
 EOF
-gcc -std=gnu11 -DGASNET_SEQ $paths -E -P "$tmp/capture.c" >"$tmp/captured" 2>"$tmp/captured.err"
+# text NAME: the expansion, which must be one line.
 text() { sed -n "s/^TOK_$1 *\(.*\) *TOK_\$/\1/p" "$tmp/captured" | tail -n 1; }
-{
-    echo "$(text never_inline) { return x; }"
-    echo "$(text pure) int pure(int x); $(text const) int constant(int x); $(text hot) int hot(int x); $(text cold) int cold(int x);"
-    echo "$(text noreturn) void end(void);"
-    echo "int capture(int expr); int capture(int expr) {"
-    echo "  if ($(text true)) return fn(expr);"
-    echo "  if ($(text false)) return 1;"
-    echo "  do { $(text hint); } while (--expr);"
-    echo "  if (expr) $(text unreachable);"
-    echo "  return $(text maxeps) + $(text hidden); }"
-} >"$tmp/pasted.c"
 for pair in $compilers; do
-    check "capture-compiles-${pair%:*}" "${pair%:*}" -std=c11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
-    check "capture-compiles-${pair#*:}" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
+    for flavour in GASNET_NDEBUG GASNET_DEBUG; do
+        label=${pair%:*}-$flavour
+        "${pair%:*}" -std=gnu11 -DGASNET_SEQ -D$flavour $paths -E "$tmp/capture.c" >"$tmp/captured" 2>"$tmp/captured.err"
+        {
+            echo "$(text never_inline) { return x; }"
+            echo "$(text pure) int pure(int x); $(text const) int constant(int x); $(text hot) int hot(int x); $(text cold) int cold(int x);"
+            echo "$(text noreturn) void end(void);"
+            echo "#define COPIED_MAXEPS $(text maxeps)"
+            echo "int capture(int expr); int capture(int expr) {"
+            echo "  if ($(text true)) return fn(expr);"
+            echo "  if ($(text false)) return 1;"
+            echo "  do { $(text hint); } while (--expr);"
+            echo "  if (expr) $(text unreachable);"
+            echo "  return COPIED_MAXEPS + $(text hidden); }"
+        } >"$tmp/pasted.c"
+        check "capture-compiles-$label" "${pair%:*}" -std=c11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
+        check "capture-compiles-$label-c++" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
+        check "capture-names-$label" sh -c '! grep -iE "gasnet|PLATFORM" "$1"' sh "$tmp/pasted.c"
+        for name in never_inline noreturn pure const hot cold true false hint unreachable; do
+            case $(text $name) in
+            *__attribute__*'static int fn(int x)'* | '__attribute__'* | *__builtin_expect*expr* | *__asm__* | *__builtin_unreachable*) : ;;
+            *) check "capture-expands-$label-$name" echo "'$(text $name)' does nothing" ;;
+            esac
+        done
+        check "capture-maxeps-$label" sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text maxeps)"
+        check "capture-hidden-$label" sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text hidden)"
+        check "capture-npam-$label" sh -c 'test "$1" = 1 || test "$1" = GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM' sh "$(text npam | tr -d ' ')"
+        case $(uname -m) in
+        x86_64) check "capture-arch-$label" test "$(text x86 | tr -d ' ')$(text arm | tr -d ' ')" = 1PLATFORM_ARCH_AARCH64 ;;
+        aarch64) check "capture-arch-$label" test "$(text arm | tr -d ' ')$(text x86 | tr -d ' ')" = 1PLATFORM_ARCH_X86_64 ;;
+        esac
+        grep -q 'TOK1+ *[0-9][0-9]* *+TOK2:' "$tmp/captured"
+        check "capture-probe-$label" test $? -eq 0
+    done
 done
-check capture-maxeps sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text maxeps)"
-check capture-hidden sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text hidden)"
-check capture-npam sh -c 'test "$1" = 1 || test "$1" = GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM' sh "$(text npam | tr -d ' ')"
-case $(uname -m) in
-x86_64) check capture-arch test "$(text x86 | tr -d ' ')" = 1 ;;
-aarch64) check capture-arch test "$(text arm | tr -d ' ')" = 1 ;;
-esac
-grep -q 'TOK1+ *[0-9][0-9]* *+TOK2:' "$tmp/captured"
-check capture-probe test $? -eq 0
 
 # -- ident
 for text in '$GASNetConduitName: SMP $' '$GASNetConfig: (<link>) RELEASE=2025.8.0,SPEC=0.19,CONDUIT=SMP(SMP-' '$GASNetThreadModel: GASNET_PAR $' \
@@ -278,6 +296,9 @@ for text in '$GASNetConduitName: SMP $' '$GASNetConfig: (<link>) RELEASE=2025.8.
     check_says "ident-program-$(echo "$text" | tr -cd A-Za-z | cut -c 1-24)" "$text" cat "$tmp/start-par"
 done
 check_says ident-debug ',debug,' cat "$tmp/start-debug"
+printf '#include <gasnetex.h>\nGASNETT_IDENT(upcc_ident, "$GASNetConfig: (file.o) " GASNET_CONFIG_STRING " $");\n' >"$tmp/file.c"
+check ident-own-compiles gcc -DGASNET_PAR $paths -c "$tmp/file.c" -o "$tmp/file.o"
+check_says ident-own '$GASNetConfig: (file.o) RELEASE=2025.8.0,SPEC=0.19,CONDUIT=SMP(' cat "$tmp/file.o"
 client -O2 -ffunction-sections -fdata-sections -Wl,--gc-sections -DGASNET_PAR "$here/start.c" "$tmp/lib-par.o" -o "$tmp/collected"
 check_says ident-gc-sections '$GASNetConduitName: SMP $' cat "$tmp/collected"
 for line in 'GASNET_RELEASE_VERSION_MAJOR 2025' 'GASNET_RELEASE_VERSION_MINOR 8' 'GASNET_RELEASE_VERSION_PATCH 0' \

@@ -1,0 +1,4 @@
+// values.c in C++.
+// NP: 1
+// CONDUITS: smp
+#include "values.c"
