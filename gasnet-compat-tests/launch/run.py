@@ -18,6 +18,19 @@ LAUNCHER = f"{jobtest.PREFIX}/bin/gasnetrun_{jobtest.CONDUIT}"
 LIMIT = 60.0
 ODD_ARGUMENTS = ["", "a b", "c'd", 'e"f', "$HOME", "`id`", "*", "\\", "-n", "--", "tab\there", "é", "new\nline"]
 
+# Variables that clients set on any conduit, with values of theirs (src/config/tests.rs has the names, too): in effect here, accepted, and unknown.
+USED = [("GASNET_SMP_SPAWNER", "fork"), ("GASNET_SPAWN_VERBOSE", "0"), ("GASNET_BACKTRACE", "1"), ("GASNET_FREEZE_ON_ERROR", "0"),
+        ("GASNET_CATCH_EXIT", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5"), ("GASNET_EXITTIMEOUT_MIN", "10"), ("GASNET_BARRIER", "PSHM"),
+        ("GASNET_MAX_SEGSIZE", "128.0MB/P")]
+NOT_USED = [("GASNET_PHYSMEM_MAX", "16GB"), ("GASNET_PHYSMEM_PROBE", "0"), ("GASNET_PHYSMEM_NOPROBE", "1"), ("GASNET_HOST_DETECT", "gethostid"),
+            ("GASNET_COLL_SCRATCH_SEG_SIZE", "2M"), ("GASNET_SPAWNFN", "L"), ("GASNET_SPAWNER", "ssh"), ("GASNET_IBV_SPAWNER", "mpi"),
+            ("GASNET_OFI_SPAWNER", "pmi"), ("GASNET_UCX_SPAWNER", "ssh"), ("GASNET_IBV_SPAWNFN", "S"), ("GASNET_SPAWN_CONTROL", "pmi"),
+            ("GASNET_SSH_SERVERS", "node0 node1"), ("GASNET_MASTERIP", "127.0.0.1"), ("GASNET_WORKERIP", "127.0.0.0"), ("GASNET_ROUTE_OUTPUT", "0"),
+            ("GASNET_QUIET", "y"), ("GASNET_SUPPRESS_DEBUG_WARNING", "1"), ("GASNET_RCV_THREAD", "1"), ("GASNET_PINNED_REGIONS_MAX", "1024"),
+            ("GASNET_IBV_PORTS_VERBOSE", "0"), ("GASNET_DOMAIN_COUNT", "4"), ("GASNET_AM_DOMAIN_POLL_MASK", "255"), ("GASNET_USE_FENCED_PUTS", "1"),
+            ("GASNET_USE_ODP", "0"), ("GASNET_ODP_VERBOSE", "0"), ("GASNET_MPI_THREAD", "MULTIPLE"), ("GASNET_AMRDMA_MAX_PEERS", "0")]
+FOREIGN = [("GASNET_FROM_A_LATER_RELEASE", "17")]
+
 
 class Tests:
     """The tests of one program."""
@@ -66,8 +79,8 @@ class Tests:
         self.expect("-v says what it runs", run + ["-v", self.program], 0, "running: env GASNET_PSHM_NODES=2 ", "of 2$")
         self.expect("-t runs nothing", run + ["-t", self.program], 0, "running: ", "!of 2$")
         self.expect("-t quotes", run + ["-t", self.program, "a b", "c'd"], 0, r"'a b' 'c'\\''d'")
-        self.expect("env", run + ["env", "SHOW_ME=x y", self.program, "environment", "SHOW_ME"], 0, r"^\{x y\}\{x y\}$", count=2)
-        self.expect("environment of the launcher", run + [self.program, "environment", "SHOW_ME"], 0, r"^\{1=2\}\{1=2\}$", count=2,
+        self.expect("env", run + ["env", "SHOW_ME=x y", self.program, "environment", "SHOW_ME"], 0, r"^\{x y\}\{x y\}\{x y\}$", count=2)
+        self.expect("environment of the launcher", run + [self.program, "environment", "SHOW_ME"], 0, r"^\{1=2\}\{1=2\}\{1=2\}$", count=2,
                     extra={"SHOW_ME": "1=2"})
         self.expect("--help", [LAUNCHER, "--help"], 0, "^usage: ", "-spawner")
         self.expect("--version", [LAUNCHER, "--version"], 0, r"\d+\.\d+")
@@ -86,6 +99,46 @@ class Tests:
         expected = re.escape("".join(f"[{a}]" for a in ODD_ARGUMENTS))
         self.expect("arguments directly", [self.program, "arguments", *ODD_ARGUMENTS], 0, expected, ranks=3, count=3)
         self.expect("arguments by launcher", [LAUNCHER, "-n", "3", self.program, "arguments", *ODD_ARGUMENTS], 0, expected, count=3)
+
+    def nesting(self):
+        """What clients' launchers put around and inside each other."""
+        run = [LAUNCHER, "-n", "2"]
+        chapel = [LAUNCHER, "-n", "3", "-N", "1", "-c", "0", "-E", "SHOW_ME,LANG", "-v", "env", "LANG=C"]
+        self.expect("env LANG=C, as Chapel does", [*chapel, self.program], 0, "of 3$", count=3)
+        self.expect("env around the launcher", ["env", "GASNET_PSHM_NODES=7", *run, self.program], 0, "of 2$", count=2)
+        self.expect("env around the program, as Spack does", ["env", "GASNET_PSHM_NODES=4", self.program], 0, "of 4$", count=4)
+        self.expect("a launcher inside a launcher: the inner one counts", [*run, LAUNCHER, "-n", "3", self.program], 0, "of 3$", count=3)
+        self.expect("a launcher inside env inside a launcher", [*run, "env", "LANG=C", LAUNCHER, "-n", "3", self.program], 0, "of 3$", count=3)
+        self.expect("a shell inside a launcher", [*run, "sh", "-c", 'exec "$0" rank 5', self.program], 5, "of 2$", count=2)
+        inner = f"{LAUNCHER} -n 3 {self.program} rank 7"
+        self.expect("a job started by a rank of a job", [*run, self.program, "nested", inner], 0, "^rank [012] of 3$", "inner job ended with 7$", count=3)
+        self.expect("the same without a launcher", [self.program, "nested", f"{self.program} rank 8"], 0, "^rank [01] of 2$",
+                    "inner job ended with 8$", ranks=2, count=2)
+        self.expect("the same, labelled", [*run, "-l", self.program, "nested", inner], 0, "rank [012] of 3$", "inner job ended with 7$", count=3)
+
+    def bare_start(self):
+        """gex_Client_Init without argc and argv, main without gasnet_exit: how UPC++ and Caffeine start and end."""
+        for code in (0, 3):
+            self.expect(f"no argc and argv, return {code}", [self.program, "bare", str(code)], code, "of 3$", ranks=3, count=3)
+            self.expect(f"the same by launcher, return {code}", [LAUNCHER, "-n", "3", self.program, "bare", str(code)], code, "of 3$", count=3)
+
+    def variables(self):
+        """What launchers and job scripts of clients set, with values that they use: accepted without a word."""
+        for value, ranks, most in (("8388608", 1, 8 << 20), ("8MB", 1, 8 << 20), ("8.0MB/P", 2, 8 << 20), ("16MB/H", 2, 8 << 20)):
+            self.expect(f"GASNET_MAX_SEGSIZE={value}", [self.program, "limit"], 0, f"^at most {most} bytes$", ranks=ranks, count=ranks,
+                        extra={"GASNET_MAX_SEGSIZE": value})
+        self.expect("GASNET_MAX_SEGSIZE=0.5/H", [self.program, "limit"], 0, r"^at most \d{6,} bytes$", ranks=2, count=2,
+                    extra={"GASNET_MAX_SEGSIZE": "0.5/H"})
+        everything = dict(USED + NOT_USED + FOREIGN)
+        self.expect("variables that clients set: no word about them", [self.program], 0, r"\Arank \d of 2\nrank \d of 2\n\Z", ranks=2,
+                    extra=everything)
+        extra = everything | {"GASNET_VERBOSEENV": "1"}
+        _, output, _, _ = self.shop.run([self.program], 2, extra, LIMIT)
+        lines = {line.split()[2]: line for line in output.splitlines() if line.startswith("ENV parameter: ")}
+        for names, pattern in ((USED, r"= [^(]*$"), (NOT_USED, r"\(accepted, no effect\)$"), (FOREIGN, "is set and not known")):
+            for name, _ in names:
+                line = lines.get(name, "no line")
+                jobtest.report(f"launch: {name} under GASNET_VERBOSEENV", "" if re.search(pattern, line) else line)
 
     def exit_codes(self):
         """The code of the job is the launcher's."""
@@ -174,8 +227,8 @@ def main():
         program = shop.compile(os.path.join(HERE, "show.c"), mode)
         if program:
             tests = Tests(shop, program)
-            for test in (tests.ranks, tests.wrong_counts, tests.launcher_options, tests.arguments, tests.exit_codes, tests.streams,
-                         tests.terminal, tests.stop_and_continue, tests.under_a_tool):
+            for test in (tests.ranks, tests.wrong_counts, tests.launcher_options, tests.arguments, tests.nesting, tests.bare_start,
+                         tests.variables, tests.exit_codes, tests.streams, tests.terminal, tests.stop_and_continue, tests.under_a_tool):
                 test()
     jobtest.finish()
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static gex_Client_t client;
@@ -19,20 +20,31 @@ int main(int argc, char **argv) {
     size_t used = 0;
     unsigned me, np;
     int i;
-    int rc = gex_Client_Init(&client, &ep, &tm, "SHOW", &argc, &argv, 0);
+    /* Clients that have no argc and argv at hand pass NULL. */
+    int bare = !strcmp(what, "bare");
+    int rc = gex_Client_Init(&client, &ep, &tm, "SHOW", bare ? NULL : &argc, bare ? NULL : &argv, 0);
     if (rc != GASNET_OK) return 3;
     me = (unsigned)gex_TM_QueryRank(tm);
     np = (unsigned)gex_TM_QuerySize(tm);
     if (gex_Segment_Attach(&segment, tm, GASNET_PAGESIZE) != GASNET_OK) return 4;
     barrier();
-    if (!strcmp(what, "rank")) {
+    if (!strcmp(what, "rank") || bare) {
         used = (size_t)snprintf(line, sizeof line, "rank %u of %u\n", me, np);
     } else if (!strcmp(what, "arguments")) {
         for (i = 2; i < argc; i++) used += (size_t)snprintf(line + used, sizeof line - used, "[%s]", argv[i]);
         used += (size_t)snprintf(line + used, sizeof line - used, "\n");
     } else if (!strcmp(what, "environment")) {
-        const char *own = getenv(argv[2]), *gasnets = gasnett_getenv(argv[2]);
-        used = (size_t)snprintf(line, sizeof line, "{%s}{%s}\n", own ? own : "none", gasnets ? gasnets : "none");
+        const char *own = getenv(argv[2]), *tools = gasnett_getenv(argv[2]), *gasnets = gasnet_getenv(argv[2]);
+        used = (size_t)snprintf(line, sizeof line, "{%s}{%s}{%s}\n", own ? own : "none", tools ? tools : "none", gasnets ? gasnets : "none");
+    } else if (!strcmp(what, "limit")) {
+        used = (size_t)snprintf(line, sizeof line, "at most %zu bytes\n", (size_t)gasnet_getMaxLocalSegmentSize());
+    } else if (!strcmp(what, "nested")) {
+        /* A rank starts another job, as test drivers do. */
+        fflush(stdout);
+        if (me == 0) {
+            rc = system(argv[2]);
+            used = (size_t)snprintf(line, sizeof line, "the inner job ended with %d\n", WIFEXITED(rc) ? WEXITSTATUS(rc) : -1);
+        }
     } else if (!strcmp(what, "input")) {
         size_t total = 0, sum = 0;
         int c;
@@ -58,6 +70,7 @@ int main(int argc, char **argv) {
         fflush(stdout);
     }
     barrier();
+    if (bare) return argc > 2 ? atoi(argv[2]) : 0;
     gasnet_exit(argc > 2 && !strcmp(what, "rank") ? atoi(argv[2]) : 0);
     return 1;
 }

@@ -299,6 +299,39 @@ variables! {
         MALLOCFILE: Option<String> = text("GASNET_MALLOCFILE", "File of a heap report at exit; as GASNET_TRACEFILE.").debug_only();
         MALLOCNODES: RankSet = ranks("GASNET_MALLOCNODES", "Ranks that write a heap report.").debug_only();
     }
+    // Clients and job scripts set these whatever the conduit is. Values are not looked at; a conduit that uses one declares it itself, and then it
+    // leaves this list.
+    "Other conduits and launchers" {
+        PHYSMEM_MAX: Option<String> = text("GASNET_PHYSMEM_MAX", "Most memory of a host that ibv registers; see GASNET_MAX_SEGSIZE.").no_effect();
+        PHYSMEM_PROBE: Option<String> = text("GASNET_PHYSMEM_PROBE", "Try at start how much memory ibv can register.").no_effect();
+        PHYSMEM_NOPROBE: Option<String> = text("GASNET_PHYSMEM_NOPROBE", "The contrary, in old releases.").no_effect();
+        COLL_SCRATCH_SEG_SIZE: Option<String> = text("GASNET_COLL_SCRATCH_SEG_SIZE",
+            "Old name of GASNET_COLL_SCRATCH_SIZE.").no_effect();
+        SPAWNER: Option<String> = text("GASNET_SPAWNER", "How launchers of networks start the ranks: ssh, mpi or pmi.").no_effect();
+        IBV_SPAWNER: Option<String> = text("GASNET_IBV_SPAWNER", "The same for ibv.").no_effect();
+        OFI_SPAWNER: Option<String> = text("GASNET_OFI_SPAWNER", "The same for ofi.").no_effect();
+        UCX_SPAWNER: Option<String> = text("GASNET_UCX_SPAWNER", "The same for ucx.").no_effect();
+        IBV_SPAWNFN: Option<String> = text("GASNET_IBV_SPAWNFN", "The same for ibv, as upcxx-run passes it.").no_effect();
+        SPAWNFN: Option<String> = text("GASNET_SPAWNFN", "How udp starts the ranks: L here, S through ssh, C by GASNET_CSPAWN_CMD.").no_effect();
+        SPAWN_CONTROL: Option<String> = text("GASNET_SPAWN_CONTROL", "Who tells the ranks of a network where they are.").no_effect();
+        SSH_SERVERS: Option<String> = text("GASNET_SSH_SERVERS", "Hosts to start ranks on; also SSH_SERVERS.").no_effect();
+        MASTERIP: Option<String> = text("GASNET_MASTERIP", "Address of the host that starts a job.").no_effect();
+        WORKERIP: Option<String> = text("GASNET_WORKERIP", "Network of the ranks of a udp job.").no_effect();
+        ROUTE_OUTPUT: Option<String> = text("GASNET_ROUTE_OUTPUT", "Whether udp brings the ranks' output to the starting host.").no_effect();
+        QUIET: Option<String> = text("GASNET_QUIET", "Leave out warnings that networks give at start; there are none here.").no_effect();
+        SUPPRESS_DEBUG_WARNING: Option<String> = text("GASNET_SUPPRESS_DEBUG_WARNING",
+            "Leave out a warning of debug builds; there is none here.").no_effect();
+        RCV_THREAD: Option<String> = text("GASNET_RCV_THREAD", "Receive on a thread of the conduit.").no_effect();
+        PINNED_REGIONS_MAX: Option<String> = text("GASNET_PINNED_REGIONS_MAX", "Most registered regions of ibv.").no_effect();
+        IBV_PORTS_VERBOSE: Option<String> = text("GASNET_IBV_PORTS_VERBOSE", "Report the ports that ibv uses.").no_effect();
+        USE_FENCED_PUTS: Option<String> = text("GASNET_USE_FENCED_PUTS", "Fence puts of ibv; memory of neighbours needs none.").no_effect();
+        USE_ODP: Option<String> = text("GASNET_USE_ODP", "Let ibv page on demand.").no_effect();
+        ODP_VERBOSE: Option<String> = text("GASNET_ODP_VERBOSE", "Warn where ibv cannot.").no_effect();
+        AMRDMA_MAX_PEERS: Option<String> = text("GASNET_AMRDMA_MAX_PEERS", "Peers to which ibv sends messages by puts.").no_effect();
+        DOMAIN_COUNT: Option<String> = text("GASNET_DOMAIN_COUNT", "Communication domains of aries.").no_effect();
+        AM_DOMAIN_POLL_MASK: Option<String> = text("GASNET_AM_DOMAIN_POLL_MASK", "How often aries polls the domains of others.").no_effect();
+        MPI_THREAD: Option<String> = text("GASNET_MPI_THREAD", "Thread level for which mpi starts MPI.").no_effect();
+    }
     "Testing the library" {
         FAULTS: Option<FaultPlan> = faults("GASNET_FAULTS", "Faults to inject between ranks.").ours();
         CALL_COUNTS: Option<PathBuf> = path("GASNET_CALL_COUNTS",

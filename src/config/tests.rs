@@ -58,6 +58,57 @@ fn all_problems_are_reported_and_name_their_variable() {
     }
 }
 
+/// What launchers and job scripts of clients set, whatever the conduit is (clients.md, F).
+const SET_BY_CLIENTS: &[&str] = &[
+    "PSHM_NODES",
+    "MAX_SEGSIZE",
+    "PHYSMEM_MAX",
+    "PHYSMEM_PROBE",
+    "PHYSMEM_NOPROBE",
+    "SUPERNODE_MAXSIZE",
+    "HOST_DETECT",
+    "COLL_SCRATCH_SEG_SIZE",
+    "SPAWNFN",
+    "SPAWNER",
+    "SMP_SPAWNER",
+    "IBV_SPAWNER",
+    "OFI_SPAWNER",
+    "UCX_SPAWNER",
+    "IBV_SPAWNFN",
+    "SPAWN_CONTROL",
+    "SSH_SERVERS",
+    "MASTERIP",
+    "WORKERIP",
+    "ROUTE_OUTPUT",
+    "SPAWN_VERBOSE",
+    "QUIET",
+    "BACKTRACE",
+    "FREEZE_ON_ERROR",
+    "VERBOSEENV",
+    "SUPPRESS_DEBUG_WARNING",
+    "CATCH_EXIT",
+    "EXITTIMEOUT_FACTOR",
+    "EXITTIMEOUT_MIN",
+    "BARRIER",
+    "RCV_THREAD",
+    "PINNED_REGIONS_MAX",
+    "IBV_PORTS_VERBOSE",
+    "DOMAIN_COUNT",
+    "AM_DOMAIN_POLL_MASK",
+    "USE_FENCED_PUTS",
+    "USE_ODP",
+    "ODP_VERBOSE",
+    "MPI_THREAD",
+    "AMRDMA_MAX_PEERS",
+];
+
+#[test]
+fn variables_that_clients_set_are_known() {
+    for name in SET_BY_CLIENTS {
+        assert!(TABLE.iter().any(|v| v.name.strip_prefix("GASNET_") == Some(name)), "{name}");
+    }
+}
+
 #[test]
 fn values_without_effect_are_not_checked() {
     let config = load(&[("GASNET_THREAD_STACK_PAD", "much")]).unwrap();
