@@ -122,5 +122,11 @@ mutants:
 dist:
 	@scripts/dist.sh
 
+# Test programs of the build tree, where `configure` ran here.
+ifdef SRCDIR
+tree := $(CURDIR)
+include scripts/build-tests.mk
+endif
+
 clean:
 	rm -rf $(BUILD)

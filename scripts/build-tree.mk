@@ -11,7 +11,7 @@ source = +@$(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' UN
 	CC='$(CC)' CXX='$(CXX)' CONFIG_CFLAGS='$(CONFIG_CFLAGS)' CONFIG_CXXFLAGS='$(CONFIG_CXXFLAGS)' CONFIG_LDFLAGS='$(CONFIG_LDFLAGS)'
 tree := $(patsubst %/build,%,$(BUILD))
 
-.PHONY: all seq parsync par tests install install-libraries uninstall check run-tests clean distclean
+.PHONY: all seq parsync par install uninstall check clean distclean
 all:
 	$(source) MODES='$(MODES)' all
 seq parsync par:
@@ -20,14 +20,17 @@ install:
 	$(source) MODES='$(MODES)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' install
 uninstall:
 	$(source) PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' uninstall
+check: $(addprefix run-tests-,$(MODES))
 clean:
-	rm -rf '$(BUILD)'
+	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),$(foreach t,$(tests),'$(tree)/$c-conduit/$t'))
 	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build-tree.sh'
 distclean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/ident'
 	cd '$(tree)' && rm -f gasnet_config.h gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
 	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile' '$(tree)/include' '$(tree)/lib'
 	@rmdir '$(tree)/bin' 2>/dev/null || :
+
+include $(SRCDIR)/scripts/build-tests.mk
 
 # Fragments are written by configure.
 %.mak: ;

@@ -25,7 +25,8 @@ replace "$tree/gasnet_config.h" <"$B/include/gasnet_config.h"
 
 if [ "$tree" != "$ROOT" ]; then
     replace "$tree/Makefile" <<MAKEFILE
-# Written by configure. make, make seq|parsync|par, make install [prefix=DIR] [DESTDIR=DIR], make check, make clean, make distclean
+# Written by configure. make, make seq|parsync|par, make install [prefix=DIR] [DESTDIR=DIR], make check, make clean, make distclean;
+# tests: scripts/build-tests.mk
 include $tree/config.mk
 include $ROOT/scripts/build-tree.mk
 MAKEFILE
@@ -38,7 +39,7 @@ for conduit in $conduits; do
     folder=$tree/$conduit-conduit
     mkdir -p "$folder"
     replace "$folder/Makefile" <<MAKEFILE
-# Written by configure. make, make seq|parsync|par, make testgasnet-MODE, make clean
+# Written by configure. make, make seq|parsync|par, make testgasnet-MODE, make run-tests, make clean
 include $tree/config.mk
 override CONDUITS := $conduit
 override UNIVERSAL := 0

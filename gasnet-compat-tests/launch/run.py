@@ -111,7 +111,8 @@ class Tests:
         self.expect("a launcher inside env inside a launcher", [*run, "env", "LANG=C", LAUNCHER, "-n", "3", self.program], 0, "of 3$", count=3)
         self.expect("a shell inside a launcher", [*run, "sh", "-c", 'exec "$0" rank 5', self.program], 5, "of 2$", count=2)
         inner = f"{LAUNCHER} -n 3 {self.program} rank 7"
-        self.expect("a job started by a rank of a job", [*run, self.program, "nested", inner], 0, "^rank [012] of 3$", "inner job ended with 7$", count=3)
+        self.expect("a job started by a rank of a job", [*run, self.program, "nested", inner], 0, "^rank [012] of 3$", "inner job ended with 7$",
+                    count=3)
         self.expect("the same without a launcher", [self.program, "nested", f"{self.program} rank 8"], 0, "^rank [01] of 2$",
                     "inner job ended with 8$", ranks=2, count=2)
         self.expect("the same, labelled", [*run, "-l", self.program, "nested", inner], 0, "rank [012] of 3$", "inner job ended with 7$", count=3)

@@ -17,6 +17,11 @@ expect() {
     fi
 }
 
+# named NAME PROGRAM: upcxx-run starts only what has this string, whatever the program was linked with.
+named() {
+    if grep -aqF '$GASNetConduitName: SMP $' "$2"; then pass "$1 names its conduit"; else fail "$1 does not name its conduit"; fi
+}
+
 # fragment PREFIX MODE OUT [make arguments]: compiles hello through the makefile fragment.
 fragment() {
     _prefix=$1 _mode=$2 _out=$3
@@ -35,7 +40,7 @@ pc() { PKG_CONFIG_PATH=$1/lib/pkgconfig; export PKG_CONFIG_PATH; shift; pkg-conf
 for mode in seq parsync par; do
     for stage in "$STAGE_RELEASE" "$STAGE_DEBUG"; do
         label="install: fragment smp-$mode ${stage##*-}"
-        if attempt "$label compiles" fragment "$stage" $mode "$WORK/f"; then expect "$label runs" "$WORK/f"; fi
+        if attempt "$label compiles" fragment "$stage" $mode "$WORK/f"; then expect "$label runs" "$WORK/f"; named "$label" "$WORK/f"; fi
     done
     # shellcheck disable=SC2046 # flags are words
     if attempt "install: pkg-config smp-$mode compiles" "$CC" "$HELLO" -o "$WORK/p" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-$mode); then
@@ -44,6 +49,7 @@ for mode in seq parsync par; do
     # shellcheck disable=SC2046
     if attempt "install: pkg-config smp-$mode-shared compiles" "$CC" "$HELLO" -o "$WORK/s" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-$mode-shared); then
         expect "install: pkg-config smp-$mode-shared runs" "$WORK/s"
+        named "install: pkg-config smp-$mode-shared" "$WORK/s"
         readelf -d "$WORK/s" | grep -q "NEEDED.*libgasnet-smp-$mode.so.0" || fail "install: smp-$mode-shared: not linked with the shared library"
     fi
 done
@@ -84,6 +90,8 @@ expect "install: launcher" env -u GASNET_PSHM_NODES "$STAGE_RELEASE/bin/gasnetru
 # shellcheck disable=SC2046
 if attempt "install: static executable links" "$CC" -static "$HELLO" -o "$WORK/static" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
     expect "install: static executable runs" "$WORK/static"
+    strip "$WORK/static"
+    named "install: static executable, stripped" "$WORK/static"
 fi
 if "$STAGE_RELEASE/bin/ident" "$WORK/h" | grep -qi 'GASNetConduitName: smp'; then pass "install: ident finds the conduit's name in a program"; else
     fail "install: ident does not find GASNetConduitName in a program: $("$STAGE_RELEASE/bin/ident" "$WORK/h" | head -n 5 | tr '\n' ' ')"
@@ -96,6 +104,14 @@ EOF
 # shellcheck disable=SC2046
 if attempt "install: C++ compiles" "$CXX" -std=c++17 "$WORK/hello.cc" -o "$WORK/cc" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
     expect "install: C++ runs" "$WORK/cc"
+    named "install: C++" "$WORK/cc"
+fi
+
+# A program that includes none of our headers, as one in another language: the archive brings the string.
+echo 'extern int gasnet_init(int *, char ***); int main(int c, char **v) { return gasnet_init(&c, &v); }' >"$WORK/foreign.c"
+# shellcheck disable=SC2046
+if attempt "install: a client without headers links" "$CC" -w "$WORK/foreign.c" -Wl,--gc-sections -o "$WORK/foreign" $(pc "$STAGE_RELEASE" --libs gasnet-smp-seq); then
+    named "install: a client without headers" "$WORK/foreign"
 fi
 
 # CMake, static and shared.
@@ -113,6 +129,8 @@ cmake_build() { cmake -S "$WORK/cmake" -B "$WORK/cmake/build" -DCMAKE_PREFIX_PAT
 if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
     expect "install: CMake static runs" "$WORK/cmake/build/hello_static"
     expect "install: CMake shared runs" "$WORK/cmake/build/hello_shared"
+    named "install: CMake static" "$WORK/cmake/build/hello_static"
+    named "install: CMake shared" "$WORK/cmake/build/hello_shared"
 fi
 
 # The shared library opened by an interpreter, names kept local.

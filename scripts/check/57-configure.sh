@@ -71,6 +71,35 @@ in_tree "options of Spack" spack --prefix "$WORK/place with space" --disable-aut
     --with-cxxflags=-fPIC --with-mpi-cflags=-fPIC --disable-pmi --with-pmi-version=x --enable-kind-ze -enable-par
 lacks "no warning about options of Spack" WARNING "$WORK/log"
 has "--prefix on a word of its own" "^PREFIX := $WORK/place with space$" spack/config.mk
+# Spack's targets. The library is not built again: that of step "build" takes the place of what "make par" would make.
+ln -s "$STAGE_RELEASE/lib" spack/build/release/lib
+mkdir -p spack/build/release/core
+ln -s "$STAGE_RELEASE/bin/gasnetrun_smp" spack/build/release/core/gasnetrun
+says() { # NAME TEXT COMMAND...
+    _name=$1 _text=$2
+    shift 2
+    if "$@" >"$WORK/log" 2>&1 && grep -q -- "$_text" "$WORK/log"; then pass "configure: $_name"; else
+        fail "configure: $_name: $(tail -n 5 "$WORK/log" | tr '\n' ' ')"
+    fi
+}
+says "run-tests where none is built" "no tests are built" make -C spack/smp-conduit run-tests
+attempt "configure: testgasnet-par and testtools-par" make -C spack/smp-conduit -o par testgasnet-par testtools-par
+says "run-tests" '^PASS smp-conduit/testgasnet$' make -C spack/smp-conduit run-tests
+says "run-tests of one program" '^PASS smp-conduit/testtools$' make -C spack run-tests TESTS=testtools NP=2
+lacks "only that one" testgasnet "$WORK/log"
+says "testgasnet, as Spack runs it" 'rank 3 of 4 over SMP: done[.]$' env GASNET_VERBOSEENV=1 GASNET_SPAWN_VERBOSE=1 GASNET_SUPERNODE_MAXSIZE=0 \
+    GASNET_SSH_SERVERS="localhost localhost" GASNET_PSHM_NODES=4 spack/smp-conduit/testgasnet
+says "testtools, as Spack runs it" '^Done[.]$' env GASNET_VERBOSEENV=1 spack/smp-conduit/testtools
+says "run-tests-seq at the top" '^PASS smp-conduit/testgasnet$' make -C spack -o seq run-tests-seq
+grep -aqF 'GASNET_SEQ' spack/smp-conduit/testgasnet || fail "configure: run-tests-seq has not built for SEQ"
+says "run-tests-installed-parsync" '^PASS smp-conduit/testgasnet$' make -C spack run-tests-installed-parsync prefix="$STAGE_RELEASE"
+printf '#!/bin/sh\necho not it\n' >spack/smp-conduit/testtools
+if make -C spack run-tests >"$WORK/log" 2>&1; then fail "configure: run-tests does not fail where a test does"; else
+    has "run-tests fails where a test does" '^FAIL smp-conduit/testtools$' "$WORK/log"
+fi
+rm spack/build/release/lib spack/build/release/core/gasnetrun
+attempt "configure: clean removes tests" sh -c 'make -s -C spack clean && [ ! -e spack/smp-conduit/testgasnet ] && [ -e spack/smp-conduit/smp-par.mak ]'
+
 in_tree "an unknown option" unknown --frobnicate --enable-frobnication
 has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
@@ -91,7 +120,8 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: the release makes the same release" sh -c "make -s -C GASNet-2025.8.0 dist BUILD='$WORK/again' && tar -tzf again/GASNet-2025.8.0.tar.gz | sort >a &&
         tar -tzf dist/GASNet-2025.8.0.tar.gz | grep -v '/[.]ci/' | sort >b && diff a b"
     attempt "dist: builds offline, in place" sh -c "cd GASNet-2025.8.0 && export CARGO_HOME='$WORK/home' CARGO_NET_OFFLINE=true && ./configure --disable-parsync &&
-        make seq && make -C smp-conduit par && make install prefix='$WORK/pfx'"
+        make seq && make -C smp-conduit par && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq &&
+        make install prefix='$WORK/pfx'"
     for mode in seq par; do
         printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
             "$WORK/GASNet-2025.8.0/smp-conduit/smp-$mode.mak" "$ROOT/scripts/check/hello.c" >h.mk
