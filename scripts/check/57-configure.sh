@@ -98,7 +98,8 @@ if make -C spack run-tests >"$WORK/log" 2>&1; then fail "configure: run-tests do
     has "run-tests fails where a test does" '^FAIL smp-conduit/testtools$' "$WORK/log"
 fi
 rm spack/build/release/lib spack/build/release/core/gasnetrun
-attempt "configure: clean removes tests" sh -c 'make -s -C spack clean && [ ! -e spack/smp-conduit/testgasnet ] && [ -e spack/smp-conduit/smp-par.mak ]'
+attempt "configure: clean removes tests" sh -c 'make -s -C spack clean &&
+    [ ! -e spack/smp-conduit/testgasnet ] && [ -e spack/smp-conduit/smp-par.mak ]'
 
 in_tree "an unknown option" unknown --frobnicate --enable-frobnication
 has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
