@@ -110,8 +110,10 @@ static void check_collectives(void) {
     gasnet_coll_broadcast(GASNET_TEAM_ALL, &got, 0, &mine, sizeof mine,
                           GASNET_COLL_IN_ALLSYNC | GASNET_COLL_OUT_ALLSYNC | GASNET_COLL_LOCAL); /* bcl */
     CHECK(got == 1);
-    gasnet_coll_gather(GASNET_TEAM_ALL, 0, all, &mine, sizeof mine, GASNET_COLL_LOCAL | GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC); /* realm-g1 */
-    gasnet_coll_gather_all(GASNET_TEAM_ALL, all, &mine, sizeof mine, GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC | GASNET_COLL_LOCAL); /* bupc, realm-g1 */
+    gasnet_coll_gather(GASNET_TEAM_ALL, 0, all, &mine, sizeof mine,
+                       GASNET_COLL_LOCAL | GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC); /* realm-g1 */
+    gasnet_coll_gather_all(GASNET_TEAM_ALL, all, &mine, sizeof mine,
+                           GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC | GASNET_COLL_LOCAL); /* bupc, realm-g1 */
     for (i = 0; i < np; i++) sum += all[i];
     CHECK(sum == (int)(np * (np + 1) / 2));
     handle = gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, &round, 0, &mine, sizeof mine, GASNET_COLL_IN_ALLSYNC | GASNET_COLL_OUT_ALLSYNC); /* upcxx01 */

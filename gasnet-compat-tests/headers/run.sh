@@ -131,6 +131,21 @@ for pair in $compilers; do
     check "fwd-alone-${pair%:*}" "${pair%:*}" -std=c99 $strict -I"$include" -fsyntax-only "$tmp/alone.c"
     check "fwd-alone-${pair#*:}" "${pair#*:}" -x c++ -std=c++11 $strict -I"$include" -fsyntax-only "$tmp/alone.c"
 done
+# No library either; the client's thread mode stands on the command line (UPC++).
+for pair in $compilers; do
+    for header in gasnet_portable_platform.h gasnet_config.h gasnet_tools.h; do
+        printf '#include <%s>\nextern int bare;\n' "$header" >"$tmp/alone.c"
+        check "bare-${pair%:*}-$header" "${pair%:*}" -std=c99 $strict -I"$include" -c "$tmp/alone.c" -o "$tmp/alone.o"
+        check "bare-${pair#*:}-$header" "${pair#*:}" -x c++ -std=c++11 $strict -I"$include" -c "$tmp/alone.c" -o "$tmp/alone.o"
+    done
+    for mode in -DGASNET_SEQ -DGASNET_PAR '-DGASNET_PAR -DGASNETT_USE_TRUE_MUTEXES=1'; do
+        label=$(echo "$mode" | tr -cd 'A-Z_')
+        check "lite-${pair%:*}-$label-links" "${pair%:*}" -std=c11 -Wall -Wextra -Werror $mode $paths "$here/../tools/tools_lite.c" -o "$tmp/lite"
+        check_says "lite-${pair%:*}-$label" 'tools_lite: PASS' "$tmp/lite"
+        check "lite-${pair#*:}-$label-links" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror $mode $paths "$here/../tools/tools_lite.c" -o "$tmp/lite"
+        check_says "lite-${pair#*:}-$label" 'tools_lite: PASS' "$tmp/lite"
+    done
+done
 # All macros of gasnet_fwd.h begin with GEX_.
 echo '#include <stdint.h>' | gcc -x c -E -dM - | awk '{ sub(/\(.*/, "", $2); print $2 }' | sort -u >"$tmp/system.names"
 gcc -E -dM -I"$include" "$include/gasnet_fwd.h" | awk '{ sub(/\(.*/, "", $2); print $2 }' | sort -u | comm -23 - "$tmp/system.names" |

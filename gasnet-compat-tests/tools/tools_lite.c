@@ -1,4 +1,6 @@
 /* GASNETT_LITE_MODE: the headers work without a thread mode and without the library. */
+#undef GASNET_SEQ
+#undef GASNET_PAR
 #undef GASNETT_THREAD_SAFE
 #undef GASNETT_THREAD_SINGLE
 #define GASNETT_LITE_MODE 1
