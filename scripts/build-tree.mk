@@ -25,8 +25,8 @@ clean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),$(foreach t,$(tests),'$(tree)/$c-conduit/$t'))
 	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build-tree.sh'
 distclean:
-	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/ident'
-	cd '$(tree)' && rm -f gasnet_config.h gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
+	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/gasnetrun' '$(tree)/bin/ident'
+	cd '$(tree)' && rm -f gasnet_config.h gasnet.mak gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
 	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile' '$(tree)/include' '$(tree)/lib'
 	@rmdir '$(tree)/bin' 2>/dev/null || :
 

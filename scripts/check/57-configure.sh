@@ -119,7 +119,7 @@ for file in gasnet.h gasnetex.h gasnet_config.h.in configure Bootstrap docs/GASN
 done
 if [ "$SCOPE" = all ]; then
     attempt "dist: the release makes the same release" sh -c "make -s -C GASNet-2025.8.0 dist BUILD='$WORK/again' && tar -tzf again/GASNet-2025.8.0.tar.gz | sort >a &&
-        tar -tzf dist/GASNet-2025.8.0.tar.gz | grep -v '/[.]ci/' | sort >b && diff a b"
+        tar -tzf dist/GASNet-2025.8.0.tar.gz | sort >b && diff a b"
     attempt "dist: builds offline, in place" sh -c "cd GASNet-2025.8.0 && export CARGO_HOME='$WORK/home' CARGO_NET_OFFLINE=true && ./configure --disable-parsync &&
         make seq && make -C smp-conduit par && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq &&
         make install prefix='$WORK/pfx'"
