@@ -52,10 +52,22 @@ extern "C" {
 #define GASNET_SUPPORTS_AM_COMMIT_V2 20240906L
 
 // Classes of memory kinds (gasnet_mk.h) that the library serves where it finds the vendor's library at run time.
+// Clients include the vendor's header where one of these is defined; so they are where there is one. A client that needs none defines it itself.
+#if defined(__has_include)
+#if !defined(GASNET_HAVE_MK_CLASS_CUDA_UVA) && __has_include(<cuda.h>)
 #define GASNET_HAVE_MK_CLASS_CUDA_UVA 1
+#endif
+#if !defined(GASNET_HAVE_MK_CLASS_HIP) && __has_include(<hip/hip_runtime.h>)
 #define GASNET_HAVE_MK_CLASS_HIP 1
+#endif
+#if !defined(GASNET_HAVE_MK_CLASS_ZE) && __has_include(<level_zero/ze_api.h>)
 #define GASNET_HAVE_MK_CLASS_ZE 1
+#endif
+#endif
+#if !defined(GASNET_HAVE_MK_CLASS_MULTIPLE) && \
+    (defined(GASNET_HAVE_MK_CLASS_CUDA_UVA) || defined(GASNET_HAVE_MK_CLASS_HIP) || defined(GASNET_HAVE_MK_CLASS_ZE))
 #define GASNET_HAVE_MK_CLASS_MULTIPLE 1
+#endif
 
 #define GEX_THREAD_ROLE_RCV 1U
 #define GEX_THREAD_ROLE_SND 2U
@@ -203,6 +215,9 @@ extern void *gex_TM_QueryCData(gex_TM_t tm);
 // Collective over the parent. Members that pass the same color (at least 0) form a team, ordered by key, then by rank in the parent; a null
 // new_tm_p takes part in the call only. Scratch space, if any is lent (no GEX_FLAG_TM_NO_SCRATCH), is inside the bound segment and comes back
 // from gex_TM_Destroy; collectives work as well without. With GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED: returns how much to lend and does nothing.
+// The same members in the same order (GASNet-EX Memory Kinds 2025.8, 5.2), with an order of collectives of its own. Collective over orig_tm. One of
+// GEX_FLAG_TM_{SYMMETRIC,LOCAL,NO}_SCRATCH, or a query of scratch size as in gex_TM_Split.
+extern size_t gex_TM_Dup(gex_TM_t *new_tm_p, gex_TM_t orig_tm, void *scratch_addr, size_t scratch_size, gex_Flags_t flags);
 extern size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr, size_t scratch_size,
                            gex_Flags_t flags);
 // Collective over the parent, which has a member in each process that args names. args lists the new team's members in the order of their ranks,

@@ -2,6 +2,7 @@
 // how to name another one. The same for a file that is something else.
 // NP: 1 2
 // ENV: GASNET_CUDA_LIBRARY=libgasnet-no-cuda.so.1 GASNET_HIP_LIBRARY=/nonexistent/libgasnet-no-hip.so GASNET_ZE_LIBRARY=libc.so.6
+// FLAGS: -DGASNET_HAVE_MK_CLASS_HIP=1
 #include "check.h"
 
 #include <gasnet_mk.h>
@@ -32,8 +33,13 @@ int main(int argc, char **argv) {
     int nothing = 0;
     test_init("mk_missing", &argc, &argv);
     memset(&args, 0, sizeof args);
-    CHECK(GASNET_HAVE_MK_CLASS_CUDA_UVA == 1 && GASNET_HAVE_MK_CLASS_HIP == 1 && GASNET_HAVE_MK_CLASS_ZE == 1);
-    CHECK(GASNET_HAVE_MK_CLASS_MULTIPLE == 1);
+#if __has_include(<cuda.h>) ? !GASNET_HAVE_MK_CLASS_CUDA_UVA : defined(GASNET_HAVE_MK_CLASS_CUDA_UVA)
+#error "clients include cuda.h where this says so"
+#endif
+#if __has_include(<level_zero/ze_api.h>) ? !GASNET_HAVE_MK_CLASS_ZE : defined(GASNET_HAVE_MK_CLASS_ZE)
+#error "clients include level_zero/ze_api.h where this says so"
+#endif
+    CHECK(GASNET_HAVE_MK_CLASS_HIP == 1 && GASNET_HAVE_MK_CLASS_MULTIPLE == 1); /* as the command line says */
     args.gex_class = GEX_MK_CLASS_CUDA_UVA;
     CHECK(create(&args) == GASNET_ERR_RESOURCE);
     SAID("gex_MK_Create");

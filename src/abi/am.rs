@@ -101,8 +101,9 @@ pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
             "AM injection",
         );
     }
-    if message.source_ep != 0 && message.bytes > 0 {
-        let spot = runtime::get().local_spot(message.source_ep, message.payload, message.bytes);
+    let local_ep = disposition::own(message.source_ep, flags);
+    if local_ep != 0 && message.bytes > 0 {
+        let spot = runtime::get().local_spot(local_ep, message.payload, message.bytes);
         if spot.kind.is_some() {
             let mut bounce = Vec::new();
             // SAFETY: the payload is in the local endpoint's segment (checked).

@@ -11,7 +11,7 @@ use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
 use crate::conduit::{Class, PollScope};
-use crate::segment::disposition::{anywhere, peer_base, PEER_OUTSIDE, SELF_OFFSET};
+use crate::segment::disposition::{anywhere, own, peer_base, PEER_OUTSIDE, SELF_OFFSET};
 use crate::{progress, runtime, team, thread, trace};
 
 /// Prepares in `desc` and returns it, or null for "no op".
@@ -71,6 +71,7 @@ impl Terms {
         Wish {
             target: if free { anywhere(target) } else { target },
             source_ep,
+            local_ep: own(source_ep, self.flags),
             class,
             category: self.category,
             client_buffer: self.client_buffer,

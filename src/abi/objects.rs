@@ -10,6 +10,7 @@ use super::{complain, mk, rules, ERR_BAD_ARG, ERR_RESOURCE, FLAG_IMMEDIATE, OK};
 use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
+use crate::os::mem;
 use crate::runtime;
 use crate::segment::configuration::is_everything;
 use crate::segment::reach::ALL_MEMORY;
@@ -343,6 +344,13 @@ pub unsafe extern "C" fn gex_Segment_Create(
                 "a length of {bytes} bytes is not possible; memory of the library's is limited to {} bytes",
                 rt.max_local_bytes
             ),
+        );
+        return ERR_BAD_ARG;
+    }
+    if !address.is_null() && mem::is_writable(address as usize, bytes) == Some(false) {
+        complain(
+            name,
+            &format!("the {bytes} bytes at {address:p} are not all memory that this process may read and write: map them first, and keep them mapped"),
         );
         return ERR_BAD_ARG;
     }

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use super::rules::{self, Lc, RMA_FLAGS};
+use super::rules::{self, Lc, LC_COPY_YES, RMA_FLAGS};
 use super::{not_in_handler, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
 use crate::am::{EpIndex, Location};
 use crate::conduit::Busy;
@@ -24,7 +24,9 @@ const NO_OP: c_int = 1;
 fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: u32, function: &str) -> Access {
     let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
     Access {
-        device: runtime::get().local_spot(ep, access.local, bytes).kind,
+        device: runtime::get()
+            .local_spot(disposition::own(ep, flags), access.local, bytes)
+            .kind,
         ..access
     }
 }
@@ -98,6 +100,7 @@ fn manner(flags: u32, lc_opt: *mut usize) -> Manner {
     Manner {
         immediate: flags & FLAG_IMMEDIATE != 0,
         source_now: lc_opt as usize == EVENT_NOW,
+        copy: flags & LC_COPY_YES != 0,
     }
 }
 

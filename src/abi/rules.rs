@@ -14,6 +14,8 @@ pub const CHECKED: bool = cfg!(feature = "debug-checks");
 
 /// `GEX_FLAG_LC_COPY_YES` and `_NO`.
 const LC_COPY: u32 = 0x18;
+/// `GEX_FLAG_LC_COPY_YES`.
+pub const LC_COPY_YES: u32 = 0x8;
 /// `GEX_FLAG_ENABLE_LEAF_LC`.
 const LEAF_LC: u32 = 0x80;
 const PEER_NEVER_SELF: u32 = 0x100;

@@ -173,6 +173,38 @@ pub unsafe extern "C" fn gex_TM_Split(
     0
 }
 
+/// A team with the same members in the same order (GASNet-EX Memory Kinds 2025.8, 5.2, which the reference leaves out), or says how much
+/// scratch space is recommended. Collective over the original.
+#[no_mangle]
+pub unsafe extern "C" fn gex_TM_Dup(
+    new_tm: *mut usize,
+    original: usize,
+    scratch_address: *mut c_void,
+    scratch_bytes: usize,
+    flags: u32,
+) -> usize {
+    let name = "gex_TM_Dup";
+    not_in_handler(name);
+    let original = team::team(original, name);
+    if flags & FLAG_SCRATCH_SIZE != 0 {
+        return SCRATCH_BYTES;
+    }
+    let lent = match flags & (FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_NO_SCRATCH) {
+        FLAG_TM_NO_SCRATCH => None,
+        FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH => {
+            Some(scratch(original.ep, scratch_address, scratch_bytes, flags, name))
+        }
+        _ => crate::fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,NO}}_SCRATCH"),
+    };
+    // All bring the same color, and the keys that keep their order.
+    if let Some(team) = create::split(original, Some((0, 0)), lent, flags) {
+        created(team);
+        // SAFETY: the client's to write.
+        unsafe { new_tm.write(team.handle()) };
+    }
+    0
+}
+
 /// Makes a team of any endpoints (`gex_TM_Create`), or says how much scratch space is recommended. Collective over the parent.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Create(

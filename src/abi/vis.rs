@@ -11,7 +11,7 @@ use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::Started;
 use crate::runtime;
-use crate::segment::disposition::{anywhere, has_offsets, own_base, peer_base, PEER_OUTSIDE};
+use crate::segment::disposition::{anywhere, has_offsets, own, own_base, peer_base, PEER_OUTSIDE};
 use crate::team;
 use crate::thread;
 use crate::trace;
@@ -89,7 +89,7 @@ impl<'a> Call<'a> {
         let completion = armed.get();
         let access = Access {
             direction,
-            source_ep,
+            source_ep: own(source_ep, self.flags),
             peer,
             data,
             immediate: self.flags & FLAG_IMMEDIATE != 0,

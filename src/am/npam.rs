@@ -9,9 +9,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use super::token::Token;
-use super::{canary, inject, payload_offset, Arg, Category, Location, Message, MAX_PREPARED};
+use super::{canary, inject, payload_offset, Arg, Category, EpIndex, Location, Message, MAX_PREPARED};
 use crate::conduit::{Busy, Class, PollScope};
-use crate::mk::Kind;
 use crate::progress;
 use crate::runtime;
 use crate::shm::layout::MAX_MEDIUM;
@@ -52,8 +51,8 @@ pub struct Prepared {
     pub library_buffer: bool,
     /// The block that `address` lies in.
     block: Option<u16>,
-    /// The device that `address` is an address of; none for host memory.
-    device: Option<&'static Kind>,
+    /// Where `address` is looked for, if it may be of a device.
+    device_ep: Option<EpIndex>,
     /// The destination named at Prepare, if any.
     pub destination: *mut u8,
     /// What destinations count from.
@@ -71,6 +70,8 @@ pub struct Wish {
     pub class: Class,
     /// Medium or Long.
     pub category: Category,
+    /// Where the client's buffer is looked for ([`crate::segment::disposition::own`]).
+    pub local_ep: EpIndex,
     /// The client's buffer, or null.
     pub client_buffer: *const u8,
     /// Least payload.
@@ -148,9 +149,7 @@ impl SrcDesc {
             },
             library_buffer: wish.client_buffer.is_null(),
             block,
-            device: runtime::get()
-                .device_of(wish.source_ep)
-                .filter(|_| !wish.client_buffer.is_null()),
+            device_ep: (!wish.client_buffer.is_null() && runtime::get().may_be_on_device(wish.local_ep)).then_some(wish.local_ep),
             destination: wish.destination,
             destination_base: wish.destination_base,
         }));
@@ -188,12 +187,13 @@ impl SrcDesc {
         // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
         let fits = || payload_offset(args.len()) + bytes <= runtime::get().comm.inline_bytes(p.class);
         let mut bounce = Vec::new();
-        let payload = if p.device.is_some() && bytes > 0 {
-            let spot = runtime::get().local_spot(p.source_ep, p.address, bytes);
-            // SAFETY: in the local endpoint's segment (checked by `local_spot`).
-            unsafe { spot.readable(bytes, &mut bounce) }
-        } else {
-            p.address.cast_const()
+        let payload = match p.device_ep.filter(|_| bytes > 0) {
+            Some(ep) => {
+                let spot = runtime::get().local_spot(ep, p.address, bytes);
+                // SAFETY: memory of the client's, which `local_spot` knows.
+                unsafe { spot.readable(bytes, &mut bounce) }
+            }
+            None => p.address.cast_const(),
         };
         let by_reference = p.block.filter(|_| bytes > COPY_BELOW || !fits());
         let message = Message {

@@ -23,6 +23,31 @@ pub fn page_size() -> usize {
     size
 }
 
+/// Whether this process may read and write all of `[base, base + bytes)`. None when the system does not say.
+pub fn is_writable(base: usize, bytes: usize) -> Option<bool> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    Some(covers(&maps, base, base.checked_add(bytes)?))
+}
+
+/// Whether the mappings listed in `maps`, ascending, leave no gap from `start` to `end` that cannot be read and written.
+fn covers(maps: &str, start: usize, end: usize) -> bool {
+    let mut reached = start;
+    for line in maps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let (Some(range), Some(rights)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let Some((low, high)) = range.split_once('-') else { continue };
+        let (Ok(low), Ok(high)) = (usize::from_str_radix(low, 16), usize::from_str_radix(high, 16)) else {
+            continue;
+        };
+        if (low..high).contains(&reached) && rights.starts_with("rw") {
+            reached = high;
+        }
+    }
+    reached >= end
+}
+
 /// Asks for huge pages in a shared mapping. The error says why there will be none.
 pub fn want_huge_pages(base: usize, bytes: usize) -> io::Result<()> {
     let policy = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
@@ -251,6 +276,21 @@ pub unsafe fn unmap(address: usize, bytes: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_covered_by_what_can_be_written() {
+        let maps = "1000-2000 rw-p 0 0:0 0\n2000-3000 rw-s 0 0:0 0 /x y\n3000-4000 r--p 0 0:0 0\n5000-6000 rw-p 0 0:0 0\n";
+        assert!(covers(maps, 0x1000, 0x3000) && covers(maps, 0x1fff, 0x2001) && covers(maps, 0x5000, 0x6000));
+        assert!(
+            !covers(maps, 0x0fff, 0x2000)
+                && !covers(maps, 0x2000, 0x3001)
+                && !covers(maps, 0x4000, 0x4001)
+                && !covers(maps, 0x5000, 0x6001)
+        );
+        let here = [0u8; 5000];
+        assert_eq!(is_writable(here.as_ptr() as usize, here.len()), Some(true));
+        assert_eq!(is_writable(covers as *const () as usize, 1), Some(false));
+    }
 
     fn works(memory: &AnonMemory) {
         memory.resize(3 * page_size()).unwrap();

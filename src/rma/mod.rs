@@ -39,6 +39,8 @@ pub struct Manner {
     pub immediate: bool,
     /// The source may be reused at return (`GEX_EVENT_NOW`).
     pub source_now: bool,
+    /// The source is rather copied than waited for (`GEX_FLAG_LC_COPY_YES`).
+    pub copy: bool,
 }
 
 /// What became of an access.
@@ -151,7 +153,7 @@ fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
     let result = inject(access.peer.rank, manner, || {
         let put = |id| {
             let (peer, source) = (access.peer.rank, access.local.cast_const());
-            if manner.source_now {
+            if manner.source_now || manner.copy {
                 rt.conduit.put_now(peer, segment, access.remote, source, access.bytes, id)
             } else {
                 rt.conduit.put(peer, segment, access.remote, source, access.bytes, id)

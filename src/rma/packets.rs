@@ -2,7 +2,7 @@
 //!
 //! A put goes out in pieces, each acknowledged by a reply; a get asks for pieces, each answered by a reply that carries the data. A
 //! call without IMMEDIATE waits for room piece by piece. With IMMEDIATE the first piece decides; what finds no room after it is
-//! kept (a put's data is copied) and goes out from [`progress`].
+//! kept (a put's data is copied) and goes out from [`progress`]. A put with `LC_COPY_YES` keeps its first piece, too.
 
 use crate::atomic::Mutex;
 use std::collections::VecDeque;
@@ -75,8 +75,8 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
         let source = unsafe { access.here().plus(offset).readable(bytes, &mut bounce) };
         if send(
             &Message::internal(Class::Request, access.peer, internal::RMA_PUT, &args, Some((source, bytes))),
-            offset == 0,
-            manner.immediate,
+            offset == 0 && !manner.copy,
+            manner.immediate || manner.copy,
         )
         .is_err()
         {

@@ -9,6 +9,8 @@ use crate::runtime;
 pub const SELF_BOUND: u32 = 0x1_0000;
 /// `GEX_FLAG_SELF_SEG_OFFSET`: local addresses count from the base of the local endpoint's segment.
 pub const SELF_OFFSET: u32 = 0x2_0000;
+/// `GEX_FLAG_SELF_SEG_UNKNOWN` and `GEX_FLAG_SELF_SEG_SOME`: the local range may lie outside the segment of an endpoint on a device.
+const SELF_OUTSIDE: u32 = 0xc000;
 /// `GEX_FLAG_PEER_SEG_UNKNOWN` and `GEX_FLAG_PEER_SEG_SOME`: the remote range may lie outside the peer's segment.
 pub const PEER_OUTSIDE: u32 = 0xc_0000;
 /// `GEX_FLAG_PEER_SEG_OFFSET`: remote addresses count from the base of the peer's segment.
@@ -33,6 +35,16 @@ pub fn place(peer: Location, address: usize, bytes: usize, flags: u32) -> Locati
         peer
     } else {
         anywhere(peer)
+    }
+}
+
+/// Where local addresses are looked for: in the device segment of endpoint `ep`, if it has one, or in all memory of this process.
+#[inline]
+pub const fn own(ep: EpIndex, flags: u32) -> EpIndex {
+    if flags & SELF_OUTSIDE == 0 {
+        ep
+    } else {
+        ep | ANYWHERE
     }
 }
 

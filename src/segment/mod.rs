@@ -335,6 +335,15 @@ impl Runtime {
         self.endpoint(ep)?.bound()?.kind
     }
 
+    /// Whether local addresses of endpoint `ep` may be of a device.
+    #[inline]
+    pub fn may_be_on_device(&self, ep: EpIndex) -> bool {
+        if ep & ANYWHERE == 0 {
+            return self.device_of(ep).is_some();
+        }
+        endpoint::others().any(|other| other.bound().is_some_and(|segment| segment.kind.is_some()))
+    }
+
     /// Whether an endpoint, here or elsewhere, has its segment on a device.
     #[inline]
     pub fn is_on_device(&self, place: Location) -> bool {
@@ -444,9 +453,12 @@ impl Runtime {
     }
 
     /// The local side of an operation of endpoint `ep`: an address of the device that its segment is on, else any host memory (GASNet-EX
-    /// 0.19, "Local addressing"). Fatal when it leaves the device's segment.
+    /// 0.19, "Local addressing"). Fatal when it leaves the device's segment, unless the client allows that ([`disposition::own`]).
     #[inline]
     pub fn local_spot(&self, ep: EpIndex, local: *const u8, bytes: usize) -> Spot {
+        if ep & ANYWHERE != 0 {
+            return self.own_spot(ep, local as usize, bytes).unwrap_or(Spot::host(local));
+        }
         match self.device_of(ep) {
             None => Spot::host(local),
             Some(kind) => self

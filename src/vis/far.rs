@@ -85,6 +85,7 @@ fn one_by_one(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, op
     let mut manner = Manner {
         immediate: access.immediate,
         source_now: false,
+        copy: false,
     };
     let mut remote = Cursor::new(remote, Position::default());
     let mut local = Cursor::new(local, Position::default());

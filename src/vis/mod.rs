@@ -12,7 +12,7 @@ pub mod peer;
 pub mod records;
 pub mod shape;
 
-use crate::am::{EpIndex, Location};
+use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::conduit::Busy;
 use crate::event::Op;
 use crate::rma::Started;
@@ -49,7 +49,7 @@ pub enum Data<'a> {
 pub struct Access<'a> {
     /// Put or get.
     pub direction: Direction,
-    /// The local endpoint.
+    /// The local endpoint, with [`crate::am::ANYWHERE`] if local addresses may be of any memory.
     pub source_ep: EpIndex,
     /// The remote side.
     pub peer: Location,
@@ -128,7 +128,8 @@ impl Access<'_> {
 /// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only then.
 pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
-    if rt.device_of(access.source_ep).is_some() || rt.is_on_device(access.peer) {
+    // What lies anywhere in the peer's process may be of a device: each piece finds its way.
+    if rt.may_be_on_device(access.source_ep) || rt.is_on_device(access.peer) || access.peer.ep & ANYWHERE != 0 {
         return far::on_devices(rt, access, op);
     }
     if rt.can_touch(access.peer) {

@@ -42,7 +42,14 @@ pub fn tell(access: &Access<'_>, completion: &Completion, id: u64, total: u64) {
         completion.payload
     };
     let (class, category) = (Class::Request, Category::Medium);
-    let message = Message::new(class, category, access.source_ep, access.peer, internal::VIS_PEER, &args);
+    let message = Message::new(
+        class,
+        category,
+        access.source_ep & !ANYWHERE,
+        access.peer,
+        internal::VIS_PEER,
+        &args,
+    );
     inject::send(&message.carrying(payload, completion.bytes));
 }
 

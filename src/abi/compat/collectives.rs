@@ -14,6 +14,7 @@ use crate::runtime;
 use crate::team::Team;
 use crate::thread;
 use crate::trace::interval::{self, Interval};
+use crate::wait;
 
 /// `GASNET_TEAM_ALL`.
 const TEAM_ALL: usize = 1;
@@ -222,6 +223,8 @@ pub extern "C" fn gasnet_coll_wait_sync(handle: Event) {
 /// Whether a collective is complete: `GASNET_OK` or `GASNET_ERR_NOT_READY`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_try_sync(handle: Event) -> c_int {
+    // Clients call it in a loop, without a poll of their own.
+    wait::poll_once();
     if gex_Event_Test(handle) == 0 {
         OK
     } else {

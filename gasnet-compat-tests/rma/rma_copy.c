@@ -1,0 +1,47 @@
+// GEX_FLAG_LC_COPY_YES: a put to a rank that does not poll is injected and locally complete although nothing takes its data yet; the data is right.
+// NP: 2 3
+// TIMEOUT: 60
+#include "check.h"
+
+#include <gasnet_coll.h>
+
+enum { BYTES = 3000001 };
+static int woken[2];
+
+int main(int argc, char **argv) {
+    /* All ranks but the last put to the last one, which sleeps in a read until all have local completion. The pipe is made before the job starts,
+     * so all ranks of this host have it. */
+    char byte = 0, *data;
+    gex_Rank_t last, r;
+    REQUIRE(pipe(woken) == 0);
+    test_init("rma_copy", &argc, &argv);
+    last = np - 1;
+    test_attach(((uintptr_t)BYTES * np + 4095) / 4096 * 4096);
+    data = (char *)malloc(BYTES);
+    REQUIRE(data != NULL);
+    pattern_fill(data, BYTES, me);
+    barrier();
+    if (me == last) {
+        for (r = 0; r < last; r++) REQUIRE(read(woken[0], &byte, 1) == 1);
+    } else {
+        gex_Event_t local, done;
+        done = gex_RMA_PutNB(tm, last, seg_of(last) + (size_t)me * BYTES, data, BYTES, &local, GEX_FLAG_LC_COPY_YES);
+        gex_Event_Wait(local);
+        memset(data, 0, BYTES); /* it was copied */
+        REQUIRE(write(woken[1], &byte, 1) == 1);
+        gex_Event_Wait(done);
+    }
+    barrier();
+    if (me == last) {
+        for (r = 0; r < last; r++) CHECK_PATTERN(seg_of(me) + (size_t)r * BYTES, BYTES, r);
+    }
+    barrier();
+    /* NO changes nothing that a client could see. */
+    pattern_fill(data, BYTES, me + 50);
+    gex_Event_Wait(gex_RMA_PutNB(tm, (me + 1) % np, seg_of((me + 1) % np), data, 70001, GEX_EVENT_NOW, GEX_FLAG_LC_COPY_NO));
+    barrier();
+    CHECK_PATTERN(seg_of(me), 70001, (me + np - 1) % np + 50);
+    barrier();
+    free(data);
+    return test_finish();
+}
