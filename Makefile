@@ -106,7 +106,8 @@ demo:
 check: setup
 	@scripts/check.sh quick
 
-check-all: setup
+check-all:
+	@scripts/setup.sh all
 	@scripts/check.sh all
 
 check-programs: setup

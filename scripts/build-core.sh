@@ -26,7 +26,8 @@ case $what in
 launcher)
     cargo build --quiet --locked --profile program --target-dir "$target" -p gasnet-launcher --bins
     for program in gasnetrun gasnet_info gasnet_trace; do
-        strip -o "$CORE/core/$program.new" "$target/program/$program"
+        cp "$target/program/$program" "$CORE/core/$program.new"
+        [ -n "${KEEP_SYMBOLS:-}" ] || strip "$CORE/core/$program.new"
         replace "$CORE/core/$program" <"$CORE/core/$program.new"
         rm -f "$CORE/core/$program.new"
         chmod 755 "$CORE/core/$program"

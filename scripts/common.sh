@@ -58,6 +58,9 @@ upper() { printf %s "$1" | tr '[:lower:]-' '[:upper:]_'; }
 
 # expand TEMPLATE CONDUIT MODE PREFIX: the template on standard output with every @NAME@ replaced.
 expand() {
+    # Where lib has the development links itself (LIBDIR_SO), the loader finds it without our help.
+    _rpath=-Wl,-rpath,$4/lib
+    [ -z "${LIBDIR_SO:-}" ] || _rpath=
     _mode_uc=$(upper "$3") _threads='' _word=safe _flags='-DGASNETT_THREAD_SAFE -D_REENTRANT'
     [ "$3" = seq ] || _threads=' -D_REENTRANT'
     [ "$3" != seq ] || { _word=single; _flags=-DGASNETT_THREAD_SINGLE; }
@@ -72,7 +75,7 @@ expand() {
     sed -e "s|@PREFIX@|$4|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
         -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" -e "s|@CONDUIT_INCLUDE@|$_conduit_include|g" \
         -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
-        -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
+        -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
         -e "s|@LDFLAGS@|$(replacement "$CONFIG_LDFLAGS")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
         -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \
         -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \

@@ -83,13 +83,22 @@ generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
 put "$CORE/core/gasnet_info" bin/gasnet_info 755
 put "$CORE/core/gasnet_trace" bin/gasnet_trace 755
-put "$ROOT/scripts/ident.sh" bin/ident 755
+put "$ROOT/scripts/ident.sh" bin/gasnet_ident 755
+link gasnet_ident bin/ident
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
     [ ! -f "$ROOT/$document" ] || put "$ROOT/$document" "share/doc/gasnet/${document##*/}"
 done
 for page in "$ROOT"/docs/man/man*/*; do
     [ ! -f "$page" ] || { section=${page%/*}; put "$page" "share/man/${section##*/}/${page##*/}"; }
 done
+"$ROOT/scripts/man-env.sh" "$ROOT/docs/env.md" >"$notes.file"
+put "$notes.file" share/man/man7/gasnet_env.7
+rm -f "$notes.file"
+# A page for every function: one line that includes the page of its family.
+"$ROOT/scripts/man-names.sh" links | awk -v to="$to/share/man/man3/" -v notes="$notes" '{
+    print ".so man3/" $1 ".3" >(to $2 ".3"); close(to $2 ".3")
+    print "F share/man/man3/" $2 ".3" >>notes
+}'
 
 directory "${manifest%/*}"
 echo "F $manifest" >>"$notes"

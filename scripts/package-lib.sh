@@ -4,6 +4,7 @@
 #
 # A Rust static library cannot be shipped as it is: it has dozens of foreign global symbols and collides with any other one. So
 # everything is linked into one relocatable object, unused sections are dropped, and only the exported names stay global.
+# CFLAGS and LDFLAGS of the environment are used, too. KEEP_SYMBOLS=1 leaves debugging information to packagers, who strip themselves.
 . "$(dirname -- "$0")/common.sh"
 
 conduit=$1 mode=$2
@@ -31,7 +32,7 @@ if [ -f "$marker" ]; then
     $CC -std=c11 -O2 -fPIC -Wall -Wextra -D_GNU_SOURCE=1 $mode_flag $thread_flag $debug_flag \
         -DGASNETI_BUILDING_LIBRARY=1 \
         -ffile-prefix-map="$ROOT"=/gasnet -ffile-prefix-map="$BUILD"=/build \
-        -I"$B/include" -I"$B/include/$conduit-conduit" -c "$marker" -o "$tmp/marker.o"
+        ${CFLAGS:-} -I"$B/include" -I"$B/include/$conduit-conduit" -c "$marker" -o "$tmp/marker.o"
     nm -g --defined-only "$tmp/marker.o" | awk '{ print $3 }' >"$tmp/marker.names"
     objects=$tmp/marker.o
 fi
@@ -56,7 +57,7 @@ ld -r --gc-sections --force-group-allocation $(sed 's/^/-u /' "$tmp/exports") -e
 # PACKAGE_OBJCOPY: options of the sanitizer builds (scripts/check/70-sanitize.sh).
 # shellcheck disable=SC2086
 objcopy ${PACKAGE_OBJCOPY:-} -R .llvmbc -R .llvmcmd -R .comment --keep-global-symbols="$tmp/exports" "$tmp/all.o" "$tmp/$name.o"
-strip -g "$tmp/$name.o"
+[ -n "${KEEP_SYMBOLS:-}" ] || strip -g "$tmp/$name.o"
 rm -f "$B/lib/lib$name.a"
 (cd "$tmp" && ar crsD "$B/lib/lib$name.a" "$name.o")
 
@@ -73,8 +74,8 @@ node=$(upper "$name" | tr . _)_$SOVERSION
 # The library has threads and signal handlers: it must never be unmapped (nodelete).
 # shellcheck disable=SC2086 # CC may have options
 $CC -shared "$tmp/$name.o" -Wl,--version-script="$tmp/exports.map" -Wl,-soname,"$soname" -Wl,-z,nodelete -Wl,-z,defs \
-    -Wl,--build-id=sha1 -o "$tmp/$so" -lpthread -ldl -lm
-strip --strip-unneeded "$tmp/$so"
+    -Wl,--build-id=sha1 ${LDFLAGS:-} -o "$tmp/$so" -lpthread -ldl -lm
+[ -n "${KEEP_SYMBOLS:-}" ] || strip --strip-unneeded "$tmp/$so"
 mv -f "$tmp/$so" "$B/lib/$so"
 ln -sf "$so" "$B/lib/$soname"
 rm -f "$tmp/all.o"

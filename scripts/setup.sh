@@ -1,6 +1,6 @@
 #!/bin/sh
-# setup.sh: installs the Debian packages that building and testing need and that are missing. With all there it does nothing and
-# uses no network. Rust itself must be there already (rustup, or any toolchain from the version in Cargo.toml on).
+# setup.sh [all]: installs the Debian packages that building and testing need and that are missing; "all" adds what only `make check-all` needs.
+# With all there it does nothing and uses no network. Rust itself must be there already (rustup, or any toolchain from the version in Cargo.toml on).
 set -eu
 
 missing=
@@ -20,6 +20,13 @@ need gdb gdb
 need ps procps
 need git git
 need chromium chromium
+need mandoc mandoc
+if [ "${1:-}" = all ]; then
+    need dpkg-buildpackage dpkg-dev
+    need dh debhelper
+    need lintian lintian
+    need fakeroot fakeroot
+fi
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 # The header check also uses clang's sanitizers; its library lies in a folder that print-runtime-dir only guesses.
 [ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] || missing="$missing libclang-rt-dev"
