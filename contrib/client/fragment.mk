@@ -1,0 +1,11 @@
+# A client built with a makefile fragment, which is how most of them are:
+#   make -f fragment.mk GASNET_PREFIX=/opt/gasnet [CONDUIT=smp] [MODE=par]
+CONDUIT = smp
+MODE = par
+prefix := $(GASNET_PREFIX)
+include $(prefix)/include/$(CONDUIT)-conduit/$(CONDUIT)-$(MODE).mak
+
+sum: sum.o
+	$(GASNET_LD) $(GASNET_LDFLAGS) -o $@ $^ $(GASNET_LIBS)
+%.o: %.c
+	$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -c -o $@ $<

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Spack package of libgasnet, built from the release that `make dist` makes: its crates are inside, so the build is offline."""
+
+import os
+
+from spack.package import *
+
+
+class Libgasnet(MakefilePackage):
+    """GASNet-EX, the communication layer of UPC++, Chapel, Berkeley UPC, Legion, Caffeine and others, implemented in Rust with the C
+    interface of release 2025.8."""
+
+    homepage = "https://gasnet.lbl.gov"
+    # There is no download page: the release comes from a mirror (contrib/README.md).
+    manual_download = True
+
+    license("MIT OR Apache-2.0")
+
+    version("2025.8.0")
+
+    variant("conduits", default="smp", values=("smp",), multi=True, description="Networks to build for")
+    variant("modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes")
+    variant(
+        "segment",
+        default="fast",
+        values=("fast", "large", "everything"),
+        multi=False,
+        description="Segment configuration of GASNet-1",
+    )
+    variant("debug", default=False, description="The flavour that checks arguments and states")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("rust@1.85:", type="build")
+    depends_on("gmake", type="build")
+    depends_on("binutils", type="build")
+
+    conflicts("platform=darwin", msg="libgasnet is for Linux")
+    conflicts("platform=windows", msg="libgasnet is for Linux")
+
+    def settings(self):
+        """Variables of the makefile. Clients are built with the compilers behind Spack's wrappers, so these are what the installation names."""
+        values = self.spec.variants
+        return [
+            "BUILD={0}".format(os.path.join(self.build_directory, "build")),
+            "CONDUITS={0}".format(" ".join(sorted(values["conduits"].value))),
+            "MODES={0}".format(" ".join(sorted(values["modes"].value))),
+            "SEGMENT={0}".format(values["segment"].value),
+            "DEBUG={0}".format(int(values["debug"].value)),
+            "CC={0}".format(self.compiler.cc),
+            "CXX={0}".format(self.compiler.cxx),
+            "PREFIX={0}".format(self.prefix),
+        ]
+
+    def setup_build_environment(self, env):
+        env.set("CARGO_HOME", os.path.join(self.stage.path, "cargo"))
+        env.set("CARGO_NET_OFFLINE", "true")
+
+    def build(self, spec, prefix):
+        make(*self.settings())
+
+    def install(self, spec, prefix):
+        # Clients that configure a source tree of GASNet themselves (the upcxx package) look for it in prefix/src.
+        source = os.path.join(prefix, "src")
+        install_tree(self.build_directory, source, ignore=lambda path: path.split(os.sep)[0] in ("build", "target"))
+        make("install", *self.settings())
+
+    def setup_run_environment(self, env):
+        env.prepend_path("PKG_CONFIG_PATH", os.path.join(self.prefix, "lib", "pkgconfig"))
+
+    @run_after("install")
+    @on_package_attributes(run_tests=True)
+    def check_installation(self):
+        """Builds the example client and runs it on three ranks, where smp was built."""
+        if "smp" not in self.spec.variants["conduits"].value:
+            return
+        mode = sorted(self.spec.variants["modes"].value)[0]
+        with working_dir(os.path.join(self.build_directory, "contrib", "client")):
+            make("-B", "-f", "fragment.mk", "GASNET_PREFIX={0}".format(self.prefix), "MODE={0}".format(mode))
+            Executable(os.path.join(self.prefix, "bin", "gasnetrun_smp"))("-n", "3", "./sum")
