@@ -1,0 +1,125 @@
+# The Debian packages: in every check that debian/ fits the tree and what `make install` installs; in check-all they are built from a release, offline,
+# twice in different places with the same bytes, judged by lintian, installed, tried, and removed.
+. "$(dirname -- "$0")/lib.sh"
+scratch
+cd "$ROOT" || exit 1
+triplet=$("$CC" -print-multiarch 2>/dev/null)
+triplet=${triplet:-$(uname -m)-linux-gnu}
+same() { if [ "$2" = "$3" ]; then pass "packages: $1"; else fail "packages: $1: '$2' instead of '$3'"; fi; }
+good() { if [ -z "$2" ]; then pass "packages: $1"; else fail "packages: $1:$2"; fi; }
+
+# ---- debian/ itself ----
+version=$(sed -n 's/^VERSION=//p' scripts/common.sh)+$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+same "debian/changelog has the release's version" "$(sed -n '1s/.*(\(.*\)-[0-9.]*).*/\1/p' debian/changelog)" "$version"
+odd=
+for script in debian/arrange debian/symbols debian/tests/installed; do sh -n "$script" || odd="$odd $script"; done
+for name in $(sed -n 's/^Package: //p' debian/control); do [ -s "debian/$name.install" ] || odd="$odd $name-has-no-.install"; done
+for file in debian/*.install debian/*.lintian-overrides debian/*.examples; do
+    name=${file##*/}
+    grep -q "^Package: ${name%.*}\$" debian/control || odd="$odd $file-of-no-package"
+done
+while read -r pattern; do
+    # shellcheck disable=SC2086 # patterns
+    ls -d $pattern >/dev/null 2>&1 || odd="$odd $pattern(examples)"
+done <debian/gasnet-doc.examples
+crates=$(sed -n 's/^name = "\(.*\)"/\1/p' Cargo.lock | grep -v '^gasnet' | sort -u)
+for crate in $crates; do grep -q "vendor/$crate-\*" debian/copyright || odd="$odd debian/copyright-lacks-$crate"; done
+good "debian/ is consistent" "$odd"
+
+# ---- the layout, from an installation as debian/rules makes it ----
+tmp=$WORK/tmp
+attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install CONDUITS=smp MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
+    PREFIX="/usr/lib/$triplet/gasnet" DESTDIR="$tmp"
+attempt "packages: debian/arrange" debian/arrange "$tmp" "$triplet"
+(cd "$tmp" && find . ! -type d | sed 's|^\./||' | sort) >"$WORK/files"
+: >"$WORK/packaged"
+odd=
+for file in debian/*.install; do
+    while read -r pattern; do
+        pattern=$(printf %s "$pattern" | sed "s/\${DEB_HOST_MULTIARCH}/$triplet/")
+        (
+            cd "$tmp" || exit 1
+            # shellcheck disable=SC2086 # patterns
+            find $pattern ! -type d
+        ) >"$WORK/matched" 2>/dev/null
+        [ -s "$WORK/matched" ] || odd="$odd ${file##*/}:$pattern"
+        cat "$WORK/matched" >>"$WORK/packaged"
+    done <"$file"
+done
+good "every pattern of the .install files matches" "$odd"
+sort "$WORK/packaged" >"$WORK/sorted"
+attempt "packages: every file is in one package" diff "$WORK/files" "$WORK/sorted"
+good "no link dangles" "$(find "$tmp" -xtype l -printf ' %P')"
+good "no file names the place where it was built" "$(grep -rlF -e "$ROOT" -e "$BUILD" -e "$tmp" "$tmp" | sed 's/^/ /' | head -n 3)"
+good "no .pc file has a run path" "$(grep -rl rpath "$tmp" --include='*.pc' | sed 's/^/ /' | head -n 3)"
+attempt "packages: debian/symbols" sh -c "debian/symbols '$tmp/usr/lib/$triplet' >'$WORK/symbols'"
+for name in gasnet-smp-par gasnet_tools-seq; do
+    node=$(printf %s "$name" | tr 'a-z-' 'A-Z_')_0
+    grep "@$node $version\$" "$WORK/symbols" | sed 's/^ \(.*\)@.*/\1/' | sort >"$WORK/listed"
+    nm -D --defined-only "$tmp/usr/lib/$triplet/lib$name.so.0" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort >"$WORK/defined"
+    attempt "packages: symbols of $name" diff "$WORK/listed" "$WORK/defined"
+done
+
+# ---- the packages ----
+if [ "$SCOPE" != all ]; then
+    skip "packages: building, installing and removing them runs in make check-all"
+    finish
+fi
+# A toolchain of rustup is no package.
+dpkg -s rustc cargo >/dev/null 2>&1 || export DEB_BUILD_PROFILES=pkg.gasnet.rustup
+attempt "packages: make dist" make -s -C "$ROOT" dist BUILD="$WORK/dist"
+built() { # FOLDER: unpacks the release there and builds
+    mkdir -p "$1" && cd "$1" && tar -xzf "$WORK"/dist/GASNet-*.tar.gz && cd GASNet-* && dpkg-buildpackage -us -uc -b
+}
+attempt "packages: dpkg-buildpackage" built "$WORK/one" || finish
+(umask 027 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 && export TZ LC_ALL && attempt "packages: dpkg-buildpackage in another place" built "$WORK/another/place")
+odd=
+for package in "$WORK"/one/*.deb; do cmp -s "$package" "$WORK/another/place/${package##*/}" || odd="$odd ${package##*/}"; done
+good "both builds have the same bytes ($(find "$WORK/one" -name '*.deb' | wc -l) packages)" "$odd"
+lintian --no-cfg --allow-root --fail-on error,warning "$WORK"/one/*.changes >"$WORK/lintian" 2>&1
+same "lintian finds no error and no warning" "$(grep '^[EW]:' "$WORK/lintian" | head -n 5)" ""
+
+for package in libgasnet0 gasnet-bin; do dpkg-deb -x "$WORK/one/${package}_"*.deb "$WORK/root"; done
+odd=
+for file in "$WORK/root/usr/lib/$triplet"/lib*.so.*.* "$WORK/root/usr/lib/$triplet/gasnet/bin"/gasnetrun_smp "$WORK/root/usr/lib/$triplet/gasnet/bin"/gasnet_info; do
+    readelf -lW "$file" | grep -q GNU_RELRO || odd="$odd ${file##*/}:relro"
+    readelf -dW "$file" | grep -Eq 'BIND_NOW|FLAGS.*NOW' || odd="$odd ${file##*/}:bindnow"
+    readelf -lW "$file" | grep -q 'GNU_STACK .*RW ' || odd="$odd ${file##*/}:stack"
+    readelf -hW "$file" | grep -q 'Type: *DYN' || odd="$odd ${file##*/}:pie"
+done
+good "libraries and programs are hardened" "$odd"
+
+packages=$(sed -n 's/^Package: //p' debian/control)
+if [ "$(id -u)" -ne 0 ]; then
+    skip "packages: installing them needs root"
+    finish
+fi
+# shellcheck disable=SC2086 # names
+if dpkg-query -W -f '${Status} ${Package}\n' $packages 2>/dev/null | grep -q '^install'; then
+    skip "packages: some of them are installed here; they are left alone"
+    finish
+fi
+remove() {
+    # shellcheck disable=SC2086
+    dpkg --purge $packages >"$WORK/purged" 2>&1
+}
+trap 'remove; rm -rf "$WORK"' EXIT
+chosen=
+places() { find /usr/bin /usr/lib/"$triplet" /usr/share/man /usr/share/doc /usr/share/lintian /etc /usr/include \( -name '*gasnet*' -o -name '*GASNet*' -o -name 'gex_*' \) 2>/dev/null | sort; }
+places >"$WORK/before"
+for package in "$WORK"/one/*.deb; do case $package in *dbgsym*) ;; *) chosen="$chosen $package" ;; esac; done
+# shellcheck disable=SC2086
+if attempt "packages: they install" dpkg -i $chosen; then
+    attempt "packages: an installed client (debian/tests/installed)" debian/tests/installed
+    attempt "packages: man finds a function" man -w gex_RMA_PutNB
+    odd=
+    for file in "/usr/lib/$triplet/gasnet/include/smp-conduit/smp-par.mak" "/usr/lib/$triplet/gasnet/include/gasnet_config.h" /usr/lib/"$triplet"/pkgconfig/gasnet*.pc; do
+        if grep -qF -e "$WORK" -e "$ROOT" -e /debian/ "$file"; then odd="$odd $file"; fi
+    done
+    good "installed settings do not name the place where they were built" "$odd"
+fi
+# shellcheck disable=SC2086
+attempt "packages: they can be removed" dpkg --purge $packages
+places >"$WORK/after"
+attempt "packages: nothing is left" diff "$WORK/before" "$WORK/after"
+finish
