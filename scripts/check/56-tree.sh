@@ -59,7 +59,8 @@ done
 for mode in seq par; do
     for file in "include/gasnet_tools-$mode.mak" "lib/libgasnet_tools-$mode.a" "lib/pkgconfig/gasnet_tools-$mode.pc"; do [ -r "$P/$file" ] || odd="$odd $file"; done
 done
-[ -x "$P/bin/ident" ] || odd="$odd bin/ident"
+for file in lib/libgasnet.a lib/pkgconfig/gasnet.pc include/gasnet.mak; do [ -r "$P/$file" ] || odd="$odd $file"; done
+for file in gasnetrun ident; do [ -x "$P/bin/$file" ] || odd="$odd bin/$file"; done
 good "libraries, fragments and programs have the names that clients put together" "$odd"
 
 # ---- tokens of every fragment and .pc file ----
@@ -71,7 +72,7 @@ only() {
 }
 odd='' libraries=
 for stage in "$P" "$STAGE_DEBUG"; do
-    for file in "$stage"/include/*-conduit/*.mak "$stage"/include/gasnet_tools-*.mak; do
+    for file in "$stage"/include/*-conduit/*.mak "$stage"/include/gasnet.mak "$stage"/include/gasnet_tools-*.mak; do
         prefix=GASNET
         case $file in *gasnet_tools-*) prefix=GASNETTOOLS ;; esac
         libs=$(value "$file" ${prefix}_LIBS)
@@ -204,6 +205,9 @@ attempt "tree: contrib by fragment" make -s -f fragment.mk GASNET_PREFIX="$P" &&
 rm -f sum
 attempt "tree: contrib by pkg-config" make -s -f pkg-config.mk CC="$CC" PKG_CONFIG="env PKG_CONFIG_PATH=$P/lib/pkgconfig pkg-config" && adds_up "contrib by pkg-config" ./sum
 attempt "tree: contrib by CMake" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' && cmake --build build" && adds_up "contrib by CMake" build/sum
+rm -rf build
+attempt "tree: contrib by CMake, universal" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=gasnet-shared && cmake --build build" &&
+    adds_up "contrib by CMake, universal" build/sum
 attempt "tree: contrib by CMake says what is missing" sh -c "! cmake -S . -B none -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=nothing >log 2>&1 && grep -q 'has no nothing' log"
 attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 -B "$ROOT/scripts/check_spack.py" "$ROOT/contrib/spack/packages/libgasnet/package.py" "$ROOT"
 finish

@@ -29,6 +29,8 @@ class Libgasnet(MakefilePackage):
     )
     variant("debug", default=False, description="The flavour that checks arguments and states")
 
+    variant("universal", default=True, description="Also libgasnet, which holds all conduits and chooses at start")
+
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("rust@1.85:", type="build")
@@ -46,6 +48,7 @@ class Libgasnet(MakefilePackage):
             "CONDUITS={0}".format(" ".join(sorted(values["conduits"].value))),
             "MODES={0}".format(" ".join(sorted(values["modes"].value))),
             "SEGMENT={0}".format(values["segment"].value),
+            "UNIVERSAL={0}".format(int(values["universal"].value)),
             "DEBUG={0}".format(int(values["debug"].value)),
             "CC={0}".format(self.compiler.cc),
             "CXX={0}".format(self.compiler.cxx),
