@@ -73,6 +73,7 @@ if [ "$UNIVERSAL" = 1 ]; then
     generated conduit.pc.in any par lib/pkgconfig/gasnet.pc
     generated conduit-shared.pc.in any par lib/pkgconfig/gasnet-shared.pc
     put "$CORE/core/gasnetrun" bin/gasnetrun 755
+    link gasnetrun_smp.1 share/man/man1/gasnetrun.1
 fi
 for mode in seq par; do
     library "gasnet_tools-$mode"
