@@ -9,6 +9,8 @@
 case $PREFIX in /*) ;; *) PREFIX=$(pwd)/$PREFIX ;; esac
 [ "$PREFIX" = / ] || PREFIX=${PREFIX%/}
 to=${DESTDIR:-}$PREFIX
+# What is installed is for everybody.
+umask 022
 manifest=share/gasnet/manifest
 notes=$B/manifest.$$
 : >"$notes"
@@ -96,9 +98,11 @@ done
 put "$notes.file" share/man/man7/gasnet_env.7
 rm -f "$notes.file"
 # A page for every function: one line that includes the page of its family.
-"$ROOT/scripts/man-names.sh" links | awk -v to="$to/share/man/man3/" -v notes="$notes" '{
-    print ".so man3/" $1 ".3" >(to $2 ".3"); close(to $2 ".3")
-    print "F share/man/man3/" $2 ".3" >>notes
+"$ROOT/scripts/man-names.sh" links | to=$to/share/man/man3 notes=$notes awk '{
+    page = ENVIRON["to"] "/" $2 ".3"
+    print ".so man3/" $1 ".3" >page
+    close(page)
+    print "F share/man/man3/" $2 ".3" >>ENVIRON["notes"]
 }'
 
 directory "${manifest%/*}"
