@@ -65,8 +65,10 @@ expand() {
     [ "$3" = seq ] || _threads=' -D_REENTRANT'
     [ "$3" != seq ] || { _word=single; _flags=-DGASNETT_THREAD_SINGLE; }
     _library=$(library_name "$2" "$3") _mode_define=" -DGASNET_$_mode_uc" _conduit_include=" -I$4/include/$2-conduit"
+    # Makefile fragments name the prefix in one line only.
+    _conduit_include_mak=" -I\$(GASNET_PREFIX)/include/$2-conduit"
     _about="$2, thread mode $3"
-    [ "$2" != any ] || { _mode_define='' _conduit_include='' _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
+    [ "$2" != any ] || { _mode_define='' _conduit_include='' _conduit_include_mak='' _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
     _old_ifs=$IFS
     IFS=.
     # shellcheck disable=SC2086 # split at the dots
@@ -74,6 +76,7 @@ expand() {
     IFS=$_old_ifs
     sed -e "s|@PREFIX@|$4|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
         -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" -e "s|@CONDUIT_INCLUDE@|$_conduit_include|g" \
+        -e "s|@CONDUIT_INCLUDE_MAK@|$_conduit_include_mak|g" \
         -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
         -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
         -e "s|@LDFLAGS@|$(replacement "$CONFIG_LDFLAGS")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \

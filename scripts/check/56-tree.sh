@@ -189,6 +189,16 @@ for program in "$P"/bin/*; do
     case $name in ident | gasnetrun_sock) ;; *) [ -r "$P/share/man/man1/$name.1" ] || odd="$odd $name.1" ;; esac
 done
 good "every program has a manual page" "$odd"
+odd=
+for page in "$ROOT"/docs/man/man*/*; do
+    installed=${page#"$ROOT/docs/man/"}
+    cmp -s "$page" "$P/share/man/$installed" || odd="$odd $installed"
+done
+good "every page is installed as it is" "$odd"
+odd=$(cd "$P/share/man" && grep -h '^[.]so ' man3/* | sort -u | while read -r _ page; do
+    if [ ! -r "$page" ] || grep -q '^[.]so ' "$page"; then printf ' %s' "$page"; fi
+done)
+good "every function's page leads to one that is there" "$odd"
 for page in "1 gasnetrun_smp" "3 gex_RMA_PutNB" "3 gasnett_ticks_now" "3 gasnet_init" "7 gasnet" "7 gasnet_env"; do
     # shellcheck disable=SC2086
     attempt "tree: man $page" sh -c 'cd "$1/share/man" && mandoc -T html "man$2/$3.$2" | grep -q "id=.NAME"' sh "$P" $page
