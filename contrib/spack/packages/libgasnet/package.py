@@ -5,6 +5,11 @@ import os
 
 from spack.package import *
 
+try:
+    from spack_repo.builtin.build_systems.makefile import MakefilePackage
+except ImportError:
+    pass  # before Spack 1.0 it is in spack.package
+
 
 class Libgasnet(MakefilePackage):
     """GASNet-EX, the communication layer of UPC++, Chapel, Berkeley UPC, Legion, Caffeine and others, implemented in Rust with the C
