@@ -54,7 +54,7 @@ fragments := $(wildcard pkgconfig/*.in)
 .PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
-all: $(libraries) $(CORE)/core/gasnetrun
+all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
 
 # Cargo and headers.sh know themselves what is out of date, and leave the time of an unchanged file alone.
 FORCE:
@@ -81,6 +81,9 @@ $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(eval $(call library_rule,$c,$m)))
 $(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet ($(notdir $(B))): $(CONDUITS)"
 	@scripts/package-lib.sh any par
+
+$(B)/bin/gasnet_perf: $(B)/lib/libgasnet.a $(wildcard perf/*) scripts/build-perf.sh
+	@scripts/build-perf.sh
 
 $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet_tools-$* ($(notdir $(B)))"

@@ -76,6 +76,7 @@ if [ "$UNIVERSAL" = 1 ]; then
     generated conduit-shared.pc.in any par lib/pkgconfig/gasnet-shared.pc
     put "$CORE/core/gasnetrun" bin/gasnetrun 755
     link gasnetrun_smp.1 share/man/man1/gasnetrun.1
+    put "$B/bin/gasnet_perf" bin/gasnet_perf 755
 fi
 for mode in seq par; do
     library "gasnet_tools-$mode"

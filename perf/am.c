@@ -1,0 +1,149 @@
+/* Active Messages: round trips, and floods whose end the target acknowledges. Fixed and negotiated payload. */
+#include "perf.h"
+
+#include <string.h>
+
+enum { SHORT, MEDIUM_AM, LONG_AM, PREPARED, PREPARED_TO_LONG };
+enum { FIRST = 140, PING_SHORT = FIRST, PING_MEDIUM, PING_LONG, PONG_SHORT, PONG_MEDIUM, PONG_LONG, SHOT_SHORT, SHOT_MEDIUM, SHOT_LONG, DONE, BALL, HANDLERS };
+enum { MOST_THREADS = 1024 };
+
+/* By thread: answers that came, messages of a flood that came. Handlers of several messages may run at once. */
+static struct {
+    int answers, received;
+    char apart[120];
+} of[MOST_THREADS];
+
+#define ADDRESS(high, low) ((void *)(uintptr_t)((uint64_t)(uint32_t)(high) << 32 | (uint32_t)(low)))
+#define WORDS(address) (gex_AM_Arg_t)((uint64_t)(uintptr_t)(address) >> 32), (gex_AM_Arg_t)(uintptr_t)(address)
+
+static void answered(int thread) { __atomic_add_fetch(&of[thread].answers, 1, __ATOMIC_RELEASE); }
+static int answers(int thread) { return __atomic_load_n(&of[thread].answers, __ATOMIC_ACQUIRE); }
+
+static void ping_short(gex_Token_t token, gex_AM_Arg_t thread) { gex_AM_ReplyShort1(token, PONG_SHORT, 0, thread); }
+static void ping_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
+    gex_AM_ReplyMedium1(token, PONG_MEDIUM, payload, bytes, GEX_EVENT_NOW, 0, thread);
+}
+static void ping_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t high, gex_AM_Arg_t low) {
+    gex_AM_ReplyLong1(token, PONG_LONG, payload, bytes, ADDRESS(high, low), GEX_EVENT_NOW, 0, thread);
+}
+static void pong_short(gex_Token_t token, gex_AM_Arg_t thread) {
+    (void)token;
+    answered(thread);
+}
+static void pong_payload(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
+    (void)token;
+    (void)payload;
+    (void)bytes;
+    answered(thread);
+}
+static void count_shot(gex_Token_t token, int thread, int total) {
+    if (__atomic_add_fetch(&of[thread].received, 1, __ATOMIC_ACQ_REL) == total) {
+        __atomic_store_n(&of[thread].received, 0, __ATOMIC_RELEASE);
+        gex_AM_ReplyShort1(token, DONE, 0, thread);
+    }
+}
+static void shot_short(gex_Token_t token, gex_AM_Arg_t thread, gex_AM_Arg_t total) { count_shot(token, thread, total); }
+static void shot_payload(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t total) {
+    (void)payload;
+    (void)bytes;
+    count_shot(token, thread, total);
+}
+
+#define ENTRY(index, function, flags, nargs) {index, (gex_AM_Fn_t)(function), flags, nargs, NULL, NULL}
+void am_setup(void) {
+    gex_AM_Entry_t table[] = {
+        ENTRY(PING_SHORT, ping_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1),
+        ENTRY(PING_MEDIUM, ping_medium, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1),
+        ENTRY(PING_LONG, ping_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 3),
+        ENTRY(PONG_SHORT, pong_short, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1),
+        ENTRY(PONG_MEDIUM, pong_payload, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1),
+        ENTRY(PONG_LONG, pong_payload, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_LONG, 1),
+        ENTRY(SHOT_SHORT, shot_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 2),
+        ENTRY(SHOT_MEDIUM, shot_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 2),
+        ENTRY(SHOT_LONG, shot_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 2),
+        ENTRY(DONE, pong_short, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1),
+        ENTRY(BALL, pong_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1),
+    };
+    if (gex_EP_RegisterHandlers(ep, table, sizeof table / sizeof table[0]) != GASNET_OK) gasnet_exit(1);
+}
+
+/* A request and its reply of the same category, one after the other. */
+static void round_trip(struct worker *w, long count) {
+    int thread = w->thread, expected = answers(thread);
+    gex_AM_SrcDesc_t description;
+    long i;
+    for (i = 0; i < count; i++) {
+        switch (w->test->variant) {
+            case SHORT: gex_AM_RequestShort1(tm, w->peer, PING_SHORT, 0, thread); break;
+            case MEDIUM_AM: gex_AM_RequestMedium1(tm, w->peer, PING_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread); break;
+            case LONG_AM:
+                gex_AM_RequestLong3(tm, w->peer, PING_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread, WORDS(w->own));
+                break;
+            default:
+                description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 1);
+                memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
+                gex_AM_CommitRequestMedium1(description, PING_MEDIUM, w->bytes, thread);
+        }
+        expected++;
+        GASNET_BLOCKUNTIL(answers(thread) == expected);
+    }
+}
+
+/* Requests in both directions in turn: the ball goes to and fro. */
+static void to_and_fro(struct worker *w, long count) {
+    int expected = answers(0), serves = me < w->peer;
+    long i;
+    if (w->peer == me) { /* alone: a message to oneself */
+        for (i = 0; i < count; i++) {
+            gex_AM_RequestShort1(tm, me, BALL, 0, 0);
+            expected++;
+            GASNET_BLOCKUNTIL(answers(0) == expected);
+        }
+        return;
+    }
+    for (i = 0; i < count; i++) {
+        if (serves) gex_AM_RequestShort1(tm, w->peer, BALL, 0, 0);
+        expected++;
+        GASNET_BLOCKUNTIL(answers(0) == expected);
+        if (!serves) gex_AM_RequestShort1(tm, w->peer, BALL, 0, 0);
+    }
+}
+
+/* As many requests as can be, then the word that all have come. */
+static void flood(struct worker *w, long count) {
+    int thread = w->thread, expected = answers(thread) + 1, total = (int)count;
+    gex_AM_SrcDesc_t description;
+    long i;
+    for (i = 0; i < count; i++) {
+        switch (w->test->variant) {
+            case SHORT: gex_AM_RequestShort2(tm, w->peer, SHOT_SHORT, 0, thread, total); break;
+            case MEDIUM_AM: gex_AM_RequestMedium2(tm, w->peer, SHOT_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread, total); break;
+            case LONG_AM: gex_AM_RequestLong2(tm, w->peer, SHOT_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread, total); break;
+            case PREPARED:
+                description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 2);
+                memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
+                gex_AM_CommitRequestMedium2(description, SHOT_MEDIUM, w->bytes, thread, total);
+                break;
+            default:
+                description = gex_AM_PrepareRequestLong(tm, w->peer, NULL, w->bytes, w->bytes, w->remote, NULL, 0, 2);
+                memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
+                gex_AM_CommitRequestLong2(description, SHOT_LONG, w->bytes, w->remote, thread, total);
+        }
+    }
+    GASNET_BLOCKUNTIL(answers(thread) == expected);
+}
+
+#define BYTES(which) MANY_BYTES | THREADS | (which), 1, (size_t)1 << 30
+const struct test am_tests[] = {
+    {"am-short", "Short request and Short reply", PAIRS, THREADS, 0, 0, SHORT, round_trip, "ping-pong"},
+    {"am-ball", "Short requests to and fro", ROUNDS, 0, 0, 0, SHORT, to_and_fro, "ping-pong"},
+    {"am-medium", "Medium request and Medium reply", PAIRS, BYTES(MEDIUM), MEDIUM_AM, round_trip, "ping-pong"},
+    {"am-long", "Long request and Long reply", PAIRS, BYTES(LONG), LONG_AM, round_trip, "ping-pong"},
+    {"np-medium", "prepared Medium request and Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, round_trip, "ping-pong"},
+    {"am-short-flood", "Short requests", PAIRS, THREADS, 0, 0, SHORT, flood, NULL},
+    {"am-medium-flood", "Medium requests", PAIRS, BYTES(MEDIUM), MEDIUM_AM, flood, "copy"},
+    {"am-long-flood", "Long requests", PAIRS, BYTES(LONG), LONG_AM, flood, "copy"},
+    {"np-medium-flood", "prepared Medium requests", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, flood, "copy"},
+    {"np-long-flood", "prepared Long requests", PAIRS, BYTES(PREPARED_LONG), PREPARED_TO_LONG, flood, "copy"},
+    {"am-medium-biflood", "Medium requests in both directions", BOTH, BYTES(MEDIUM), MEDIUM_AM, flood, NULL},
+    {NULL, NULL, PAIRS, 0, 0, 0, 0, NULL, NULL}};

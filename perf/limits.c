@@ -1,0 +1,280 @@
+/* What the machine allows, whatever the library: copies, a cache line that goes to and fro, ways to wait. Measured by processes of its own, before
+ * there is a job. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "perf.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BLOCKS = 7 };
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+static double median(double *values, int count) {
+    qsort(values, (size_t)count, sizeof *values, ascending);
+    return values[count / 2];
+}
+
+static void *shared(size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        perror("gasnet_perf: mmap");
+        exit(1);
+    }
+    return memory;
+}
+
+/* A process that ends with this one, however that ends. */
+static pid_t helper(void) {
+    pid_t parent = getpid(), child = fork();
+    if (child == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)) _exit(1);
+    return child;
+}
+
+static void bind(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)core, &set);
+    sched_setaffinity(0, sizeof set, &set); /* a wish: without it the numbers are less steady */
+}
+static void core_of(int index, int *core) {
+    cpu_set_t set;
+    int i, seen = 0, count;
+    *core = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return;
+    count = CPU_COUNT(&set);
+    for (i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET((size_t)i, &set) && seen++ == index % count) *core = i;
+    }
+}
+
+static double copy_often(char *to, const char *from, size_t bytes, size_t step, size_t places, long count) {
+    double start = now_us();
+    long i;
+    for (i = 0; i < count; i++) {
+        size_t at = (size_t)i % places * step;
+        memcpy(to + at, from + at, bytes);
+        __asm__ volatile("" ::: "memory");
+    }
+    return now_us() - start;
+}
+
+static double copies(size_t bytes) {
+    double times[BLOCKS];
+    size_t step = (bytes + 63) / 64 * 64, near = (size_t)8 << 20, places = near / step > 1 ? near / step : 1;
+    char *from = malloc(places * step), *to = malloc(places * step);
+    long count = 1;
+    int block;
+    if (from == NULL || to == NULL) return 0;
+    memset(from, 1, places * step);
+    memset(to, 2, places * step);
+    for (;; count *= 4) { /* blocks of 2 ms; a long time may be somebody else's who had the core */
+        double time = copy_often(to, from, bytes, step, places, count), again;
+        if (time < 300) continue;
+        again = copy_often(to, from, bytes, step, places, count);
+        time = again < time ? again : time;
+        if (time < 300) continue;
+        count = (long)((double)count * 2000 / time) + 1;
+        break;
+    }
+    for (block = 0; block < BLOCKS; block++) times[block] = (double)bytes * (double)count / copy_often(to, from, bytes, step, places, count);
+    free(from);
+    free(to);
+    return median(times, BLOCKS);
+}
+
+/* One other process; both take turns `rounds` times. */
+static double turns(void (*turn)(void *memory, int me, long round), void *memory, long rounds, int cores) {
+    double times[BLOCKS];
+    int block, mine, its;
+    pid_t other;
+    long i;
+    cpu_set_t before;
+    sched_getaffinity(0, sizeof before, &before);
+    core_of(0, &mine);
+    core_of(1, &its);
+    other = helper();
+    if (other == 0) {
+        if (cores > 1) bind(its);
+        for (i = 0; i < rounds * BLOCKS; i++) turn(memory, 1, i);
+        _exit(0);
+    }
+    if (other < 0) return 0;
+    if (cores > 1) bind(mine);
+    for (block = 0; block < BLOCKS; block++) {
+        double start = now_us();
+        for (i = 0; i < rounds; i++) turn(memory, 0, block * rounds + i);
+        times[block] = (now_us() - start) / (double)rounds;
+    }
+    waitpid(other, NULL, 0);
+    sched_setaffinity(0, sizeof before, &before);
+    return median(times, BLOCKS);
+}
+
+struct line {
+    long word;
+    char apart[120];
+};
+static int cores_here;
+static void cache_line(void *memory, int me, long round) {
+    struct line *lines = memory;
+    long seen;
+    int spins = 0;
+    if (me == 0) __atomic_store_n(&lines[0].word, round + 1, __ATOMIC_RELEASE);
+    do {
+        seen = __atomic_load_n(&lines[1 - me].word, __ATOMIC_ACQUIRE); /* each writes its own line */
+        if (cores_here == 1 || ++spins > 100000) sched_yield();
+    } while (seen <= round);
+    if (me == 1) __atomic_store_n(&lines[1].word, round + 1, __ATOMIC_RELEASE);
+}
+
+static int pipes[2][2];
+static void through_pipe(void *memory, int me, long round) {
+    char byte = (char)round;
+    (void)memory;
+    if (me == 0 && write(pipes[0][1], &byte, 1) != 1) _exit(1);
+    if (read(pipes[1 - me][0], &byte, 1) != 1) _exit(1);
+    if (me == 1 && write(pipes[1][1], &byte, 1) != 1) _exit(1);
+}
+
+/* A barrier of processes that count up in shared memory and wait for the last one. */
+struct meeting {
+    int arrived, round;
+};
+static void meet(struct meeting *meeting, int members, int by_futex) {
+    int round = __atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE);
+    if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == members) {
+        __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&meeting->round, round + 1, __ATOMIC_RELEASE);
+        if (by_futex) syscall(SYS_futex, &meeting->round, FUTEX_WAKE, members, NULL, NULL, 0);
+        return;
+    }
+    while (__atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE) == round) {
+        if (by_futex) {
+            syscall(SYS_futex, &meeting->round, FUTEX_WAIT, round, NULL, NULL, 0);
+        } else {
+            sched_yield();
+        }
+    }
+}
+static double meetings(int members, int by_futex) {
+    struct meeting *meeting = shared(sizeof *meeting);
+    double times[BLOCKS];
+    long rounds = 20000 / (members + 1) + 10, i;
+    int block, k;
+    for (k = 1; k < members; k++) {
+        pid_t child = helper();
+        if (child < 0) { /* those that started end with this process */
+            fprintf(stderr, "gasnet_perf: cannot start %d processes for the barriers: %s\n", members, strerror(errno));
+            exit(1);
+        }
+        if (child == 0) {
+            for (i = 0; i < rounds * BLOCKS; i++) meet(meeting, members, by_futex);
+            _exit(0);
+        }
+    }
+    for (block = 0; block < BLOCKS; block++) {
+        double start = now_us();
+        for (i = 0; i < rounds; i++) meet(meeting, members, by_futex);
+        times[block] = (now_us() - start) / (double)rounds;
+    }
+    for (k = 1; k < members; k++) wait(NULL);
+    munmap(meeting, sizeof *meeting);
+    return median(times, BLOCKS);
+}
+
+static double system_calls(void) {
+    double times[BLOCKS];
+    int block, i;
+    for (block = 0; block < BLOCKS; block++) {
+        double start = now_us();
+        for (i = 0; i < 10000; i++) syscall(SYS_getppid);
+        times[block] = (now_us() - start) / 10000;
+    }
+    return median(times, BLOCKS);
+}
+static double forks(void) {
+    double times[BLOCKS];
+    int block;
+    for (block = 0; block < BLOCKS; block++) {
+        double start = now_us();
+        pid_t child = fork();
+        if (child == 0) _exit(0);
+        if (child > 0) waitpid(child, NULL, 0);
+        times[block] = now_us() - start;
+    }
+    return median(times, BLOCKS);
+}
+static double atomics(void) {
+    double times[BLOCKS];
+    uint64_t word = 0;
+    int block, i;
+    for (block = 0; block < BLOCKS; block++) {
+        double start = now_us();
+        for (i = 0; i < 100000; i++) __atomic_fetch_add(&word, 1, __ATOMIC_SEQ_CST);
+        times[block] = (now_us() - start) / 100000;
+    }
+    return median(times, BLOCKS);
+}
+
+void limits_measure(struct limits *limits, int processes) {
+    void *memory = shared(4096);
+    cpu_set_t set;
+    int i;
+    memset(limits, 0, sizeof *limits);
+    cores_here = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    limits->cores = cores_here;
+    limits->processes = processes;
+    for (i = 3; i <= 26; i++) limits->memcpy_mbs[i] = copies((size_t)1 << i);
+    limits->ping_pong_us = turns(cache_line, memory, cores_here > 1 ? 20000 : 500, cores_here);
+    if (pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0) limits->pipe_us = turns(through_pipe, NULL, 1000, cores_here);
+    for (i = 0; i < 4; i++) close(pipes[i / 2][i % 2]);
+    if (processes > 1) {
+        limits->yield_barrier_us = meetings(processes, 0);
+        limits->futex_barrier_us = meetings(processes, 1);
+    }
+    limits->atomic_us = atomics();
+    limits->system_call_us = system_calls();
+    limits->fork_us = forks();
+    munmap(memory, 4096);
+}
+
+void limits_print(const struct limits *limits, FILE *out) {
+    int i;
+    fprintf(out, "# limits of this machine, %d cores\n", limits->cores);
+    fprintf(out, "#   cache line to and fro %.3f us, byte through pipes to and fro %.2f us\n", limits->ping_pong_us, limits->pipe_us);
+    if (limits->processes > 1) {
+        fprintf(out, "#   barrier of %d processes: by sched_yield %.2f us, by futex %.2f us\n", limits->processes, limits->yield_barrier_us,
+                limits->futex_barrier_us);
+    }
+    fprintf(out, "#   atomic addition %.4f us, system call %.3f us, fork and wait %.0f us\n", limits->atomic_us, limits->system_call_us, limits->fork_us);
+    fprintf(out, "#   memcpy, MB/s:");
+    for (i = 3; i <= 26; i++) {
+        if ((i - 3) % 3 == 0 || i == 26) fprintf(out, " %zu: %.0f", (size_t)1 << i, limits->memcpy_mbs[i]);
+    }
+    fprintf(out, "\n");
+}
+
+double limit_for(const struct limits *limits, const char *name, size_t bytes) {
+    int power = 3;
+    if (name == NULL) return 0;
+    while (power < 26 && ((size_t)1 << power) < bytes) power++;
+    if (strcmp(name, "copy") == 0) return limits->memcpy_mbs[power] > 0 ? (double)bytes / limits->memcpy_mbs[power] : 0;
+    if (strcmp(name, "ping-pong") == 0) return limits->ping_pong_us;
+    if (strcmp(name, "barrier") == 0) return limits->yield_barrier_us;
+    if (strcmp(name, "atomic") == 0) return limits->atomic_us;
+    return 0;
+}

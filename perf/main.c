@@ -1,0 +1,230 @@
+/* gasnet_perf: how fast GASNet is on this machine. */
+#include "perf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+gex_Client_t client;
+gex_EP_t ep;
+gex_TM_t tm;
+gex_Rank_t me, np;
+struct options options = {NULL, 8, (size_t)4 << 20, 11, 4, 64, 1, 0, NULL, NULL};
+static struct limits limits;
+
+static const struct test *const tables[] = {am_tests, rma_tests, scattered_tests, atomic_tests, group_tests};
+enum { TABLES = sizeof tables / sizeof tables[0], MOST_THREADS = 1024 };
+
+const char *conduit_name(void) {
+#ifdef GASNETI_LIBRARY_VERSION
+    return gasnetx_System_QueryConduit();
+#else
+    return GASNET_CONDUIT_NAME_STR;
+#endif
+}
+
+static const char usage[] =
+    "usage: gasnetrun -n <n> gasnet_perf [options] [test[,test...]]\n"
+    "Times of GASNet operations between the ranks of a job. A name, or the beginning of several, chooses tests; without one all are run.\n"
+    "  -l, --list         names and explanations of the tests\n"
+    "  -m FROM:TO         sizes in bytes, powers of two in between (8:4M)\n"
+    "  -b BLOCKS          blocks of operations; the time is the median over them (11)\n"
+    "  -d MS              length of a block in milliseconds (4)\n"
+    "  -w COUNT           operations in flight where a window is (64)\n"
+    "  -t THREADS         threads of each active rank that do it at the same time (1)\n"
+    "  --limits           measure what the machine allows first, and print ratios to that\n"
+    "  --json FILE        write the results as JSON, too; - is standard output\n"
+    "  --svg FILE         write them as plots\n"
+    "  -h, --help         this text\n";
+
+/* Before there is a job, and perhaps in every rank: says it and ends the process. */
+static void wrong(const char *what, const char *value) {
+    fprintf(stderr, "gasnet_perf: %s%s%s\n%s", what, value ? ": " : "", value ? value : "", usage);
+    exit(2);
+}
+
+static size_t size(const char *text, const char **end) {
+    char *rest;
+    unsigned long long value;
+    errno = 0;
+    value = strtoull(text, &rest, 10);
+    if (rest == text || errno != 0 || *text == '-') wrong("a number of bytes is expected, for example 64 or 4M", text);
+    switch (*rest) {
+        case 'k': case 'K': value <<= 10; rest++; break;
+        case 'm': case 'M': value <<= 20; rest++; break;
+        case 'g': case 'G': value <<= 30; rest++; break;
+        default: break;
+    }
+    *end = rest;
+    if (value > (1ULL << 30)) wrong("sizes end at 1G", text);
+    return (size_t)value;
+}
+
+static long number(const char *text, long least, long most) {
+    char *rest;
+    long value = strtol(text, &rest, 10);
+    if (*text == '\0' || *rest != '\0' || value < least || value > most) {
+        char what[80];
+        snprintf(what, sizeof what, "a whole number from %ld to %ld is expected", least, most);
+        wrong(what, text);
+    }
+    return value;
+}
+
+/* How many tests the first `length` characters of `word` name, as a whole or as a beginning. */
+static int named(const char *word, size_t length, int whole) {
+    int found = 0, t;
+    const struct test *test;
+    for (t = 0; t < TABLES; t++) {
+        for (test = tables[t]; test->name != NULL; test++) {
+            found += strncmp(test->name, word, length) == 0 && (!whole || test->name[length] == '\0');
+        }
+    }
+    return found;
+}
+
+/* A word that is a test's name names only that one. */
+static int is_wanted(const char *name) {
+    const char *at = options.wanted;
+    if (at == NULL) return 1;
+    while (*at != '\0') {
+        size_t length = strcspn(at, ",");
+        if (strncmp(name, at, length) == 0 && (name[length] == '\0' || !named(at, length, 1))) return 1;
+        at += length + (at[length] == ',');
+    }
+    return 0;
+}
+
+/* Every word names something. */
+static void check_names(void) {
+    const char *at = options.wanted;
+    while (at != NULL && *at != '\0') {
+        size_t length = strcspn(at, ",");
+        if (length == 0 || !named(at, length, 0)) wrong("there is no such test; --list shows them", at);
+        at += length + (at[length] == ',');
+    }
+}
+
+static void list(void) {
+    int t;
+    const struct test *test;
+    for (t = 0; t < TABLES; t++) {
+        for (test = tables[t]; test->name != NULL; test++) printf("%-18s %s\n", test->name, test->about);
+    }
+    printf("Times are per operation. Ranks work in pairs, one of the lower half with one of the upper half; those of barriers, collectives and teams all together.\n");
+    exit(0);
+}
+
+static void read_options(int argc, char **argv) {
+    int i;
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(a, "-l") == 0 || strcmp(a, "--list") == 0) list();
+        if (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0) {
+            fputs(usage, stdout);
+            exit(0);
+        }
+        if (strcmp(a, "--limits") == 0) {
+            options.limits = 1;
+        } else if (a[0] != '-') {
+            if (options.wanted != NULL) wrong("name the tests with commas between them", a);
+            options.wanted = a;
+        } else if (value == NULL) {
+            wrong("an unknown option, or one without its value", a);
+        } else {
+            i++;
+            if (strcmp(a, "-m") == 0) {
+                const char *end;
+                options.least = options.most = size(value, &end);
+                if (*end == ':') options.most = size(end + 1, &end);
+                if (*end != '\0' || options.least > options.most || options.least == 0) wrong("FROM:TO is expected, from 1 on", value);
+            } else if (strcmp(a, "-b") == 0) {
+                options.blocks = (int)number(value, 1, 100000);
+            } else if (strcmp(a, "-d") == 0) {
+                options.block_ms = (double)number(value, 1, 100000);
+            } else if (strcmp(a, "-w") == 0) {
+                options.window = (int)number(value, 1, 65536);
+            } else if (strcmp(a, "-t") == 0) {
+                options.threads = (int)number(value, 1, MOST_THREADS);
+            } else if (strcmp(a, "--json") == 0) {
+                options.json = value;
+            } else if (strcmp(a, "--svg") == 0) {
+                options.svg = value;
+            } else {
+                wrong("an unknown option", a);
+            }
+        }
+    }
+    check_names();
+#ifndef GASNET_PAR
+    if (options.threads > 1) wrong("several threads need a library of thread mode PAR", NULL);
+#endif
+}
+
+/* The largest size of a test, the same on all ranks. */
+static size_t largest(const struct test *test, size_t share) {
+    size_t most = test->most < options.most ? test->most : options.most;
+    int flags = test->flags;
+    uint64_t mine, least;
+#define AT_MOST(limit) most = most < (limit) ? most : (limit)
+    if (flags & MEDIUM) AT_MOST(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2));
+    if (flags & LONG) AT_MOST(gex_AM_MaxRequestLong(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 3));
+    if (flags & PREPARED_MEDIUM) AT_MOST(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2));
+    if (flags & PREPARED_LONG) AT_MOST(gex_AM_MaxRequestLong(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2));
+    AT_MOST(share / 2 / (flags & GATHERS ? np : 1));
+    mine = most;
+    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, &least, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_MIN, NULL, NULL, 0));
+    return (size_t)least;
+}
+
+static void run(const struct test *test, size_t share) {
+    size_t bytes = test->least, most = bytes;
+    if (test->flags & MANY_BYTES) {
+        bytes = test->least > options.least ? test->least : options.least;
+        most = largest(test, share);
+    }
+    for (; bytes <= most; bytes *= 2) {
+        struct result result = measure(test, bytes);
+        result.limit = limit_for(&limits, test->limit, bytes);
+        if (me == 0) report_result(&result);
+        if (bytes == 0 || !(test->flags & MANY_BYTES)) break;
+    }
+}
+
+int main(int argc, char **argv) {
+    gex_Segment_t segment;
+    size_t share, whole, page = (size_t)sysconf(_SC_PAGESIZE);
+    const char *nodes = getenv("GASNET_PSHM_NODES");
+    int t;
+    const struct test *test;
+    read_options(argc, argv);
+    if (options.limits) limits_measure(&limits, nodes ? atoi(nodes) : 1);
+    if (gex_Client_Init(&client, &ep, &tm, "GASNET_PERF", &argc, &argv, 0) != GASNET_OK) return 1;
+    me = gex_TM_QueryRank(tm);
+    np = gex_TM_QuerySize(tm);
+    share = 2 * (options.most > 65536 ? options.most : 65536);
+    whole = (share * (size_t)options.threads + page - 1) / page * page;
+    if (gex_Segment_Attach(&segment, tm, whole) != GASNET_OK) {
+        fprintf(stderr, "gasnet_perf: a segment of %zu bytes cannot be attached; try a smaller -m\n", whole);
+        gasnet_exit(1);
+    }
+    am_setup();
+    atomic_setup();
+    barrier();
+    if (me == 0) {
+        printf("# gasnet_perf: %s\n# conduit %s, %u ranks, %d threads, %d blocks of %.0f ms\n", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np, options.threads,
+               options.blocks, options.block_ms);
+        if (options.limits) limits_print(&limits, stdout);
+        report_begin();
+    }
+    for (t = 0; t < TABLES; t++) {
+        for (test = tables[t]; test->name != NULL; test++) {
+            if (is_wanted(test->name)) run(test, share);
+        }
+    }
+    if (me == 0) report_end();
+    barrier();
+    gasnet_exit(0);
+    return 0;
+}

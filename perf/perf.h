@@ -1,0 +1,111 @@
+/* gasnet_perf: what the parts of the program share. A test is a function that does an operation so many times; measure.c finds out how many times
+ * make a block of a few milliseconds, repeats blocks, and takes the median. Only public GASNet interfaces are used, so that the program builds over
+ * any library that has them. */
+#ifndef GASNET_PERF_H
+#define GASNET_PERF_H
+
+#include <gasnet_coll.h>
+#include <gasnetex.h>
+
+#include <stdio.h>
+
+/* Who is active in a test. */
+enum shape {
+    PAIRS,  /* the ranks of the lower half, each towards one of the upper half; a single rank towards itself */
+    ROUNDS, /* the same pairs, but both take part in every operation */
+    BOTH,   /* the same pairs, both active */
+    ALL     /* all ranks, in one collective operation */
+};
+
+/* What a worker (a thread of an active rank) works with. */
+struct worker {
+    const struct test *test;
+    gex_Rank_t peer;
+    int thread;
+    size_t bytes;
+    char *local;        /* memory of its own, outside the segment */
+    char *remote;       /* its part of the peer's segment, as the peer addresses it */
+    char *own;          /* the same part of the own segment */
+    size_t room;        /* bytes in each of the two */
+    unsigned long turn; /* counts operations: addresses and values follow it */
+};
+
+enum { MANY_BYTES = 1, THREADS = 2, MEDIUM = 4, LONG = 8, PREPARED_MEDIUM = 16, PREPARED_LONG = 32, GATHERS = 64 };
+
+struct test {
+    const char *name;
+    const char *about;
+    enum shape shape;
+    int flags;            /* MANY_BYTES: for a range of sizes. THREADS: several threads may. GATHERS: of every rank.
+                           * The others: no larger than such a message. */
+    size_t least, most;   /* sizes that it can have, with MANY_BYTES */
+    int variant;          /* what the function shall do, where one serves several tests */
+    void (*run)(struct worker *worker, long count);
+    const char *limit;    /* what of the machine bounds it ("memcpy", "ping-pong", "yield-barrier"), or NULL */
+};
+
+/* The job. */
+extern gex_Client_t client;
+extern gex_EP_t ep;
+extern gex_TM_t tm;
+extern gex_Rank_t me, np;
+
+/* What the user asked for. */
+struct options {
+    const char *wanted;  /* names or beginnings of names, with commas; NULL for all */
+    size_t least, most;  /* sizes */
+    int blocks;
+    double block_ms;
+    int window;          /* operations in flight */
+    int threads;
+    int limits;
+    const char *json, *svg;
+};
+extern struct options options;
+
+/* The tables of tests, each ended by one without name. */
+extern const struct test am_tests[], rma_tests[], scattered_tests[], atomic_tests[], group_tests[];
+/* Registers handlers, makes domains and teams. Collective, before any test. */
+void am_setup(void);
+void atomic_setup(void);
+
+/* measure.c */
+struct result {
+    const struct test *test;
+    size_t bytes;
+    gex_Rank_t ranks;
+    int threads;
+    double us;            /* median time of an operation */
+    double low, high;     /* quartiles */
+    double per_second;    /* operations of all active workers */
+    double limit;         /* microseconds that the machine needs for as much; 0 if unknown */
+};
+/* Measures; the result means something on rank 0. Collective. */
+struct result measure(const struct test *test, size_t bytes);
+double now_us(void);
+void barrier(void);
+const char *conduit_name(void);
+
+/* report.c: rank 0 only. */
+void report_begin(void);
+void report_result(const struct result *result);
+void report_end(void);
+
+/* limits.c */
+struct limits {
+    int cores, processes;
+    double ping_pong_us;              /* a cache line to another process and back */
+    double yield_barrier_us;          /* sched_yield barrier of as many processes as there are ranks */
+    double futex_barrier_us;          /* the same with a futex */
+    double pipe_us;                   /* a byte through a pipe to another process and back */
+    double system_call_us;
+    double atomic_us;                 /* an atomic addition that meets nobody */
+    double fork_us;                   /* until a forked process has ended and was waited for */
+    double memcpy_mbs[64];            /* by the binary logarithm of the size */
+};
+/* Measures what this machine can do, with processes of its own. Before the job starts. */
+void limits_measure(struct limits *limits, int processes);
+void limits_print(const struct limits *limits, FILE *out);
+double limit_for(const struct limits *limits, const char *name, size_t bytes);
+
+#endif

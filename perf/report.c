@@ -1,0 +1,154 @@
+/* The table on standard output, and files in JSON and SVG. */
+#include "perf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct result *results;
+static size_t count, room;
+
+static double megabytes(const struct result *r) { return r->per_second * (double)r->bytes / 1e6; }
+
+void report_begin(void) {
+    printf("# %-18s %9s %11s %7s %12s %10s", "test", "bytes", "us", "+-%", "1000 op/s", "MB/s");
+    printf(options.limits ? " %8s\n" : "\n", "x limit");
+    fflush(stdout);
+}
+
+void report_result(const struct result *r) {
+    char bytes[24] = "-", rate[24] = "-";
+    if (r->test->flags & MANY_BYTES || r->bytes > 0) {
+        snprintf(bytes, sizeof bytes, "%zu", r->bytes);
+        snprintf(rate, sizeof rate, "%.1f", megabytes(r));
+    }
+    printf("  %-18s %9s %11.4f %7.1f %12.1f %10s", r->test->name, bytes, r->us, 50 * (r->high - r->low) / r->us, r->per_second / 1e3, rate);
+    if (options.limits) {
+        if (r->limit > 0) {
+            printf(" %8.2f", r->us / r->limit);
+        } else {
+            printf(" %8s", "-");
+        }
+    }
+    printf("\n");
+    fflush(stdout);
+    if (count == room) {
+        struct result *more = realloc(results, (room = 2 * room + 64) * sizeof *results);
+        if (more == NULL) gasnet_exit(1);
+        results = more;
+    }
+    results[count++] = *r;
+}
+
+static FILE *open_file(const char *name) {
+    FILE *file = strcmp(name, "-") == 0 ? stdout : fopen(name, "w");
+    if (file == NULL) {
+        fprintf(stderr, "gasnet_perf: cannot write %s\n", name);
+        perror("gasnet_perf");
+        gasnet_exit(1);
+    }
+    return file;
+}
+static void close_file(FILE *file, const char *name) {
+    int bad = ferror(file);
+    if ((file != stdout && fclose(file) != 0) || bad) {
+        fprintf(stderr, "gasnet_perf: %s could not be written completely\n", name);
+        gasnet_exit(1);
+    }
+}
+
+static void write_json(void) {
+    FILE *out = open_file(options.json);
+    size_t i;
+    fprintf(out, "{\"library\": \"%s\", \"conduit\": \"%s\", \"ranks\": %u, \"results\": [", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np);
+    for (i = 0; i < count; i++) {
+        const struct result *r = &results[i];
+        fprintf(out,
+                "%s\n  {\"test\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"us\": %.6g, \"us_low\": %.6g, \"us_high\": %.6g, \"per_second\": %.6g, "
+                "\"mb_per_second\": %.6g",
+                i == 0 ? "" : ",", r->test->name, r->bytes, r->threads, r->us, r->low, r->high, r->per_second, megabytes(r));
+        if (r->limit > 0) fprintf(out, ", \"limit_us\": %.6g", r->limit);
+        fprintf(out, "}");
+    }
+    fprintf(out, "\n]}\n");
+    close_file(out, options.json);
+}
+
+/* Two panels over the logarithm of the size: microseconds, and MB/s. */
+enum { WIDTH = 560, HEIGHT = 420, LEFT = 70, TOP = 40, GAP = 90, LEGEND = 170 };
+static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a7d44", "#8d5a97", "#b8860b", "#2f4858", "#d1495b", "#00798c", "#7a9e1f", "#6b4c9a"};
+enum { COLOURS = sizeof colours / sizeof colours[0] };
+
+static double value_of(const struct result *r, int panel) { return panel == 0 ? r->us : megabytes(r); }
+
+static void panel(FILE *out, int which, double left) {
+    double low = HUGE_VAL, high = 0, x0 = HUGE_VAL, x1 = 0, floor_, ceiling, step;
+    size_t i;
+    int colour = -1, decade, power;
+    const struct test *last = NULL;
+    for (i = 0; i < count; i++) {
+        double y = value_of(&results[i], which);
+        if (!(results[i].test->flags & MANY_BYTES) || y <= 0) continue;
+        if (y < low) low = y;
+        if (y > high) high = y;
+        if ((double)results[i].bytes < x0) x0 = (double)results[i].bytes;
+        if ((double)results[i].bytes > x1) x1 = (double)results[i].bytes;
+    }
+    if (high <= 0) return;
+    floor_ = floor(log10(low));
+    ceiling = ceil(log10(high));
+    if (ceiling <= floor_) ceiling = floor_ + 1;
+    x0 = log2(x0);
+    x1 = log2(x1);
+    if (x1 <= x0) x1 = x0 + 1;
+#define X(bytes) (left + (log2((double)(bytes)) - x0) / (x1 - x0) * WIDTH)
+#define Y(value) (TOP + HEIGHT - (log10(value) - floor_) / (ceiling - floor_) * HEIGHT)
+    fprintf(out, "<text x='%.0f' y='%d' font-weight='bold'>%s</text>\n", left, TOP - 14, which == 0 ? "microseconds" : "MB/s");
+    for (decade = (int)floor_; decade <= (int)ceiling; decade++) {
+        double y = Y(pow(10, decade));
+        fprintf(out, "<line x1='%.0f' x2='%.0f' y1='%.1f' y2='%.1f' stroke='#ddd'/><text x='%.0f' y='%.1f' text-anchor='end'>%g</text>\n", left,
+                left + WIDTH, y, y, left - 8, y + 4, pow(10, decade));
+    }
+    step = x1 - x0 > 12 ? 4 : x1 - x0 > 6 ? 2 : 1;
+    for (power = (int)ceil(x0); power <= (int)x1; power += (int)step) {
+        double x = left + (power - x0) / (x1 - x0) * WIDTH;
+        fprintf(out, "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#eee'/><text x='%.1f' y='%d' text-anchor='middle'>%s%d%s</text>\n", x, x, TOP,
+                TOP + HEIGHT, x, TOP + HEIGHT + 18, "", 1 << (power % 10), power >= 30 ? "G" : power >= 20 ? "M" : power >= 10 ? "k" : "");
+    }
+    for (i = 0; i < count; i++) {
+        const struct result *r = &results[i];
+        if (!(r->test->flags & MANY_BYTES) || value_of(r, which) <= 0) continue;
+        if (r->test != last) {
+            if (last != NULL) fprintf(out, "'/>\n");
+            last = r->test;
+            colour++;
+            if (which == 1) {
+                fprintf(out, "<text x='%.0f' y='%d' fill='%s'>%s</text>\n", left + WIDTH + 16, TOP + 14 + 17 * colour, colours[colour % COLOURS],
+                        r->test->name);
+            }
+            fprintf(out, "<polyline fill='none' stroke-width='2' stroke='%s'%s points='", colours[colour % COLOURS],
+                    colour >= COLOURS ? " stroke-dasharray='6 3'" : "");
+        }
+        fprintf(out, "%.1f,%.1f ", X(r->bytes), Y(value_of(r, which)));
+    }
+    fprintf(out, "'/>\n");
+}
+
+static void write_svg(void) {
+    FILE *out = open_file(options.svg);
+    int width = 2 * (LEFT + WIDTH) + GAP + LEGEND, height = TOP + HEIGHT + 60;
+    fprintf(out, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' font-family='sans-serif' font-size='13'>\n", width,
+            height, width, height);
+    fprintf(out, "<rect width='100%%' height='100%%' fill='white'/>\n");
+    panel(out, 0, LEFT);
+    panel(out, 1, 2 * LEFT + WIDTH + GAP / 2);
+    fprintf(out, "<text x='%d' y='%d' fill='#555'>gasnet_perf, conduit %s, %u ranks; horizontally: bytes</text>\n</svg>\n", LEFT, height - 14,
+            conduit_name(), (unsigned)np);
+    close_file(out, options.svg);
+}
+
+void report_end(void) {
+    if (options.json != NULL) write_json();
+    if (options.svg != NULL) write_svg();
+    free(results);
+}

@@ -1,0 +1,55 @@
+# gasnet_perf: every test runs, at odd numbers of ranks, with threads, over a network, and its files can be read. Times are not looked at.
+. "$(dirname -- "$0")/lib.sh"
+scratch
+run=$STAGE_RELEASE/bin/gasnetrun
+program=$STAGE_RELEASE/bin/gasnet_perf
+quick="-b 1 -d 1 -m 64:256"
+
+"$program" --list | sed '$d' | awk '{ print $1 }' >"$WORK/names"
+# complete NAME COMMAND...: succeeds and has a line for every test.
+complete() {
+    _name=$1
+    shift
+    timeout 300 "$@" >"$WORK/out" 2>&1
+    _status=$?
+    if [ $_status -ne 0 ]; then
+        fail "perf: $_name: exit status $_status: $(tail -n 2 "$WORK/out" | tr '\n' ' ')"
+        return
+    fi
+    missing=$(awk '$1 != "#" { print $1 }' "$WORK/out" | sort -u | comm -13 - "$WORK/sorted" | tr '\n' ' ')
+    if [ -z "$missing" ]; then pass "perf: $_name"; else fail "perf: $_name: nothing about $missing"; fi
+}
+sort -u "$WORK/names" >"$WORK/sorted"
+if [ "$(wc -l <"$WORK/sorted")" -lt 50 ]; then fail "perf: --list names $(wc -l <"$WORK/sorted") tests only"; fi
+
+# shellcheck disable=SC2086 # options are words
+{
+    complete "2 ranks, limits, files" "$run" -n 2 "$program" $quick --limits --json "$WORK/p.json" --svg "$WORK/p.svg"
+    complete "1 rank" "$run" -n 1 "$program" -b 2 -d 1 -m 1:1M
+    complete "3 ranks" "$run" -n 3 "$program" $quick
+    complete "2 ranks, 3 threads" "$run" -n 2 "$program" $quick -t 3 -w 5
+    GASNET_SUPERNODE_MAXSIZE=1 complete "2 ranks over a network" "$run" -n 2 "$program" $quick
+    complete "debug flavour" "$STAGE_DEBUG/bin/gasnetrun" -n 2 "$STAGE_DEBUG/bin/gasnet_perf" $quick
+}
+attempt "perf: JSON and SVG can be read" python3 -B - "$WORK/p.json" "$WORK/p.svg" "$WORK/names" <<'PYTHON'
+import json, sys, xml.dom.minidom
+report = json.load(open(sys.argv[1]))
+names = set(open(sys.argv[3]).read().split())
+assert report["ranks"] == 2 and report["conduit"] == "smp", report["conduit"]
+assert {r["test"] for r in report["results"]} == names, names ^ {r["test"] for r in report["results"]}
+assert all(r["us"] > 0 and r["us_low"] <= r["us"] <= r["us_high"] for r in report["results"])
+assert any("limit_us" in r for r in report["results"])
+image = xml.dom.minidom.parse(sys.argv[2])
+assert len(image.getElementsByTagName("polyline")) >= 40
+PYTHON
+for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w"; do
+    # shellcheck disable=SC2086
+    timeout 20 "$program" $words >"$WORK/out" 2>&1
+    status=$?
+    if [ $status -eq 2 ] && grep -q '^gasnet_perf: ' "$WORK/out"; then pass "perf: refuses $words"; else fail "perf: $words: exit status $status"; fi
+done
+# shellcheck disable=SC2086
+timeout 60 "$run" -n 2 "$program" $quick --json /dev/full put-value >"$WORK/out" 2>&1
+status=$?
+if [ $status -eq 1 ] && grep -q 'could not be written' "$WORK/out"; then pass "perf: a full disk is an error"; else fail "perf: a full disk: exit status $status"; fi
+finish
