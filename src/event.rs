@@ -43,7 +43,7 @@ pub struct Op {
     next: AtomicU32,
     /// Own position in the table; constant.
     index: u32,
-    /// In the debug flavour: [`IN_USE`] while somebody may name the Op by an event.
+    /// In the debug flavour: [`IN_USE`] while somebody may name the Op by an event, and above it the number of the team whose collective it is.
     state: AtomicU32,
 }
 
@@ -121,6 +121,11 @@ impl Op {
         left == 0
     }
 
+    /// Notes whose collective this is, for [`is_open`]. Debug flavour.
+    pub fn belongs_to(&self, team: u32) {
+        self.state.store(IN_USE | team << 1, Ordering::Relaxed);
+    }
+
     /// The root event.
     pub fn event(&'static self) -> Event {
         Event(ptr::from_ref(self) as usize)
@@ -163,7 +168,7 @@ impl Event {
         if !chunks.take_while(|&start| start != 0).any(known) {
             return Some(Doubt::Unknown);
         }
-        (self.op().state.load(Ordering::Relaxed) != IN_USE).then_some(Doubt::Synchronised)
+        (self.op().state.load(Ordering::Relaxed) & IN_USE == 0).then_some(Doubt::Synchronised)
     }
 
     /// Whether this names a leaf.
@@ -200,6 +205,12 @@ impl Event {
             free.put(self.op());
         }
     }
+}
+
+/// Whether the event of a collective over the team with number `team` has not been synchronised. Debug flavour.
+pub fn is_open(team: u32) -> bool {
+    let made = *locked(&TABLE.made) * CHUNK;
+    (0..made as u32).any(|index| op_at(index).state.load(Ordering::Relaxed) == IN_USE | team << 1)
 }
 
 /// A thread's own supply of Ops.

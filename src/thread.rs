@@ -72,6 +72,8 @@ pub struct Thread {
     pub watch: Watch,
     /// HSLs held, known in the debug flavour.
     pub locks_held: Held,
+    /// Whether a client's reduction function runs, known in the debug flavour.
+    pub reducing: Cell<bool>,
     /// For the report of a fault.
     pub serving: Cell<Option<Serving>>,
     /// Armed for the next VIS put.
@@ -151,6 +153,7 @@ fn create() -> &'static Thread {
         vain_polls: Cell::new(0),
         watch: Watch::new(),
         locks_held: Held::none(),
+        reducing: Cell::new(false),
         serving: Cell::new(None),
         vis_completion: Cell::new(None),
         log: Cell::new(None),

@@ -3,10 +3,11 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
-use super::not_in_handler;
 use super::rma::{explicit, root};
+use super::{not_in_handler, rules};
 use crate::ad::cpu::Number;
 use crate::ad::{self, codes, Domain, Request};
+use crate::am::Location;
 use crate::conduit::Busy;
 use crate::event::Event;
 use crate::rma::Started;
@@ -17,6 +18,8 @@ use crate::{team, thread};
 
 const NO_OP: c_int = 1;
 const LOCALITY: u32 = ad::FLAG_MY_RANK | ad::FLAG_MY_NBRHD;
+/// Flags of an operation.
+const FLAGS: u32 = ad::FLAG_IMMEDIATE | ad::FLAG_REL | ad::FLAG_ACQ | LOCALITY | ad::FLAG_JOBRANK | SELF_OFFSET | PEER_OFFSET;
 const FAVOURS: u32 = ad::FLAG_FAVOR_MY_RANK | ad::FLAG_FAVOR_MY_NBRHD | ad::FLAG_FAVOR_REMOTE;
 
 /// Makes an atomic domain. Collective, but does not synchronise.
@@ -38,7 +41,11 @@ pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: usize, dt: 
     if (flags & FAVOURS).count_ones() > 1 {
         crate::fatal!("gex_AD_Create: at most one GEX_FLAG_AD_FAVOR_* may be given; the flags are {flags:#x}");
     }
+    rules::only_flags("gex_AD_Create", flags, FAVOURS);
     let domain = Box::into_raw(Box::new(Domain::new(tm, team, dt, ops, flags)));
+    if rules::CHECKED {
+        team.domains.fetch_add(1, Ordering::Relaxed);
+    }
     // SAFETY: the client's to write.
     unsafe { ad_p.write(domain) };
     trace::created(format_args!(
@@ -57,6 +64,9 @@ pub unsafe extern "C" fn gex_AD_Destroy(ad: *mut Domain) {
     if cfg!(feature = "debug-checks") {
         // Stays, so that its later use is noticed.
         domain.live.store(false, Ordering::Release);
+        team::team(domain.tm, "gex_AD_Destroy")
+            .domains
+            .fetch_sub(1, Ordering::Relaxed);
     } else {
         // SAFETY: made by `gex_AD_Create` from a Box; a handle is destroyed once and not used any more (specification).
         drop(unsafe { Box::from_raw(ad) });
@@ -121,6 +131,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
         rank, target, op, flags, ..
     } = request;
     let fail = |why: String| -> ! { crate::fatal!("rank {}: {function}: {why}", rt.rank) };
+    rules::only_flags(function, flags, FLAGS);
     if T::DT != domain.dt {
         fail(format!(
             "the domain is for {}, the call for {}",
@@ -159,6 +170,20 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
     };
     if rt.segment_of(peer).is_none_or(|s| !s.contains(start, size_of::<T>())) {
         rt.outside_segment(peer, start, size_of::<T>());
+    }
+    if codes::is_fetching(op) {
+        let own = Location {
+            rank: rt.rank,
+            ep: team::team(domain.tm, function).ep,
+        };
+        let base = if flags & SELF_OFFSET != 0 { rt.base_of(own) } else { 0 };
+        let result = (request.result as usize).wrapping_add(base);
+        let here = rt.map_near(peer, start, size_of::<T>());
+        if here.is_some_and(|here| (here as usize).abs_diff(result) < size_of::<T>()) {
+            fail(format!(
+                "result_p is memory of the target, at {result:#x}: a result must not be the target of an atomic"
+            ));
+        }
     }
 }
 

@@ -326,9 +326,18 @@ fn about(tm: usize, rank: u32) -> Option<JobRank> {
 
 /// `GEX_FLAG_AM_PREPARE_LEAST_ALLOC`.
 const PREPARE_LEAST_ALLOC: u32 = 0x1000;
+/// The same and `GEX_FLAG_AM_PREPARE_LEAST_CLIENT`.
+pub const PREPARE_LEAST: u32 = 0x1800;
 
 /// The limit when the flags ask about a buffer of the library's.
-fn prepared(limit: usize, flags: u32) -> usize {
+fn prepared(limit: usize, flags: u32, function: &str) -> usize {
+    rules::only_flags(function, flags, AM_FLAGS | PREPARE_LEAST);
+    if rules::CHECKED && flags & PREPARE_LEAST == PREPARE_LEAST {
+        crate::fatal!(
+            "rank {}: {function}: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other",
+            runtime::get().rank
+        );
+    }
     if flags & PREPARE_LEAST_ALLOC != 0 {
         limit.min(MAX_PREPARED)
     } else {
@@ -352,7 +361,7 @@ macro_rules! limits {
             if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
                 crate::fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
             }
-            prepared($limit(about(tm, rank)), flags)
+            prepared($limit(about(tm, rank)), flags, stringify!($name))
         }
     )*};
 }
@@ -371,6 +380,7 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(token: *const Token, _lc_opt: 
     prepared(
         max_medium(Some(unsafe { running("gex_Token_MaxReplyMedium", token) }.source.rank)),
         flags,
+        "gex_Token_MaxReplyMedium",
     )
 }
 
@@ -381,7 +391,7 @@ pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *c
         // SAFETY: the running handler's token.
         unsafe { running("gex_Token_MaxReplyLong", token) };
     }
-    prepared(MAX_LONG, flags)
+    prepared(MAX_LONG, flags, "gex_Token_MaxReplyLong")
 }
 
 /// Most arguments.

@@ -1,4 +1,5 @@
-//! Collectives over teams: those of the specification, and those beyond it, whose names begin with `gasnetx_`.
+//! Collectives over teams: those of the specification, and those beyond it, whose names begin with `gasnetx_`. Flags of the former may say where
+//! local buffers lie; `GEX_FLAG_PEER_SEG_*` say nothing, as there are no remote addresses. The latter have none.
 
 use std::ffi::c_void;
 use std::future::Future;
@@ -12,6 +13,7 @@ use crate::coll::operators::{Operator, UserFn, Wish};
 use crate::coll::{self, broadcast, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
 use crate::runtime;
+use crate::segment::disposition::{self, own_base};
 use crate::team::{self, Team};
 use crate::thread;
 use crate::trace::interval::{self, Interval};
@@ -73,10 +75,32 @@ fn span(at: *mut u8, bytes: usize) -> Span {
     Span { at, bytes }
 }
 
+/// The local range that a call names: `at` is an address or, with `GEX_FLAG_SELF_SEG_OFFSET`, an offset in the segment of the team's local member.
+fn place(function: &str, team: &Team, flags: u32, at: *const u8, bytes: usize) -> Span {
+    let at = at.cast_mut().wrapping_add(own_base(team.ep, flags));
+    if rules::CHECKED {
+        disposition::check(flags, team.ep, at as usize, bytes, function);
+    }
+    span(at, bytes)
+}
+
+/// `flags` are of those that say where buffers lie. Debug flavour.
+fn placing(function: &str, flags: u32) {
+    rules::only_flags(function, flags, rules::SEG);
+}
+
+/// Ends the job, in both flavours, unless `flags` are 0.
+fn reserved(function: &str, flags: u32) {
+    if flags != 0 {
+        crate::fatal!("{function}: flags {flags:#x} are not for this call, they must be 0");
+    }
+}
+
 /// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
 #[no_mangle]
-pub extern "C" fn gex_Coll_BarrierNB(tm: usize, _flags: u32) -> Event {
+pub extern "C" fn gex_Coll_BarrierNB(tm: usize, flags: u32) -> Event {
     may_call("gex_Coll_BarrierNB");
+    rules::no_flags("gex_Coll_BarrierNB", flags);
     let team = team::team(tm, "gex_Coll_BarrierNB");
     let interval = Interval::begin(
         "gex_Coll_BarrierNB",
@@ -98,20 +122,22 @@ pub extern "C" fn gex_Coll_BroadcastNB(
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
-    let team = team_of(tm, "gex_Coll_BroadcastNB");
-    check_root(team, root, "gex_Coll_BroadcastNB");
+    let name = "gex_Coll_BroadcastNB";
+    let team = team_of(tm, name);
+    placing(name, flags);
+    check_root(team, root, name);
+    let target = place(name, team, flags, destination, bytes);
+    let mut from = Span::source(source, bytes);
     if team.rank == root {
-        check_apart(destination, source, bytes, "gex_Coll_BroadcastNB");
+        from = place(name, team, flags, source, bytes);
+        check_apart(target.at, from.at, bytes, name);
     }
-    let (target, source) = (span(destination, bytes), Span::source(source, bytes));
-    start(("gex_Coll_BroadcastNB", bytes), team, |call| {
-        broadcast::over(call, root, target, source)
-    })
+    start((name, bytes), team, |call| broadcast::over(call, root, target, from))
 }
 
-/// The arguments that all reductions share.
+/// The arguments that all reductions share. `target` is as the client gave it: not every reduction looks at it on all members.
 struct Reduction {
     team: &'static Team,
     target: Span,
@@ -131,6 +157,7 @@ fn reduction(
     op: u32,
     user: Option<UserFn>,
     cdata: *mut c_void,
+    flags: u32,
 ) -> Reduction {
     let team = team_of(tm, function);
     let wish = Wish {
@@ -147,7 +174,7 @@ fn reduction(
     Reduction {
         team,
         target: span(destination, bytes),
-        source: Span::source(source, bytes),
+        source: place(function, team, flags, source, bytes),
         operator,
     }
 }
@@ -165,13 +192,15 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
     op: u32,
     user: Option<UserFn>,
     cdata: *mut c_void,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
     let name = "gex_Coll_ReduceToOneNB";
-    let r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata);
+    placing(name, flags);
+    let mut r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata, flags);
     check_root(r.team, root, name);
     if r.team.rank == root {
-        check_apart(destination, source, r.source.bytes, name);
+        r.target = place(name, r.team, flags, destination, r.source.bytes);
+        check_apart(r.target.at, r.source.at, r.source.bytes, name);
     }
     start((name, r.source.bytes), r.team, |call| {
         reduce::to_one(call, root, r.target, r.source, r.operator)
@@ -179,15 +208,18 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
 }
 
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $name:ident: |$call:ident, $r:ident| $work:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $rule:expr, |$call:ident, $r:ident| $work:expr;)*) => {$(
         $(#[$doc])*
         #[no_mangle]
         pub extern "C" fn $name(
             tm: usize, destination: *mut u8, source: *const u8, dt: u32, element: usize, count: usize, op: u32,
-            user: Option<UserFn>, cdata: *mut c_void, _flags: u32,
+            user: Option<UserFn>, cdata: *mut c_void, flags: u32,
         ) -> Event {
-            let $r = reduction(stringify!($name), tm, destination, source, dt, element, count, op, user, cdata);
-            check_apart(destination, source, $r.source.bytes, stringify!($name));
+            let (name, rule): (&str, fn(&str, u32)) = (stringify!($name), $rule);
+            rule(name, flags);
+            let mut $r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata, flags);
+            $r.target = place(name, $r.team, flags, destination, $r.source.bytes);
+            check_apart($r.target.at, $r.source.at, $r.source.bytes, name);
             start((stringify!($name), $r.source.bytes), $r.team, |$call| $work)
         }
     )*};
@@ -195,11 +227,11 @@ macro_rules! reductions {
 
 reductions! {
     /// Starts a reduction to all members (`gex_Coll_ReduceToAllNB`). Collective.
-    gex_Coll_ReduceToAllNB: |call, r| reduce::to_all(call, r.target, r.source, r.operator);
+    gex_Coll_ReduceToAllNB placing, |call, r| reduce::to_all(call, r.target, r.source, r.operator);
     /// Starts a prefix reduction: rank `i` gets what ranks 0 to `i` bring, combined in this order. Collective.
-    gasnetx_Coll_ScanNB: |call, r| scan::over(call, r.target, r.source, r.operator, false);
+    gasnetx_Coll_ScanNB reserved, |call, r| scan::over(call, r.target, r.source, r.operator, false);
     /// As `gasnetx_Coll_ScanNB` without the rank's own part; rank 0's destination is left alone. Collective.
-    gasnetx_Coll_ExclusiveScanNB: |call, r| scan::over(call, r.target, r.source, r.operator, true);
+    gasnetx_Coll_ExclusiveScanNB reserved, |call, r| scan::over(call, r.target, r.source, r.operator, true);
 }
 
 /// Equal parts of `bytes` for all members of `team`.
@@ -234,9 +266,10 @@ pub extern "C" fn gasnetx_Coll_GatherNB(
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
     let name = "gasnetx_Coll_GatherNB";
+    reserved(name, flags);
     let team = team_of(tm, name);
     check_root(team, root, name);
     let target = (team.rank == root).then(|| equal(team, destination, bytes, name));
@@ -255,8 +288,9 @@ pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
     offsets: *const usize,
     source: *const u8,
     bytes: usize,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
+    reserved("gasnetx_Coll_GatherVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_GatherVNB");
     check_root(team, root, "gasnetx_Coll_GatherVNB");
     // SAFETY: the client's arrays.
@@ -274,9 +308,10 @@ pub extern "C" fn gasnetx_Coll_ScatterNB(
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
     let name = "gasnetx_Coll_ScatterNB";
+    reserved(name, flags);
     let team = team_of(tm, name);
     check_root(team, root, name);
     let parts = (team.rank == root).then(|| equal(team, source.cast_mut(), bytes, name));
@@ -295,8 +330,9 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
     source: *const u8,
     counts: *const usize,
     offsets: *const usize,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
+    reserved("gasnetx_Coll_ScatterVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_ScatterVNB");
     check_root(team, root, "gasnetx_Coll_ScatterVNB");
     // SAFETY: the client's arrays.
@@ -308,7 +344,8 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
 
 /// Starts an all-gather: `bytes` at each member's `source` arrive everywhere in the order of ranks. Collective.
 #[no_mangle]
-pub extern "C" fn gasnetx_Coll_AllGatherNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, _flags: u32) -> Event {
+pub extern "C" fn gasnetx_Coll_AllGatherNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, flags: u32) -> Event {
+    reserved("gasnetx_Coll_AllGatherNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllGatherNB");
     let target = equal(team, destination, bytes, "gasnetx_Coll_AllGatherNB");
     start(("gasnetx_Coll_AllGatherNB", bytes), team, |call| {
@@ -324,8 +361,9 @@ pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
     counts: *const usize,
     offsets: *const usize,
     source: *const u8,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
+    reserved("gasnetx_Coll_AllGatherVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllGatherVNB");
     // SAFETY: the client's arrays.
     let target = unsafe { listed(team, destination, counts, offsets) };
@@ -337,8 +375,9 @@ pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
 
 /// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of member `j`'s `destination`. Collective.
 #[no_mangle]
-pub extern "C" fn gasnetx_Coll_AllToAllNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, _flags: u32) -> Event {
+pub extern "C" fn gasnetx_Coll_AllToAllNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, flags: u32) -> Event {
     let name = "gasnetx_Coll_AllToAllNB";
+    reserved(name, flags);
     let team = team_of(tm, name);
     let (target, parts) = (
         equal(team, destination, bytes, name),
@@ -359,8 +398,9 @@ pub unsafe extern "C" fn gasnetx_Coll_AllToAllVNB(
     source: *const u8,
     source_counts: *const usize,
     source_offsets: *const usize,
-    _flags: u32,
+    flags: u32,
 ) -> Event {
+    reserved("gasnetx_Coll_AllToAllVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllToAllVNB");
     // SAFETY: the client's arrays.
     let target = unsafe { listed(team, destination, destination_counts, destination_offsets) };

@@ -75,11 +75,22 @@ pub fn answer<T>(function: &str, made: Result<T, Refusal>, take: impl FnOnce(T))
     }
 }
 
-/// Ends the job in the debug flavour if the thread holds a handler-safe lock: `function` may wait or run handlers.
+/// Ends the job in the debug flavour if the thread holds a handler-safe lock, or runs a reduction function, to which the same rules apply:
+/// `function` may wait or run handlers.
 #[inline]
 pub fn no_locks_held(function: &str) {
-    if cfg!(feature = "debug-checks") && crate::thread::current().locks_held.count() > 0 {
+    if !cfg!(feature = "debug-checks") {
+        return;
+    }
+    let thread = crate::thread::current();
+    if thread.locks_held.count() > 0 {
         crate::fatal!("{function} was called while this thread holds a handler-safe lock. Release it first.");
+    }
+    if thread.reducing.get() {
+        crate::fatal!(
+            "{function} was called inside a user-defined reduction function, which may only compute, query, and use handler-safe locks \
+             (GASNet-EX 0.19, \"User-Defined Reduction Operations\")."
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::am::{complete_locally, reply, sent};
-use super::rules::{self, Lc};
+use super::am::{complete_locally, reply, sent, PREPARE_LEAST};
+use super::rules::{self, Lc, AM_FLAGS};
 use super::{complain, not_in_handler, ERR_BAD_ARG, FLAG_IMMEDIATE};
 use crate::am::canary;
 use crate::am::npam::{limit, SrcDesc, Wish};
@@ -11,7 +11,7 @@ use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
 use crate::conduit::{Class, PollScope};
-use crate::segment::disposition::{anywhere, own, peer_base, PEER_OUTSIDE, SELF_OFFSET};
+use crate::segment::disposition::{anywhere, own, peer_base, PEER_OUTSIDE, SELF, SELF_OFFSET};
 use crate::{progress, runtime, team, thread, trace};
 
 /// Prepares in `desc` and returns it, or null for "no op".
@@ -41,6 +41,10 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
         Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
         Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
     };
+    rules::only_flags(name, flags, AM_FLAGS | PREPARE_LEAST);
+    if rules::CHECKED && wish.client_buffer.is_null() && flags & SELF != 0 {
+        crate::fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
+    }
     if !wish.client_buffer.is_null() {
         rules::local_completion(name, wish.lc_opt, lc);
     } else if rules::CHECKED && !wish.lc_opt.is_null() {

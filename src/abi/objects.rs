@@ -15,7 +15,7 @@ use crate::runtime;
 use crate::segment::configuration::is_everything;
 use crate::segment::reach::ALL_MEMORY;
 use crate::segment::{create, AttachError, Memory, Segment};
-use crate::team::{self, Named};
+use crate::team::{self, scratch, Named};
 use crate::trace;
 
 macro_rules! cdata {
@@ -387,6 +387,13 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: u32
     if segment.memory == Memory::Attached {
         crate::fatal!("gex_Segment_Destroy: the attached segment lives as long as the process");
     }
+    if let Some(lent) = scratch::lent_from(segment).filter(|_| rules::CHECKED) {
+        crate::fatal!(
+            "gex_Segment_Destroy: the segment has the scratch space of a live team, {} bytes at {:#x}. Destroy the team first.",
+            lent.bytes,
+            lent.address
+        );
+    }
     trace::destroyed(format_args!(" what=segment handle={segment:p}"));
     // SAFETY: the client uses it no more.
     unsafe { create::destroy(runtime::get(), segment) };
@@ -402,6 +409,10 @@ pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const
         complain(name, "neither the endpoint nor the segment may be null");
         return ERR_BAD_ARG;
     };
+    if rules::CHECKED {
+        // SAFETY: a handle of ours; a destroyed segment keeps its memory in the debug flavour.
+        unsafe { rules::segment(name, segment) };
+    }
     if flags != 0 {
         complain(name, "flags must be 0");
         return ERR_BAD_ARG;

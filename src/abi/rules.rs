@@ -21,7 +21,7 @@ const LEAF_LC: u32 = 0x80;
 const PEER_NEVER_SELF: u32 = 0x100;
 const PEER_NEVER_NBRHD: u32 = 0x200;
 /// `GEX_FLAG_SELF_SEG_*` and `GEX_FLAG_PEER_SEG_*`; `segment::disposition` judges them.
-const SEG: u32 = 0x3f_c000;
+pub const SEG: u32 = 0x3f_c000;
 
 /// Flags of puts and gets.
 pub const RMA_FLAGS: u32 = FLAG_IMMEDIATE | LC_COPY | LEAF_LC | PEER_NEVER_SELF | PEER_NEVER_NBRHD | SEG;

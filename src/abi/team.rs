@@ -2,15 +2,16 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{not_in_handler, rules};
 use crate::am::Location;
 use crate::client::Client;
 use crate::endpoint::Endpoint;
+use crate::event;
 use crate::runtime;
 use crate::team::create::{self, SCRATCH_BYTES};
-use crate::team::{self, Scratch, Team};
+use crate::team::{self, scratch, Scratch, Team};
 use crate::trace;
 
 const FLAG_RANK_IS_JOBRANK: u32 = 0x2000;
@@ -20,8 +21,14 @@ const FLAG_TM_LOCAL_SCRATCH: u32 = 0x100_0000;
 const FLAG_TM_SYMMETRIC_SCRATCH: u32 = 0x200_0000;
 const FLAG_TM_NO_SCRATCH: u32 = 0x400_0000;
 const FLAG_GLOBALLY_QUIESCED: u32 = 0x800_0000;
-/// `GEX_FLAG_TM_SCRATCH_SIZE_MIN` and `GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED`.
+/// `GEX_FLAG_TM_SCRATCH_SIZE_MIN`.
+const FLAG_SCRATCH_SIZE_MIN: u32 = 0x1000_0000;
+/// The same and `GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED`.
 const FLAG_SCRATCH_SIZE: u32 = 0x3000_0000;
+/// Flags of both calls that make teams.
+const FLAGS: u32 = FLAG_SCRATCH_SEG_OFFSET | FLAG_TM_NO_SCRATCH | FLAG_SCRATCH_SIZE;
+const FLAGS_OF_CREATE: u32 =
+    FLAGS | FLAG_RANK_IS_JOBRANK | FLAG_TM_GLOBAL_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_SYMMETRIC_SCRATCH;
 
 /// Sets the client's pointer of a team.
 #[no_mangle]
@@ -111,7 +118,7 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, flags: u32) -> 
 }
 
 /// The scratch space that a client names. Collectives have memory of their own: it is only kept, to be given back.
-fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
+fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
     let rt = runtime::get();
     let own = Location { rank: rt.rank, ep };
     if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
@@ -132,7 +139,34 @@ fn scratch(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &s
             rt.rank
         );
     }
-    Scratch { address, bytes }
+    let lent = Scratch { address, bytes };
+    if rules::CHECKED {
+        if let Err(other) = scratch::lend(rt.endpoint(ep).and_then(Endpoint::bound), lent) {
+            crate::fatal!(
+                "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} overlaps that of a live team, {} bytes at {:#x}",
+                rt.rank,
+                other.bytes,
+                other.address
+            );
+        }
+    }
+    lent
+}
+
+/// The answer to a query of the scratch size.
+fn scratch_size(parent: &Team, takes_part: bool, flags: u32, function: &str) -> usize {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if flags & FLAG_SCRATCH_SIZE_MIN != 0 && parent.rank == 0 && !WARNED.swap(true, Ordering::Relaxed) {
+        gasnet_tools::process::warn(format_args!(
+            "{function}: GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated since GASNet-EX 0.11 and will be removed. Pass \
+             GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED instead."
+        ));
+    }
+    if takes_part {
+        SCRATCH_BYTES
+    } else {
+        0
+    }
 }
 
 /// Records that a team was made.
@@ -158,13 +192,14 @@ pub unsafe extern "C" fn gex_TM_Split(
     not_in_handler(name);
     let parent = team::team(parent, name);
     let member = !new_tm.is_null();
+    rules::only_flags(name, flags, FLAGS);
     if flags & FLAG_SCRATCH_SIZE != 0 {
-        return if member { SCRATCH_BYTES } else { 0 };
+        return scratch_size(parent, member, flags, name);
     }
     if cfg!(feature = "debug-checks") && member && color < 0 {
         crate::fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank);
     }
-    let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| scratch(parent.ep, scratch_address, scratch_bytes, flags, name));
+    let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
         created(team);
         // SAFETY: not null; the client's to write.
@@ -220,8 +255,9 @@ pub unsafe extern "C" fn gex_TM_Create(
     let name = "gex_TM_Create";
     not_in_handler(name);
     let parent = team::team(parent, name);
+    rules::only_flags(name, flags, FLAGS_OF_CREATE);
     if flags & FLAG_SCRATCH_SIZE != 0 {
-        return if count > 0 { SCRATCH_BYTES } else { 0 };
+        return scratch_size(parent, count > 0, flags, name);
     }
     let args = if count == 0 {
         &[]
@@ -241,7 +277,7 @@ pub unsafe extern "C" fn gex_TM_Create(
         };
         // SAFETY: the client's array, as long as the flag says.
         let address = unsafe { *scratch_addresses.add(index) };
-        Some(scratch(members[rank as usize].ep, address, scratch_bytes, flags, name))
+        Some(lend(members[rank as usize].ep, address, scratch_bytes, flags, name))
     };
     let teams = create::create(parent, &members, scratch_of, flags).unwrap_or_else(|why| crate::fatal!("{name}: {why}"));
     if teams.len() != new_count && count > 0 {
@@ -281,6 +317,21 @@ pub struct Memvec {
     bytes: usize,
 }
 
+/// Ends the job if this process still uses a team that is to end. Debug flavour.
+fn not_in_use(team: &Team, function: &str) {
+    let rank = runtime::get().rank;
+    let domains = team.domains.load(Ordering::Relaxed);
+    if domains > 0 {
+        crate::fatal!("rank {rank}: {function}: {domains} atomic domains of this team live. Destroy them first (gex_AD_Destroy).");
+    }
+    if event::is_open(team.number) {
+        crate::fatal!(
+            "rank {rank}: {function}: the event of a collective over this team was not synchronised. Every member waits for its collectives first \
+             (gex_Event_Wait)."
+        );
+    }
+}
+
 /// Destroys a team (`gex_TM_Destroy`). Collective over it. Non-zero when the client lent scratch space, which `scratch` then tells.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: u32) -> c_int {
@@ -293,7 +344,11 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
             runtime::get().rank
         );
     }
+    rules::only_flags(name, flags, FLAG_GLOBALLY_QUIESCED | FLAG_SCRATCH_SEG_OFFSET);
     let rt = runtime::get();
+    if rules::CHECKED {
+        not_in_use(team, name);
+    }
     let own = Location {
         rank: rt.rank,
         ep: team.ep,

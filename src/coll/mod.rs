@@ -122,6 +122,9 @@ fn is_done_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?
 
 fn enlist(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event {
     op.begin(Category::Coll);
+    if cfg!(feature = "debug-checks") {
+        op.belongs_to(team.number);
+    }
     let far = team.groups.near.is_none();
     ACTIVE.fetch_add(1, Ordering::Relaxed);
     if !far {

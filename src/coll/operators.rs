@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use super::mail::Span;
+use crate::thread;
 
 /// `gex_Coll_ReduceFn_t`.
 pub type UserFn = unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, *const c_void);
@@ -104,8 +105,15 @@ impl Operator {
             Function::BuiltIn(function) => function(left.at, right.at, out.at, count),
             Function::User(function, cdata) => {
                 out.copy_from(right);
+                let tell = |reducing| {
+                    if cfg!(feature = "debug-checks") {
+                        thread::current().reducing.set(reducing);
+                    }
+                };
+                tell(true);
                 // SAFETY: the client's function, called as the specification says; the vectors are valid by the contract of Span.
                 unsafe { function(left.at.cast(), out.at.cast(), count, cdata) };
+                tell(false);
             }
         }
     }

@@ -17,7 +17,7 @@ pub const PEER_OUTSIDE: u32 = 0xc_0000;
 pub const PEER_OFFSET: u32 = 0x20_0000;
 
 /// All of the local side, of which a call may have one.
-const SELF: u32 = 0x3_c000;
+pub const SELF: u32 = 0x3_c000;
 /// All of the remote side, likewise.
 const PEER: u32 = 0x3c_0000;
 

@@ -201,6 +201,9 @@ pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
     }
     if cfg!(feature = "debug-checks") {
         super::GONE.note(team);
+        if let Some(lent) = scratch {
+            super::scratch::give_back(lent);
+        }
         return scratch;
     }
     // SAFETY: `make` leaked it from a Box, and this is its last use (contract).

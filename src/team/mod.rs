@@ -3,6 +3,7 @@
 pub mod create;
 pub mod groups;
 pub mod members;
+pub mod scratch;
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -59,6 +60,10 @@ pub struct Team {
     pub rank: u32,
     /// Its size.
     pub size: u32,
+    /// Tells it from the other teams of this process, for the debug flavour. Not 0.
+    pub number: u32,
+    /// Atomic domains that live, for the debug flavour.
+    pub domains: AtomicU32,
     /// As passed at creation.
     pub flags: u32,
     /// The local member's endpoint.
@@ -104,6 +109,8 @@ impl Team {
             id,
             rank,
             size: members.count(),
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            domains: AtomicU32::new(0),
             flags,
             ep,
             members,
@@ -191,6 +198,8 @@ impl Team {
     }
 }
 
+/// The next team's number.
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 /// Destroyed teams.
 static GONE: Gone = Gone::none();
 

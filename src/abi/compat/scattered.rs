@@ -28,14 +28,14 @@ macro_rules! forms {
         #[no_mangle]
         pub unsafe extern "C" fn $putv(node: u32, dstcount: usize, dst: *const Memvec, srccount: usize, src: *const Memvec) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $vector_put(team(), node, dstcount, dst, srccount, src, 0) })
+            finish(unsafe { $vector_put(team(stringify!($putv)), node, dstcount, dst, srccount, src, 0) })
         }
 
         #[doc = concat!("Gets pieces of any length", $text)]
         #[no_mangle]
         pub unsafe extern "C" fn $getv(dstcount: usize, dst: *const Memvec, node: u32, srccount: usize, src: *const Memvec) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $vector_get(team(), dstcount, dst, node, srccount, src, 0) })
+            finish(unsafe { $vector_get(team(stringify!($getv)), dstcount, dst, node, srccount, src, 0) })
         }
 
         #[doc = concat!("Puts pieces of equal length", $text)]
@@ -50,7 +50,7 @@ macro_rules! forms {
             srclen: usize,
         ) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $indexed_put(team(), node, dstcount, dst, dstlen, srccount, src, srclen, 0) })
+            finish(unsafe { $indexed_put(team(stringify!($puti)), node, dstcount, dst, dstlen, srccount, src, srclen, 0) })
         }
 
         #[doc = concat!("Gets pieces of equal length", $text)]
@@ -65,7 +65,7 @@ macro_rules! forms {
             srclen: usize,
         ) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $indexed_get(team(), dstcount, dst, dstlen, node, srccount, src, srclen, 0) })
+            finish(unsafe { $indexed_get(team(stringify!($geti)), dstcount, dst, dstlen, node, srccount, src, srclen, 0) })
         }
 
         #[doc = concat!("Puts a strided section", $text)]
@@ -82,7 +82,7 @@ macro_rules! forms {
             // SAFETY: the client's array of `stridelevels` + 1 entries.
             let (elem, count) = unsafe { element(count) };
             // SAFETY: the client's arrays.
-            finish(unsafe { $strided_put(team(), node, dst, dststrides, src, srcstrides, elem, count, stridelevels, 0) })
+            finish(unsafe { $strided_put(team(stringify!($puts)), node, dst, dststrides, src, srcstrides, elem, count, stridelevels, 0) })
         }
 
         #[doc = concat!("Gets a strided section", $text)]
@@ -99,7 +99,7 @@ macro_rules! forms {
             // SAFETY: the client's array of `stridelevels` + 1 entries.
             let (elem, count) = unsafe { element(count) };
             // SAFETY: the client's arrays.
-            finish(unsafe { $strided_get(team(), dst, dststrides, node, src, srcstrides, elem, count, stridelevels, 0) })
+            finish(unsafe { $strided_get(team(stringify!($gets)), dst, dststrides, node, src, srcstrides, elem, count, stridelevels, 0) })
         }
     )*};
 }

@@ -13,19 +13,19 @@ macro_rules! functions {
         /// Short request.
         #[no_mangle]
         pub extern "C" fn $rs(node: u32, handler: u8 $(, $a: Arg)*) -> c_int {
-            inject(&request(team(), node, Category::Short, handler, &[$($a),*]), 0)
+            inject(&request(team(stringify!($rs)), node, Category::Short, handler, &[$($a),*]), 0)
         }
 
         /// Medium request.
         #[no_mangle]
         pub extern "C" fn $rm(node: u32, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
-            inject(&request(team(), node, Category::Medium, handler, &[$($a),*]).carrying(source, bytes), 0)
+            inject(&request(team(stringify!($rm)), node, Category::Medium, handler, &[$($a),*]).carrying(source, bytes), 0)
         }
 
         /// Long request.
         #[no_mangle]
         pub extern "C" fn $rl(node: u32, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*) -> c_int {
-            inject(&request(team(), node, Category::Long, handler, &[$($a),*]).carrying(source, bytes).landing(dest), 0)
+            inject(&request(team(stringify!($rl)), node, Category::Long, handler, &[$($a),*]).carrying(source, bytes).landing(dest), 0)
         }
 
         /// Long request whose source belongs to the message until its reply; ours is free at return.

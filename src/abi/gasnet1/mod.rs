@@ -7,7 +7,7 @@ use std::ffi::{c_int, CString};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::{complain, ERR_BAD_ARG, ERR_NOT_INIT, OK};
+use super::{complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::am::table::{Entry, ANY_FLAGS, ANY_NARGS};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
@@ -21,8 +21,21 @@ use crate::sync::Mode;
 const USES_GASNET1: u32 = 1;
 
 /// The primordial team's handle.
-pub(super) fn team() -> usize {
+fn primordial() -> usize {
     runtime::get().team0.handle()
+}
+
+/// The team of a GASNet-1 call that only clients with legacy support may make (GASNet-EX 0.19, "Hybrid/transitional client support").
+#[inline]
+pub(super) fn team(function: &str) -> usize {
+    let rt = runtime::get();
+    if rules::CHECKED && rt.client.flags & USES_GASNET1 == 0 {
+        crate::fatal!(
+            "rank {}: {function} is a call of GASNet-1, and gex_Client_Init was not given GEX_FLAG_USES_GASNET1 (gasnet_init implies it)",
+            rt.rank
+        );
+    }
+    rt.team0.handle()
 }
 
 /// What `gasnet_init` of every thread mode and segment configuration does.
@@ -88,7 +101,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
     // A segment of no bytes is one of a page (gasnet1_differences.md).
     let mut segment = ptr::null();
     // SAFETY: `segment` is ours to write.
-    unsafe { super::objects::gex_Segment_Attach(&mut segment, team(), bytes.max(mem::page_size())) }
+    unsafe { super::objects::gex_Segment_Attach(&mut segment, primordial(), bytes.max(mem::page_size())) }
 }
 
 /// The objects behind a GASNet-1 job. Each output may be null.
@@ -105,7 +118,7 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
     // SAFETY: as above.
     unsafe { super::system::store(endpoint, ptr::from_ref(rt.endpoint0)) };
     // SAFETY: as above.
-    unsafe { super::system::store(tm, team()) };
+    unsafe { super::system::store(tm, primordial()) };
     // SAFETY: as above.
     unsafe { super::system::store(segment, rt.endpoint0.segment.load(Ordering::Acquire).cast_const()) };
 }

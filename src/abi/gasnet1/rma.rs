@@ -27,13 +27,13 @@ macro_rules! blocking {
         /// Gets and waits.
         #[no_mangle]
         pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
-            gex_RMA_GetBlocking(team(), dest, node, src, bytes, 0);
+            gex_RMA_GetBlocking(team(stringify!($get)), dest, node, src, bytes, 0);
         }
 
         /// Puts and waits.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
-            gex_RMA_PutBlocking(team(), node, dest, src, bytes, 0);
+            gex_RMA_PutBlocking(team(stringify!($put)), node, dest, src, bytes, 0);
         }
     )*};
 }
@@ -45,14 +45,14 @@ macro_rules! explicit {
         /// Starts a get.
         #[no_mangle]
         pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) -> Event {
-            gex_RMA_GetNB(team(), dest, node, src, bytes, 0)
+            gex_RMA_GetNB(team(stringify!($get)), dest, node, src, bytes, 0)
         }
 
         /// Starts a put. The source of a bulk put belongs to it until it is synced, that of others may be reused at return.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) -> Event {
             // SAFETY: a constant, not an event to write.
-            unsafe { gex_RMA_PutNB(team(), node, dest, src, bytes, $lc, 0) }
+            unsafe { gex_RMA_PutNB(team(stringify!($put)), node, dest, src, bytes, $lc, 0) }
         }
     )*};
 }
@@ -64,13 +64,13 @@ macro_rules! implicit {
         /// Starts a get in the implicit set.
         #[no_mangle]
         pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
-            gex_RMA_GetNBI(team(), dest, node, src, bytes, 0);
+            gex_RMA_GetNBI(team(stringify!($get)), dest, node, src, bytes, 0);
         }
 
         /// Starts a put in the implicit set. The source of a bulk put belongs to it until it is synced.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
-            gex_RMA_PutNBI(team(), node, dest, src, bytes, $lc, 0);
+            gex_RMA_PutNBI(team(stringify!($put)), node, dest, src, bytes, $lc, 0);
         }
     )*};
 }
@@ -80,25 +80,25 @@ implicit! { gasnet_get_nbi gasnet_put_nbi NOW gasnet_get_nbi_bulk gasnet_put_nbi
 /// Gets a value.
 #[no_mangle]
 pub extern "C" fn gasnet_get_val(node: u32, src: *const u8, bytes: usize) -> u64 {
-    gex_RMA_GetBlockingVal(team(), node, src, bytes, 0)
+    gex_RMA_GetBlockingVal(team("gasnet_get_val"), node, src, bytes, 0)
 }
 
 /// Puts a value and waits.
 #[no_mangle]
 pub extern "C" fn gasnet_put_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
-    gex_RMA_PutBlockingVal(team(), node, dest, value, bytes, 0);
+    gex_RMA_PutBlockingVal(team("gasnet_put_val"), node, dest, value, bytes, 0);
 }
 
 /// Starts a put of a value.
 #[no_mangle]
 pub extern "C" fn gasnet_put_nb_val(node: u32, dest: *mut u8, value: u64, bytes: usize) -> Event {
-    gex_RMA_PutNBVal(team(), node, dest, value, bytes, 0)
+    gex_RMA_PutNBVal(team("gasnet_put_nb_val"), node, dest, value, bytes, 0)
 }
 
 /// Starts a put of a value in the implicit set.
 #[no_mangle]
 pub extern "C" fn gasnet_put_nbi_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
-    gex_RMA_PutNBIVal(team(), node, dest, value, bytes, 0);
+    gex_RMA_PutNBIVal(team("gasnet_put_nbi_val"), node, dest, value, bytes, 0);
 }
 
 /// A get of a value under way. `gasnet_valget_handle_t` is its address; it ends with the sync.
@@ -120,7 +120,7 @@ pub extern "C" fn gasnet_get_nb_val(node: u32, src: *const u8, bytes: usize) -> 
     }));
     // SAFETY: just leaked; the get writes into it until it is synced.
     let memory = unsafe { &raw mut (*get).memory }.cast::<u8>();
-    let event = gex_RMA_GetNB(team(), memory, node, src, bytes.min(8), 0);
+    let event = gex_RMA_GetNB(team("gasnet_get_nb_val"), memory, node, src, bytes.min(8), 0);
     // SAFETY: as above.
     unsafe { (&raw mut (*get).event).write(event) };
     get
@@ -176,7 +176,7 @@ pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes
 #[no_mangle]
 pub extern "C" fn gasnet_memset_nbi(node: u32, dest: *mut u8, value: c_int, bytes: usize) {
     memset_with(node, dest, value, bytes, |node, to, from, piece| {
-        gex_RMA_PutNBI(team(), node, to, from, piece, NOW, 0);
+        gex_RMA_PutNBI(team("gasnet_memset_nbi"), node, to, from, piece, NOW, 0);
     });
 }
 
