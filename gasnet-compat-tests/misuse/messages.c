@@ -1,5 +1,5 @@
 /* Active Messages that the specification forbids, and HSLs. What concerns the place of a call is in context.c. */
-#include <gasnetex.h>
+#include <gasnet.h>
 
 static void on_none(gex_Token_t token);
 static void on_one(gex_Token_t token, gex_AM_Arg_t a);
@@ -97,6 +97,14 @@ static void prepare_least(void) {
     (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, gex_AM_MaxRequestMedium(tm, LAST, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 0) + 1, 1 << 30, NULL, 0, 0);
 }
 static void prepare_order(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, memory, 9, 8, GEX_EVENT_NOW, 0, 0); }
+static void prepare_disposition(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, 1, 8, NULL, GEX_FLAG_SELF_SEG_BOUND, 0); }
+static void prepare_offset(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, hidden(64), 1, 8, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, 0); }
+static void prepare_flags(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, 1, 8, NULL, GEX_FLAG_AD_MY_RANK, 0); }
+static void max_least_both(void) {
+    (void)gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, GEX_FLAG_AM_PREPARE_LEAST_ALLOC | GEX_FLAG_AM_PREPARE_LEAST_CLIENT, 0);
+}
+static void max_flags(void) { (void)gex_AM_MaxReplyLong(tm, LAST, GEX_EVENT_NOW, GEX_FLAG_AD_MY_RANK, 0); }
+static void request_of_gasnet1(void) { gasnet_AMRequestShort0(LAST, 200); }
 static void prepare_lc(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, 1, 8, GEX_EVENT_NOW, 0, 0); }
 static void prepare_lc_defer(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, memory, 1, 8, GEX_EVENT_DEFER, 0, 0); }
 static void commit_nothing(void) { gex_AM_CommitRequestMedium0(GEX_AM_SRCDESC_NO_OP, 202, 1); }
@@ -221,6 +229,12 @@ const misuse_case_t misuse_cases[] = {
     {"reply-committed-late", "any", 2, "", DOES_NOT_FIT, bad_reply},
     {"prepare-least", "any", 2, "", "least may not exceed most nor", prepare_least},
     {"prepare-order", "any", 2, "", "least may not exceed most nor", prepare_order},
+    {"prepare-disposition", "debug", 2, "", "gex_AM_PrepareRequest: GEX_FLAG_SELF_SEG_\\* need a client_buf", prepare_disposition},
+    {"prepare-offset", "any", 2, "", "GEX_FLAG_SELF_SEG_OFFSET is not allowed here", prepare_offset},
+    {"prepare-flags", "debug", 2, "", "gex_AM_PrepareRequest: flags 0x20 are not for this call", prepare_flags},
+    {"max-least-both", "debug", 2, "", "gex_AM_MaxRequestMedium: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other", max_least_both},
+    {"max-flags", "debug", 2, "", "gex_AM_MaxReplyLong: flags 0x20 are not for this call", max_flags},
+    {"gasnet1-request", "debug", 2, "", "gasnet_AMRequestShort0 is a call of GASNet-1.*GEX_FLAG_USES_GASNET1", request_of_gasnet1},
     {"prepare-lc", "debug", 2, "", "lc_opt must be NULL when client_buf is", prepare_lc},
     {"prepare-lc-defer", "debug", 2, "", "lc_opt must not be GEX_EVENT_DEFER", prepare_lc_defer},
     {"commit-nothing", "any", 2, "", "gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP", commit_nothing},

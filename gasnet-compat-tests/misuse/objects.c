@@ -66,6 +66,65 @@ static void rank_limit_pair(void) { (void)gex_AM_MaxRequestLong(gex_TM_Pair(ep, 
 static void rank_get(void) { gex_RMA_GetBlocking(tm, byte, GEX_RANK_INVALID, own, 1, 0); }
 static void rank_value(void) { (void)gex_RMA_GetBlockingVal(tm, np + 7, own, 4, 0); }
 
+static gex_TM_t copy_of_all(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+    return made;
+}
+static void tm_with_domain(void) {
+    gex_TM_t made = copy_of_all();
+    gex_AD_t ad;
+    gex_AD_Create(&ad, made, GEX_DT_U32, GEX_OP_ADD, 0);
+    barrier();
+    gex_TM_Destroy(made, NULL, 0);
+}
+/* Rank 0 begins a barrier of a team that the last rank enters later, or not at all. */
+static void tm_with_event(int others_enter) {
+    gex_TM_t made = copy_of_all();
+    const char begun = 1;
+    if (first()) {
+        gex_Coll_BarrierNB(made, 0);
+        gex_RMA_PutBlocking(tm, np - 1, last, &begun, 1, 0);
+    } else {
+        GASNET_BLOCKUNTIL(*(volatile char *)own);
+        if (others_enter) gex_Event_Wait(gex_Coll_BarrierNB(made, 0));
+    }
+    if (others_enter) barrier(); /* what rank 0 began is complete now */
+    if (first()) gex_TM_Destroy(made, NULL, 0);
+}
+static void tm_with_collective(void) { tm_with_event(0); }
+static void tm_with_unsynced(void) { tm_with_event(1); }
+static void tm_destroy_flags(void) { gex_TM_Destroy(copy_of_all(), NULL, GEX_FLAG_IMMEDIATE); }
+static void split_scratch_overlap(void) {
+    gex_TM_t one, two;
+    gex_TM_Split(&one, tm, 0, (int)me, own, 4096, 0);
+    gex_TM_Split(&two, tm, 0, (int)me, own + 4095, 4096, 0);
+}
+static void split_flags(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, 0, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_IMMEDIATE);
+}
+static void split_flags_of_create(void) {
+    gex_TM_t made;
+    gex_TM_Split(&made, tm, 0, 0, own, 4096, GEX_FLAG_TM_LOCAL_SCRATCH);
+}
+static void create_flags(void) {
+    gex_TM_t made;
+    gex_EP_Location_t where;
+    where.gex_rank = me;
+    where.gex_ep_index = 0;
+    gex_TM_Create(&made, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_GLOBALLY_QUIESCED);
+}
+static void scratch_size_min(void) {
+    gex_TM_t made;
+    gex_EP_Location_t where;
+    size_t split = gex_TM_Split(&made, tm, 0, 0, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_MIN), create;
+    where.gex_rank = me;
+    where.gex_ep_index = 0;
+    create = gex_TM_Create(NULL, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_MIN | GEX_FLAG_TM_NO_SCRATCH);
+    barrier();
+    if (first() && split > 0 && create > 0) printf("sizes told\n");
+}
 static void split_color(void) {
     gex_TM_t made;
     gex_TM_Split(&made, tm, -1, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
@@ -137,6 +196,30 @@ static void segment_destroyed(void) {
     gex_Segment_Create(&made, client, NULL, 4096, GEX_MK_HOST, 0);
     gex_Segment_Destroy(made, 0);
     (void)gex_Segment_QuerySize((gex_Segment_t)hidden((uintptr_t)made));
+}
+static void segment_with_scratch(void) {
+    gex_Segment_t made;
+    gex_EP_t other;
+    gex_TM_t alone;
+    gex_EP_Location_t where;
+    gex_Addr_t base;
+    gex_Segment_Create(&made, client, NULL, 4096, GEX_MK_HOST, 0);
+    gex_EP_Create(&other, client, GEX_EP_CAPABILITY_ALL, 0);
+    gex_EP_BindSegment(other, made, 0);
+    gex_EP_PublishBoundSegment(tm, &other, 1, 0);
+    where.gex_rank = me;
+    where.gex_ep_index = gex_EP_QueryIndex(other);
+    base = gex_Segment_QueryAddr(made);
+    gex_TM_Create(&alone, 1, tm, &where, 1, &base, 4096, GEX_FLAG_TM_LOCAL_SCRATCH);
+    gex_Segment_Destroy(made, 0);
+}
+static void bind_destroyed(void) {
+    gex_Segment_t made;
+    gex_EP_t other;
+    gex_Segment_Create(&made, client, NULL, 4096, GEX_MK_HOST, 0);
+    gex_Segment_Destroy(made, 0);
+    gex_EP_Create(&other, client, GEX_EP_CAPABILITY_ALL, 0);
+    gex_EP_BindSegment(other, (gex_Segment_t)hidden((uintptr_t)made), 0);
 }
 static void bind_twice(void) {
     gex_Segment_t made;
@@ -218,6 +301,10 @@ const misuse_case_t misuse_cases[] = {
     {"tm-destroyed", "debug", 2, "", "team .* was destroyed", tm_destroyed},
     {"tm-destroyed-twice", "debug", 2, "", "team .* was destroyed", tm_destroyed_twice},
     {"tm-primordial", "any", 2, "", "the primordial team cannot be destroyed", tm_primordial},
+    {"tm-with-domain", "debug", 2, "", "gex_TM_Destroy: 1 atomic domains of this team live", tm_with_domain},
+    {"tm-with-collective", "debug", 2, "", "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_collective},
+    {"tm-with-unsynced", "debug", 2, "", "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_unsynced},
+    {"tm-destroy-flags", "debug", 2, "", "gex_TM_Destroy: flags 0x1 are not for this call", tm_destroy_flags},
     {"pair-barrier", "any", 2, "", "gex_Coll_BarrierNB was given a TM-pair", pair_barrier},
     {"pair-split", "any", 2, "", "gex_TM_Split was given a TM-pair", pair_split},
     {"pair-size", "any", 2, "", "gex_TM_QuerySize was given a TM-pair", pair_size},
@@ -235,6 +322,11 @@ const misuse_case_t misuse_cases[] = {
     {"split-color", "debug", 2, "", "color -1 is negative", split_color},
     {"split-scratch-empty", "debug", 2, "", "scratch space of 0 bytes", split_scratch_empty},
     {"split-scratch-outside", "debug", 2, "", "scratch space of 64 bytes at 0x[0-9a-f]+ is not inside the bound segment", split_scratch_outside},
+    {"split-scratch-overlap", "debug", 2, "", "4096 bytes at 0x[0-9a-f]+ overlaps that of a live team, 4096 bytes at", split_scratch_overlap},
+    {"split-flags", "debug", 2, "", "gex_TM_Split: flags 0x1 are not for this call", split_flags},
+    {"split-flags-of-create", "debug", 2, "", "gex_TM_Split: flags 0x1000000 are not for this call", split_flags_of_create},
+    {"create-flags", "debug", 2, "", "gex_TM_Create: flags 0x8000000 are not for this call", create_flags},
+    {"scratch-size-min", "any", 2, "", "=WARNING.*GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated.*sizes told", scratch_size_min},
     {"create-scratch-flags", "any", 2, "", "must have one of GEX_FLAG_TM_", create_scratch_flags},
     {"create-twice-named", "any", 2, "", "an endpoint is named twice", create_twice_named},
     {"create-count", "any", 2, "", "num_new_tms is 2, and args name 1 endpoints", create_count},
@@ -248,6 +340,8 @@ const misuse_case_t misuse_cases[] = {
     {"segment-destroy-null", "any", 2, "", "gex_Segment_Destroy was given GEX_SEGMENT_INVALID", segment_destroy_null},
     {"segment-destroyed", "debug", 2, "", "segment .* was destroyed", segment_destroyed},
     {"segment-null", "debug", 2, "", "GEX_SEGMENT_INVALID", segment_null},
+    {"segment-with-scratch", "debug", 2, "", "gex_Segment_Destroy: the segment has the scratch space of a live team", segment_with_scratch},
+    {"bind-destroyed", "debug", 2, "", "gex_EP_BindSegment: the segment .* was destroyed", bind_destroyed},
     {"bind-twice", "any", 2, "", "=gex_EP_BindSegment: the endpoint has a bound segment.*" REFUSED, bind_twice},
     {"ep-null", "debug", 2, "", "GEX_EP_INVALID", ep_null},
     {"ep-garbage", "debug", 2, "", "is not a gex_EP_t", ep_garbage},

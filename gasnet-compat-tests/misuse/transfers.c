@@ -1,4 +1,6 @@
 /* Puts, gets, values, scattered transfers, atomics, barriers and collectives that the specification forbids. */
+#include <gasnet.h>
+
 #include "misuse.h"
 
 #define LAST (np - 1)
@@ -53,6 +55,20 @@ static void ad_destroyed(void) {
     (void)gex_AD_QueryOps(ad);
 }
 
+static void ad_flags(void) { gex_AD_OpNBI_U32(domain(), NULL, LAST, last, GEX_OP_ADD, 1, 0, GEX_FLAG_TM_NO_SCRATCH); }
+static void ad_create_flags(void) {
+    gex_AD_t ad;
+    gex_AD_Create(&ad, tm, GEX_DT_U32, GEX_OP_ADD, GEX_FLAG_IMMEDIATE);
+}
+static void ad_result(void) { gex_AD_OpNBI_U32(domain(), hidden((uintptr_t)own), me, own, GEX_OP_FADD, 1, 0, 0); }
+static void ad_result_offset(void) { gex_AD_OpNBI_U32(domain(), hidden(6), me, own + 4, GEX_OP_FADD, 1, 0, GEX_FLAG_SELF_SEG_OFFSET); }
+static void put_of_gasnet1(void) { gasnet_put(LAST, last, memory, 1); }
+static void vector_of_gasnet1(void) {
+    gasnet_memvec_t there, here;
+    there.addr = last, here.addr = memory;
+    there.len = here.len = 1;
+    gasnet_putv_bulk(LAST, 1, &there, 1, &here);
+}
 static void notify_twice(void) {
     gasnet_barrier_notify(0, 0);
     gasnet_barrier_notify(0, 0);
@@ -74,6 +90,27 @@ static void reduce_type(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, 
 static void reduce_operation(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_FLT, 4, 1, GEX_OP_XOR, NULL, NULL, 0); }
 static void reduce_size(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_U32, 8, 1, GEX_OP_ADD, NULL, NULL, 0); }
 static void reduce_user(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_USER, 4, 1, GEX_OP_USER, NULL, NULL, 0); }
+static void barrier_nb_flags(void) { gex_Coll_BarrierNB(tm, GEX_FLAG_IMMEDIATE); }
+static void broadcast_flags(void) { gex_Coll_BroadcastNB(tm, 0, memory, memory, 1, GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED); }
+static void reduce_flags(void) { gex_Coll_ReduceToAllNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_IMMEDIATE); }
+static void reduce_one_flags(void) { gex_Coll_ReduceToOneNB(tm, 0, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_IMMEDIATE); }
+static void scan_flags(void) { gasnetx_Coll_ScanNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_SELF_SEG_OFFSET); }
+static void gather_flags(void) { gasnetx_Coll_GatherNB(tm, 0, memory + 64, memory, 4, GEX_FLAG_SELF_SEG_OFFSET); }
+static void broadcast_bound(void) { gex_Coll_BroadcastNB(tm, 0, memory, memory, 1, GEX_FLAG_SELF_SEG_BOUND); }
+static void broadcast_offset(void) { gex_Coll_BroadcastNB(tm, 0, hidden(65533), hidden(0), 4, GEX_FLAG_SELF_SEG_OFFSET); }
+static void putting(const void *left, void *right, size_t count, const void *cdata) {
+    (void)left, (void)right, (void)count, (void)cdata;
+    gex_RMA_PutBlocking(tm, LAST, last, memory, 8, 0);
+}
+static void polling(const void *left, void *right, size_t count, const void *cdata) {
+    (void)left, (void)right, (void)count, (void)cdata;
+    gasnet_AMPoll();
+}
+static void reduce_by(gex_Coll_ReduceFn_t function) {
+    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_USER, function, NULL, 0));
+}
+static void reduce_puts(void) { reduce_by(putting); }
+static void reduce_polls(void) { reduce_by(polling); }
 static void broadcast_overlap(void) { gex_Event_Wait(gex_Coll_BroadcastNB(tm, 0, memory, memory + 4, 8, 0)); }
 static void reduce_overlap(void) {
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, memory, memory + 4, GEX_DT_U32, 4, 4, GEX_OP_ADD, NULL, NULL, 0));
@@ -103,6 +140,12 @@ const misuse_case_t misuse_cases[] = {
     {"value-outside", "debug", 2, "", "segment", value_outside},
     {"ad-rank", "debug", 2, "", "rank 2 is not in", ad_rank},
     {"ad-destroyed", "debug", 2, "", "gex_AD_QueryOps was given an atomic domain that was destroyed", ad_destroyed},
+    {"ad-flags", "debug", 2, "", "gex_AD_OpNBI_U32: flags 0x4000000 are not for this call", ad_flags},
+    {"ad-create-flags", "debug", 2, "", "gex_AD_Create: flags 0x1 are not for this call", ad_create_flags},
+    {"ad-result", "debug", 2, "", "gex_AD_OpNBI_U32: result_p is memory of the target", ad_result},
+    {"ad-result-offset", "debug", 2, "", "gex_AD_OpNBI_U32: result_p is memory of the target", ad_result_offset},
+    {"gasnet1-put", "debug", 2, "", "gasnet_put is a call of GASNet-1.*GEX_FLAG_USES_GASNET1", put_of_gasnet1},
+    {"gasnet1-vector", "debug", 2, "", "gasnet_putv_bulk is a call of GASNet-1.*GEX_FLAG_USES_GASNET1", vector_of_gasnet1},
     {"notify-twice", "any", 2, "", "gasnet_barrier_notify was called twice", notify_twice},
     {"wait-without-notify", "any", 2, "", "gasnet_barrier_wait was called without gasnet_barrier_notify", wait_first},
     {"try-without-notify", "any", 2, "", "gasnet_barrier_try was called without gasnet_barrier_notify", try_first},
@@ -115,6 +158,16 @@ const misuse_case_t misuse_cases[] = {
     {"reduce-operation", "any", 2, "", "gex_Coll_ReduceToAllNB: operation 0x4 ", reduce_operation},
     {"reduce-size", "any", 2, "", "gex_Coll_ReduceToAllNB: .*8", reduce_size},
     {"reduce-user", "any", 2, "", "gex_Coll_ReduceToAllNB: ", reduce_user},
+    {"barrier-nb-flags", "debug", 2, "", "gex_Coll_BarrierNB: flags 0x1 are not for this call", barrier_nb_flags},
+    {"broadcast-flags", "debug", 2, "", "gex_Coll_BroadcastNB: flags 0x20000000 are not for this call", broadcast_flags},
+    {"reduce-flags", "debug", 2, "", "gex_Coll_ReduceToAllNB: flags 0x1 are not for this call", reduce_flags},
+    {"reduce-one-flags", "debug", 2, "", "gex_Coll_ReduceToOneNB: flags 0x1 are not for this call", reduce_one_flags},
+    {"scan-flags", "any", 2, "", "gasnetx_Coll_ScanNB: flags 0x20000 are not for this call", scan_flags},
+    {"gather-flags", "any", 2, "", "gasnetx_Coll_GatherNB: flags 0x20000 are not for this call", gather_flags},
+    {"broadcast-bound", "debug", 2, "", "gex_Coll_BroadcastNB: the local range .* is not in the bound segment", broadcast_bound},
+    {"broadcast-offset", "debug", 2, "", "gex_Coll_BroadcastNB: the local range .* is not in the bound segment", broadcast_offset},
+    {"reduce-puts", "debug", 2, "", "gex_RMA_PutBlocking was called inside a user-defined reduction function", reduce_puts},
+    {"reduce-polls", "debug", 2, "", "gasnet_AMPoll was called inside a user-defined reduction function", reduce_polls},
     {"broadcast-overlap", "debug", 2, "", "gex_Coll_BroadcastNB: src and dst overlap", broadcast_overlap},
     {"reduce-overlap", "debug", 2, "", "gex_Coll_ReduceToAllNB: src and dst overlap", reduce_overlap},
     {NULL, NULL, 0, NULL, NULL, NULL}};

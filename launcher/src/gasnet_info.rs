@@ -70,8 +70,14 @@ fn main() -> ExitCode {
         topics.extend([Topic::Version, Topic::Conduits, Topic::Build, Topic::Limits]);
     }
     let (out, good) = if json { as_json(&topics) } else { as_text(&topics) };
-    // A reader that closes the pipe early (`| head`) has what it wanted.
-    let _ = std::io::stdout().write_all(out.as_bytes());
+    let mut stdout = std::io::stdout();
+    if let Err(why) = stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()) {
+        // A reader that closes the pipe early (`| head`) has what it wanted.
+        if why.kind() != std::io::ErrorKind::BrokenPipe {
+            eprintln!("gasnet_info: standard output cannot be written: {why}");
+            return ExitCode::FAILURE;
+        }
+    }
     if good {
         ExitCode::SUCCESS
     } else {

@@ -1,7 +1,9 @@
-//! `gasnet_trace`: summarises the files that `GASNET_TRACEFILE` and `GASNET_STATSFILE` name.
+//! `gasnet_trace`: summarises the files that `GASNET_TRACEFILE`, `GASNET_STATSFILE` and `GASNET_MALLOCFILE` name.
 //!
 //! It reads files only. Options are those of the summarising script that clients know, and those for the two other outputs.
 
+#[path = "gasnet_trace/heap.rs"]
+mod heap;
 #[path = "gasnet_trace/html.rs"]
 mod html;
 #[path = "gasnet_trace/line.rs"]
@@ -24,9 +26,9 @@ use report::{Wish, FIELDS, SECTIONS};
 
 const USAGE: &str = "\
 usage: gasnet_trace [option]... file...
-  files               of GASNET_TRACEFILE or GASNET_STATSFILE, one or more, of some or all ranks
+  files               of GASNET_TRACEFILE, GASNET_STATSFILE or GASNET_MALLOCFILE, one or more, of some or all ranks
   -o FILE             write the tables to FILE instead of standard output
-  -report R[,R]...    only these tables: GET PUT AM ATOMIC BARRIER COLL SYNC HANDLER LOCK
+  -report R[,R]...    only these tables: GET PUT AM ATOMIC BARRIER COLL SYNC HANDLER LOCK MALLOC
   -sort F[,F]...      sort by TOTAL AVG MIN MAX CALLS TYPE SRC (default: SRC); numbers descend
   -filter T[,T]...    leave out these types: LOCAL GLOBAL WAIT WAITNOTIFY, or any other word of the column TYPE
   -p, -[no]peer       a row for each peer
@@ -138,7 +140,8 @@ fn run(options: &Options) -> Result<(), String> {
         eprintln!("gasnet_trace: warning: {warning}");
     }
     model.finish();
-    if model.lines == 0 {
+    let wants_events = options.html.is_some() || options.perfetto.is_some();
+    if model.lines == 0 && (model.heaps.is_empty() || wants_events) {
         return Err("there is no line of a trace in these files".into());
     }
     let mut text = None;
@@ -149,7 +152,11 @@ fn run(options: &Options) -> Result<(), String> {
         save(name, |out| perfetto::write(out, &model))?;
     }
     if options.out.is_some() || (options.html.is_none() && options.perfetto.is_none()) {
-        text = Some(report::write(&model, &options.wish));
+        let tables = report::write(&model, &options.wish);
+        if model.rows.is_empty() && model.heaps.is_empty() {
+            eprintln!("gasnet_trace: there is nothing for a table: no event that has one was recorded (see GASNET_TRACEMASK, GASNET_STATSMASK)");
+        }
+        text = Some(tables);
     }
     match text {
         Some(text) => save(options.out.as_deref().unwrap_or("-"), |out| out.write_all(text.as_bytes())),
@@ -175,10 +182,13 @@ fn main() -> ExitCode {
         }
     };
     if options.help {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
+        return end(save("-", |out| out.write_all(USAGE.as_bytes())));
     }
-    match run(&options) {
+    end(run(&options))
+}
+
+fn end(result: Result<(), String>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("gasnet_trace: {why}");

@@ -210,6 +210,8 @@ kinds! {
     End = Always "END";
     /// The job ends because of an error of this rank.
     Fatal = Always "FATAL";
+    /// A line of a backtrace (`GASNET_BACKTRACE`).
+    Backtrace = Always "BACKTRACE";
 }
 
 /// How many kinds there are.

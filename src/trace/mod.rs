@@ -167,6 +167,7 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
         open(&STATS, "GASNET_STATSFILE", &pattern, job, &config.get(&config::STATSNODES))?;
     }
     gasnet_tools::fatal::set_note(last_words);
+    gasnet_tools::backtrace::set_copy(backtrace_line);
     update_wanted();
     for (sink, mask) in [(&TRACE, &TRACE_MASK), (&STATS, &STATS_MASK)] {
         say(
@@ -390,6 +391,11 @@ pub fn last_words(words: fmt::Arguments<'_>) {
         log::write_all(sink);
         say(&TRACE, Kind::Fatal, format_args!(" text={words}"));
     }
+}
+
+/// Writes a line of a backtrace. May be called in a signal handler.
+fn backtrace_line(line: &[u8]) {
+    say(&TRACE, Kind::Backtrace, format_args!(" text={}", OneLine(line)));
 }
 
 /// The last thing that an ending rank records: what the logs have, the statistics, the last line.

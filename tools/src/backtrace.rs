@@ -30,6 +30,12 @@ struct Settings {
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static COPY: OnceLock<fn(&[u8])> = OnceLock::new();
+
+/// Sets what else is told every line of a backtrace, in whatever context that is printed. The first call wins.
+pub fn set_copy(copy: fn(&[u8])) {
+    let _ = COPY.set(copy);
+}
 
 /// Reads the settings and registers `GASNET_BACKTRACE_SIGNAL` and `GASNET_FREEZE_SIGNAL`. Call it early; later calls do
 /// nothing. Reporting a backtrace does it, too.
@@ -141,8 +147,20 @@ fn gdb_command(all_threads: bool) -> Option<Vec<CString>> {
     arguments.iter().map(|a| CString::new(*a).ok()).collect()
 }
 
-/// Prints a backtrace to `fd` by the first mechanism that works. True on success.
+/// Prints a backtrace to `fd` by the first mechanism that works, and tells it who else wants it. True on success.
 pub fn print(fd: c_int) -> bool {
+    let Some((copy, output)) = COPY.get().and_then(|copy| Some((copy, os::Captured::new()?))) else {
+        return print_to(fd);
+    };
+    let printed = print_to(output.fd());
+    output.copy_to(fd);
+    if printed {
+        output.each_line(copy);
+    }
+    printed
+}
+
+fn print_to(fd: c_int) -> bool {
     let settings = settings();
     settings.order.iter().any(|mechanism| match mechanism {
         Mechanism::User => print_user(fd, settings),
@@ -217,6 +235,12 @@ mod tests {
         assert!(os::print_execinfo(output.fd()));
         assert!(output.contains(b"["));
         assert!(!output.contains(b"#0 no such text"));
+        let lines = std::cell::Cell::new(0);
+        output.each_line(|line| {
+            assert!(!line.contains(&b'\n') && line.len() <= 1000);
+            lines.set(lines.get() + 1);
+        });
+        assert!(lines.get() > 1);
     }
 
     #[test]

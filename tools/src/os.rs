@@ -420,6 +420,28 @@ impl Captured {
             false
         });
     }
+
+    /// Calls `each` with every line of the output. A very long one comes in parts.
+    pub fn each_line(&self, each: impl Fn(&[u8])) {
+        let mut line = [0_u8; 1000];
+        let mut used = 0;
+        self.pieces(0, |piece| {
+            for &byte in piece {
+                if byte == b'\n' || used == line.len() {
+                    each(&line[..used]);
+                    used = 0;
+                }
+                if byte != b'\n' {
+                    line[used] = byte;
+                    used += 1;
+                }
+            }
+            false
+        });
+        if used > 0 {
+            each(&line[..used]);
+        }
+    }
 }
 
 impl Drop for Captured {

@@ -21,11 +21,11 @@ pub fn facts(root: &Root) -> Vec<Fact> {
         count("cores online", online, "unknown"),
         fact("affinity mask", list.unwrap_or("unknown")),
         count("cores in the affinity mask", allowed, "unknown").advise(
-            allowed < online,
+            allowed.is_some() && allowed < online,
             "This shell is bound to some of the cores, and ranks inherit that. `taskset -pc $$` shows and changes it.",
         ),
         count("cores that the control group's quota allows", quota, "no quota").advise(
-            quota.is_some() && quota < allowed,
+            quota.is_some_and(|quota| allowed.or(online).is_some_and(|cores| quota < cores)),
             "More ranks than these are stopped in turns. Start fewer, or raise cpu.max of the control group (--cpus of a container).",
         ),
         count("ranks that can run at one time", usable, "unknown"),
@@ -109,6 +109,23 @@ mod tests {
         assert_eq!(number("cores that the control group's quota allows"), Some(3));
         assert_eq!(number("ranks that can run at one time"), Some(3));
         assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_some());
+        assert!(Machine::find(&facts, "cores that the control group's quota allows")
+            .advice
+            .is_some());
+    }
+
+    #[test]
+    fn what_is_not_known_gets_no_advice() {
+        let machine = Machine::new(
+            "no-proc",
+            &[
+                ("/sys/devices/system/cpu/online", "0-7\n"),
+                ("/sys/fs/cgroup/cpu.max", "100000 100000\n"),
+            ],
+        );
+        let facts = facts(&machine.0);
+        assert_eq!(Machine::find(&facts, "affinity mask").text, "unknown");
+        assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_none());
         assert!(Machine::find(&facts, "cores that the control group's quota allows")
             .advice
             .is_some());

@@ -165,7 +165,7 @@ fn tables(data: &mut String, model: &Model) {
             let ranks = names.entry((key.section, &key.kind)).or_default();
             ranks.entry(key.rank).or_default().merge(sums);
         }
-        if key.source == 0 {
+        if key.source == 0 || key.section == "MALLOC" {
             continue;
         }
         let place = places.entry(key.source).or_default();

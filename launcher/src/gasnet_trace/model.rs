@@ -1,9 +1,10 @@
 //! What the files say, added up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
+use super::heap::Heap;
 use super::line::{self, Line};
 
 /// Sums of sizes or times.
@@ -181,6 +182,8 @@ pub struct Model {
     pub lines: u64,
     /// Sentences about the files.
     pub warnings: Vec<String>,
+    /// Reports of the debug allocator.
+    pub heaps: Vec<Heap>,
     /// Statistics by rank.
     stats: BTreeMap<u32, Statistics>,
 }
@@ -190,6 +193,8 @@ pub struct Model {
 struct Traffic {
     peers: BTreeMap<(usize, u32), [u64; 2]>,
     sizes: BTreeMap<(usize, u64), u64>,
+    /// Sums of bytes and of nanoseconds by letter of the category and kind.
+    kinds: BTreeMap<(char, String), [Sums; 2]>,
 }
 
 /// A rank's dumps: those that began anew afterwards, the last one, and whether that did.
@@ -209,7 +214,29 @@ impl Traffic {
         for (&key, count) in &other.sizes {
             *self.sizes.entry(key).or_default() += count;
         }
+        for (key, sums) in &other.kinds {
+            let own = self.kinds.entry(key.clone()).or_default();
+            own.iter_mut().zip(sums).for_each(|(own, sums)| own.merge(sums));
+        }
     }
+}
+
+/// Where a kind of event is counted whose sums statistics tell: the section, and whether by bytes (0) or by time (1).
+fn section(letter: char, kind: &str) -> Option<(&'static str, usize)> {
+    Some(match letter {
+        'P' => ("PUT", 0),
+        'G' => ("GET", 0),
+        'A' if kind.starts_with("RAN_") => ("HANDLER", 1),
+        'A' => ("AM", 0),
+        // Their lines COLL_DONE and BARRIER_DONE have the time.
+        _ if kind.ends_with("_START") => return None,
+        'R' => ("ATOMIC", 1),
+        'B' => ("BARRIER", 1),
+        'W' => ("COLL", 1),
+        'S' => ("SYNC", 1),
+        'L' => ("LOCK", 1),
+        _ => return None,
+    })
 }
 
 /// Warnings per file that are told one by one.
@@ -242,6 +269,7 @@ impl Model {
         let mut input = BufReader::with_capacity(1 << 20, file);
         let mut bytes = Vec::new();
         let (mut number, mut bad) = (0_u64, 0_u64);
+        let mut in_heap = false;
         loop {
             bytes.clear();
             if input.read_until(b'\n', &mut bytes).map_err(|why| format!("{path}: {why}"))? == 0 {
@@ -251,7 +279,7 @@ impl Model {
             let whole = bytes.last() == Some(&b'\n');
             let text = String::from_utf8_lossy(if whole { &bytes[..bytes.len() - 1] } else { &bytes });
             let read = if whole {
-                line::parse(&text).and_then(|line| self.add(&line))
+                self.take(&text, &mut in_heap)
             } else {
                 Err("it is cut off")
             };
@@ -271,6 +299,19 @@ impl Model {
         Ok(())
     }
 
+    /// A line of a trace, of statistics, or of a report of the debug allocator, which is under way if `in_heap`.
+    fn take(&mut self, text: &str, in_heap: &mut bool) -> Result<(), &'static str> {
+        if let Some(heap) = Heap::begin(text) {
+            self.heaps.push(heap);
+            *in_heap = true;
+            return Ok(());
+        }
+        if *in_heap && self.heaps.last_mut().is_some_and(|heap| heap.take(text)) {
+            return Ok(());
+        }
+        line::parse(text).and_then(|line| self.add(&line))
+    }
+
     fn add(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
         let ns = line.number("ns");
         self.rank_line(line)?;
@@ -281,8 +322,8 @@ impl Model {
         );
         self.lines += 1;
         match line.name {
-            "PEER" | "SIZES" | "DUMP" => return self.statistics(line),
-            "STAT" | "TOTAL" => return Ok(()),
+            "PEER" | "SIZES" | "DUMP" | "STAT" => return self.statistics(line),
+            "TOTAL" => return Ok(()),
             _ => {}
         }
         match line.letter {
@@ -485,6 +526,23 @@ impl Model {
                 }
                 stats.reset = line.get("reset") == Some("1");
             }
+            "STAT" => {
+                let kind = line.get("kind").ok_or("it has no kind")?;
+                let count = line.number("count").ok_or("it has no count")?;
+                let sums = |key: &str| {
+                    let number = |suffix: &str| line.number(&format!("{key}{suffix}")).unwrap_or(0);
+                    Sums {
+                        count,
+                        total: number(""),
+                        least: number("_min"),
+                        most: number("_max"),
+                    }
+                };
+                stats
+                    .last
+                    .kinds
+                    .insert((line.letter, kind.to_owned()), [sums("bytes"), sums("ns")]);
+            }
             "PEER" => {
                 let peer = line
                     .number("peer")
@@ -509,12 +567,29 @@ impl Model {
     /// To be called when all files are read: ranks of which there are statistics and no traced traffic get theirs from there, and ranks
     /// that lack something are told.
     pub fn finish(&mut self) {
+        let traced: BTreeSet<u32> = self.rows.keys().map(|key| key.rank).collect();
+        self.count_objects();
         for (&rank, stats) in &self.stats {
+            let mut all = stats.before.clone();
+            all.merge(&stats.last);
+            if !traced.contains(&rank) {
+                for ((letter, kind), sums) in &all.kinds {
+                    let Some((section, which)) = section(*letter, kind) else {
+                        continue;
+                    };
+                    let key = Key {
+                        section,
+                        source: 0,
+                        kind: kind.clone(),
+                        rank,
+                        peer: None,
+                    };
+                    self.rows.entry(key).or_default().merge(&sums[which]);
+                }
+            }
             if self.matrix.keys().any(|&(_, from, _)| from == rank) {
                 continue;
             }
-            let mut all = stats.before.clone();
-            all.merge(&stats.last);
             for (&(class, peer), &cell) in &all.peers {
                 self.matrix.insert((class, rank, peer), cell);
             }
@@ -539,6 +614,24 @@ impl Model {
                     .push(format!("rank {rank}: the beginning of its trace is missing"));
             }
         }
+    }
+
+    /// What was in use at the end of a process is a row for each place that asked for it.
+    fn count_objects(&mut self) {
+        let heaps = std::mem::take(&mut self.heaps);
+        for heap in &heaps {
+            for (place, sums) in &heap.in_use {
+                let key = Key {
+                    section: "MALLOC",
+                    source: self.source_number(place),
+                    kind: "IN USE".to_owned(),
+                    rank: heap.rank,
+                    peer: None,
+                };
+                self.rows.entry(key).or_default().merge(sums);
+            }
+        }
+        self.heaps = heaps;
     }
 
     /// The time of the last event.
@@ -592,6 +685,37 @@ mod tests {
         let model = read(&lines.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(model.matrix[&(PUT, 3, 0)], [32, 32]);
         assert_eq!(model.sizes[&(PUT, 1)][0], 32);
+    }
+
+    #[test]
+    fn tables_come_from_statistics_where_nothing_was_traced() {
+        let lines = |rank: u32| {
+            [
+                format!("{rank}:* 0.000000001 [-] (U) DUMP reset=0"),
+                format!("{rank}:* 0.000000001 [-] (P) STAT kind=PUT_NB count=3 bytes=12 bytes_min=2 bytes_max=6 bytes_avg=4.0 ns=9 ns_min=1 ns_max=5"),
+                format!("{rank}:* 0.000000001 [-] (W) STAT kind=COLL_START count=2"),
+                format!("{rank}:* 0.000000001 [-] (W) STAT kind=COLL_DONE count=2 ns=30 ns_min=10 ns_max=20 ns_avg=15.0"),
+                format!("{rank}:* 0.000000001 [-] (A) STAT kind=RAN_REQUEST_SHORT count=1 ns=7 ns_min=7 ns_max=7 ns_avg=7.0"),
+            ]
+        };
+        let mut all: Vec<String> = [lines(0), lines(1)].concat();
+        all.push("1:0 0.000000002 [-] (P) PUT peer=0 bytes=5 ns=1".to_owned());
+        let model = read(&all.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut rows: Vec<_> = model
+            .rows
+            .iter()
+            .map(|(k, s)| (k.rank, k.section, k.kind.as_str(), s.count, s.least, s.most, s.total))
+            .collect();
+        rows.sort_unstable();
+        assert_eq!(
+            rows,
+            [
+                (0, "COLL", "COLL_DONE", 2, 10, 20, 30),
+                (0, "HANDLER", "RAN_REQUEST_SHORT", 1, 7, 7, 7),
+                (0, "PUT", "PUT_NB", 3, 2, 6, 12),
+                (1, "PUT", "GLOBAL", 1, 5, 5, 5),
+            ]
+        );
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::heap::TOTALS;
 use super::model::{Key, Model, Sums};
 
 /// Sections, in the order in which they are written, with what their numbers count.
-pub const SECTIONS: [(&str, &str); 9] = [
+pub const SECTIONS: [(&str, &str); 10] = [
     ("GET", "bytes"),
     ("PUT", "bytes"),
     ("AM", "bytes"),
@@ -16,6 +17,7 @@ pub const SECTIONS: [(&str, &str); 9] = [
     ("SYNC", "us"),
     ("HANDLER", "us"),
     ("LOCK", "us"),
+    ("MALLOC", "bytes"),
 ];
 
 /// Fields to sort by.
@@ -45,7 +47,7 @@ pub struct Wish {
 pub fn write(model: &Model, wish: &Wish) -> String {
     let mut out = head(model);
     // Without any source line there is nothing to tell internal events by.
-    let tells_sources = model.rows.keys().any(|key| key.source != 0);
+    let tells_sources = model.rows.keys().any(|key| key.source != 0 && key.section != "MALLOC");
     for (section, unit) in SECTIONS {
         if !wish.sections.is_empty() && !wish.sections.iter().any(|s| s == section) {
             continue;
@@ -67,6 +69,9 @@ pub fn write(model: &Model, wish: &Wish) -> String {
             };
             rows.entry(key).or_default().merge(sums);
         }
+        if section == "MALLOC" {
+            heaps(&mut out, model);
+        }
         if rows.is_empty() && hidden == 0 {
             continue;
         }
@@ -80,6 +85,9 @@ pub fn write(model: &Model, wish: &Wish) -> String {
 
 fn head(model: &Model) -> String {
     let mut out = String::new();
+    if model.lines == 0 {
+        return out;
+    }
     let _ = writeln!(
         out,
         "{}: {} ranks, traces of {}, conduit {}, {:.6} s, {} lines",
@@ -94,6 +102,25 @@ fn head(model: &Model) -> String {
         let _ = writeln!(out, "note: {warning}");
     }
     out
+}
+
+/// What each process's debug allocator says of its whole life.
+fn heaps(out: &mut String, model: &Model) {
+    if model.heaps.is_empty() {
+        return;
+    }
+    let _ = write!(out, "\nMALLOC TOTALS (bytes, objects)\n{:>5}", "RANK");
+    for name in TOTALS {
+        let _ = write!(out, "  {:>14}  {:>9}", name.to_uppercase(), "");
+    }
+    let _ = writeln!(out, "  {:>14}  {:>9}  {:>12}  PROGRAM", "OF LIBGASNET", "", "GUARDS");
+    for heap in &model.heaps {
+        let _ = write!(out, "{:>5}", heap.rank);
+        for [bytes, objects] in heap.totals.iter().chain([&heap.library]) {
+            let _ = write!(out, "  {bytes:>14}  {objects:>9}");
+        }
+        let _ = writeln!(out, "  {:>12}  {}", heap.guards, heap.program);
+    }
 }
 
 #[allow(clippy::cast_precision_loss)] // for display
