@@ -11,10 +11,12 @@ extern "C" {
 // All of these are collective: every member of tm calls, in the same order of collectives on tm, with arguments that agree unless said otherwise.
 // They return at once; the event is complete when this member's part is: its source may be reused, its destination holds the result.
 // Any number may be under way, on any teams. They advance in every call that polls, on any thread. Buffers are any memory of the caller, of any
-// alignment; counts and lengths may be 0. flags must be 0. Wrong arguments end the job with a sentence.
+// alignment; counts and lengths may be 0. Wrong arguments end the job with a sentence.
+// flags of the calls named gex_: one of GEX_FLAG_SELF_SEG_*, each member its own. With GEX_FLAG_SELF_SEG_OFFSET this member's dst and src are
+// offsets in the bound segment of the team's local endpoint; the others change nothing. GEX_FLAG_PEER_SEG_* are ignored. Other flags must be 0.
 
 // Combines count operands: arg2_and_out[i] = arg1[i] op arg2_and_out[i]. arg1 stands for lower ranks. May run on any thread, in any call that
-// polls, and must not communicate.
+// polls, and may do with GASNet what is allowed under a handler-safe lock: no communication, no polls.
 typedef void (*gex_Coll_ReduceFn_t)(const void *arg1, void *arg2_and_out, size_t count, const void *cdata);
 
 // Copies nbytes at the root's src to everybody's dst. src is used on the root only, where it may equal dst.
@@ -33,7 +35,7 @@ extern gex_Event_t gex_Coll_ReduceToAllNB(gex_TM_t tm, void *dst, const void *sr
 // -- Beyond the specification ------------------------------------------------------------------------------------------------
 
 // Only this library has these: GASNETX_COLL is defined where they are. Arguments as above. A member's part is nbytes at i * nbytes, or, in the V
-// forms, counts[i] bytes at offsets[i] (bytes); dst and src do not overlap, but for a member's own part, which may be in place already.
+// forms, counts[i] bytes at offsets[i] (bytes); dst and src do not overlap, but for a member's own part, which may be in place already. flags must be 0.
 #define GASNETX_COLL 1
 
 // Everybody's src, in the order of ranks, into the root's dst. dst, counts and offsets are used on the root only.

@@ -214,12 +214,13 @@ extern void gex_TM_SetCData(gex_TM_t tm, const void *val);
 extern void *gex_TM_QueryCData(gex_TM_t tm);
 // Collective over the parent. Members that pass the same color (at least 0) form a team, ordered by key, then by rank in the parent; a null
 // new_tm_p takes part in the call only. Scratch space, if any is lent (no GEX_FLAG_TM_NO_SCRATCH), is inside the bound segment and comes back
-// from gex_TM_Destroy; collectives work as well without. With GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED: returns how much to lend and does nothing.
+// from gex_TM_Destroy; collectives work as well without. With GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED: returns how much to lend and does nothing;
+// GEX_FLAG_TM_SCRATCH_SIZE_MIN does the same and warns, once, that it is deprecated.
+extern size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr, size_t scratch_size,
+                           gex_Flags_t flags);
 // The same members in the same order (GASNet-EX Memory Kinds 2025.8, 5.2), with an order of collectives of its own. Collective over orig_tm. One of
 // GEX_FLAG_TM_{SYMMETRIC,LOCAL,NO}_SCRATCH, or a query of scratch size as in gex_TM_Split.
 extern size_t gex_TM_Dup(gex_TM_t *new_tm_p, gex_TM_t orig_tm, void *scratch_addr, size_t scratch_size, gex_Flags_t flags);
-extern size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr, size_t scratch_size,
-                           gex_Flags_t flags);
 // Collective over the parent, which has a member in each process that args names. args lists the new team's members in the order of their ranks,
 // by rank in the parent or, with GEX_FLAG_RANK_IS_JOBRANK, by job rank; numargs 0 takes part in the call only. new_tms gets a handle for each
 // member in this process. scratch_addrs has one entry (GEX_FLAG_TM_SYMMETRIC_SCRATCH), one for each local member (LOCAL), one for each

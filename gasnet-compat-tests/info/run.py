@@ -133,8 +133,27 @@ def test_surroundings():
     check("without-sys", unless(without["Network cards"]["cards for other hosts"]["text"] == "unknown", f"{without['Network cards']}"),
           unless(without["RDMA devices"]["devices"]["text"] == "none", "RDMA devices"),
           unless(without["Processors"]["cores online"]["text"] == "unknown", "cores online"))
+    blind = machine(before=("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /proc && exec "$@"', "sh"))["Processors"]
+    check("without-proc", unless(blind["affinity mask"]["text"] == "unknown", f"{blind['affinity mask']}"),
+          unless("advice" not in blind["cores in the affinity mask"], "advice about a mask that is not known"))
     small = machine(before=("unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size=64k tmpfs /dev/shm && exec "$@"', "sh"))["Memory"]
     check("small-dev-shm", unless(small["/dev/shm"]["number"] == 65536, f"{small['/dev/shm']}"))
+
+
+def test_full_device():
+    """An answer that cannot be written is told, and is no success; a reader that has enough is."""
+    problems = []
+    for options in ([], ["--json"], ["-h"], ["-e"]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([PROGRAM, *options], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        problems += [unless(done.returncode == 1 and "gasnet_info: standard output cannot be written: No space left" in done.stderr,
+                            f"{options}: status {done.returncode}, {done.stderr!r}")]
+    check("full-device", *problems)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([PROGRAM], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    os.close(writer)
+    check("closed-pipe", unless(done.returncode == 0 and not done.stderr, f"status {done.returncode}, {done.stderr!r}"))
 
 
 def test_libraries():
@@ -155,7 +174,7 @@ def test_libraries():
 
 def main():
     """Everything."""
-    for test in (test_forms, test_numbers, test_changed_limits, test_surroundings, test_libraries):
+    for test in (test_forms, test_numbers, test_changed_limits, test_surroundings, test_full_device, test_libraries):
         try:
             test()
         except (OSError, RuntimeError, KeyError, ValueError, subprocess.SubprocessError) as error:

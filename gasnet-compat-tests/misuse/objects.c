@@ -94,6 +94,33 @@ static void tm_with_event(int others_enter) {
 }
 static void tm_with_collective(void) { tm_with_event(0); }
 static void tm_with_unsynced(void) { tm_with_event(1); }
+/* What is right: lent memory is lent again when its team has ended, whose domains have ended and whose events were synchronised, also by arrays; then
+ * operations of other kinds use their places. */
+static void tm_in_order(void) {
+    int turn;
+    for (turn = 0; turn < 3; turn++) {
+        gex_TM_t made, next;
+        gex_AD_t ad;
+        gex_Event_t events[4];
+        int i;
+        gex_TM_Split(&made, tm, 0, (int)me, own, 4096, 0);
+        gex_TM_Split(&next, tm, 0, (int)me, own + 4096, 4096, 0);
+        gex_AD_Create(&ad, made, GEX_DT_U32, GEX_OP_ADD, 0);
+        barrier();
+        gex_AD_OpNBI_U32(ad, NULL, LAST, last + 8192, GEX_OP_ADD, 1, 0, 0);
+        gex_NBI_Wait(GEX_EC_ALL, 0);
+        for (i = 0; i < 4; i++) events[i] = gex_Coll_BarrierNB(made, 0);
+        gex_Event_WaitAll(events, 4, 0);
+        for (i = 0; i < 4; i++) events[i] = i % 2 ? gex_RMA_PutNB(tm, LAST, last + 8192, byte, 8, GEX_EVENT_DEFER, 0) : gex_Coll_BarrierNB(next, 0);
+        barrier();
+        gex_AD_Destroy(ad);
+        gex_TM_Destroy(made, NULL, 0);
+        gex_Event_WaitAll(events, 4, 0);
+        gex_TM_Destroy(next, NULL, 0);
+    }
+    barrier();
+    if (first()) printf("ended in order\n");
+}
 static void tm_destroy_flags(void) { gex_TM_Destroy(copy_of_all(), NULL, GEX_FLAG_IMMEDIATE); }
 static void split_scratch_overlap(void) {
     gex_TM_t one, two;
@@ -304,6 +331,7 @@ const misuse_case_t misuse_cases[] = {
     {"tm-with-domain", "debug", 2, "", "gex_TM_Destroy: 1 atomic domains of this team live", tm_with_domain},
     {"tm-with-collective", "debug", 2, "", "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_collective},
     {"tm-with-unsynced", "debug", 2, "", "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_unsynced},
+    {"tm-in-order", "any", 2, "", "=^ended in order\\n$", tm_in_order},
     {"tm-destroy-flags", "debug", 2, "", "gex_TM_Destroy: flags 0x1 are not for this call", tm_destroy_flags},
     {"pair-barrier", "any", 2, "", "gex_Coll_BarrierNB was given a TM-pair", pair_barrier},
     {"pair-split", "any", 2, "", "gex_TM_Split was given a TM-pair", pair_split},

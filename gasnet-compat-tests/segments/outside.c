@@ -97,7 +97,9 @@ static void exchange(char *block, gex_Flags_t flag) {
             barrier();
             CHECK(most >= bytes);
             prepared = bytes < 512 ? bytes : 512;
-            sd = gex_AM_PrepareRequestLong(tm, right, NULL, 1, prepared, i % 2 ? NULL : table[right], NULL, flag, 3);
+            /* Without a buffer of the client's there is no local side to describe. */
+            sd = gex_AM_PrepareRequestLong(tm, right, NULL, 1, prepared, i % 2 ? NULL : table[right], NULL,
+                                           flag & (GEX_FLAG_PEER_SEG_UNKNOWN | GEX_FLAG_PEER_SEG_SOME), 3);
             REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
             if (gex_AM_SrcDescSize(sd) < prepared) prepared = gex_AM_SrcDescSize(sd);
             pattern_fill(gex_AM_SrcDescAddr(sd), prepared, 99 + i);

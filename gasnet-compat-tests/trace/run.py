@@ -321,6 +321,35 @@ class Tests:
         if what in note and note[what] not in out:
             raise ValueError(f"gasnet_trace does not tell that rank 1 is lost: {out[:300]!r}")
 
+    def backtraces(self):
+        """A backtrace that is printed is in the trace, line by line, and the tables are made all the same."""
+        output = self.job(2, "fatal", status=134, GASNET_TRACEFILE="t-%", GASNET_BACKTRACE="1", GASNET_BACKTRACE_TYPE="EXECINFO")
+        lines = [line for line in parse(self.path("t-1")) if line["EVENT"] in ("FATAL", "BACKTRACE")]
+        texts = [line["TEXT"] for line in lines if line["EVENT"] == "BACKTRACE"]
+        if lines[0]["EVENT"] != "FATAL" or len(texts) < 3 or not texts[0].startswith("*** Backtrace by EXECINFO (proc 1)") or "[0x" not in texts[1]:
+            raise ValueError(f"the trace has {lines[:4]}")
+        if any(text not in output for text in texts):
+            raise ValueError(f"the trace has {texts}, standard error {output[-2000:]!r}")
+        out, _ = self.tool("t-0", "t-1")
+        if "rank 1 ended because of an error" not in out or "PUT REPORT" not in out:
+            raise ValueError(f"tables: {out[:300]!r}")
+
+    def reports(self):
+        """Tables of the debug allocator's reports: totals, and what was in use by the line that asked for it."""
+        self.job(2, "heap", GASNET_MALLOCFILE="t-heap-%", GASNET_TRACEFILE="t-%")
+        files = [f"t-heap-{rank}" for rank in range(2)]
+        out, warnings = self.tool(*files)
+        rows = re.findall(r"^busy\.c:(\d+) +IN_USE +(\d+) +(\d+) +([\d.]+) +(\d+) +(\d+)$", out, re.M)
+        if warnings or [row[1:] for row in rows] != [("6", "1000", "1001.5", "1003", "6009")]:
+            raise ValueError(f"rows {rows}, warnings {warnings!r}: {out!r}")
+        totals = re.findall(r"^ +(\d) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) .*busy", out, re.M)
+        if len(totals) != 2 or any(int(row[1]) != int(row[3]) + int(row[5]) or int(row[2]) != int(row[4]) + int(row[6]) for row in totals):
+            raise ValueError(f"totals {totals}: {out!r}")
+        out, _ = self.tool("-t", "-report", "MALLOC", "t-0", "t-1", *files)
+        if "PUT REPORT" in out or len(re.findall(r"^busy\.c:\d+ +IN_USE +[01] +3 ", out, re.M)) != 2:
+            raise ValueError(f"by rank: {out!r}")
+        self.tool("-html", "page.html", files[0], status=1)
+
     def hangs(self):
         """A wait that never ends: its trace is written meanwhile."""
         seen = []
@@ -375,6 +404,30 @@ class Tests:
         if total != kinds["BARRIER_DONE"]:
             raise ValueError(f"{total} team barriers, not {kinds['BARRIER_DONE']}")
         self.options(files, ranks)
+        self.from_statistics(ranks, kinds)
+
+    def from_statistics(self, ranks, kinds):
+        """Statistics alone give tables by kind; beside the traces of the same ranks they add nothing."""
+        files = [f"s-{rank}" for rank in range(ranks)]
+        out, warnings = self.tool(*files)
+        got = {name: int(count) for name, count in re.findall(r"^\(none\) +([A-Z_]+) +(\d+) ", out, re.M)}
+        wanted = {name: count for name, count in kinds.items() if name.startswith(("PUT", "GET", "REQUEST", "REPLY", "RAN_", "ATOMIC", "COLL_DONE", "LOCK"))}
+        self.compare("tables from statistics", {name: got.get(name) for name in wanted}, wanted)
+        if warnings or "source line" in out:
+            raise ValueError(f"{warnings!r}: {out!r}")
+        traces = [f"t-{rank}" for rank in range(ranks)]
+        rows = [self.tool("-i", "-t", *names)[0].split("REPORT", 1)[1] for names in (traces, traces + files)]
+        if rows[0] != rows[1]:
+            raise ValueError("statistics beside traces change the tables")
+        _, why = self.tool("-o", "page.txt", self.nothing())
+        if "nothing for a table" not in why:
+            raise ValueError(f"no reason for no table: {why!r}")
+
+    def nothing(self):
+        """A trace without an event that has a table."""
+        with open(self.path("t-0"), encoding="utf-8") as file, open(self.path("page-none"), "w", encoding="utf-8") as none:
+            none.writelines(line for line in file if "] (U) START" in line or "] (U) END" in line)
+        return "page-none"
 
     def options(self, files, ranks):
         """Reports, sorting, filters, peers, ranks, files."""
@@ -581,6 +634,9 @@ def main():
             tests.check("a full device", tests.full_device)
             for what, status, flush in (("kill", 137, "1"), ("abort", 134, "0"), ("fatal", 134, "0"), ("exit", 7, "0")):
                 tests.check(f"end by {what}", tests.ends, what, status, flush)
+            tests.check("backtraces", tests.backtraces)
+            if os.environ.get("FLAVOUR") == "debug":
+                tests.check("reports of the debug allocator", tests.reports)
             tests.check("a wait without end", tests.hangs)
             tests.check("tables", tests.summary, 4)
             tests.check("damaged files", tests.damaged)

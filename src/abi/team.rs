@@ -221,14 +221,13 @@ pub unsafe extern "C" fn gex_TM_Dup(
     let name = "gex_TM_Dup";
     not_in_handler(name);
     let original = team::team(original, name);
+    rules::only_flags(name, flags, FLAGS | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_SYMMETRIC_SCRATCH);
     if flags & FLAG_SCRATCH_SIZE != 0 {
-        return SCRATCH_BYTES;
+        return scratch_size(original, true, flags, name);
     }
     let lent = match flags & (FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_NO_SCRATCH) {
         FLAG_TM_NO_SCRATCH => None,
-        FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH => {
-            Some(scratch(original.ep, scratch_address, scratch_bytes, flags, name))
-        }
+        FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH => Some(lend(original.ep, scratch_address, scratch_bytes, flags, name)),
         _ => crate::fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,NO}}_SCRATCH"),
     };
     // All bring the same color, and the keys that keep their order.

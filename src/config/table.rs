@@ -174,7 +174,7 @@ variables! {
         FREEZE: bool = flag("GASNET_FREEZE", false, "Pause at start until a debugger lets the rank go on.");
         FREEZE_ON_ERROR: bool = flag("GASNET_FREEZE_ON_ERROR", false, "Pause for a debugger on a fatal error or signal.");
         FREEZE_SIGNAL: Option<i32> = signal("GASNET_FREEZE_SIGNAL", "Signal that pauses the rank for a debugger.");
-        BACKTRACE: bool = flag("GASNET_BACKTRACE", false, "Print a backtrace on a fatal error or signal.");
+        BACKTRACE: bool = flag("GASNET_BACKTRACE", false, "Print a backtrace on a fatal error or signal, to the trace file as well.");
         BACKTRACE_NODES: RankSet = ranks("GASNET_BACKTRACE_NODES", "Ranks that may print a backtrace.");
         BACKTRACE_SIGNAL: Option<i32> = signal("GASNET_BACKTRACE_SIGNAL", "Signal that prints a backtrace and goes on.");
         BACKTRACE_TYPE: Option<String> = text("GASNET_BACKTRACE_TYPE",

@@ -624,7 +624,7 @@ impl Model {
                 let key = Key {
                     section: "MALLOC",
                     source: self.source_number(place),
-                    kind: "IN USE".to_owned(),
+                    kind: "IN_USE".to_owned(),
                     rank: heap.rank,
                     peer: None,
                 };
