@@ -296,7 +296,7 @@ variables! {
         MALLOC_LEAKALL: bool = flag("GASNET_MALLOC_LEAKALL", false, "Never hand out freed memory again.").debug_only();
         MALLOC_SCANFREED: bool = flag("GASNET_MALLOC_SCANFREED", false, "Look for writes to freed memory.").debug_only();
         MALLOC_EXTRACHECK: bool = flag("GASNET_MALLOC_EXTRACHECK", false, "Check the heap more often.").debug_only();
-        MALLOCFILE: Option<String> = text("GASNET_MALLOCFILE", "File of a heap report at exit; as GASNET_TRACEFILE.").debug_only();
+        MALLOCFILE: Option<String> = text("GASNET_MALLOCFILE", "File of a heap report at exit; as GASNET_TRACEFILE, but ranks do not share one: use %.").debug_only();
         MALLOCNODES: RankSet = ranks("GASNET_MALLOCNODES", "Ranks that write a heap report.").debug_only();
     }
     // Clients and job scripts set these whatever the conduit is. Values are not looked at; a conduit that uses one declares it itself, and then it
