@@ -16,20 +16,20 @@ pub fn lent_from(segment: &Segment) -> Option<Scratch> {
     lent.iter().find(|(segment, _)| *segment == of).map(|&(_, scratch)| scratch)
 }
 
-/// One more is lent, from a segment if there is one. The error is one that has some of the same memory.
-pub fn lend(segment: Option<&Segment>, new: Scratch) -> Result<(), Scratch> {
+/// One more is lent, from a segment if there is one. Returns what was lent before and has some of the same memory.
+pub fn lend(segment: Option<&Segment>, new: Scratch) -> Option<Scratch> {
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(&(_, old)) = lent.iter().find(|(_, old)| old.overlaps(new)) {
-        return Err(old);
-    }
+    let same = lent.iter().find(|(_, old)| old.overlaps(new)).map(|&(_, old)| old);
     lent.push((segment.map_or(0, |s| std::ptr::from_ref(s) as usize), new));
-    Ok(())
+    same
 }
 
 /// Its team has ended.
 pub fn give_back(old: Scratch) {
     let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
-    lent.retain(|&(_, scratch)| scratch != old);
+    if let Some(at) = lent.iter().position(|&(_, scratch)| scratch == old) {
+        lent.swap_remove(at);
+    }
 }
 
 impl Scratch {
