@@ -42,9 +42,11 @@ class Case:
 SEVERAL = (2, 4)
 NO_ATEXIT = "!atexit ran"
 CASES = [
-    Case("success", 0, "started", NO_ATEXIT),
+    Case("success", 0, "started", "atexit ran"),
     Case("collective-exit", 1, "started", NO_ATEXIT, "!" + QUIT_LINE, handler=True),
-    Case("collective-return", 2, NO_ATEXIT, "!" + QUIT_LINE, handler=True),
+    Case("collective-return", 2, "atexit ran", "!" + QUIT_LINE, handler=True),
+    Case("handler-calls", 0, "atexit ran", "!atexit went on"),
+    Case("handler-hangs", 20, "atexit ran", environment={"GASNET_EXITTIMEOUT": "0.5"}),
     Case("collective-different", 21, ranks=SEVERAL),
     Case("exit-barrier", 3, QUIT_LINE, ranks=SEVERAL, handler=True),
     Case("exit-barrier", 3, ranks=(1, 2, 4, 7)),

@@ -1,6 +1,7 @@
 //! How a rank ends (GASNet-1 spec, `gasnet_exit`). Whoever calls first, from whatever context, ends the process; other threads park. The
 //! rank tells the supervisor its code, waits until all ranks are in exit or gone, stops its conduit, writes what its output streams
-//! hold, and goes without running the client's exit handlers.
+//! hold, and goes: after `gasnet_exit` without running the client's exit handlers; after the end of `main` and `exit` by running those
+//! that are left, for there languages other than C write their buffers.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -19,7 +20,7 @@ static HOOK: OnceLock<fn()> = OnceLock::new();
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 
-/// While output is flushed, how often somebody looks whether that gets anywhere, and how often it may not.
+/// While output is flushed, how often somebody looks whether that gets anywhere, and how often it (or exit handlers) may not.
 const LOOK_MS: i32 = 250;
 const STRIKES: u32 = 8;
 static STRIKE_COUNT: AtomicU32 = AtomicU32::new(0);
@@ -41,7 +42,7 @@ fn run_hook() {
 pub(super) fn catch_exit() {
     process::at_exit(|status| {
         if let Some(job) = JOB.get().filter(|job| job.is_own_process()) {
-            job.exit(status);
+            job.returned(status);
         }
     });
 }
@@ -70,6 +71,21 @@ impl Job {
         if !self.is_own_process() {
             without_job(code);
         }
+        self.take_leave(code);
+        process::end(CODE.load(Ordering::Relaxed))
+    }
+
+    /// The client returned from `main` or called `exit`, and goes on with the exit handlers that were registered before ours. They have
+    /// the exit timeout: one of them may wait for a thread that has met the end of the job.
+    fn returned(&self, code: i32) {
+        self.take_leave(code);
+        STRIKE_COUNT.store(0, Ordering::Relaxed);
+        let interval = self.options.exit_timeout / (STRIKES + 1);
+        signal::repeat_alarm(i32::try_from(interval.as_millis()).unwrap_or(i32::MAX).max(1));
+    }
+
+    /// Everything that an ending rank does for the others, up to its last output.
+    fn take_leave(&self, code: i32) {
         let me = process::thread();
         match THREAD.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => self.announce(code),
@@ -80,7 +96,6 @@ impl Job {
         self.wait_for_go();
         run_hook();
         self.flush();
-        process::end(CODE.load(Ordering::Relaxed))
     }
 
     /// To be called by a thread that is inside GASNet when [`super::exiting`] is true and that has nothing better to do. Returns while other
