@@ -21,9 +21,18 @@
 #define _POSIX_C_SOURCE 200809L
 #endif
 
+/* Clients have come to rely on these through this header (GASNet-examples on unistd.h). */
+#include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "gasnet_config.h"
 #include "gasnett_annotate.h"

@@ -5,17 +5,8 @@
 #ifndef _GASNETEX_H
 #define _GASNETEX_H 1
 
-// First: it chooses what the system headers show.
+// First: it chooses what the system headers show, and brings those that clients have come to rely on.
 #include "gasnet_tools.h"
-
-// Clients have come to rely on these through this header.
-#include <inttypes.h>
-#include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "gasnetex_build.h"
 

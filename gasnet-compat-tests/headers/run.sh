@@ -321,6 +321,15 @@ for line in 'GASNET_RELEASE_VERSION_MAJOR 2025' 'GASNET_RELEASE_VERSION_MINOR 8'
     check "config-$(echo "$line" | tr ' ."' ---)" grep -qx "#define $line" "$include/gasnet_config.h"
 done
 for name in GASNETI_BUILD_ID GASNETI_CONFIGURE_ARGS; do check "config-$name" grep -q "^#define $name \".*\"\$" "$include/gasnet_config.h"; done
+# Clients that include nothing else: GASNet-examples call sleep.
+for header in gasnetex.h gasnet.h gasnet_tools.h; do
+    printf '#include <%s>\nint main(void) {\n    printf("%%d%%zu", isdigit(getc(stdin)) + raise(SIGINT) + abs(INT_MAX), strlen(getenv("PATH")));\n    return (int)sleep(getpid() == (pid_t)1);\n}\n' \
+        $header >"$tmp/system.c"
+    for pair in $compilers; do
+        check "system-headers-$header-${pair%:*}" "${pair%:*}" -std=gnu11 -DGASNET_SEQ -Wall -Wextra -Werror $paths -fsyntax-only "$tmp/system.c"
+        check "system-headers-$header-${pair#*:}" "${pair#*:}" -x c++ -std=gnu++11 -DGASNET_SEQ -Wall -Wextra -Werror $paths -fsyntax-only "$tmp/system.c"
+    done
+done
 check tree-conduit test -f "$include/smp-conduit/gasnet_core.h"
 
 echo "headers: $passed passed, $failed failed"

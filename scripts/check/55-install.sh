@@ -134,21 +134,7 @@ if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
 fi
 
 # The shared library opened by an interpreter, names kept local.
-cat >"$WORK/dl.py" <<'EOF'
-import ctypes, os, sys
-lib = ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)
-client, ep, tm = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-lib.gex_Client_Init.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_char_p] + [ctypes.c_void_p] * 2 + [ctypes.c_uint32]
-lib.gex_TM_QuerySize.argtypes = [ctypes.c_void_p]
-lib.gex_TM_QueryRank.argtypes = [ctypes.c_void_p]
-status = lib.gex_Client_Init(ctypes.byref(client), ctypes.byref(ep), ctypes.byref(tm), b"PYTHON", None, None, 0)
-if status != 0:
-    sys.exit(1)
-if lib.gex_TM_QueryRank(tm) == 0:
-    print(f"hello from {lib.gex_TM_QuerySize(tm)} ranks over smp", flush=True)
-lib.gasnet_exit(0)
-EOF
-expect "install: shared library from Python" python3 "$WORK/dl.py" "$STAGE_RELEASE/lib/libgasnet-smp-par.so.0"
+expect "install: shared library from Python" python3 "$ROOT/scripts/check/dlopen.py" "$STAGE_RELEASE/lib/libgasnet-smp-par.so.0"
 
 # Beside another Rust static library, in either order.
 cat >"$WORK/other.rs" <<'EOF'

@@ -48,6 +48,8 @@ says "C++" "conduit smp, mode PAR" "$WORK/cxx"
 # shellcheck disable=SC2046
 attempt "universal: -static compiles" "$CC" -static "$SOURCE" -o "$WORK/static" $(pc "$STAGE_RELEASE" --cflags --libs gasnet) 2>/dev/null
 says "-static" "conduit smp" "$WORK/static"
+says "from Python" "^hello from 3 ranks over smp" python3 "$ROOT/scripts/check/dlopen.py" "$STAGE_RELEASE/lib/libgasnet.so.0"
+says "from Python, a network" "^hello from 3 ranks over sock" env GASNET_CONDUIT=sock python3 "$ROOT/scripts/check/dlopen.py" "$STAGE_RELEASE/lib/libgasnet.so.0"
 printf 'include %s/include/gasnet.mak\nall:\n\t$(GASNET_LD) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) $(GASNET_LDFLAGS) %s $(GASNET_LIBS) -o %s\n' \
     "$STAGE_RELEASE" "$SOURCE" "$WORK/mak" >"$WORK/makefile"
 attempt "universal: fragment compiles" make -s -f "$WORK/makefile" MANUAL_DEFINES=-DGASNET_SEQ
