@@ -27,7 +27,8 @@ clean:
 distclean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/gasnetrun' '$(tree)/bin/ident'
 	cd '$(tree)' && rm -f gasnet_config.h gasnet.mak gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
-	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile' '$(tree)/include' '$(tree)/lib'
+	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile'
+	@for name in include lib; do [ ! -L '$(tree)'/$$name ] || rm -f '$(tree)'/$$name; done
 	@rmdir '$(tree)/bin' 2>/dev/null || :
 
 include $(SRCDIR)/scripts/build-tests.mk

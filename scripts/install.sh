@@ -11,13 +11,19 @@ case $PREFIX in /*) ;; *) PREFIX=$(pwd)/$PREFIX ;; esac
 to=${DESTDIR:-}$PREFIX
 # What is installed is for everybody.
 umask 022
+if [ "$to" -ef "$ROOT" ]; then
+    echo "PREFIX is the source tree, $ROOT: choose another folder (a build tree that configure made elsewhere will do)" >&2
+    exit 1
+fi
 manifest=share/gasnet/manifest
 notes=$B/manifest.$$
 : >"$notes"
 trap 'rm -f "$notes"' EXIT
 
-# directory RELATIVE: creates it with its parents, noting those that are new.
+# directory RELATIVE: creates it with its parents, noting those that are new. Legion installs into its build tree, where include and lib are
+# links to what is copied from here: they give way.
 directory() {
+    if [ -L "$to/$1" ] && [ "$to/$1" -ef "$B/$1" ]; then rm -f "$to/$1"; fi
     [ -d "$to/$1" ] && return
     case $1 in */*) directory "${1%/*}" ;; *) [ -d "$to" ] || { mkdir -p "$to"; echo "D ." >>"$notes"; } ;; esac
     mkdir "$to/$1"

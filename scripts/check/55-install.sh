@@ -208,6 +208,20 @@ if attempt "install: DESTDIR" quiet_make install DESTDIR="$WORK/dest" PREFIX=/op
     (cd "$WORK/dest" && find . | sort) >"$WORK/after"
     attempt "install: uninstall leaves nothing" diff "$WORK/before" "$WORK/after"
 fi
+# Legion installs into its build tree, where include and lib are links to what is installed.
+mkdir "$WORK/tree"
+ln -s "$BUILD/release/include" "$WORK/tree/include"
+ln -s "$BUILD/release/lib" "$WORK/tree/lib"
+if attempt "install: into a build tree" quiet_make install DESTDIR= PREFIX="$WORK/tree"; then
+    for file in include/gasnet.h lib/libgasnet-smp-par.a; do
+        if [ -f "$WORK/tree/$file" ] && [ ! "$WORK/tree/$file" -ef "$BUILD/release/$file" ] && [ -f "$BUILD/release/$file" ]; then
+            pass "install: $file is a copy in a build tree"
+        else
+            fail "install: $file is no copy in a build tree"
+        fi
+    done
+fi
+if quiet_make install DESTDIR= PREFIX="$ROOT" >/dev/null 2>&1; then fail "install: into the source tree"; else pass "install: not into the source tree"; fi
 attempt "install: into a new folder" quiet_make install DESTDIR= PREFIX="$WORK/new/prefix"
 attempt "install: uninstall it" quiet_make uninstall DESTDIR= PREFIX="$WORK/new/prefix"
 if [ -e "$WORK/new/prefix" ]; then fail "install: uninstall left $WORK/new/prefix"; else pass "install: the new folder is gone"; fi
