@@ -14,7 +14,8 @@ static struct {
 } of[MOST_THREADS];
 
 #define ADDRESS(high, low) ((void *)(uintptr_t)((uint64_t)(uint32_t)(high) << 32 | (uint32_t)(low)))
-#define WORDS(address) (gex_AM_Arg_t)((uint64_t)(uintptr_t)(address) >> 32), (gex_AM_Arg_t)(uintptr_t)(address)
+#define HIGH(address) ((gex_AM_Arg_t)((uint64_t)(uintptr_t)(address) >> 32))
+#define LOW(address) ((gex_AM_Arg_t)(uintptr_t)(address))
 
 static void answered(int thread) { __atomic_add_fetch(&of[thread].answers, 1, __ATOMIC_RELEASE); }
 static int answers(int thread) { return __atomic_load_n(&of[thread].answers, __ATOMIC_ACQUIRE); }
@@ -77,7 +78,7 @@ static void round_trip(struct worker *w, long count) {
             case SHORT: gex_AM_RequestShort1(tm, w->peer, PING_SHORT, 0, thread); break;
             case MEDIUM_AM: gex_AM_RequestMedium1(tm, w->peer, PING_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread); break;
             case LONG_AM:
-                gex_AM_RequestLong3(tm, w->peer, PING_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread, WORDS(w->own));
+                gex_AM_RequestLong3(tm, w->peer, PING_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread, HIGH(w->own), LOW(w->own));
                 break;
             default:
                 description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 1);
