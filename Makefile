@@ -35,6 +35,10 @@ endif
 ifeq ($(origin CXX),default)
 CXX := $(shell command -v g++ || command -v c++ || echo g++)
 endif
+# Make splits names at blanks: a place with one would be taken for two, also by `clean`.
+ifneq ($(words $(CURDIR) $(BUILD)),2)
+$(error the source folder and BUILD must not have blanks in their names: $(CURDIR), $(BUILD))
+endif
 override BUILD := $(abspath $(BUILD))
 ifneq ($(origin FLAVOUR),command line)
 FLAVOUR := $(if $(filter-out 0 no n,$(DEBUG)),debug,release)
@@ -133,4 +137,4 @@ include scripts/build-tests.mk
 endif
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf -- '$(BUILD)'
