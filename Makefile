@@ -95,7 +95,7 @@ $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packagi
 
 # One thread mode.
 seq parsync par:
-	@$(MAKE) --no-print-directory MODES=$@ UNIVERSAL=0 all
+	+@mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'") $(MAKE) --no-print-directory MODES=$@ UNIVERSAL=0 all
 
 install: all $(fragments)
 	@scripts/install.sh

@@ -7,8 +7,14 @@ DESTDIR ?=
 UNIVERSAL ?= 1
 export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 
-source = +@$(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)' \
+# As seen from this folder, whatever folder the work is done in.
+override PREFIX := $(abspath $(PREFIX))
+override DESTDIR := $(abspath $(DESTDIR))
+
+source = +@$(LOCKED) $(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)' \
 	CC='$(CC)' CXX='$(CXX)' CONFIG_CFLAGS='$(CONFIG_CFLAGS)' CONFIG_CXXFLAGS='$(CONFIG_CXXFLAGS)' CONFIG_LDFLAGS='$(CONFIG_LDFLAGS)'
+# Two makes at a time would write the same files: one waits for the other.
+LOCKED := mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'")
 tree := $(patsubst %/build,%,$(BUILD))
 
 .PHONY: all seq parsync par install uninstall check clean distclean

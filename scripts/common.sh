@@ -74,8 +74,8 @@ expand() {
     # shellcheck disable=SC2086 # split at the dots
     set -- "$1" "$2" "$3" "$4" $VERSION
     IFS=$_old_ifs
-    sed -e "s|@PREFIX@|$4|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
-        -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" -e "s|@CONDUIT_INCLUDE@|$_conduit_include|g" \
+    sed -e "s|@PREFIX@|$(replacement "$4")|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
+        -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" -e "s|@CONDUIT_INCLUDE@|$(replacement "$_conduit_include")|g" \
         -e "s|@CONDUIT_INCLUDE_MAK@|$_conduit_include_mak|g" \
         -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
         -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \

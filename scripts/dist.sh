@@ -29,7 +29,7 @@ directory = "vendor"
 CONFIG
 fi
 cd "$stage"
-tar -c --sort=name --mtime="@${SOURCE_DATE_EPOCH:-$date}" --owner=0 --group=0 --numeric-owner --pax-option=delete=atime,delete=ctime "$name" |
+tar -c --mode='u+rwX,go+rX,go-w' --sort=name --mtime="@${SOURCE_DATE_EPOCH:-$date}" --owner=0 --group=0 --numeric-owner --pax-option=delete=atime,delete=ctime "$name" |
     gzip -9n >"$BUILD/$name.tar.gz"
 rm -rf "$stage"
 echo "$BUILD/$name.tar.gz"

@@ -109,10 +109,23 @@ refuses "no conduit" 'no conduit is left' --disable-smp
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
 refuses "an option without its value" 'needs a value' --with-cc
+# Compilers and flags as arguments; what has no effect is told.
+mkdir words
+if (cd words && "$ROOT/configure" CC="$CC -g" CFLAGS=-DA=1 LDFLAGS=-Wl,-O1 --disable-auto-conduit-detect --enable-smp --with-max-segsize=64MB/P) >"$WORK/log" 2>&1 &&
+    grep -qx "CC := $CC -g" words/config.mk && grep -qx 'CONFIG_CFLAGS := -DA=1' words/config.mk && grep -qx 'CONFIG_LDFLAGS := -Wl,-O1' words/config.mk &&
+    [ "$(grep -c WARNING "$WORK/log")" = 1 ] && grep -q 'WARNING: --with-max-segsize.*GASNET_MAX_SEGSIZE' "$WORK/log"; then pass "configure: CC=, CFLAGS=, LDFLAGS="; else
+    fail "configure: CC=, CFLAGS=, LDFLAGS=: $(tail -n 3 "$WORK/log" | tr '\n' ' ')"
+fi
+# Relative places are as seen from the build tree.
+case $(make -n -C words install prefix=here DESTDIR=stage 2>&1) in
+*"PREFIX='$WORK/words/here' DESTDIR='$WORK/words/stage'"*) pass "configure: relative prefix and DESTDIR" ;;
+*) fail "configure: relative prefix and DESTDIR" ;;
+esac
 attempt "configure: --help" sh -c "'$ROOT/configure' --help | grep -q -- --with-cflags"
 
 # A release.
 attempt "dist: make dist" make -s -C "$ROOT" dist BUILD="$WORK/dist"
+attempt "dist: whatever the umask" sh -c "umask 077 && make -s -C '$ROOT' dist BUILD='$WORK/dist077' && cmp dist/*.tar.gz dist077/*.tar.gz"
 attempt "dist: it unpacks" tar -xzf dist/GASNet-2025.8.0.tar.gz
 for file in gasnet.h gasnetex.h gasnet_config.h.in configure Bootstrap docs/GASNet-EX.md vendor; do
     [ -e "GASNet-2025.8.0/$file" ] || fail "dist: no $file in the release"
@@ -121,7 +134,7 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: the release makes the same release" sh -c "make -s -C GASNet-2025.8.0 dist BUILD='$WORK/again' && tar -tzf again/GASNet-2025.8.0.tar.gz | sort >a &&
         tar -tzf dist/GASNet-2025.8.0.tar.gz | sort >b && diff a b"
     attempt "dist: builds offline, in place" sh -c "cd GASNet-2025.8.0 && export CARGO_HOME='$WORK/home' CARGO_NET_OFFLINE=true && ./configure --disable-parsync &&
-        make seq && make -C smp-conduit par && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq &&
+        { make seq & make -C smp-conduit par && wait \$!; } && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq &&
         make install prefix='$WORK/pfx'"
     for mode in seq par; do
         printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
