@@ -147,33 +147,15 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
     let job = job::start(&options).map_err(|e| InitError(e.message))?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
-    let Chosen {
-        conduit,
-        explanation,
-        warning,
-    } = choice.agree(job).map_err(InitError)?;
+    let chosen = choice.agree(job).map_err(InitError)?;
     if rank == 0 {
-        if let Some(warning) = warning {
-            gasnet_tools::process::warn(format_args!("{warning}"));
-        }
-        if config.get(&config::VERBOSEENV) {
-            eprint!("{}{explanation}", config.verbose());
-        }
+        show(config, &chosen);
     }
+    let conduit = chosen.conduit;
     explain_ends();
-    let about = (conduit.identity().name, mode, job.nbrhd());
-    trace::start(
-        config,
-        job,
-        format_args!(
-            "conduit={} mode={:?} neighbours={}-{}",
-            about.0,
-            about.1,
-            about.2.start,
-            about.2.end - 1
-        ),
-    )
-    .map_err(InitError)?;
+    let neighbours = format_args!("{}-{}", nbrhd.start, nbrhd.end - 1);
+    let about = format_args!("conduit={} mode={mode:?} neighbours={neighbours}", conduit.identity().name);
+    trace::start(config, job, about).map_err(InitError)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
     let single = nbrhd.end - nbrhd.start == size;
     set_wait_mode(config, job);
@@ -190,11 +172,7 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let registers = !single && segments == Configuration::Fast;
     let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
     let max_local_bytes = segment::max_local_bytes(job.host().end - job.host().start).min(most);
-    let all = job.exchange(&max_local_bytes.to_ne_bytes());
-    let least = all
-        .chunks_exact(8)
-        .map(|c| usize::from_ne_bytes(c.try_into().unwrap_or_default()))
-        .min();
+    let max_global_bytes = least_of_all(job, max_local_bytes);
     let client = Box::leak(Box::new(Client::new(name, flags)));
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, 0)));
     let runtime = Runtime {
@@ -214,7 +192,7 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
         team0,
         directory: OnceLock::new(),
         max_local_bytes,
-        max_global_bytes: least.unwrap_or(max_local_bytes),
+        max_global_bytes,
     };
     if configuration::is_everything() {
         endpoint::primordial_is_not_attached();
@@ -224,6 +202,25 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     job::on_exit_hook(stop);
     job.barrier();
     Ok(get())
+}
+
+/// What rank 0 tells when the conduit is chosen: what the user should know, and, if asked for, every variable and why this conduit.
+fn show(config: &Config, chosen: &Chosen) {
+    if let Some(warning) = &chosen.warning {
+        gasnet_tools::process::warn(format_args!("{warning}"));
+    }
+    if config.get(&config::VERBOSEENV) {
+        eprint!("{}{}", config.verbose(), chosen.explanation);
+    }
+}
+
+/// The least of all ranks' `bytes`.
+fn least_of_all(job: &Job, bytes: usize) -> usize {
+    let all = job.exchange(&bytes.to_ne_bytes());
+    let numbers = all
+        .chunks_exact(size_of::<usize>())
+        .map(|n| usize::from_ne_bytes(n.try_into().unwrap_or_default()));
+    numbers.min().unwrap_or(bytes)
 }
 
 /// Names the handler that an exception, a panic or a fault ends the process in.

@@ -16,6 +16,8 @@ mod perfetto;
 mod report;
 #[path = "gasnet_trace/states.rs"]
 mod states;
+#[path = "gasnet_trace/statistics.rs"]
+mod statistics;
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -11,7 +11,7 @@ use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
 use crate::conduit::{Class, PollScope};
-use crate::segment::disposition::{anywhere, own, peer_base, PEER_OUTSIDE, SELF, SELF_OFFSET};
+use crate::segment::disposition::{own, peer_base, reaching, SELF, SELF_OFFSET};
 use crate::{progress, runtime, team, thread, trace};
 
 /// Prepares in `desc` and returns it, or null for "no op".
@@ -70,10 +70,12 @@ struct Terms {
 
 impl Terms {
     fn wish(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> Wish {
-        // Without a destination yet, or a length, it may be anywhere.
-        let free = self.category == Category::Long && self.flags & PEER_OUTSIDE != 0;
         Wish {
-            target: if free { anywhere(target) } else { target },
+            target: if self.category == Category::Long {
+                reaching(target, self.flags)
+            } else {
+                target
+            },
             source_ep,
             local_ep: own(source_ep, self.flags),
             class,

@@ -11,7 +11,7 @@ use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::Started;
 use crate::runtime;
-use crate::segment::disposition::{anywhere, has_offsets, own, own_base, peer_base, PEER_OUTSIDE};
+use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reaching};
 use crate::team;
 use crate::thread;
 use crate::trace;
@@ -80,17 +80,12 @@ impl<'a> Call<'a> {
 
     fn start(&self, direction: Direction, data: Data<'_>, op: TakeOp<'_>) -> Result<Started, Busy> {
         let (source_ep, peer) = team::resolve(self.tm, self.rank);
-        let peer = if self.flags & PEER_OUTSIDE == 0 {
-            peer
-        } else {
-            anywhere(peer)
-        };
         let armed = &thread::current().vis_completion;
         let completion = armed.get();
         let access = Access {
             direction,
             source_ep: own(source_ep, self.flags),
-            peer,
+            peer: reaching(peer, self.flags),
             data,
             immediate: self.flags & FLAG_IMMEDIATE != 0,
             completion: completion.filter(|_| direction == Direction::Put),

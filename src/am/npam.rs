@@ -13,6 +13,7 @@ use super::{canary, inject, payload_offset, Arg, Category, EpIndex, Location, Me
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::runtime;
+use crate::segment::disposition::narrow;
 use crate::shm::layout::MAX_MEDIUM;
 
 /// Payloads up to this are copied at Commit rather than sent by reference.
@@ -197,7 +198,7 @@ impl SrcDesc {
         };
         let by_reference = p.block.filter(|_| bytes > COPY_BELOW || !fits());
         let message = Message {
-            target: p.target,
+            target: narrow(p.target, destination as usize, bytes),
             source_ep: p.source_ep,
             class: p.class,
             category: p.category,

@@ -21,20 +21,40 @@ pub const SELF: u32 = 0x3_c000;
 /// All of the remote side, likewise.
 const PEER: u32 = 0x3c_0000;
 
-/// Where the remote range `[address, address + bytes)` is looked for: in the segment of `peer`, or, if it is not there and the flags allow
-/// that, in all memory of that process.
+/// Where the remote range `[address, address + bytes)` of a call is looked for.
 #[inline]
 pub fn place(peer: Location, address: usize, bytes: usize, flags: u32) -> Location {
+    narrow(reaching(peer, flags), address, bytes)
+}
+
+/// The segment of `peer`, or, if the flags allow that, all memory of its process.
+#[inline]
+pub const fn reaching(peer: Location, flags: u32) -> Location {
+    let Location { rank, ep } = peer;
     if flags & PEER_OUTSIDE == 0 {
-        return peer;
+        peer
+    } else {
+        Location { rank, ep: ep | ANYWHERE }
     }
+}
+
+/// Back from all memory of a process to the endpoint's segment, which is nearer, if the range lies in that.
+#[inline]
+pub fn narrow(place: Location, address: usize, bytes: usize) -> Location {
+    if place.ep & ANYWHERE == 0 {
+        return place;
+    }
+    let peer = Location {
+        rank: place.rank,
+        ep: place.ep & !ANYWHERE,
+    };
     let inside = runtime::get()
         .segment_of(peer)
         .is_some_and(|segment| segment.contains(address, bytes));
     if inside {
         peer
     } else {
-        anywhere(peer)
+        place
     }
 }
 
@@ -45,14 +65,6 @@ pub const fn own(ep: EpIndex, flags: u32) -> EpIndex {
         ep
     } else {
         ep | ANYWHERE
-    }
-}
-
-/// All memory of the process of `peer`.
-pub const fn anywhere(peer: Location) -> Location {
-    Location {
-        rank: peer.rank,
-        ep: peer.ep | ANYWHERE,
     }
 }
 

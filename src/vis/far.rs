@@ -17,7 +17,7 @@ use crate::conduit::{Busy, Class, JobRank, RemoteSegment, TransferId};
 use crate::event::{Category, Op};
 use crate::rma::{self, packets, transfer, Manner, Started};
 use crate::runtime::{self, Runtime};
-use crate::segment::reach;
+use crate::segment::{disposition, reach};
 use crate::{thread, wait};
 
 /// Pieces of this average are worth an operation of the network, or a copy of the kernel's, each.
@@ -92,7 +92,7 @@ fn one_by_one(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, op
     while let (Some((there, left)), Some((here, room))) = (remote.run(), local.run()) {
         let bytes = left.min(room);
         let piece = rma::Access {
-            peer: access.peer,
+            peer: disposition::narrow(access.peer, there, bytes),
             remote: there,
             local: here as *mut u8,
             device: rt.local_spot(access.source_ep, here as *const u8, bytes).kind,

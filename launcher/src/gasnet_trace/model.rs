@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 
 use super::heap::Heap;
 use super::line::{self, Line};
+use super::statistics::Statistics;
 
 /// Sums of sizes or times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,57 +187,6 @@ pub struct Model {
     pub heaps: Vec<Heap>,
     /// Statistics by rank.
     stats: BTreeMap<u32, Statistics>,
-}
-
-/// Traffic as a statistics file tells it.
-#[derive(Clone, Debug, Default)]
-struct Traffic {
-    peers: BTreeMap<(usize, u32), [u64; 2]>,
-    sizes: BTreeMap<(usize, u64), u64>,
-    /// Sums of bytes and of nanoseconds by letter of the category and kind.
-    kinds: BTreeMap<(char, String), [Sums; 2]>,
-}
-
-/// A rank's dumps: those that began anew afterwards, the last one, and whether that did.
-#[derive(Clone, Debug, Default)]
-struct Statistics {
-    before: Traffic,
-    last: Traffic,
-    reset: bool,
-}
-
-impl Traffic {
-    fn merge(&mut self, other: &Self) {
-        for (&key, cell) in &other.peers {
-            let own = self.peers.entry(key).or_default();
-            *own = [own[0] + cell[0], own[1].saturating_add(cell[1])];
-        }
-        for (&key, count) in &other.sizes {
-            *self.sizes.entry(key).or_default() += count;
-        }
-        for (key, sums) in &other.kinds {
-            let own = self.kinds.entry(key.clone()).or_default();
-            own.iter_mut().zip(sums).for_each(|(own, sums)| own.merge(sums));
-        }
-    }
-}
-
-/// Where a kind of event is counted whose sums statistics tell: the section, and whether by bytes (0) or by time (1).
-fn section(letter: char, kind: &str) -> Option<(&'static str, usize)> {
-    Some(match letter {
-        'P' => ("PUT", 0),
-        'G' => ("GET", 0),
-        'A' if kind.starts_with("RAN_") => ("HANDLER", 1),
-        'A' => ("AM", 0),
-        // Their lines COLL_DONE and BARRIER_DONE have the time.
-        _ if kind.ends_with("_START") => return None,
-        'R' => ("ATOMIC", 1),
-        'B' => ("BARRIER", 1),
-        'W' => ("COLL", 1),
-        'S' => ("SYNC", 1),
-        'L' => ("LOCK", 1),
-        _ => return None,
-    })
 }
 
 /// Warnings per file that are told one by one.
@@ -510,56 +460,8 @@ impl Model {
     }
 
     fn statistics(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
-        let stats = self.stats.entry(line.rank).or_default();
-        let class = || {
-            CLASSES
-                .iter()
-                .position(|&c| Some(c) == line.get("class"))
-                .ok_or("its class is unknown")
-        };
-        match line.name {
-            "DUMP" => {
-                let last = std::mem::take(&mut stats.last);
-                // Without a reset the next dump says all of it again.
-                if stats.reset {
-                    stats.before.merge(&last);
-                }
-                stats.reset = line.get("reset") == Some("1");
-            }
-            "STAT" => {
-                let kind = line.get("kind").ok_or("it has no kind")?;
-                let count = line.number("count").ok_or("it has no count")?;
-                let sums = |key: &str| {
-                    let number = |suffix: &str| line.number(&format!("{key}{suffix}")).unwrap_or(0);
-                    Sums {
-                        count,
-                        total: number(""),
-                        least: number("_min"),
-                        most: number("_max"),
-                    }
-                };
-                stats
-                    .last
-                    .kinds
-                    .insert((line.letter, kind.to_owned()), [sums("bytes"), sums("ns")]);
-            }
-            "PEER" => {
-                let peer = line
-                    .number("peer")
-                    .and_then(|n| u32::try_from(n).ok())
-                    .ok_or("it has no peer")?;
-                let cell = [line.number("count").unwrap_or(0), line.number("bytes").unwrap_or(0)];
-                stats.last.peers.insert((class()?, peer), cell);
-                self.size = self.size.max(peer.saturating_add(1));
-            }
-            _ => {
-                for pair in line.get("counts").unwrap_or("").split(',') {
-                    let (from, count) = pair.split_once(':').ok_or("its sizes are not FROM:COUNT")?;
-                    let from = from.parse().map_err(|_| "a size is not a number")?;
-                    let count = count.parse().map_err(|_| "a count is not a number")?;
-                    stats.last.sizes.insert((class()?, from), count);
-                }
-            }
+        if let Some(peer) = self.stats.entry(line.rank).or_default().take(line)? {
+            self.size = self.size.max(peer.saturating_add(1));
         }
         Ok(())
     }
@@ -569,22 +471,18 @@ impl Model {
     pub fn finish(&mut self) {
         let traced: BTreeSet<u32> = self.rows.keys().map(|key| key.rank).collect();
         self.count_objects();
-        for (&rank, stats) in &self.stats {
-            let mut all = stats.before.clone();
-            all.merge(&stats.last);
+        for (&rank, statistics) in &self.stats {
+            let all = statistics.all();
             if !traced.contains(&rank) {
-                for ((letter, kind), sums) in &all.kinds {
-                    let Some((section, which)) = section(*letter, kind) else {
-                        continue;
-                    };
+                for (section, kind, sums) in all.rows() {
                     let key = Key {
                         section,
                         source: 0,
-                        kind: kind.clone(),
+                        kind: kind.to_owned(),
                         rank,
                         peer: None,
                     };
-                    self.rows.entry(key).or_default().merge(&sums[which]);
+                    self.rows.entry(key).or_default().merge(sums);
                 }
             }
             if self.matrix.keys().any(|&(_, from, _)| from == rank) {
