@@ -15,8 +15,10 @@
 #
 # Clients that build GASNet themselves run ./configure, in this folder or another one, and make in that.
 
-# Where `configure` ran in this very folder, what it was told.
+# Where `configure` ran in this very folder, what it was told; not if a build tree elsewhere tells what it was told.
+ifndef CONFIGURED
 -include config.mk
+endif
 ifdef prefix
 PREFIX := $(prefix)
 endif
@@ -55,7 +57,7 @@ lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install uninstall dist clean FORCE
+.PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -100,6 +102,7 @@ seq parsync par:
 install: all $(fragments)
 	@scripts/install.sh
 	@echo "  installed in $(DESTDIR)$(PREFIX)"
+install-includeHEADERS: install
 
 uninstall:
 	@scripts/uninstall.sh
@@ -130,11 +133,12 @@ mutants:
 dist:
 	@scripts/dist.sh
 
-# Test programs of the build tree, where `configure` ran here.
+# Where `configure` ran here, this is a build tree with test programs, too.
 ifdef SRCDIR
 tree := $(CURDIR)
 include scripts/build-tests.mk
-endif
-
+include scripts/build-clean.mk
+else
 clean:
 	rm -rf -- '$(BUILD)'
+endif

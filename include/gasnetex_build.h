@@ -34,6 +34,9 @@
 #include "ucx-conduit/gasnet_core_fwd.h"
 #elif defined(GASNET_CONDUIT_ELAN)
 #include "elan-conduit/gasnet_core_fwd.h"
+#elif defined(GASNET_CONDUIT_ARIES) || defined(GASNET_CONDUIT_GEMINI) || defined(GASNET_CONDUIT_PORTALS4) || defined(GASNET_CONDUIT_PSM) || \
+    defined(GASNET_CONDUIT_PAMI) || defined(GASNET_CONDUIT_MXM)
+#error "libgasnet has no conduit of that name; on Cray's Aries and Gemini it is GASNET_CONDUIT_GNI"
 #else
 #define GASNETI_CONDUIT_TOKEN any
 #define GASNETI_CONDUIT_ANY 1

@@ -5,39 +5,36 @@ PREFIX := $(prefix)
 endif
 DESTDIR ?=
 UNIVERSAL ?= 1
-export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
+# What may have quotes goes by the environment. The source tree's own config.mk, if somebody configured in place, is not for us.
+CONFIGURED := 1
+export CC CXX CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS CONFIGURED
 
 # As seen from this folder, whatever folder the work is done in.
 override PREFIX := $(abspath $(PREFIX))
 override DESTDIR := $(abspath $(DESTDIR))
 
-source = +@$(LOCKED) $(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)' \
-	CC='$(CC)' CXX='$(CXX)' CONFIG_CFLAGS='$(CONFIG_CFLAGS)' CONFIG_CXXFLAGS='$(CONFIG_CXXFLAGS)' CONFIG_LDFLAGS='$(CONFIG_LDFLAGS)'
+source = +@$(LOCKED) $(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)'
 # Two makes at a time would write the same files: one waits for the other.
 LOCKED := mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'")
 tree := $(patsubst %/build,%,$(BUILD))
 
-.PHONY: all seq parsync par install uninstall check clean distclean
+.PHONY: all seq parsync par install install-includeHEADERS uninstall check dist
 all:
 	$(source) MODES='$(MODES)' all
 seq parsync par:
 	$(source) MODES=$@ UNIVERSAL=0 all
 install:
 	$(source) MODES='$(MODES)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' install
+# For those who know that headers have a target of their own elsewhere.
+install-includeHEADERS: install
 uninstall:
 	$(source) PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' uninstall
 check: $(addprefix run-tests-,$(MODES))
-clean:
-	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),$(foreach t,$(tests),'$(tree)/$c-conduit/$t'))
-	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build-tree.sh'
-distclean:
-	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/gasnetrun' '$(tree)/bin/ident'
-	cd '$(tree)' && rm -f gasnet_config.h gasnet.mak gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
-	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile'
-	@for name in include lib; do [ ! -L '$(tree)'/$$name ] || rm -f '$(tree)'/$$name; done
-	@rmdir '$(tree)/bin' 2>/dev/null || :
+dist:
+	$(source) dist
 
 include $(SRCDIR)/scripts/build-tests.mk
+include $(SRCDIR)/scripts/build-clean.mk
 
 # Fragments are written by configure.
 %.mak: ;

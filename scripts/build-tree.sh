@@ -25,14 +25,14 @@ replace "$tree/gasnet_config.h" <"$B/include/gasnet_config.h"
 
 if [ "$tree" != "$ROOT" ]; then
     replace "$tree/Makefile" <<MAKEFILE
-# Written by configure. make, make seq|parsync|par, make install [prefix=DIR] [DESTDIR=DIR], make check, make clean, make distclean;
+# Written by configure. make, make seq|parsync|par, make install [prefix=DIR] [DESTDIR=DIR], make check, make clean, make distclean, make dist;
 # tests: scripts/build-tests.mk
 include $tree/config.mk
 include $ROOT/scripts/build-tree.mk
 MAKEFILE
     linked "$B/include" "$tree/include"
-    linked "$B/lib" "$tree/lib"
 fi
+linked "$B/lib" "$tree/lib"
 mkdir -p "$tree/bin"
 linked "$ROOT/scripts/ident.sh" "$tree/bin/ident"
 for conduit in $conduits; do
@@ -90,22 +90,34 @@ printf '%s\n' "$CONFIGURE_ARGS" | replace "$tree/config.arguments"
 replace "$tree/config.status" <<STATUS
 #!/bin/sh
 # Written by configure. Without arguments: writes the files of this build tree again. --recheck: runs configure again. --file=OUT[:IN[:IN]],
-# or CONFIG_FILES="OUT[:IN[:IN]] ..." in the environment: writes OUT from its templates (OUT.in by default), @NAMES@ replaced.
+# or CONFIG_FILES="OUT[:IN[:IN]] ..." in the environment: writes OUT from its templates (OUT.in by default; - is the standard output or input),
+# @NAMES@ replaced.
 set -eu
 tree='$tree'
 source='$ROOT'
 files=\${CONFIG_FILES-}
-for argument; do
+quiet=
+create=1
+while [ \$# -gt 0 ]; do
+    argument=\$1
+    shift
     case \$argument in
-    --file=*) files="\$files \${argument#*=}" ;;
+    --file | --header)
+        [ \$# -gt 0 ] || { echo "config.status: \$argument needs a value" >&2; exit 1; }
+        files="\$files \$1"
+        shift ;;
+    --file=* | --header=*) files="\$files \${argument#*=}" ;;
     --recheck) eval "set -- \$(cat "\$tree/config.arguments")"; cd "\$tree"; exec "\$source/configure" "\$@" ;;
     --config) cat "\$tree/config.arguments"; exit 0 ;;
-    --version) echo "config.status of libgasnet $LIBRARY_VERSION"; exit 0 ;;
-    --quiet | --silent | -q) ;;
-    --*) echo "config.status: unrecognized option: \$argument" >&2; exit 1 ;;
+    --version | -V) echo "config.status of libgasnet $LIBRARY_VERSION"; exit 0 ;;
+    --help | -h) sed -n 's/^# //p' "\$tree/config.status"; exit 0 ;;
+    --quiet | --silent | -q) quiet=1 ;;
+    --no-create | -n) create= ;;
+    -?*) echo "config.status: unrecognized option: \$argument" >&2; exit 1 ;;
     *) files="\$files \$argument" ;;
     esac
 done
+[ -n "\$create" ] || exit 0
 if [ -z "\$files" ]; then
     BUILD_TREE=\$tree exec "\$source/scripts/build-tree.sh"
 fi
@@ -113,14 +125,18 @@ for entry in \$files; do
     out=\${entry%%:*}
     templates=\${entry#"\$out"}
     [ -n "\$templates" ] || templates=:\$out.in
-    echo "config.status: creating \$out"
+    [ -n "\$quiet" ] || [ "\$out" = - ] || echo "config.status: creating \$out"
     old_ifs=\$IFS
     IFS=:
     # shellcheck disable=SC2086 # split at the colons
     set -- \${templates#:}
     IFS=\$old_ifs
-    sed -f "\$tree/config.substitutions" -- "\$@" >"\$out.new"
-    mv -f "\$out.new" "\$out"
+    if [ "\$out" = - ]; then
+        cat -- "\$@" | sed -f "\$tree/config.substitutions"
+    else
+        cat -- "\$@" | sed -f "\$tree/config.substitutions" >"\$out.new"
+        mv -f "\$out.new" "\$out"
+    fi
 done
 STATUS
 chmod 755 "$tree/config.status"

@@ -12,7 +12,9 @@ if [ -e .git ]; then
     git ls-files -z | tar -c --null -T - -f - | tar -x -C "$stage/$name" -f -
     date=$(git log -1 --format=%ct)
 else
-    tar -c --exclude=./build --exclude=./target -f - . | tar -x -C "$stage/$name" -f -
+    # Not what configure and make wrote.
+    tar -c --exclude=./build --exclude=./target --exclude='./config.*' --exclude='./*-conduit' --exclude=./bin --exclude=./lib \
+        --exclude=./gasnet_config.h --exclude='./gasnet*.mak' -f - . | tar -x -C "$stage/$name" -f -
     date=$(stat -c %Y CHANGELOG.md)
 fi
 cd "$stage/$name"

@@ -32,7 +32,7 @@ if [ -f "$marker" ]; then
     $CC -std=c11 -O2 -fPIC -Wall -Wextra -D_GNU_SOURCE=1 $mode_flag $thread_flag $debug_flag \
         -DGASNETI_BUILDING_LIBRARY=1 \
         -ffile-prefix-map="$ROOT"=/gasnet -ffile-prefix-map="$BUILD"=/build \
-        ${CFLAGS:-} -I"$B/include" -I"$B/include/$conduit-conduit" -c "$marker" -o "$tmp/marker.o"
+        ${CFLAGS:-} -fno-lto -I"$B/include" -I"$B/include/$conduit-conduit" -c "$marker" -o "$tmp/marker.o"
     nm -g --defined-only "$tmp/marker.o" | awk '{ print $3 }' >"$tmp/marker.names"
     objects=$tmp/marker.o
 fi

@@ -140,8 +140,8 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
     config::install(config);
     let config = config::get();
-    let options = StartOptions::from_config(config).map_err(|e| InitError(e.message))?;
-    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &options).map_err(InitError)?;
+    let mut options = StartOptions::from_config(config).map_err(|e| InitError(e.message))?;
+    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
     gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));

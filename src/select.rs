@@ -31,21 +31,31 @@ pub struct Choice {
     candidates: Vec<Candidate>,
     /// What `GASNET_CONDUIT` names, if it is not [`AUTO`].
     wanted: Option<String>,
+    /// A limit of neighbourhoods that no conduit here can heed.
+    unheeded: Option<u32>,
 }
 
 impl Choice {
-    /// Before there are ranks: who can carry a job of these options. An error if nobody can, or if `wanted` is none of `conduits`.
-    pub fn new(conduits: &[&'static dyn Conduit], wanted: &str, options: &StartOptions) -> Result<Self, String> {
+    /// Before there are ranks: who can carry a job of these options. An error if nobody can, or if `wanted` is none of `conduits`. Where none
+    /// that may be taken has a network, the options lose their limit of neighbourhoods, and a warning says so: clients set it for every
+    /// conduit alike.
+    pub fn new(conduits: &[&'static dyn Conduit], wanted: &str, options: &mut StartOptions) -> Result<Self, String> {
         assert!(conduits.len() <= MOST, "defect: more conduits than bits");
+        let wanted = wanted.trim();
         let wanted = (!wanted.eq_ignore_ascii_case(AUTO)).then(|| wanted.to_ascii_lowercase());
-        let candidate = |&conduit: &&'static dyn Conduit| Candidate {
-            conduit,
-            refusal: unfit(conduit, options),
-        };
-        let choice = Self {
+        let candidate = |&conduit: &&'static dyn Conduit| Candidate { conduit, refusal: None };
+        let mut choice = Self {
             candidates: conduits.iter().map(candidate).collect(),
             wanted,
+            unheeded: None,
         };
+        let splits = (1..options.ranks).contains(&options.nbrhd_max);
+        if splits && choice.eligible().all(|i| conduits[i].needs_single_neighbourhood()) {
+            choice.unheeded = Some(std::mem::take(&mut options.nbrhd_max));
+        }
+        for candidate in &mut choice.candidates {
+            candidate.refusal = unfit(candidate.conduit, options);
+        }
         match &choice.wanted {
             Some(wanted) if conduits.len() > 1 && choice.place(wanted).is_none() => Err(format!(
                 "GASNET_CONDUIT={wanted}: this library holds {}. Name one of these or auto, or use a library that was built with {wanted}.",
@@ -106,7 +116,7 @@ impl Choice {
         Ok(Chosen {
             conduit,
             explanation,
-            warning: self.warning(),
+            warning: self.warning(place),
         })
     }
 
@@ -144,14 +154,22 @@ impl Choice {
         text
     }
 
-    /// If the user asked for a conduit that a library of one conduit does not have.
-    fn warning(&self) -> Option<String> {
-        let wanted = self.wanted.as_deref().filter(|name| self.place(name).is_none())?;
-        Some(format!(
-            "GASNET_CONDUIT={wanted} has no effect: this program's library holds {} only. Link the program with that conduit's library, or with the \
-             universal one (-lgasnet).",
-            self.names()
-        ))
+    /// What the user asked for and does not get: a conduit that a library of one conduit does not have, small neighbourhoods without a network.
+    fn warning(&self, chosen: usize) -> Option<String> {
+        let absent = self.wanted.as_deref().filter(|name| self.place(name).is_none());
+        let absent = absent.map(|wanted| {
+            format!(
+                "GASNET_CONDUIT={wanted} has no effect: this program's library holds {} only. Link the program with that conduit's library, or \
+                 with the universal one (-lgasnet).",
+                self.names()
+            )
+        });
+        let limit = self.unheeded.map(|limit| {
+            let name = self.candidates[chosen].name();
+            format!("GASNET_SUPERNODE_MAXSIZE={limit} has no effect: the {name} conduit has no network, so all ranks are one neighbourhood.")
+        });
+        let all: Vec<String> = [absent, limit].into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join(" "))
     }
 }
 
@@ -218,15 +236,16 @@ mod tests {
 
     fn choice(wanted: &str, ranks: u32, nbrhd_max: u32) -> Result<Choice, String> {
         let options = StartOptions::from_config(&Config::defaults(&[])).unwrap();
-        Choice::new(
-            &THREE,
-            wanted,
-            &StartOptions {
-                ranks,
-                nbrhd_max,
-                ..options
-            },
-        )
+        let mut options = StartOptions {
+            ranks,
+            nbrhd_max,
+            ..options
+        };
+        let choice = Choice::new(&THREE, wanted, &mut options);
+        if let Ok(choice) = &choice {
+            assert_eq!(options.nbrhd_max, if choice.unheeded.is_some() { 0 } else { nbrhd_max });
+        }
+        choice
     }
 
     fn taken(wanted: &str, ranks: u32, nbrhd_max: u32, masks: &[u32]) -> Result<&'static str, String> {
@@ -247,7 +266,6 @@ mod tests {
 
     #[test]
     fn who_is_left_out_is_named_with_the_reason() {
-        assert!(taken("near", 4, 2, &[]).unwrap_err().contains("GASNET_SUPERNODE_MAXSIZE=2"));
         let error = taken("other", 4, 0, &[]).unwrap_err();
         assert!(error.contains("other") && error.contains("near, fast, slow"), "{error}");
         let error = taken("fast", 4, 0, &[2, 2, 0, 0]).unwrap_err();
@@ -265,10 +283,23 @@ mod tests {
 
     #[test]
     fn a_library_of_one_conduit_warns() {
-        let options = StartOptions::from_config(&Config::defaults(&[])).unwrap();
-        let choice = Choice::new(&THREE[..1], "slow", &options).unwrap();
-        assert!(choice.warning().unwrap().contains("holds near only"));
+        let mut options = StartOptions::from_config(&Config::defaults(&[])).unwrap();
+        let choice = Choice::new(&THREE[..1], "slow", &mut options).unwrap();
+        assert!(choice.warning(0).unwrap().contains("holds near only"));
         assert_eq!((choice.eligible().next(), choice.explanation(0).as_str()), (Some(0), ""));
-        assert!(Choice::new(&THREE[..1], "near", &options).unwrap().warning().is_none());
+        assert!(Choice::new(&THREE[..1], " Near ", &mut options).unwrap().warning(0).is_none());
+    }
+
+    #[test]
+    fn without_a_network_neighbourhoods_are_not_limited() {
+        let choice = choice("near", 4, 2).unwrap();
+        assert_eq!(choice.eligible().next(), Some(0));
+        assert!(choice
+            .warning(0)
+            .unwrap()
+            .starts_with("GASNET_SUPERNODE_MAXSIZE=2 has no effect"));
+        // A limit that splits nothing needs no word.
+        assert_eq!(self::choice("near", 4, 4).unwrap().warning(0), None);
+        assert_eq!(self::choice("auto", 4, 2).unwrap().warning(1), None);
     }
 }

@@ -107,6 +107,9 @@ class Tests:
         self.expect("env LANG=C, as Chapel does", [*chapel, self.program], 0, "of 3$", count=3)
         self.expect("env around the launcher", ["env", "GASNET_PSHM_NODES=7", *run, self.program], 0, "of 2$", count=2)
         self.expect("env around the program, as Spack does", ["env", "GASNET_PSHM_NODES=4", self.program], 0, "of 4$", count=4)
+        if jobtest.CONDUIT == "smp":
+            self.expect("GASNET_SUPERNODE_MAXSIZE=1, as Spack sets it", [self.program], 0, "GASNET_SUPERNODE_MAXSIZE=1 has no effect: the smp", "of 4$",
+                        ranks=4, count=1, extra={"GASNET_SUPERNODE_MAXSIZE": "1"})
         self.expect("a launcher inside a launcher: the inner one counts", [*run, LAUNCHER, "-n", "3", self.program], 0, "of 3$", count=3)
         self.expect("a launcher inside env inside a launcher", [*run, "env", "LANG=C", LAUNCHER, "-n", "3", self.program], 0, "of 3$", count=3)
         self.expect("a shell inside a launcher", [*run, "sh", "-c", 'exec "$0" rank 5', self.program], 5, "of 2$", count=2)

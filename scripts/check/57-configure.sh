@@ -52,6 +52,9 @@ EON
 attempt "configure: config.status by its environment" sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" '^CONDUITS=smp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX= THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: config.status --file" sh -c "cd upcxx && ./config.status --file=../names2:../names.in && cmp ../names ../names2"
+attempt "configure: config.status --file OUT" sh -c "cd upcxx && ./config.status -q --file ../names3:../names.in && cmp ../names ../names3"
+attempt "configure: config.status from input to output" sh -c "cd upcxx && ./config.status --file=-:- <../names.in | cmp - ../names"
+attempt "configure: config.status -V and -n" sh -c "cd upcxx && ./config.status -V | grep -q libgasnet && ./config.status -n"
 cp -R upcxx/smp-conduit before
 attempt "configure: config.status --recheck" sh -c "cd upcxx && ./config.status --recheck"
 attempt "configure: --recheck changes nothing" diff -r -x "*.a" before upcxx/smp-conduit
@@ -109,6 +112,15 @@ refuses "no conduit" 'no conduit is left' --disable-smp
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
 refuses "an option without its value" 'needs a value' --with-cc
+for folder in 'a b' 'a$b' "a'b" 'a#b' 'a%b' 'a:b'; do
+    mkdir "$folder"
+    if (cd "$folder" && "$ROOT/configure") >"$WORK/log" 2>&1; then fail "configure: accepted in a folder '$folder'"; else
+        if grep -q 'special characters' "$WORK/log" && [ -z "$(ls -A "$folder")" ]; then pass "configure: refused in a folder '$folder'"; else
+            fail "configure: in a folder '$folder': $(tail -n 1 "$WORK/log")"
+        fi
+    fi
+    rmdir "$folder"
+done
 # Compilers and flags as arguments; what has no effect is told.
 mkdir words
 if (cd words && "$ROOT/configure" CC="$CC -g" CFLAGS=-DA=1 LDFLAGS=-Wl,-O1 --disable-auto-conduit-detect --enable-smp --with-max-segsize=64MB/P) >"$WORK/log" 2>&1 &&
@@ -131,18 +143,36 @@ for file in gasnet.h gasnetex.h gasnet_config.h.in configure Bootstrap docs/GASN
     [ -e "GASNet-2025.8.0/$file" ] || fail "dist: no $file in the release"
 done
 if [ "$SCOPE" = all ]; then
-    attempt "dist: the release makes the same release" sh -c "make -s -C GASNet-2025.8.0 dist BUILD='$WORK/again' && tar -tzf again/GASNet-2025.8.0.tar.gz | sort >a &&
-        tar -tzf dist/GASNet-2025.8.0.tar.gz | sort >b && diff a b"
-    attempt "dist: builds offline, in place" sh -c "cd GASNet-2025.8.0 && export CARGO_HOME='$WORK/home' CARGO_NET_OFFLINE=true && ./configure --disable-parsync &&
-        { make seq & make -C smp-conduit par && wait \$!; } && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq &&
-        make install prefix='$WORK/pfx'"
+    # Configured in place, and once more elsewhere, each with options of its own.
+    odd='-DTEXT="x  y" -DQ="it'"'"'s"'
+    configured() (
+        cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other && ../GASNet-2025.8.0/configure --with-cflags="$odd"
+    )
+    in_place() (
+        export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
+        cd GASNet-2025.8.0 || exit 1
+        { make seq & make -C smp-conduit par && wait $!; } && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq
+    )
+    installed() (
+        export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
+        mkdir -p other/build/release && cp -R GASNet-2025.8.0/build/release/cargo other/build/release/ && make -C GASNet-2025.8.0 install prefix="$WORK/pfx" &&
+            make -C other install prefix="$WORK/pfx2" && grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
+            grep -qF -- "$odd" pfx2/include/smp-conduit/smp-seq.mak && ! grep -q INSIDE pfx2/include/smp-conduit/smp-seq.mak
+    )
+    cleaned() (
+        cd GASNet-2025.8.0 && make clean && [ -f "$(readlink -f smp-conduit/../build/release/include/gasnetex.h)" ] && make distclean && make -s dist BUILD="$WORK/again" &&
+            tar -tzf ../again/GASNet-2025.8.0.tar.gz | sort >../a && tar -tzf ../dist/GASNet-2025.8.0.tar.gz | sort | diff ../a -
+    )
+    attempt "dist: configured in place and elsewhere" configured
+    attempt "dist: builds offline, in place" in_place
+    attempt "dist: installs from both" installed
     for mode in seq par; do
         printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
             "$WORK/GASNet-2025.8.0/smp-conduit/smp-$mode.mak" "$ROOT/scripts/check/hello.c" >h.mk
         rm -f h
         attempt "dist: a client of the build tree, $mode" sh -c 'make -s -f h.mk h && GASNet-2025.8.0/bin/gasnetrun_smp -n 2 ./h | grep -qi "hello from 2 ranks"'
     done
-    [ -f "$WORK/pfx/lib/libgasnet-smp-seq.a" ] || fail "dist: make install prefix=… installed nothing"
+    attempt "dist: distclean leaves the release, which makes the same release" cleaned
 else
     skip "dist: the offline build of a release runs in make check-all"
 fi
