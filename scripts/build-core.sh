@@ -8,7 +8,7 @@ what=$1
 cd "$ROOT"
 
 # Neither the sources' place nor the user's home may reach the objects.
-cargo_home=${CARGO_HOME:-$HOME/.cargo}
+cargo_home=${CARGO_HOME:-${HOME:-}/.cargo}
 RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$BUILD=/build --remap-path-prefix=$ROOT=/gasnet"
 CFLAGS="${CFLAGS:-} -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
 export RUSTFLAGS CFLAGS

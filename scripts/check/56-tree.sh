@@ -111,6 +111,9 @@ for file in "$P"/lib/pkgconfig/*.pc "$STAGE_DEBUG"/lib/pkgconfig/*.pc; do
         END { if (fields != 5) printf " %s:fields", file }' "$file")"
     grep -qF "GASNET_PREFIX=${file%/lib/pkgconfig/*}" "$file" || odd="$odd ${file##*/}:prefix-not-literal"
     name=$(basename "$file" .pc)
+    for variable in prefix libdir includedir; do
+        [ -d "$(PKG_CONFIG_PATH=${file%/*} pkg-config --variable=$variable "$name")" ] || odd="$odd $name:$variable"
+    done
     words=$(PKG_CONFIG_PATH=${file%/*} pkg-config --cflags-only-other --cflags-only-I "$name")
     [ -n "$words" ] || odd="$odd $name:no-flags"
     case $(sed -n 's/^\(GASNET\|GASNETTOOLS\)_\(CPPFLAGS\|DEFINES\)=//p' "$file" | head -n 1) in -D_GNU_SOURCE=1*) ;; *) odd="$odd $name:first-of-Cflags" ;; esac
