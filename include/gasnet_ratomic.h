@@ -68,4 +68,6 @@ GASNETI_AD_TYPED(DBL, double)
 }
 #endif
 
+#include "gasnet_ratomic_inline.h"
+
 #endif

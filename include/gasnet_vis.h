@@ -63,6 +63,8 @@ extern void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void 
 }
 #endif
 
+#include "gasnet_vis_inline.h"
+
 #define GASNETI_COMPAT_PART 4
 #include "gasnet_compat.h"
 

@@ -51,41 +51,44 @@ static __inline__ int gasneti_inl_Client_Init(gex_Client_t *client_p, gex_EP_t *
 
 // A gex_TM_t whose two lowest bits are 01 is the address of this head, plus 1. Ranks first … first + count - 1 of the team share
 // memory with this process: an address a in the segment of rank first + i is mapped here at a + deltas[i]. The library stores
-// count last, and 0 whenever it wants to see every call (before attach, while tracing).
+// count last, and 0 whenever it wants to see every call (before attach, while tracing). Where *vis_watch is not 0, it wants to see
+// puts and gets of scattered data.
 typedef struct {
     uint32_t gasneti_first;
     uint32_t gasneti_count;
     const intptr_t *gasneti_deltas;
+    const uint32_t *gasneti_vis_watch;
 } gasneti_tm_head_t;
 
 #define GASNETI_INLINE static __inline__ __attribute__((__always_inline__))
 
 // A debug library checks arguments, so it must see them; ThreadSanitizer must see the copies.
 #if !defined(GASNET_DEBUG) && !defined(GASNETI_BUILDING_LIBRARY) && !defined(GASNETI_THREAD_SANITIZER)
+#define GASNETI_FAST_PATHS 1
 
 // Flags that change nothing for a neighbour.
 #define GASNETI_PLAIN_FLAGS                                                                                                                     \
     (GEX_FLAG_IMMEDIATE | GEX_FLAG_PEER_NEVER_SELF | GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_SELF_SEG_BOUND |             \
      GEX_FLAG_PEER_SEG_BOUND)
 
+// Whether rank is a neighbour of the team with that head; then *mapped becomes remote's address here.
+GASNETI_INLINE int gasneti_mapped(const gasneti_tm_head_t *head, gex_Rank_t rank, const void *remote, void **mapped) {
+    // The library opens a head once, when the segments are attached; who uses a segment knows that this is done. So these are ordinary loads.
+    const uint32_t index = rank - head->gasneti_first;
+    if (__builtin_expect(index >= head->gasneti_count, 0)) {
+        return 0;
+    }
+    *mapped = (void *)((uintptr_t)remote + (uintptr_t)head->gasneti_deltas[index]);
+    return 1;
+}
+
 // Whether (tm, rank) is a neighbour; then *mapped becomes remote's address here. Flags that the library must see say no.
 GASNETI_INLINE int gasneti_neighbour(gex_TM_t tm, gex_Rank_t rank, const void *remote, gex_Flags_t flags, void **mapped) {
     const uintptr_t bits = (uintptr_t)tm;
-    const gasneti_tm_head_t *head;
-    uint32_t count, index;
     if ((flags & ~(gex_Flags_t)GASNETI_PLAIN_FLAGS) != 0 || (bits & 3) != 1) {
         return 0;
     }
-    head = (const gasneti_tm_head_t *)(bits - 1);
-    // Acquire: pairs with the library's release of count after first and deltas.
-    count = __atomic_load_n(&head->gasneti_count, __ATOMIC_ACQUIRE);
-    index = rank - __atomic_load_n(&head->gasneti_first, __ATOMIC_RELAXED);
-    if (__builtin_expect(index >= count, 0)) {
-        return 0;
-    }
-    *mapped = (void *)((uintptr_t)remote +
-                       (uintptr_t)__atomic_load_n(&__atomic_load_n(&head->gasneti_deltas, __ATOMIC_RELAXED)[index], __ATOMIC_RELAXED));
-    return 1;
+    return gasneti_mapped((const gasneti_tm_head_t *)(bits - 1), rank, remote, mapped);
 }
 
 typedef uint16_t __attribute__((__may_alias__)) gasneti_word16_t;

@@ -78,6 +78,13 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Places that lie within 8 MiB, less one. */
+static size_t places_for(size_t step) {
+    size_t near = (size_t)8 << 20, bytes = room < near ? room : near, places = step > 0 && bytes > step ? bytes / step : 1;
+    while ((places & (places - 1)) != 0) places &= places - 1;
+    return places - 1;
+}
+
 /* Memory for the workers: as much locally as they have in the peer's segment. */
 static void prepare(struct worker *workers, const struct test *test, size_t bytes, int threads) {
     int i;
@@ -106,6 +113,8 @@ static void prepare(struct worker *workers, const struct test *test, size_t byte
         workers[i].remote = segment_of_peer + room * (size_t)i;
         workers[i].own = own_segment + room * (size_t)i;
         workers[i].room = room;
+        workers[i].step = (bytes + 63) / 64 * 64;
+        workers[i].places = places_for(workers[i].step);
         workers[i].turn = 0;
     }
 }
@@ -153,6 +162,7 @@ struct result measure(const struct test *test, size_t bytes) {
     result.ranks = np;
     result.threads = threads;
     result.us = times[options.blocks / 2];
+    result.least = times[0];
     result.low = times[options.blocks / 4];
     result.high = times[options.blocks - 1 - options.blocks / 4];
     result.per_second = active * threads * 1e6 / result.us;

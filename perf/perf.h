@@ -27,6 +27,8 @@ struct worker {
     char *remote;       /* its part of the peer's segment, as the peer addresses it */
     char *own;          /* the same part of the own segment */
     size_t room;        /* bytes in each of the two */
+    size_t step;        /* between places for data of `bytes` */
+    size_t places;      /* such places, a power of two, less one: a division would take as long as a small put */
     unsigned long turn; /* counts operations: addresses and values follow it */
 };
 
@@ -77,6 +79,7 @@ struct result {
     int threads;
     double us;            /* median time of an operation */
     double low, high;     /* quartiles */
+    double least;         /* the shortest time */
     double per_second;    /* operations of all active workers */
     double limit;         /* microseconds that the machine needs for as much; 0 if unknown */
 };

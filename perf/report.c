@@ -64,9 +64,9 @@ static void write_json(void) {
     for (i = 0; i < count; i++) {
         const struct result *r = &results[i];
         fprintf(out,
-                "%s\n  {\"test\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"us\": %.6g, \"us_low\": %.6g, \"us_high\": %.6g, \"per_second\": %.6g, "
+                "%s\n  {\"test\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"us\": %.6g, \"us_least\": %.6g, \"us_low\": %.6g, \"us_high\": %.6g, \"per_second\": %.6g, "
                 "\"mb_per_second\": %.6g",
-                i == 0 ? "" : ",", r->test->name, r->bytes, r->threads, r->us, r->low, r->high, r->per_second, megabytes(r));
+                i == 0 ? "" : ",", r->test->name, r->bytes, r->threads, r->us, r->least, r->low, r->high, r->per_second, megabytes(r));
         if (r->limit > 0) fprintf(out, ", \"limit_us\": %.6g", r->limit);
         fprintf(out, "}");
     }

@@ -6,13 +6,7 @@
 enum { PUT, GET, PUT_NB, GET_NB, PUT_NBI, GET_NBI, PUT_WINDOW, GET_WINDOW, PUT_FLOOD, GET_FLOOD, PUT_VALUE, GET_VALUE, PUT_VALUE_NB, GET_VALUE_NB };
 
 /* Where the next operation goes: another place each time, so that no compiler can take the copy out of the loop. */
-static size_t place(struct worker *w) {
-    size_t step = (w->bytes + 63) / 64 * 64, places = step == 0 ? 1 : w->room / step;
-    size_t near = (size_t)8 << 20;
-    if (step > 0 && places > near / step && near / step > 0) places = near / step;
-    if (places == 0) places = 1;
-    return (w->turn++ % places) * step;
-}
+static size_t place(struct worker *w) { return (w->turn++ & w->places) * w->step; }
 
 /* One after the other. */
 static void single(struct worker *w, long count) {

@@ -37,7 +37,7 @@ PROGRAM
         echo "SIZE($type)"
         for field in $fields; do echo "FIELD($type, $field)"; done
     done <<'TYPES'
-gasneti_tm_head_t gasneti_first gasneti_count gasneti_deltas
+gasneti_tm_head_t gasneti_first gasneti_count gasneti_deltas gasneti_vis_watch
 gex_Memvec_t gex_addr gex_len
 gex_MK_Create_args_t gex_flags gex_class gex_args
 gex_EP_Location_t gex_rank gex_ep_index

@@ -89,7 +89,8 @@ static union {
     uint64_t align;
 } memory;
 static intptr_t deltas[2] = {2 * DELTA, DELTA};
-static gasneti_tm_head_t head __attribute__((__aligned__(16))) = {4, 2, deltas};
+static uint32_t watch;
+static gasneti_tm_head_t head __attribute__((__aligned__(16))) = {4, 2, deltas, &watch};
 static gex_TM_t team(uintptr_t tag) { return (gex_TM_t)((uintptr_t)&head + tag); }
 
 static void fill(void) {

@@ -7,6 +7,7 @@ use crate::endpoint::{self, Endpoint};
 use crate::event::{Doubt, Event};
 use crate::runtime;
 use crate::segment::create;
+use crate::segment::disposition::{PEER_BOUND, SELF, SELF_OFFSET};
 use crate::segment::Segment;
 
 /// Whether there are checks.
@@ -25,6 +26,8 @@ pub const SEG: u32 = 0x3f_c000;
 
 /// Flags of puts and gets.
 pub const RMA_FLAGS: u32 = FLAG_IMMEDIATE | LC_COPY | LEAF_LC | PEER_NEVER_SELF | PEER_NEVER_NBRHD | SEG;
+/// Those that change nothing for a neighbour, as inline code has them, too (`GASNETI_PLAIN_FLAGS`, `gasnetex_inline.h`).
+pub const PLAIN_FLAGS: u32 = FLAG_IMMEDIATE | PEER_NEVER_SELF | (SELF & !SELF_OFFSET) | PEER_BOUND;
 /// Flags of Active Messages.
 pub const AM_FLAGS: u32 = FLAG_IMMEDIATE | LC_COPY | SEG;
 

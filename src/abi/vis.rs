@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 use super::rma::{blocking, explicit, root};
+use super::rules::PLAIN_FLAGS;
 use super::{not_in_handler, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::conduit::Busy;
@@ -15,6 +17,7 @@ use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reachin
 use crate::team;
 use crate::thread;
 use crate::trace;
+use crate::vis::asked::{Asked, Place, Strided, PEERS_ARE_TOLD};
 use crate::vis::check;
 use crate::vis::peer::{self, Completion};
 use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
@@ -23,13 +26,15 @@ use crate::vis::{self, Access, Data, Direction};
 /// Loops that need no more than a small array.
 const FEW_DIMS: usize = 8;
 
-/// What all forms have in common.
+/// A call, in the words of the client.
 struct Call<'a> {
     function: &'static str,
-    flags: u32,
+    direction: Direction,
     /// Team and rank of the remote side.
     tm: usize,
     rank: u32,
+    asked: Asked,
+    flags: u32,
     /// Where a blocking call, which has not waited yet, leaves what is to be recorded.
     later: Option<&'a Cell<Option<Seen>>>,
 }
@@ -55,43 +60,36 @@ impl Seen {
 
 type TakeOp<'a> = &'a mut dyn FnMut() -> &'static Op;
 
-impl<'a> Call<'a> {
-    fn new(function: &'static str, flags: u32) -> Self {
-        not_in_handler(function);
-        Self {
-            function,
-            flags,
-            tm: 0,
-            rank: 0,
-            later: None,
+impl Call<'_> {
+    /// Starts the call. The long way: see [`Asked::at_once`] for the short one.
+    #[cold]
+    #[inline(never)]
+    fn begin(&self, op: TakeOp<'_>) -> Result<Started, Busy> {
+        not_in_handler(self.function);
+        match &self.asked {
+            &Asked::Lists { to, from } => {
+                let bases = self.bases();
+                let (to, from) = (to.from_base(bases.0), from.from_base(bases.1));
+                self.start(Data::Lists { to, from }, op)
+            }
+            Asked::Strided(strided) => self.strided(strided, op),
         }
     }
 
-    fn recorded_in(self, later: &'a Cell<Option<Seen>>) -> Self {
-        Self {
-            later: Some(later),
-            ..self
-        }
-    }
-
-    fn on(self, tm: usize, rank: u32) -> Self {
-        Self { tm, rank, ..self }
-    }
-
-    fn start(&self, direction: Direction, data: Data<'_>, op: TakeOp<'_>) -> Result<Started, Busy> {
+    fn start(&self, data: Data<'_>, op: TakeOp<'_>) -> Result<Started, Busy> {
         let (source_ep, peer) = team::resolve(self.tm, self.rank);
         let armed = &thread::current().vis_completion;
         let completion = armed.get();
         let access = Access {
-            direction,
+            direction: self.direction,
             source_ep: own(source_ep, self.flags),
             peer: reaching(peer, self.flags),
             data,
             immediate: self.flags & FLAG_IMMEDIATE != 0,
-            completion: completion.filter(|_| direction == Direction::Put),
+            completion: completion.filter(|_| self.direction == Direction::Put),
         };
         if cfg!(feature = "debug-checks") {
-            self.check_completion(direction, completion);
+            self.check_completion(completion);
             check::access(&access, self.function);
         }
         let began = trace::clock(access.category());
@@ -105,12 +103,12 @@ impl<'a> Call<'a> {
     }
 
     /// A strided call that moves nothing: its team and rank count only when there is a peer to tell.
-    fn nothing(&self, direction: Direction, op: TakeOp<'_>) -> Result<Started, Busy> {
+    fn nothing(&self, op: TakeOp<'_>) -> Result<Started, Busy> {
         if thread::current().vis_completion.get().is_none() {
             return Ok(Started::Complete);
         }
         let (to, from) = (vector(0, ptr::null()), vector(0, ptr::null()));
-        self.start(direction, Data::Lists { to, from }, op)
+        self.start(Data::Lists { to, from }, op)
     }
 
     /// Records an access that was started at `began`, or leaves that to the call that waits for it.
@@ -130,10 +128,10 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn check_completion(&self, direction: Direction, completion: Option<Completion>) {
+    fn check_completion(&self, completion: Option<Completion>) {
         let rank = runtime::get().rank;
         let wrong = match completion {
-            Some(_) if direction == Direction::Get => "a get: only puts tell their peer",
+            Some(_) if self.direction == Direction::Get => "a get: only puts tell their peer",
             Some(_) if self.flags & FLAG_IMMEDIATE != 0 => "GEX_FLAG_IMMEDIATE",
             None | Some(_) => return,
         };
@@ -145,46 +143,36 @@ impl<'a> Call<'a> {
     }
 
     /// What the addresses of destination and source count from.
-    fn bases(&self, direction: Direction) -> (usize, usize) {
+    fn bases(&self) -> (usize, usize) {
         if !has_offsets(self.flags) {
             return (0, 0);
         }
         let (ep, peer) = team::resolve(self.tm, self.rank);
         let (own, remote) = (own_base(ep, self.flags), peer_base(peer, self.flags));
-        match direction {
+        match self.direction {
             Direction::Put => (remote, own),
             Direction::Get => (own, remote),
         }
     }
 
-    fn lists(&self, direction: Direction, to: List, from: List, op: TakeOp<'_>) -> Result<Started, Busy> {
-        let bases = self.bases(direction);
-        let (to, from) = (to.from_base(bases.0), from.from_base(bases.1));
-        self.start(direction, Data::Lists { to, from }, op)
-    }
-
-    /// # Safety
-    /// The arrays have `levels` entries, unless `elem` or `levels` is 0.
-    unsafe fn strided(
-        &self,
-        direction: Direction,
-        to: Place,
-        from: Place,
-        elem: usize,
-        counts: *const usize,
-        levels: usize,
-        op: TakeOp<'_>,
-    ) -> Result<Started, Busy> {
+    fn strided(&self, strided: &Strided, op: TakeOp<'_>) -> Result<Started, Busy> {
+        let &Strided {
+            to,
+            from,
+            elem,
+            counts,
+            levels,
+        } = strided;
         if elem == 0 {
-            return self.nothing(direction, op);
+            return self.nothing(op);
         }
         let mut total = Some(elem);
         let mut loops = 0;
         for i in 0..levels {
-            // SAFETY: inside the array by contract.
+            // SAFETY: the client's arrays have so many entries.
             let count = unsafe { *counts.add(i) };
             if count == 0 {
-                return self.nothing(direction, op);
+                return self.nothing(op);
             }
             loops += usize::from(count > 1);
             total = total.and_then(|n| n.checked_mul(count));
@@ -213,23 +201,10 @@ impl<'a> Call<'a> {
                 used += 1;
             }
         }
-        let bases = self.bases(direction);
+        let bases = self.bases();
         let (to, from) = (to.base.wrapping_add(bases.0), from.base.wrapping_add(bases.1));
         let nest = Nest::simplify(to as usize, from as usize, elem, &mut dims[..used]);
-        self.start(direction, Data::Nest(nest), op)
-    }
-}
-
-/// One side of a strided call.
-#[derive(Clone, Copy)]
-struct Place {
-    base: *mut u8,
-    steps: *const isize,
-}
-
-impl Place {
-    fn new(base: *mut u8, steps: *const isize) -> Self {
-        Self { base, steps }
+        self.start(Data::Nest(nest), op)
     }
 }
 
@@ -258,130 +233,63 @@ fn indexed(count: usize, entries: *const *mut u8, bytes: usize) -> List {
     }
 }
 
-// How the six calls start. The order of the parameters is that of the specification, behind those that all have.
-
-fn vector_put(
-    call: Call<'_>,
-    op: TakeOp<'_>,
-    tm: usize,
-    rank: u32,
-    dstcount: usize,
-    dstlist: *const Memvec,
-    srccount: usize,
-    srclist: *const Memvec,
-) -> Result<Started, Busy> {
-    call.on(tm, rank)
-        .lists(Direction::Put, vector(dstcount, dstlist), vector(srccount, srclist), op)
+fn lists(to: List, from: List) -> Asked {
+    Asked::Lists { to, from }
 }
 
-fn vector_get(
-    call: Call<'_>,
-    op: TakeOp<'_>,
-    tm: usize,
-    dstcount: usize,
-    dstlist: *const Memvec,
-    rank: u32,
-    srccount: usize,
-    srclist: *const Memvec,
-) -> Result<Started, Busy> {
-    call.on(tm, rank)
-        .lists(Direction::Get, vector(dstcount, dstlist), vector(srccount, srclist), op)
+fn strided(to: (*mut u8, *const isize), from: (*mut u8, *const isize), elem: usize, counts: *const usize, levels: usize) -> Asked {
+    let place = |(base, steps)| Place { base, steps };
+    Asked::Strided(Strided {
+        to: place(to),
+        from: place(from),
+        elem,
+        counts,
+        levels,
+    })
 }
 
-fn indexed_put(
-    call: Call<'_>,
-    op: TakeOp<'_>,
-    tm: usize,
-    rank: u32,
-    dstcount: usize,
-    dstlist: *const *mut u8,
-    dstlen: usize,
-    srccount: usize,
-    srclist: *const *mut u8,
-    srclen: usize,
-) -> Result<Started, Busy> {
-    let (to, from) = (indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
-    call.on(tm, rank).lists(Direction::Put, to, from, op)
-}
-
-fn indexed_get(
-    call: Call<'_>,
-    op: TakeOp<'_>,
-    tm: usize,
-    dstcount: usize,
-    dstlist: *const *mut u8,
-    dstlen: usize,
-    rank: u32,
-    srccount: usize,
-    srclist: *const *mut u8,
-    srclen: usize,
-) -> Result<Started, Busy> {
-    let (to, from) = (indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
-    call.on(tm, rank).lists(Direction::Get, to, from, op)
-}
-
-fn strided_put(
-    call: Call<'_>,
-    op: TakeOp<'_>,
-    tm: usize,
-    rank: u32,
-    dstaddr: *mut u8,
-    dststrides: *const isize,
-    srcaddr: *mut u8,
-    srcstrides: *const isize,
-    elemsz: usize,
-    count: *const usize,
-    stridelevels: usize,
-) -> Result<Started, Busy> {
-    let (to, from) = (Place::new(dstaddr, dststrides), Place::new(srcaddr, srcstrides));
-    // SAFETY: the client's arrays have so many entries.
-    unsafe {
-        call.on(tm, rank)
-            .strided(Direction::Put, to, from, elemsz, count, stridelevels, op)
-    }
-}
-
-fn strided_get(
-    call: Call<'_>,
-    op: TakeOp<'_>,
-    tm: usize,
-    dstaddr: *mut u8,
-    dststrides: *const isize,
-    rank: u32,
-    srcaddr: *mut u8,
-    srcstrides: *const isize,
-    elemsz: usize,
-    count: *const usize,
-    stridelevels: usize,
-) -> Result<Started, Busy> {
-    let (to, from) = (Place::new(dstaddr, dststrides), Place::new(srcaddr, srcstrides));
-    // SAFETY: the client's arrays have so many entries.
-    unsafe {
-        call.on(tm, rank)
-            .strided(Direction::Get, to, from, elemsz, count, stridelevels, op)
-    }
-}
-
-/// The three forms of each call, which differ in what becomes of the operation.
+/// The three forms of each call, which differ in what becomes of the operation: direction, names, parameters, the one that is the remote rank, and
+/// what the others describe. The order of the parameters is that of the specification.
 macro_rules! forms {
-    ($($start:ident $nb:ident $nbi:ident $blocking:ident ($($arg:ident: $type:ty),*);)*) => {$(
+    ($($direction:ident $nb:ident $nbi:ident $blocking:ident ($tm:ident: $tm_type:ty, $($arg:ident: $type:ty),*) $rank:ident => $asked:expr;)*) => {$(
         /// Starts with a root event; `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was started.
         #[no_mangle]
-        pub unsafe extern "C" fn $nb($($arg: $type,)* flags: u32) -> Event {
-            nonblocking(|op| $start(Call::new(stringify!($nb), flags), op, $($arg),*))
+        pub unsafe extern "C" fn $nb($tm: $tm_type, $($arg: $type,)* flags: u32) -> Event {
+            let asked = $asked;
+            // SAFETY: the client answers for what it passes.
+            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
+                return Event::INVALID;
+            }
+            let (direction, function) = (Direction::$direction, stringify!($nb));
+            let call = Call { function, direction, tm: $tm, rank: $rank, asked, flags, later: None };
+            nonblocking(|op| call.begin(op))
         }
 
         /// Starts in the implicit set. 0, or 1 if IMMEDIATE and nothing was started.
         #[no_mangle]
-        pub unsafe extern "C" fn $nbi($($arg: $type,)* flags: u32) -> c_int {
-            implicit(|op| $start(Call::new(stringify!($nbi), flags), op, $($arg),*))
+        pub unsafe extern "C" fn $nbi($tm: $tm_type, $($arg: $type,)* flags: u32) -> c_int {
+            let asked = $asked;
+            // SAFETY: the client answers for what it passes.
+            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
+                return 0;
+            }
+            let (direction, function) = (Direction::$direction, stringify!($nbi));
+            let call = Call { function, direction, tm: $tm, rank: $rank, asked, flags, later: None };
+            implicit(|op| call.begin(op))
         }
 
         /// Moves the data and waits. 0, or 1 if IMMEDIATE and nothing was started.
         #[no_mangle]
-        pub unsafe extern "C" fn $blocking($($arg: $type,)* flags: u32) -> c_int {
+        pub unsafe extern "C" fn $blocking($tm: $tm_type, $($arg: $type,)* flags: u32) -> c_int {
+            let asked = $asked;
+            // SAFETY: the client answers for what it passes.
+            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
+                return 0;
+            }
             let seen = Cell::new(None);
-            let refused = blocking(|op| $start(Call::new(stringify!($blocking), flags).recorded_in(&seen), op, $($arg),*));
+            let (direction, function) = (Direction::$direction, stringify!($blocking));
+            let call = Call { function, direction, tm: $tm, rank: $rank, asked, flags, later: Some(&seen) };
+            let refused = blocking(|op| call.begin(op));
             if let Some(seen) = seen.take() {
                 seen.record();
             }
@@ -391,22 +299,28 @@ macro_rules! forms {
 }
 
 forms! {
-    vector_put gex_VIS_VectorPutNB gex_VIS_VectorPutNBI gex_VIS_VectorPutBlocking
-        (tm: usize, dstrank: u32, dstcount: usize, dstlist: *const Memvec, srccount: usize, srclist: *const Memvec);
-    vector_get gex_VIS_VectorGetNB gex_VIS_VectorGetNBI gex_VIS_VectorGetBlocking
-        (tm: usize, dstcount: usize, dstlist: *const Memvec, srcrank: u32, srccount: usize, srclist: *const Memvec);
-    indexed_put gex_VIS_IndexedPutNB gex_VIS_IndexedPutNBI gex_VIS_IndexedPutBlocking
+    Put gex_VIS_VectorPutNB gex_VIS_VectorPutNBI gex_VIS_VectorPutBlocking
+        (tm: usize, dstrank: u32, dstcount: usize, dstlist: *const Memvec, srccount: usize, srclist: *const Memvec)
+        dstrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
+    Get gex_VIS_VectorGetNB gex_VIS_VectorGetNBI gex_VIS_VectorGetBlocking
+        (tm: usize, dstcount: usize, dstlist: *const Memvec, srcrank: u32, srccount: usize, srclist: *const Memvec)
+        srcrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
+    Put gex_VIS_IndexedPutNB gex_VIS_IndexedPutNBI gex_VIS_IndexedPutBlocking
         (tm: usize, dstrank: u32, dstcount: usize, dstlist: *const *mut u8, dstlen: usize,
-         srccount: usize, srclist: *const *mut u8, srclen: usize);
-    indexed_get gex_VIS_IndexedGetNB gex_VIS_IndexedGetNBI gex_VIS_IndexedGetBlocking
+         srccount: usize, srclist: *const *mut u8, srclen: usize)
+        dstrank => lists(indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
+    Get gex_VIS_IndexedGetNB gex_VIS_IndexedGetNBI gex_VIS_IndexedGetBlocking
         (tm: usize, dstcount: usize, dstlist: *const *mut u8, dstlen: usize, srcrank: u32,
-         srccount: usize, srclist: *const *mut u8, srclen: usize);
-    strided_put gex_VIS_StridedPutNB gex_VIS_StridedPutNBI gex_VIS_StridedPutBlocking
+         srccount: usize, srclist: *const *mut u8, srclen: usize)
+        srcrank => lists(indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
+    Put gex_VIS_StridedPutNB gex_VIS_StridedPutNBI gex_VIS_StridedPutBlocking
         (tm: usize, dstrank: u32, dstaddr: *mut u8, dststrides: *const isize, srcaddr: *mut u8, srcstrides: *const isize,
-         elemsz: usize, count: *const usize, stridelevels: usize);
-    strided_get gex_VIS_StridedGetNB gex_VIS_StridedGetNBI gex_VIS_StridedGetBlocking
+         elemsz: usize, count: *const usize, stridelevels: usize)
+        dstrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
+    Get gex_VIS_StridedGetNB gex_VIS_StridedGetNBI gex_VIS_StridedGetBlocking
         (tm: usize, dstaddr: *mut u8, dststrides: *const isize, srcrank: u32, srcaddr: *mut u8, srcstrides: *const isize,
-         elemsz: usize, count: *const usize, stridelevels: usize);
+         elemsz: usize, count: *const usize, stridelevels: usize)
+        srcrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
 }
 
 /// Arms `handler` of the peer for the next put of this thread, or disarms it if 0. The payload stays until that put is complete.
@@ -424,6 +338,7 @@ pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *co
             peer::MAX_PAYLOAD
         );
     }
+    PEERS_ARE_TOLD.store(1, Ordering::Relaxed);
     armed.set(Some(Completion {
         handler,
         payload: source_addr,

@@ -19,7 +19,7 @@ use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
 use crate::stall::Reason;
-use crate::team::{self, Team};
+use crate::team::{self, Head, Team};
 use crate::wait;
 use cpu::Number;
 
@@ -42,9 +42,12 @@ pub const FLAG_FAVOR_REMOTE: u32 = 0x8000_0000;
 /// `GEX_FLAG_RANK_IS_JOBRANK`.
 pub const FLAG_JOBRANK: u32 = 0x2000;
 
-/// What `gex_AD_t` points to.
+/// What `gex_AD_t` points to. Inline code reads the first word.
+#[repr(C)]
 #[derive(Debug)]
 pub struct Domain {
+    /// As the team's when the domain was made; closed if the conduit performs the operations.
+    head: Head,
     /// Handle of its team.
     pub tm: usize,
     /// Its type, `GEX_DT_*`.
@@ -125,13 +128,15 @@ fn offered(conduit: &dyn Conduit, dt: u32, ops: u32) -> bool {
 impl Domain {
     /// A domain over the team with handle `tm`. The parameters are valid.
     pub fn new(tm: usize, team: &Team, dt: u32, ops: u32, flags: u32) -> Self {
+        let offloaded = offload(runtime::get(), team, dt, ops, flags);
         Self {
+            head: if offloaded { Head::closed() } else { team.head().copy() },
             tm,
             dt,
             ops,
             flags,
             cdata: AtomicPtr::new(ptr::null_mut()),
-            offloaded: offload(runtime::get(), team, dt, ops, flags),
+            offloaded,
             live: AtomicBool::new(true),
         }
     }
@@ -184,8 +189,7 @@ pub fn near<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
     if domain.offloaded || request.flags & NAMING != 0 {
         return false;
     }
-    let peer = team::resolve(domain.tm, request.rank).1;
-    perform(rt, peer, request)
+    perform(rt, team::team(domain.tm, "a remote atomic").locate(request.rank), request)
 }
 
 /// Performs an operation on memory that is mapped here; false: it is not.

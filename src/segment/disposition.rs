@@ -13,6 +13,8 @@ pub const SELF_OFFSET: u32 = 0x2_0000;
 const SELF_OUTSIDE: u32 = 0xc000;
 /// `GEX_FLAG_PEER_SEG_UNKNOWN` and `GEX_FLAG_PEER_SEG_SOME`: the remote range may lie outside the peer's segment.
 pub const PEER_OUTSIDE: u32 = 0xc_0000;
+/// `GEX_FLAG_PEER_SEG_BOUND`: the remote range is in the segment of the peer.
+pub const PEER_BOUND: u32 = 0x10_0000;
 /// `GEX_FLAG_PEER_SEG_OFFSET`: remote addresses count from the base of the peer's segment.
 pub const PEER_OFFSET: u32 = 0x20_0000;
 

@@ -5,6 +5,7 @@ pub mod configuration;
 pub mod create;
 pub mod disposition;
 pub mod reach;
+pub mod window;
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -18,6 +19,7 @@ use crate::os::{host_memory, mem};
 use crate::runtime::Runtime;
 use crate::shm;
 use configuration::{is_everything, Configuration};
+use window::Window;
 
 /// A local segment.
 #[derive(Debug)]
@@ -363,33 +365,13 @@ impl Runtime {
     /// Where `[address, address + bytes)` of an endpoint's segment is here, if this process can touch it. Fatal when it is outside.
     #[inline]
     pub fn map_near(&self, place: Location, address: usize, bytes: usize) -> Option<*mut u8> {
-        if endpoint::is_attached(place.ep) {
-            return self
-                .is_neighbour(place.rank)
-                .then(|| self.map_neighbour(place.rank, address, bytes));
-        }
-        self.can_touch(place).then(|| {
-            if bytes > 0 && !self.in_own_segment(place.ep, address, bytes) {
-                self.outside_segment(place, address, bytes);
-            }
-            address as *mut u8
-        })
+        Window::of(self, place).map(|window| window.here(address, bytes))
     }
 
-    /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the neighbour's segment: the
-    /// addresses of a Long are checked in every flavour, because a wrong one would corrupt this process.
+    /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the neighbour's segment.
     #[inline]
     pub fn map_neighbour(&self, rank: JobRank, address: usize, bytes: usize) -> *mut u8 {
-        let inside = self.directory.get().and_then(|d| {
-            let segment = &d.segments[rank as usize];
-            let fits = segment.contains(address, bytes);
-            fits.then(|| address.wrapping_add_signed(d.deltas[(rank - self.nbrhd.start) as usize]))
-        });
-        match inside {
-            Some(here) => here as *mut u8,
-            None if bytes == 0 => address as *mut u8,
-            None => self.outside_segment(Location { rank, ep: 0 }, address, bytes),
-        }
+        Window::neighbour(self, Location { rank, ep: 0 }).here(address, bytes)
     }
 
     /// Whether neighbours see `[address, address + bytes)` of this process in their mapping of its attached segment.

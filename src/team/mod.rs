@@ -17,6 +17,7 @@ use crate::job::Job;
 use crate::runtime::{self, Runtime};
 use crate::shm::Comm;
 use crate::trace;
+use crate::vis::asked::PEERS_ARE_TOLD;
 use groups::{Groups, Member};
 use members::Members;
 
@@ -24,14 +25,40 @@ use members::Members;
 ///
 /// SYNC POINT fast-path: `deltas` and `first` are stored before `count` (release).
 #[repr(C)]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Head {
     first: AtomicU32,
     count: AtomicU32,
     deltas: AtomicPtr<isize>,
+    /// Not 0 where the library has to see scattered puts and gets ([`PEERS_ARE_TOLD`]).
+    vis_watch: &'static AtomicU32,
 }
 
-const _: () = assert!(size_of::<Head>() == 16);
+const _: () = assert!(size_of::<Head>() == 24);
+
+impl Head {
+    /// Lets nothing through.
+    pub const fn closed() -> Self {
+        Self {
+            first: AtomicU32::new(0),
+            count: AtomicU32::new(0),
+            deltas: AtomicPtr::new(ptr::null_mut()),
+            vis_watch: &PEERS_ARE_TOLD,
+        }
+    }
+
+    /// One that lets through what this one does now.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let count = self.count.load(Ordering::Acquire);
+        Self {
+            first: AtomicU32::new(self.first.load(Ordering::Relaxed)),
+            count: AtomicU32::new(count),
+            deltas: AtomicPtr::new(self.deltas.load(Ordering::Relaxed)),
+            vis_watch: self.vis_watch,
+        }
+    }
+}
 
 const TAG_TEAM: usize = 1;
 const TAG_PAIR: usize = 2;
@@ -105,7 +132,7 @@ impl Team {
 
     fn new(id: TeamId, rank: u32, members: Members, groups: Groups, flags: u32, ep: EpIndex, scratch: Option<Scratch>) -> Self {
         Self {
-            head: Head::default(),
+            head: Head::closed(),
             id,
             rank,
             size: members.count(),
@@ -155,6 +182,11 @@ impl Team {
         self.head.first.store(first, Ordering::Relaxed);
         self.head.deltas.store(deltas.as_ptr().cast_mut(), Ordering::Relaxed);
         self.head.count.store(count, Ordering::Release);
+    }
+
+    /// What inline code reads.
+    pub fn head(&self) -> &Head {
+        &self.head
     }
 
     /// The handle.
@@ -243,6 +275,14 @@ pub fn team(handle: usize, what: &str) -> &'static Team {
 /// A TM-pair's handle.
 pub fn pair(local: EpIndex, remote: EpIndex) -> usize {
     (local as usize) << 18 | (remote as usize) << 2 | TAG_PAIR
+}
+
+/// The member of a team that inline code may reach: a primordial endpoint with a mapped segment, and no call is to be recorded. Release flavour.
+#[inline]
+pub fn open(handle: usize, rank: u32) -> Option<Location> {
+    let Named::Team(team) = decode(handle) else { return None };
+    let count = team.head.count.load(Ordering::Acquire);
+    (rank.wrapping_sub(team.head.first.load(Ordering::Relaxed)) < count).then(|| team.locate(rank))
 }
 
 /// The local endpoint and the peer that `(handle, rank)` names.

@@ -1,10 +1,11 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided").
 //!
-//! [`shape`] is what a call describes. To a neighbour: direct copies ([`near`]), complete at return. To others ([`far`]): packets that name
+//! [`asked`] is what a client's arguments say, [`shape`] what a call describes. To a neighbour: direct copies ([`near`]), complete at return. To others ([`far`]): packets that name
 //! the pieces at the target ([`records`]) beside the data, or, where pieces are large or on a device, a put or a get for each. [`peer`] tells
 //! the target of a put that it is complete. Which side is remote is told by [`Direction`]; the description speaks of
 //! destination and source only.
 
+pub mod asked;
 pub mod check;
 pub mod far;
 pub mod near;
@@ -16,7 +17,8 @@ use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::conduit::Busy;
 use crate::event::Op;
 use crate::rma::Started;
-use crate::runtime::{self, Runtime};
+use crate::runtime;
+use crate::segment::window::Window;
 use crate::trace;
 use peer::Completion;
 use shape::{extent, List, Nest, Side};
@@ -132,8 +134,8 @@ pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result
     if rt.may_be_on_device(access.source_ep) || rt.is_on_device(access.peer) || access.peer.ep & ANYWHERE != 0 {
         return far::on_devices(rt, access, op);
     }
-    if rt.can_touch(access.peer) {
-        copy_near(rt, access);
+    if let Some(window) = Window::of(rt, access.peer) {
+        copy_near(access, &window);
     } else if access.data.bytes().is_some_and(|n| n > 0) {
         return far::start(rt, access, op);
     }
@@ -144,20 +146,15 @@ pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result
     Ok(Started::Complete)
 }
 
-fn copy_near(rt: &Runtime, access: &Access<'_>) {
-    // What this process can touch has a place here.
-    let theirs = |address, bytes| rt.map_near(access.peer, address, bytes).unwrap_or(address as *mut u8);
-    let ours = |address, _| address as *mut u8;
+fn copy_near(access: &Access<'_>, window: &Window) {
     match (&access.data, access.direction) {
-        // SAFETY: `map_near` answers for every remote piece, the client for the local ones.
-        (Data::Lists { to, from }, Direction::Put) => unsafe { near::lists(*to, theirs, *from, ours) },
-        // SAFETY: as above.
-        (Data::Lists { to, from }, Direction::Get) => unsafe { near::lists(*to, ours, *from, theirs) },
+        // SAFETY: the client answers for its pieces.
+        (Data::Lists { to, from }, direction) => unsafe { near::lists_with(window, direction, *to, *from) },
         (Data::Nest(nest), direction) => {
             let put = direction == Direction::Put;
             let first = if put { nest.to } else { nest.from };
             let (low, bytes) = access.remote_extent().unwrap_or((first, nest.elem));
-            let here = theirs(low, bytes).wrapping_add(first.wrapping_sub(low));
+            let here = window.here(low, bytes).wrapping_add(first.wrapping_sub(low));
             let (to, from) = if put {
                 (here, nest.from as *const u8)
             } else {

@@ -3,7 +3,9 @@
 use std::ptr;
 
 use super::shape::{Cursor, Dim, List, Position, Side};
+use super::Direction;
 use crate::rma::copy::copy;
+use crate::segment::window::Window;
 
 /// Copies a nest, both sides of which are addressed as this process sees them.
 ///
@@ -96,23 +98,80 @@ unsafe fn block<const N: usize>(to: *mut u8, from: *const u8) {
     unsafe { ptr::write_unaligned(to.cast::<[u8; N]>(), data) };
 }
 
+/// Copies between lists, one of which is of the process whose segment `window` shows.
+///
+/// # Safety
+/// The pieces of the other list are valid as for [`nest`].
+#[inline(always)]
+pub unsafe fn lists_with(window: &Window, direction: Direction, to: List, from: List) {
+    let theirs = |address, bytes| window.here(address, bytes);
+    let ours = |address, _| address as *mut u8;
+    match direction {
+        // SAFETY: the window answers for every remote piece, the client for the local ones.
+        Direction::Put => unsafe { lists(to, theirs, from, ours) },
+        // SAFETY: as above.
+        Direction::Get => unsafe { lists(to, ours, from, theirs) },
+    }
+}
+
 /// Copies list to list. The closures say where a piece of either side (address, length) is here.
 ///
 /// # Safety
 /// What the closures return is valid as for [`nest`].
-pub unsafe fn lists(to: List, to_here: impl Fn(usize, usize) -> *mut u8, from: List, from_here: impl Fn(usize, usize) -> *mut u8) {
-    if let (List::Indexed { count, bytes, .. }, List::Indexed { bytes: same, .. }) = (to, from) {
+#[inline(always)]
+unsafe fn lists(to: List, to_here: impl Fn(usize, usize) -> *mut u8, from: List, from_here: impl Fn(usize, usize) -> *mut u8) {
+    let pairs = to.count().min(from.count());
+    if let (List::Indexed { bytes, .. }, List::Indexed { bytes: same, .. }) = (to, from) {
         if bytes == same {
-            for i in 0..count.min(from.count()) {
-                let (to, from) = (to_here(to.piece(i).0, bytes), from_here(from.piece(i).0, bytes));
-                // SAFETY: by contract.
-                unsafe { copy(to, from, bytes) };
+            macro_rules! each {
+                ($bytes:expr) => {
+                    for i in 0..pairs {
+                        let (to, from) = (to_here(to.piece(i).0, $bytes), from_here(from.piece(i).0, $bytes));
+                        // SAFETY: by contract.
+                        unsafe { copy(to, from, $bytes) };
+                    }
+                };
             }
-            return;
+            return match bytes {
+                8 => each!(8),
+                16 => each!(16),
+                32 => each!(32),
+                64 => each!(64),
+                _ => each!(bytes),
+            };
         }
     }
+    // Most lists have the same pieces on both sides.
+    let mut same = 0;
+    while same < pairs {
+        let ((a, bytes), (b, there)) = (to.piece(same), from.piece(same));
+        if bytes != there {
+            break;
+        }
+        // SAFETY: by contract.
+        unsafe { copy(to_here(a, bytes), from_here(b, bytes), bytes) };
+        same += 1;
+    }
+    if same == pairs {
+        return;
+    }
+    // SAFETY: by contract.
+    unsafe { different_lists(to, to_here, from, from_here, same) };
+}
+
+/// The rest of [`lists`], whose pieces differ from `start` on.
+#[cold]
+#[inline(never)]
+unsafe fn different_lists(
+    to: List,
+    to_here: impl Fn(usize, usize) -> *mut u8,
+    from: List,
+    from_here: impl Fn(usize, usize) -> *mut u8,
+    start: usize,
+) {
     let (to, from) = (Side::List(to), Side::List(from));
-    let (mut to, mut from) = (Cursor::new(&to, Position::default()), Cursor::new(&from, Position::default()));
+    let start = Position::of_piece(start);
+    let (mut to, mut from) = (Cursor::new(&to, start), Cursor::new(&from, start));
     while let (Some((a, left)), Some((b, there))) = (to.run(), from.run()) {
         let bytes = left.min(there);
         // SAFETY: by contract.

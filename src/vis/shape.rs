@@ -232,6 +232,13 @@ pub struct Position {
     offset: usize,
 }
 
+impl Position {
+    /// The beginning of a list's piece.
+    pub fn of_piece(piece: usize) -> Self {
+        Self { piece, offset: 0 }
+    }
+}
+
 /// Equal pieces at equal distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
