@@ -4,6 +4,7 @@
 
 use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::runtime;
+use crate::segment::configuration::is_everything;
 
 /// `GEX_FLAG_SELF_SEG_BOUND`: the local range is in the segment of the local endpoint.
 pub const SELF_BOUND: u32 = 0x1_0000;
@@ -40,10 +41,11 @@ pub const fn reaching(peer: Location, flags: u32) -> Location {
     }
 }
 
-/// Back from all memory of a process to the endpoint's segment, which is nearer, if the range lies in that.
+/// Back from all memory of a process to the endpoint's segment, which is nearer, if the range lies in that. Not to what EVERYTHING takes for a
+/// segment: that is all memory but devices'.
 #[inline]
 pub fn narrow(place: Location, address: usize, bytes: usize) -> Location {
-    if place.ep & ANYWHERE == 0 {
+    if place.ep & ANYWHERE == 0 || (place.ep == ANYWHERE && is_everything()) {
         return place;
     }
     let peer = Location {
