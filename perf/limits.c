@@ -44,12 +44,6 @@ static pid_t helper(void) {
     return child;
 }
 
-static void bind(int core) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)core, &set);
-    sched_setaffinity(0, sizeof set, &set); /* a wish: without it the numbers are less steady */
-}
 static void core_of(int index, int *core) {
     cpu_set_t set;
     int i, seen = 0, count;
@@ -59,6 +53,19 @@ static void core_of(int index, int *core) {
     for (i = 0; i < CPU_SETSIZE; i++) {
         if (CPU_ISSET((size_t)i, &set) && seen++ == index % count) *core = i;
     }
+}
+
+/* A wish: without it the numbers are less steady. */
+static void bind(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)core, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+void bind_to_core(int index) {
+    int core;
+    core_of(index, &core);
+    bind(core);
 }
 
 static double copy_often(char *to, const char *from, size_t bytes, size_t step, size_t places, long count) {

@@ -10,7 +10,7 @@ gex_Client_t client;
 gex_EP_t ep;
 gex_TM_t tm;
 gex_Rank_t me, np;
-struct options options = {NULL, 8, (size_t)4 << 20, 11, 4, 64, 1, 0, NULL, NULL};
+struct options options = {NULL, 8, (size_t)4 << 20, 11, 4, 64, 1, 0, 0, 0, NULL, NULL};
 static struct limits limits;
 
 static const struct test *const tables[] = {am_tests, rma_tests, scattered_tests, atomic_tests, group_tests};
@@ -33,6 +33,8 @@ static const char usage[] =
     "  -d MS              length of a block in milliseconds (4)\n"
     "  -w COUNT           operations in flight where a window is (64)\n"
     "  -t THREADS         threads of each active rank that do it at the same time (1)\n"
+    "  -p, --pin          bind rank i to core i of those that it may use, modulo their number\n"
+    "  -s, --segment      local buffers in the segment, too\n"
     "  --limits           measure what the machine allows first, and print ratios to that\n"
     "  --json FILE        write the results as JSON, too; - is standard output\n"
     "  --svg FILE         write them as plots\n"
@@ -127,6 +129,10 @@ static void read_options(int argc, char **argv) {
         }
         if (strcmp(a, "--limits") == 0) {
             options.limits = 1;
+        } else if (strcmp(a, "-p") == 0 || strcmp(a, "--pin") == 0) {
+            options.pin = 1;
+        } else if (strcmp(a, "-s") == 0 || strcmp(a, "--segment") == 0) {
+            options.in_segment = 1;
         } else if (a[0] != '-') {
             if (options.wanted != NULL) wrong("name the tests with commas between them", a);
             options.wanted = a;
@@ -203,8 +209,9 @@ int main(int argc, char **argv) {
     if (gex_Client_Init(&client, &ep, &tm, "GASNET_PERF", &argc, &argv, 0) != GASNET_OK) return 1;
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);
+    if (options.pin) bind_to_core((int)me);
     share = 2 * (options.most > 65536 ? options.most : 65536);
-    whole = (share * (size_t)options.threads + page - 1) / page * page;
+    whole = (share * (size_t)options.threads + page - 1) / page * page * (options.in_segment ? 2 : 1);
     if (gex_Segment_Attach(&segment, tm, whole) != GASNET_OK) {
         fprintf(stderr, "gasnet_perf: a segment of %zu bytes cannot be attached; try a smaller -m\n", whole);
         gasnet_exit(1);
@@ -213,8 +220,8 @@ int main(int argc, char **argv) {
     atomic_setup();
     barrier();
     if (me == 0) {
-        printf("# gasnet_perf: %s\n# conduit %s, %u ranks, %d threads, %d blocks of %.0f ms\n", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np, options.threads,
-               options.blocks, options.block_ms);
+        printf("# gasnet_perf: %s\n# conduit %s, %u ranks, %d threads, %d blocks of %.0f ms%s%s\n", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np,
+               options.threads, options.blocks, options.block_ms, options.pin ? ", pinned" : "", options.in_segment ? ", buffers in the segment" : "");
         if (options.limits) limits_print(&limits, stdout);
         report_begin();
     }

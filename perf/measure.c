@@ -93,8 +93,10 @@ static void prepare(struct worker *workers, const struct test *test, size_t byte
         size_t whole = (size_t)gex_Segment_QuerySize(segment);
         void *base;
         uintptr_t size;
-        room = whole / (size_t)options.threads / 4096 * 4096;
-        buffers = malloc(room * (size_t)options.threads);
+        size_t parts = (size_t)options.threads * (options.in_segment ? 2 : 1);
+        room = whole / parts / 4096 * 4096;
+        own_segment = gex_Segment_QueryAddr(segment);
+        buffers = options.in_segment ? own_segment + room * (size_t)options.threads : malloc(room * (size_t)options.threads);
         if (buffers == NULL) {
             fprintf(stderr, "gasnet_perf: no memory for buffers of %zu bytes; try a smaller -m\n", room * (size_t)options.threads);
             gasnet_exit(1);
@@ -102,7 +104,6 @@ static void prepare(struct worker *workers, const struct test *test, size_t byte
         memset(buffers, 1, room * (size_t)options.threads);
         gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, partner(me), &base, NULL, &size, 0));
         segment_of_peer = base;
-        own_segment = gex_Segment_QueryAddr(segment);
     }
     for (i = 0; i < threads; i++) {
         workers[i].test = test;

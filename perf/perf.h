@@ -61,6 +61,8 @@ struct options {
     int window;          /* operations in flight */
     int threads;
     int limits;
+    int pin;             /* rank i on core i */
+    int in_segment;      /* local buffers, too */
     const char *json, *svg;
 };
 extern struct options options;
@@ -109,6 +111,8 @@ struct limits {
 /* Measures what this machine can do, with processes of its own. Before the job starts. */
 void limits_measure(struct limits *limits, int processes);
 void limits_print(const struct limits *limits, FILE *out);
+/* Binds this process to the core that has the number among those that it may use, modulo how many these are. */
+void bind_to_core(int number);
 double limit_for(const struct limits *limits, const char *name, size_t bytes);
 
 #endif

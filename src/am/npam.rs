@@ -159,7 +159,9 @@ impl SrcDesc {
 
     fn library_buffer(&self, wish: &Wish, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
         let rt = runtime::get();
-        if wish.category == Category::Medium && rt.is_neighbour(wish.target.rank) {
+        // What fits into a record is copied there at Commit: a block would only cost the way to and fro.
+        let by_reference = payload_offset(wish.nargs) + bytes > rt.comm.inline_bytes(wish.class);
+        if by_reference && wish.category == Category::Medium && rt.is_neighbour(wish.target.rank) {
             let blocks = rt.comm.own_blocks(wish.class);
             if let Some(block) = blocks.take() {
                 return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));

@@ -22,6 +22,8 @@ use crate::sync::{Padded, TryLock};
 
 /// Neighbourhoods up to this size look at every ring.
 const SCAN_RANKS: usize = if cfg!(loom) { 1 } else { 4 };
+/// A record's units come back from the receiver, who clears them, one cache line each; a block's payload is only read there.
+const INLINE_MOST: usize = 384;
 /// Records taken from one ring before the next has its turn.
 const BATCH: usize = 16;
 
@@ -105,9 +107,10 @@ impl Comm {
         self.memory.layout().ranks <= SCAN_RANKS
     }
 
-    /// Largest record for `class` in bytes: a quarter of the ring, so that several are always under way.
+    /// Largest record for `class` in bytes: a quarter of the ring, so that several are always under way, and no more than the receiver clears
+    /// in the time that a block takes.
     pub fn inline_bytes(&self, class: Class) -> usize {
-        self.memory.layout().ring_units(class) / 4 * UNIT
+        (self.memory.layout().ring_units(class) / 4 * UNIT).min(INLINE_MOST)
     }
 
     /// Payload blocks of neighbour `owner` (who alone takes them).
