@@ -10,6 +10,8 @@
 #   make check            what CI runs; make check-all is everything
 #   make check-programs DIR=… [NP="1 2 3 4 7 16"] [CONDUIT=smp] [MODE=par] [FLAVOUR=release] [TESTS="a b"] [TIMEOUT=120]
 #                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
+#   make bench [PEER_PREFIX=/opt/other] [RANKS=2] [RUNS=5] [FIFO=] [PERF="options tests"]
+#                         times of this library, and in turns of another one installed in PEER_PREFIX (docs/performance.md)
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
 #   make lint | mutants | clean
 #
@@ -57,7 +59,7 @@ lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par headers setup demo check check-all check-programs lint mutants install install-includeHEADERS uninstall dist clean FORCE
+.PHONY: all seq parsync par headers setup demo check check-all check-programs bench lint mutants install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -123,6 +125,9 @@ check-all:
 check-programs: setup
 	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \
 	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' scripts/check-programs.sh
+
+bench:
+	@PEER_PREFIX='$(PEER_PREFIX)' RANKS='$(RANKS)' RUNS='$(RUNS)' FIFO='$(FIFO)' PERF='$(PERF)' scripts/bench.sh
 
 lint:
 	@scripts/lint.sh

@@ -220,9 +220,9 @@ int main(int argc, char **argv) {
     atomic_setup();
     barrier();
     if (me == 0) {
-        printf("# gasnet_perf: %s\n# conduit %s, %u ranks, %d threads, %d blocks of %.0f ms%s%s\n", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np,
+        fprintf(report_table(), "# gasnet_perf: %s\n# conduit %s, %u ranks, %d threads, %d blocks of %.0f ms%s%s\n", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np,
                options.threads, options.blocks, options.block_ms, options.pin ? ", pinned" : "", options.in_segment ? ", buffers in the segment" : "");
-        if (options.limits) limits_print(&limits, stdout);
+        if (options.limits) limits_print(&limits, report_table());
         report_begin();
     }
     for (t = 0; t < TABLES; t++) {

@@ -92,6 +92,7 @@ void barrier(void);
 const char *conduit_name(void);
 
 /* report.c: rank 0 only. */
+FILE *report_table(void); /* where the table goes */
 void report_begin(void);
 void report_result(const struct result *result);
 void report_end(void);

@@ -10,28 +10,34 @@ static size_t count, room;
 
 static double megabytes(const struct result *r) { return r->per_second * (double)r->bytes / 1e6; }
 
+/* The table gives way to a file that goes to the standard output. */
+static int is_output(const char *name) { return name != NULL && strcmp(name, "-") == 0; }
+FILE *report_table(void) { return is_output(options.json) || is_output(options.svg) ? stderr : stdout; }
+
 void report_begin(void) {
-    printf("# %-18s %9s %11s %7s %12s %10s", "test", "bytes", "us", "+-%", "1000 op/s", "MB/s");
-    printf(options.limits ? " %8s\n" : "\n", "x limit");
-    fflush(stdout);
+    FILE *out = report_table();
+    fprintf(out, "# %-18s %9s %11s %7s %12s %10s", "test", "bytes", "us", "+-%", "1000 op/s", "MB/s");
+    fprintf(out, options.limits ? " %8s\n" : "\n", "x limit");
+    fflush(out);
 }
 
 void report_result(const struct result *r) {
+    FILE *out = report_table();
     char bytes[24] = "-", rate[24] = "-";
     if (r->test->flags & MANY_BYTES || r->bytes > 0) {
         snprintf(bytes, sizeof bytes, "%zu", r->bytes);
         snprintf(rate, sizeof rate, "%.1f", megabytes(r));
     }
-    printf("  %-18s %9s %11.4f %7.1f %12.1f %10s", r->test->name, bytes, r->us, 50 * (r->high - r->low) / r->us, r->per_second / 1e3, rate);
+    fprintf(out, "  %-18s %9s %11.4f %7.1f %12.1f %10s", r->test->name, bytes, r->us, 50 * (r->high - r->low) / r->us, r->per_second / 1e3, rate);
     if (options.limits) {
         if (r->limit > 0) {
-            printf(" %8.2f", r->us / r->limit);
+            fprintf(out, " %8.2f", r->us / r->limit);
         } else {
-            printf(" %8s", "-");
+            fprintf(out, " %8s", "-");
         }
     }
-    printf("\n");
-    fflush(stdout);
+    fprintf(out, "\n");
+    fflush(out);
     if (count == room) {
         struct result *more = realloc(results, (room = 2 * room + 64) * sizeof *results);
         if (more == NULL) gasnet_exit(1);
@@ -41,7 +47,7 @@ void report_result(const struct result *r) {
 }
 
 static FILE *open_file(const char *name) {
-    FILE *file = strcmp(name, "-") == 0 ? stdout : fopen(name, "w");
+    FILE *file = is_output(name) ? stdout : fopen(name, "w");
     if (file == NULL) {
         fprintf(stderr, "gasnet_perf: cannot write %s\n", name);
         perror("gasnet_perf");

@@ -68,7 +68,7 @@ static void segments(device_class *c) {
     char *mine = (char *)c->alloc(c, 0, BYTES);
     gex_EP_t new_ep = GEX_EP_INVALID;
     int before = c->live ? c->live(LIVE_MEMORIES) : 0;
-    void *host = malloc(BYTES);
+    void *host = calloc(1, BYTES);
     REQUIRE(mine != NULL);
     CHECK(segment_of(&made, NULL, 0, kind, 0) == GASNET_ERR_BAD_ARG);
     CHECK(segment_of(&made, NULL, 1000, kind, 1) == GASNET_ERR_BAD_ARG);

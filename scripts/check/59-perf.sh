@@ -29,7 +29,7 @@ if [ "$(wc -l <"$WORK/sorted")" -lt 50 ]; then fail "perf: --list names $(wc -l 
     complete "2 ranks, limits, files" "$run" -n 2 "$program" $quick --limits --json "$WORK/p.json" --svg "$WORK/p.svg"
     complete "1 rank" "$run" -n 1 "$program" -b 2 -d 1 -m 1:1M
     attempt "perf: 3 ranks" timeout 600 "$run" -n 3 "$program" $few
-    attempt "perf: 2 ranks, 3 threads" timeout 600 "$run" -n 2 "$program" -t 3 -w 5 $few
+    attempt "perf: 2 ranks, 3 threads" timeout 600 "$run" -n 2 "$program" -t 3 -w 5 -s --pin $few
     attempt "perf: 2 ranks over a network" timeout 600 env GASNET_SUPERNODE_MAXSIZE=1 "$run" -n 2 "$program" $few
     complete "debug flavour" "$STAGE_DEBUG/bin/gasnetrun" -n 2 "$STAGE_DEBUG/bin/gasnet_perf" $quick
 }
@@ -44,6 +44,7 @@ assert any("limit_us" in r for r in report["results"])
 image = xml.dom.minidom.parse(sys.argv[2])
 assert len(image.getElementsByTagName("polyline")) >= 40
 PYTHON
+attempt "perf: JSON on standard output" sh -c "'$run' -n 2 '$program' $quick --json - put-value 2>'$WORK/table' | python3 -c 'import json, sys; json.load(sys.stdin)' && grep -q put-value '$WORK/table'"
 for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w"; do
     # shellcheck disable=SC2086
     timeout 20 "$program" $words >"$WORK/out" 2>&1

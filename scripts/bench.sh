@@ -1,0 +1,26 @@
+#!/bin/sh
+# bench.sh: builds gasnet_perf over this library, as archive and as shared library, and over the one installed in PEER_PREFIX, if that is set, and
+# runs them in turns. RANKS (2), RUNS (5), FIFO (real-time priority; none), PERF (options and tests of gasnet_perf). Tables on standard output.
+. "$(dirname -- "$0")/common.sh"
+
+prefix=$BUILD/bench/ours
+make -s -C "$ROOT" install PREFIX="$prefix" CONDUITS="${CONDUITS:-smp}" UNIVERSAL=0 DEBUG=0 SEGMENT=fast >&2
+# built PREFIX PACKAGE OUT: gasnet_perf by a package's own flags. The run path is for shared libraries in folders of their own.
+built() {
+    # shellcheck disable=SC2046 # words
+    (
+        PKG_CONFIG_PATH=$1/lib/pkgconfig
+        export PKG_CONFIG_PATH
+        # shellcheck disable=SC2086
+        $CC $(pkg-config --cflags "$2") "$ROOT"/perf/*.c -o "$3" $(pkg-config --libs "$2") -lm
+    )
+}
+built "$prefix" gasnet-smp-par "$BUILD/bench/archive"
+built "$prefix" gasnet-smp-par-shared "$BUILD/bench/shared"
+set -- "archive=$BUILD/bench/archive" "shared=$BUILD/bench/shared"
+if [ -n "${PEER_PREFIX:-}" ]; then
+    built "$PEER_PREFIX" gasnet-smp-par "$BUILD/bench/peer"
+    set -- "$@" "peer=$BUILD/bench/peer"
+fi
+# shellcheck disable=SC2086 # PERF is words
+exec python3 -B "$ROOT/benches/compare.py" --ranks "${RANKS:-2}" --runs "${RUNS:-5}" --fifo "${FIFO:-0}" "$@" -- ${PERF:--p}
