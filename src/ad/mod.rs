@@ -42,7 +42,7 @@ pub const FLAG_FAVOR_REMOTE: u32 = 0x8000_0000;
 /// `GEX_FLAG_RANK_IS_JOBRANK`.
 pub const FLAG_JOBRANK: u32 = 0x2000;
 
-/// What `gex_AD_t` points to. Inline code reads the first word.
+/// What `gex_AD_t` points to. Inline code reads the head.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Domain {
