@@ -118,7 +118,8 @@ fn is_fill(text: &str) -> bool {
 }
 
 fn is_conduit(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric())
+    let name = text.trim();
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 fn is_trace_mask(text: &str) -> bool {
