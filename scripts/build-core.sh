@@ -10,7 +10,8 @@ cd "$ROOT"
 # Neither the sources' place nor the user's home may reach the objects.
 cargo_home=${CARGO_HOME:-${HOME:-}/.cargo}
 RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$BUILD=/build --remap-path-prefix=$ROOT=/gasnet"
-CFLAGS="${CFLAGS:-} -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
+# The C parts are linked into one object with the rest: no bytecode.
+CFLAGS="${CFLAGS:-} -fno-lto -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
 export RUSTFLAGS CFLAGS
 
 target=$CORE/cargo

@@ -131,6 +131,12 @@ if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
     expect "install: CMake shared runs" "$WORK/cmake/build/hello_shared"
     named "install: CMake static" "$WORK/cmake/build/hello_static"
     named "install: CMake shared" "$WORK/cmake/build/hello_shared"
+    # A system whose /lib is a link to usr/lib.
+    mkdir "$WORK/root"
+    ln -s "$STAGE_RELEASE" "$WORK/root/usr"
+    ln -s usr/lib "$WORK/root/lib"
+    attempt "install: CMake through a link" sh -c "rm -rf '$WORK/cmake/build' && cmake -S '$WORK/cmake' -B '$WORK/cmake/build' -DGASNet_DIR='$WORK/root/lib/cmake/GASNet' &&
+        cmake --build '$WORK/cmake/build'"
 fi
 
 # The shared library opened by an interpreter, names kept local.

@@ -45,6 +45,8 @@ image = xml.dom.minidom.parse(sys.argv[2])
 assert len(image.getElementsByTagName("polyline")) >= 40
 PYTHON
 attempt "perf: JSON on standard output" sh -c "'$run' -n 2 '$program' $quick --json - put-value 2>'$WORK/table' | python3 -c 'import json, sys; json.load(sys.stdin)' && grep -q put-value '$WORK/table'"
+attempt "perf: compare.py" sh -c "python3 -B '$ROOT/benches/compare.py' --runs 2 one='$program' other='$program' -- $quick put,barrier-team >'$WORK/table' &&
+    grep -Eq '^[|] put [|] 64 ([|] [0-9.e-]+ ){5}[|]$' '$WORK/table'"
 for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w"; do
     # shellcheck disable=SC2086
     timeout 20 "$program" $words >"$WORK/out" 2>&1

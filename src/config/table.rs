@@ -204,7 +204,7 @@ variables! {
     }
     "Neighbourhoods" {
         SUPERNODE_MAXSIZE: u32 = count("GASNET_SUPERNODE_MAXSIZE", "0", 0, 65535,
-            "Most processes in a neighbourhood; 0 for no limit. Without a network (smp) all are one, and a smaller number gets a warning.").unit("ranks");
+            "Most processes in a neighbourhood; 0 for no limit. Without a network all are one, and a smaller number gets a warning.").unit("ranks");
         HOST_DETECT: HostDetect = choice("GASNET_HOST_DETECT", "hostname", "What tells hosts apart.").no_effect();
         NODEMAP_EXACT: bool = flag("GASNET_NODEMAP_EXACT", true, "Find every neighbour, in any layout of the ranks.").no_effect();
         PSHM_NETWORK_DEPTH: u32 = count("GASNET_PSHM_NETWORK_DEPTH", "32", 4, 65536,
