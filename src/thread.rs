@@ -54,6 +54,8 @@ pub struct Thread {
     set: Cell<&'static Op>,
     /// The open access region, if any.
     region: Cell<Option<&'static Op>>,
+    /// For payloads of messages to this process itself, by class.
+    pub home_buffers: [RefCell<Vec<u128>>; 2],
     /// Between Prepare and Commit of a request.
     pub request_desc: SrcDesc,
     /// Between Prepare and Commit of a reply.
@@ -144,6 +146,7 @@ fn create() -> &'static Thread {
         free: RefCell::new(free),
         set: Cell::new(set),
         region: Cell::new(None),
+        home_buffers: [const { RefCell::new(Vec::new()) }; 2],
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
         context: Cell::new(Context::Client),

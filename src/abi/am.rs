@@ -128,7 +128,8 @@ fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
     if began != 0 {
         sent(began, message);
     }
-    if message.class == Class::Request {
+    // A message to this process itself left nothing to be done.
+    if message.class == Class::Request && message.target.rank != runtime::get().rank {
         progress::poll(PollScope::All);
     }
     0

@@ -96,7 +96,7 @@ impl Terms {
         not_in_handler("gex_AM_PrepareRequest");
         let (source_ep, target) = team::resolve(tm, rank);
         let wish = self.wish(Class::Request, target, source_ep, std::ptr::null());
-        if !wish.immediate {
+        if !wish.immediate && target.rank != runtime::get().rank {
             progress::poll(PollScope::All);
         }
         prepare(&thread::current().request_desc, &wish, self.flags)

@@ -103,6 +103,22 @@ impl<'a> Delivery<'a> {
         });
     }
 
+    /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or at its destination.
+    pub fn run_here(&self, (header, category, class): (Header, Category, Class), args: &[Arg], payload: *mut u8) {
+        let mut message = Arrived {
+            header,
+            category,
+            class,
+            source: self.rt.rank,
+            args: [0; MAX_ARGS],
+            nargs: args.len(),
+            payload,
+            block: None,
+        };
+        message.args[..args.len()].copy_from_slice(args);
+        self.run_client(&message);
+    }
+
     fn run_client(&self, m: &Arrived) {
         let Some(endpoint) = self.rt.endpoint(m.header.target_ep & !ANYWHERE) else {
             self.malformed(m.source, "no such endpoint");

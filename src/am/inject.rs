@@ -1,4 +1,4 @@
-//! Sending a message: to a neighbour through a ring, to others through the conduit.
+//! Sending a message: to a neighbour through a ring, to others through the conduit, and to this process itself by running its handler ([`home`]).
 //!
 //! One shape of back-pressure: [`try_send`] says [`Busy`] and has done nothing. [`send`] waits: a request by polling everything, a reply
 //! by draining replies only, so that handlers nest one level at most.
@@ -6,7 +6,7 @@
 use std::ptr;
 
 use super::table::INDEX_BASE;
-use super::{kind, long, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
+use super::{home, kind, long, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::runtime::{self, Runtime};
@@ -14,7 +14,7 @@ use crate::stall::Reason;
 use crate::trace;
 use crate::wait::Waiter;
 
-/// Sends `message` now or not at all. Local completion is immediate. Never polls.
+/// Sends `message` now or not at all. Local completion is immediate. Never polls; but the handler of a message to this process itself runs here.
 #[inline]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     let sent = try_to(message);
@@ -27,6 +27,9 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
 #[inline]
 fn try_to(message: &Message<'_>) -> Result<(), Busy> {
     let rt = runtime::get();
+    if home::deliver(rt, message) {
+        return Ok(());
+    }
     if rt.is_neighbour(message.target.rank) {
         return send_near(rt, message);
     }

@@ -7,6 +7,7 @@
 
 pub mod canary;
 pub mod deliver;
+pub mod home;
 pub mod inject;
 pub mod internal;
 pub mod long;

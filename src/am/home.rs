@@ -1,0 +1,61 @@
+//! Messages of a process to itself: the handler runs inside the call that sends, which is a call that may run handlers anyway. Nothing
+//! waits, so nothing has to be kept.
+//!
+//! A request's handler may reply, and the reply's handler then runs inside that; replies send nothing, so this ends there.
+
+use std::ptr;
+
+use super::deliver::Delivery;
+use super::table::INDEX_BASE;
+use super::{inject, kind, long, Category, Message, IN_PLACE};
+use crate::runtime::Runtime;
+use crate::shm::layout::class_index;
+use crate::thread;
+
+/// Runs the handler of `m`, if it is for a client's handler of this process and what it carries can be handed over here. False: nothing was done.
+#[inline]
+pub fn deliver(rt: &Runtime, m: &Message<'_>) -> bool {
+    if m.target.rank != rt.rank || m.handler < INDEX_BASE {
+        return false;
+    }
+    match m.category {
+        Category::Short => run(rt, m, kind::SHORT, ptr::null_mut()),
+        Category::Medium => medium(rt, m),
+        Category::Long => {
+            if m.bytes > 0 && !m.payload.is_null() {
+                if !rt.can_touch(m.target) {
+                    return false;
+                }
+                long::copy_mapped(rt, m);
+            }
+            run(rt, m, kind::LONG, ptr::null_mut());
+        }
+    }
+    true
+}
+
+fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
+    let header = inject::head(m, kind, IN_PLACE);
+    Delivery::new(rt).run_here((header, m.category, m.class), m.args, payload);
+}
+
+/// A handler may write to its payload, so it gets a copy; a prepared payload in a block is nobody else's already.
+fn medium(rt: &Runtime, m: &Message<'_>) {
+    if let Some(block) = m.block {
+        let blocks = rt.comm.own_blocks(m.class);
+        run(rt, m, kind::MEDIUM, blocks.payload(block));
+        blocks.free(block);
+        return;
+    }
+    // While the handler runs the buffer is its own.
+    let kept = &thread::current().home_buffers[class_index(m.class)];
+    let mut buffer = kept.take();
+    let words = m.bytes.div_ceil(size_of::<u128>());
+    if buffer.len() < words {
+        buffer.resize(words, 0);
+    }
+    // SAFETY: the client answers for its payload, and the buffer is long enough.
+    unsafe { ptr::copy_nonoverlapping(m.payload, buffer.as_mut_ptr().cast(), m.bytes) };
+    run(rt, m, kind::MEDIUM, buffer.as_mut_ptr().cast());
+    *kept.borrow_mut() = buffer;
+}
