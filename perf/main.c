@@ -10,7 +10,7 @@ gex_Client_t client;
 gex_EP_t ep;
 gex_TM_t tm;
 gex_Rank_t me, np;
-struct options options = {NULL, 8, (size_t)4 << 20, 11, 4, 64, 1, 0, 0, 0, NULL, NULL};
+struct options options = {NULL, 8, (size_t)4 << 20, 11, 4, 64, 1, 0, 0, 0, NULL, NULL, {0}, 0, NULL, -1, 0};
 static struct limits limits;
 
 static const struct test *const tables[] = {am_tests, rma_tests, scattered_tests, atomic_tests, group_tests};
@@ -26,6 +26,7 @@ const char *conduit_name(void) {
 
 static const char usage[] =
     "usage: gasnetrun -n <n> gasnet_perf [options] [test[,test...]]\n"
+    "       gasnet_perf --start <n>[,<n>...] [--launcher COMMAND] [-b JOBS] [--json FILE]\n"
     "Times of GASNet operations between the ranks of a job. A name, or the beginning of several, chooses tests; without one all are run.\n"
     "  -l, --list         names and explanations of the tests\n"
     "  -m FROM:TO         sizes in bytes, powers of two in between (8:4M)\n"
@@ -35,10 +36,18 @@ static const char usage[] =
     "  -t THREADS         threads of each active rank that do it at the same time (1)\n"
     "  -p, --pin          bind rank i to core i of those that it may use, modulo their number\n"
     "  -s, --segment      local buffers in the segment, too\n"
+    "  --wait MODE        gasnet_set_waitmode: spin, block or spinblock; otherwise the library's own\n"
     "  --limits           measure what the machine allows first, and print ratios to that\n"
+    "  --start RANKS      start jobs of so many ranks, one after the other: time to the first line and to the end, memory of the ranks\n"
+    "  --launcher COMMAND what starts them, with %d for the number of ranks, as in \"gasnetrun -n %d\"; otherwise GASNET_PSHM_NODES is set\n"
     "  --json FILE        write the results as JSON, too; - is standard output\n"
     "  --svg FILE         write them as plots\n"
     "  -h, --help         this text\n";
+
+void give_up(void) {
+    if (client != NULL) gasnet_exit(1);
+    exit(1);
+}
 
 /* Before there is a job, and perhaps in every rank: says it and ends the process. */
 static void wrong(const char *what, const char *value) {
@@ -72,6 +81,25 @@ static long number(const char *text, long least, long most) {
         wrong(what, text);
     }
     return value;
+}
+
+static int wait_mode(const char *word) {
+    if (strcmp(word, "spin") == 0) return GASNET_WAIT_SPIN;
+    if (strcmp(word, "block") == 0) return GASNET_WAIT_BLOCK;
+    if (strcmp(word, "spinblock") == 0) return GASNET_WAIT_SPINBLOCK;
+    wrong("spin, block or spinblock is expected", word);
+    return -1;
+}
+
+/* Numbers of ranks with commas between them. */
+static void read_starts(char *text) {
+    char *word;
+    int room = sizeof options.start / sizeof options.start[0];
+    for (word = strtok(text, ","); word != NULL; word = strtok(NULL, ",")) {
+        if (options.starts == room) wrong("fewer numbers of ranks are expected", word);
+        options.start[options.starts++] = (int)number(word, 1, 1 << 20);
+    }
+    if (options.starts == 0) wrong("numbers of ranks are expected", NULL);
 }
 
 /* How many tests the first `length` characters of `word` name, as a whole or as a beginning. */
@@ -121,7 +149,8 @@ static void list(void) {
 static void read_options(int argc, char **argv) {
     int i;
     for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        const char *a = argv[i];
+        char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(a, "-l") == 0 || strcmp(a, "--list") == 0) list();
         if (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0) {
             fputs(usage, stdout);
@@ -133,6 +162,8 @@ static void read_options(int argc, char **argv) {
             options.pin = 1;
         } else if (strcmp(a, "-s") == 0 || strcmp(a, "--segment") == 0) {
             options.in_segment = 1;
+        } else if (strcmp(a, "--in-job") == 0) {
+            options.in_job = 1;
         } else if (a[0] != '-') {
             if (options.wanted != NULL) wrong("name the tests with commas between them", a);
             options.wanted = a;
@@ -153,6 +184,12 @@ static void read_options(int argc, char **argv) {
                 options.window = (int)number(value, 1, 65536);
             } else if (strcmp(a, "-t") == 0) {
                 options.threads = (int)number(value, 1, MOST_THREADS);
+            } else if (strcmp(a, "--wait") == 0) {
+                options.wait_mode = wait_mode(value);
+            } else if (strcmp(a, "--start") == 0) {
+                read_starts(value);
+            } else if (strcmp(a, "--launcher") == 0) {
+                options.launcher = value;
             } else if (strcmp(a, "--json") == 0) {
                 options.json = value;
             } else if (strcmp(a, "--svg") == 0) {
@@ -205,16 +242,25 @@ int main(int argc, char **argv) {
     int t;
     const struct test *test;
     read_options(argc, argv);
+    if (options.starts > 0) {
+        start_measure();
+        return 0;
+    }
     if (options.limits) limits_measure(&limits, nodes ? atoi(nodes) : 1);
     if (gex_Client_Init(&client, &ep, &tm, "GASNET_PERF", &argc, &argv, 0) != GASNET_OK) return 1;
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);
     if (options.pin) bind_to_core((int)me);
+    if (options.wait_mode >= 0) gasnet_set_waitmode(options.wait_mode);
     share = 2 * (options.most > 65536 ? options.most : 65536);
-    whole = (share * (size_t)options.threads + page - 1) / page * page * (options.in_segment ? 2 : 1);
+    whole = options.in_job ? page : (share * (size_t)options.threads + page - 1) / page * page * (options.in_segment ? 2 : 1);
     if (gex_Segment_Attach(&segment, tm, whole) != GASNET_OK) {
         fprintf(stderr, "gasnet_perf: a segment of %zu bytes cannot be attached; try a smaller -m\n", whole);
         gasnet_exit(1);
+    }
+    if (options.in_job) {
+        start_in_job();
+        gasnet_exit(0);
     }
     am_setup();
     atomic_setup();

@@ -52,6 +52,9 @@ extern gex_EP_t ep;
 extern gex_TM_t tm;
 extern gex_Rank_t me, np;
 
+/* Ends the program after an error, and the job if there is one. */
+void give_up(void);
+
 /* What the user asked for. */
 struct options {
     const char *wanted;  /* names or beginnings of names, with commas; NULL for all */
@@ -64,6 +67,10 @@ struct options {
     int pin;             /* rank i on core i */
     int in_segment;      /* local buffers, too */
     const char *json, *svg;
+    int start[16], starts;  /* ranks of jobs to start, and how many such numbers */
+    const char *launcher;   /* a command that starts them, %d for the number of ranks */
+    int wait_mode;          /* of gasnet_set_waitmode, or -1 */
+    int in_job;             /* this is such a job */
 };
 extern struct options options;
 
@@ -96,6 +103,12 @@ FILE *report_table(void); /* where the table goes */
 void report_begin(void);
 void report_result(const struct result *result);
 void report_end(void);
+FILE *report_file(const char *name); /* ends the program if that fails */
+void report_close(FILE *file, const char *name);
+
+/* start.c: without a job, and the part that each job does. */
+void start_measure(void);
+void start_in_job(void);
 
 /* limits.c */
 struct limits {

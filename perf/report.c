@@ -46,25 +46,25 @@ void report_result(const struct result *r) {
     results[count++] = *r;
 }
 
-static FILE *open_file(const char *name) {
+FILE *report_file(const char *name) {
     FILE *file = is_output(name) ? stdout : fopen(name, "w");
     if (file == NULL) {
         fprintf(stderr, "gasnet_perf: cannot write %s\n", name);
         perror("gasnet_perf");
-        gasnet_exit(1);
+        give_up();
     }
     return file;
 }
-static void close_file(FILE *file, const char *name) {
+void report_close(FILE *file, const char *name) {
     int bad = ferror(file);
     if ((file != stdout && fclose(file) != 0) || bad) {
         fprintf(stderr, "gasnet_perf: %s could not be written completely\n", name);
-        gasnet_exit(1);
+        give_up();
     }
 }
 
 static void write_json(void) {
-    FILE *out = open_file(options.json);
+    FILE *out = report_file(options.json);
     size_t i;
     fprintf(out, "{\"library\": \"%s\", \"conduit\": \"%s\", \"ranks\": %u, \"results\": [", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np);
     for (i = 0; i < count; i++) {
@@ -77,7 +77,7 @@ static void write_json(void) {
         fprintf(out, "}");
     }
     fprintf(out, "\n]}\n");
-    close_file(out, options.json);
+    report_close(out, options.json);
 }
 
 /* Two panels over the logarithm of the size: microseconds, and MB/s. */
@@ -141,7 +141,7 @@ static void panel(FILE *out, int which, double left) {
 }
 
 static void write_svg(void) {
-    FILE *out = open_file(options.svg);
+    FILE *out = report_file(options.svg);
     int width = 2 * (LEFT + WIDTH) + GAP + LEGEND, height = TOP + HEIGHT + 60;
     fprintf(out, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' font-family='sans-serif' font-size='13'>\n", width,
             height, width, height);
@@ -150,7 +150,7 @@ static void write_svg(void) {
     panel(out, 1, 2 * LEFT + WIDTH + GAP / 2);
     fprintf(out, "<text x='%d' y='%d' fill='#555'>gasnet_perf, conduit %s, %u ranks; horizontally: bytes</text>\n</svg>\n", LEFT, height - 14,
             conduit_name(), (unsigned)np);
-    close_file(out, options.svg);
+    report_close(out, options.svg);
 }
 
 void report_end(void) {

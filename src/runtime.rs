@@ -273,7 +273,7 @@ fn set_wait_mode(config: &Config, job: &Job) {
         config::WaitMode::Adaptive => WaitMode::Adaptive,
     }
     .set();
-    wait::set_host(job.host().end - job.host().start, job.host_cpus());
+    wait::set_host(job.host().end - job.host().start, job.host_cpus(), job.episodes());
 }
 
 fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Result<Comm, InitError> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::os::{futex, mem};
+use crate::wait::Episodes;
 
 /// How far the job is with ending. It only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +67,8 @@ struct Header {
     arrived: RankLine,
     /// Number of the current barrier: what waiters sleep on.
     generation: RankLine,
+    /// When the ranks sleep rather than yield.
+    episodes: Episodes,
 }
 
 /// Bytes that a rank contributes to one round of an exchange.
@@ -136,6 +139,11 @@ impl Board {
     /// Sets the job's exit code. Supervisor only, before it advances the phase.
     pub fn set_code(&self, code: i32) {
         self.header().code.store(code as u32, Ordering::Relaxed);
+    }
+
+    /// When the ranks sleep rather than yield.
+    pub fn episodes(&self) -> &'static Episodes {
+        &self.header().episodes
     }
 
     /// Enters the barrier; returns a ticket for [`Board::barrier_done`].

@@ -26,6 +26,7 @@ use std::sync::OnceLock;
 use crate::os::fd;
 use crate::os::mem::AnonMemory;
 use crate::os::process::Pid;
+use crate::wait::Episodes;
 use board::Board;
 pub use options::{spawner_sentence, StartOptions, MAX_RANKS};
 pub use signals::set_fault_note;
@@ -191,6 +192,11 @@ impl Job {
     /// Processor cores that the ranks on this host share: those of the affinity mask, less what a control group's quota takes away.
     pub fn host_cpus(&self) -> u32 {
         self.cpus
+    }
+
+    /// When the ranks of this host sleep rather than yield.
+    pub fn episodes(&self) -> &'static Episodes {
+        self.board.episodes()
     }
 
     /// Whether there are more ranks than cores, so that spinning only keeps others from running.

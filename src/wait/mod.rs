@@ -1,0 +1,288 @@
+//! How to wait. Every blocking loop of the library goes through here.
+//!
+//! A waiter spins for a short time (not at all when the host has more ranks than cores), then yields the core, and after some milliseconds
+//! sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]). `GASNET_WAITMODE` and
+//! `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less work than yields. A sleep
+//! is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
+
+mod episodes;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::conduit::PollScope;
+use crate::job::Inside;
+use crate::os::clock;
+use crate::stall::{self, Reason};
+use crate::{coll, progress, runtime, thread, trace};
+
+pub use episodes::Episodes;
+
+/// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WaitMode {
+    /// `GASNET_WAIT_SPIN`.
+    Spin = 0,
+    /// `GASNET_WAIT_BLOCK`.
+    Block = 1,
+    /// `GASNET_WAIT_SPINBLOCK`.
+    SpinBlock = 2,
+    /// The default: as this module's documentation says.
+    Adaptive = 3,
+}
+
+static MODE: AtomicU32 = AtomicU32::new(WaitMode::Adaptive as u32);
+static CROWDED: AtomicBool = AtomicBool::new(true);
+/// Ranks of this host for each core.
+static CROWD: AtomicU64 = AtomicU64::new(1);
+/// When the ranks of this host sleep rather than yield.
+static EPISODES: OnceLock<&'static Episodes> = OnceLock::new();
+/// When the last long yield of this process ended.
+static LAST_LONG_YIELD: AtomicU64 = AtomicU64::new(0);
+
+/// Looks of a glance.
+const GLANCES: u32 = 32;
+/// Turns of the spinning phase: a few microseconds.
+const SPINS: u32 = 200;
+/// A waiter yields for this time before it sleeps, and that much more for each rank of a core.
+const PATIENCE_NS: (u64, u64) = (4_000_000, 100_000);
+/// The same in mode BLOCK.
+const BRIEF_PATIENCE_NS: (u64, u64) = (50_000, 50_000);
+/// A longer yield was not a turn of our own ranks only: they take each core some microseconds, who computes keeps it for a time slice.
+const LONG_YIELD_NS: (u64, u64) = (500_000, 20_000);
+/// Polls that found nothing before the next yields: with and without more ranks than cores.
+const VAIN_POLLS: [u32; 2] = [8, 256];
+/// The first sleeps of a wait; later ones are a part of the time that it has lasted, up to the longest, so that an idle rank costs next to nothing.
+const SLEEP_NS: u64 = 1_000_000;
+const LONGEST_SLEEP_NS: u64 = 4_000_000;
+/// Parts of a wait that its sleeps take: where others wake the sleeper, and where it may be late by as much.
+const PARTS: [u64; 2] = [4, 16];
+
+/// In the word of a client's loop: the other bits are a time.
+const TIMED: u32 = 1 << 31;
+/// Its unit, as a power of two of nanoseconds.
+const TICK: u32 = 16;
+
+impl WaitMode {
+    /// From the client's number.
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        [Self::Spin, Self::Block, Self::SpinBlock, Self::Adaptive]
+            .into_iter()
+            .find(|&m| m as u32 == raw)
+    }
+
+    /// From now on, for all threads.
+    pub fn set(self) {
+        MODE.store(self as u32, Ordering::Relaxed);
+    }
+
+    fn get() -> Self {
+        Self::from_raw(MODE.load(Ordering::Relaxed)).unwrap_or(Self::Adaptive)
+    }
+}
+
+/// Tells how many ranks this host has, how many cores for them, and what they share.
+pub fn set_host(ranks: u32, cores: u32, episodes: &'static Episodes) {
+    CROWDED.store(ranks > cores, Ordering::Relaxed);
+    CROWD.store(u64::from(ranks.div_ceil(cores.max(1))), Ordering::Relaxed);
+    // A process has one host.
+    let _ = EPISODES.set(episodes);
+}
+
+/// A time that grows with the ranks of a core.
+fn for_crowd((base, each): (u64, u64)) -> u64 {
+    base + each * CROWD.load(Ordering::Relaxed)
+}
+
+/// Whether this host has more ranks than cores.
+#[inline]
+pub fn is_crowded() -> bool {
+    CROWDED.load(Ordering::Relaxed)
+}
+
+/// Looks at something that others of this host are probably about to do: some hundred nanoseconds; once when there are more ranks than cores.
+#[inline]
+pub fn glance(mut ready: impl FnMut() -> bool) -> bool {
+    let glances = if is_crowded() { 1 } else { GLANCES };
+    (0..glances).any(|_| ready())
+}
+
+/// One wait, from its first idle turn. Times are nanoseconds, 0 before they are known.
+#[derive(Debug)]
+pub struct Waiter {
+    turns: u32,
+    /// The first turn that did not spin.
+    began: u64,
+    /// The end of the last yield or sleep.
+    now: u64,
+    reason: Reason,
+}
+
+impl Waiter {
+    /// At the start of a wait.
+    pub fn new(reason: Reason) -> Self {
+        let waiter = Self {
+            turns: 0,
+            began: 0,
+            now: 0,
+            reason,
+        };
+        waiter.done();
+        waiter
+    }
+
+    /// The wait is over.
+    #[inline]
+    pub fn done(&self) {
+        if stall::is_watching() {
+            thread::current().watch.progress();
+        }
+    }
+
+    /// Something happened: start over.
+    pub fn reset(&mut self) {
+        self.turns = 0;
+        self.began = 0;
+        self.done();
+    }
+
+    /// A wait for a condition, from the word in which a client's loop keeps it: 0 at first.
+    fn from_state(state: u32) -> Self {
+        let mut waiter = if state == 0 {
+            Self::new(Reason::Condition)
+        } else {
+            Self {
+                turns: state & !TIMED,
+                began: 0,
+                now: 0,
+                reason: Reason::Condition,
+            }
+        };
+        if state & TIMED != 0 {
+            waiter.turns = SPINS;
+            waiter.now = clock::now_ns();
+            let passed = (waiter.now >> TICK).wrapping_sub(u64::from(state & !TIMED)) & u64::from(!TIMED);
+            waiter.began = waiter.now.saturating_sub(passed << TICK).max(1);
+        }
+        waiter
+    }
+
+    /// The word again: turns while it spins, then when it ceased to. Never 0.
+    fn state(&self) -> u32 {
+        if self.began == 0 {
+            self.turns.max(1)
+        } else {
+            (self.began >> TICK) as u32 | TIMED
+        }
+    }
+
+    /// Nothing happened in this turn.
+    #[inline]
+    pub fn idle(&mut self) {
+        self.turns = self.turns.saturating_add(1);
+        if self.turns < SPINS && !CROWDED.load(Ordering::Relaxed) && WaitMode::get() != WaitMode::Block {
+            std::hint::spin_loop();
+            return;
+        }
+        self.give_way();
+    }
+
+    #[cold]
+    fn give_way(&mut self) {
+        runtime::heed_exit(Inside::Wait);
+        trace::idle();
+        if stall::is_watching() {
+            thread::current().watch.idle(self.reason);
+        }
+        if self.began == 0 {
+            self.now = clock::now_ns();
+            self.began = self.now;
+        }
+        let waited = self.now.saturating_sub(self.began);
+        let patience = match WaitMode::get() {
+            WaitMode::Spin => None,
+            WaitMode::Block => Some(BRIEF_PATIENCE_NS),
+            WaitMode::SpinBlock | WaitMode::Adaptive => Some(PATIENCE_NS),
+        };
+        let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(self.now));
+        let sleepy = patience.is_some_and(|time| waited >= for_crowd(time) || is_episode());
+        self.now = match runtime::try_get() {
+            Some(rt) if sleepy => {
+                let parts = PARTS[usize::from(matches!(self.reason, Reason::Condition))];
+                let limit = (waited / parts).clamp(SLEEP_NS, LONGEST_SLEEP_NS);
+                rt.comm.sleep(Duration::from_nanos(limit), coll::goes_on);
+                clock::now_ns()
+            }
+            _ => give_up_core(),
+        };
+    }
+}
+
+/// Yields, and remembers if that took long. Returns the time.
+fn give_up_core() -> u64 {
+    let began = clock::now_ns();
+    std::thread::yield_now();
+    let ended = clock::now_ns();
+    if ended.saturating_sub(began) > for_crowd(LONG_YIELD_NS) {
+        if let Some(episodes) = EPISODES.get() {
+            episodes.long_yield((began, ended), &LAST_LONG_YIELD);
+        }
+    }
+    ended
+}
+
+/// Polls until `ready` holds; `reason` is what the stall watchdog says about it.
+#[inline]
+pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
+    if ready() {
+        return;
+    }
+    until_some(PollScope::All, reason, || ready().then_some(()));
+}
+
+/// Polls until `ready` yields something.
+pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -> Option<T>) -> T {
+    let mut waiter = Waiter::new(reason);
+    loop {
+        if progress::poll(scope) > 0 {
+            waiter.reset();
+        } else {
+            waiter.idle();
+        }
+        if let Some(value) = ready() {
+            waiter.done();
+            return value;
+        }
+    }
+}
+
+/// One step of `GASNET_BLOCKUNTIL`: polls, then waits a bounded time. `state` is the loop's own, zero at first.
+pub fn step(state: &mut u32) {
+    let mut waiter = Waiter::from_state(*state);
+    if progress::poll(PollScope::All) > 0 {
+        waiter.reset();
+    } else {
+        waiter.idle();
+    }
+    *state = waiter.state();
+}
+
+/// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody. Returns how much it found.
+#[inline]
+pub fn poll_once() -> usize {
+    let vain = &crate::thread::current().vain_polls;
+    let found = progress::poll(PollScope::All);
+    if found > 0 {
+        vain.set(0);
+        return found;
+    }
+    vain.set(vain.get() + 1);
+    if vain.get() >= VAIN_POLLS[usize::from(!CROWDED.load(Ordering::Relaxed))] {
+        vain.set(0);
+        runtime::heed_exit(Inside::Poll);
+        give_up_core();
+    }
+    0
+}
