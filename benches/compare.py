@@ -3,7 +3,7 @@
 
   compare.py [--runs N] [--ranks N] [--fifo PRIORITY] [--least] NAME=PROGRAM... [-- options and tests of gasnet_perf]
 
-Prints a table in Markdown: the median over the runs of each program's result (microseconds), half the distance of the quartiles in percent, and the
+Prints a table in Markdown: the median over the runs of each program's result (microseconds; kibibytes where it is memory), half the distance of the quartiles in percent, and the
 median of the ratios run by run. --least takes of each run the shortest block instead of the median: for operations of one process on a busy
 machine. --fifo runs the programs with that real-time priority, so that other work does not disturb them; with -p only, and no more ranks than cores."""
 
@@ -24,6 +24,11 @@ def spread(values):
     return 50 * (high - low) / statistics.median(values)
 
 
+def label(result):
+    """What a result is about, without its size."""
+    return result["test"] if "threads" in result else f"{result['test']}, {result['ranks']} ranks"
+
+
 def run(program, options, words):
     """The results of one run, by test and size."""
     with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +42,8 @@ def run(program, options, words):
         with open(file, encoding="utf-8") as text:
             results = json.load(text)["results"]
     key = "us_least" if options.least else "us"
-    return {(result["test"], result["bytes"]): result[key] for result in results}
+    # Of jobs that were started (--start) there are times and memory, for each number of ranks.
+    return {(label(result), result["bytes"]): result.get(key) or result["kib"] for result in results}
 
 
 def main():

@@ -4,17 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static char *buffers; /* of all workers of this process */
 static char *segment_of_peer, *own_segment;
 static size_t room;
-
-double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
 

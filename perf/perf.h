@@ -7,6 +7,8 @@
 #include <gasnet_coll.h>
 #include <gasnetex.h>
 
+#include "limits.h"
+
 #include <stdio.h>
 
 /* Who is active in a test. */
@@ -94,7 +96,6 @@ struct result {
 };
 /* Measures; the result means something on rank 0. Collective. */
 struct result measure(const struct test *test, size_t bytes);
-double now_us(void);
 void barrier(void);
 const char *conduit_name(void);
 
@@ -109,24 +110,5 @@ void report_close(FILE *file, const char *name);
 /* start.c: without a job, and the part that each job does. */
 void start_measure(void);
 void start_in_job(void);
-
-/* limits.c */
-struct limits {
-    int cores, processes;
-    double ping_pong_us;              /* a cache line to another process and back */
-    double yield_barrier_us;          /* sched_yield barrier of as many processes as there are ranks */
-    double futex_barrier_us;          /* the same with a futex */
-    double pipe_us;                   /* a byte through a pipe to another process and back */
-    double system_call_us;
-    double atomic_us;                 /* an atomic addition that meets nobody */
-    double fork_us;                   /* until a forked process has ended and was waited for */
-    double memcpy_mbs[64];            /* by the binary logarithm of the size */
-};
-/* Measures what this machine can do, with processes of its own. Before the job starts. */
-void limits_measure(struct limits *limits, int processes);
-void limits_print(const struct limits *limits, FILE *out);
-/* Binds this process to the core that has the number among those that it may use, modulo how many these are. */
-void bind_to_core(int number);
-double limit_for(const struct limits *limits, const char *name, size_t bytes);
 
 #endif

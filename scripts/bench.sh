@@ -1,6 +1,6 @@
 #!/bin/sh
 # bench.sh: builds gasnet_perf over this library, as archive and as shared library, and over the one installed in PEER_PREFIX, if that is set, and
-# runs them in turns. RANKS (2), RUNS (5), FIFO (real-time priority; none), PERF (options and tests of gasnet_perf). Tables on standard output.
+# runs them in turns, after the machine's own limits. RANKS (2), RUNS (5), FIFO (real-time priority; none), PERF (options and tests of gasnet_perf). Tables on standard output.
 . "$(dirname -- "$0")/common.sh"
 
 prefix=$BUILD/bench/ours
@@ -17,6 +17,9 @@ built() {
 }
 built "$prefix" gasnet-smp-par "$BUILD/bench/archive"
 built "$prefix" gasnet-smp-par-shared "$BUILD/bench/shared"
+$CC -O2 -I"$ROOT/perf" "$ROOT/benches/limits.c" "$ROOT/perf/limits.c" -o "$BUILD/bench/limits"
+"$BUILD/bench/limits" "${RANKS:-2}"
+echo
 set -- "archive=$BUILD/bench/archive" "shared=$BUILD/bench/shared"
 if [ -n "${PEER_PREFIX:-}" ]; then
     built "$PEER_PREFIX" gasnet-smp-par "$BUILD/bench/peer"

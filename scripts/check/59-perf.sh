@@ -47,7 +47,11 @@ PYTHON
 attempt "perf: JSON on standard output" sh -c "'$run' -n 2 '$program' $quick --json - put-value 2>'$WORK/table' | python3 -c 'import json, sys; json.load(sys.stdin)' && grep -q put-value '$WORK/table'"
 attempt "perf: compare.py" sh -c "python3 -B '$ROOT/benches/compare.py' --runs 2 one='$program' other='$program' -- $quick put,barrier-team >'$WORK/table' &&
     grep -Eq '^[|] put [|] 64 ([|] [0-9.e-]+ ){5}[|]$' '$WORK/table'"
-for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w"; do
+attempt "perf: --start" sh -c "'$program' --start 1,3 -b 2 --json '$WORK/s.json' && '$program' --start 2 -b 1 --launcher '$run -n %d' &&
+    python3 -c \"import json; r = json.load(open('$WORK/s.json'))['results']; assert len(r) == 12 and all(x.get('us', x.get('kib', 0)) > 0 for x in r)\""
+attempt "perf: --wait" timeout 100 "$run" -n 3 "$program" $quick --wait block barrier-team
+attempt "perf: limits alone" sh -c "$CC -std=c11 -O2 -Wall -Wextra -Werror -I'$ROOT/perf' '$ROOT/benches/limits.c' '$ROOT/perf/limits.c' -o '$WORK/limits' && '$WORK/limits' 2 3 | grep -q 'barrier of 3 processes'"
+for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w" "--start 0" "--start 2,x" "--wait long"; do
     # shellcheck disable=SC2086
     timeout 20 "$program" $words >"$WORK/out" 2>&1
     status=$?

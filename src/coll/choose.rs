@@ -3,8 +3,8 @@
 //! | collective | when | algorithm |
 //! |---|---|---|
 //! | barrier | one neighbourhood, up to 16 members | each looks at all: one step through shared memory |
-//! | | one neighbourhood, more | tree of radix 8 in shared memory, one release (Mellor-Crummey and Scott 1991) |
-//! | | several neighbourhoods | that tree, dissemination among first members in its middle |
+//! | | one neighbourhood, more | combining tree of counters, radix 8, in shared memory (Yew, Tzeng and Lawrie 1987); the last to come tells all |
+//! | | several neighbourhoods | that tree, then dissemination among first members |
 //! | | otherwise | dissemination in messages (Hensgen, Finkel and Manber 1988) |
 //! | broadcast | one neighbourhood | all read what the root shows: a note, staged chunks, or, from 8 or 64 KiB on, its segment itself |
 //! | | several neighbourhoods | messages to one member of each, which shows it there |
@@ -13,7 +13,8 @@
 //! | | one neighbourhood, more | tree of radix 4, pipelined; flat if the operation does not commute and the root is not rank 0 |
 //! | | several neighbourhoods | in each as above, then messages among one member of each |
 //! | | otherwise | binomial tree, pipelined in chunks |
-//! | reduction to all | one neighbourhood, up to 3 members or 16 KiB in all | everybody combines what all show |
+//! | reduction to all | one neighbourhood, up to 3 members, or 16 members (4) and 16 KiB in all | everybody combines what all show |
+//! | | one neighbourhood, more members, up to 16 KiB in all | whoever comes last combines what all show |
 //! | | one neighbourhood, more | reduce-scatter and all-gather per chunk, both flat (after Rabenseifner) |
 //! | | several neighbourhoods | to one in each, then messages among first members, then each shows the result |
 //! | | otherwise, up to a message | recursive doubling (Thakur, Rabenseifner and Gropp 2005, section 4.5) |
@@ -26,6 +27,7 @@
 //! | scan | one neighbourhood | everybody combines what those below show |
 //! | | otherwise | recursive doubling (Hillis and Steele 1986) |
 //!
+//! Numbers in brackets are for hosts with more ranks than cores, where each look at another member's memory is a member's turn longer.
 //! Shared memory is for teams with one member per process that have lanes (`GASNET_PSHM_COLL_TEAMS`), and for elements that a slot holds. "Several
 //! neighbourhoods" is for teams with more members than neighbourhoods; for an operation that does not commute only when the members of a
 //! neighbourhood follow each other. All members know the same about all of that, and so choose the same.
@@ -37,8 +39,8 @@ use crate::team::Team;
 
 /// Most members of whom each looks at all in a barrier.
 const FLAT_MEETING: usize = 16;
-/// Children of a member in the barrier's tree.
-pub const MEETING_RADIX: usize = 8;
+/// Most members who all combine everything in a reduction to all: in general, and with more ranks than cores, when that takes the others' time.
+const ALL_COMBINE: [usize; 2] = [16, 4];
 /// Most members whose operands the root of a reduction to one combines alone.
 const FLAT_TO_ONE: usize = 4;
 /// Each member of the tree of a reduction to one has up to one less than this many children on a level.
@@ -86,7 +88,7 @@ pub fn near(team: &'static Team, bytes: usize, element: usize) -> Option<&'stati
     }
 }
 
-/// Whether `members` of a neighbourhood meet without a tree.
+/// Whether each of `members` of a neighbourhood looks at all in a barrier.
 pub const fn meets_flat(members: usize) -> bool {
     members <= FLAT_MEETING
 }
@@ -123,16 +125,22 @@ pub const fn chunk(bytes: usize, element: usize) -> usize {
 pub enum NearToAll {
     /// Everybody combines everything.
     Flat,
+    /// The last to come combines everything.
+    Last,
     /// Everybody combines a part.
     Parts,
 }
 
-/// For `bytes` from each of `members`.
-pub const fn near_to_all(members: usize, bytes: usize) -> NearToAll {
-    if members <= FLAT_TO_ALL.0 || members.saturating_mul(bytes) <= FLAT_TO_ALL.1 {
+/// For `bytes` from each of `members`. A host's ranks agree whether it is crowded.
+pub fn near_to_all(members: usize, bytes: usize, crowded: bool) -> NearToAll {
+    if members <= FLAT_TO_ALL.0 {
+        NearToAll::Flat
+    } else if members.saturating_mul(bytes) > FLAT_TO_ALL.1 {
+        NearToAll::Parts
+    } else if members <= ALL_COMBINE[usize::from(crowded)] {
         NearToAll::Flat
     } else {
-        NearToAll::Parts
+        NearToAll::Last
     }
 }
 
@@ -176,9 +184,13 @@ mod tests {
             [16_384, 16_368, 32_768, 65_536]
         );
         assert_eq!([chunk(200_000, 40_000), chunk(200_000, 65_536)], [40_000, 65_536]);
-        assert_eq!(near_to_all(3, 1 << 20), NearToAll::Flat);
+        assert_eq!(near_to_all(3, 1 << 20, true), NearToAll::Flat);
         assert_eq!(
-            [near_to_all(4, 4096), near_to_all(4, 4097)],
+            [near_to_all(5, 8, true), near_to_all(5, 4096, true)],
+            [NearToAll::Last, NearToAll::Parts]
+        );
+        assert_eq!(
+            [near_to_all(4, 4096, false), near_to_all(4, 4097, false)],
             [NearToAll::Flat, NearToAll::Parts]
         );
         assert_eq!(far_to_all(7, 65_536, 8, 65_536), FarToAll::Doubling);

@@ -10,8 +10,8 @@ use super::near::meet;
 
 /// A barrier: in one step if it can.
 pub enum Barrier<T> {
-    /// Of a few neighbours.
-    Flat(meet::Flat),
+    /// Of neighbours.
+    Near(meet::Meeting),
     /// Any other.
     Other(Pin<Box<T>>),
 }
@@ -21,7 +21,7 @@ impl<T: Future<Output = ()>> Future for Barrier<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         match &mut *self {
-            Self::Flat(meeting) => Pin::new(meeting).poll(context),
+            Self::Near(meeting) => Pin::new(meeting).poll(context),
             Self::Other(other) => other.as_mut().poll(context),
         }
     }
@@ -31,17 +31,15 @@ impl<T: Future<Output = ()>> Future for Barrier<T> {
 pub fn over(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     let way = choose::way(call.team(), 0, 1, true);
     let meeting = match way {
-        Way::Near(near) if choose::meets_flat(near.count()) => return Barrier::Flat(meet::Flat::new(near)),
-        Way::Near(near) => Some(meet::enter(near)),
+        Way::Near(near) => return Barrier::Near(meet::Meeting::new(near)),
         Way::Layered(groups) => groups.near.as_ref().map(meet::enter),
         Way::Far => None,
     };
     Barrier::Other(Box::pin(async move {
         match (way, meeting) {
-            (Way::Far, _) => far(call).await,
-            (Way::Near(_), Some(meeting)) => meet::around(meeting, async {}).await,
-            (_, Some(meeting)) => meet::around(meeting, far(call.among_speakers(0).0)).await,
-            (_, None) => far(call.among_speakers(0).0).await,
+            (Way::Layered(_), Some(meeting)) => meet::around(meeting, far(call.among_speakers(0).0)).await,
+            (Way::Layered(_), None) => far(call.among_speakers(0).0).await,
+            _ => far(call).await,
         }
     }))
 }

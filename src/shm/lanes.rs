@@ -4,13 +4,19 @@
 //! `position % SLOTS`; whoever needs it looks there until it is shown. A member that needs nothing at any position below `p` any more says that it
 //! has passed `p`, and a slot is used again when all members have passed the position that it showed last.
 //!
-//! Invariants: only its owner writes to a lane; a member passes a position once, and never looks at what is below.
+//! Members also count each other: at a position each comes once ([`Lanes::come`]), up a tree of counters, where the last to come to one goes on to
+//! the next (Yew, Tzeng and Lawrie 1987), so that nobody waits on the way; the last of all says who it is ([`Lanes::finish`]).
+//!
+//! Invariants: only its owner writes to a lane, but for the counters and the word of the last, which name the position that they are about;
+//! a member passes a position once, and never looks at what is below.
 //!
 //! SYNC POINT lane-show: the store in [`Lanes::show`] (release) pairs with the load in [`Lanes::shows`] (acquire).
 //! SYNC POINT lane-reuse: the store in [`Lanes::pass`] (release) pairs with the load in [`Lanes::has_passed`] and [`Lanes::has_room`] (acquire),
 //! directly, or through `room` (release, acquire), which another thread of the owner refreshed, or through what a member shows: it says beside a
 //! position what it has passed (loaded with acquire, since another thread of it may have passed that), so that whoever looks at all
 //! members for other reasons need not look at a second line of each.
+//! SYNC POINT lane-come: each exchange in [`Lanes::come`] (acquire-release) orders what came before it for the last to come.
+//! SYNC POINT lane-last: the store in [`Lanes::finish`] (release) pairs with the load in [`Lanes::finished`] (acquire).
 
 use super::memory::{LaneMemory, SLOTS};
 use crate::atomic::{light_fence, AtomicU64, Ordering};
@@ -106,13 +112,57 @@ impl Lanes {
         before
     }
 
+    /// This member has come at `position`, for which there is room. Whether it is the last of all.
+    pub fn come(&self, position: u64) -> bool {
+        let (mut node, count) = (self.me, self.count());
+        loop {
+            let children = (node * COUNTER_RADIX + 1..count).take(COUNTER_RADIX).len();
+            if children > 0 && self.count_at(node, position) <= children as u64 {
+                return false;
+            }
+            if node == 0 {
+                return true;
+            }
+            node = (node - 1) / COUNTER_RADIX;
+        }
+    }
+
+    /// Counts one more at the counter of `node`. How many that makes.
+    fn count_at(&self, node: usize, position: u64) -> u64 {
+        let counter = self.all[node].come(slot(position));
+        let mut made = 0;
+        let _ = counter.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |old| {
+            // What it says about an earlier position is over.
+            made = told(old, position).unwrap_or(0) + 1;
+            Some(tell(position, made))
+        });
+        made
+    }
+
+    /// This member, which came last at `position`, tells the others.
+    pub fn finish(&self, position: u64) {
+        let word = self.all[self.count() - 1].last(slot(position));
+        word.store(tell(position, self.me as u64), Ordering::Release);
+    }
+
+    /// Who came last at `position`, if all have come.
+    #[inline]
+    pub fn finished(&self, position: u64) -> Option<usize> {
+        let word = self.all[self.count() - 1].last(slot(position)).load(Ordering::Acquire);
+        // Another process wrote that.
+        told(word, position)
+            .map(|member| member as usize)
+            .filter(|&member| member < self.count())
+    }
+
     /// A collective of this member begins (or ceases) to wait for what others pass.
     pub fn wait(&self, begins: bool) {
-        let waits = self.all[self.me].waits();
-        if begins {
-            waits.fetch_add(1, Ordering::Relaxed);
-        } else {
-            waits.fetch_sub(1, Ordering::Relaxed);
+        for waits in [self.all[self.me].waits(), self.all[0].waits_of_all()] {
+            if begins {
+                waits.fetch_add(1, Ordering::Relaxed);
+            } else {
+                waits.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -120,8 +170,9 @@ impl Lanes {
     /// once more ([`super::comm::Comm::sleep`]).
     pub fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
         light_fence(Ordering::SeqCst);
+        let nobody = self.all[0].waits_of_all().load(Ordering::Relaxed) == 0;
         let waits = |&member: &usize| member != self.me && self.all[member].waits().load(Ordering::Relaxed) != 0;
-        (0..self.count()).filter(waits)
+        (0..if nobody { 0 } else { self.count() }).filter(waits)
     }
 
     /// Whether all members but one, who waits for that, need nothing below `position`.
@@ -136,6 +187,19 @@ impl Lanes {
     }
 }
 
+/// Members below a counter of the tree.
+const COUNTER_RADIX: usize = 8;
+/// Bits of a word about a position that hold a number of members.
+const TOLD_BITS: u32 = 20;
+
+fn tell(position: u64, number: u64) -> u64 {
+    (position + 1) << TOLD_BITS | number
+}
+
+fn told(word: u64, position: u64) -> Option<u64> {
+    (word >> TOLD_BITS == position + 1).then_some(word & ((1 << TOLD_BITS) - 1))
+}
+
 fn slot(position: u64) -> usize {
     position as usize % SLOTS
 }
@@ -144,5 +208,10 @@ fn slot(position: u64) -> usize {
 pub fn clear(lane: &LaneMemory) {
     lane.passed().store(0, Ordering::Relaxed);
     lane.waits().store(0, Ordering::Relaxed);
-    (0..SLOTS).for_each(|slot| lane.shown(slot).store(0, Ordering::Relaxed));
+    lane.waits_of_all().store(0, Ordering::Relaxed);
+    for slot in 0..SLOTS {
+        for word in [lane.shown(slot), lane.come(slot), lane.last(slot)] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
 }

@@ -135,8 +135,8 @@ impl BlockMemory {
 pub const SLOTS: usize = 8;
 /// Bytes of a slot in the mailbox: two cache lines, which the prefetcher takes together.
 const SLOT: usize = 128;
-/// Bytes that a slot shows beside its number, aligned for any type.
-pub const NOTE: usize = SLOT - 16;
+/// Bytes that a slot shows beside its words, aligned for any type.
+pub const NOTE: usize = SLOT - 32;
 /// Most bytes that a slot stages.
 pub const STAGE: usize = 65_536;
 /// Bytes of a mailbox: the lines of what its owner has passed and whether it waits, and the slots.
@@ -172,6 +172,13 @@ impl LaneMemory {
         unsafe { &*self.mailbox.add(SLOT / 2).cast::<AtomicU64>() }
     }
 
+    /// Beside it, in the lane of member 0: the same for all members together.
+    #[inline]
+    pub fn waits_of_all(&self) -> &AtomicU64 {
+        // SAFETY: inside the second line, aligned and mapped.
+        unsafe { &*self.mailbox.add(SLOT / 2 + 8).cast::<AtomicU64>() }
+    }
+
     fn slot(&self, slot: usize) -> *mut u8 {
         debug_assert!(slot < SLOTS);
         // SAFETY: slot < SLOTS, so the result is inside the mailbox.
@@ -190,6 +197,20 @@ impl LaneMemory {
     pub fn passed_then(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the second 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).add(8).cast::<AtomicU64>() }
+    }
+
+    /// Members that have come at this slot's position, and the position; others write here.
+    #[inline]
+    pub fn come(&self, slot: usize) -> &AtomicU64 {
+        // SAFETY: the third 8 bytes of a slot, aligned and mapped.
+        unsafe { &*self.slot(slot).add(16).cast::<AtomicU64>() }
+    }
+
+    /// The member that came last, and the position; whoever that is writes here.
+    #[inline]
+    pub fn last(&self, slot: usize) -> &AtomicU64 {
+        // SAFETY: the fourth 8 bytes of a slot, aligned and mapped.
+        unsafe { &*self.slot(slot).add(24).cast::<AtomicU64>() }
     }
 
     /// The [`NOTE`] bytes behind these words.

@@ -125,3 +125,27 @@ pub fn threads() {
     looks.join().unwrap();
     finds.join().unwrap();
 }
+
+/// Both show something and come; who comes last looks first and tells the other, twice in a slot. Catches: `come` not acquire or not release, `finish`
+/// not release, `finished` not acquire.
+pub fn all_come() {
+    let take_part = |lanes: &Lanes| {
+        for position in [0, SLOTS as u64] {
+            wait(|| lanes.has_room(position));
+            write(lanes, position);
+            if lanes.come(position) {
+                read(lanes, 1 - lanes.me(), position);
+                lanes.finish(position);
+            } else {
+                wait(|| lanes.finished(position).is_some());
+                assert_eq!(lanes.finished(position), Some(1 - lanes.me()));
+                read(lanes, 1 - lanes.me(), position);
+            }
+            lanes.pass(position + 1);
+        }
+    };
+    let [a, b] = pair();
+    let other = thread::spawn(move || take_part(&b));
+    take_part(&a);
+    other.join().unwrap();
+}

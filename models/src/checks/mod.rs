@@ -37,6 +37,7 @@ pub const ALL: &[(&str, fn(), usize)] = &[
         lanes::threads,
         3,
     ),
+    ("lanes: who comes last tells the others", lanes::all_come, 3),
     ("comm: no bell is lost", comm::bells, 3),
     ("comm: a sleeper is woken", comm::sleep_and_scan, 3),
     ("comm: a sleeper is woken by a bell", comm::sleep_and_bell, 3),

@@ -137,6 +137,8 @@ pub const SLOTS: usize = 2;
 struct Slot {
     shown: AtomicU64,
     passed_then: AtomicU64,
+    come: AtomicU64,
+    last: AtomicU64,
     data: UnsafeCell<u32>,
 }
 
@@ -149,6 +151,7 @@ unsafe impl Send for Slot {}
 struct Lane {
     passed: AtomicU64,
     waits: AtomicU64,
+    waits_of_all: AtomicU64,
     slots: [Slot; SLOTS],
 }
 
@@ -165,12 +168,24 @@ impl LaneMemory {
         &self.0.waits
     }
 
+    pub fn waits_of_all(&self) -> &AtomicU64 {
+        &self.0.waits_of_all
+    }
+
     pub fn shown(&self, slot: usize) -> &AtomicU64 {
         &self.0.slots[slot].shown
     }
 
     pub fn passed_then(&self, slot: usize) -> &AtomicU64 {
         &self.0.slots[slot].passed_then
+    }
+
+    pub fn come(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].come
+    }
+
+    pub fn last(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].last
     }
 
     /// What is shown in a slot.

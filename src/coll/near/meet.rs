@@ -1,22 +1,24 @@
 //! Meetings in shared memory.
 //!
-//! A few members look at each other, which takes one step. More of them meet in a tree (Mellor-Crummey and Scott 1991, section 3.4: local words,
-//! one writer each) whose root everybody watches for the release.
+//! A few members look at each other, which takes one step. More of them count themselves in a tree of counters, and the last to come tells the others:
+//! nobody waits on the way, and nobody looks at many.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::{Near, Passage, Readers};
-use crate::coll::choose::MEETING_RADIX;
+use crate::coll::{choose, until};
 
-/// A meeting of few members.
+/// A meeting of neighbours.
 ///
 /// Not an async function, because those stay where they were first polled: this one is polled on the stack, and needs no memory when all come
 /// at about the same time.
 #[derive(Debug)]
-pub struct Flat {
+pub struct Meeting {
     passage: Passage,
+    /// Whether members look at each other.
+    flat: bool,
     /// Whether others know that it waits for room.
     waits: bool,
     shown: bool,
@@ -24,11 +26,12 @@ pub struct Flat {
     come: usize,
 }
 
-impl Flat {
+impl Meeting {
     /// This member comes.
     pub fn new(near: &'static Near) -> Self {
         Self {
             passage: near.enter(0, 1, 1),
+            flat: choose::meets_flat(near.count()),
             waits: false,
             shown: false,
             come: 0,
@@ -36,7 +39,7 @@ impl Flat {
     }
 }
 
-impl Future for Flat {
+impl Future for Meeting {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
@@ -53,8 +56,19 @@ impl Future for Flat {
             if self.waits {
                 lanes.wait(false);
             }
-            passage.show_among_all(position);
+            if self.flat {
+                passage.show_among_all(position);
+            } else if passage.come() {
+                passage.finish();
+            }
             self.shown = true;
+        }
+        if !self.flat {
+            if passage.finished().is_none() {
+                return Poll::Pending;
+            }
+            passage.leave();
+            return Poll::Ready(());
         }
         while self.come < lanes.count() {
             if !lanes.shows(self.come, position) {
@@ -69,24 +83,49 @@ impl Future for Flat {
     }
 }
 
-/// Takes the positions of a meeting in a tree.
+impl Passage {
+    /// This member comes at the first position, for which there is room, and shows what it brings. Whether it is the last of all.
+    pub(super) fn come(self) -> bool {
+        self.near.lanes.show(self.start);
+        self.near.lanes.come(self.start)
+    }
+
+    /// The last to come tells all others.
+    pub(super) fn finish(self) {
+        self.near.lanes.finish(self.start);
+        (0..self.near.count()).for_each(|member| self.near.wake(member));
+    }
+
+    /// Who came last, if all have come.
+    pub(super) fn finished(self) -> Option<usize> {
+        let last = self.near.lanes.finished(self.start);
+        if last.is_none() {
+            self.near.note_first_missing(self.start);
+        }
+        last
+    }
+}
+
+/// Takes the positions of a meeting with something in its middle.
 pub fn enter(near: &'static Near) -> Passage {
     near.enter(0, 1, 2)
 }
 
 /// Complete when all members have come; then member 0 does `middle` before the others go on.
 pub async fn around(meeting: Passage, middle: impl Future<Output = ()>) {
-    let (me, count, release) = (meeting.near.me(), meeting.near.count(), meeting.start + 1);
-    for child in (me * MEETING_RADIX + 1..=me * MEETING_RADIX + MEETING_RADIX).take_while(|&child| child < count) {
-        meeting.shown(child, meeting.start).await;
+    let release = meeting.start + 1;
+    meeting.room(meeting.start, 0).await;
+    if meeting.come() {
+        // Only member 0 looks.
+        meeting.near.lanes.finish(meeting.start);
+        meeting.near.wake(0);
     }
-    if me == 0 {
+    if meeting.is_at(0) {
+        until(|| meeting.finished().is_some()).await;
         middle.await;
         meeting.room(release, 0).await;
         meeting.show(release, Readers::All);
     } else {
-        meeting.room(meeting.start, 0).await;
-        meeting.show(meeting.start, Readers::One((me - 1) / MEETING_RADIX));
         meeting.shown(0, release).await;
     }
     meeting.leave();

@@ -109,6 +109,15 @@ impl Near {
         });
     }
 
+    /// The same of the first member that does not show `position`.
+    fn note_first_missing(&self, position: u64) {
+        if stall::is_watching() {
+            if let Some(member) = (0..self.count()).find(|&member| !self.lanes.shows(member, position)) {
+                self.note_missing(member);
+            }
+        }
+    }
+
     /// Wakes `member` if it sleeps.
     fn wake(&self, member: usize) {
         if member != self.me() {

@@ -1,15 +1,17 @@
 //! Reductions in shared memory.
 //!
 //! Operands are combined from the highest rank to the lowest, so that the left one is only read, where its owner shows it, and operations that do not
-//! commute see their order. To one: up a tree of small depth, whose root looks at all others when they are few. To all: everybody combines
-//! everything while that is little, and else a part of every chunk, which the others then fetch (reduce-scatter and all-gather, as
-//! Rabenseifner's algorithm has them, without its log N rounds; Thakur, Rabenseifner and Gropp 2005, section 4.5).
+//! commute see their order. To one: up a tree of small depth, whose root looks at all others when they are few. To all: everybody, or with many members
+//! the last to come, combines everything while that is little; else everybody a part of every chunk, which the others then fetch (reduce-scatter and
+//! all-gather, as Rabenseifner's algorithm has them, without its log N rounds; Thakur, Rabenseifner and Gropp 2005, section 4.5).
 
 use super::flow::{Shower, Shown, Source};
 use super::{Chunk, Near, Passage, Readers};
 use crate::coll::choose::{near_to_all, to_one_is_flat, NearToAll, TO_ONE_RADIX};
 use crate::coll::mail::Span;
 use crate::coll::operators::Operator;
+use crate::coll::until;
+use crate::wait;
 
 /// Takes the positions of a reduction to one.
 pub fn enter_to_one(near: &'static Near, bytes: usize, operator: &Operator) -> Passage {
@@ -18,9 +20,9 @@ pub fn enter_to_one(near: &'static Near, bytes: usize, operator: &Operator) -> P
 
 /// Takes the positions of a reduction to all.
 pub fn enter_to_all(near: &'static Near, bytes: usize, operator: &Operator) -> Passage {
-    let stride = match near_to_all(near.count(), bytes) {
+    let stride = match near_to_all(near.count(), bytes, wait::is_crowded()) {
         NearToAll::Flat => 1,
-        NearToAll::Parts => 2,
+        NearToAll::Last | NearToAll::Parts => 2,
     };
     near.enter(bytes, operator.element, stride)
 }
@@ -109,8 +111,9 @@ pub async fn to_one(passage: Passage, root: usize, target: Span, source: Span, o
 /// Combines everybody's `source` into everybody's `target`.
 pub async fn to_all(passage: Passage, target: Span, source: Span, operator: Operator) {
     let count = passage.near.count();
-    match near_to_all(count, passage.bytes) {
+    match near_to_all(count, passage.bytes, wait::is_crowded()) {
         NearToAll::Flat => up_to(passage, count, target, source, operator).await,
+        NearToAll::Last => by_last(passage, target, source, operator).await,
         NearToAll::Parts => parts(passage, target, source, operator).await,
     }
 }
@@ -132,6 +135,28 @@ pub async fn up_to(passage: Passage, count: usize, target: Span, source: Span, o
         fold(&operator, operands, target.part(chunk.offset, chunk.bytes));
     };
     passage.share(source, (0..count).collect(), |_| true, visit).await;
+}
+
+/// In one chunk: at the first position members show their operands, at the second the last to come shows the result.
+async fn by_last(passage: Passage, target: Span, source: Span, operator: Operator) {
+    debug_assert!(passage.chunks == 1);
+    let (near, chunk) = (passage.near, passage.chunk(0));
+    let result = chunk.position + 1;
+    passage.room(chunk.position, chunk.bytes).await.copy_from(source);
+    if passage.come() {
+        let out = passage.room(result, chunk.bytes).await;
+        let operands = (0..near.count()).map(|member| passage.slot(member, chunk.position, chunk.bytes));
+        fold(&operator, operands, out);
+        near.lanes.show(result);
+        passage.finish();
+        target.copy_from(out);
+    } else {
+        until(|| passage.finished().is_some()).await;
+        // It is finished, so this asks for no wait.
+        let last = passage.finished().unwrap_or_else(|| near.me());
+        target.copy_from(passage.slot(last, result, chunk.bytes));
+    }
+    passage.leave();
 }
 
 /// Each chunk takes two positions: at the first, members show their operands, at the second, what each has combined of it.
