@@ -32,6 +32,7 @@ struct worker {
     size_t step;        /* between places for data of `bytes` */
     size_t places;      /* such places, a power of two, less one: a division would take as long as a small put */
     unsigned long turn; /* counts operations: addresses and values follow it */
+    char apart[128];    /* threads count at the same time */
 };
 
 enum { MANY_BYTES = 1, THREADS = 2, MEDIUM = 4, LONG = 8, PREPARED_MEDIUM = 16, PREPARED_LONG = 32, GATHERS = 64 };

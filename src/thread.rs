@@ -19,6 +19,7 @@ use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::trace;
 use crate::vis::peer::Completion;
+use crate::wait;
 
 /// Whether rules about locks are checked.
 const CHECKED: bool = cfg!(feature = "debug-checks");
@@ -56,6 +57,8 @@ pub struct Thread {
     region: Cell<Option<&'static Op>>,
     /// For payloads of messages to this process itself, by class.
     pub home_buffers: [RefCell<Vec<u128>>; 2],
+    /// How long its yields took lately.
+    pub yields: wait::Evidence,
     /// Between Prepare and Commit of a request.
     pub request_desc: SrcDesc,
     /// Between Prepare and Commit of a reply.
@@ -128,7 +131,7 @@ extern "C" fn retire(state: *mut c_void) {
     if let Some(log) = thread.log.take() {
         trace::retire(log);
     }
-    LIVE.fetch_sub(1, Ordering::Relaxed);
+    wait::set_threads(LIVE.fetch_sub(1, Ordering::Relaxed) - 1);
 }
 
 #[cold]
@@ -149,6 +152,7 @@ fn create() -> &'static Thread {
         home_buffers: [const { RefCell::new(Vec::new()) }; 2],
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
+        yields: wait::Evidence::new(),
         context: Cell::new(Context::Client),
         handler_name: Cell::new(ptr::null()),
         token: Cell::new(ptr::null()),
@@ -163,6 +167,7 @@ fn create() -> &'static Thread {
     }));
     CURRENT.set(thread);
     let live = LIVE.fetch_add(1, Ordering::Relaxed) + 1;
+    wait::set_threads(live);
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");

@@ -5,13 +5,16 @@
 //! processor time of thirty yields, so that a core on which many ranks sleep turns as slowly as one on which somebody computes, and a rank
 //! cannot tell one from the other. Hence all ranks of a host sleep at the same time, in episodes; between them all yield, and only what yields
 //! take then says whether there is a need for another episode, which is longer the sooner it comes.
+//!
+//! One long yield says nothing: a virtual machine loses its processor, too. Beside somebody who computes every yield is long.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// After an episode, until the last sleepers have got over it.
 const SETTLING_NS: u64 = 2_000_000;
-/// Two long yields of a rank within this time begin an episode; so does it forget about the last one.
-const MEMORY_NS: u64 = 50_000_000;
+/// An episode that begins within this time after the last one is longer.
+const SOON_NS: u64 = 50_000_000;
 const SHORTEST_NS: u64 = 4_000_000;
 const LONGEST_NS: u64 = 32_000_000;
 
@@ -23,6 +26,34 @@ pub struct Episodes {
     until: AtomicU64,
     /// Its length.
     length: AtomicU64,
+}
+
+/// What a thread's last yields say.
+#[derive(Debug, Default)]
+pub struct Evidence(Cell<u8>);
+
+impl Evidence {
+    /// What a long yield adds; a short one takes one away.
+    const LONG: u8 = 4;
+    const ENOUGH: u8 = 2 * Self::LONG;
+
+    /// Nothing known.
+    pub const fn new() -> Self {
+        Self(Cell::new(0))
+    }
+
+    /// After one more yield: whether yields are long now.
+    fn add(&self, is_long: bool) -> bool {
+        let known = self.0.get();
+        let now = if is_long {
+            known + Self::LONG
+        } else {
+            known.saturating_sub(1)
+        };
+        let enough = now >= Self::ENOUGH;
+        self.0.set(if enough { 0 } else { now });
+        enough
+    }
 }
 
 impl Episodes {
@@ -40,19 +71,18 @@ impl Episodes {
         now < self.until.load(Ordering::Relaxed)
     }
 
-    /// A yield took long. `previous` is the end of the last such yield of this process.
-    pub fn long_yield(&self, (began, ended): (u64, u64), previous: &AtomicU64) {
+    /// A thread with `evidence` has yielded, and that was long if it took more than `long`.
+    pub fn yielded(&self, (began, ended): (u64, u64), long: u64, evidence: &Evidence) {
+        let is_long = ended.saturating_sub(began) > long;
         let until = self.until.load(Ordering::Relaxed);
-        if began < until.saturating_add(SETTLING_NS) {
+        if is_long && began < until.saturating_add(SETTLING_NS) {
             return;
         }
-        let before = previous.swap(ended, Ordering::Relaxed);
-        if before <= until || ended.saturating_sub(before) > MEMORY_NS {
+        if !evidence.add(is_long) {
             return;
         }
-        let last = self.length.load(Ordering::Relaxed);
-        let length = if ended - until < MEMORY_NS {
-            (2 * last).clamp(SHORTEST_NS, LONGEST_NS)
+        let length = if ended - until < SOON_NS {
+            (2 * self.length.load(Ordering::Relaxed)).clamp(SHORTEST_NS, LONGEST_NS)
         } else {
             SHORTEST_NS
         };
@@ -73,30 +103,31 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn episodes_need_two_long_yields_and_grow_while_there_are_more() {
-        let (episodes, mine, other) = (Episodes::new(), AtomicU64::new(0), AtomicU64::new(0));
-        let long = |from: u64, to: u64, who: &AtomicU64| episodes.long_yield((from * MS, to * MS), who);
-        long(1000, 1003, &mine);
-        assert!(!episodes.is_on(1003 * MS));
-        long(1003, 1004, &other);
-        assert!(!episodes.is_on(1004 * MS));
-        long(1003, 1006, &mine);
-        assert!(episodes.is_on(1006 * MS) && episodes.is_on(1010 * MS - 1) && !episodes.is_on(1010 * MS));
+    fn episodes_need_long_yields_only_and_grow_while_there_are_more() {
+        let (episodes, mine, other) = (Episodes::new(), Evidence::new(), Evidence::new());
+        let yields = |from: u64, to: u64, who: &Evidence| episodes.yielded((from * MS, to * MS), MS / 2, who);
+        yields(1000, 1003, &mine);
+        yields(1003, 1004, &other);
+        yields(1004, 1004, &mine);
+        yields(1004, 1006, &mine);
+        assert!(!episodes.is_on(1006 * MS));
+        yields(1006, 1007, &mine);
+        assert!(episodes.is_on(1007 * MS) && episodes.is_on(1011 * MS - 1) && !episodes.is_on(1011 * MS));
         // The end of the episode itself makes yields long.
-        long(1009, 1012, &other);
-        long(1011, 1013, &other);
-        assert!(!episodes.is_on(1013 * MS));
+        yields(1010, 1013, &other);
+        yields(1012, 1014, &other);
+        assert!(!episodes.is_on(1014 * MS));
         // One soon after the last is twice as long, up to a bound.
-        let mut now = 1013;
+        let mut now = 1014;
         for length in [8, 16, 32, 32] {
-            long(now, now + 3, &mine);
-            long(now + 3, now + 6, &mine);
+            yields(now, now + 3, &mine);
+            yields(now + 3, now + 6, &mine);
             assert!(episodes.is_on((now + 6 + length) * MS - 1) && !episodes.is_on((now + 6 + length) * MS));
             now += 6 + length + 2;
         }
         // A later one begins anew.
-        long(now + 60, now + 63, &mine);
-        long(now + 63, now + 66, &mine);
+        yields(now + 60, now + 63, &mine);
+        yields(now + 63, now + 66, &mine);
         assert!(episodes.is_on((now + 70) * MS - 1) && !episodes.is_on((now + 70) * MS));
     }
 }

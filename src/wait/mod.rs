@@ -1,6 +1,6 @@
 //! How to wait. Every blocking loop of the library goes through here.
 //!
-//! A waiter spins for a short time (not at all when the host has more ranks than cores), then yields the core, and after some milliseconds
+//! A waiter spins for a short time (not at all when the host has more ranks, or threads that use GASNet, than cores), then yields the core, and after some milliseconds
 //! sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]). `GASNET_WAITMODE` and
 //! `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less work than yields. A sleep
 //! is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
@@ -17,7 +17,7 @@ use crate::os::clock;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
 
-pub use episodes::Episodes;
+pub use episodes::{Episodes, Evidence};
 
 /// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +35,14 @@ pub enum WaitMode {
 
 static MODE: AtomicU32 = AtomicU32::new(WaitMode::Adaptive as u32);
 static CROWDED: AtomicBool = AtomicBool::new(true);
-/// Ranks of this host for each core.
+/// Ranks and cores of this host.
+static HOST: [AtomicU32; 2] = [AtomicU32::new(1), AtomicU32::new(1)];
+/// Threads that may wait at the same time, for each core, should other ranks have as many as this one.
 static CROWD: AtomicU64 = AtomicU64::new(1);
+/// Whether each of them can have a core.
+static MAY_SPIN: AtomicBool = AtomicBool::new(false);
 /// When the ranks of this host sleep rather than yield.
 static EPISODES: OnceLock<&'static Episodes> = OnceLock::new();
-/// When the last long yield of this process ended.
-static LAST_LONG_YIELD: AtomicU64 = AtomicU64::new(0);
 
 /// Looks of a glance.
 const GLANCES: u32 = 32;
@@ -52,7 +54,7 @@ const PATIENCE_NS: (u64, u64) = (4_000_000, 100_000);
 const BRIEF_PATIENCE_NS: (u64, u64) = (50_000, 50_000);
 /// A longer yield was not a turn of our own ranks only: they take each core some microseconds, who computes keeps it for a time slice.
 const LONG_YIELD_NS: (u64, u64) = (500_000, 20_000);
-/// Polls that found nothing before the next yields: with and without more ranks than cores.
+/// Polls that found nothing before the next yields: when cores are short, and otherwise.
 const VAIN_POLLS: [u32; 2] = [8, 256];
 /// The first sleeps of a wait; later ones are a part of the time that it has lasted, up to the longest, so that an idle rank costs next to nothing.
 const SLEEP_NS: u64 = 1_000_000;
@@ -86,9 +88,19 @@ impl WaitMode {
 /// Tells how many ranks this host has, how many cores for them, and what they share.
 pub fn set_host(ranks: u32, cores: u32, episodes: &'static Episodes) {
     CROWDED.store(ranks > cores, Ordering::Relaxed);
-    CROWD.store(u64::from(ranks.div_ceil(cores.max(1))), Ordering::Relaxed);
+    HOST[0].store(ranks, Ordering::Relaxed);
+    HOST[1].store(cores.max(1), Ordering::Relaxed);
+    set_threads(thread::live());
     // A process has one host.
     let _ = EPISODES.set(episodes);
+}
+
+/// Tells how many threads of this process have called GASNet and not ended.
+pub fn set_threads(threads: usize) {
+    let [ranks, cores] = HOST.each_ref().map(|count| u64::from(count.load(Ordering::Relaxed)));
+    let waiters = ranks * threads.max(1) as u64;
+    CROWD.store(waiters.div_ceil(cores), Ordering::Relaxed);
+    MAY_SPIN.store(waiters <= cores, Ordering::Relaxed);
 }
 
 /// A time that grows with the ranks of a core.
@@ -96,16 +108,16 @@ fn for_crowd((base, each): (u64, u64)) -> u64 {
     base + each * CROWD.load(Ordering::Relaxed)
 }
 
-/// Whether this host has more ranks than cores.
+/// Whether this host has more ranks than cores, which its ranks agree about.
 #[inline]
 pub fn is_crowded() -> bool {
     CROWDED.load(Ordering::Relaxed)
 }
 
-/// Looks at something that others of this host are probably about to do: some hundred nanoseconds; once when there are more ranks than cores.
+/// Looks at something that others of this host are probably about to do: some hundred nanoseconds; once when cores are short.
 #[inline]
 pub fn glance(mut ready: impl FnMut() -> bool) -> bool {
-    let glances = if is_crowded() { 1 } else { GLANCES };
+    let glances = if MAY_SPIN.load(Ordering::Relaxed) { GLANCES } else { 1 };
     (0..glances).any(|_| ready())
 }
 
@@ -182,7 +194,7 @@ impl Waiter {
     #[inline]
     pub fn idle(&mut self) {
         self.turns = self.turns.saturating_add(1);
-        if self.turns < SPINS && !CROWDED.load(Ordering::Relaxed) && WaitMode::get() != WaitMode::Block {
+        if self.turns < SPINS && MAY_SPIN.load(Ordering::Relaxed) && WaitMode::get() != WaitMode::Block {
             std::hint::spin_loop();
             return;
         }
@@ -220,15 +232,13 @@ impl Waiter {
     }
 }
 
-/// Yields, and remembers if that took long. Returns the time.
+/// Yields, and remembers how long that took. Returns the time.
 fn give_up_core() -> u64 {
     let began = clock::now_ns();
     std::thread::yield_now();
     let ended = clock::now_ns();
-    if ended.saturating_sub(began) > for_crowd(LONG_YIELD_NS) {
-        if let Some(episodes) = EPISODES.get() {
-            episodes.long_yield((began, ended), &LAST_LONG_YIELD);
-        }
+    if let Some(episodes) = EPISODES.get() {
+        episodes.yielded((began, ended), for_crowd(LONG_YIELD_NS), &thread::current().yields);
     }
     ended
 }
@@ -279,7 +289,7 @@ pub fn poll_once() -> usize {
         return found;
     }
     vain.set(vain.get() + 1);
-    if vain.get() >= VAIN_POLLS[usize::from(!CROWDED.load(Ordering::Relaxed))] {
+    if vain.get() >= VAIN_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))] {
         vain.set(0);
         runtime::heed_exit(Inside::Poll);
         give_up_core();
