@@ -98,7 +98,9 @@ typedef uint64_t __attribute__((__may_alias__)) gasneti_word64_t;
 // An aligned transfer of 1, 2, 4 or 8 bytes is one load and one store: others wait for the word that it writes.
 GASNETI_INLINE void gasneti_copy(void *dest, const void *src, size_t nbytes) {
     const uintptr_t low = (uintptr_t)dest | (uintptr_t)src;
-    if (nbytes == 8 && (low & 7) == 0) {
+    if (nbytes > 8) {
+        memcpy(dest, src, nbytes);
+    } else if (nbytes == 8 && (low & 7) == 0) {
         *(volatile gasneti_word64_t *)dest = *(const volatile gasneti_word64_t *)src;
     } else if (nbytes == 4 && (low & 3) == 0) {
         *(volatile gasneti_word32_t *)dest = *(const volatile gasneti_word32_t *)src;

@@ -123,6 +123,7 @@ pub struct InitError(pub String);
 
 /// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective.
 pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> Result<&'static Runtime, InitError> {
+    gasnet_tools::timer::begin();
     if STARTED.swap(true, Ordering::SeqCst) {
         return Err(InitError(
             "GASNet is initialised already: one client per process is supported".into(),

@@ -1,7 +1,6 @@
 //! Every system call that the runtime makes, as small functions with Rust types. No policy: what a failure means is decided by the
 //! caller, which gets the operating system's reason.
 
-pub mod clock;
 pub mod cpus;
 pub mod fd;
 pub mod futex;

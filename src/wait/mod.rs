@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use gasnet_tools::timer::monotonic_ns;
+
 use crate::conduit::PollScope;
 use crate::job::Inside;
-use crate::os::clock;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
 
@@ -174,7 +175,7 @@ impl Waiter {
         };
         if state & TIMED != 0 {
             waiter.turns = SPINS;
-            waiter.now = clock::now_ns();
+            waiter.now = monotonic_ns();
             let passed = (waiter.now >> TICK).wrapping_sub(u64::from(state & !TIMED)) & u64::from(!TIMED);
             waiter.began = waiter.now.saturating_sub(passed << TICK).max(1);
         }
@@ -209,7 +210,7 @@ impl Waiter {
             thread::current().watch.idle(self.reason);
         }
         if self.began == 0 {
-            self.now = clock::now_ns();
+            self.now = monotonic_ns();
             self.began = self.now;
         }
         let waited = self.now.saturating_sub(self.began);
@@ -225,7 +226,7 @@ impl Waiter {
                 let parts = PARTS[usize::from(matches!(self.reason, Reason::Condition))];
                 let limit = (waited / parts).clamp(SLEEP_NS, LONGEST_SLEEP_NS);
                 rt.comm.sleep(Duration::from_nanos(limit), coll::goes_on);
-                clock::now_ns()
+                monotonic_ns()
             }
             _ => give_up_core(),
         };
@@ -234,9 +235,9 @@ impl Waiter {
 
 /// Yields, and remembers how long that took. Returns the time.
 fn give_up_core() -> u64 {
-    let began = clock::now_ns();
+    let began = monotonic_ns();
     std::thread::yield_now();
-    let ended = clock::now_ns();
+    let ended = monotonic_ns();
     if let Some(episodes) = EPISODES.get() {
         episodes.yielded((began, ended), for_crowd(LONG_YIELD_NS), &thread::current().yields);
     }

@@ -104,19 +104,34 @@ fn instant() -> Instant {
         })
 }
 
-/// Compares the counter with the system's clock for 10 ms, and longer while the error is above the tolerance.
+/// Two readings of both clocks, which are exact to some ten nanoseconds, are at least so far apart.
+const LEAST_NS: u64 = 2_000_000;
+
+/// Where the comparison of the two clocks starts.
+static START: OnceLock<Instant> = OnceLock::new();
+
+/// Starts to compare the clocks. The earlier this is, the less does the first conversion of ticks wait, and the more exact it is.
+pub fn begin() {
+    if source() == SOURCE_TSC {
+        START.get_or_init(instant);
+    }
+}
+
+/// Compares the counter with the system's clock since [`begin`]: for 2 ms at least, and longer while the error is above the tolerance.
 fn measured_hz() -> f64 {
     let soft = env::double("GASNET_TSC_RATE_TOLERANCE", 0.0005);
     let hard = env::double("GASNET_TSC_RATE_HARD_TOLERANCE", 0.02);
-    let start = instant();
-    let mut wait_ns = 10_000_000;
+    let start = START.get_or_init(instant);
+    let mut wait_ns = LEAST_NS.saturating_sub(os::monotonic_ns().saturating_sub(start.ns));
     loop {
-        os::sleep_ns(wait_ns);
+        if wait_ns > 0 {
+            os::sleep_ns(wait_ns);
+        }
         let end = instant();
         let ticks = end.ticks.wrapping_sub(start.ticks) as f64;
         let error = (start.slack + end.slack) as f64 / ticks;
         if error > soft.max(1e-6) && wait_ns < 400_000_000 {
-            wait_ns *= 2;
+            wait_ns = (2 * wait_ns).max(LEAST_NS);
             continue;
         }
         if error > hard {
@@ -186,6 +201,7 @@ mod tests {
 
     #[test]
     fn ticks_follow_the_clock() {
+        begin();
         let (ticks, reference) = (now(), os::monotonic_ns());
         os::sleep_ns(50_000_000);
         let (elapsed, expected) = (to_ns(now() - ticks), os::monotonic_ns() - reference);
