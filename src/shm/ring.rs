@@ -1,11 +1,14 @@
 //! A ring of 64-byte units in shared memory: messages from the threads of one process to another process.
 //!
 //! Producers reserve units by compare-and-swap on a tail that is private to their process, fill the record, and publish it by storing
-//! its first word last. The consumer takes records in order, clears the first word of every unit it leaves, and then advances
+//! its first word last. The consumer takes records in order, clears the first word of every unit but the first of each, and then advances
 //! the head. A producer that stops between reservation and publication delays only records of its own process.
 //!
-//! Invariants: a unit's first word is zero unless a record that is published begins there or the record's body covers it; records
-//! never cross the end of the ring (a `SKIP` record fills the rest).
+//! A first word names the parity of its lap around the ring, so that one left from the lap before is known to be old, and a record of one unit
+//! costs the consumer no store: its cache line goes to the other side once.
+//!
+//! Invariants: the first word of a unit that nobody has reserved in this lap is zero or of the lap before: a record began there, or it was cleared;
+//! records never cross the end of the ring (a `SKIP` record fills the rest).
 //!
 //! Trust: the consumer copies the first word once and checks the length in it; the producer derives positions from its own tail
 //! only. Whatever the other side writes, nobody leaves the ring.
@@ -20,7 +23,8 @@ use crate::atomic::{AtomicU64, Ordering};
 /// Kind of a record that only fills the end of the ring.
 pub const SKIP: u8 = 0xff;
 
-/// First word of a record: kind (non-zero), a byte for the owner of the kind, length in units.
+/// First word of a record: kind (non-zero), a byte for the owner of the kind, length in units (at most half of the ring, so that the last bit
+/// is free for the parity of the lap).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
     /// What the record is.
@@ -32,16 +36,36 @@ pub struct Word {
 }
 
 impl Word {
-    const fn pack(self) -> u32 {
-        self.kind as u32 | (self.small as u32) << 8 | (self.units as u32) << 16
+    const fn pack(self, lap: Lap) -> u32 {
+        self.kind as u32 | (self.small as u32) << 8 | (self.units as u32) << 16 | lap.0
     }
 
-    const fn unpack(raw: u32) -> Self {
-        Self {
+    /// None: nothing is published here in this lap.
+    const fn unpack(raw: u32, lap: Lap) -> Option<Self> {
+        if raw == 0 || raw & Lap::BIT != lap.0 {
+            return None;
+        }
+        Some(Self {
             kind: raw as u8,
             small: (raw >> 8) as u8,
-            units: (raw >> 16) as u16,
-        }
+            units: (raw >> 16) as u16 & 0x7fff,
+        })
+    }
+}
+
+/// The parity of a lap, as words have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lap(u32);
+
+impl Lap {
+    const BIT: u32 = 1 << 31;
+
+    const fn of(number: u64) -> Self {
+        Self(if number % 2 == 0 { 0 } else { Self::BIT })
+    }
+
+    const fn next(self) -> Self {
+        Self(self.0 ^ Self::BIT)
     }
 }
 
@@ -102,11 +126,14 @@ impl Producer {
                             small: 0,
                             units: skip as u16,
                         };
-                        self.memory.first_word(offset as usize).store(word.pack(), Ordering::Release);
+                        let raw = word.pack(Lap::of(tail / capacity));
+                        self.memory.first_word(offset as usize).store(raw, Ordering::Release);
                     }
+                    let start = tail + skip;
                     return Some(Reservation {
                         ring: self,
-                        index: ((tail + skip) % capacity) as usize,
+                        index: (start % capacity) as usize,
+                        lap: Lap::of(start / capacity),
                         units,
                     });
                 }
@@ -132,6 +159,7 @@ impl Producer {
 pub struct Reservation<'a> {
     ring: &'a Producer,
     index: usize,
+    lap: Lap,
     units: usize,
 }
 
@@ -149,7 +177,8 @@ impl Reservation<'_> {
             small,
             units: self.units as u16,
         };
-        self.ring.memory.first_word(self.index).store(word.pack(), Ordering::Release);
+        let raw = word.pack(self.lap);
+        self.ring.memory.first_word(self.index).store(raw, Ordering::Release);
     }
 }
 
@@ -159,6 +188,9 @@ pub struct Consumer {
     memory: RingMemory,
     /// Units consumed so far; the shared head is a copy that nobody here reads.
     head: u64,
+    /// The unit where the next record begins, and the lap.
+    index: usize,
+    lap: Lap,
 }
 
 /// The other side wrote something that no correct sender writes.
@@ -168,33 +200,34 @@ pub struct Corrupt;
 impl Consumer {
     /// The receiving side of `memory`.
     pub fn new(memory: RingMemory) -> Self {
-        Self { memory, head: 0 }
+        Self {
+            memory,
+            head: 0,
+            index: 0,
+            lap: Lap::of(0),
+        }
     }
 
     /// Whether nothing is published at the front.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.memory
-            .first_word((self.head % self.memory.units() as u64) as usize)
-            .load(Ordering::Relaxed)
-            == 0
+        let raw = self.memory.first_word(self.index).load(Ordering::Relaxed);
+        Word::unpack(raw, self.lap).is_none()
     }
 
     /// The record in front, if one is published: its first word and its bytes.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<(Word, *mut u8)>, Corrupt> {
         loop {
-            let index = (self.head % self.memory.units() as u64) as usize;
-            let raw = self.memory.first_word(index).load(Ordering::Acquire);
-            if raw == 0 {
+            let raw = self.memory.first_word(self.index).load(Ordering::Acquire);
+            let Some(word) = Word::unpack(raw, self.lap) else {
                 return Ok(None);
-            }
-            let word = Word::unpack(raw);
-            if word.units == 0 || word.units as usize > self.memory.units() - index {
+            };
+            if word.units == 0 || word.units as usize > self.memory.units() - self.index {
                 return Err(Corrupt);
             }
             if word.kind != SKIP {
-                return Ok(Some((word, self.memory.unit(index))));
+                return Ok(Some((word, self.memory.unit(self.index))));
             }
             self.advance(word.units);
         }
@@ -203,9 +236,13 @@ impl Consumer {
     /// Gives back the record in front, of `units` as `peek` reported.
     #[inline]
     pub fn advance(&mut self, units: u16) {
-        let index = (self.head % self.memory.units() as u64) as usize;
-        for i in 0..units as usize {
-            self.memory.first_word(index + i).store(0, Ordering::Relaxed);
+        for i in 1..units as usize {
+            self.memory.first_word(self.index + i).store(0, Ordering::Relaxed);
+        }
+        self.index += units as usize;
+        if self.index == self.memory.units() {
+            self.index = 0;
+            self.lap = self.lap.next();
         }
         self.head += u64::from(units);
         self.memory.head().store(self.head, Ordering::Release);
@@ -291,7 +328,7 @@ mod tests {
                 small: 0,
                 units: 17,
             }
-            .pack(),
+            .pack(Lap::of(0)),
             Ordering::Relaxed,
         );
         assert_eq!(consumer.peek(), Err(Corrupt));
@@ -301,7 +338,7 @@ mod tests {
                 small: 0,
                 units: 0,
             }
-            .pack(),
+            .pack(Lap::of(0)),
             Ordering::Relaxed,
         );
         assert_eq!(consumer.peek(), Err(Corrupt));
