@@ -193,6 +193,7 @@ fn native_get(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
 }
 
 /// Lets packets that could not be sent at once go out. Returns how many did.
+#[inline]
 pub fn progress() -> usize {
     packets::progress()
 }

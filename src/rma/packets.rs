@@ -110,10 +110,16 @@ pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
 }
 
 /// Sends pieces that wait, in order, until one finds no room.
+#[inline]
 pub fn progress() -> usize {
     if WAITING_COUNT.load(Ordering::Relaxed) == 0 {
         return 0;
     }
+    send_waiting()
+}
+
+#[cold]
+fn send_waiting() -> usize {
     let mut queue = waiting();
     let mut sent = 0;
     while let Some(piece) = queue.front() {

@@ -12,10 +12,10 @@
 use std::time::Duration;
 
 use super::layout::class_index;
-use super::memory::{CommMemory, UNIT};
+use super::memory::{CommMemory, RingMemory, UNIT};
 use super::pool::Blocks;
-use super::ring::{Consumer, Corrupt, Producer, Word};
-use crate::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, Ordering};
+use super::ring::{Consumer, Corrupt, Front, Producer, Word};
+use crate::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, AtomicU64, Ordering};
 use crate::conduit::{Busy, Class, PollScope};
 use crate::os::{futex, membarrier};
 use crate::sync::{Padded, TryLock};
@@ -47,13 +47,39 @@ pub enum Disposal {
     RunAfterRelease,
 }
 
+/// The receiving end of a ring.
+#[derive(Debug)]
+struct Inlet {
+    ring: RingMemory,
+    /// The consumer's [`Front`] as its last holder left it: a look there saves most polls the lock.
+    front: AtomicU64,
+    consumer: TryLock<Consumer>,
+}
+
+impl Inlet {
+    fn new(ring: impl Fn() -> RingMemory) -> Self {
+        let consumer = Consumer::new(ring());
+        Self {
+            ring: ring(),
+            front: AtomicU64::new(consumer.front().0),
+            consumer: TryLock::new(consumer),
+        }
+    }
+
+    /// Whether there seems to be something.
+    #[inline]
+    fn beckons(&self) -> bool {
+        Front(self.front.load(Ordering::Relaxed)).is_published(&self.ring)
+    }
+}
+
 /// See the module documentation.
 #[derive(Debug)]
 pub struct Comm {
     memory: CommMemory,
     me: usize,
     producers: Vec<Padded<[Producer; 2]>>,
-    consumers: Vec<Padded<[TryLock<Consumer>; 2]>>,
+    inlets: Vec<Padded<[Inlet; 2]>>,
     blocks: Vec<[Blocks; 2]>,
     barrier: bool,
 }
@@ -68,16 +94,16 @@ impl Comm {
             .clone()
             .map(|r| Padded(CLASSES.map(|c| Producer::new(memory.ring(r, me, c)))))
             .collect();
-        let consumers = ranks
+        let inlets = ranks
             .clone()
-            .map(|r| Padded(CLASSES.map(|c| TryLock::new(Consumer::new(memory.ring(me, r, c))))))
+            .map(|r| Padded(CLASSES.map(|c| Inlet::new(|| memory.ring(me, r, c)))))
             .collect();
         let blocks = ranks.map(|r| CLASSES.map(|c| Blocks::new(memory.blocks(r, c)))).collect();
         Self {
             memory,
             me,
             producers,
-            consumers,
+            inlets,
             blocks,
             barrier: membarrier::register(),
         }
@@ -173,9 +199,13 @@ impl Comm {
     #[inline]
     fn poll_class(&self, class: Class, sink: &mut impl Sink) -> usize {
         if self.scans() {
-            (0..self.memory.layout().ranks)
-                .map(|source| self.drain(source, class, sink).0)
-                .sum()
+            let mut count = 0;
+            for (source, inlet) in self.inlets.iter().enumerate() {
+                if inlet[class_index(class)].beckons() {
+                    count += self.drain(source, class, sink).0;
+                }
+            }
+            count
         } else {
             self.drain_bells(class, sink)
         }
@@ -210,32 +240,39 @@ impl Comm {
     /// Takes up to a batch from one ring. Returns (records, whether the ring was seen empty by its holder).
     #[inline]
     fn drain(&self, source: usize, class: Class, sink: &mut impl Sink) -> (usize, bool) {
-        let Some(mut consumer) = self.consumers[source][class_index(class)].try_lock() else {
+        let inlet = &self.inlets[source][class_index(class)];
+        let Some(mut consumer) = inlet.consumer.try_lock() else {
             return (0, false);
         };
-        for taken in 0..BATCH {
+        let (mut taken, mut empty) = (0, false);
+        while taken < BATCH {
             match consumer.peek() {
-                Ok(None) => return (taken, true),
+                Ok(None) => {
+                    empty = true;
+                    break;
+                }
                 Ok(Some((word, record))) => {
                     let disposal = sink.record(source, class, word, record);
                     consumer.advance(word.units);
                     if disposal == Disposal::RunAfterRelease {
                         sink.run();
                     }
+                    taken += 1;
                 }
                 Err(Corrupt) => sink.corrupt(source),
             }
         }
-        (BATCH, false)
+        inlet.front.store(consumer.front().0, Ordering::Relaxed);
+        (taken, empty)
     }
 
     /// Whether a poll would find something (or somebody else is at it).
     pub fn pending(&self) -> bool {
         CLASSES.iter().any(|&class| {
             if self.scans() {
-                self.consumers
+                self.inlets
                     .iter()
-                    .any(|c| c[class_index(class)].try_lock().is_none_or(|c| !c.is_empty()))
+                    .any(|inlet| inlet[class_index(class)].consumer.try_lock().is_none_or(|c| !c.is_empty()))
             } else {
                 (0..self.memory.layout().bell_words()).any(|w| self.memory.bell(self.me, class, w).load(Ordering::Relaxed) != 0)
             }

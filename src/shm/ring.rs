@@ -182,6 +182,19 @@ impl Reservation<'_> {
     }
 }
 
+/// A place of a ring and the parity of a lap, for who only wants to know whether it is worth while to become the consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front(pub u64);
+
+impl Front {
+    /// Whether something is published there. A consumer may have been there meanwhile.
+    #[inline]
+    pub fn is_published(self, memory: &RingMemory) -> bool {
+        let raw = memory.first_word((self.0 >> 1) as usize).load(Ordering::Relaxed);
+        Word::unpack(raw, Lap::of(self.0)).is_some()
+    }
+}
+
 /// The receiving side; one thread at a time.
 #[derive(Debug)]
 pub struct Consumer {
@@ -206,6 +219,12 @@ impl Consumer {
             index: 0,
             lap: Lap::of(0),
         }
+    }
+
+    /// Where the next record begins, for [`Front::is_published`].
+    #[inline]
+    pub fn front(&self) -> Front {
+        Front((self.index as u64) << 1 | u64::from(self.lap.0 >> 31))
     }
 
     /// Whether nothing is published at the front.
