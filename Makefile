@@ -97,9 +97,13 @@ $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packagi
 	@echo "  package gasnet_tools-$* ($(notdir $(B)))"
 	@scripts/package-lib.sh tools $*
 
-# One thread mode.
+# One thread mode; beside another target whatever that builds.
+ifneq ($(filter all install install-includeHEADERS check,$(MAKECMDGOALS)),)
+seq parsync par: all
+else
 seq parsync par:
 	+@mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'") $(MAKE) --no-print-directory MODES=$@ UNIVERSAL=0 all
+endif
 
 install: all $(fragments)
 	@scripts/install.sh

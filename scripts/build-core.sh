@@ -22,12 +22,14 @@ if [ "$FLAVOUR" = debug ]; then
     set -- --features debug-checks
 fi
 
+# For this machine, or for what CARGO_BUILD_TARGET says; a user's own settings for Cargo do not move the results.
+triple=${CARGO_BUILD_TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
 mkdir -p "$CORE/core"
 case $what in
 launcher)
-    cargo build --quiet --locked --profile program --target-dir "$target" -p gasnet-launcher --bins
+    cargo build --quiet --locked --profile program --target-dir "$target" --target "$triple" -p gasnet-launcher --bins
     for program in gasnetrun gasnet_info gasnet_trace; do
-        cp "$target/program/$program" "$CORE/core/$program.new"
+        cp "$target/$triple/program/$program" "$CORE/core/$program.new"
         [ -n "${KEEP_SYMBOLS:-}" ] || strip "$CORE/core/$program.new"
         replace "$CORE/core/$program" <"$CORE/core/$program.new"
         rm -f "$CORE/core/$program.new"
@@ -38,5 +40,5 @@ tools) crate=gasnet-tools library=libgasnet_tools.a ;;
 any) crate=gasnet-conduit-any library=libgasnet_conduit_any.a; set -- "$@" --features "$CONDUITS" ;;
 *) crate=gasnet-conduit-$what library=libgasnet_conduit_$what.a ;;
 esac
-cargo rustc --quiet --locked --release --target-dir "$target" -p "$crate" --lib --crate-type staticlib "$@"
-replace "$CORE/core/$what.a" <"$target/release/$library"
+cargo rustc --quiet --locked --release --target-dir "$target" --target "$triple" -p "$crate" --lib --crate-type staticlib "$@"
+replace "$CORE/core/$what.a" <"$target/$triple/release/$library"

@@ -9,6 +9,9 @@ UNIVERSAL ?= 1
 CONFIGURED := 1
 export CC CXX CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS CONFIGURED
 
+# Make splits names at blanks.
+$(if $(word 2,$(PREFIX)),$(error the prefix must not have blanks in its name: $(PREFIX)))
+$(if $(word 2,$(DESTDIR)),$(error DESTDIR must not have blanks in its name: $(DESTDIR)))
 # As seen from this folder, whatever folder the work is done in.
 override PREFIX := $(abspath $(PREFIX))
 override DESTDIR := $(abspath $(DESTDIR))

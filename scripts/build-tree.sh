@@ -125,17 +125,26 @@ for entry in \$files; do
     out=\${entry%%:*}
     templates=\${entry#"\$out"}
     [ -n "\$templates" ] || templates=:\$out.in
-    [ -n "\$quiet" ] || [ "\$out" = - ] || echo "config.status: creating \$out"
     old_ifs=\$IFS
     IFS=:
     # shellcheck disable=SC2086 # split at the colons
     set -- \${templates#:}
     IFS=\$old_ifs
+    # As others do: a template that is not here is that of the source tree.
+    for template; do
+        shift
+        if [ "\$template" != - ] && [ ! -f "\$template" ]; then
+            case \$template in /*) ;; *) [ ! -f "\$source/\$template" ] || template=\$source/\$template ;; esac
+            [ -f "\$template" ] || { echo "config.status: there is no template \$template for \$out" >&2; exit 1; }
+        fi
+        set -- "\$@" "\$template"
+    done
     if [ "\$out" = - ]; then
         cat -- "\$@" | sed -f "\$tree/config.substitutions"
     else
         cat -- "\$@" | sed -f "\$tree/config.substitutions" >"\$out.new"
         mv -f "\$out.new" "\$out"
+        [ -n "\$quiet" ] || echo "config.status: creating \$out"
     fi
 done
 STATUS

@@ -6,6 +6,11 @@
 . "$(dirname -- "$0")/common.sh"
 
 : "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}"
+# Fragments name the prefix in lines of make and of shells.
+case $PREFIX in *[[:space:]\'\"\\\&\|\;\<\>\(\)\$\`\*\?\[\]\#]*)
+    echo "blanks and special characters in PREFIX are not supported: $PREFIX" >&2
+    exit 1 ;;
+esac
 case $PREFIX in /*) ;; *) PREFIX=$(pwd)/$PREFIX ;; esac
 [ "$PREFIX" = / ] || PREFIX=${PREFIX%/}
 to=${DESTDIR:-}$PREFIX

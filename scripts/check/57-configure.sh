@@ -54,6 +54,7 @@ has "config.status replaces names" '^CONDUITS=smp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-
 attempt "configure: config.status --file" sh -c "cd upcxx && ./config.status --file=../names2:../names.in && cmp ../names ../names2"
 attempt "configure: config.status --file OUT" sh -c "cd upcxx && ./config.status -q --file ../names3:../names.in && cmp ../names ../names3"
 attempt "configure: config.status from input to output" sh -c "cd upcxx && ./config.status --file=-:- <../names.in | cmp - ../names"
+attempt "configure: config.status without a template" sh -c "cd upcxx && cp Makefile before.mk && ! ./config.status Makefile && cmp Makefile before.mk && rm before.mk"
 attempt "configure: config.status -V and -n" sh -c "cd upcxx && ./config.status -V | grep -q libgasnet && ./config.status -n"
 cp -R upcxx/smp-conduit before
 attempt "configure: config.status --recheck" sh -c "cd upcxx && ./config.status --recheck"
@@ -70,10 +71,10 @@ has "the debug flavour is as asked" 'CONFIGURED_DEBUG 1' chapel/gasnet_config.h
 in_tree "options of Legion" legion --enable-segment-fast --enable-par --disable-seq --disable-parsync --enable-pthreads --enable-pshm --enable-mpi-compat \
     --with-ofi-provider=tcp --with-ofi-spawner=mpi --with-ibv-max-hcas=4 --enable-kind-cuda-uva=probe --enable-kind-hip --with-cuda-home=/x --disable-backtrace
 lacks "no warning about options of Legion" WARNING "$WORK/log"
-in_tree "options of Spack" spack --prefix "$WORK/place with space" --disable-auto-conduit-detect --enable-smp --enable-rpath --enable-debug=no --with-cflags=-fPIC \
+in_tree "options of Spack" spack --prefix "$WORK/place" --disable-auto-conduit-detect --enable-smp --enable-rpath --enable-debug=no --with-cflags=-fPIC \
     --with-cxxflags=-fPIC --with-mpi-cflags=-fPIC --disable-pmi --with-pmi-version=x --enable-kind-ze -enable-par
 lacks "no warning about options of Spack" WARNING "$WORK/log"
-has "--prefix on a word of its own" "^PREFIX := $WORK/place with space$" spack/config.mk
+has "--prefix on a word of its own" "^PREFIX := $WORK/place$" spack/config.mk
 # Spack's targets. The library is not built again: that of step "build" takes the place of what "make par" would make.
 ln -s "$STAGE_RELEASE/lib" spack/build/release/lib
 mkdir -p spack/build/release/core
@@ -110,6 +111,7 @@ refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
 refuses "no conduit" 'no conduit is left' --disable-smp
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
+refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
 refuses "an option without its value" 'needs a value' --with-cc
 for folder in 'a b' 'a$b' "a'b" 'a#b' 'a%b' 'a:b'; do
