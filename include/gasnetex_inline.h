@@ -98,6 +98,10 @@ typedef uint64_t __attribute__((__may_alias__)) gasneti_word64_t;
 // An aligned transfer of 1, 2, 4 or 8 bytes is one load and one store: others wait for the word that it writes.
 GASNETI_INLINE void gasneti_copy(void *dest, const void *src, size_t nbytes) {
     const uintptr_t low = (uintptr_t)dest | (uintptr_t)src;
+    if (!__builtin_constant_p(nbytes)) {
+        // Whose objects these are: else compilers warn of the client's small ones, for which the longer ways below are never taken.
+        __asm__("" : "+r"(dest), "+r"(src));
+    }
     if (nbytes > 8) {
         memcpy(dest, src, nbytes);
     } else if (nbytes == 8 && (low & 7) == 0) {
@@ -138,6 +142,8 @@ GASNETI_INLINE int gasneti_try_get(gex_TM_t tm, void *dest, gex_Rank_t rank, con
     return 1;
 }
 
+// The library says what is wrong with a longer one.
+#define GASNETI_IS_VALUE(nbytes) ((nbytes) <= sizeof(gex_RMA_Value_t))
 // Where the bytes of a value of nbytes are.
 GASNETI_INLINE const void *gasneti_value_bytes(const gex_RMA_Value_t *value, size_t nbytes) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -181,7 +187,7 @@ GASNETI_INLINE gex_Event_t gasneti_inl_PutNB(gex_TM_t tm, gex_Rank_t rank, void 
 
 GASNETI_INLINE int gasneti_inl_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
                                               gex_Flags_t flags) {
-    if (gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
+    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
         return 0;
     }
     return gex_RMA_PutBlockingVal(tm, rank, dest, value, nbytes, flags);
@@ -189,7 +195,7 @@ GASNETI_INLINE int gasneti_inl_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void
 
 GASNETI_INLINE int gasneti_inl_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
                                          gex_Flags_t flags) {
-    if (gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
+    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
         return 0;
     }
     return gex_RMA_PutNBIVal(tm, rank, dest, value, nbytes, flags);
@@ -197,7 +203,7 @@ GASNETI_INLINE int gasneti_inl_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *des
 
 GASNETI_INLINE gex_Event_t gasneti_inl_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
                                                 gex_Flags_t flags) {
-    if (gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
+    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
         return GEX_EVENT_INVALID;
     }
     return gex_RMA_PutNBVal(tm, rank, dest, value, nbytes, flags);
@@ -225,7 +231,7 @@ GASNETI_INLINE gex_Event_t gasneti_inl_GetNB(gex_TM_t tm, void *dest, gex_Rank_t
 GASNETI_INLINE gex_RMA_Value_t gasneti_inl_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *src, size_t nbytes,
                                                           gex_Flags_t flags) {
     gex_RMA_Value_t value = 0;
-    if (gasneti_try_get(tm, (void *)(uintptr_t)gasneti_value_bytes(&value, nbytes), rank, src, nbytes, flags)) {
+    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_get(tm, (void *)(uintptr_t)gasneti_value_bytes(&value, nbytes), rank, src, nbytes, flags)) {
         return value;
     }
     return gex_RMA_GetBlockingVal(tm, rank, src, nbytes, flags);

@@ -96,9 +96,7 @@ impl Terms {
         not_in_handler("gex_AM_PrepareRequest");
         let (source_ep, target) = team::resolve(tm, rank);
         let wish = self.wish(Class::Request, target, source_ep, std::ptr::null());
-        if !wish.immediate && target.rank != runtime::get().rank {
-            progress::poll(PollScope::All);
-        }
+        // Commit polls; this does only when it has to wait for a buffer.
         prepare(&thread::current().request_desc, &wish, self.flags)
     }
 
