@@ -224,7 +224,13 @@ impl Waiter {
         self.now = match runtime::try_get() {
             Some(rt) if sleepy => {
                 let parts = PARTS[usize::from(matches!(self.reason, Reason::Condition))];
-                let limit = (waited / parts).clamp(SLEEP_NS, LONGEST_SLEEP_NS);
+                // What a network brings wakes nobody.
+                let longest = if rt.single_neighbourhood() {
+                    LONGEST_SLEEP_NS
+                } else {
+                    SLEEP_NS
+                };
+                let limit = (waited / parts).clamp(SLEEP_NS, longest);
                 rt.comm.sleep(Duration::from_nanos(limit), coll::goes_on);
                 monotonic_ns()
             }
