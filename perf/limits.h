@@ -7,6 +7,8 @@
 
 /* Microseconds since some moment. */
 double now_us(void);
+/* For qsort of doubles. */
+int ascending(const void *a, const void *b);
 
 struct limits {
     int cores, processes;

@@ -66,11 +66,6 @@ static double collective_block(const struct test *test, struct worker *workers, 
     return longest;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Places that lie within 8 MiB, less one. */
 static size_t places_for(size_t step) {
     size_t near = (size_t)8 << 20, bytes = room < near ? room : near, places = step > 0 && bytes > step ? bytes / step : 1;

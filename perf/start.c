@@ -109,11 +109,6 @@ static struct job one_job(char *self, int ranks) {
     return job;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median, the least and the quartiles of a figure, which lies `at` so many bytes in each job. */
 struct figures {
     double median, least, low, high;
