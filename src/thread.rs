@@ -152,7 +152,7 @@ fn create() -> &'static Thread {
         home_buffers: [const { RefCell::new(Vec::new()) }; 2],
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
-        yields: wait::Evidence::new(),
+        yields: wait::Evidence::default(),
         context: Cell::new(Context::Client),
         handler_name: Cell::new(ptr::null()),
         token: Cell::new(ptr::null()),

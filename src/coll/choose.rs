@@ -27,7 +27,7 @@
 //! | scan | one neighbourhood | everybody combines what those below show |
 //! | | otherwise | recursive doubling (Hillis and Steele 1986) |
 //!
-//! Numbers in brackets are for hosts with more ranks than cores, where each look at another member's memory is a member's turn longer.
+//! Numbers in brackets are for hosts with more ranks than cores, where work that everybody does takes the others' time.
 //! Shared memory is for teams with one member per process that have lanes (`GASNET_PSHM_COLL_TEAMS`), and for elements that a slot holds. "Several
 //! neighbourhoods" is for teams with more members than neighbourhoods; for an operation that does not commute only when the members of a
 //! neighbourhood follow each other. All members know the same about all of that, and so choose the same.

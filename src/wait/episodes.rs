@@ -37,11 +37,6 @@ impl Evidence {
     const LONG: u8 = 4;
     const ENOUGH: u8 = 2 * Self::LONG;
 
-    /// Nothing known.
-    pub const fn new() -> Self {
-        Self(Cell::new(0))
-    }
-
     /// After one more yield: whether yields are long now.
     fn add(&self, is_long: bool) -> bool {
         let known = self.0.get();
@@ -57,14 +52,6 @@ impl Evidence {
 }
 
 impl Episodes {
-    /// No episode yet.
-    pub const fn new() -> Self {
-        Self {
-            until: AtomicU64::new(0),
-            length: AtomicU64::new(0),
-        }
-    }
-
     /// Whether one is under way.
     #[inline]
     pub fn is_on(&self, now: u64) -> bool {
@@ -104,7 +91,7 @@ mod tests {
 
     #[test]
     fn episodes_need_long_yields_only_and_grow_while_there_are_more() {
-        let (episodes, mine, other) = (Episodes::new(), Evidence::new(), Evidence::new());
+        let (episodes, mine, other) = (Episodes::default(), Evidence::default(), Evidence::default());
         let yields = |from: u64, to: u64, who: &Evidence| episodes.yielded((from * MS, to * MS), MS / 2, who);
         yields(1000, 1003, &mine);
         yields(1003, 1004, &other);

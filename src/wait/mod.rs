@@ -1,9 +1,9 @@
 //! How to wait. Every blocking loop of the library goes through here.
 //!
-//! A waiter spins for a short time (not at all when the host has more ranks, or threads that use GASNet, than cores), then yields the core, and after some milliseconds
-//! sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]). `GASNET_WAITMODE` and
-//! `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less work than yields. A sleep
-//! is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
+//! A waiter spins for a short time (not at all when the host has more ranks, or threads that use GASNet, than cores), then yields the core, and
+//! after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]).
+//! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less
+//! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
 
 mod episodes;
 
