@@ -28,22 +28,41 @@ pub unsafe fn complete_locally(lc_opt: *mut usize) {
     }
 }
 
-fn check(m: &Message<'_>, what: &str) {
-    let rank = runtime::get().rank;
-    if m.handler < INDEX_BASE {
-        crate::fatal!(
-            "rank {rank}: {what}: {} is not a client handler index ({INDEX_BASE}..255)",
-            m.handler
-        );
-    }
+/// Ends the job over a message beyond the limits: a copy would leave its buffer. Checked in every flavour.
+#[inline(always)]
+fn check(m: &Message<'_>) {
     let limit = match m.category {
-        Category::Short => return,
+        Category::Short => 0,
         Category::Medium => max_medium(Some(m.target.rank)),
         Category::Long => MAX_LONG,
     };
+    if m.handler < INDEX_BASE || m.bytes > limit {
+        refuse(*m, limit);
+    }
+    if rules::CHECKED && m.bytes > 0 && m.payload.is_null() {
+        refuse(*m, limit);
+    }
+    if m.category == Category::Long && m.bytes > 0 {
+        rules::no_overlap("AM injection", m.target, m.destination, m.payload, m.bytes);
+        let rt = runtime::get();
+        if rt.segment_of(m.target).is_none_or(|s| !s.contains(m.destination, m.bytes)) {
+            rt.outside_segment(m.target, m.destination, m.bytes);
+        }
+    }
+}
+
+#[cold]
+fn refuse(m: Message<'_>, limit: usize) -> ! {
+    let rank = runtime::get().rank;
+    if m.handler < INDEX_BASE {
+        crate::fatal!(
+            "rank {rank}: AM injection: {} is not a client handler index ({INDEX_BASE}..255)",
+            m.handler
+        );
+    }
     if m.bytes > limit {
         crate::fatal!(
-            "rank {rank}: {what}: a {:?} of {} bytes to rank {} exceeds the limit of {limit} (gex_AM_Max{:?}{:?})",
+            "rank {rank}: AM injection: a {:?} of {} bytes to rank {} exceeds the limit of {limit} (gex_AM_Max{:?}{:?})",
             m.category,
             m.bytes,
             m.target.rank,
@@ -51,16 +70,10 @@ fn check(m: &Message<'_>, what: &str) {
             m.category
         );
     }
-    if rules::CHECKED && m.bytes > 0 && m.payload.is_null() {
-        crate::fatal!("rank {rank}: {what}: the address of a payload of {} bytes is null", m.bytes);
-    }
-    if m.category == Category::Long && m.bytes > 0 {
-        rules::no_overlap(what, m.target, m.destination, m.payload, m.bytes);
-        let rt = runtime::get();
-        if rt.segment_of(m.target).is_none_or(|s| !s.contains(m.destination, m.bytes)) {
-            rt.outside_segment(m.target, m.destination, m.bytes);
-        }
-    }
+    crate::fatal!(
+        "rank {rank}: AM injection: the address of a payload of {} bytes is null",
+        m.bytes
+    )
 }
 
 /// The message with addresses in place of offsets. A Short has none, a Medium no remote one.
@@ -77,21 +90,31 @@ fn absolute<'a>(message: &Message<'a>, flags: u32) -> Message<'a> {
 }
 
 /// Sends as the flags say and answers in the manner of the C functions: 0, or 1 for "no op".
-#[inline]
-pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
+#[inline(always)]
+fn inject(message: &Message<'_>, flags: u32) -> c_int {
+    if flags & !FLAG_IMMEDIATE != 0 || message.source_ep != 0 {
+        return inject_as_told(*message, flags);
+    }
+    check(message);
+    inject_from_host(message, flags)
+}
+
+/// The same for messages that say more, of where their addresses lie or from which endpoint they come.
+#[inline(never)]
+fn inject_as_told(told: Message<'_>, flags: u32) -> c_int {
+    let (mut message, mut flags) = (told, flags);
     if has_offsets(flags) {
+        message = absolute(&told, flags);
         // What is an address now must still lie where the flag said.
         let promised = if flags & SELF_OFFSET != 0 { SELF_BOUND } else { 0 };
-        return inject(&absolute(message, flags), flags & !(SELF_OFFSET | PEER_OFFSET) | promised);
+        flags = flags & !(SELF_OFFSET | PEER_OFFSET) | promised;
     }
     rules::only_flags("AM injection", flags, AM_FLAGS);
     if flags & PEER_OUTSIDE != 0 && message.category == Category::Long {
-        let mut free = *message;
-        free.target = place(message.target, message.destination, message.bytes, flags);
-        return inject(&free, flags & !PEER_OUTSIDE);
+        message.target = place(message.target, message.destination, message.bytes, flags);
+        flags &= !PEER_OUTSIDE;
     }
-    // Beyond a limit a copy would leave its buffer: checked in every flavour.
-    check(message, "AM injection");
+    check(&message);
     if cfg!(feature = "debug-checks") {
         disposition::check(
             flags,
@@ -102,31 +125,30 @@ pub fn inject(message: &Message<'_>, flags: u32) -> c_int {
         );
     }
     let local_ep = disposition::own(message.source_ep, flags);
+    let mut bounce = Vec::new();
     if local_ep != 0 && message.bytes > 0 {
         let spot = runtime::get().local_spot(local_ep, message.payload, message.bytes);
         if spot.kind.is_some() {
-            let mut bounce = Vec::new();
             // SAFETY: the payload is in the local endpoint's segment (checked).
-            let payload = unsafe { spot.readable(message.bytes, &mut bounce) };
-            return inject_from_host(&message.carrying(payload, message.bytes), flags);
+            message.payload = unsafe { spot.readable(message.bytes, &mut bounce) };
         }
     }
-    inject_from_host(message, flags)
+    inject_from_host(&message, flags)
 }
 
-#[inline]
+#[inline(always)]
 fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
     let began = trace::clock(trace::Category::Message);
     if flags & FLAG_IMMEDIATE != 0 {
         let refused = inject::try_send(message).is_err();
         if began != 0 && !refused {
-            sent(began, message);
+            sent(began, *message);
         }
         return c_int::from(refused);
     }
-    inject::send(message);
+    inject::send_inline(message);
     if began != 0 {
-        sent(began, message);
+        sent(began, *message);
     }
     // A message to this process itself left nothing to be done.
     if message.class == Class::Request && message.target.rank != runtime::get().rank {
@@ -137,7 +159,7 @@ fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
 
 /// Records a message whose sending began at `began`.
 #[cold]
-pub fn sent(began: u64, m: &Message<'_>) {
+pub fn sent(began: u64, m: Message<'_>) {
     let kind = match (m.class, m.category) {
         (Class::Request, Category::Short) => Kind::RequestShort,
         (Class::Request, Category::Medium) => Kind::RequestMedium,
@@ -161,8 +183,8 @@ pub fn sent(began: u64, m: &Message<'_>) {
 }
 
 /// A request through `(tm, rank)`, without payload.
-#[inline]
-pub fn request(tm: usize, rank: u32, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
+#[inline(always)]
+fn request(tm: usize, rank: u32, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
     not_in_handler("gex_AM_Request");
     let (source_ep, target) = team::resolve(tm, rank);
     Message::new(Class::Request, category, source_ep, target, handler, args)
@@ -185,7 +207,7 @@ unsafe fn running<'a>(function: &str, token: *const Token) -> &'a Token {
 ///
 /// # Safety
 /// `token` is the running handler's.
-#[inline]
+#[inline(always)]
 pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
     no_locks_held("gex_AM_Reply");
     // SAFETY: by contract.
@@ -205,8 +227,8 @@ pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: 
 ///
 /// # Safety
 /// `token` is the running handler's.
-#[inline]
-pub unsafe fn inject_reply<'a>(
+#[inline(always)]
+unsafe fn inject_reply<'a>(
     token: *const Token,
     category: Category,
     handler: u8,
@@ -224,12 +246,80 @@ pub unsafe fn inject_reply<'a>(
     refused
 }
 
+/// A Short request. Here and below one function serves all numbers of arguments, and contains all layers down to the ring.
+#[inline(never)]
+pub fn request_short(tm: usize, rank: u32, handler: u8, flags: u32, args: &[Arg]) -> c_int {
+    inject(&request(tm, rank, Category::Short, handler, args), flags)
+}
+
+/// A Medium request.
+#[inline(never)]
+pub fn request_medium(tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, flags: u32, args: &[Arg]) -> c_int {
+    inject(
+        &request(tm, rank, Category::Medium, handler, args).carrying(source, bytes),
+        flags,
+    )
+}
+
+/// A Long request: source, length and destination together.
+#[inline(never)]
+pub fn request_long(
+    tm: usize,
+    rank: u32,
+    handler: u8,
+    (source, bytes, destination): (*const u8, usize, *mut u8),
+    flags: u32,
+    args: &[Arg],
+) -> c_int {
+    let message = request(tm, rank, Category::Long, handler, args);
+    inject(&message.carrying(source, bytes).landing(destination), flags)
+}
+
+/// A Short reply.
+///
+/// # Safety
+/// `token` is the running handler's; so below.
+#[inline(never)]
+pub unsafe fn reply_short(token: *const Token, handler: u8, flags: u32, args: &[Arg]) -> c_int {
+    // SAFETY: by contract.
+    unsafe { inject_reply(token, Category::Short, handler, args, |m| m, flags) }
+}
+
+/// A Medium reply.
+#[inline(never)]
+pub unsafe fn reply_medium(token: *const Token, handler: u8, source: *const u8, bytes: usize, flags: u32, args: &[Arg]) -> c_int {
+    // SAFETY: by contract.
+    unsafe { inject_reply(token, Category::Medium, handler, args, |m| m.carrying(source, bytes), flags) }
+}
+
+/// A Long reply.
+#[inline(never)]
+pub unsafe fn reply_long(
+    token: *const Token,
+    handler: u8,
+    (source, bytes, destination): (*const u8, usize, *mut u8),
+    flags: u32,
+    args: &[Arg],
+) -> c_int {
+    // SAFETY: by contract.
+    unsafe {
+        inject_reply(
+            token,
+            Category::Long,
+            handler,
+            args,
+            |m| m.carrying(source, bytes).landing(destination),
+            flags,
+        )
+    }
+}
+
 macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
         /// Short request. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub extern "C" fn $rs(tm: usize, rank: u32, handler: u8, flags: u32 $(, $a: Arg)*) -> c_int {
-            inject(&request(tm, rank, Category::Short, handler, &[$($a),*]), flags)
+            request_short(tm, rank, handler, flags, &[$($a),*])
         }
 
         /// Medium request. 0, or 1 if IMMEDIATE and nothing was sent.
@@ -240,7 +330,7 @@ macro_rules! functions {
             rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
-            inject(&request(tm, rank, Category::Medium, handler, &[$($a),*]).carrying(source, bytes), flags)
+            request_medium(tm, rank, handler, source, bytes, flags, &[$($a),*])
         }
 
         /// Long request. 0, or 1 if IMMEDIATE and nothing was sent.
@@ -252,14 +342,14 @@ macro_rules! functions {
             rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
-            inject(&request(tm, rank, Category::Long, handler, &[$($a),*]).carrying(source, bytes).landing(destination), flags)
+            request_long(tm, rank, handler, (source, bytes, destination), flags, &[$($a),*])
         }
 
         /// Short reply. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub unsafe extern "C" fn $ps(token: *const Token, handler: u8, flags: u32 $(, $a: Arg)*) -> c_int {
             // SAFETY: the running handler's token.
-            unsafe { inject_reply(token, Category::Short, handler, &[$($a),*], |m| m, flags) }
+            unsafe { reply_short(token, handler, flags, &[$($a),*]) }
         }
 
         /// Medium reply. 0, or 1 if IMMEDIATE and nothing was sent.
@@ -271,7 +361,7 @@ macro_rules! functions {
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
             // SAFETY: the running handler's token.
-            unsafe { inject_reply(token, Category::Medium, handler, &[$($a),*], |m| m.carrying(source, bytes), flags) }
+            unsafe { reply_medium(token, handler, source, bytes, flags, &[$($a),*]) }
         }
 
         /// Long reply. 0, or 1 if IMMEDIATE and nothing was sent.
@@ -284,9 +374,7 @@ macro_rules! functions {
             // SAFETY: the client's local-completion option.
             unsafe { complete_locally(lc_opt) };
             // SAFETY: the running handler's token.
-            unsafe {
-                inject_reply(token, Category::Long, handler, &[$($a),*], |m| m.carrying(source, bytes).landing(destination), flags)
-            }
+            unsafe { reply_long(token, handler, (source, bytes, destination), flags, &[$($a),*]) }
         }
     )*};
 }

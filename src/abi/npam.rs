@@ -6,7 +6,7 @@ use super::am::{complete_locally, reply, sent, PREPARE_LEAST};
 use super::rules::{self, Lc, AM_FLAGS};
 use super::{complain, not_in_handler, ERR_BAD_ARG, FLAG_IMMEDIATE};
 use crate::am::canary;
-use crate::am::npam::{limit, SrcDesc, Wish};
+use crate::am::npam::{limit, Prepared, SrcDesc, Wish};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
@@ -15,7 +15,28 @@ use crate::segment::disposition::{own, peer_base, reaching, SELF, SELF_OFFSET};
 use crate::{progress, runtime, team, thread, trace};
 
 /// Prepares in `desc` and returns it, or null for "no op".
+#[inline(always)]
 fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
+    let most_allowed = limit(wish.category, wish.target, !wish.client_buffer.is_null());
+    if flags & SELF_OFFSET != 0
+        || desc.prepared().is_some()
+        || wish.least > wish.most
+        || wish.least > most_allowed
+        || wish.nargs > MAX_ARGS
+    {
+        refuse_prepare(desc, *wish, flags);
+    }
+    if rules::CHECKED {
+        check(wish, flags);
+    }
+    match desc.prepare(wish) {
+        Ok(()) => desc,
+        Err(_) => std::ptr::null(),
+    }
+}
+
+#[cold]
+fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: u32) -> ! {
     let rank = runtime::get().rank;
     if flags & SELF_OFFSET != 0 {
         crate::fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
@@ -25,34 +46,33 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
             "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled"
         );
     }
-    let most_allowed = limit(wish.category, wish.target, !wish.client_buffer.is_null());
-    if wish.least > wish.most || wish.least > most_allowed || wish.nargs > MAX_ARGS {
-        crate::fatal!(
-            "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not exceed most nor \
-             {most_allowed} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
-            wish.least,
-            wish.most,
-            wish.nargs,
-            wish.class,
-            wish.category
-        );
-    }
+    crate::fatal!(
+        "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not exceed most nor \
+         {} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
+        wish.least,
+        wish.most,
+        wish.nargs,
+        limit(wish.category, wish.target, !wish.client_buffer.is_null()),
+        wish.class,
+        wish.category
+    )
+}
+
+/// What only the debug flavour checks.
+fn check(wish: &Wish, flags: u32) {
+    let rank = runtime::get().rank;
     let (name, lc) = match wish.class {
         Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
         Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
     };
     rules::only_flags(name, flags, AM_FLAGS | PREPARE_LEAST);
-    if rules::CHECKED && wish.client_buffer.is_null() && flags & SELF != 0 {
+    if wish.client_buffer.is_null() && flags & SELF != 0 {
         crate::fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
     }
     if !wish.client_buffer.is_null() {
         rules::local_completion(name, wish.lc_opt, lc);
-    } else if rules::CHECKED && !wish.lc_opt.is_null() {
+    } else if !wish.lc_opt.is_null() {
         crate::fatal!("rank {rank}: {name}: lc_opt must be NULL when client_buf is");
-    }
-    match desc.prepare(wish) {
-        Ok(()) => desc,
-        Err(_) => std::ptr::null(),
     }
 }
 
@@ -69,6 +89,7 @@ struct Terms {
 }
 
 impl Terms {
+    #[inline(always)]
     fn wish(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> Wish {
         Wish {
             target: if self.category == Category::Long {
@@ -92,6 +113,7 @@ impl Terms {
         }
     }
 
+    #[inline(always)]
     fn request(&self, tm: usize, rank: u32) -> *const SrcDesc {
         not_in_handler("gex_AM_PrepareRequest");
         let (source_ep, target) = team::resolve(tm, rank);
@@ -219,58 +241,47 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
 }
 
 /// Commits; 1 if `immediate` and nothing was sent, everything stays prepared then.
+#[inline(always)]
 unsafe fn commit(
     desc: *const SrcDesc,
     class: Class,
     category: Category,
     handler: u8,
     bytes: usize,
-    destination: *mut u8,
+    named: *mut u8,
     flags: u32,
     args: &[Arg],
 ) -> c_int {
-    let rank = runtime::get().rank;
     // SAFETY: what Prepare returned on this thread (client contract); null is caught.
-    let Some(desc) = (unsafe { desc.as_ref() }) else {
-        crate::fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
+    let prepared = unsafe { desc.as_ref() }.and_then(|desc| Some((desc, desc.prepared()?)));
+    let Some((desc, p)) = prepared else {
+        refuse_descriptor(desc.is_null())
     };
-    let Some(p) = desc.prepared() else {
-        crate::fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already");
-    };
-    if p.class != class || p.category != category || p.nargs != args.len() || bytes > p.bytes || handler < INDEX_BASE {
-        crate::fatal!(
-            "rank {rank}: gex_AM_Commit{class:?}{category:?}{} of {bytes} bytes for handler {handler} does not fit what was prepared: \
-             {:?}{:?} with {} arguments and at most {} bytes",
-            args.len(), p.class, p.category, p.nargs, p.bytes
-        );
+    if p.class != class
+        || p.category != category
+        || p.nargs != args.len()
+        || bytes > p.bytes
+        || handler < INDEX_BASE
+        || (!p.destination.is_null() && p.destination != named)
+    {
+        refuse_commit((class, category, args.len()), handler, bytes, named, p);
     }
-    if !p.destination.is_null() && p.destination != destination {
-        crate::fatal!(
-            "rank {rank}: gex_AM_Commit: dest_addr {destination:?} differs from that at Prepare, {:?}",
-            p.destination
-        );
-    }
-    let destination = destination.wrapping_add(p.destination_base);
     if cfg!(feature = "debug-checks") && p.library_buffer && canary::is_untouched(&p, bytes) {
-        crate::fatal!(
-            "rank {rank}: gex_AM_Commit{class:?}{category:?}{} of {bytes} bytes: the payload was not written, the buffer of gex_AM_SrcDescAddr still \
-             holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, raise GASNET_SD_INITLEN, or set \
-             GASNET_SD_INIT=0.",
-            args.len()
-        );
+        untouched((class, category, args.len()), bytes);
     }
+    let destination = named.wrapping_add(p.destination_base);
     let began = trace::clock(trace::Category::Message);
-    let refused = desc.commit(handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
+    let refused = desc.commit(&p, handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
     if refused.is_err() {
         return 1;
     }
     if began != 0 {
         let message = Message::new(class, category, p.source_ep, p.target, handler, args);
-        sent(began, &message.carrying(p.address, bytes).landing(destination));
+        sent(began, message.carrying(p.address, bytes).landing(destination));
     }
-    // SAFETY: null, or the token of the handler that we still are in.
-    if let Some(token) = unsafe { p.token.as_ref() } {
-        token.replied.set(true);
+    if class == Class::Reply {
+        // SAFETY: the token of the handler that we still are in.
+        unsafe { (*p.token).replied.set(true) };
     }
     // SAFETY: the client's local-completion option, as given at Prepare.
     unsafe { complete_locally(p.lc_opt) };
@@ -280,34 +291,90 @@ unsafe fn commit(
     0
 }
 
+#[cold]
+fn refuse_descriptor(null: bool) -> ! {
+    let rank = runtime::get().rank;
+    if null {
+        crate::fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
+    }
+    crate::fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already")
+}
+
+#[cold]
+fn refuse_commit((class, category, nargs): (Class, Category, usize), handler: u8, bytes: usize, destination: *mut u8, p: Prepared) -> ! {
+    let rank = runtime::get().rank;
+    if p.class != class || p.category != category || p.nargs != nargs || bytes > p.bytes || handler < INDEX_BASE {
+        crate::fatal!(
+            "rank {rank}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes for handler {handler} does not fit what was prepared: \
+             {:?}{:?} with {} arguments and at most {} bytes",
+            p.class,
+            p.category,
+            p.nargs,
+            p.bytes
+        );
+    }
+    crate::fatal!(
+        "rank {rank}: gex_AM_Commit: dest_addr {destination:?} differs from that at Prepare, {:?}",
+        p.destination
+    )
+}
+
+#[cold]
+fn untouched((class, category, nargs): (Class, Category, usize), bytes: usize) -> ! {
+    crate::fatal!(
+        "rank {}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes: the payload was not written, the buffer of gex_AM_SrcDescAddr still \
+         holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, raise GASNET_SD_INITLEN, or set \
+         GASNET_SD_INIT=0.",
+        runtime::get().rank
+    )
+}
+
+// One function serves all numbers of arguments, and contains all layers down to the ring.
+macro_rules! shared {
+    ($($name:ident $class:ident $category:ident;)*) => {$(
+        #[inline(never)]
+        unsafe fn $name(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: u32, args: &[Arg]) -> c_int {
+            // SAFETY: by the contract of `commit`.
+            unsafe { commit(desc, Class::$class, Category::$category, handler, bytes, destination, flags, args) }
+        }
+    )*};
+}
+
+shared! {
+    request_medium Request Medium;
+    request_long Request Long;
+    reply_medium Reply Medium;
+    reply_long Reply Long;
+}
+
 macro_rules! commits {
     ($($rm:ident $rl:ident $pm:ident $pl:ident $rm2:ident $rl2:ident $pm2:ident $pl2:ident ($($a:ident)*);)*) => {$(
-        commits!(@medium $rm $rm2 Request ($($a)*));
-        commits!(@medium $pm $pm2 Reply ($($a)*));
-        commits!(@long $rl $rl2 Request ($($a)*));
-        commits!(@long $pl $pl2 Reply ($($a)*));
+        commits!(@medium $rm $rm2 request_medium ($($a)*));
+        commits!(@medium $pm $pm2 reply_medium ($($a)*));
+        commits!(@long $rl $rl2 request_long ($($a)*));
+        commits!(@long $pl $pl2 reply_long ($($a)*));
     )*};
-    (@medium $v1:ident $v2:ident $class:ident ($($a:ident)*)) => {
+    (@medium $v1:ident $v2:ident $shared:ident ($($a:ident)*)) => {
         /// Sends what was prepared.
         #[no_mangle]
         pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize $(, $a: Arg)*) {
             // SAFETY: by the specification's contract.
-            unsafe { commit(desc, Class::$class, Category::Medium, handler, bytes, std::ptr::null_mut(), 0, &[$($a),*]) };
+            unsafe { $shared(desc, handler, bytes, NOWHERE, 0, &[$($a),*]) };
         }
 
         /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
         #[no_mangle]
         pub unsafe extern "C" fn $v2(desc: *const SrcDesc, handler: u8, bytes: usize, flags: u32 $(, $a: Arg)*) -> c_int {
             // SAFETY: by the specification's contract.
-            unsafe { commit(desc, Class::$class, Category::Medium, handler, bytes, std::ptr::null_mut(), flags, &[$($a),*]) }
+            unsafe { $shared(desc, handler, bytes, NOWHERE, flags, &[$($a),*]) }
         }
     };
-    (@long $v1:ident $v2:ident $class:ident ($($a:ident)*)) => {
+    (@long $v1:ident $v2:ident $shared:ident ($($a:ident)*)) => {
         /// Sends what was prepared.
         #[no_mangle]
         pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8 $(, $a: Arg)*) {
             // SAFETY: by the specification's contract.
-            unsafe { commit(desc, Class::$class, Category::Long, handler, bytes, destination, 0, &[$($a),*]) };
+            unsafe { $shared(desc, handler, bytes, destination, 0, &[$($a),*]) };
         }
 
         /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
@@ -316,7 +383,7 @@ macro_rules! commits {
             desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: u32 $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: by the specification's contract.
-            unsafe { commit(desc, Class::$class, Category::Long, handler, bytes, destination, flags, &[$($a),*]) }
+            unsafe { $shared(desc, handler, bytes, destination, flags, &[$($a),*]) }
         }
     };
 }

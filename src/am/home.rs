@@ -12,23 +12,23 @@ use crate::runtime::Runtime;
 use crate::shm::layout::class_index;
 use crate::thread;
 
-/// Runs the handler of `m`, if it is for a client's handler of this process and what it carries can be handed over here. False: nothing was done.
-#[inline]
-pub fn deliver(rt: &Runtime, m: &Message<'_>) -> bool {
-    if m.target.rank != rt.rank || m.handler < INDEX_BASE {
+/// Runs the handler of `m`, a message to this process, if it is a client's and what it carries can be handed over here. False: nothing was done.
+#[inline(never)]
+pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
+    if m.handler < INDEX_BASE {
         return false;
     }
     match m.category {
-        Category::Short => run(rt, m, kind::SHORT, ptr::null_mut()),
-        Category::Medium => medium(rt, m),
+        Category::Short => run(rt, &m, kind::SHORT, ptr::null_mut()),
+        Category::Medium => medium(rt, &m),
         Category::Long => {
             if m.bytes > 0 && !m.payload.is_null() {
                 if !rt.can_touch(m.target) {
                     return false;
                 }
-                long::copy_mapped(rt, m);
+                long::copy_mapped(rt, &m);
             }
-            run(rt, m, kind::LONG, ptr::null_mut());
+            run(rt, &m, kind::LONG, ptr::null_mut());
         }
     }
     true

@@ -15,59 +15,78 @@ use crate::trace;
 use crate::wait::Waiter;
 
 /// Sends `message` now or not at all. Local completion is immediate. Never polls; but the handler of a message to this process itself runs here.
-#[inline]
+///
+/// All layers down to the ring become part of the caller, and what is rare takes its message by value: so the common message exists in
+/// registers only.
+#[inline(always)]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     let sent = try_to(message);
     if message.handler < INDEX_BASE && trace::wants(trace::Category::Internal) && sent.is_ok() {
-        record(message);
+        record(*message);
     }
     sent
 }
 
-#[inline]
+#[inline(always)]
 fn try_to(message: &Message<'_>) -> Result<(), Busy> {
     let rt = runtime::get();
-    if home::deliver(rt, message) {
+    if message.target.rank == rt.rank && home::deliver(rt, *message) {
         return Ok(());
     }
     if rt.is_neighbour(message.target.rank) {
         return send_near(rt, message);
     }
-    if pieces::needed(message) {
-        return pieces::try_send(message);
+    send_away(rt, *message)
+}
+
+#[inline(never)]
+fn send_away(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
+    if pieces::needed(&message) {
+        return pieces::try_send(&message);
     }
-    send_far(rt, message)
+    send_far(rt, &message)
 }
 
 /// Records a message of the runtime's own.
 #[cold]
-fn record(m: &Message<'_>) {
+fn record(m: Message<'_>) {
     let event = trace::Event::new(trace::Kind::InternalSend, trace::monotonic_ns()).to(m.target.rank, m.bytes);
     trace::record(&event.saying(format_args!(" handler={}", m.handler)));
 }
 
 /// Sends `message`, waiting for room.
-#[inline]
 pub fn send(message: &Message<'_>) {
+    send_inline(message);
+}
+
+/// The same as a part of the caller, for the functions that clients call.
+#[inline(always)]
+pub fn send_inline(message: &Message<'_>) {
+    if message.category == Category::Long {
+        // The payload goes ahead, outside any reservation; only the head waits for room.
+        if long::copied_ahead(runtime::get(), message) {
+            return until_sent(&bare(message));
+        }
+        if pieces::needed(message) {
+            return pieces::send(message);
+        }
+    }
+    until_sent(message);
+}
+
+#[inline(always)]
+fn until_sent(message: &Message<'_>) {
+    if try_send(message).is_err() {
+        wait_and_send(*message);
+    }
+}
+
+#[cold]
+fn wait_and_send(message: Message<'_>) {
     let scope = match message.class {
         Class::Request => PollScope::All,
         Class::Reply => PollScope::Replies,
     };
-    // The payload goes ahead, outside any reservation; only the head waits for room.
-    if long::copied_ahead(runtime::get(), message) {
-        return until_sent(&bare(message), scope);
-    }
-    if pieces::needed(message) {
-        return pieces::send(message);
-    }
-    until_sent(message, scope);
-}
-
-#[inline]
-fn until_sent(message: &Message<'_>, scope: PollScope) {
-    if try_send(message).is_ok() {
-        return;
-    }
     let mut waiter = Waiter::new(Reason::Room(message.class, message.target.rank));
     loop {
         if progress::poll(scope) > 0 {
@@ -75,7 +94,7 @@ fn until_sent(message: &Message<'_>, scope: PollScope) {
         } else {
             waiter.idle();
         }
-        if try_send(message).is_ok() {
+        if try_send(&message).is_ok() {
             waiter.done();
             return;
         }
@@ -83,6 +102,7 @@ fn until_sent(message: &Message<'_>, scope: PollScope) {
 }
 
 /// The head of a Long whose payload is in place.
+#[inline]
 fn bare<'a>(message: &Message<'a>) -> Message<'a> {
     Message {
         payload: ptr::null(),
@@ -91,6 +111,7 @@ fn bare<'a>(message: &Message<'a>) -> Message<'a> {
 }
 
 /// The header of `message`.
+#[inline]
 pub fn head(message: &Message<'_>, kind: u8, block: u16) -> Header {
     Header {
         word: u32::from(kind) | (message.args.len() as u32) << 8,
@@ -108,6 +129,7 @@ pub fn head(message: &Message<'_>, kind: u8, block: u16) -> Header {
 ///
 /// # Safety
 /// `record` is 8-byte aligned and has room for both.
+#[inline(always)]
 unsafe fn write_head(record: *mut u8, header: &Header, args: &[i32]) {
     // SAFETY: the header's bytes after the first word, into a record that has room for it.
     unsafe { ptr::copy_nonoverlapping(ptr::from_ref(header).cast::<u8>().add(4), record.add(4), HEADER - 4) };
@@ -115,7 +137,7 @@ unsafe fn write_head(record: *mut u8, header: &Header, args: &[i32]) {
     unsafe { ptr::copy_nonoverlapping(args.as_ptr(), record.add(HEADER).cast::<i32>(), args.len()) };
 }
 
-#[inline]
+#[inline(always)]
 fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let target = (m.target.rank - rt.nbrhd.start) as usize;
     let small = m.args.len() as u8;
@@ -128,32 +150,43 @@ fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
                 write_head(r, &header, m.args);
             })
         }
-        Category::Long if m.bytes > 0 && !m.payload.is_null() && !rt.can_touch(m.target) => {
-            if !rt.comm.has_room(target, m.class, bytes) {
-                return Err(Busy);
-            }
-            if long::copied_by_kernel(rt, m) {
-                return send_near(rt, &bare(m));
-            }
-            if pieces::needed(m) {
-                return pieces::try_send(m);
-            }
-            send_near_with_payload(rt, m, target, kind::PACKED_LONG)
-        }
+        Category::Long if m.bytes > 0 && !m.payload.is_null() => send_long_near(rt, *m, target),
         Category::Long => {
             let header = head(m, kind::LONG, IN_PLACE);
-            rt.comm.send(target, m.class, kind::LONG, small, bytes, |r| {
-                if m.bytes > 0 && !m.payload.is_null() {
-                    long::copy_mapped(rt, m);
-                }
-                // SAFETY: the record has `bytes` bytes.
-                unsafe { write_head(r, &header, m.args) }
+            // SAFETY: the record has `bytes` bytes.
+            rt.comm.send(target, m.class, kind::LONG, small, bytes, |r| unsafe {
+                write_head(r, &header, m.args);
             })
         }
         Category::Medium => send_near_with_payload(rt, m, target, kind::MEDIUM),
     }
 }
 
+/// A Long whose payload is still to be taken to its place.
+#[inline(never)]
+fn send_long_near(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Busy> {
+    let bytes = HEADER + 4 * m.args.len();
+    if rt.can_touch(m.target) {
+        let header = head(&m, kind::LONG, IN_PLACE);
+        return rt.comm.send(target, m.class, kind::LONG, m.args.len() as u8, bytes, |r| {
+            long::copy_mapped(rt, &m);
+            // SAFETY: the record has `bytes` bytes.
+            unsafe { write_head(r, &header, m.args) }
+        });
+    }
+    if !rt.comm.has_room(target, m.class, bytes) {
+        return Err(Busy);
+    }
+    if long::copied_by_kernel(rt, &m) {
+        return send_near(rt, &bare(&m));
+    }
+    if pieces::needed(&m) {
+        return pieces::try_send(&m);
+    }
+    send_near_with_payload(rt, &m, target, kind::PACKED_LONG)
+}
+
+#[inline(always)]
 fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
     let small = m.args.len() as u8;
     let offset = payload_offset(m.args.len());

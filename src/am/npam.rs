@@ -94,6 +94,7 @@ pub struct Wish {
 }
 
 /// Largest payload of `category` to `target` that Prepare promises, from a client's buffer or in the library's.
+#[inline(always)]
 pub fn limit(category: Category, target: Location, client_buffer: bool) -> usize {
     let most = match category {
         Category::Long => super::MAX_LONG,
@@ -115,12 +116,14 @@ impl SrcDesc {
         }
     }
 
-    /// What is prepared, if anything.
+    /// What is prepared, if anything. Inlined, so that a caller reads what it uses and copies nothing.
+    #[inline(always)]
     pub fn prepared(&self) -> Option<Prepared> {
         self.state.get()
     }
 
     /// Prepares as wished, or nothing when that would have to wait and the wish is immediate.
+    #[inline(always)]
     pub fn prepare(&self, wish: &Wish) -> Result<(), Busy> {
         let bytes = wish
             .most
@@ -157,6 +160,7 @@ impl SrcDesc {
         Ok(())
     }
 
+    #[inline(always)]
     fn library_buffer(&self, wish: &Wish, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
         let rt = runtime::get();
         // What fits into a record is copied there at Commit: a block would only cost the way to and fro.
@@ -177,28 +181,15 @@ impl SrcDesc {
             });
         }
         let mut buffer = self.buffer.borrow_mut();
-        let words = bytes.div_ceil(size_of::<u128>()).max(1);
-        if buffer.len() < words {
-            buffer.resize(words, 0);
+        if buffer.len() * size_of::<u128>() < bytes.max(1) {
+            grow(&mut buffer, bytes);
         }
         Ok((buffer.as_mut_ptr().cast(), bytes, None))
     }
 
     /// Sends the first `bytes` of the prepared payload. With `immediate` it may refuse, and everything stays prepared.
-    pub fn commit(&self, handler: u8, bytes: usize, destination: *mut u8, args: &[Arg], immediate: bool) -> Result<(), Busy> {
-        let Some(p) = self.state.get() else { return Ok(()) };
-        // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
-        let fits = || payload_offset(args.len()) + bytes <= runtime::get().comm.inline_bytes(p.class);
-        let mut bounce = Vec::new();
-        let payload = match p.device_ep.filter(|_| bytes > 0) {
-            Some(ep) => {
-                let spot = runtime::get().local_spot(ep, p.address, bytes);
-                // SAFETY: memory of the client's, which `local_spot` knows.
-                unsafe { spot.readable(bytes, &mut bounce) }
-            }
-            None => p.address.cast_const(),
-        };
-        let by_reference = p.block.filter(|_| bytes > COPY_BELOW || !fits());
+    #[inline(always)]
+    pub fn commit(&self, p: &Prepared, handler: u8, bytes: usize, destination: *mut u8, args: &[Arg], immediate: bool) -> Result<(), Busy> {
         let message = Message {
             target: narrow(p.target, destination as usize, bytes),
             source_ep: p.source_ep,
@@ -206,19 +197,40 @@ impl SrcDesc {
             category: p.category,
             handler,
             args,
-            payload,
+            payload: p.address,
             bytes,
             destination: destination as usize,
-            block: by_reference,
+            block: None,
         };
+        if p.block.is_some() || p.device_ep.is_some() || immediate {
+            return self.commit_rarer(*p, message, immediate);
+        }
+        // Sending may run handlers that prepare replies, never requests on this thread: the state stays ours.
+        inject::send_inline(&message);
+        self.state.set(None);
+        Ok(())
+    }
+
+    /// The same when the payload lies in a block or on a device, or nothing may be waited for.
+    #[inline(never)]
+    fn commit_rarer(&self, p: Prepared, mut message: Message<'_>, immediate: bool) -> Result<(), Busy> {
+        let bytes = message.bytes;
+        let mut bounce = Vec::new();
+        if let Some(ep) = p.device_ep.filter(|_| bytes > 0) {
+            let spot = runtime::get().local_spot(ep, p.address, bytes);
+            // SAFETY: memory of the client's, which `local_spot` knows.
+            message.payload = unsafe { spot.readable(bytes, &mut bounce) };
+        }
+        // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
+        let fits = || payload_offset(message.args.len()) + bytes <= runtime::get().comm.inline_bytes(p.class);
+        message.block = p.block.filter(|_| bytes > COPY_BELOW || !fits());
         if immediate {
             inject::try_send(&message)?;
         } else {
-            // Sending may run handlers that prepare replies, never requests on this thread: the state stays ours.
             inject::send(&message);
         }
         self.state.set(None);
-        if let (Some(block), None) = (p.block, by_reference) {
+        if let (Some(block), None) = (p.block, message.block) {
             runtime::get().comm.own_blocks(p.class).free(block);
         }
         Ok(())
@@ -240,6 +252,11 @@ impl SrcDesc {
     pub fn abandon(&self) {
         self.cancel();
     }
+}
+
+#[cold]
+fn grow(buffer: &mut Vec<u128>, bytes: usize) {
+    buffer.resize(bytes.div_ceil(size_of::<u128>()).max(1), 0);
 }
 
 impl Default for SrcDesc {

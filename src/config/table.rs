@@ -210,7 +210,7 @@ variables! {
         PSHM_NETWORK_DEPTH: u32 = count("GASNET_PSHM_NETWORK_DEPTH", "32", 4, 65536,
             "Largest messages to a neighbour that fit its queue before the sender waits.").unit("messages");
         PSHM_RING_SIZE: u64 = size("GASNET_PSHM_RING_SIZE", "0", 0, 1 << 30,
-            "Bytes of one ring of requests; 0 for automatic; at least 4 KB is used.").unit("bytes").ours();
+            "Bytes of one ring of requests; 0 for automatic; rounded down to a power of two from 4 KB to 2 MB.").unit("bytes").ours();
         PSHM_KERNEL_COPY: bool = flag("GASNET_PSHM_KERNEL_COPY", true,
             "Let the kernel copy to and from memory of neighbours that is not shared; otherwise messages carry it.").ours();
         PSHM_COLL_TEAMS: u32 = count("GASNET_PSHM_COLL_TEAMS", "256", 0, 65535,

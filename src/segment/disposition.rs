@@ -88,6 +88,7 @@ pub fn own_base(ep: EpIndex, flags: u32) -> usize {
 }
 
 /// What remote addresses of a call count from. Fatal when no segment of the peer is known and they are offsets.
+#[inline]
 pub fn peer_base(peer: Location, flags: u32) -> usize {
     if flags & PEER_OFFSET == 0 {
         return 0;

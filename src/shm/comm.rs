@@ -25,14 +25,14 @@ const SCAN_RANKS: usize = if cfg!(loom) { 1 } else { 4 };
 /// A record's units come back from the receiver, who clears them, one cache line each; a block's payload is only read there.
 const INLINE_MOST: usize = 384;
 /// Records taken from one ring before the next has its turn.
-const BATCH: usize = 16;
+const BATCH: usize = 64;
 
 /// Receives what [`Comm::poll`] finds.
 pub trait Sink {
     /// A record from neighbour `source` (index in the neighbourhood). `record` points to `word.units` units. Returns whether
-    /// the record may be given back before the sink is done: then the sink was only asked to copy, and `run` follows.
+    /// the record is no longer needed before the sink is done: then `run` follows.
     fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal;
-    /// Runs what the last `record` copied, after its units went back.
+    /// Runs what the last `record` copied. Its units may be gone.
     fn run(&mut self);
     /// A neighbour wrote nonsense.
     fn corrupt(&mut self, source: usize) -> !;
@@ -43,29 +43,19 @@ pub trait Sink {
 pub enum Disposal {
     /// Handled in place.
     Done,
-    /// Copied out; to be run once the units are given back.
-    RunAfterRelease,
+    /// Copied out, to be run once the ring has gone on.
+    RunAfterwards,
 }
 
-/// The receiving end of a ring.
+/// What a look at a ring needs, so that most polls take no lock.
 #[derive(Debug)]
-struct Inlet {
+struct Look {
     ring: RingMemory,
-    /// The consumer's [`Front`] as its last holder left it: a look there saves most polls the lock.
+    /// The consumer's [`Front`] as its last holder left it.
     front: AtomicU64,
-    consumer: TryLock<Consumer>,
 }
 
-impl Inlet {
-    fn new(ring: impl Fn() -> RingMemory) -> Self {
-        let consumer = Consumer::new(ring());
-        Self {
-            ring: ring(),
-            front: AtomicU64::new(consumer.front().0),
-            consumer: TryLock::new(consumer),
-        }
-    }
-
+impl Look {
     /// Whether there seems to be something.
     #[inline]
     fn beckons(&self) -> bool {
@@ -79,7 +69,9 @@ pub struct Comm {
     memory: CommMemory,
     me: usize,
     producers: Vec<Padded<[Producer; 2]>>,
-    inlets: Vec<Padded<[Inlet; 2]>>,
+    /// The receiving ends of the rings, by class and source.
+    looks: [Box<[Look]>; 2],
+    consumers: Vec<Padded<[TryLock<Consumer>; 2]>>,
     blocks: Vec<[Blocks; 2]>,
     barrier: bool,
 }
@@ -94,16 +86,26 @@ impl Comm {
             .clone()
             .map(|r| Padded(CLASSES.map(|c| Producer::new(memory.ring(r, me, c)))))
             .collect();
-        let inlets = ranks
+        let looks = CLASSES.map(|c| {
+            ranks
+                .clone()
+                .map(|r| Look {
+                    ring: memory.ring(me, r, c),
+                    front: AtomicU64::new(Front::default().0),
+                })
+                .collect()
+        });
+        let consumers = ranks
             .clone()
-            .map(|r| Padded(CLASSES.map(|c| Inlet::new(|| memory.ring(me, r, c)))))
+            .map(|r| Padded(CLASSES.map(|c| TryLock::new(Consumer::new(memory.ring(me, r, c))))))
             .collect();
         let blocks = ranks.map(|r| CLASSES.map(|c| Blocks::new(memory.blocks(r, c)))).collect();
         Self {
             memory,
             me,
             producers,
-            inlets,
+            looks,
+            consumers,
             blocks,
             barrier: membarrier::register(),
         }
@@ -200,8 +202,8 @@ impl Comm {
     fn poll_class(&self, class: Class, sink: &mut impl Sink) -> usize {
         if self.scans() {
             let mut count = 0;
-            for (source, inlet) in self.inlets.iter().enumerate() {
-                if inlet[class_index(class)].beckons() {
+            for (source, look) in self.looks[class_index(class)].iter().enumerate() {
+                if look.beckons() {
                     count += self.drain(source, class, sink).0;
                 }
             }
@@ -238,10 +240,8 @@ impl Comm {
     }
 
     /// Takes up to a batch from one ring. Returns (records, whether the ring was seen empty by its holder).
-    #[inline]
     fn drain(&self, source: usize, class: Class, sink: &mut impl Sink) -> (usize, bool) {
-        let inlet = &self.inlets[source][class_index(class)];
-        let Some(mut consumer) = inlet.consumer.try_lock() else {
+        let Some(mut consumer) = self.consumers[source][class_index(class)].try_lock() else {
             return (0, false);
         };
         let (mut taken, mut empty) = (0, false);
@@ -254,7 +254,7 @@ impl Comm {
                 Ok(Some((word, record))) => {
                     let disposal = sink.record(source, class, word, record);
                     consumer.advance(word.units);
-                    if disposal == Disposal::RunAfterRelease {
+                    if disposal == Disposal::RunAfterwards {
                         sink.run();
                     }
                     taken += 1;
@@ -262,7 +262,9 @@ impl Comm {
                 Err(Corrupt) => sink.corrupt(source),
             }
         }
-        inlet.front.store(consumer.front().0, Ordering::Relaxed);
+        self.looks[class_index(class)][source]
+            .front
+            .store(consumer.front().0, Ordering::Relaxed);
         (taken, empty)
     }
 
@@ -270,9 +272,9 @@ impl Comm {
     pub fn pending(&self) -> bool {
         CLASSES.iter().any(|&class| {
             if self.scans() {
-                self.inlets
+                self.consumers
                     .iter()
-                    .any(|inlet| inlet[class_index(class)].consumer.try_lock().is_none_or(|c| !c.is_empty()))
+                    .any(|consumers| consumers[class_index(class)].try_lock().is_none_or(|c| !c.is_empty()))
             } else {
                 (0..self.memory.layout().bell_words()).any(|w| self.memory.bell(self.me, class, w).load(Ordering::Relaxed) != 0)
             }
@@ -341,7 +343,7 @@ mod tests {
             if word.small % 2 == 0 {
                 self.copied = Some(word.small);
                 self.seen.push((source, class, word.small));
-                return Disposal::RunAfterRelease;
+                return Disposal::RunAfterwards;
             }
             self.seen.push((source, class, word.small));
             Disposal::Done

@@ -15,7 +15,9 @@ use crate::conduit::Class;
 pub const MAX_MEDIUM: usize = 65_536;
 /// Smallest request ring in bytes.
 pub const MIN_RING: usize = 4096;
+/// Largest that is chosen automatically, and largest of all.
 const MAX_RING: usize = 65_536;
+const MOST_RING: usize = 2 << 20;
 const INBOX: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// Bytes of the control page.
@@ -31,6 +33,8 @@ pub struct Layout {
     pub ranks: usize,
     request_units: usize,
     reply_units: usize,
+    /// Bytes of a rank's line and its bells.
+    line: usize,
     /// Payload blocks per rank and class.
     pub depth: usize,
     /// Mailboxes per rank: as many teams have collectives in shared memory.
@@ -40,17 +44,30 @@ pub struct Layout {
 /// Mailboxes for which there is one staging area, since that is some hundred times as large.
 const MAILBOXES_PER_STAGING: usize = 16;
 
+const fn bell_words(ranks: usize) -> usize {
+    ranks.div_ceil(64)
+}
+
+const fn bells_bytes(ranks: usize) -> usize {
+    (bell_words(ranks) * 8).next_multiple_of(LINE)
+}
+
 impl Layout {
-    /// For `ranks` processes. `ring` is the size of one request ring in bytes (0: automatic), `depth` the number of payload blocks per
-    /// rank and class (`GASNET_PSHM_NETWORK_DEPTH`), `mailboxes` that of mailboxes per rank (`GASNET_PSHM_COLL_TEAMS`).
+    /// For `ranks` processes. `ring` is the size of one request ring in bytes (0: automatic; rounded down to a power of two), `depth` the number
+    /// of payload blocks per rank and class (`GASNET_PSHM_NETWORK_DEPTH`), `mailboxes` that of mailboxes per rank (`GASNET_PSHM_COLL_TEAMS`).
     pub fn new(ranks: usize, ring: usize, depth: usize, mailboxes: usize) -> Self {
         let automatic = (INBOX / ranks).clamp(MIN_RING, MAX_RING);
-        let bytes = if ring == 0 { automatic } else { ring.clamp(MIN_RING, 4 << 20) };
-        let units = bytes / UNIT;
+        let bytes = if ring == 0 {
+            automatic
+        } else {
+            ring.clamp(MIN_RING, MOST_RING)
+        };
+        let units = 1 << (bytes / UNIT).ilog2();
         Self {
             ranks,
-            request_units: units.min(65_535),
-            reply_units: (units / 2).clamp(MIN_RING / UNIT, 65_535),
+            request_units: units,
+            reply_units: (units / 2).max(MIN_RING / UNIT),
+            line: LINE + 2 * bells_bytes(ranks),
             // The last number means "in place" in a message.
             depth: depth.min(usize::from(u16::MAX)),
             mailboxes: mailboxes.min(MAX_MAILBOXES),
@@ -76,21 +93,17 @@ impl Layout {
 
     /// 64-bit words of a rank's bell for one class: a bit per sender.
     pub const fn bell_words(&self) -> usize {
-        self.ranks.div_ceil(64)
-    }
-
-    const fn bells_bytes(&self) -> usize {
-        (self.bell_words() * 8).next_multiple_of(LINE)
+        bell_words(self.ranks)
     }
 
     /// A rank's line: its sleep word.
     pub const fn line(&self, rank: usize) -> usize {
-        CONTROL + rank * (LINE + 2 * self.bells_bytes())
+        CONTROL + rank * self.line
     }
 
     /// A rank's bell for `class`.
     pub const fn bell(&self, rank: usize, class: Class) -> usize {
-        self.line(rank) + LINE + class_index(class) * self.bells_bytes()
+        self.line(rank) + LINE + class_index(class) * bells_bytes(self.ranks)
     }
 
     const fn rings_start(&self) -> usize {

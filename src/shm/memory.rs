@@ -37,12 +37,12 @@ unsafe impl Send for RingMemory {}
 unsafe impl Sync for RingMemory {}
 
 impl RingMemory {
-    /// A ring of `units` (2 to 65,535) at `base`.
+    /// A ring of `units` (a power of two, 2 to 32,768) at `base`.
     ///
     /// # Safety
     /// `base` is 64-byte aligned and the first of [`ring_bytes`]`(units)` bytes that stay mapped, zero at first use.
     pub const unsafe fn new(base: *mut u8, units: usize) -> Self {
-        assert!(units >= 2 && units <= 65_535);
+        assert!(units >= 2 && units <= 32_768 && units.is_power_of_two());
         Self { base, units }
     }
 
@@ -50,6 +50,12 @@ impl RingMemory {
     #[inline]
     pub const fn units(&self) -> usize {
         self.units
+    }
+
+    /// The unit at `position`, counted since the beginning.
+    #[inline]
+    pub const fn index(&self, position: u64) -> usize {
+        position as usize & (self.units - 1)
     }
 
     /// The consumer's position, in units since the beginning.

@@ -1,8 +1,8 @@
 //! A ring of 64-byte units in shared memory: messages from the threads of one process to another process.
 //!
 //! Producers reserve units by compare-and-swap on a tail that is private to their process, fill the record, and publish it by storing
-//! its first word last. The consumer takes records in order, clears the first word of every unit but the first of each, and then advances
-//! the head. A producer that stops between reservation and publication delays only records of its own process.
+//! its first word last. The consumer takes records in order, clears the first word of every unit but the first of each, and gives them back,
+//! several at once, by advancing the head: each time costs both sides a cache line that travels. A producer that stops between reservation and publication delays only records of its own process.
 //!
 //! A first word names the parity of its lap around the ring, so that one left from the lap before is known to be old, and a record of one unit
 //! costs the consumer no store: its cache line goes to the other side once.
@@ -14,7 +14,7 @@
 //! only. Whatever the other side writes, nobody leaves the ring.
 //!
 //! SYNC POINT ring-publish: [`Reservation::publish`] (release) pairs with [`Consumer::peek`] (acquire).
-//! SYNC POINT ring-reuse: [`Consumer::advance`] (release) pairs with [`Producer::reserve`] (acquire), directly or through `head_seen`
+//! SYNC POINT ring-reuse: [`Consumer::release`] (release) pairs with [`Producer::reserve`] (acquire), directly or through `head_seen`
 //! (release, acquire), which another thread of the sending process refreshed.
 
 use super::memory::RingMemory;
@@ -42,7 +42,7 @@ impl Word {
 
     /// None: nothing is published here in this lap.
     const fn unpack(raw: u32, lap: Lap) -> Option<Self> {
-        if raw == 0 || raw & Lap::BIT != lap.0 {
+        if !lap.has(raw) {
             return None;
         }
         Some(Self {
@@ -60,12 +60,23 @@ struct Lap(u32);
 impl Lap {
     const BIT: u32 = 1 << 31;
 
+    /// Of the lap of this number.
     const fn of(number: u64) -> Self {
-        Self(if number % 2 == 0 { 0 } else { Self::BIT })
+        Self((number as u32 & 1) << 31)
+    }
+
+    /// Of the unit at `position`, counted since the beginning, of a ring of `capacity`.
+    const fn at(position: u64, capacity: u64) -> Self {
+        Self::of((position & capacity != 0) as u64)
     }
 
     const fn next(self) -> Self {
         Self(self.0 ^ Self::BIT)
+    }
+
+    /// Whether a first word is of this lap.
+    const fn has(self, raw: u32) -> bool {
+        raw != 0 && raw & Self::BIT == self.0
     }
 }
 
@@ -101,8 +112,7 @@ impl Producer {
         let capacity = self.memory.units() as u64;
         let mut tail = self.tail.load(Ordering::Relaxed);
         loop {
-            let offset = tail % capacity;
-            let to_end = capacity - offset;
+            let to_end = capacity - self.memory.index(tail) as u64;
             let skip = if (units as u64) <= to_end { 0 } else { to_end };
             let next = tail + skip + units as u64;
             // A stale tail can lie before the head; the exchange below then fails.
@@ -121,19 +131,13 @@ impl Producer {
             {
                 Ok(_) => {
                     if skip > 0 {
-                        let word = Word {
-                            kind: SKIP,
-                            small: 0,
-                            units: skip as u16,
-                        };
-                        let raw = word.pack(Lap::of(tail / capacity));
-                        self.memory.first_word(offset as usize).store(raw, Ordering::Release);
+                        self.skip(tail, skip as u16);
                     }
                     let start = tail + skip;
                     return Some(Reservation {
                         ring: self,
-                        index: (start % capacity) as usize,
-                        lap: Lap::of(start / capacity),
+                        index: self.memory.index(start),
+                        lap: Lap::at(start, capacity),
                         units,
                     });
                 }
@@ -142,11 +146,23 @@ impl Producer {
         }
     }
 
+    /// Fills the end of the ring, from `tail` on.
+    #[cold]
+    fn skip(&self, tail: u64, units: u16) {
+        let word = Word {
+            kind: SKIP,
+            small: 0,
+            units,
+        };
+        let raw = word.pack(Lap::at(tail, self.memory.units() as u64));
+        self.memory.first_word(self.memory.index(tail)).store(raw, Ordering::Release);
+    }
+
     /// Whether a record of `units` would find room now.
     pub fn has_room(&self, units: usize) -> bool {
         let capacity = self.memory.units() as u64;
         let tail = self.tail.load(Ordering::Relaxed);
-        let to_end = capacity - tail % capacity;
+        let to_end = capacity - self.memory.index(tail) as u64;
         let skip = if (units as u64) <= to_end { 0 } else { to_end };
         let head = self.memory.head().load(Ordering::Acquire);
         head <= tail && tail + skip + units as u64 - head <= capacity
@@ -183,7 +199,8 @@ impl Reservation<'_> {
 }
 
 /// A place of a ring and the parity of a lap, for who only wants to know whether it is worth while to become the consumer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The default is that of a new ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Front(pub u64);
 
 impl Front {
@@ -191,7 +208,7 @@ impl Front {
     #[inline]
     pub fn is_published(self, memory: &RingMemory) -> bool {
         let raw = memory.first_word((self.0 >> 1) as usize).load(Ordering::Relaxed);
-        Word::unpack(raw, Lap::of(self.0)).is_some()
+        Lap::of(self.0).has(raw)
     }
 }
 
@@ -199,8 +216,10 @@ impl Front {
 #[derive(Debug)]
 pub struct Consumer {
     memory: RingMemory,
-    /// Units consumed so far; the shared head is a copy that nobody here reads.
+    /// Units consumed so far.
     head: u64,
+    /// Of these, how many were given back: the shared head, which nobody here reads.
+    released: u64,
     /// The unit where the next record begins, and the lap.
     index: usize,
     lap: Lap,
@@ -216,6 +235,7 @@ impl Consumer {
         Self {
             memory,
             head: 0,
+            released: 0,
             index: 0,
             lap: Lap::of(0),
         }
@@ -231,7 +251,7 @@ impl Consumer {
     #[inline]
     pub fn is_empty(&self) -> bool {
         let raw = self.memory.first_word(self.index).load(Ordering::Relaxed);
-        Word::unpack(raw, self.lap).is_none()
+        !self.lap.has(raw)
     }
 
     /// The record in front, if one is published: its first word and its bytes.
@@ -252,7 +272,7 @@ impl Consumer {
         }
     }
 
-    /// Gives back the record in front, of `units` as `peek` reported.
+    /// Goes on to the next record; `units` is the length that `peek` reported. The room is given back now and then, and by `release`.
     #[inline]
     pub fn advance(&mut self, units: u16) {
         for i in 1..units as usize {
@@ -264,6 +284,15 @@ impl Consumer {
             self.lap = self.lap.next();
         }
         self.head += u64::from(units);
+        if self.head - self.released >= self.memory.units() as u64 / 8 {
+            self.release();
+        }
+    }
+
+    /// Gives back all records that `advance` went past.
+    #[inline]
+    pub fn release(&mut self) {
+        self.released = self.head;
         self.memory.head().store(self.head, Ordering::Release);
     }
 }
@@ -310,6 +339,7 @@ mod tests {
                     assert_eq!(unsafe { bytes.add(i).read() }, received as u8);
                 }
                 consumer.advance(word.units);
+                consumer.release();
                 received += 1;
             }
         }
@@ -317,12 +347,13 @@ mod tests {
 
     #[test]
     fn an_empty_ring_takes_the_largest_record_at_any_position() {
-        let (_lines, ring) = memory(9);
+        let (_lines, ring) = memory(16);
         let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
         for i in 0..100 {
             assert!(push(&producer, 1 + i % producer.max_units(), 1));
             let (word, _) = consumer.peek().unwrap().unwrap();
             consumer.advance(word.units);
+            consumer.release();
         }
     }
 
@@ -395,6 +426,7 @@ mod tests {
                         }
                         counts[usize::from(word.small)] += 1;
                         consumer.advance(word.units);
+                        consumer.release();
                     }
                 }
             }

@@ -45,6 +45,10 @@ impl RingMemory {
         self.0.units.len()
     }
 
+    pub fn index(&self, position: u64) -> usize {
+        (position % self.units() as u64) as usize
+    }
+
     pub fn head(&self) -> &AtomicU64 {
         &self.0.head
     }

@@ -3,29 +3,29 @@
 use std::ffi::c_int;
 
 use super::team;
-use crate::abi::am::{inject, inject_reply, request};
+use crate::abi::am::{reply_long, reply_medium, reply_short, request_long, request_medium, request_short};
 use crate::abi::OK;
 use crate::am::token::Token;
-use crate::am::{lub_medium, Arg, Category, MAX_ARGS, MAX_LONG};
+use crate::am::{lub_medium, Arg, MAX_ARGS, MAX_LONG};
 
 macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ra:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
         /// Short request.
         #[no_mangle]
         pub extern "C" fn $rs(node: u32, handler: u8 $(, $a: Arg)*) -> c_int {
-            inject(&request(team(stringify!($rs)), node, Category::Short, handler, &[$($a),*]), 0)
+            request_short(team(stringify!($rs)), node, handler, 0, &[$($a),*])
         }
 
         /// Medium request.
         #[no_mangle]
         pub extern "C" fn $rm(node: u32, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
-            inject(&request(team(stringify!($rm)), node, Category::Medium, handler, &[$($a),*]).carrying(source, bytes), 0)
+            request_medium(team(stringify!($rm)), node, handler, source, bytes, 0, &[$($a),*])
         }
 
         /// Long request.
         #[no_mangle]
         pub extern "C" fn $rl(node: u32, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*) -> c_int {
-            inject(&request(team(stringify!($rl)), node, Category::Long, handler, &[$($a),*]).carrying(source, bytes).landing(dest), 0)
+            request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), 0, &[$($a),*])
         }
 
         /// Long request whose source belongs to the message until its reply; ours is free at return.
@@ -38,14 +38,14 @@ macro_rules! functions {
         #[no_mangle]
         pub unsafe extern "C" fn $ps(token: *const Token, handler: u8 $(, $a: Arg)*) -> c_int {
             // SAFETY: the running handler's token.
-            unsafe { inject_reply(token, Category::Short, handler, &[$($a),*], |m| m, 0) }
+            unsafe { reply_short(token, handler, 0, &[$($a),*]) }
         }
 
         /// Medium reply.
         #[no_mangle]
         pub unsafe extern "C" fn $pm(token: *const Token, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
             // SAFETY: the running handler's token.
-            unsafe { inject_reply(token, Category::Medium, handler, &[$($a),*], |m| m.carrying(source, bytes), 0) }
+            unsafe { reply_medium(token, handler, source, bytes, 0, &[$($a),*]) }
         }
 
         /// Long reply.
@@ -54,7 +54,7 @@ macro_rules! functions {
             token: *const Token, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: the running handler's token.
-            unsafe { inject_reply(token, Category::Long, handler, &[$($a),*], |m| m.carrying(source, bytes).landing(dest), 0) }
+            unsafe { reply_long(token, handler, (source, bytes, dest), 0, &[$($a),*]) }
         }
     )*};
 }
