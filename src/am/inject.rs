@@ -10,6 +10,7 @@ use super::{home, kind, long, payload_offset, pieces, Category, Header, Message,
 use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::runtime::{self, Runtime};
+use crate::shm::memory::UNIT;
 use crate::stall::Reason;
 use crate::trace;
 use crate::wait::Waiter;
@@ -196,10 +197,16 @@ fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8
     if offset + m.bytes <= rt.comm.inline_bytes(m.class) {
         let header = head(m, kind, IN_PLACE);
         return rt.comm.send(target, m.class, kind, small, offset + m.bytes, |r| {
-            // SAFETY: the record has room for the header, the arguments, and the payload at `offset`.
+            // The first line last: the receiver looks at it and takes it away at any time.
+            let first = UNIT.saturating_sub(offset);
+            if m.bytes > first {
+                // SAFETY: the record has room for the payload at `offset`; the client answers for the source.
+                unsafe { ptr::copy_nonoverlapping(m.payload.add(first), r.add(offset + first), m.bytes - first) };
+            }
+            // SAFETY: the record has room for the header and the arguments.
             unsafe { write_head(r, &header, m.args) };
-            // SAFETY: as above; the client answers for the source.
-            unsafe { ptr::copy_nonoverlapping(m.payload, r.add(offset), m.bytes) };
+            // SAFETY: as for the rest of the payload.
+            unsafe { copy_small(m.payload, r.add(offset), first.min(m.bytes)) };
         });
     }
     if !rt.comm.has_room(target, m.class, HEADER + 4 * m.args.len()) {
@@ -210,6 +217,22 @@ fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8
     // SAFETY: the block is ours and holds MAX_MEDIUM bytes, the limit that the caller keeps.
     unsafe { ptr::copy_nonoverlapping(m.payload, blocks.payload(block), m.bytes) };
     send_block(rt, m, target, kind, block).inspect_err(|_| blocks.free(block))
+}
+
+/// Copies at most 32 bytes, 16 and 32 without a call.
+///
+/// # Safety
+/// Both are of `bytes` bytes.
+#[inline(always)]
+unsafe fn copy_small(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by contract.
+    unsafe {
+        match bytes {
+            16 => ptr::copy_nonoverlapping(from, to, 16),
+            32 => ptr::copy_nonoverlapping(from, to, 32),
+            _ => ptr::copy_nonoverlapping(from, to, bytes),
+        }
+    }
 }
 
 fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16) -> Result<(), Busy> {
