@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SHORT, MEDIUM_AM, LONG_AM, PREPARED, PREPARED_TO_LONG };
+enum { SHORT, MEDIUM_AM, LONG_AM, PREPARED, PREPARED_TO_LONG, FILLED, FILLED_PREPARED };
 enum { FIRST = 140, PING_SHORT = FIRST, PING_MEDIUM, PING_LONG, PONG_SHORT, PONG_MEDIUM, PONG_LONG, SHOT_SHORT, SHOT_MEDIUM, SHOT_LONG, DONE, BALL, HANDLERS };
 enum { MOST_THREADS = 1024 };
 
@@ -110,6 +110,13 @@ static void to_and_fro(struct worker *w, long count) {
     }
 }
 
+/* Produces a payload of 8-byte words, another one each time. */
+static void fill(void *to, size_t bytes, uint64_t seed) {
+    uint64_t *words = to;
+    size_t i;
+    for (i = 0; i < bytes / sizeof *words; i++) words[i] = seed + i;
+}
+
 /* As many requests as can be, then the word that all have come. */
 static void flood(struct worker *w, long count) {
     int thread = w->thread, expected = answers(thread) + 1, total = (int)count;
@@ -123,6 +130,15 @@ static void flood(struct worker *w, long count) {
             case PREPARED:
                 description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 2);
                 memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
+                gex_AM_CommitRequestMedium2(description, SHOT_MEDIUM, w->bytes, thread, total);
+                break;
+            case FILLED:
+                fill(w->local, w->bytes, (uint64_t)i);
+                gex_AM_RequestMedium2(tm, w->peer, SHOT_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread, total);
+                break;
+            case FILLED_PREPARED:
+                description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 2);
+                fill(gex_AM_SrcDescAddr(description), w->bytes, (uint64_t)i);
                 gex_AM_CommitRequestMedium2(description, SHOT_MEDIUM, w->bytes, thread, total);
                 break;
             default:
@@ -145,6 +161,8 @@ const struct test am_tests[] = {
     {"am-medium-flood", "Medium requests", PAIRS, BYTES(MEDIUM), MEDIUM_AM, flood, "copy"},
     {"am-long-flood", "Long requests", PAIRS, BYTES(LONG), LONG_AM, flood, "copy"},
     {"np-medium-flood", "prepared Medium requests", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, flood, "copy"},
+    {"am-fill-flood", "Medium requests, each payload computed anew", PAIRS, BYTES(MEDIUM), FILLED, flood, "copy"},
+    {"np-fill-flood", "prepared Medium requests, each payload computed in the library's buffer", PAIRS, BYTES(PREPARED_MEDIUM), FILLED_PREPARED, flood, "copy"},
     {"np-long-flood", "prepared Long requests", PAIRS, BYTES(PREPARED_LONG), PREPARED_TO_LONG, flood, "copy"},
     {"am-medium-biflood", "Medium requests in both directions", BOTH, BYTES(MEDIUM), MEDIUM_AM, flood, NULL},
     {NULL, NULL, PAIRS, 0, 0, 0, 0, NULL, NULL}};
