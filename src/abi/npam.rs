@@ -29,7 +29,7 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
     if rules::CHECKED {
         check(wish, flags);
     }
-    match desc.prepare(wish) {
+    match desc.prepare(wish, most_allowed) {
         Ok(()) => desc,
         Err(_) => std::ptr::null(),
     }

@@ -122,12 +122,10 @@ impl SrcDesc {
         self.state.get()
     }
 
-    /// Prepares as wished, or nothing when that would have to wait and the wish is immediate.
+    /// Prepares as wished, at most `limit`, or nothing when that would have to wait and the wish is immediate.
     #[inline(always)]
-    pub fn prepare(&self, wish: &Wish) -> Result<(), Busy> {
-        let bytes = wish
-            .most
-            .min(limit(wish.category, wish.target, !wish.client_buffer.is_null()).max(wish.least));
+    pub fn prepare(&self, wish: &Wish, limit: usize) -> Result<(), Busy> {
+        let bytes = wish.most.min(limit);
         let (address, bytes, block) = if wish.client_buffer.is_null() {
             let buffer = self.library_buffer(wish, bytes)?;
             if cfg!(feature = "debug-checks") {
