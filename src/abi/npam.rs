@@ -301,7 +301,13 @@ fn refuse_descriptor(null: bool) -> ! {
 }
 
 #[cold]
-fn refuse_commit((class, category, nargs): (Class, Category, usize), handler: u8, bytes: usize, destination: *mut u8, p: Prepared) -> ! {
+fn refuse_commit(
+    (class, category, nargs): (Class, Category, usize),
+    handler: u8,
+    bytes: usize,
+    destination: *mut u8,
+    p: Prepared,
+) -> ! {
     let rank = runtime::get().rank;
     if p.class != class || p.category != category || p.nargs != nargs || bytes > p.bytes || handler < INDEX_BASE {
         crate::fatal!(

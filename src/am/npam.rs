@@ -187,7 +187,15 @@ impl SrcDesc {
 
     /// Sends the first `bytes` of the prepared payload. With `immediate` it may refuse, and everything stays prepared.
     #[inline(always)]
-    pub fn commit(&self, p: &Prepared, handler: u8, bytes: usize, destination: *mut u8, args: &[Arg], immediate: bool) -> Result<(), Busy> {
+    pub fn commit(
+        &self,
+        p: &Prepared,
+        handler: u8,
+        bytes: usize,
+        destination: *mut u8,
+        args: &[Arg],
+        immediate: bool,
+    ) -> Result<(), Busy> {
         let message = Message {
             target: narrow(p.target, destination as usize, bytes),
             source_ep: p.source_ep,

@@ -14,7 +14,7 @@
 //! only. Whatever the other side writes, nobody leaves the ring.
 //!
 //! SYNC POINT ring-publish: [`Reservation::publish`] (release) pairs with [`Consumer::peek`] (acquire).
-//! SYNC POINT ring-reuse: [`Consumer::release`] (release) pairs with [`Producer::reserve`] (acquire), directly or through `head_seen`
+//! SYNC POINT ring-reuse: [`Consumer::advance`] (release) pairs with [`Producer::reserve`] (acquire), directly or through `head_seen`
 //! (release, acquire), which another thread of the sending process refreshed.
 
 use super::memory::RingMemory;
@@ -100,9 +100,9 @@ impl Producer {
         }
     }
 
-    /// Most units that one record may have: half the ring, so that an empty ring always takes it.
+    /// Most units that one record may have: half of what the consumer never keeps back, so that an empty ring always takes it.
     pub fn max_units(&self) -> usize {
-        self.memory.units() / 2
+        (self.memory.units() - kept_back(&self.memory)) / 2
     }
 
     /// Room for a record of `units`, or None while the ring is too full.
@@ -272,7 +272,7 @@ impl Consumer {
         }
     }
 
-    /// Goes on to the next record; `units` is the length that `peek` reported. The room is given back now and then, and by `release`.
+    /// Goes on to the next record; `units` is the length that `peek` reported. The room is given back when enough has come together.
     #[inline]
     pub fn advance(&mut self, units: u16) {
         for i in 1..units as usize {
@@ -284,17 +284,17 @@ impl Consumer {
             self.lap = self.lap.next();
         }
         self.head += u64::from(units);
-        if self.head - self.released >= self.memory.units() as u64 / 8 {
-            self.release();
+        if self.head - self.released >= kept_back(&self.memory) as u64 {
+            self.released = self.head;
+            self.memory.head().store(self.head, Ordering::Release);
         }
     }
+}
 
-    /// Gives back all records that `advance` went past.
-    #[inline]
-    pub fn release(&mut self) {
-        self.released = self.head;
-        self.memory.head().store(self.head, Ordering::Release);
-    }
+/// Of consumed units fewer than this are not yet given back.
+#[inline]
+fn kept_back(memory: &RingMemory) -> usize {
+    memory.units() / 8
 }
 
 #[cfg(test)]
@@ -339,7 +339,6 @@ mod tests {
                     assert_eq!(unsafe { bytes.add(i).read() }, received as u8);
                 }
                 consumer.advance(word.units);
-                consumer.release();
                 received += 1;
             }
         }
@@ -347,13 +346,16 @@ mod tests {
 
     #[test]
     fn an_empty_ring_takes_the_largest_record_at_any_position() {
-        let (_lines, ring) = memory(16);
-        let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
-        for i in 0..100 {
-            assert!(push(&producer, 1 + i % producer.max_units(), 1));
-            let (word, _) = consumer.peek().unwrap().unwrap();
-            consumer.advance(word.units);
-            consumer.release();
+        for units in [2, 4, 8, 32, 256] {
+            for position in 0..2 * units {
+                let (_lines, ring) = memory(units);
+                let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
+                for size in vec![1; position].into_iter().chain([producer.max_units()]) {
+                    assert!(push(&producer, size, 1), "{size} units after {position} of {units}");
+                    let (word, _) = consumer.peek().unwrap().unwrap();
+                    consumer.advance(word.units);
+                }
+            }
         }
     }
 
@@ -426,7 +428,6 @@ mod tests {
                         }
                         counts[usize::from(word.small)] += 1;
                         consumer.advance(word.units);
-                        consumer.release();
                     }
                 }
             }

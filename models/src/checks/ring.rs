@@ -33,7 +33,6 @@ fn pop(consumer: &mut Consumer) -> Option<u8> {
     assert_eq!(word.kind, 1, "the remains of a payload were taken for a record");
     assert_eq!(read_record(record, usize::from(word.units)), u32::from(word.small));
     consumer.advance(word.units);
-    consumer.release();
     Some(word.small)
 }
 
