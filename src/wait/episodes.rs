@@ -6,7 +6,8 @@
 //! cannot tell one from the other. Hence all ranks of a host sleep at the same time, in episodes; between them all yield, and only what yields
 //! take then says whether there is a need for another episode, which is longer the sooner it comes.
 //!
-//! One long yield says nothing: a virtual machine loses its processor, too. Beside somebody who computes every yield is long.
+//! One long yield says nothing: a virtual machine loses its processor, too. Beside somebody who computes every yield is long. To look at the clock
+//! takes as long as a part of the yield, so that a thread does so at one yield of [`SAMPLE`] as long as there is no suspicion.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SETTLING_NS: u64 = 2_000_000;
 /// An episode that begins within this time after the last one is longer.
 const SOON_NS: u64 = 50_000_000;
+/// Yields of which one is timed.
+const SAMPLE: u8 = 4;
 const SHORTEST_NS: u64 = 4_000_000;
 const LONGEST_NS: u64 = 32_000_000;
 
@@ -22,43 +25,63 @@ const LONGEST_NS: u64 = 32_000_000;
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Episodes {
-    /// The end of the last episode.
+    /// The end of the last episode; 0 when that is long ago.
     until: AtomicU64,
     /// Its length.
     length: AtomicU64,
 }
 
-/// What a thread's last yields say.
+/// What a thread's last timed yields say.
 #[derive(Debug, Default)]
-pub struct Evidence(Cell<u8>);
+pub struct Evidence {
+    suspicion: Cell<u8>,
+    /// Yields, modulo 256.
+    yields: Cell<u8>,
+}
 
 impl Evidence {
     /// What a long yield adds; a short one takes one away.
     const LONG: u8 = 4;
     const ENOUGH: u8 = 2 * Self::LONG;
 
-    /// After one more yield: whether yields are long now.
+    /// After one more timed yield: whether yields are long now.
     fn add(&self, is_long: bool) -> bool {
-        let known = self.0.get();
+        let known = self.suspicion.get();
         let now = if is_long {
             known + Self::LONG
         } else {
             known.saturating_sub(1)
         };
         let enough = now >= Self::ENOUGH;
-        self.0.set(if enough { 0 } else { now });
+        self.suspicion.set(if enough { 0 } else { now });
         enough
     }
 }
 
 impl Episodes {
-    /// Whether one is under way.
+    /// Whether one is under way. Asks for the time only if there was one lately.
     #[inline]
-    pub fn is_on(&self, now: u64) -> bool {
-        now < self.until.load(Ordering::Relaxed)
+    pub fn is_on(&self, time: impl FnOnce() -> u64) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        if until == 0 {
+            return false;
+        }
+        let now = time();
+        if now > until.saturating_add(SOON_NS) {
+            let _ = self.until.compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        now < until
     }
 
-    /// A thread with `evidence` has yielded, and that was long if it took more than `long`.
+    /// Before a thread with `evidence` yields: whether that is to be timed.
+    #[inline]
+    pub fn wants_time(&self, evidence: &Evidence) -> bool {
+        let yields = evidence.yields.get().wrapping_add(1);
+        evidence.yields.set(yields);
+        yields % SAMPLE == 0 || evidence.suspicion.get() > 0 || self.until.load(Ordering::Relaxed) != 0
+    }
+
+    /// A thread with `evidence` has yielded, timed, and that was long if it took more than `long`.
     pub fn yielded(&self, (began, ended): (u64, u64), long: u64, evidence: &Evidence) {
         let is_long = ended.saturating_sub(began) > long;
         let until = self.until.load(Ordering::Relaxed);
@@ -97,24 +120,43 @@ mod tests {
         yields(1003, 1004, &other);
         yields(1004, 1004, &mine);
         yields(1004, 1006, &mine);
-        assert!(!episodes.is_on(1006 * MS));
+        let is_on = |now: u64| episodes.is_on(|| now);
+        assert!(!is_on(1006 * MS));
         yields(1006, 1007, &mine);
-        assert!(episodes.is_on(1007 * MS) && episodes.is_on(1011 * MS - 1) && !episodes.is_on(1011 * MS));
+        assert!(is_on(1007 * MS) && is_on(1011 * MS - 1) && !is_on(1011 * MS));
         // The end of the episode itself makes yields long.
         yields(1010, 1013, &other);
         yields(1012, 1014, &other);
-        assert!(!episodes.is_on(1014 * MS));
+        assert!(!is_on(1014 * MS));
         // One soon after the last is twice as long, up to a bound.
         let mut now = 1014;
         for length in [8, 16, 32, 32] {
             yields(now, now + 3, &mine);
             yields(now + 3, now + 6, &mine);
-            assert!(episodes.is_on((now + 6 + length) * MS - 1) && !episodes.is_on((now + 6 + length) * MS));
+            assert!(is_on((now + 6 + length) * MS - 1) && !is_on((now + 6 + length) * MS));
             now += 6 + length + 2;
         }
         // A later one begins anew.
         yields(now + 60, now + 63, &mine);
         yields(now + 63, now + 66, &mine);
-        assert!(episodes.is_on((now + 70) * MS - 1) && !episodes.is_on((now + 70) * MS));
+        assert!(is_on((now + 70) * MS - 1) && !is_on((now + 70) * MS));
+    }
+    #[test]
+    fn one_yield_of_some_is_timed_and_all_while_there_is_suspicion() {
+        let (episodes, mine) = (Episodes::default(), Evidence::default());
+        let timed = |count: usize| (0..count).filter(|_| episodes.wants_time(&mine)).count();
+        assert_eq!(timed(400), 100);
+        episodes.yielded((1000 * MS, 1003 * MS), MS / 2, &mine);
+        assert_eq!(timed(400), 400);
+        (0..8).for_each(|_| episodes.yielded((1003 * MS, 1003 * MS), MS / 2, &mine));
+        assert_eq!(timed(400), 100);
+        episodes.yielded((1000 * MS, 1003 * MS), MS / 2, &mine);
+        episodes.yielded((1003 * MS, 1006 * MS), MS / 2, &mine);
+        assert_eq!(timed(400), 400);
+        // Until somebody finds that the episode is long over.
+        assert!(episodes.is_on(|| 1007 * MS) && !episodes.is_on(|| 1050 * MS));
+        assert_eq!(timed(400), 400);
+        assert!(!episodes.is_on(|| 1100 * MS) && !episodes.is_on(|| unreachable!()));
+        assert_eq!(timed(400), 100);
     }
 }

@@ -126,9 +126,9 @@ pub fn glance(mut ready: impl FnMut() -> bool) -> bool {
 #[derive(Debug)]
 pub struct Waiter {
     turns: u32,
-    /// The first turn that did not spin.
+    /// The first turn that did not spin and was timed.
     began: u64,
-    /// The end of the last yield or sleep.
+    /// The end of the last timed yield, or of the last sleep.
     now: u64,
     reason: Reason,
 }
@@ -156,8 +156,7 @@ impl Waiter {
 
     /// Something happened: start over.
     pub fn reset(&mut self) {
-        self.turns = 0;
-        self.began = 0;
+        (self.turns, self.began, self.now) = (0, 0, 0);
         self.done();
     }
 
@@ -209,20 +208,17 @@ impl Waiter {
         if stall::is_watching() {
             thread::current().watch.idle(self.reason);
         }
-        if self.began == 0 {
-            self.now = monotonic_ns();
-            self.began = self.now;
-        }
         let waited = self.now.saturating_sub(self.began);
         let patience = match WaitMode::get() {
             WaitMode::Spin => None,
             WaitMode::Block => Some(BRIEF_PATIENCE_NS),
             WaitMode::SpinBlock | WaitMode::Adaptive => Some(PATIENCE_NS),
         };
-        let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(self.now));
+        let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
         let sleepy = patience.is_some_and(|time| waited >= for_crowd(time) || is_episode());
-        self.now = match runtime::try_get() {
+        let timed = match runtime::try_get() {
             Some(rt) if sleepy => {
+                let began = monotonic_ns();
                 let parts = PARTS[usize::from(matches!(self.reason, Reason::Condition))];
                 // What a network brings wakes nobody.
                 let longest = if rt.single_neighbourhood() {
@@ -232,22 +228,34 @@ impl Waiter {
                 };
                 let limit = (waited / parts).clamp(SLEEP_NS, longest);
                 rt.comm.sleep(Duration::from_nanos(limit), coll::goes_on);
-                monotonic_ns()
+                Some((began, monotonic_ns()))
             }
             _ => give_up_core(),
         };
+        if let Some((began, ended)) = timed {
+            if self.began == 0 {
+                self.began = began;
+            }
+            self.now = ended;
+        }
     }
 }
 
-/// Yields, and remembers how long that took. Returns the time.
-fn give_up_core() -> u64 {
+/// Yields; at times it also looks how long that takes, and returns when it began and ended.
+fn give_up_core() -> Option<(u64, u64)> {
+    let evidence = &thread::current().yields;
+    let known = EPISODES.get();
+    if known.is_some_and(|episodes| !episodes.wants_time(evidence)) {
+        std::thread::yield_now();
+        return None;
+    }
     let began = monotonic_ns();
     std::thread::yield_now();
-    let ended = monotonic_ns();
-    if let Some(episodes) = EPISODES.get() {
-        episodes.yielded((began, ended), for_crowd(LONG_YIELD_NS), &thread::current().yields);
+    let times = (began, monotonic_ns());
+    if let Some(episodes) = known {
+        episodes.yielded(times, for_crowd(LONG_YIELD_NS), evidence);
     }
-    ended
+    Some(times)
 }
 
 /// Polls until `ready` holds; `reason` is what the stall watchdog says about it.
