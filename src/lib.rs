@@ -27,6 +27,7 @@ pub mod gone;
 pub mod hsl;
 pub mod job;
 pub mod lent;
+pub mod library;
 pub mod mk;
 pub mod os;
 pub mod progress;

@@ -189,6 +189,11 @@ variables! {
         MAX_SEGSIZE: SegmentLimit = segment_limit("GASNET_MAX_SEGSIZE", "0.85/H",
             "Upper limit of segment memory, per process (/P) or per host (/H).");
         USE_HUGEPAGES: bool = flag("GASNET_USE_HUGEPAGES", false, "Use huge pages for segments; falls back to normal pages.");
+        NUMA: bool = flag("GASNET_NUMA", true,
+            "On machines with several NUMA nodes, prefer that of a rank's cores for its segment, unless its cores are of several nodes.").ours();
+        NUMA_LIBRARY: Option<String> = text("GASNET_NUMA_LIBRARY",
+            "NUMA library, by name or path; used even if the machine seems to have one node.").scope(Scope::Rank)
+            .unset_means("libnuma.so.1, if the machine has several nodes").ours();
         DISABLE_MUNMAP: bool = flag("GASNET_DISABLE_MUNMAP", false,
             "Make malloc keep its memory: no mmap, no return to the system.").no_effect();
         USE_PSHM_SINGLETON: bool = flag("GASNET_USE_PSHM_SINGLETON", false,

@@ -7,9 +7,9 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr;
 
-use super::library::functions;
 use super::{Driver, Owner, Refusal};
 use crate::conduit::Device;
+use crate::library::functions;
 
 /// `CUdeviceptr`.
 type DevicePtr = u64;

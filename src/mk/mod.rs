@@ -7,7 +7,6 @@
 
 pub mod cuda;
 pub mod hip;
-pub mod library;
 pub mod ze;
 
 use std::fmt;

@@ -8,9 +8,9 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use super::library::functions;
 use super::{Driver, Owner, Refusal};
 use crate::conduit::Device;
+use crate::library::functions;
 
 type Handle = *mut c_void;
 

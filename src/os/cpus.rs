@@ -11,16 +11,30 @@ pub fn usable() -> u32 {
 
 /// Cores in the affinity mask of this thread.
 fn affinity() -> u32 {
+    if let Some(set) = mask() {
+        // SAFETY: the set is whole.
+        return unsafe { libc::CPU_COUNT(&set) } as u32;
+    }
+    // SAFETY: no preconditions.
+    unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32
+}
+
+/// Numbers of the cores in the affinity mask of this thread; none where they cannot be told.
+pub fn numbers() -> Vec<usize> {
+    let Some(set) = mask() else { return Vec::new() };
+    // SAFETY: all numbers are below the size of the set.
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect()
+}
+
+/// None with more than 1024 processors: the fixed set is too small for the kernel.
+fn mask() -> Option<libc::cpu_set_t> {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: the set is writable and of the size given.
     let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
-    if result == 0 {
-        // SAFETY: the call has filled the set.
-        return unsafe { libc::CPU_COUNT(set.assume_init_ref()) } as u32;
-    }
-    // More than 1024 processors: the fixed set is too small for the kernel.
-    // SAFETY: no preconditions.
-    unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32
+    // SAFETY: the call has filled the set.
+    (result == 0).then(|| unsafe { set.assume_init() })
 }
 
 /// The smallest quota of the control groups that hold this process, in whole cores (rounded up).

@@ -4,6 +4,7 @@
 pub mod configuration;
 pub mod create;
 pub mod disposition;
+mod numa;
 pub mod reach;
 pub mod window;
 
@@ -146,6 +147,12 @@ impl Runtime {
         let bases = self.agree(mapping.as_ref().map(|m| m.base + m.offsets[me]).map_err(Clone::clone))?;
         let (mapping, base) = (mapping?, bases[self.rank as usize]);
         self.advise(&mapping, near.iter().sum());
+        if let Err(why) = numa::place(mapping.base + mapping.offsets[me], bytes) {
+            gasnet_tools::process::warn(format_args!(
+                "GASNET_NUMA: rank {}: {why}; pages lie where they are touched first",
+                self.rank
+            ));
+        }
         mapped(base, bytes);
         let keys = self.exchange_keys(base, bytes)?;
         let keys_of_own = keys[self.rank as usize];

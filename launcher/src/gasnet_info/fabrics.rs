@@ -60,7 +60,7 @@ pub fn networks() -> Vec<Fact> {
 /// Accelerators: what a program with memory kinds would find, in the environment of now.
 pub fn accelerators() -> Vec<Fact> {
     let config = Config::load(&[]).unwrap_or_else(|_| Config::defaults(&[]));
-    let found = gasnet::mk::library::found(&config);
+    let found = gasnet::library::found(&config);
     found.into_iter().map(|(what, text)| fact(what, text)).collect()
 }
 

@@ -1,11 +1,12 @@
-//! Opening vendors' libraries. They are no dependency of ours: a machine without them gets a sentence, not an error of the loader.
+//! Opening libraries that are no dependency of ours: those of devices' vendors, and that for NUMA. A machine without them gets a sentence, not an
+//! error of the loader.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 
 use crate::config::{self, Config, Key};
 use crate::os::process;
 
-/// A vendor's library, as a class of memory kinds needs it.
+/// A library, as what needs it knows it.
 #[derive(Debug)]
 pub struct Vendor {
     /// What it is for.
@@ -50,6 +51,15 @@ pub static ZE: Vendor = Vendor {
     source: "it comes with Intel's Level Zero (Debian: package libze1)",
     variable: &config::ZE_LIBRARY,
     probe: c"zeInit",
+};
+
+/// Of segments that lie near their ranks.
+pub static NUMA: Vendor = Vendor {
+    what: "NUMA library",
+    names: &[c"libnuma.so.1"],
+    source: "it comes with numactl (Debian: package libnuma1)",
+    variable: &config::NUMA_LIBRARY,
+    probe: c"numa_available",
 };
 
 /// An open library. It is never closed: vendors' libraries have threads and exit handlers.
@@ -146,7 +156,7 @@ impl Library {
     }
 }
 
-/// For `gasnet_info`: of each class of devices, which library a program would use here, or why none. Opens the libraries that there are.
+/// For `gasnet_info`: of each class of devices, and for NUMA, which library a program would use here, or why none. Opens the libraries that there are.
 pub fn found(config: &Config) -> Vec<(&'static str, String)> {
     let state = |vendor: &'static Vendor| match Library::open(vendor, config) {
         Ok(library) => match library.function(vendor.probe) {
@@ -155,7 +165,7 @@ pub fn found(config: &Config) -> Vec<(&'static str, String)> {
         },
         Err(why) => format!("none: {why}"),
     };
-    [&CUDA, &HIP, &ZE]
+    [&CUDA, &HIP, &ZE, &NUMA]
         .map(|vendor| (vendor.what, state(vendor)))
         .into_iter()
         .collect()
@@ -177,7 +187,7 @@ macro_rules! functions {
             }
 
             fn open() -> Result<Self, String> {
-                let library = $crate::mk::library::Library::open(&$crate::mk::library::$vendor, $crate::config::get())?;
+                let library = $crate::library::Library::open(&$crate::library::$vendor, $crate::config::get())?;
                 Ok(Self {$(
                     $name: {
                         let address = library.function($symbol)?;

@@ -1,0 +1,110 @@
+//! Segments near their ranks: on a machine with several NUMA nodes, a rank that may run on the cores of one node only asks the kernel to take its
+//! segment's pages from there, whoever touches them first. Else it would be the node of a neighbour whose put comes first. Other ranks' pages lie
+//! where they are touched first. It is a preference: memory of other nodes is taken when that node has none.
+
+use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+
+use crate::config;
+use crate::library::functions;
+use crate::os::cpus;
+
+/// The kernel's mode of a policy.
+const MPOL_PREFERRED: c_int = 1;
+/// Nodes that a mask can name here; the kernel's own limit is 1024.
+const NODES: usize = 1024;
+const WORD: usize = c_ulong::BITS as usize;
+
+functions! {
+    /// Of libnuma.
+    #[derive(Debug)]
+    Functions of NUMA {
+        available = c"numa_available" () -> c_int;
+        node_of_cpu = c"numa_node_of_cpu" (c_int) -> c_int;
+        bind = c"mbind" (*mut c_void, c_ulong, c_int, *const c_ulong, c_ulong, c_uint) -> c_long;
+    }
+}
+
+/// Prefers this rank's node for the `bytes` at `base`, a mapping that nobody has touched. The error is a sentence, for who asked for it.
+pub fn place(base: usize, bytes: usize) -> Result<(), String> {
+    let config = config::get();
+    if !config.get(&config::NUMA) {
+        return Ok(());
+    }
+    if !config.is_set(&config::NUMA_LIBRARY)
+        && !several(&std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default())
+    {
+        return Ok(());
+    }
+    let placed = place_on(base, bytes);
+    // Without it things are slower, not wrong.
+    if config.is_set(&config::NUMA) || config.is_set(&config::NUMA_LIBRARY) {
+        return placed;
+    }
+    Ok(())
+}
+
+fn place_on(base: usize, bytes: usize) -> Result<(), String> {
+    let numa = Functions::get()?;
+    // SAFETY: no preconditions; the library's other functions need this call first.
+    if unsafe { (numa.available)() } < 0 {
+        return Err("the kernel has no NUMA policies".into());
+    }
+    // SAFETY: any number may be asked for.
+    let nodes = cpus::numbers()
+        .into_iter()
+        .map(|cpu| unsafe { (numa.node_of_cpu)(cpu as c_int) });
+    let Some(node) = the_one(nodes) else { return Ok(()) };
+    let mut mask: [c_ulong; NODES / WORD] = [0; NODES / WORD];
+    mask[node / WORD] |= 1 << (node % WORD);
+    // The kernel takes one less than the number that it is told.
+    // SAFETY: a mapping of ours; a policy changes no memory. The mask has that many bits.
+    let result = unsafe {
+        (numa.bind)(
+            base as *mut c_void,
+            bytes as c_ulong,
+            MPOL_PREFERRED,
+            mask.as_ptr(),
+            NODES as c_ulong + 1,
+            0,
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "segment memory cannot be asked for from node {node}: {}",
+        std::io::Error::last_os_error()
+    ))
+}
+
+/// Whether the kernel's list of nodes names more than one.
+fn several(list: &str) -> bool {
+    list.contains(['-', ','])
+}
+
+/// The node that all are on, if they are on one that is known.
+fn the_one(mut nodes: impl Iterator<Item = c_int>) -> Option<usize> {
+    let first = nodes.next()?;
+    let known = usize::try_from(first).ok().filter(|&node| node < NODES)?;
+    nodes.all(|node| node == first).then_some(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_known_node_or_none() {
+        assert_eq!(the_one([1, 1, 1].into_iter()), Some(1));
+        assert_eq!(the_one([1, 0].into_iter()), None);
+        assert_eq!(the_one([-1, -1].into_iter()), None);
+        assert_eq!(the_one([].into_iter()), None);
+        assert_eq!(the_one([NODES as c_int].into_iter()), None);
+    }
+
+    #[test]
+    fn machines() {
+        assert!(several("0-1\n") && several("0,2\n"));
+        assert!(!several("0\n") && !several(""));
+    }
+}
