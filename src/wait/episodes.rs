@@ -18,6 +18,10 @@ const SETTLING_NS: u64 = 2_000_000;
 const SOON_NS: u64 = 50_000_000;
 /// Yields of which one is timed.
 const SAMPLE: u8 = 4;
+/// A yield that takes less gave the core to nobody: there and back are two switches.
+const LONELY_NS: u64 = 1_000;
+/// Turns of spinning that lonely yields allow, at first and at most.
+const SPINS: (u8, u8) = (8, 200);
 const SHORTEST_NS: u64 = 4_000_000;
 const LONGEST_NS: u64 = 32_000_000;
 
@@ -37,12 +41,25 @@ pub struct Evidence {
     suspicion: Cell<u8>,
     /// Yields, modulo 256.
     yields: Cell<u8>,
+    spins: Cell<u8>,
 }
 
 impl Evidence {
     /// What a long yield adds; a short one takes one away.
     const LONG: u8 = 4;
     const ENOUGH: u8 = 2 * Self::LONG;
+
+    /// Turns that a wait may spin before it yields although there are more waiters than cores: none while others run when this thread yields, more
+    /// and more while they do not.
+    #[inline]
+    pub fn spins(&self) -> u32 {
+        u32::from(self.spins.get())
+    }
+
+    fn learn(&self, took: u64) {
+        let more = self.spins.get().saturating_mul(2).clamp(SPINS.0, SPINS.1);
+        self.spins.set(if took < LONELY_NS { more } else { 0 });
+    }
 
     /// After one more timed yield: whether yields are long now.
     fn add(&self, is_long: bool) -> bool {
@@ -83,7 +100,9 @@ impl Episodes {
 
     /// A thread with `evidence` has yielded, timed, and that was long if it took more than `long`.
     pub fn yielded(&self, (began, ended): (u64, u64), long: u64, evidence: &Evidence) {
-        let is_long = ended.saturating_sub(began) > long;
+        let took = ended.saturating_sub(began);
+        evidence.learn(took);
+        let is_long = took > long;
         let until = self.until.load(Ordering::Relaxed);
         if is_long && began < until.saturating_add(SETTLING_NS) {
             return;
@@ -158,5 +177,16 @@ mod tests {
         assert_eq!(timed(400), 400);
         assert!(!episodes.is_on(|| 1100 * MS) && !episodes.is_on(|| unreachable!()));
         assert_eq!(timed(400), 100);
+    }
+    #[test]
+    fn lonely_yields_allow_to_spin_until_somebody_else_runs() {
+        let (episodes, mine) = (Episodes::default(), Evidence::default());
+        let spins_after = |took: u64| {
+            episodes.yielded((1000 * MS, 1000 * MS + took), MS / 2, &mine);
+            mine.spins()
+        };
+        assert_eq!(mine.spins(), 0);
+        assert_eq!([(); 7].map(|()| spins_after(300)), [8, 16, 32, 64, 128, 200, 200]);
+        assert_eq!((spins_after(3000), spins_after(300), spins_after(MS)), (0, 8, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! How to wait. Every blocking loop of the library goes through here.
 //!
-//! A waiter spins for a short time (not at all when the host has more ranks, or threads that use GASNet, than cores), then yields the core, and
-//! after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]).
+//! A waiter spins for a short time (when the host has more ranks, or threads that use GASNet, than cores, only as long as its yields show that nobody
+//! else wants the core), then yields the core, and after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]).
 //! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less
 //! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
 
@@ -194,7 +194,7 @@ impl Waiter {
     #[inline]
     pub fn idle(&mut self) {
         self.turns = self.turns.saturating_add(1);
-        if self.turns < SPINS && MAY_SPIN.load(Ordering::Relaxed) && WaitMode::get() != WaitMode::Block {
+        if self.turns < SPINS && self.turns <= most_spins() && WaitMode::get() != WaitMode::Block {
             std::hint::spin_loop();
             return;
         }
@@ -238,6 +238,16 @@ impl Waiter {
             }
             self.now = ended;
         }
+    }
+}
+
+/// Turns that a wait may spin.
+#[inline]
+fn most_spins() -> u32 {
+    if MAY_SPIN.load(Ordering::Relaxed) {
+        SPINS
+    } else {
+        thread::current().yields.spins()
     }
 }
 
@@ -297,14 +307,16 @@ pub fn step(state: &mut u32) {
 /// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody. Returns how much it found.
 #[inline]
 pub fn poll_once() -> usize {
-    let vain = &crate::thread::current().vain_polls;
+    let thread = thread::current();
+    let vain = &thread.vain_polls;
     let found = progress::poll(PollScope::All);
     if found > 0 {
         vain.set(0);
         return found;
     }
     vain.set(vain.get() + 1);
-    if vain.get() >= VAIN_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))] {
+    let most = VAIN_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))].max(thread.yields.spins());
+    if vain.get() >= most {
         vain.set(0);
         runtime::heed_exit(Inside::Poll);
         give_up_core();
