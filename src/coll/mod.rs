@@ -2,7 +2,7 @@
 //!
 //! A collective is an async function over letters between the members of a team ([`call`], [`mail`]) and over what they show each other in shared
 //! memory ([`near`]); [`choose`] says which it is. The engine here polls those that are under way, in every poll, from whatever call. A poll without
-//! active collectives looks at one counter. Those that use letters only are polled when one has arrived.
+//! active collectives looks at one counter. Those that use letters only are polled when one has arrived, of many others some in each poll.
 
 pub mod broadcast;
 pub mod call;
@@ -16,6 +16,7 @@ pub mod scan;
 pub mod team_barrier;
 
 use std::any::{type_name, type_name_of_val};
+use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,15 +43,23 @@ struct Running {
 }
 
 struct Engine {
-    running: Vec<Running>,
+    /// From the oldest to the youngest.
+    running: VecDeque<Running>,
+    /// Where the next poll looks behind the oldest.
+    turn: usize,
     /// Letters that had arrived when all of `running` were last polled.
     seen: u64,
 }
 
 static ENGINE: Mutex<Engine> = Mutex::new(Engine {
-    running: Vec::new(),
+    running: VecDeque::new(),
+    turn: 0,
     seen: 0,
 });
+/// Of many collectives a poll looks at so many of the oldest, which those of the same team wait for, and at so many of the others in turn, which may
+/// be of other teams.
+const LOOKS: usize = 8;
+
 /// Collectives under way, and those of them that use shared memory.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 static NEAR: AtomicUsize = AtomicUsize::new(0);
@@ -116,8 +125,8 @@ pub fn start_movable<W: Future<Output = ()> + Unpin + Send + 'static>(
 
 fn is_done_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
     let mut is_done = || poll_work(work.as_mut()).is_some();
-    // Members that come together meet within a cache line's way.
-    is_done() || (team.groups.near.is_some() && wait::glance(is_done))
+    // Members that come together meet within a cache line's way. Who has others under way does not wait for this one.
+    is_done() || (team.groups.near.is_some() && !is_active() && wait::glance(is_done))
 }
 
 fn enlist(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event {
@@ -131,7 +140,7 @@ fn enlist(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event
         NEAR.fetch_add(1, Ordering::Relaxed);
     }
     let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
-    engine.running.push(Running { work, name, op, far });
+    engine.running.push_back(Running { work, name, op, far });
     if far {
         // What has arrived since it was polled is not news to the engine.
         look_again();
@@ -154,7 +163,7 @@ pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
 pub fn progress() -> usize {
     let mut count = crate::rma::progress();
     if ACTIVE.load(Ordering::Relaxed) != 0 {
-        count += advance();
+        count += advance(false);
     }
     count
 }
@@ -166,10 +175,10 @@ pub fn goes_on() -> bool {
         return false;
     }
     let before = STEPS.load(Ordering::Relaxed);
-    advance() > 0 || STEPS.load(Ordering::Relaxed) != before
+    advance(true) > 0 || STEPS.load(Ordering::Relaxed) != before
 }
 
-fn advance() -> usize {
+fn advance(thoroughly: bool) -> usize {
     let Ok(mut engine) = ENGINE.try_lock() else { return 0 };
     let arrived = mail::arrived();
     let asked = LOOK_AGAIN.load(Ordering::Relaxed) && LOOK_AGAIN.swap(false, Ordering::Acquire);
@@ -178,20 +187,40 @@ fn advance() -> usize {
         return 0;
     }
     engine.seen = arrived;
-    let before = engine.running.len();
-    engine.running.retain_mut(|running| {
-        let done = (all || !running.far) && poll_work(running.work.as_mut()).is_some();
-        if !done {
-            stall::note(|| format!("{} is under way", stall::algorithm(running.name)));
-        }
-        if done {
-            ACTIVE.fetch_sub(1, Ordering::Relaxed);
-            if !running.far {
-                NEAR.fetch_sub(1, Ordering::Relaxed);
+    if all || thoroughly || engine.running.len() <= 2 * LOOKS {
+        let count = engine.running.len();
+        return engine.push_on(0, count, all).0;
+    }
+    let (oldest, _) = engine.push_on(0, LOOKS, false);
+    let from = if engine.turn < engine.running.len() {
+        engine.turn
+    } else {
+        LOOKS
+    };
+    let (others, turn) = engine.push_on(from, LOOKS, false);
+    engine.turn = turn.max(LOOKS);
+    oldest + others
+}
+
+impl Engine {
+    /// Polls `count` collectives from number `at` on; `far` also those that wait for letters. Returns how many ended, and the number behind the last.
+    fn push_on(&mut self, mut at: usize, count: usize, far: bool) -> (usize, usize) {
+        let mut ended = 0;
+        for _ in 0..count {
+            let Some(running) = self.running.get_mut(at) else { break };
+            if (far || !running.far) && poll_work(running.work.as_mut()).is_some() {
+                ACTIVE.fetch_sub(1, Ordering::Relaxed);
+                if !running.far {
+                    NEAR.fetch_sub(1, Ordering::Relaxed);
+                }
+                running.op.complete(Category::Coll);
+                self.running.remove(at);
+                ended += 1;
+            } else {
+                stall::note(|| format!("{} is under way", stall::algorithm(running.name)));
+                at += 1;
             }
-            running.op.complete(Category::Coll);
         }
-        !done
-    });
-    before - engine.running.len()
+        (ended, at)
+    }
 }

@@ -23,6 +23,9 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 impl Interval {
     /// Records that `name` begins, if events of its category are recorded: a barrier, or another collective that brings or takes `bytes` here.
     pub fn begin(name: &'static str, bytes: usize, words: fmt::Arguments<'_>) -> Option<Self> {
+        if !wants(Category::Barrier) && !wants(Category::Collective) {
+            return None;
+        }
         let is_barrier = name.contains("Barrier");
         let category = if is_barrier { Category::Barrier } else { Category::Collective };
         if !wants(category) {
