@@ -51,7 +51,7 @@ def main():
     words = sys.argv[1:]
     words, rest = (words[:words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=int, choices=range(1, 1001), metavar="N", default=5)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--fifo", type=int, default=0)
     parser.add_argument("--least", action="store_true")

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-enum { SHORT, MEDIUM_AM, LONG_AM, PREPARED, PREPARED_TO_LONG, FILLED, FILLED_PREPARED };
-enum { FIRST = 140, PING_SHORT = FIRST, PING_MEDIUM, PING_LONG, PONG_SHORT, PONG_MEDIUM, PONG_LONG, SHOT_SHORT, SHOT_MEDIUM, SHOT_LONG, DONE, BALL, HANDLERS };
+enum { SHORT, MEDIUM_AM, LONG_AM, PREPARED, PREPARED_TO_LONG, FILLED, FILLED_PREPARED, PREPARED_BOTH, PREPARED_LONG_BOTH };
+enum { FIRST = 140, PING_SHORT = FIRST, PING_MEDIUM, PING_LONG, PONG_SHORT, PONG_MEDIUM, PONG_LONG, SHOT_SHORT, SHOT_MEDIUM, SHOT_LONG, DONE, BALL, BALL_MEDIUM, BALL_LONG, PING_PREPARED, PING_PREPARED_LONG, HANDLERS };
 enum { MOST_THREADS = 1024 };
 
 /* By thread: answers that came, messages of a flood that came. Handlers of several messages may run at once. */
@@ -29,6 +29,22 @@ static void ping_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_A
 }
 static void ping_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t high, gex_AM_Arg_t low) {
     gex_AM_ReplyLong1(token, PONG_LONG, payload, bytes, ADDRESS(high, low), GEX_EVENT_NOW, 0, thread);
+}
+static void ping_prepared(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
+    gex_AM_SrcDesc_t description = gex_AM_PrepareReplyMedium(token, NULL, bytes, bytes, NULL, 0, 1);
+    memcpy(gex_AM_SrcDescAddr(description), payload, bytes);
+    gex_AM_CommitReplyMedium1(description, PONG_MEDIUM, bytes, thread);
+}
+static void ping_prepared_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t high, gex_AM_Arg_t low) {
+    gex_AM_SrcDesc_t description = gex_AM_PrepareReplyLong(token, NULL, bytes, bytes, ADDRESS(high, low), NULL, 0, 1);
+    memcpy(gex_AM_SrcDescAddr(description), payload, bytes);
+    gex_AM_CommitReplyLong1(description, PONG_LONG, bytes, ADDRESS(high, low), thread);
+}
+static void catch_payload(gex_Token_t token, void *payload, size_t bytes) {
+    (void)token;
+    (void)payload;
+    (void)bytes;
+    __atomic_add_fetch(&balls, 1, __ATOMIC_RELEASE);
 }
 static void catch_ball(gex_Token_t token) {
     (void)token;
@@ -71,6 +87,10 @@ void am_setup(void) {
         ENTRY(SHOT_LONG, shot_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 2),
         ENTRY(DONE, pong_short, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1),
         ENTRY(BALL, catch_ball, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0),
+        ENTRY(BALL_MEDIUM, catch_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 0),
+        ENTRY(BALL_LONG, catch_payload, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0),
+        ENTRY(PING_PREPARED, ping_prepared, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1),
+        ENTRY(PING_PREPARED_LONG, ping_prepared_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 3),
     };
     if (gex_EP_RegisterHandlers(ep, table, sizeof table / sizeof table[0]) != GASNET_OK) gasnet_exit(1);
 }
@@ -87,13 +107,26 @@ static void round_trip(struct worker *w, long count) {
             case LONG_AM:
                 gex_AM_RequestLong3(tm, w->peer, PING_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread, HIGH(w->own), LOW(w->own));
                 break;
+            case PREPARED_LONG_BOTH:
+                description = gex_AM_PrepareRequestLong(tm, w->peer, NULL, w->bytes, w->bytes, w->remote, NULL, 0, 3);
+                memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
+                gex_AM_CommitRequestLong3(description, PING_PREPARED_LONG, w->bytes, w->remote, thread, HIGH(w->own), LOW(w->own));
+                break;
             default:
                 description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 1);
                 memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
-                gex_AM_CommitRequestMedium1(description, PING_MEDIUM, w->bytes, thread);
+                gex_AM_CommitRequestMedium1(description, w->test->variant == PREPARED ? PING_MEDIUM : PING_PREPARED, w->bytes, thread);
         }
         expected++;
         GASNET_BLOCKUNTIL(answers(thread) == expected);
+    }
+}
+
+static void throw(const struct worker *w) {
+    switch (w->test->variant) {
+        case SHORT: gex_AM_RequestShort0(tm, w->peer, BALL, 0); break;
+        case MEDIUM_AM: gex_AM_RequestMedium0(tm, w->peer, BALL_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0); break;
+        default: gex_AM_RequestLong0(tm, w->peer, BALL_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0); break;
     }
 }
 
@@ -103,10 +136,10 @@ static void to_and_fro(struct worker *w, long count) {
     int serves = me <= w->peer; /* who is alone sends to itself */
     long i;
     for (i = 0; i < count; i++) {
-        if (serves) gex_AM_RequestShort0(tm, w->peer, BALL, 0);
+        if (serves) throw(w);
         expected++;
         GASNET_BLOCKUNTIL(__atomic_load_n(&balls, __ATOMIC_ACQUIRE) == expected);
-        if (!serves) gex_AM_RequestShort0(tm, w->peer, BALL, 0);
+        if (!serves) throw(w);
     }
 }
 
@@ -150,19 +183,24 @@ static void flood(struct worker *w, long count) {
     GASNET_BLOCKUNTIL(answers(thread) == expected);
 }
 
+#define ALONE(which) MANY_BYTES | (which), 1, (size_t)1 << 30
 #define BYTES(which) MANY_BYTES | THREADS | (which), 1, (size_t)1 << 30
 const struct test am_tests[] = {
     {"am-short", "Short request and Short reply", PAIRS, THREADS, 0, 0, SHORT, round_trip, "ping-pong"},
     {"am-ball", "Short requests to and fro", ROUNDS, 0, 0, 0, SHORT, to_and_fro, "ping-pong"},
+    {"am-medium-ball", "Medium requests to and fro", ROUNDS, ALONE(MEDIUM), MEDIUM_AM, to_and_fro, "ping-pong"},
+    {"am-long-ball", "Long requests to and fro", ROUNDS, ALONE(LONG), LONG_AM, to_and_fro, "ping-pong"},
     {"am-medium", "Medium request and Medium reply", PAIRS, BYTES(MEDIUM), MEDIUM_AM, round_trip, "ping-pong"},
     {"am-long", "Long request and Long reply", PAIRS, BYTES(LONG), LONG_AM, round_trip, "ping-pong"},
     {"np-medium", "prepared Medium request and Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, round_trip, "ping-pong"},
+    {"np-both", "prepared Medium request and prepared Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED_BOTH, round_trip, "ping-pong"},
+    {"np-long", "prepared Long request and prepared Long reply", PAIRS, BYTES(PREPARED_LONG), PREPARED_LONG_BOTH, round_trip, "ping-pong"},
     {"am-short-flood", "Short requests", PAIRS, THREADS, 0, 0, SHORT, flood, NULL},
     {"am-medium-flood", "Medium requests", PAIRS, BYTES(MEDIUM), MEDIUM_AM, flood, "copy"},
     {"am-long-flood", "Long requests", PAIRS, BYTES(LONG), LONG_AM, flood, "copy"},
     {"np-medium-flood", "prepared Medium requests", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, flood, "copy"},
-    {"am-fill-flood", "Medium requests, each payload computed anew", PAIRS, BYTES(MEDIUM), FILLED, flood, "copy"},
-    {"np-fill-flood", "prepared Medium requests, each payload computed in the library's buffer", PAIRS, BYTES(PREPARED_MEDIUM), FILLED_PREPARED, flood, "copy"},
+    {"am-fill-flood", "Medium requests, each payload computed anew", PAIRS, BYTES(MEDIUM | WORDS), FILLED, flood, "copy"},
+    {"np-fill-flood", "prepared Medium requests, each payload computed in the library's buffer", PAIRS, BYTES(PREPARED_MEDIUM | WORDS), FILLED_PREPARED, flood, "copy"},
     {"np-long-flood", "prepared Long requests", PAIRS, BYTES(PREPARED_LONG), PREPARED_TO_LONG, flood, "copy"},
     {"am-medium-biflood", "Medium requests in both directions", BOTH, BYTES(MEDIUM), MEDIUM_AM, flood, NULL},
     {NULL, NULL, PAIRS, 0, 0, 0, 0, NULL, NULL}};

@@ -52,20 +52,21 @@ static void groups(struct worker *w, long count) {
 
 #define ONE ALL, 0, 0, 0
 #define SIZES ALL, MANY_BYTES, 8, (size_t)1 << 22
+#define DOUBLES ALL, MANY_BYTES | WORDS, 8, (size_t)1 << 22
 #define GATHERED ALL, MANY_BYTES | GATHERS, 8, (size_t)1 << 22
 const struct test group_tests[] = {
     {"barrier", "gasnet_barrier_notify and _wait, named", ONE, NAMED, groups, "barrier"},
     {"barrier-anonymous", "the same without a name", ONE, ANONYMOUS, groups, "barrier"},
     {"barrier-team", "gex_Coll_BarrierNB and its wait", ONE, TEAM, groups, "barrier"},
     {"broadcast", "gex_Coll_BroadcastNB and its wait", SIZES, BROADCAST, groups, NULL},
-    {"reduce", "gex_Coll_ReduceToOneNB of doubles and its wait", SIZES, TO_ONE, groups, NULL},
-    {"allreduce", "gex_Coll_ReduceToAllNB of doubles and its wait", SIZES, TO_ALL, groups, NULL},
+    {"reduce", "gex_Coll_ReduceToOneNB of doubles and its wait", DOUBLES, TO_ONE, groups, NULL},
+    {"allreduce", "gex_Coll_ReduceToAllNB of doubles and its wait", DOUBLES, TO_ALL, groups, NULL},
 #ifdef BEYOND
     {"gather", "gasnetx_Coll_GatherNB and its wait", GATHERED, GATHER, groups, NULL},
     {"scatter", "gasnetx_Coll_ScatterNB and its wait", GATHERED, SCATTER, groups, NULL},
     {"allgather", "gasnetx_Coll_AllGatherNB and its wait", GATHERED, ALL_GATHER, groups, NULL},
     {"alltoall", "gasnetx_Coll_AllToAllNB and its wait", GATHERED, ALL_TO_ALL, groups, NULL},
-    {"scan", "gasnetx_Coll_ScanNB of doubles and its wait", SIZES, SCAN, groups, NULL},
+    {"scan", "gasnetx_Coll_ScanNB of doubles and its wait", DOUBLES, SCAN, groups, NULL},
 #endif
     {"team-split", "gex_TM_Split in two and gex_TM_Destroy", ONE, SPLIT, groups, NULL},
     {NULL, NULL, PAIRS, 0, 0, 0, 0, NULL, NULL}};

@@ -76,11 +76,17 @@ void bind_to_core(int index) {
     bind(core);
 }
 
+size_t places_for(size_t step, size_t room) {
+    size_t bytes = room < NEAR_BYTES ? room : NEAR_BYTES, places = step > 0 && bytes > step ? bytes / step : 1;
+    while ((places & (places - 1)) != 0) places &= places - 1;
+    return places - 1;
+}
+
 static double copy_often(char *to, const char *from, size_t bytes, size_t step, size_t places, long count) {
     double start = now_us();
     long i;
     for (i = 0; i < count; i++) {
-        size_t at = (size_t)i % places * step;
+        size_t at = ((size_t)i & places) * step;
         memcpy(to + at, from + at, bytes);
         __asm__ volatile("" ::: "memory");
     }
@@ -89,13 +95,13 @@ static double copy_often(char *to, const char *from, size_t bytes, size_t step, 
 
 static double copies(size_t bytes) {
     double times[BLOCKS];
-    size_t step = (bytes + 63) / 64 * 64, near = (size_t)8 << 20, places = near / step > 1 ? near / step : 1;
-    char *from = malloc(places * step), *to = malloc(places * step);
+    size_t step = (bytes + 63) / 64 * 64, places = places_for(step, NEAR_BYTES), whole = (places + 1) * step;
+    char *from = malloc(whole), *to = malloc(whole);
     long count = 1;
     int block;
     if (from == NULL || to == NULL) return 0;
-    memset(from, 1, places * step);
-    memset(to, 2, places * step);
+    memset(from, 1, whole);
+    memset(to, 2, whole);
     for (;; count *= 4) { /* blocks of 2 ms; a long time may be somebody else's who had the core */
         double time = copy_often(to, from, bytes, step, places, count), again;
         if (time < 300) continue;
@@ -112,7 +118,8 @@ static double copies(size_t bytes) {
 }
 
 /* One other process; both take turns `rounds` times. */
-static double turns(void (*turn)(void *memory, int me, long round), void *memory, long rounds, int cores) {
+enum place { APART, TOGETHER };
+static double turns(void (*turn)(void *memory, int me, long round), void *memory, long rounds, enum place place) {
     double times[BLOCKS];
     int block, mine, its;
     pid_t other;
@@ -120,15 +127,15 @@ static double turns(void (*turn)(void *memory, int me, long round), void *memory
     cpu_set_t before;
     sched_getaffinity(0, sizeof before, &before);
     core_of(0, &mine);
-    core_of(1, &its);
+    core_of(place == APART, &its);
     other = helper();
     if (other == 0) {
-        if (cores > 1) bind(its);
+        bind(its);
         for (i = 0; i < rounds * BLOCKS; i++) turn(memory, 1, i);
         _exit(0);
     }
     if (other < 0) return 0;
-    if (cores > 1) bind(mine);
+    bind(mine);
     for (block = 0; block < BLOCKS; block++) {
         double start = now_us();
         for (i = 0; i < rounds; i++) turn(memory, 0, block * rounds + i);
@@ -144,7 +151,17 @@ struct line {
     char apart[120];
 };
 static int cores_here;
-static void cache_line(void *memory, int me, long round) {
+/* Both count one word up in turn. */
+static void one_line(void *memory, int me, long round) {
+    struct line *line = memory;
+    long wanted = 2 * round + me;
+    int spins = 0;
+    while (__atomic_load_n(&line->word, __ATOMIC_ACQUIRE) != wanted) {
+        if (cores_here == 1 || ++spins > 100000) sched_yield();
+    }
+    __atomic_store_n(&line->word, wanted + 1, __ATOMIC_RELEASE);
+}
+static void two_lines(void *memory, int me, long round) {
     struct line *lines = memory;
     long seen;
     int spins = 0;
@@ -165,27 +182,35 @@ static void through_pipe(void *memory, int me, long round) {
     if (me == 1 && write(pipes[1][1], &byte, 1) != 1) _exit(1);
 }
 
+/* Both sleep until the other has counted the word up. */
+static void by_futex(void *memory, int me, long round) {
+    int *word = memory, wanted = (int)(2 * round + me), seen;
+    while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != wanted) syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+    __atomic_store_n(word, wanted + 1, __ATOMIC_RELEASE);
+    syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
 /* A barrier of processes that count up in shared memory and wait for the last one. */
 struct meeting {
     int arrived, round;
 };
-static void meet(struct meeting *meeting, int members, int by_futex) {
+static void meet(struct meeting *meeting, int members, int sleeps) {
     int round = __atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE);
     if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == members) {
         __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&meeting->round, round + 1, __ATOMIC_RELEASE);
-        if (by_futex) syscall(SYS_futex, &meeting->round, FUTEX_WAKE, members, NULL, NULL, 0);
+        if (sleeps) syscall(SYS_futex, &meeting->round, FUTEX_WAKE, members, NULL, NULL, 0);
         return;
     }
     while (__atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE) == round) {
-        if (by_futex) {
+        if (sleeps) {
             syscall(SYS_futex, &meeting->round, FUTEX_WAIT, round, NULL, NULL, 0);
         } else {
             sched_yield();
         }
     }
 }
-static double meetings(int members, int by_futex) {
+static double meetings(int members, int sleeps) {
     struct meeting *meeting = shared(sizeof *meeting);
     double times[BLOCKS];
     long rounds = 20000 / (members + 1) + 10, i;
@@ -197,13 +222,13 @@ static double meetings(int members, int by_futex) {
             exit(1);
         }
         if (child == 0) {
-            for (i = 0; i < rounds * BLOCKS; i++) meet(meeting, members, by_futex);
+            for (i = 0; i < rounds * BLOCKS; i++) meet(meeting, members, sleeps);
             _exit(0);
         }
     }
     for (block = 0; block < BLOCKS; block++) {
         double start = now_us();
-        for (i = 0; i < rounds; i++) meet(meeting, members, by_futex);
+        for (i = 0; i < rounds; i++) meet(meeting, members, sleeps);
         times[block] = (now_us() - start) / (double)rounds;
     }
     for (k = 1; k < members; k++) wait(NULL);
@@ -248,15 +273,21 @@ static double atomics(void) {
 void limits_measure(struct limits *limits, int processes) {
     void *memory = shared(4096);
     cpu_set_t set;
-    int i;
+    int i, place;
     memset(limits, 0, sizeof *limits);
     cores_here = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     limits->cores = cores_here;
     limits->processes = processes;
     for (i = 3; i <= 26; i++) limits->memcpy_mbs[i] = copies((size_t)1 << i);
-    limits->ping_pong_us = turns(cache_line, memory, cores_here > 1 ? 20000 : 500, cores_here);
-    if (pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0) limits->pipe_us = turns(through_pipe, NULL, 1000, cores_here);
-    for (i = 0; i < 4; i++) close(pipes[i / 2][i % 2]);
+    limits->ping_pong_us = turns(one_line, memory, cores_here > 1 ? 20000 : 500, APART);
+    memset(memory, 0, 4096);
+    limits->two_lines_us = turns(two_lines, memory, cores_here > 1 ? 20000 : 500, APART);
+    for (place = 0; place < 2; place++) {
+        memset(memory, 0, 4096);
+        limits->futex_us[place] = turns(by_futex, memory, 1000, (enum place)place);
+        if (pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0) limits->pipe_us[place] = turns(through_pipe, NULL, 1000, (enum place)place);
+        for (i = 0; i < 4; i++) close(pipes[i / 2][i % 2]);
+    }
     if (processes > 1) {
         limits->yield_barrier_us = meetings(processes, 0);
         limits->futex_barrier_us = meetings(processes, 1);
@@ -270,7 +301,9 @@ void limits_measure(struct limits *limits, int processes) {
 void limits_print(const struct limits *limits, FILE *out) {
     int i;
     fprintf(out, "# limits of this machine, %d cores\n", limits->cores);
-    fprintf(out, "#   cache line to and fro %.3f us, byte through pipes to and fro %.2f us\n", limits->ping_pong_us, limits->pipe_us);
+    fprintf(out, "#   cache line to and fro %.3f us, two of them %.3f us\n", limits->ping_pong_us, limits->two_lines_us);
+    fprintf(out, "#   to and fro on two cores and on one: byte through pipes %.2f and %.2f us, futex wake-up %.2f and %.2f us\n", limits->pipe_us[0],
+            limits->pipe_us[1], limits->futex_us[0], limits->futex_us[1]);
     if (limits->processes > 1) {
         fprintf(out, "#   barrier of %d processes: by sched_yield %.2f us, by futex %.2f us\n", limits->processes, limits->yield_barrier_us,
                 limits->futex_barrier_us);

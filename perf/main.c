@@ -61,6 +61,7 @@ static size_t size(const char *text, const char **end) {
     errno = 0;
     value = strtoull(text, &rest, 10);
     if (rest == text || errno != 0 || *text == '-') wrong("a number of bytes is expected, for example 64 or 4M", text);
+    if (value > (1ULL << 30)) wrong("sizes end at 1G", text);
     switch (*rest) {
         case 'k': case 'K': value <<= 10; rest++; break;
         case 'm': case 'M': value <<= 20; rest++; break;
@@ -129,6 +130,7 @@ static int is_wanted(const char *name) {
 /* Every word names something. */
 static void check_names(void) {
     const char *at = options.wanted;
+    if (at != NULL && *at == '\0') wrong("a name is expected, or none at all", NULL);
     while (at != NULL && *at != '\0') {
         size_t length = strcspn(at, ",");
         if (length == 0 || !named(at, length, 0)) wrong("there is no such test; --list shows them", at);
@@ -200,6 +202,7 @@ static void read_options(int argc, char **argv) {
         }
     }
     check_names();
+    if (options.starts > 0 && options.svg != NULL) wrong("--start makes no plots", NULL);
 #ifndef GASNET_PAR
     if (options.threads > 1) wrong("several threads need a library of thread mode PAR", NULL);
 #endif
@@ -221,6 +224,14 @@ static size_t largest(const struct test *test, size_t share) {
     return (size_t)least;
 }
 
+/* What a test moves of `bytes`. */
+static size_t whole_parts(const struct test *test, size_t bytes) {
+    size_t part;
+    if (!(test->flags & MANY_BYTES)) return bytes;
+    part = test->flags & PLANES && bytes >= 1024 ? 1024 : test->flags & (PLANES | ROWS) ? 64 : test->flags & WORDS ? 8 : 1;
+    return bytes < part ? part : bytes / part * part;
+}
+
 static void run(const struct test *test, size_t share) {
     size_t bytes = test->least, most = bytes;
     if (test->flags & MANY_BYTES) {
@@ -228,8 +239,8 @@ static void run(const struct test *test, size_t share) {
         most = largest(test, share);
     }
     for (; bytes <= most; bytes *= 2) {
-        struct result result = measure(test, bytes);
-        result.limit = limit_for(&limits, test->limit, bytes);
+        struct result result = measure(test, whole_parts(test, bytes));
+        result.limit = limit_for(&limits, test->limit, result.bytes);
         if (me == 0) report_result(&result);
         if (bytes == 0 || !(test->flags & MANY_BYTES)) break;
     }
@@ -252,7 +263,7 @@ int main(int argc, char **argv) {
     np = gex_TM_QuerySize(tm);
     if (options.pin) bind_to_core((int)me);
     if (options.wait_mode >= 0) gasnet_set_waitmode(options.wait_mode);
-    share = 2 * (options.most > 65536 ? options.most : 65536);
+    share = 2 * (options.most > NEAR_BYTES ? options.most : NEAR_BYTES);
     whole = options.in_job ? page : (share * (size_t)options.threads + page - 1) / page * page * (options.in_segment ? 2 : 1);
     if (gex_Segment_Attach(&segment, tm, whole) != GASNET_OK) {
         fprintf(stderr, "gasnet_perf: a segment of %zu bytes cannot be attached; try a smaller -m\n", whole);

@@ -66,13 +66,6 @@ static double collective_block(const struct test *test, struct worker *workers, 
     return longest;
 }
 
-/* Places that lie within 8 MiB, less one. */
-static size_t places_for(size_t step) {
-    size_t near = (size_t)8 << 20, bytes = room < near ? room : near, places = step > 0 && bytes > step ? bytes / step : 1;
-    while ((places & (places - 1)) != 0) places &= places - 1;
-    return places - 1;
-}
-
 /* Memory for the workers: as much locally as they have in the peer's segment. */
 static void prepare(struct worker *workers, const struct test *test, size_t bytes, int threads) {
     int i;
@@ -90,6 +83,7 @@ static void prepare(struct worker *workers, const struct test *test, size_t byte
             gasnet_exit(1);
         }
         memset(buffers, 1, room * (size_t)options.threads);
+        memset(own_segment, 1, room * (size_t)options.threads); /* no test is to be the first that touches it */
         gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, partner(me), &base, NULL, &size, 0));
         segment_of_peer = base;
     }
@@ -103,7 +97,7 @@ static void prepare(struct worker *workers, const struct test *test, size_t byte
         workers[i].own = own_segment + room * (size_t)i;
         workers[i].room = room;
         workers[i].step = (bytes + 63) / 64 * 64;
-        workers[i].places = places_for(workers[i].step);
+        workers[i].places = places_for(workers[i].step, room);
         workers[i].turn = 0;
     }
 }

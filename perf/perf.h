@@ -35,13 +35,14 @@ struct worker {
     char apart[128];    /* threads count at the same time */
 };
 
-enum { MANY_BYTES = 1, THREADS = 2, MEDIUM = 4, LONG = 8, PREPARED_MEDIUM = 16, PREPARED_LONG = 32, GATHERS = 64 };
+enum { MANY_BYTES = 1, THREADS = 2, MEDIUM = 4, LONG = 8, PREPARED_MEDIUM = 16, PREPARED_LONG = 32, GATHERS = 64, WORDS = 128, ROWS = 256, PLANES = 512 };
 
 struct test {
     const char *name;
     const char *about;
     enum shape shape;
     int flags;            /* MANY_BYTES: for a range of sizes. THREADS: several threads may. GATHERS: of every rank.
+                           * WORDS, ROWS, PLANES: whole words of 8 bytes, rows of 64, and from 1024 on planes of that.
                            * The others: no larger than such a message. */
     size_t least, most;   /* sizes that it can have, with MANY_BYTES */
     int variant;          /* what the function shall do, where one serves several tests */

@@ -12,10 +12,15 @@ static double megabytes(const struct result *r) { return r->per_second * (double
 
 /* The table gives way to a file that goes to the standard output. */
 static int is_output(const char *name) { return name != NULL && strcmp(name, "-") == 0; }
+static FILE *json, *svg;
+
 FILE *report_table(void) { return is_output(options.json) || is_output(options.svg) ? stderr : stdout; }
 
 void report_begin(void) {
     FILE *out = report_table();
+    /* A file that cannot be written is better known before than after the run. */
+    if (options.json != NULL) json = report_file(options.json);
+    if (options.svg != NULL) svg = report_file(options.svg);
     fprintf(out, "# %-18s %9s %11s %7s %12s %10s", "test", "bytes", "us", "+-%", "1000 op/s", "MB/s");
     fprintf(out, options.limits ? " %8s\n" : "\n", "x limit");
     fflush(out);
@@ -56,7 +61,7 @@ FILE *report_file(const char *name) {
     return file;
 }
 void report_close(FILE *file, const char *name) {
-    int bad = ferror(file);
+    int bad = fflush(file) != 0 || ferror(file);
     if ((file != stdout && fclose(file) != 0) || bad) {
         fprintf(stderr, "gasnet_perf: %s could not be written completely\n", name);
         give_up();
@@ -64,7 +69,7 @@ void report_close(FILE *file, const char *name) {
 }
 
 static void write_json(void) {
-    FILE *out = report_file(options.json);
+    FILE *out = json;
     size_t i;
     fprintf(out, "{\"library\": \"%s\", \"conduit\": \"%s\", \"ranks\": %u, \"results\": [", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np);
     for (i = 0; i < count; i++) {
@@ -141,8 +146,18 @@ static void panel(FILE *out, int which, double left) {
 }
 
 static void write_svg(void) {
-    FILE *out = report_file(options.svg);
-    int width = 2 * (LEFT + WIDTH) + GAP + LEGEND, height = TOP + HEIGHT + 60;
+    FILE *out = svg;
+    int width = 2 * (LEFT + WIDTH) + GAP + LEGEND, height = TOP + HEIGHT + 60, curves = 0, needed;
+    const struct test *last = NULL;
+    size_t i;
+    for (i = 0; i < count; i++) {
+        if (!(results[i].test->flags & MANY_BYTES) || results[i].test == last) continue;
+        last = results[i].test;
+        curves++;
+    }
+    if (curves == 0) fprintf(stderr, "gasnet_perf: none of these tests has sizes: %s shows nothing\n", options.svg);
+    needed = TOP + 14 + 17 * curves + 40;
+    if (height < needed) height = needed;
     fprintf(out, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' font-family='sans-serif' font-size='13'>\n", width,
             height, width, height);
     fprintf(out, "<rect width='100%%' height='100%%' fill='white'/>\n");
@@ -156,5 +171,9 @@ static void write_svg(void) {
 void report_end(void) {
     if (options.json != NULL) write_json();
     if (options.svg != NULL) write_svg();
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "gasnet_perf: the standard output could not be written completely\n");
+        give_up();
+    }
     free(results);
 }

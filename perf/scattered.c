@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { PUT_2D, GET_2D, PUT_3D, GET_3D, PUT_INDEXED, GET_INDEXED, PUT_VECTOR, GET_VECTOR };
+enum { PUT_2D, GET_2D, PUT_3D, GET_3D, PUT_INDEXED, GET_INDEXED, PUT_VECTOR, GET_VECTOR, PUT_2D_NB, GET_2D_NB };
 enum { ROW = 64, PITCH = 128, PLANE = 16 }; /* bytes of a row and between rows; rows of a plane in three dimensions */
 
 static void scattered(struct worker *w, long count) {
@@ -33,6 +33,8 @@ static void scattered(struct worker *w, long count) {
             case PUT_INDEXED: gex_VIS_IndexedPutBlocking(tm, w->peer, rows, there, ROW, rows, here, ROW, 0); break;
             case GET_INDEXED: gex_VIS_IndexedGetBlocking(tm, rows, here, ROW, w->peer, rows, there, ROW, 0); break;
             case PUT_VECTOR: gex_VIS_VectorPutBlocking(tm, w->peer, rows, far, rows, near, 0); break;
+            case PUT_2D_NB: gex_Event_Wait(gex_VIS_StridedPutNB(tm, w->peer, w->remote, strides, w->local, strides, ROW, flat, 1, 0)); break;
+            case GET_2D_NB: gex_Event_Wait(gex_VIS_StridedGetNB(tm, w->local, strides, w->peer, w->remote, strides, ROW, flat, 1, 0)); break;
             default: gex_VIS_VectorGetBlocking(tm, rows, near, w->peer, rows, far, 0); break;
         }
     }
@@ -43,12 +45,15 @@ static void scattered(struct worker *w, long count) {
 }
 
 /* Whole planes, and room for the gaps. */
-#define SIZES PAIRS, MANY_BYTES | THREADS, ROW, (size_t)1 << 20
+#define SIZES PAIRS, MANY_BYTES | THREADS | ROWS, ROW, (size_t)1 << 20
+#define CUBES PAIRS, MANY_BYTES | THREADS | PLANES, ROW, (size_t)1 << 20
 const struct test scattered_tests[] = {
     {"put-2d", "strided put of rows of 64 bytes", SIZES, PUT_2D, scattered, "copy"},
     {"get-2d", "strided get of rows of 64 bytes", SIZES, GET_2D, scattered, "copy"},
-    {"put-3d", "strided put of planes of 16 rows", SIZES, PUT_3D, scattered, "copy"},
-    {"get-3d", "strided get of planes of 16 rows", SIZES, GET_3D, scattered, "copy"},
+    {"put-2d-nb", "strided non-blocking put of rows of 64 bytes and its wait", SIZES, PUT_2D_NB, scattered, "copy"},
+    {"get-2d-nb", "strided non-blocking get of rows of 64 bytes and its wait", SIZES, GET_2D_NB, scattered, "copy"},
+    {"put-3d", "strided put of planes of 16 rows", CUBES, PUT_3D, scattered, "copy"},
+    {"get-3d", "strided get of planes of 16 rows", CUBES, GET_3D, scattered, "copy"},
     {"put-indexed", "indexed put of pieces of 64 bytes", SIZES, PUT_INDEXED, scattered, "copy"},
     {"get-indexed", "indexed get of pieces of 64 bytes", SIZES, GET_INDEXED, scattered, "copy"},
     {"put-vector", "vector put of pieces of 64 bytes", SIZES, PUT_VECTOR, scattered, "copy"},

@@ -98,6 +98,10 @@ static struct job one_job(char *self, int ranks) {
     job.first_us = now_us() - start;
     well = well && fgets(line, sizeof line, output) != NULL;
     for (i = 0; well && i < KINDS; i++) job.kib[i] = strtod(at, &at);
+    if (!well && output != NULL) { /* whoever still writes there is to end */
+        fclose(output);
+        output = NULL;
+    }
     well = waitpid(child, &status, 0) == child && status == 0 && well && job.kib[RESIDENT] > 0;
     job.end_us = now_us() - start;
     if (output != NULL) fclose(output);

@@ -114,7 +114,7 @@ pub fn existing() -> Option<&'static Thread> {
 
 /// Client threads that have a state now.
 pub fn live() -> usize {
-    LIVE.load(Ordering::Relaxed)
+    LIVE.load(Ordering::SeqCst)
 }
 
 extern "C" fn retire(state: *mut c_void) {
@@ -131,7 +131,8 @@ extern "C" fn retire(state: *mut c_void) {
     if let Some(log) = thread.log.take() {
         trace::retire(log);
     }
-    wait::set_threads(LIVE.fetch_sub(1, Ordering::Relaxed) - 1);
+    LIVE.fetch_sub(1, Ordering::SeqCst);
+    wait::count_threads();
 }
 
 #[cold]
@@ -166,8 +167,8 @@ fn create() -> &'static Thread {
         log: Cell::new(None),
     }));
     CURRENT.set(thread);
-    let live = LIVE.fetch_add(1, Ordering::Relaxed) + 1;
-    wait::set_threads(live);
+    let live = LIVE.fetch_add(1, Ordering::SeqCst) + 1;
+    wait::count_threads();
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");

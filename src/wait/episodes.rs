@@ -41,7 +41,8 @@ pub struct Evidence {
     suspicion: Cell<u8>,
     /// Yields, modulo 256.
     yields: Cell<u8>,
-    spins: Cell<u8>,
+    /// [`Evidence::spins`], and whether it is known.
+    spins: Cell<Option<u8>>,
 }
 
 impl Evidence {
@@ -49,16 +50,16 @@ impl Evidence {
     const LONG: u8 = 4;
     const ENOUGH: u8 = 2 * Self::LONG;
 
-    /// Turns that a wait may spin before it yields although there are more waiters than cores: none while others run when this thread yields, more
-    /// and more while they do not.
+    /// Turns that a wait may spin before it yields: none while others run when this thread yields, more and more while they do not. None before a
+    /// yield was timed.
     #[inline]
-    pub fn spins(&self) -> u32 {
-        u32::from(self.spins.get())
+    pub fn spins(&self) -> Option<u32> {
+        self.spins.get().map(u32::from)
     }
 
     fn learn(&self, took: u64) {
-        let more = self.spins.get().saturating_mul(2).clamp(SPINS.0, SPINS.1);
-        self.spins.set(if took < LONELY_NS { more } else { 0 });
+        let more = self.spins.get().unwrap_or(0).saturating_mul(2).clamp(SPINS.0, SPINS.1);
+        self.spins.set(Some(if took < LONELY_NS { more } else { 0 }));
     }
 
     /// After one more timed yield: whether yields are long now.
@@ -185,8 +186,8 @@ mod tests {
             episodes.yielded((1000 * MS, 1000 * MS + took), MS / 2, &mine);
             mine.spins()
         };
-        assert_eq!(mine.spins(), 0);
-        assert_eq!([(); 7].map(|()| spins_after(300)), [8, 16, 32, 64, 128, 200, 200]);
-        assert_eq!((spins_after(3000), spins_after(300), spins_after(MS)), (0, 8, 0));
+        assert_eq!(mine.spins(), None);
+        assert_eq!([(); 7].map(|()| spins_after(300).unwrap()), [8, 16, 32, 64, 128, 200, 200]);
+        assert_eq!([3000, 300, MS].map(|took| spins_after(took).unwrap()), [0, 8, 0]);
     }
 }

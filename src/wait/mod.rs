@@ -1,7 +1,7 @@
 //! How to wait. Every blocking loop of the library goes through here.
 //!
-//! A waiter spins for a short time (when the host has more ranks, or threads that use GASNet, than cores, only as long as its yields show that nobody
-//! else wants the core), then yields the core, and after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]).
+//! A waiter spins for a short time, as long as its yields show that nobody else wants the core (before it knows: if the host has no more ranks, and
+//! threads that use GASNet, than cores), then yields the core, and after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]).
 //! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less
 //! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
 
@@ -91,17 +91,24 @@ pub fn set_host(ranks: u32, cores: u32, episodes: &'static Episodes) {
     CROWDED.store(ranks > cores, Ordering::Relaxed);
     HOST[0].store(ranks, Ordering::Relaxed);
     HOST[1].store(cores.max(1), Ordering::Relaxed);
-    set_threads(thread::live());
+    count_threads();
     // A process has one host.
     let _ = EPISODES.set(episodes);
 }
 
-/// Tells how many threads of this process have called GASNet and not ended.
-pub fn set_threads(threads: usize) {
+/// The number of threads of this process that have called GASNet and not ended is another one.
+pub fn count_threads() {
     let [ranks, cores] = HOST.each_ref().map(|count| u64::from(count.load(Ordering::Relaxed)));
-    let waiters = ranks * threads.max(1) as u64;
-    CROWD.store(waiters.div_ceil(cores), Ordering::Relaxed);
-    MAY_SPIN.store(waiters <= cores, Ordering::Relaxed);
+    loop {
+        let threads = thread::live();
+        let waiters = ranks * threads.max(1) as u64;
+        CROWD.store(waiters.div_ceil(cores), Ordering::SeqCst);
+        MAY_SPIN.store(waiters <= cores, Ordering::SeqCst);
+        // Two may be here at a time: the last word is that of one who knows the last number.
+        if thread::live() == threads {
+            return;
+        }
+    }
 }
 
 /// A time that grows with the ranks of a core.
@@ -244,11 +251,8 @@ impl Waiter {
 /// Turns that a wait may spin.
 #[inline]
 fn most_spins() -> u32 {
-    if MAY_SPIN.load(Ordering::Relaxed) {
-        SPINS
-    } else {
-        thread::current().yields.spins()
-    }
+    let unknown = if MAY_SPIN.load(Ordering::Relaxed) { SPINS } else { 0 };
+    thread::current().yields.spins().unwrap_or(unknown)
 }
 
 /// Yields; at times it also looks how long that takes, and returns when it began and ended.
@@ -315,7 +319,8 @@ pub fn poll_once() -> usize {
         return found;
     }
     vain.set(vain.get() + 1);
-    let most = VAIN_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))].max(thread.yields.spins());
+    let unknown = VAIN_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))];
+    let most = thread.yields.spins().map_or(unknown, |spins| spins.max(VAIN_POLLS[0]));
     if vain.get() >= most {
         vain.set(0);
         runtime::heed_exit(Inside::Poll);
