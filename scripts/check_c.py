@@ -77,7 +77,7 @@ def main_mode(found, modes):
 def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
     table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
-             ("debug", "sock", 1, 12), ("debug", "sock", 2, 12)]
+             ("debug", "sock", 1, 12), ("debug", "sock", 2, 12), ("release", "udp", 1, 8), ("debug", "udp", 1, 12)]
     # The universal library, which takes smp where it can.
     table += [("release", "any", 0, 30), ("release", "any", 2, 30), ("debug", "any", 1, 40)]
     prefixes = {"release": options.release, "debug": options.debug}

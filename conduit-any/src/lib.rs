@@ -6,12 +6,14 @@ use gasnet::conduit::Conduit;
 static CONDUITS: &[&dyn Conduit] = &[
     #[cfg(feature = "smp")]
     &gasnet_conduit_smp::CONDUIT,
+    #[cfg(feature = "udp")]
+    &gasnet_conduit_udp::CONDUIT,
     #[cfg(feature = "sock")]
     &gasnet_conduit_sock::CONDUIT,
 ];
 
 /// The conduits of this library. The runtime declares it as a foreign function, so that it names no conduit.
-#[cfg_attr(any(feature = "smp", feature = "sock"), no_mangle)]
+#[cfg_attr(any(feature = "smp", feature = "sock", feature = "udp"), no_mangle)]
 pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn Conduit] {
     CONDUITS
 }

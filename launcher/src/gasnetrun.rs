@@ -18,7 +18,7 @@ use gasnet::job::{spawner_sentence, MAX_RANKS};
 use gasnet::select::AUTO;
 
 /// Conduits whose ranks all run on this host.
-const CONDUITS: [&str; 2] = ["smp", "sock"];
+const CONDUITS: [&str; 3] = ["smp", "sock", "udp"];
 
 const OPTIONS: &str = "\
     options:
@@ -31,7 +31,7 @@ const OPTIONS: &str = "\
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
       -spawner=<name>        force use of a specific spawner (fork)
-      --conduit=<name>       the conduit that a program with the universal library shall use (auto|smp|sock)
+      --conduit=<name>       the conduit that a program with the universal library shall use (auto|smp|sock|udp)
       --help, --version      print this text, or the version
       --                     ends option parsing
 ";

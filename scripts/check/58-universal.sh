@@ -76,7 +76,7 @@ program=$WORK/release-PAR
 for size in 1 2; do
     GASNET_SUPERNODE_MAXSIZE=$size
     export GASNET_SUPERNODE_MAXSIZE
-    says "neighbourhoods of $size: a network" "conduit sock" "$program"
+    says "neighbourhoods of $size: a network" "conduit udp" "$program"
 done
 says "the reason is told" "conduit smp: .*GASNET_SUPERNODE_MAXSIZE=2" env GASNET_VERBOSEENV=1 "$program"
 says "smp has one neighbourhood" "GASNET_SUPERNODE_MAXSIZE=2 has no effect: the smp conduit has no network" env GASNET_CONDUIT=' smp' "$program"
@@ -84,7 +84,7 @@ unset GASNET_SUPERNODE_MAXSIZE
 says "asked for in other letters" "conduit sock" env GASNET_CONDUIT=Sock "$program"
 says "asked for, told" "^GASNet: conduit sock: used, as GASNET_CONDUIT asks" env GASNET_CONDUIT=sock GASNET_VERBOSEENV=1 "$program"
 says "auto, told" "^GASNet: conduit sock: could be used" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
-refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, sock" env GASNET_CONDUIT=ofi "$program"
+refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock" env GASNET_CONDUIT=ofi "$program"
 refuses "more ranks than the conduit carries" "at most 256" env GASNET_CONDUIT=sock GASNET_PSHM_NODES=257 "$program"
 says "the launcher" "conduit smp, mode PAR, 2 ranks" "$STAGE_RELEASE/bin/gasnetrun" -n 2 "$program"
 says "the launcher's option" "conduit sock" "$STAGE_RELEASE/bin/gasnetrun" -n 2 --conduit=sock "$program"

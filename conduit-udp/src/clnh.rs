@@ -1,0 +1,190 @@
+//! A universal hash of payloads on carry-less multiplication: two different payloads of a length collide for one key in 2^60 or so, whoever chose them,
+//! if he does not know the key. (D. Lemire and O. Kaser, "Faster 64-bit universal hashing using carry-less multiplications", 2016: CLNH, over blocks, whose
+//! results are combined as the coefficients of a polynomial.) It says nothing by itself about who sent what: [`crate::tag`] puts it under a keyed function.
+
+/// Words of a block, and of its key.
+const BLOCK: usize = 128;
+
+/// The secret: a random word for each word of a block, and one for the polynomial.
+pub struct Key {
+    block: [u64; BLOCK],
+    point: u64,
+    fast: bool,
+}
+
+impl Key {
+    /// Of random words.
+    pub fn new(mut word: impl FnMut() -> u64) -> Self {
+        Self {
+            block: std::array::from_fn(|_| word()),
+            point: word(),
+            fast: has_instruction(),
+        }
+    }
+
+    /// The hash of some bytes. Their length is not part of it: the header has that.
+    pub fn hash(&self, bytes: &[u8]) -> u64 {
+        if self.fast {
+            return fast(self, bytes);
+        }
+        self.slow(bytes)
+    }
+
+    /// The same by shifts and additions only.
+    fn slow(&self, bytes: &[u8]) -> u64 {
+        let mut sum = 0;
+        for block in bytes.chunks(8 * BLOCK) {
+            let mut product = 0;
+            for (pair, key) in block.chunks(16).zip(self.block.chunks_exact(2)) {
+                let mut padded = [0; 16];
+                padded[..pair.len()].copy_from_slice(pair);
+                let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| padded[at + i]));
+                product ^= multiply(word(0) ^ key[0], word(8) ^ key[1]);
+            }
+            sum = reduce(multiply(sum, self.point)) ^ reduce(product);
+        }
+        sum
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// The product of two polynomials over GF(2).
+fn multiply(a: u64, b: u64) -> u128 {
+    (0..64)
+        .filter(|bit| b >> bit & 1 != 0)
+        .fold(0, |sum, bit| sum ^ u128::from(a) << bit)
+}
+
+/// The remainder modulo x^64 + x^4 + x^3 + x + 1.
+fn reduce(product: u128) -> u64 {
+    let (low, high) = (product as u64, (product >> 64) as u64);
+    let fold = |high: u64| u128::from(high) ^ u128::from(high) << 1 ^ u128::from(high) << 3 ^ u128::from(high) << 4;
+    let once = fold(high);
+    let twice = fold((once >> 64) as u64);
+    low ^ once as u64 ^ twice as u64
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_instruction() -> bool {
+    std::arch::is_x86_feature_detected!("pclmulqdq")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_instruction() -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn fast(key: &Key, bytes: &[u8]) -> u64 {
+    key.slow(bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn fast(key: &Key, bytes: &[u8]) -> u64 {
+    // SAFETY: `fast` is set only where the processor has the instruction.
+    unsafe { with_instruction(key, bytes) }
+}
+
+/// # Safety
+/// The processor has PCLMULQDQ.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "pclmulqdq,sse2")]
+unsafe fn with_instruction(key: &Key, bytes: &[u8]) -> u64 {
+    use std::arch::x86_64::{__m128i, _mm_clmulepi64_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_xor_si128};
+
+    let as_number = |v: __m128i| -> u128 {
+        // SAFETY: both are 16 bytes of any value.
+        unsafe { std::mem::transmute(v) }
+    };
+    let times = |a: u64, b: u64| {
+        as_number(_mm_clmulepi64_si128(
+            _mm_set_epi64x(0, a as i64),
+            _mm_set_epi64x(0, b as i64),
+            0,
+        ))
+    };
+    let mut sum = 0;
+    for block in bytes.chunks(8 * BLOCK) {
+        // Four sums, so that a multiplication need not wait for the one before.
+        let mut sums = [_mm_setzero_si128(); 4];
+        let pairs = block.chunks_exact(16);
+        let rest = pairs.remainder();
+        let whole = block.len() / 16;
+        for i in 0..whole {
+            // SAFETY: 16 bytes at 16 × i are inside the block, and as many are inside the key, which is as long.
+            let (data, word) = unsafe {
+                (
+                    _mm_loadu_si128(block.as_ptr().add(16 * i).cast()),
+                    _mm_loadu_si128(key.block.as_ptr().add(2 * i).cast()),
+                )
+            };
+            let mixed = _mm_xor_si128(data, word);
+            sums[i % 4] = _mm_xor_si128(sums[i % 4], _mm_clmulepi64_si128(mixed, mixed, 0x10));
+        }
+        let mut product = as_number(_mm_xor_si128(
+            _mm_xor_si128(sums[0], sums[1]),
+            _mm_xor_si128(sums[2], sums[3]),
+        ));
+        if !rest.is_empty() {
+            let mut padded = [0; 16];
+            padded[..rest.len()].copy_from_slice(rest);
+            let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| padded[at + i]));
+            product ^= times(word(0) ^ key.block[2 * whole], word(8) ^ key.block[2 * whole + 1]);
+        }
+        sum = reduce(times(sum, key.point)) ^ reduce(product);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        let mut state = 1u64;
+        Key::new(|| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state ^ state >> 29
+        })
+    }
+
+    #[test]
+    fn products_and_remainders() {
+        assert_eq!(multiply(0b101, 0b11), 0b1111);
+        assert_eq!(multiply(u64::MAX, 1 << 63), u128::from(u64::MAX) << 63);
+        assert_eq!(reduce(1 << 64), 0b1_1011);
+        assert_eq!(reduce(u128::from(u64::MAX)), u64::MAX);
+        // x^127 = x^63 · x^64
+        assert_eq!(reduce(1 << 127), reduce(u128::from(reduce(1 << 64)) << 63));
+    }
+
+    #[test]
+    fn both_ways_agree() {
+        let key = key();
+        let data: Vec<u8> = (0..70_000u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
+        for bytes in (0..70).chain([1008, 1023, 1024, 1025, 1040, 2048, 4097, 65_472, 70_000]) {
+            assert_eq!(key.hash(&data[..bytes]), key.slow(&data[..bytes]), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn each_bit_counts() {
+        let key = key();
+        for bytes in [1, 15, 16, 17, 1024, 1500] {
+            let mut data = vec![7; bytes];
+            let mut seen = std::collections::HashSet::from([key.hash(&data)]);
+            for bit in 0..8 * bytes {
+                data[bit / 8] ^= 1 << (bit % 8);
+                assert!(seen.insert(key.hash(&data)), "bit {bit} of {bytes} bytes");
+                data[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}

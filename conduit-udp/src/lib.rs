@@ -1,0 +1,84 @@
+//! conduit-udp of libgasnet: a reliable network over UDP.
+//!
+//! Life of a message: `send` cuts it into datagrams, keeps a copy of each until it has come ([`outgoing`]), and sends what the peer's [`pace`] allows.
+//! The receiver checks the tag ([`tag`]), drops what came before, puts messages together ([`incoming`]) and delivers each as soon as it is whole, in any
+//! order. Acknowledgements ride on whatever goes back. Requests and replies are numbered and kept apart, so that replies get through when requests do not.
+//! What is known of a peer begins with the first datagram; there is no handshake.
+
+mod clnh;
+mod incoming;
+mod net;
+mod outgoing;
+mod pace;
+mod peer;
+mod sys;
+mod tag;
+mod wire;
+
+use gasnet::conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+use std::sync::OnceLock;
+
+/// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
+const MAX_PACKET_BYTES: usize = 68 << 10;
+
+/// The conduit. A library has one; tests have one per rank that they play.
+#[derive(Default)]
+pub struct Udp {
+    net: OnceLock<net::Net>,
+}
+
+impl Udp {
+    /// A conduit that was not started.
+    pub const fn new() -> Self {
+        Self { net: OnceLock::new() }
+    }
+}
+
+impl Conduit for Udp {
+    fn identity(&self) -> Identity {
+        let (name, version) = ("udp", env!("CARGO_PKG_VERSION"));
+        Identity { name, version }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            max_packet_bytes: MAX_PACKET_BYTES,
+            max_ranks: 1 << 20,
+            rails: 1,
+        }
+    }
+
+    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+        let message = |why| format!("The udp conduit cannot open its socket: {why}.");
+        let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
+        assert!(self.net.set(net).is_ok(), "defect: the udp conduit was started twice");
+        Ok(())
+    }
+
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.net.get().ok_or(Busy)?.send(peer, class, parts)
+    }
+
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.net.get().map_or(0, |net| net.poll(scope, upcalls))
+    }
+
+    fn stop(&self) {
+        let _ = self.net.get().map(net::Net::stop);
+    }
+
+    fn wake_fd(&self) -> Option<i32> {
+        self.net.get().map(net::Net::fd)
+    }
+}
+
+/// The conduit that libraries hold.
+pub static CONDUIT: Udp = Udp::new();
+
+/// The conduits of this library. The runtime declares it as a foreign function, so that it names no conduit.
+#[cfg(feature = "alone")]
+#[no_mangle]
+pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn Conduit] {
+    static ONLY: [&dyn Conduit; 1] = [&CONDUIT];
+    &ONLY
+}

@@ -1,0 +1,363 @@
+//! What is under way of one class to one peer: datagrams that were not acknowledged yet.
+//!
+//! Which of them are lost is decided as QUIC does (RFC 9002, section 6.1): by later ones that came, three of them or some time before; and by a probe
+//! when nothing comes at all (section 6.2). A number is kept when its datagram is sent again, so that round trips are measured on those that were sent once
+//! (Karn; RFC 6298, section 3).
+#![forbid(unsafe_code)]
+
+use crate::incoming::WINDOW;
+use crate::wire::{widen, Have, Header};
+use std::collections::VecDeque;
+
+/// Datagrams sent later that came, before one is taken for lost.
+const REORDERED: u64 = 3;
+
+/// Where a datagram is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Never sent, or lost: to be sent.
+    Waiting,
+    /// Sent at this time.
+    Sent(u64),
+    /// It has come.
+    Come,
+}
+
+/// A datagram that is kept until it has come.
+#[derive(Debug)]
+pub struct Datagram {
+    /// What is sent with it, but for what changes with each sending.
+    pub header: Header,
+    /// The part of the message.
+    pub payload: Vec<u8>,
+    /// The hash of the payload.
+    pub hash: u64,
+    state: State,
+    /// Times that it was sent.
+    sendings: u32,
+    /// Number of its last sending, among all of this class.
+    sent_as: u64,
+}
+
+/// What an acknowledgement brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Bytes that have come, payloads only.
+    pub bytes: usize,
+    /// A round trip, in nanoseconds, if one could be measured.
+    pub round_trip: Option<u64>,
+    /// Bytes that were found to be lost.
+    pub lost: usize,
+    /// The earliest number that was found to be lost.
+    pub lost_number: Option<u64>,
+}
+
+/// One class of one peer.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// Number of the first of `window`.
+    base: u64,
+    window: VecDeque<Datagram>,
+    /// Bytes of payloads that are sent and neither come nor lost.
+    pub flight: usize,
+    /// Bytes of payloads in `window`.
+    pub kept: usize,
+    /// Datagrams that wait to be sent, and where the first of them may be.
+    waiting: usize,
+    first_waiting: usize,
+    /// Sendings so far, and the last of those that have come.
+    sendings: u64,
+    last_come: u64,
+    last_come_at: u64,
+}
+
+impl Outgoing {
+    /// Whether this many more datagrams are within the window.
+    pub fn has_room(&self, datagrams: usize) -> bool {
+        self.window.len() + datagrams <= WINDOW
+    }
+
+    /// Whether anything was not acknowledged.
+    pub fn is_empty(&self) -> bool {
+        self.window.is_empty()
+    }
+
+    /// Whether anything waits to be sent.
+    pub fn waits(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// The number of the next datagram.
+    pub fn next(&self) -> u64 {
+        self.base + self.window.len() as u64
+    }
+
+    /// Keeps a datagram, whose number is [`Outgoing::next`]. It waits to be sent.
+    pub fn push(&mut self, mut header: Header, payload: Vec<u8>, hash: u64) {
+        header.number = self.next() as u32;
+        self.kept += payload.len();
+        if self.waiting == 0 {
+            self.first_waiting = self.window.len();
+        }
+        self.waiting += 1;
+        self.window.push_back(Datagram {
+            header,
+            payload,
+            hash,
+            state: State::Waiting,
+            sendings: 0,
+            sent_as: 0,
+        });
+    }
+
+    /// The next datagram that waits, and its full number. [`Outgoing::sent`] says that it was sent.
+    pub fn waiting(&mut self) -> Option<(u64, &Datagram)> {
+        if self.waiting == 0 {
+            return None;
+        }
+        while self.window[self.first_waiting].state != State::Waiting {
+            self.first_waiting += 1;
+        }
+        let index = self.first_waiting;
+        Some((self.base + index as u64, &self.window[index]))
+    }
+
+    /// The datagram of [`Outgoing::waiting`] was sent at `now`.
+    pub fn sent(&mut self, now: u64) {
+        let datagram = &mut self.window[self.first_waiting];
+        debug_assert_eq!(datagram.state, State::Waiting);
+        self.sendings += 1;
+        datagram.state = State::Sent(now);
+        datagram.sent_as = self.sendings;
+        datagram.sendings += 1;
+        self.flight += datagram.payload.len();
+        self.waiting -= 1;
+    }
+
+    /// Takes in what the peer has. `free` gets the payloads that need not be kept. None: it has what was never sent.
+    pub fn acknowledged(&mut self, have: Have, now: u64, free: &mut Vec<Vec<u8>>) -> Option<News> {
+        let next = widen(have.next, self.base);
+        if next > self.next() {
+            return None;
+        }
+        let mut news = News::default();
+        for number in self.base..next {
+            self.come(number, now, &mut news);
+        }
+        for bit in Bits(have.beyond) {
+            let number = next + 1 + bit;
+            if number >= self.next() {
+                return None;
+            }
+            self.come(number, now, &mut news);
+        }
+        self.forget(free);
+        Some(news)
+    }
+
+    /// The same of the whole window, 64 numbers at a time: `beyond` begins behind `next` + 64 × `word`.
+    pub fn acknowledged_beyond(&mut self, next: u32, word: usize, beyond: u64, now: u64) -> News {
+        let first = widen(next, self.base) + 1 + 64 * word as u64;
+        let mut news = News::default();
+        for bit in Bits(beyond) {
+            if (self.base..self.next()).contains(&(first + bit)) {
+                self.come(first + bit, now, &mut news);
+            }
+        }
+        news
+    }
+
+    fn come(&mut self, number: u64, now: u64, news: &mut News) {
+        let Some(index) = number.checked_sub(self.base).map(|i| i as usize) else {
+            return;
+        };
+        let Some(datagram) = self.window.get_mut(index) else { return };
+        match datagram.state {
+            State::Come => return,
+            State::Sent(at) => {
+                self.flight -= datagram.payload.len();
+                if datagram.sent_as > self.last_come {
+                    self.last_come = datagram.sent_as;
+                    self.last_come_at = at;
+                    if datagram.sendings == 1 {
+                        news.round_trip = Some(now.saturating_sub(at));
+                    }
+                }
+            }
+            // It was thought lost, or came by an earlier sending.
+            State::Waiting => self.waiting -= 1,
+        }
+        datagram.state = State::Come;
+        news.bytes += datagram.payload.len();
+    }
+
+    fn forget(&mut self, free: &mut Vec<Vec<u8>>) {
+        while self.window.front().is_some_and(|d| d.state == State::Come) {
+            if let Some(datagram) = self.window.pop_front() {
+                self.kept -= datagram.payload.len();
+                free.push(datagram.payload);
+                self.base += 1;
+                self.first_waiting = self.first_waiting.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Finds those that are lost: sent [`REORDERED`] sendings before one that came, or `patience` nanoseconds before it. They wait again.
+    pub fn find_lost(&mut self, patience: u64, news: &mut News) {
+        if self.flight == 0 || self.last_come == 0 {
+            return;
+        }
+        for index in 0..self.window.len() {
+            let datagram = &self.window[index];
+            let State::Sent(at) = datagram.state else { continue };
+            let by_count = datagram.sent_as + REORDERED <= self.last_come;
+            let by_time = datagram.sent_as < self.last_come && at + patience < self.last_come_at;
+            if by_count || by_time {
+                self.lose(index, news);
+            }
+        }
+    }
+
+    fn lose(&mut self, index: usize, news: &mut News) {
+        let datagram = &mut self.window[index];
+        datagram.state = State::Waiting;
+        self.flight -= datagram.payload.len();
+        news.lost += datagram.payload.len();
+        news.lost_number.get_or_insert(self.base + index as u64);
+        self.first_waiting = if self.waiting == 0 {
+            index
+        } else {
+            self.first_waiting.min(index)
+        };
+        self.waiting += 1;
+    }
+
+    /// Nothing comes: what was sent first waits again, or everything.
+    pub fn probe(&mut self, everything: bool) -> News {
+        let mut news = News::default();
+        for index in 0..self.window.len() {
+            if matches!(self.window[index].state, State::Sent(_)) {
+                self.lose(index, &mut news);
+                if !everything {
+                    break;
+                }
+            }
+        }
+        news
+    }
+}
+
+/// Places of the bits that are set.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let bit = self.0.trailing_zeros();
+        self.0 &= self.0.wrapping_sub(1);
+        (bit < 64).then_some(u64::from(bit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Kind;
+
+    fn header() -> Header {
+        Header {
+            job: 1,
+            kind: Kind::Data,
+            class: 0,
+            flags: 0,
+            source: 0,
+            target: 1,
+            number: 0,
+            message: 10,
+            part: 0,
+            parts: 1,
+            payload: 10,
+            have: [Have::default(); 2],
+        }
+    }
+
+    /// With `count` datagrams of 10 bytes, number i sent at 100 × i.
+    fn with(count: usize) -> Outgoing {
+        let mut out = Outgoing::default();
+        for i in 0..count {
+            out.push(header(), vec![i as u8; 10], i as u64);
+            assert_eq!(out.waiting().unwrap().0, i as u64);
+            out.sent(100 * i as u64);
+        }
+        out
+    }
+
+    fn have(next: u32, beyond: u64) -> Have {
+        Have { next, beyond }
+    }
+
+    #[test]
+    fn what_has_come_is_forgotten_and_measured() {
+        let mut out = with(5);
+        let mut free = Vec::new();
+        assert_eq!((out.flight, out.kept, out.waits()), (50, 50, false));
+        let news = out.acknowledged(have(2, 0b10), 1000, &mut free).unwrap();
+        // Number 4 has come; number 2, the first that is missing, and 3 have not.
+        assert_eq!((news.bytes, news.round_trip, free.len()), (30, Some(600), 2));
+        assert_eq!((out.flight, out.kept), (20, 30));
+        // The same again is no news.
+        assert_eq!(out.acknowledged(have(2, 0b10), 1000, &mut free).unwrap(), News::default());
+        assert_eq!(out.acknowledged(have(1, 0), 1000, &mut free).unwrap(), News::default());
+        assert_eq!(out.acknowledged(have(5, 0), 1000, &mut free).unwrap().bytes, 20);
+        assert!(out.is_empty() && out.flight == 0 && out.kept == 0);
+    }
+
+    #[test]
+    fn acknowledgements_of_nothing_are_refused() {
+        let mut out = with(3);
+        assert_eq!(out.acknowledged(have(4, 0), 0, &mut Vec::new()), None);
+        assert_eq!(out.acknowledged(have(1, 0b10), 0, &mut Vec::new()), None);
+        assert_eq!(out.acknowledged_beyond(0, 1, 1, 0), News::default());
+    }
+
+    #[test]
+    fn lost_ones_are_sent_again_first() {
+        let mut out = with(8);
+        let mut news = out.acknowledged(have(1, 0b1_1100), 2000, &mut Vec::new()).unwrap();
+        // Numbers 4, 5 and 6 have come: 1, 2 and 3 were sent at least three sendings before the last of them.
+        out.find_lost(u64::MAX / 2, &mut news);
+        assert_eq!((news.lost, news.lost_number), (30, Some(1)));
+        let mut again = Vec::new();
+        while let Some((number, _)) = out.waiting() {
+            again.push(number);
+            out.sent(3000);
+        }
+        assert_eq!(again, [1, 2, 3]);
+        // Their second sendings are later than 6's: 7 is lost when one of them comes some time later.
+        let mut news = out.acknowledged(have(2, 0b1110), 3100, &mut Vec::new()).unwrap();
+        assert_eq!(news.round_trip, None);
+        out.find_lost(1000, &mut news);
+        assert_eq!((news.lost_number, out.flight), (Some(7), 20));
+    }
+
+    #[test]
+    fn a_probe_is_the_first_or_everything() {
+        let mut out = with(4);
+        assert_eq!(out.probe(false).lost_number, Some(0));
+        assert_eq!((out.flight, out.waiting().unwrap().0), (30, 0));
+        assert_eq!(out.probe(true).lost, 30);
+        assert_eq!(out.flight, 0);
+        // What was thought lost comes all the same.
+        assert_eq!(out.acknowledged(have(4, 0), 9, &mut Vec::new()).unwrap().bytes, 40);
+        assert!(!out.waits() && out.is_empty());
+    }
+
+    #[test]
+    fn the_window_is_an_end() {
+        let mut out = with(WINDOW);
+        assert!(!out.has_room(1));
+        out.acknowledged(have(10, 0), 0, &mut Vec::new()).unwrap();
+        assert!(out.has_room(10) && !out.has_room(11));
+    }
+}

@@ -1,0 +1,471 @@
+//! One peer: both classes in both directions, and what is owed to it. No system calls: [`crate::net`] sends what this says.
+#![forbid(unsafe_code)]
+
+use crate::incoming::{Incoming, Taken, ALL_ACKS, WINDOW};
+use crate::outgoing::{News, Outgoing};
+use crate::pace::{Pace, ACK_DELAY};
+use crate::tag::Keys;
+use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER};
+use crate::MAX_PACKET_BYTES;
+
+/// Datagrams that come before an acknowledgement goes, if nothing else goes there.
+const ACK_AFTER: u32 = 32;
+/// Every so many datagrams ask for an acknowledgement.
+const ASK_EACH: u64 = 64;
+/// Bytes of messages that a class keeps, whole messages but the first.
+const MOST_KEPT: usize = 1 << 20;
+
+/// A window holds a largest packet twice.
+const LEAST_PAYLOAD: usize = (2 * MAX_PACKET_BYTES / WINDOW).next_multiple_of(64);
+
+/// Who speaks to whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// This process.
+    pub me: u32,
+    /// The peer.
+    pub peer: u32,
+}
+
+/// What is known of a peer since the first contact.
+#[derive(Debug)]
+pub struct Peer {
+    pair: Pair,
+    out: [Outgoing; 2],
+    incoming: [Incoming; 2],
+    /// How much may go there.
+    pub pace: Pace,
+    /// Payload of its largest datagrams.
+    pub datagram: usize,
+    /// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
+    owed: (u32, u64, bool),
+    /// When something was last sent, or came that helps.
+    moved: u64,
+    /// Payload buffers that no datagram needs.
+    free: Vec<Vec<u8>>,
+    /// Whether the list of peers to look at has it.
+    pub listed: bool,
+}
+
+/// What [`Peer::hear`] makes of a datagram.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing for the runtime.
+    Nothing,
+    /// Its payload is a packet.
+    Packet(usize),
+    /// This is a packet.
+    Joined(usize, Vec<u8>),
+    /// The peer takes its leave.
+    Bye,
+    /// The peer is a member, and broken.
+    Nonsense,
+}
+
+impl Peer {
+    /// At first contact. `datagram` is the payload of the largest datagrams, `first` how many bytes may be sent before anything comes back.
+    pub fn new(pair: Pair, datagram: usize, first: usize, now: u64) -> Self {
+        Self {
+            pair,
+            out: Default::default(),
+            incoming: Default::default(),
+            pace: Pace::new(datagram, first),
+            datagram,
+            owed: (0, 0, false),
+            moved: now,
+            free: Vec::new(),
+            listed: false,
+        }
+    }
+
+    /// Whether a message of so many bytes can be kept until it has come.
+    pub fn has_room(&self, class: usize, bytes: usize) -> bool {
+        let out = &self.out[class];
+        out.has_room(self.parts(bytes)) && (out.is_empty() || out.kept + bytes <= MOST_KEPT)
+    }
+
+    fn parts(&self, bytes: usize) -> usize {
+        bytes.div_ceil(self.datagram).max(1)
+    }
+
+    /// Keeps a message, for which there is room; it waits to be sent.
+    pub fn keep(&mut self, keys: &Keys, class: usize, slices: &[&[u8]]) {
+        let message: usize = slices.iter().map(|slice| slice.len()).sum();
+        let parts = self.parts(message);
+        let mut rest = slices.iter().copied();
+        let mut slice: &[u8] = &[];
+        for part in 0..parts {
+            let bytes = self.datagram.min(message - part * self.datagram);
+            let mut payload = self.free.pop().unwrap_or_default();
+            payload.clear();
+            while payload.len() < bytes {
+                if slice.is_empty() {
+                    let Some(next) = rest.next() else { break };
+                    slice = next;
+                    continue;
+                }
+                let take = slice.len().min(bytes - payload.len());
+                payload.extend_from_slice(&slice[..take]);
+                slice = &slice[take..];
+            }
+            let header = Header {
+                job: keys.job,
+                kind: Kind::Data,
+                class: class as u8,
+                flags: 0,
+                source: self.pair.me,
+                target: self.pair.peer,
+                number: 0,
+                message: message as u32,
+                part: part as u16,
+                parts: parts as u16,
+                payload: bytes as u32,
+                have: [Have::default(); 2],
+            };
+            let hash = keys.hash(&payload);
+            self.out[class].push(header, payload, hash);
+        }
+    }
+
+    fn flight(&self) -> usize {
+        self.out[0].flight + self.out[1].flight
+    }
+
+    /// Gives `send` what may go now, replies first, each with its header; stops when that says no.
+    pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[u8; HEADER], &[u8]) -> bool) {
+        let have = [self.incoming[0].have(), self.incoming[1].have()];
+        for class in [1, 0] {
+            loop {
+                let (flight, window) = (self.flight(), self.pace.window);
+                let out = &mut self.out[class];
+                let Some((number, datagram)) = out.waiting() else { break };
+                let after = flight + datagram.payload.len();
+                if flight > 0 && after > window {
+                    return;
+                }
+                let asks = 2 * after >= window || number % ASK_EACH == ASK_EACH - 1;
+                let header = Header {
+                    have,
+                    flags: if asks { ACK_NOW } else { 0 },
+                    ..datagram.header
+                };
+                let mut bytes = header.encode();
+                keys.seal(&mut bytes, number, datagram.hash);
+                if !send(&bytes, &datagram.payload) {
+                    return;
+                }
+                out.sent(now);
+                self.moved = now;
+                self.owed = (0, 0, false);
+            }
+        }
+    }
+
+    /// The full number of a datagram of the peer's, which its tag covers.
+    pub fn number(&self, header: &Header) -> u64 {
+        match header.kind {
+            Kind::Data => self.incoming[usize::from(header.class)].number(header.number),
+            Kind::Ack | Kind::Bye => u64::from(header.number),
+        }
+    }
+
+    /// Takes in a datagram whose tag was right.
+    pub fn hear(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
+        for class in 0..2 {
+            let Some(news) = self.out[class].acknowledged(header.have[class], now, &mut self.free) else {
+                return Heard::Nonsense;
+            };
+            self.learn(class, news, now);
+        }
+        // Enough for a window of small ones; more is the system's.
+        self.free.truncate(64);
+        match header.kind {
+            Kind::Bye => Heard::Bye,
+            Kind::Ack => self.all_acknowledged(header, payload, now),
+            Kind::Data => {
+                let class = usize::from(header.class);
+                let gap = self.incoming[class].have().beyond != 0;
+                let taken = self.incoming[class].take(header, number, payload);
+                self.owe(gap || taken == Taken::Old || header.flags & ACK_NOW != 0, now);
+                match taken {
+                    Taken::Old | Taken::Kept => Heard::Nothing,
+                    Taken::Whole => Heard::Packet(class),
+                    Taken::Message(bytes) => Heard::Joined(class, bytes),
+                    Taken::Nonsense => Heard::Nonsense,
+                }
+            }
+        }
+    }
+
+    fn all_acknowledged(&mut self, header: &Header, payload: &[u8], now: u64) -> Heard {
+        if payload.len() != ALL_ACKS {
+            return Heard::Nonsense;
+        }
+        let words: Vec<u64> = payload
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
+            .collect();
+        for (class, words) in words.chunks_exact(words.len() / 2).enumerate() {
+            for (i, &word) in words.iter().enumerate() {
+                let news = self.out[class].acknowledged_beyond(header.have[class].next, i, word, now);
+                self.learn(class, news, now);
+            }
+        }
+        Heard::Nothing
+    }
+
+    fn learn(&mut self, class: usize, mut news: News, now: u64) {
+        if news.bytes == 0 && news.round_trip.is_none() {
+            return;
+        }
+        self.moved = now;
+        self.pace.came(news.bytes, news.round_trip);
+        self.out[class].find_lost(self.pace.patience(), &mut news);
+        if let Some(number) = news.lost_number {
+            self.pace.lost(class, number, self.out[class].next());
+        }
+    }
+
+    fn owe(&mut self, at_once: bool, now: u64) {
+        let (count, since, wanted) = self.owed;
+        self.owed = (count + 1, if count == 0 { now } else { since }, wanted || at_once);
+    }
+
+    /// Whether an acknowledgement is due.
+    pub fn is_ack_due(&self, now: u64) -> bool {
+        let (count, since, wanted) = self.owed;
+        wanted || count >= ACK_AFTER || (count > 0 && now >= since + ACK_DELAY / 8)
+    }
+
+    /// An acknowledgement of everything, as header and payload. Nothing is owed after it.
+    pub fn acknowledge(&mut self, keys: &Keys) -> ([u8; HEADER], Vec<u8>) {
+        self.owed = (0, 0, false);
+        let payload: Vec<u8> = self
+            .incoming
+            .iter()
+            .flat_map(Incoming::all)
+            .flat_map(u64::to_le_bytes)
+            .collect();
+        (self.control(keys, Kind::Ack, &payload), payload)
+    }
+
+    /// A header without data.
+    pub fn control(&self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER] {
+        let header = Header {
+            job: keys.job,
+            kind,
+            class: 0,
+            flags: 0,
+            source: self.pair.me,
+            target: self.pair.peer,
+            number: 0,
+            message: 0,
+            part: 0,
+            parts: 0,
+            payload: payload.len() as u32,
+            have: [self.incoming[0].have(), self.incoming[1].have()],
+        };
+        let mut bytes = header.encode();
+        keys.seal(&mut bytes, 0, keys.hash(payload));
+        bytes
+    }
+
+    /// What was sent is taken for lost, in part, if nothing has moved for long enough.
+    pub fn look(&mut self, now: u64) {
+        if self.flight() == 0 || now < self.moved + self.pace.probe_after() {
+            return;
+        }
+        let everything = self.pace.probed();
+        for out in &mut self.out {
+            out.probe(everything);
+        }
+        self.moved = now;
+    }
+
+    /// Whether nothing is under way, or owed.
+    pub fn is_quiet(&self) -> bool {
+        self.out.iter().all(Outgoing::is_empty) && self.owed.0 == 0
+    }
+
+    /// Whether anything waits to be sent.
+    pub fn waits(&self) -> bool {
+        self.out.iter().any(Outgoing::waits)
+    }
+}
+
+/// The payload of the largest datagrams on a path that takes `bytes` at once: so that trains of them are aligned where they arrive. Every packet fits
+/// into a window.
+pub fn payload_of(bytes: usize) -> usize {
+    (bytes / 64 * 64)
+        .saturating_sub(HEADER)
+        .clamp(LEAST_PAYLOAD, MAX_PACKET_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, VecDeque};
+
+    /// Two peers and a link that misbehaves as `fate` says: how many copies of a datagram arrive, and how many datagrams late.
+    struct Link {
+        keys: Keys,
+        ends: [Peer; 2],
+        /// By the time of arrival: to whom, and what.
+        wire: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
+        now: u64,
+        random: u64,
+        heard: [Vec<(usize, Vec<u8>)>; 2],
+        sent: usize,
+    }
+
+    impl Link {
+        fn new(datagram: usize, seed: u64) -> Self {
+            let end = |me, peer| Peer::new(Pair { me, peer }, datagram, 1 << 16, 0);
+            Self {
+                keys: Keys::new(9, b"test"),
+                ends: [end(0, 1), end(1, 0)],
+                wire: BTreeMap::new(),
+                now: 1,
+                random: seed,
+                heard: Default::default(),
+                sent: 0,
+            }
+        }
+
+        fn random(&mut self) -> u64 {
+            self.random = self
+                .random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            self.random >> 33
+        }
+
+        fn put(&mut self, to: usize, datagrams: Vec<Vec<u8>>, loss: u64, duplicates: u64, late: u64) {
+            for datagram in datagrams {
+                self.sent += 1;
+                let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
+                for _ in 0..copies {
+                    let at = self.now + 20_000 + self.random() % late.max(1);
+                    self.wire.entry(at).or_default().push_back((to, datagram.clone()));
+                }
+            }
+        }
+
+        fn step(&mut self, loss: u64, duplicates: u64, late: u64) {
+            for me in 0..2 {
+                let mut out = Vec::new();
+                self.ends[me].look(self.now);
+                self.ends[me].transmit(&self.keys, self.now, |header, payload| {
+                    out.push([header.as_slice(), payload].concat());
+                    true
+                });
+                if self.ends[me].is_ack_due(self.now) {
+                    let (header, payload) = self.ends[me].acknowledge(&self.keys);
+                    out.push([header.as_slice(), &payload].concat());
+                }
+                self.put(1 - me, out, loss, duplicates, late);
+            }
+            self.now += 5_000;
+            while let Some(entry) = self.wire.first_entry().filter(|entry| *entry.key() <= self.now) {
+                for (to, datagram) in entry.remove() {
+                    let (head, payload) = datagram.split_at(HEADER);
+                    let head: [u8; HEADER] = head.try_into().unwrap();
+                    let header = Header::decode(&head).unwrap();
+                    let number = self.ends[to].number(&header);
+                    assert!(self.keys.proves(&head, number, payload));
+                    match self.ends[to].hear(&header, number, payload, self.now) {
+                        Heard::Packet(class) => self.heard[to].push((class, payload.to_vec())),
+                        Heard::Joined(class, bytes) => self.heard[to].push((class, bytes)),
+                        Heard::Nothing => {}
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+        }
+
+        /// Both send `count` messages of many sizes; each comes once. Returns the datagrams sent.
+        fn exchange(&mut self, count: usize, loss: u64, duplicates: u64, late: u64) -> usize {
+            let message = |me: usize, i: usize| -> Vec<u8> {
+                let bytes = [0, 1, 63, 100, 1400, 5000, 40_000][i % 7] + i % 13;
+                (0..bytes).map(|b| (b * 7 + i + me) as u8).collect()
+            };
+            let mut next = [0; 2];
+            for turn in 0.. {
+                assert!(turn < 4_000_000, "nothing goes on: {next:?}");
+                for (me, i) in next.iter_mut().enumerate() {
+                    while *i < count {
+                        let bytes = message(me, *i);
+                        if !self.ends[me].has_room(*i % 2, bytes.len()) {
+                            break;
+                        }
+                        let (a, b) = bytes.split_at(bytes.len() / 3);
+                        self.ends[me].keep(&self.keys, *i % 2, &[a, &[], b]);
+                        *i += 1;
+                    }
+                }
+                self.step(loss, duplicates, late);
+                if self.heard.iter().all(|heard| heard.len() >= count) && self.ends.iter().all(Peer::is_quiet) {
+                    break;
+                }
+            }
+            for me in 0..2 {
+                let mut expected: Vec<_> = (0..count).map(|i| (i % 2, message(1 - me, i))).collect();
+                let mut heard = std::mem::take(&mut self.heard[me]);
+                expected.sort();
+                heard.sort();
+                assert!(heard == expected, "what came is not what was sent");
+            }
+            self.sent
+        }
+    }
+
+    #[test]
+    fn a_good_link_carries_each_datagram_once() {
+        for datagram in [LEAST_PAYLOAD, 1408, 65_408] {
+            let mut link = Link::new(datagram, 1);
+            link.exchange(300, 0, 0, 1);
+            let data: u64 = (0..2)
+                .map(|me| link.ends[me].out[0].next() + link.ends[me].out[1].next())
+                .sum();
+            assert!(
+                (link.sent as u64) < data + data / 4 + 200,
+                "{} for {data} datagrams",
+                link.sent
+            );
+        }
+    }
+
+    #[test]
+    fn bad_links_lose_nothing() {
+        for (seed, (loss, duplicates, late)) in [
+            (0, 300, 1),
+            (0, 0, 400_000),
+            (50, 0, 1),
+            (200, 100, 100_000),
+            (500, 500, 300_000),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for datagram in [1408, 65_408] {
+                Link::new(datagram, seed as u64 + 7).exchange(200, loss, duplicates, late);
+            }
+        }
+    }
+
+    #[test]
+    fn silence_is_survived() {
+        let mut link = Link::new(1408, 3);
+        link.ends[0].keep(&link.keys, 0, &[&[5; 5000]]);
+        for _ in 0..20_000 {
+            link.step(1000, 0, 1);
+        }
+        // A tenth of a second without an answer: the probes became seldom.
+        assert!(link.sent < 60, "{}", link.sent);
+        while link.heard[1].is_empty() {
+            link.step(0, 0, 1);
+        }
+        assert_eq!(link.heard[1].pop(), Some((0, vec![5; 5000])));
+        link.exchange(100, 0, 0, 1);
+    }
+}

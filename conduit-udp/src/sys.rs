@@ -1,0 +1,299 @@
+//! System calls on datagram sockets.
+
+use std::io;
+use std::mem::size_of;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// Largest payload of a datagram.
+const LARGEST: usize = 65_507;
+/// Datagrams, or trains, received by one call.
+pub const BATCH: usize = 16;
+/// Bytes for each of them: a train put together again has up to 65,535.
+pub const BUFFER: usize = 64 << 10;
+
+const UDP_GRO: libc::c_int = 104;
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+/// An address as the kernel takes it.
+#[derive(Clone, Copy)]
+pub struct Address {
+    bytes: libc::sockaddr_storage,
+    length: libc::socklen_t,
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.get())
+    }
+}
+
+impl Address {
+    /// Of a known address.
+    pub fn new(address: SocketAddr) -> Self {
+        // SAFETY: all-zero bytes are a valid value of this plain structure.
+        let mut bytes: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let length = match address {
+            SocketAddr::V4(v4) => {
+                let value = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
+                    },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: a sockaddr_storage has room and alignment for every kind of address.
+                unsafe { ptr::from_mut(&mut bytes).cast::<libc::sockaddr_in>().write(value) };
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(v6) => {
+                let value = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: v6.ip().octets(),
+                    },
+                    sin6_scope_id: v6.scope_id(),
+                };
+                // SAFETY: as above.
+                unsafe { ptr::from_mut(&mut bytes).cast::<libc::sockaddr_in6>().write(value) };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        Self {
+            bytes,
+            length: length as libc::socklen_t,
+        }
+    }
+
+    /// The address, if it is of a family that is known here.
+    pub fn get(&self) -> Option<SocketAddr> {
+        match libc::c_int::from(self.bytes.ss_family) {
+            libc::AF_INET => {
+                // SAFETY: the family says what the bytes are.
+                let v4 = unsafe { *ptr::from_ref(&self.bytes).cast::<libc::sockaddr_in>() };
+                let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
+                Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above.
+                let v6 = unsafe { *ptr::from_ref(&self.bytes).cast::<libc::sockaddr_in6>() };
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+                Some(SocketAddrV6::new(ip, u16::from_be(v6.sin6_port), v6.sin6_flowinfo, v6.sin6_scope_id).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A socket for datagrams.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    /// Where it receives.
+    pub address: SocketAddr,
+    /// Bytes of its receive buffer, by the kernel's account.
+    pub buffer: usize,
+}
+
+impl Socket {
+    /// Bound to `address`, port 0 for any. Wishes for buffers of `bytes`, and takes what it gets.
+    pub fn open(address: SocketAddr, bytes: usize) -> io::Result<Self> {
+        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: no pointers.
+        let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+        // SAFETY: the call just made this descriptor; nobody else knows it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        for (forced, plain) in [
+            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        ] {
+            // A user who may not go beyond the limit gets the limit.
+            if set(&fd, libc::SOL_SOCKET, forced, bytes as libc::c_int).is_err() {
+                set(&fd, libc::SOL_SOCKET, plain, bytes as libc::c_int)?;
+            }
+        }
+        // Without it an unreachable port would be told to the next call, whatever that sends where.
+        if address.is_ipv4() {
+            set(&fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+            set(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?;
+        } else {
+            set(&fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+            set(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)?;
+        }
+        let _ = set(&fd, libc::IPPROTO_UDP, UDP_GRO, 1);
+        let buffer = get(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF)? as usize;
+        let wanted = Address::new(address);
+        // SAFETY: the address is live and of the length given.
+        check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&wanted.bytes).cast(), wanted.length) })?;
+        let mut bound = wanted;
+        bound.length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        // SAFETY: address and length are live, and the length is that of the address's storage.
+        check(unsafe { libc::getsockname(fd.as_raw_fd(), ptr::from_mut(&mut bound.bytes).cast(), &mut bound.length) })?;
+        let address = bound.get().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Self { fd, address, buffer })
+    }
+
+    /// The descriptor.
+    pub fn raw(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
+    /// Sends the pieces as one datagram. Whole, or an error.
+    pub fn send(&self, to: &Address, pieces: &[io::IoSlice<'_>]) -> io::Result<()> {
+        // SAFETY: a msghdr is plain data, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_name = ptr::from_ref(&to.bytes).cast_mut().cast();
+        message.msg_namelen = to.length;
+        // An IoSlice is documented to be an iovec.
+        message.msg_iov = pieces.as_ptr().cast_mut().cast();
+        message.msg_iovlen = pieces.len() as _;
+        // SAFETY: everything that the message points to is live for the call, which only reads it.
+        let sent = unsafe { libc::sendmsg(self.raw(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Receives into the buffers, [`BUFFER`] bytes each; `found` gets, for each that was filled, its bytes, and the length of the datagrams that it is a
+    /// train of (0: it is one).
+    pub fn receive(&self, buffers: &mut [u8], found: &mut Vec<(usize, usize)>) -> io::Result<()> {
+        found.clear();
+        let count = (buffers.len() / BUFFER).min(BATCH);
+        let mut controls = [const { Control([0; 64]) }; BATCH];
+        let mut vectors = [libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: 0,
+        }; BATCH];
+        // SAFETY: an array of plain structures, for which zero is a value.
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        for (i, buffer) in buffers.chunks_exact_mut(BUFFER).take(count).enumerate() {
+            vectors[i] = libc::iovec {
+                iov_base: buffer.as_mut_ptr().cast(),
+                iov_len: BUFFER,
+            };
+            let header = &mut messages[i].msg_hdr;
+            header.msg_iov = &raw mut vectors[i];
+            header.msg_iovlen = 1;
+            header.msg_control = controls[i].0.as_mut_ptr().cast();
+            header.msg_controllen = controls[i].0.len() as _;
+        }
+        // SAFETY: all that the headers point to is live and exclusively borrowed for the call.
+        let got = unsafe {
+            libc::recvmmsg(
+                self.raw(),
+                messages.as_mut_ptr(),
+                count as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                ptr::null_mut(),
+            )
+        };
+        if got < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        for message in &messages[..got as usize] {
+            let cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+            let bytes = if cut { 0 } else { message.msg_len as usize };
+            found.push((bytes, train_length(&message.msg_hdr)));
+        }
+        Ok(())
+    }
+
+    /// The next report of a datagram that could not be delivered, and where to.
+    pub fn next_error(&self) -> Option<(io::Error, Option<SocketAddr>)> {
+        let mut name = Address::new(self.address);
+        let mut byte = [0u8; 1];
+        let mut vector = libc::iovec {
+            iov_base: byte.as_mut_ptr().cast(),
+            iov_len: 1,
+        };
+        // SAFETY: as in `send`.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_name = ptr::from_mut(&mut name.bytes).cast();
+        message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+        message.msg_iov = &mut vector;
+        message.msg_iovlen = 1;
+        let mut controls = [const { Control([0; 64]) }; 8];
+        message.msg_control = controls.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&controls) as _;
+        // SAFETY: everything that the message points to is live and writable.
+        let got = unsafe { libc::recvmsg(self.raw(), &mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
+        if got < 0 {
+            return None;
+        }
+        let mut number = 0;
+        // SAFETY: the kernel has filled the control buffer, whose messages these calls walk through.
+        unsafe {
+            let mut head = libc::CMSG_FIRSTHDR(&message);
+            while !head.is_null() {
+                let kind = ((*head).cmsg_level, (*head).cmsg_type);
+                if kind == (libc::IPPROTO_IP, libc::IP_RECVERR) || kind == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) {
+                    number = libc::CMSG_DATA(head).cast::<u32>().read_unaligned();
+                }
+                head = libc::CMSG_NXTHDR(&message, head);
+            }
+        }
+        Some((io::Error::from_raw_os_error(number as i32), name.get()))
+    }
+}
+
+/// Room for control messages, aligned for them.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+fn train_length(message: &libc::msghdr) -> usize {
+    // SAFETY: the kernel has filled the control buffer, whose messages these calls walk through.
+    unsafe {
+        let mut head = libc::CMSG_FIRSTHDR(message);
+        while !head.is_null() {
+            if (*head).cmsg_level == libc::IPPROTO_UDP && (*head).cmsg_type == UDP_GRO {
+                return libc::CMSG_DATA(head).cast::<u16>().read_unaligned() as usize;
+            }
+            head = libc::CMSG_NXTHDR(message, head);
+        }
+    }
+    0
+}
+
+/// The largest payload of a datagram to `address` that needs no fragments, as far as this host knows the path.
+pub fn largest_to(address: SocketAddr) -> io::Result<usize> {
+    let v4 = address.is_ipv4();
+    let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
+    // SAFETY: no pointers.
+    let fd = check(unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the call just made this descriptor; nobody else knows it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let to = Address::new(address);
+    // SAFETY: the address is live and of the length given.
+    check(unsafe { libc::connect(fd.as_raw_fd(), ptr::from_ref(&to.bytes).cast(), to.length) })?;
+    let (mtu, headers) = if v4 {
+        (get(&fd, libc::IPPROTO_IP, libc::IP_MTU)?, 28)
+    } else {
+        (get(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)?, 48)
+    };
+    Ok((mtu.max(0) as usize).saturating_sub(headers).min(LARGEST))
+}
+
+fn set(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value is live and of the length given.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), length) }).map(drop)
+}
+
+fn get(fd: &OwnedFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+    let (mut value, mut length) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: both are live, and the length is that of the value.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, ptr::from_mut(&mut value).cast(), &mut length) })?;
+    Ok(value)
+}

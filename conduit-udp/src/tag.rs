@@ -1,0 +1,90 @@
+//! Who may speak: every datagram ends its header with a tag that only members of the job can make.
+//!
+//! The tag is SipHash-2-4 (J.-P. Aumasson and D. J. Bernstein, 2012) of the header, the high half of the datagram's number, which is not sent, and the
+//! universal hash of the payload ([`crate::clnh`]). A replayed datagram has a number that has come, or belongs to another four billion.
+#![forbid(unsafe_code)]
+
+use crate::clnh;
+use crate::wire::{HEADER, SEALED};
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher as _;
+
+/// The secrets of a job.
+#[derive(Debug)]
+pub struct Keys {
+    /// What every header begins with; tells jobs apart, proves nothing.
+    pub job: u32,
+    sip: (u64, u64),
+    payload: clnh::Key,
+}
+
+impl Keys {
+    /// From what only the job's processes know.
+    pub fn new(token: u64, random: &[u8]) -> Self {
+        let mut counter = 0u64;
+        let mut word = || {
+            counter += 1;
+            let mut hasher = SipHasher24::new_with_keys(token, counter);
+            hasher.write(random);
+            hasher.finish()
+        };
+        Self {
+            job: word() as u32,
+            sip: (word(), word()),
+            payload: clnh::Key::new(word),
+        }
+    }
+
+    /// The hash of a payload, which a sender keeps for the next time.
+    pub fn hash(&self, payload: &[u8]) -> u64 {
+        if payload.is_empty() {
+            return 0;
+        }
+        self.payload.hash(payload)
+    }
+
+    fn tag(&self, header: &[u8], number: u64, hash: u64) -> u64 {
+        let mut hasher = SipHasher24::new_with_keys(self.sip.0, self.sip.1);
+        hasher.write(&header[..SEALED]);
+        hasher.write_u64(number);
+        hasher.write_u64(hash);
+        hasher.finish()
+    }
+
+    /// Puts the tag into an encoded header.
+    pub fn seal(&self, header: &mut [u8; HEADER], number: u64, hash: u64) {
+        let tag = self.tag(header, number, hash);
+        header[SEALED..].copy_from_slice(&tag.to_le_bytes());
+    }
+
+    /// Whether the tag is right. Its comparison takes the same time wherever it differs.
+    pub fn proves(&self, header: &[u8; HEADER], number: u64, payload: &[u8]) -> bool {
+        let tag = self.tag(header, number, self.hash(payload)).to_le_bytes();
+        let differs = tag.iter().zip(&header[SEALED..]).fold(0, |sum, (a, b)| sum | (a ^ b));
+        differs == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_very_same_is_proved() {
+        let keys = Keys::new(1, b"random");
+        let mut header = [3; HEADER];
+        let payload = vec![5; 3000];
+        keys.seal(&mut header, 77, keys.hash(&payload));
+        assert!(keys.proves(&header, 77, &payload));
+        assert!(!keys.proves(&header, 77 + (1 << 32), &payload));
+        assert!(!keys.proves(&header, 77, &payload[1..]));
+        assert!(!keys.proves(&header, 77, &[]));
+        assert!(!Keys::new(1, b"randoM").proves(&header, 77, &payload));
+        assert!(!Keys::new(2, b"random").proves(&header, 77, &payload));
+        for byte in 0..HEADER {
+            let mut bad = header;
+            bad[byte] ^= 1;
+            assert!(!keys.proves(&bad, 77, &payload), "{byte}");
+        }
+    }
+}

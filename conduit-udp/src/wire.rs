@@ -1,0 +1,181 @@
+//! What a datagram looks like: a header of 64 bytes, little-endian, and a part of a message.
+//!
+//! Every header acknowledges what its sender has of both classes, so that an answer is an acknowledgement, too.
+#![forbid(unsafe_code)]
+
+/// Bytes of a header.
+pub const HEADER: usize = 64;
+/// Of the header, what the tag covers; the tag itself follows.
+pub const SEALED: usize = 56;
+/// Of this format.
+const VERSION: u8 = 1;
+
+/// What a datagram is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Part of a message.
+    Data = 1,
+    /// Acknowledgements only; the payload has those of the whole window.
+    Ack = 2,
+    /// The sender ends in order and wants nothing more.
+    Bye = 3,
+}
+
+/// Flag: the sender waits for acknowledgements to go on.
+pub const ACK_NOW: u8 = 1;
+
+/// What a receiver has of one class: everything before `next`, and the bits' places behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Have {
+    /// Low half of the number of the first datagram that is missing.
+    pub next: u32,
+    /// Bit i: number `next + 1 + i` has come.
+    pub beyond: u64,
+}
+
+/// The header, but for its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The job.
+    pub job: u32,
+    /// What the datagram is for.
+    pub kind: Kind,
+    /// Class of the data: 0 or 1.
+    pub class: u8,
+    /// [`ACK_NOW`] or nothing.
+    pub flags: u8,
+    /// Rank of the sender.
+    pub source: u32,
+    /// Rank of the receiver.
+    pub target: u32,
+    /// Low half of the datagram's number in its class, from this sender to this receiver.
+    pub number: u32,
+    /// Bytes of the whole message.
+    pub message: u32,
+    /// Which part of the message this is.
+    pub part: u16,
+    /// Parts of the message.
+    pub parts: u16,
+    /// Bytes behind the header.
+    pub payload: u32,
+    /// Acknowledgements, by class.
+    pub have: [Have; 2],
+}
+
+impl Header {
+    /// The bytes that the tag covers, and room for the tag.
+    pub fn encode(&self) -> [u8; HEADER] {
+        let mut out = [0; HEADER];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&self.job.to_le_bytes());
+        put(&[VERSION, self.kind as u8, self.class, self.flags]);
+        for word in [self.source, self.target, self.number, self.message] {
+            put(&word.to_le_bytes());
+        }
+        put(&self.part.to_le_bytes());
+        put(&self.parts.to_le_bytes());
+        put(&self.payload.to_le_bytes());
+        put(&self.have[0].next.to_le_bytes());
+        put(&self.have[1].next.to_le_bytes());
+        put(&self.have[0].beyond.to_le_bytes());
+        put(&self.have[1].beyond.to_le_bytes());
+        out
+    }
+
+    /// Reads a header. None: no such header has ever been sent.
+    pub fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let kind = match bytes[5] {
+            1 => Kind::Data,
+            2 => Kind::Ack,
+            3 => Kind::Bye,
+            _ => return None,
+        };
+        let header = Self {
+            job: u32_at(0),
+            kind,
+            class: bytes[6],
+            flags: bytes[7],
+            source: u32_at(8),
+            target: u32_at(12),
+            number: u32_at(16),
+            message: u32_at(20),
+            part: u16_at(24),
+            parts: u16_at(26),
+            payload: u32_at(28),
+            have: [
+                Have {
+                    next: u32_at(32),
+                    beyond: u64_at(40),
+                },
+                Have {
+                    next: u32_at(36),
+                    beyond: u64_at(48),
+                },
+            ],
+        };
+        let sound = bytes[4] == VERSION && header.class < 2 && header.part < header.parts.max(1);
+        sound.then_some(header)
+    }
+}
+
+/// The full number whose low half is `low` and that is nearest to `near`.
+pub fn widen(low: u32, near: u64) -> u64 {
+    near.wrapping_add(i64::from(low.wrapping_sub(near as u32) as i32) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_travel() {
+        let header = Header {
+            job: 0x1234_5678,
+            kind: Kind::Data,
+            class: 1,
+            flags: ACK_NOW,
+            source: 7,
+            target: 70_000,
+            number: u32::MAX,
+            message: 68_000,
+            part: 3,
+            parts: 48,
+            payload: 1408,
+            have: [
+                Have {
+                    next: 5,
+                    beyond: 1 << 63,
+                },
+                Have { next: 9, beyond: 0x55 },
+            ],
+        };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes), Some(header));
+        for (at, value) in [(4, 2), (5, 0), (5, 4), (6, 2), (24, 48)] {
+            let mut bad = bytes;
+            bad[at] = value;
+            assert_eq!(Header::decode(&bad), None, "{at}");
+        }
+    }
+
+    #[test]
+    fn numbers_widen_to_the_nearest() {
+        let big = 5 << 32;
+        for (low, near, full) in [
+            (0, 0, 0),
+            (7, 3, 7),
+            (u32::MAX, big, big - 1),
+            (2, big - 3, big + 2),
+            (u32::MAX, big - 3, big - 1),
+        ] {
+            assert_eq!(widen(low, near), full);
+        }
+    }
+}
