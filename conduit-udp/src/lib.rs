@@ -13,6 +13,8 @@ mod pace;
 mod peer;
 mod sys;
 mod tag;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use gasnet::conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};

@@ -177,6 +177,12 @@ impl Net {
         self.socket.raw()
     }
 
+    /// Where the socket is.
+    #[cfg(test)]
+    pub fn port(&self) -> u16 {
+        self.socket.address.port()
+    }
+
     fn now(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64 + 1
     }
@@ -330,6 +336,9 @@ impl Net {
         let found = std::mem::take(&mut context.found);
         for (i, &(bytes, each)) in found.iter().enumerate() {
             let begin = context.start + i * BUFFER;
+            if bytes == 0 {
+                self.counters.strange.fetch_add(1, Relaxed);
+            }
             let each = if each == 0 { bytes.max(1) } else { each };
             for at in (0..bytes).step_by(each) {
                 let range = begin + at..begin + (at + each).min(bytes);

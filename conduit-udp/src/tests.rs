@@ -1,0 +1,198 @@
+//! What the conformance suite cannot see: strangers, forged, changed and repeated datagrams, and the wake-up descriptor.
+
+use crate::net::Net;
+use crate::peer::{Pair, Peer};
+use crate::tag::Keys;
+use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use std::cell::RefCell;
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const TOKEN: u64 = 0x1122_3344_5566_7788;
+
+#[derive(Default)]
+struct Log {
+    packets: Vec<(JobRank, Class, Vec<u8>)>,
+    lost: Vec<JobRank>,
+}
+
+impl Upcalls for Log {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        assert_eq!(packet.as_ptr().align_offset(64), 0);
+        self.packets.push((source, class, packet.to_vec()));
+    }
+    fn rma_done(&mut self, _id: TransferId) {
+        unreachable!()
+    }
+    fn peer_lost(&mut self, peer: JobRank, _why: &str) {
+        self.lost.push(peer);
+    }
+}
+
+/// Process 0 of a job of two, and the job's keys. The other process is where `other` receives.
+fn net(other: &UdpSocket) -> (Net, Keys) {
+    let randoms = RefCell::new(Vec::new());
+    let exchange = |bytes: &[u8]| {
+        let mut second = bytes.to_vec();
+        second[16..18].copy_from_slice(&other.local_addr().unwrap().port().to_be_bytes());
+        randoms.borrow_mut().extend([&bytes[19..], &bytes[19..]].concat());
+        [bytes.to_vec(), second].concat()
+    };
+    let net = Net::open(&StartInfo {
+        rank: 0,
+        size: 2,
+        nbrhd: 0..1,
+        host_ranks: 2,
+        single_threaded: true,
+        exchange: &exchange,
+        job_token: TOKEN,
+    })
+    .unwrap();
+    let keys = Keys::new(TOKEN, &randoms.borrow());
+    (net, keys)
+}
+
+/// The datagrams of a message from process 1.
+fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    peer.keep(keys, class as usize, &[message]);
+    peer.transmit(keys, 1, |header, payload| {
+        all.push([&header[..], payload].concat());
+        true
+    });
+    all
+}
+
+fn peer() -> Peer {
+    Peer::new(Pair { me: 1, peer: 0 }, 1408, 1 << 20, 0)
+}
+
+struct Stage {
+    net: Net,
+    keys: Keys,
+    stranger: UdpSocket,
+    log: Log,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (net, keys) = net(&stranger);
+        Self {
+            net,
+            keys,
+            stranger,
+            log: Log::default(),
+        }
+    }
+
+    /// Sends these, from an address that is not the sender's, and polls until nothing comes any more.
+    fn hear(&mut self, datagrams: &[Vec<u8>]) {
+        let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for chunk in datagrams.chunks(16) {
+            for datagram in chunk {
+                elsewhere.send_to(datagram, ("127.0.0.1", self.net.port())).unwrap();
+            }
+            for _ in 0..20 {
+                self.net.poll(PollScope::All, &mut self.log);
+            }
+        }
+    }
+
+    fn strange(&self) -> u64 {
+        self.net.counters.strange.load(Relaxed)
+    }
+}
+
+#[test]
+fn strangers_are_counted_and_make_no_contact() {
+    let mut stage = Stage::new();
+    let mut random = 1u64;
+    let mut next = || {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize
+    };
+    let mut forged = Vec::new();
+    for i in 0..2000 {
+        let mut bytes: Vec<u8> = (0..next() % 300).map(|_| next() as u8).collect();
+        if i % 2 == 0 && bytes.len() >= 64 {
+            // All that can be guessed is right.
+            let mut peer = peer();
+            let mut real = datagrams(&Keys::new(TOKEN ^ 1, b"guess"), &mut peer, Class::Request, &bytes[64..]).remove(0);
+            real[..4].copy_from_slice(&stage.keys.job.to_le_bytes());
+            bytes = real;
+        }
+        forged.push(bytes);
+    }
+    stage.hear(&forged);
+    assert_eq!((stage.strange(), stage.log.packets.len()), (2000, 0));
+    assert!(stage.log.lost.is_empty());
+    // Nobody was answered.
+    stage.stranger.set_nonblocking(true).unwrap();
+    assert!(stage.stranger.recv(&mut [0; 100]).is_err());
+}
+
+#[test]
+fn what_is_repeated_comes_once_and_what_is_changed_never() {
+    let mut stage = Stage::new();
+    let mut peer = peer();
+    let message: Vec<u8> = (0..5000).map(|i| i as u8).collect();
+    let parts = datagrams(&stage.keys, &mut peer, Class::Request, &message);
+    assert_eq!(parts.len(), 4);
+    for at in (0..parts[1].len()).step_by(7) {
+        let mut changed = parts[1].clone();
+        changed[at] ^= 0x40;
+        stage.hear(&[changed, parts[1][..at].to_vec(), [&parts[1][..], &[0]].concat()]);
+    }
+    assert_eq!(stage.strange(), parts[1].len().div_ceil(7) as u64 * 3);
+    for _ in 0..3 {
+        stage.hear(&parts);
+    }
+    assert_eq!(stage.log.packets, [(1, Class::Request, message)]);
+    // To somebody else; of another job.
+    let before = stage.strange();
+    let mut other = Peer::new(Pair { me: 1, peer: 1 }, 1408, 1 << 20, 0);
+    stage.hear(&datagrams(&stage.keys, &mut other, Class::Reply, b"x"));
+    assert_eq!((stage.strange(), stage.log.packets.len()), (before + 1, 1));
+}
+
+#[test]
+fn a_member_that_sends_nonsense_is_lost() {
+    let mut stage = Stage::new();
+    let mut peer = peer();
+    let mut bad = datagrams(&stage.keys, &mut peer, Class::Request, b"four").remove(0);
+    // A message of five bytes in one part of four.
+    bad[20] = 5;
+    let mut head: [u8; 64] = bad[..64].try_into().unwrap();
+    stage.keys.seal(&mut head, 0, stage.keys.hash(b"four"));
+    bad[..64].copy_from_slice(&head);
+    stage.hear(&[bad]);
+    assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
+}
+
+#[test]
+fn what_comes_wakes() {
+    let mut stage = Stage::new();
+    let readable = |fd: i32| {
+        let mut item = libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one live item.
+        (unsafe { libc::poll(&raw mut item, 1, 0) }) == 1
+    };
+    assert!(!readable(stage.net.fd()));
+    let mut peer = peer();
+    let datagram = datagrams(&stage.keys, &mut peer, Class::Reply, b"wake up").remove(0);
+    stage.stranger.send_to(&datagram, ("127.0.0.1", stage.net.port())).unwrap();
+    let began = Instant::now();
+    while !readable(stage.net.fd()) {
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+    while stage.net.poll(PollScope::Replies, &mut stage.log) == 0 {}
+    assert_eq!(stage.log.packets, [(1, Class::Reply, b"wake up".to_vec())]);
+}
