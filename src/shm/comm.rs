@@ -25,7 +25,7 @@ const SCAN_RANKS: usize = if cfg!(loom) { 1 } else { 4 };
 /// A record's units come back from the receiver, who clears them, one cache line each; a block's payload is only read there.
 const INLINE_MOST: usize = 384;
 /// Records taken from one ring before the next has its turn.
-const BATCH: usize = 64;
+const BATCH: usize = if cfg!(test) { 8 } else { 64 };
 
 /// Receives what [`Comm::poll`] finds.
 pub trait Sink {
