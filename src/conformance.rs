@@ -488,6 +488,28 @@ pub fn peer_lost(make: Make<'_>) {
     job.stop();
 }
 
+/// What a conduit without RMA reports, for tests of its own.
+#[derive(Default)]
+pub struct Log {
+    /// Source, class and bytes of the packets that came.
+    pub packets: Vec<(JobRank, Class, Vec<u8>)>,
+    /// Peers that were lost.
+    pub lost: Vec<JobRank>,
+}
+
+impl Upcalls for Log {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        assert_eq!(packet.as_ptr().align_offset(64), 0, "a packet is not aligned");
+        self.packets.push((source, class, packet.to_vec()));
+    }
+    fn rma_done(&mut self, _id: TransferId) {
+        unreachable!()
+    }
+    fn peer_lost(&mut self, peer: JobRank, _why: &str) {
+        self.lost.push(peer);
+    }
+}
+
 /// Upcalls of one who does not care any more.
 struct Deaf;
 

@@ -3,28 +3,11 @@
 use crate::am::{header, HELLO, LARGEST, PACKET};
 use crate::init::Net;
 use crate::sys::{self, Epoll};
-use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet::conduit::{Class, JobRank, PollScope, StartInfo};
+use gasnet::conformance::Log;
 use std::io::IoSlice;
 
 const TOKEN: u64 = 0x1122_3344_5566_7788;
-
-#[derive(Default)]
-struct Log {
-    packets: Vec<(JobRank, Class, Vec<u8>)>,
-    lost: Vec<JobRank>,
-}
-
-impl Upcalls for Log {
-    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        self.packets.push((source, class, packet.to_vec()));
-    }
-    fn rma_done(&mut self, _id: TransferId) {
-        unreachable!()
-    }
-    fn peer_lost(&mut self, peer: JobRank, _why: &str) {
-        self.lost.push(peer);
-    }
-}
 
 /// Process 0 of a job of two, of which the other has the same listeners.
 fn net() -> Net {

@@ -143,8 +143,7 @@ impl Net {
     /// Opens the socket and tells everybody where it is.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
         let socket = Socket::open(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), SOCKET_BUFFER)?;
-        let random = std::collections::hash_map::RandomState::new();
-        let own = std::hash::BuildHasher::hash_one(&random, info.job_token).to_ne_bytes();
+        let own = gasnet::os::mem::random_u64().to_ne_bytes();
         let table = (info.exchange)(&[&encode(socket.address)[..], &own].concat());
         let entries = table.chunks_exact(19 + own.len());
         let randoms: Vec<u8> = entries.clone().flat_map(|entry| entry[19..].iter().copied()).collect();

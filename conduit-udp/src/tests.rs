@@ -3,32 +3,14 @@
 use crate::net::Net;
 use crate::peer::{Pair, Peer};
 use crate::tag::Keys;
-use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet::conduit::{Class, PollScope, StartInfo};
+use gasnet::conformance::Log;
 use std::cell::RefCell;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 const TOKEN: u64 = 0x1122_3344_5566_7788;
-
-#[derive(Default)]
-struct Log {
-    packets: Vec<(JobRank, Class, Vec<u8>)>,
-    lost: Vec<JobRank>,
-}
-
-impl Upcalls for Log {
-    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        assert_eq!(packet.as_ptr().align_offset(64), 0);
-        self.packets.push((source, class, packet.to_vec()));
-    }
-    fn rma_done(&mut self, _id: TransferId) {
-        unreachable!()
-    }
-    fn peer_lost(&mut self, peer: JobRank, _why: &str) {
-        self.lost.push(peer);
-    }
-}
 
 /// Process 0 of a job of two, and the job's keys. The other process is where `other` receives.
 fn net(other: &UdpSocket) -> (Net, Keys) {

@@ -49,10 +49,11 @@ fn place_on(base: usize, bytes: usize) -> Result<(), String> {
     if unsafe { (numa.available)() } < 0 {
         return Err("the kernel has no NUMA policies".into());
     }
-    // SAFETY: any number may be asked for.
-    let nodes = cpus::numbers()
-        .into_iter()
-        .map(|cpu| unsafe { (numa.node_of_cpu)(cpu as c_int) });
+    let node_of = |cpu| {
+        // SAFETY: any number may be asked for.
+        unsafe { (numa.node_of_cpu)(cpu as c_int) }
+    };
+    let nodes = cpus::numbers().into_iter().map(node_of);
     let Some(node) = the_one(nodes) else { return Ok(()) };
     let mut mask: [c_ulong; NODES / WORD] = [0; NODES / WORD];
     mask[node / WORD] |= 1 << (node % WORD);
