@@ -208,6 +208,8 @@ pub struct StartInfo<'a> {
     pub size: u32,
     /// First and one-past-last rank of the own neighbourhood; no packet is ever sent there but for tests.
     pub nbrhd: std::ops::Range<JobRank>,
+    /// The address of this host's Internet interface that the others shall use; the loop-back one in a job of one host.
+    pub host_address: std::net::IpAddr,
     /// Processes of the job on this host, which share its NICs and its memory that can be pinned. At least as many as
     /// are in the neighbourhood.
     pub host_ranks: u32,

@@ -65,6 +65,7 @@ impl Job {
                 all
             };
             let info = StartInfo {
+                host_address: std::net::Ipv4Addr::LOCALHOST.into(),
                 rank,
                 size,
                 nbrhd: rank..rank + 1,

@@ -141,7 +141,9 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
     config::install(config);
     let config = config::get();
-    let mut options = StartOptions::from_config(config).map_err(|e| InitError(e.message))?;
+    let names: Vec<&str> = conduits.iter().map(|conduit| conduit.identity().name).collect();
+    let network = conduits.iter().any(|conduit| !conduit.needs_single_neighbourhood());
+    let mut options = StartOptions::from_config(config, &names, network).map_err(|e| InitError(e.message))?;
     let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
@@ -172,7 +174,7 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let leaders: Vec<JobRank> = (0..job.nbrhd_count()).map(|n| job.nbrhd_range(n).start).collect();
     let registers = !single && segments == Configuration::Fast;
     let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
-    let max_local_bytes = segment::max_local_bytes(job.host().end - job.host().start).min(most);
+    let max_local_bytes = segment::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
     let client = Box::leak(Box::new(Client::new(name, flags)));
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, 0)));
@@ -274,7 +276,7 @@ fn set_wait_mode(config: &Config, job: &Job) {
         config::WaitMode::Adaptive => WaitMode::Adaptive,
     }
     .set();
-    wait::set_host(job.host().end - job.host().start, job.host_cpus(), job.episodes());
+    wait::set_host(job.host().len() as u32, job.host_cpus(), job.episodes());
 }
 
 fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Result<Comm, InitError> {
@@ -341,7 +343,8 @@ fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode) -> Result
         rank: job.rank(),
         size: job.size(),
         nbrhd: job.nbrhd(),
-        host_ranks: job.host().end - job.host().start,
+        host_address: job.address().map_err(|e| InitError(e.message))?,
+        host_ranks: job.host().len() as u32,
         single_threaded: mode == Mode::Seq,
         exchange: &|bytes| job.exchange(bytes),
         job_token: job.token(),

@@ -95,6 +95,9 @@ impl Choice {
     /// The conduit that all processes of `job` can use. Collective. An error is empty on ranks that can say no more than rank 0 says.
     pub fn agree(mut self, job: &Job) -> Result<Chosen, String> {
         let mut informed = job.rank() == 0;
+        if job.nbrhd_count() > 1 {
+            self.need_network(job.host_count());
+        }
         if self.candidates.len() > 1 {
             for i in self.eligible().collect::<Vec<_>>() {
                 self.candidates[i].refusal = self.candidates[i].conduit.probe().err().map(|e| e.message);
@@ -118,6 +121,17 @@ impl Choice {
             explanation,
             warning: self.warning(place),
         })
+    }
+
+    /// Ranks that share no memory need a network: on several `hosts`, which may not have been known before.
+    fn need_network(&mut self, hosts: u32) {
+        let without = self.candidates.iter_mut().filter(|c| c.conduit.needs_single_neighbourhood());
+        for candidate in without {
+            let name = candidate.name();
+            candidate.refusal.get_or_insert_with(|| {
+                format!("The {name} conduit has no network, but the ranks of this job are on {hosts} hosts, or not all neighbours there.")
+            });
+        }
     }
 
     /// What a process is without, nobody uses.
@@ -235,7 +249,7 @@ mod tests {
     static THREE: [&dyn Conduit; 3] = [&Named("near", true, 100), &Named("fast", false, 8), &Named("slow", false, 50)];
 
     fn choice(wanted: &str, ranks: u32, nbrhd_max: u32) -> Result<Choice, String> {
-        let options = StartOptions::from_config(&Config::defaults(&[])).unwrap();
+        let options = StartOptions::from_config(&Config::defaults(&[]), &["near"], false).unwrap();
         let mut options = StartOptions {
             ranks,
             nbrhd_max,
@@ -282,8 +296,19 @@ mod tests {
     }
 
     #[test]
+    fn several_hosts_need_a_network() {
+        let mut choice = choice("auto", 4, 0).unwrap();
+        choice.need_network(3);
+        assert_eq!(choice.eligible().next(), Some(1));
+        let mut options = StartOptions::from_config(&Config::defaults(&[]), &["near"], false).unwrap();
+        let mut alone = Choice::new(&THREE[..1], "auto", &mut options).unwrap();
+        alone.need_network(3);
+        assert!(alone.eligible().next().is_none() && alone.refusals().contains("3 hosts"));
+    }
+
+    #[test]
     fn a_library_of_one_conduit_warns() {
-        let mut options = StartOptions::from_config(&Config::defaults(&[])).unwrap();
+        let mut options = StartOptions::from_config(&Config::defaults(&[]), &["near"], false).unwrap();
         let choice = Choice::new(&THREE[..1], "slow", &mut options).unwrap();
         assert!(choice.warning(0).unwrap().contains("holds near only"));
         assert_eq!((choice.eligible().next(), choice.explanation(0).as_str()), (Some(0), ""));

@@ -73,6 +73,7 @@ mod tests {
     fn start(size: u32, nbrhd: std::ops::Range<JobRank>) -> Result<(), ConduitError> {
         let exchange = |bytes: &[u8]| bytes.to_vec();
         let info = StartInfo {
+            host_address: std::net::Ipv4Addr::LOCALHOST.into(),
             rank: 0,
             size,
             nbrhd,

@@ -13,6 +13,7 @@ const TOKEN: u64 = 0x1122_3344_5566_7788;
 fn net() -> Net {
     let exchange = |bytes: &[u8]| bytes.repeat(2);
     Net::open(&StartInfo {
+        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank: 0,
         size: 2,
         nbrhd: 0..1,

@@ -214,6 +214,7 @@ fn started(rank: JobRank, plan: &str, die: impl Fn() + Send + Sync + 'static) ->
     let faulty = Faulty::new(Box::<Loopback>::default(), &plan.parse().unwrap(), Box::new(die));
     let exchange = |bytes: &[u8]| bytes.to_vec();
     let info = StartInfo {
+        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank,
         size: 9,
         nbrhd: 0..1,

@@ -86,6 +86,7 @@ fn child() {
     let exchange = |bytes: &[u8]| unhex(&tell(&hex(bytes)));
     let nbrhd = rank..rank + 1;
     let info = StartInfo {
+        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank,
         size,
         nbrhd,

@@ -10,7 +10,7 @@ use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, Upcalls};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -142,13 +142,22 @@ fn decode(bytes: &[u8]) -> SocketAddr {
 impl Net {
     /// Opens the socket and tells everybody where it is.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
-        let socket = Socket::open(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), SOCKET_BUFFER)?;
+        let socket = Socket::open(SocketAddr::new(info.host_address, 0), SOCKET_BUFFER)?;
         let own = gasnet::os::mem::random_u64().to_ne_bytes();
         let table = (info.exchange)(&[&encode(socket.address)[..], &own].concat());
         let entries = table.chunks_exact(19 + own.len());
+        let addresses: Vec<SocketAddr> = entries.clone().map(decode).collect();
+        if let Some(rank) = addresses.iter().position(|a| a.is_ipv4() != socket.address.is_ipv4()) {
+            return Err(io::Error::other(format!(
+                "rank {rank} is at {}, rank {} at {}, which are of different versions of IP; GASNET_WORKERIP names the network to use",
+                addresses[rank].ip(),
+                info.rank,
+                socket.address.ip()
+            )));
+        }
         let randoms: Vec<u8> = entries.clone().flat_map(|entry| entry[19..].iter().copied()).collect();
-        let places = entries.map(|entry| Place {
-            address: decode(entry),
+        let places = addresses.into_iter().map(|address| Place {
+            address,
             peer: OnceLock::new(),
             fate: AtomicU8::new(HERE),
         });

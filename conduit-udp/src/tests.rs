@@ -22,6 +22,7 @@ fn net(other: &UdpSocket) -> (Net, Keys) {
         [bytes.to_vec(), second].concat()
     };
     let net = Net::open(&StartInfo {
+        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank: 0,
         size: 2,
         nbrhd: 0..1,

@@ -115,7 +115,7 @@ fn infos() -> &'static Infos {
         let rt = runtime::get();
         Infos {
             neighbours: rt.nbrhd.clone().collect(),
-            host: rt.job.host().collect(),
+            host: rt.job.host().to_vec(),
         }
     })
 }

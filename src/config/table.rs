@@ -8,7 +8,6 @@ use super::variable::{
     choice, choice_enum, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text,
 };
 use super::{FaultPlan, Key, RankSet, Scope, SegmentLimit, SignalSet, Variable};
-use crate::job::MAX_RANKS;
 use crate::select;
 use gasnet_tools::parse;
 use std::path::PathBuf;
@@ -56,6 +55,8 @@ choice_enum! {
 choice_enum! {
     /// How ranks come into being (`GASNET_SMP_SPAWNER`).
     pub enum Spawner {
+        /// What is found decides.
+        Auto = "auto",
         /// The started process forks them.
         Fork = "fork",
         /// A process manager that speaks PMI started them.
@@ -148,10 +149,38 @@ variables! {
             "Leave command-line arguments as a spawner encoded them.").no_effect();
     }
     "Launch" {
-        PSHM_NODES: u32 = count("GASNET_PSHM_NODES", "1", 1, MAX_RANKS, "Ranks of a job that is started without a launcher.")
+        PSHM_NODES: u32 = count("GASNET_PSHM_NODES", "1", 1, 1 << 20, "Ranks of a job that is started without a launcher; at most 1024 on each host.")
             .scope(Scope::Launcher).unit("ranks");
-        SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "fork", "How the ranks come into being.")
+        SPAWNER: Spawner = choice("GASNET_SPAWNER", "auto",
+            "How the ranks come into being: fork on this host, ssh to those of a list, pmi or mpi by a process manager; auto for what is found.")
+            .scope(Scope::Launcher).ours();
+        SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "auto", "The same for smp.").scope(Scope::Launcher);
+        UDP_SPAWNER: Spawner = choice("GASNET_UDP_SPAWNER", "auto", "The same for udp.").scope(Scope::Launcher).ours();
+        SSH_SERVERS: Option<String> = text("GASNET_SSH_SERVERS",
+            "Hosts to start ranks on, between commas or spaces; also AMUDP_SSH_SERVERS, SSH_SERVERS.").scope(Scope::Launcher);
+        SSH_NODEFILE: Option<PathBuf> = path("GASNET_SSH_NODEFILE", "File of hosts, one in each line; counts before GASNET_SSH_SERVERS.")
             .scope(Scope::Launcher);
+        NODEFILE: Option<PathBuf> = path("GASNET_NODEFILE", "The same; counts after GASNET_SSH_SERVERS.").scope(Scope::Launcher)
+            .unset_means("the list of a batch system: PBS_NODEFILE, LSB_HOSTS, PE_HOSTFILE, SLURM_JOB_NODELIST");
+        SSH_KEEPDUP: bool = flag("GASNET_SSH_KEEPDUP", false, "A host that is named twice gets ranks twice.").scope(Scope::Launcher);
+        SSH_CMD: Option<String> = text("GASNET_SSH_CMD", "Remote shell; also AMUDP_SSH_CMD, SSH_CMD.").scope(Scope::Launcher).unset_means("ssh");
+        SSH_OPTIONS: Option<String> = text("GASNET_SSH_OPTIONS",
+            "What the remote shell gets before the host's name, with a shell's quotes; also AMUDP_SSH_OPTIONS, SSH_OPTIONS.").scope(Scope::Launcher);
+        SSH_OUT_DEGREE: u32 = count("GASNET_SSH_OUT_DEGREE", "32", 0, 65536,
+            "Most remote shells that one host starts; 0 for no limit, so that the first host starts all.").scope(Scope::Launcher);
+        SSH_REMOTE_PATH: Option<PathBuf> = path("GASNET_SSH_REMOTE_PATH", "Folder on the other hosts; also AMUDP_SSH_REMOTE_PATH, SSH_REMOTE_PATH.")
+            .scope(Scope::Launcher).unset_means("the current one");
+        MASTERIP: Option<String> = text("GASNET_MASTERIP", "Address of the host that starts a job, as the other hosts reach it.")
+            .scope(Scope::Launcher).unset_means("where a remote shell came from, then all addresses of that host");
+        WORKERIP: Option<String> = text("GASNET_WORKERIP", "An address of the network that ranks on different hosts shall use.")
+            .scope(Scope::Launcher).unset_means("that by which their hosts have found each other");
+        SPAWN_HOSTS: u32 = count("GASNET_SPAWN_HOSTS", "0", 0, 1 << 20, "Most hosts of a list to use; 0 for all.").scope(Scope::Launcher).ours();
+        SPAWN_ENVIRONMENT: Option<String> = text("GASNET_SPAWN_ENVIRONMENT",
+            "Variables, between commas, that win over those which a host's own session sets. All others are passed on where it does not.")
+            .scope(Scope::Launcher).ours();
+        SPAWN_TIMEOUT: f64 = double("GASNET_SPAWN_TIMEOUT", "120", 0.0, 86400.0,
+            "How long the other hosts of a job may take to call the one that has started them; 0 for ever.").unit("seconds")
+            .scope(Scope::Launcher).ours();
         LABEL_OUTPUT: bool = flag("GASNET_LABEL_OUTPUT", false, "Put the rank in front of every line of output.")
             .scope(Scope::Launcher).ours();
     }
@@ -313,16 +342,12 @@ variables! {
         PHYSMEM_NOPROBE: Option<String> = text("GASNET_PHYSMEM_NOPROBE", "The contrary, in old releases.").no_effect();
         COLL_SCRATCH_SEG_SIZE: Option<String> = text("GASNET_COLL_SCRATCH_SEG_SIZE",
             "Old name of GASNET_COLL_SCRATCH_SIZE.").no_effect();
-        SPAWNER: Option<String> = text("GASNET_SPAWNER", "How launchers of networks start the ranks: ssh, mpi or pmi.").no_effect();
-        IBV_SPAWNER: Option<String> = text("GASNET_IBV_SPAWNER", "The same for ibv.").no_effect();
+        IBV_SPAWNER: Option<String> = text("GASNET_IBV_SPAWNER", "As GASNET_SPAWNER, for ibv.").no_effect();
         OFI_SPAWNER: Option<String> = text("GASNET_OFI_SPAWNER", "The same for ofi.").no_effect();
         UCX_SPAWNER: Option<String> = text("GASNET_UCX_SPAWNER", "The same for ucx.").no_effect();
         IBV_SPAWNFN: Option<String> = text("GASNET_IBV_SPAWNFN", "The same for ibv, as upcxx-run passes it.").no_effect();
         SPAWNFN: Option<String> = text("GASNET_SPAWNFN", "How udp starts the ranks: L here, S through ssh, C by GASNET_CSPAWN_CMD.").no_effect();
         SPAWN_CONTROL: Option<String> = text("GASNET_SPAWN_CONTROL", "Who tells the ranks of a network where they are.").no_effect();
-        SSH_SERVERS: Option<String> = text("GASNET_SSH_SERVERS", "Hosts to start ranks on; also SSH_SERVERS.").no_effect();
-        MASTERIP: Option<String> = text("GASNET_MASTERIP", "Address of the host that starts a job.").no_effect();
-        WORKERIP: Option<String> = text("GASNET_WORKERIP", "Network of the ranks of a udp job.").no_effect();
         ROUTE_OUTPUT: Option<String> = text("GASNET_ROUTE_OUTPUT", "Whether udp brings the ranks' output to the starting host.").no_effect();
         QUIET: Option<String> = text("GASNET_QUIET", "Leave out warnings that networks give at start; there are none here.").no_effect();
         SUPPRESS_DEBUG_WARNING: Option<String> = text("GASNET_SUPPRESS_DEBUG_WARNING",

@@ -1,9 +1,15 @@
-//! The memory that the supervisor and all ranks of a job share: its phase, a barrier, and room for exchanges.
+//! The memory that the supervisor and all ranks of a host share: the phase of the job, a barrier, and room for exchanges.
+//!
+//! It has a line and slots for every rank of the job, by rank, so that an exchange looks the same with one host and with many; what belongs to other
+//! hosts' ranks is written by the supervisor only, and memory that nobody writes costs nothing.
 //!
 //! Everything is an atomic or is reached through raw pointers: any process may die between any two instructions, and none of the waits
 //! below may then last for ever. What keeps them finite is the supervisor, which advances the phase when a rank dies.
 
+use std::io;
 use std::mem::size_of;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -25,7 +31,8 @@ pub enum Phase {
 }
 
 impl Phase {
-    fn from_raw(raw: u32) -> Self {
+    /// Of a number from memory or from elsewhere.
+    pub fn from_raw(raw: u32) -> Self {
         match raw {
             0 => Self::Running,
             1 => Self::Announced,
@@ -69,6 +76,8 @@ struct Header {
     generation: RankLine,
     /// When the ranks sleep rather than yield.
     episodes: Episodes,
+    /// The address of this host: 4, 6 or 0 for none, and its bytes.
+    address: [AtomicU32; 5],
 }
 
 /// Bytes that a rank contributes to one round of an exchange.
@@ -78,18 +87,42 @@ const SLOT_BYTES: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub struct Board {
     base: usize,
+    /// Of the job.
     ranks: u32,
+    /// On this host.
+    here: u32,
+    /// Whether a barrier is for the supervisor to release, since there are other hosts.
+    relayed: bool,
 }
 
 // Layout: header, one line per rank, then the slots: two sets, for even and odd rounds.
 impl Board {
-    /// Allocates the memory of a job of `ranks`, before any fork.
-    pub fn create(ranks: u32) -> std::io::Result<Self> {
-        let bytes = Self::slots_offset(ranks) + 2 * ranks as usize * SLOT_BYTES;
+    /// Allocates the memory for a job of `ranks`, of which `here` are on this host, before any fork. With other hosts (`relayed`) a barrier is
+    /// over when the supervisor says so.
+    pub fn create(ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
+        let base = mem::map_for_children(Self::bytes(ranks))?;
         Ok(Self {
-            base: mem::map_for_children(bytes)?,
+            base,
             ranks,
+            here,
+            relayed,
         })
+    }
+
+    /// The same in memory that others can map, for ranks that are not forked.
+    pub fn on(memory: RawFd, ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
+        let base = mem::map_shared(memory, Self::bytes(ranks), None)?;
+        Ok(Self {
+            base,
+            ranks,
+            here,
+            relayed,
+        })
+    }
+
+    /// Bytes that a board needs.
+    pub fn bytes(ranks: u32) -> usize {
+        Self::slots_offset(ranks) + 2 * ranks as usize * SLOT_BYTES
     }
 
     fn slots_offset(ranks: u32) -> usize {
@@ -141,24 +174,58 @@ impl Board {
         self.header().code.store(code as u32, Ordering::Relaxed);
     }
 
+    /// Tells the ranks the address of this host. Supervisor only, before it releases the first barrier.
+    pub fn set_address(&self, address: IpAddr) {
+        let (kind, bits) = match address {
+            IpAddr::V4(v4) => (4, u128::from(v4.to_bits())),
+            IpAddr::V6(v6) => (6, v6.to_bits()),
+        };
+        let words = &self.header().address;
+        for (i, word) in words[1..].iter().enumerate() {
+            word.store((bits >> (32 * i)) as u32, Ordering::Relaxed);
+        }
+        words[0].store(kind, Ordering::Relaxed);
+    }
+
+    /// What the supervisor has told.
+    pub fn address(&self) -> Option<IpAddr> {
+        let words = &self.header().address;
+        let word = |(i, word): (usize, &AtomicU32)| u128::from(word.load(Ordering::Relaxed)) << (32 * i);
+        let bits: u128 = words[1..].iter().enumerate().map(word).sum();
+        match words[0].load(Ordering::Relaxed) {
+            4 => Some(Ipv4Addr::from_bits(bits as u32).into()),
+            6 => Some(Ipv6Addr::from_bits(bits).into()),
+            _ => None,
+        }
+    }
+
     /// When the ranks sleep rather than yield.
     pub fn episodes(&self) -> &'static Episodes {
         &self.header().episodes
     }
 
-    /// Enters the barrier; returns a ticket for [`Board::barrier_done`].
+    /// Enters the barrier; returns a ticket for [`Board::barrier_done`], and whether the caller must tell the supervisor that all ranks of this
+    /// host are in it.
     ///
     /// SYNC POINT job-barrier: the arrivals (acquire-release) and the new generation (release) pair with the acquire load in
-    /// `barrier_done`: what any rank wrote before it entered is visible to every rank that has seen the barrier done.
-    pub fn barrier_enter(&self) -> u32 {
+    /// `barrier_done`: what any rank wrote before it entered is visible to every rank that has seen the barrier done. The supervisor is told
+    /// through a socket, which orders memory as a lock does.
+    pub fn barrier_enter(&self) -> (u32, bool) {
         let header = self.header();
         let ticket = header.generation.waits.load(Ordering::Acquire);
-        if header.arrived.waits.fetch_add(1, Ordering::AcqRel) + 1 == self.ranks {
-            header.arrived.waits.store(0, Ordering::Relaxed);
-            header.generation.waits.store(ticket.wrapping_add(1), Ordering::Release);
-            futex::wake_all(&header.generation.waits);
+        let last = header.arrived.waits.fetch_add(1, Ordering::AcqRel) + 1 == self.here;
+        if last && !self.relayed {
+            self.release_barrier();
         }
-        ticket
+        (ticket, last && self.relayed)
+    }
+
+    /// Ends the barrier that all ranks of this host have entered.
+    pub fn release_barrier(&self) {
+        let header = self.header();
+        header.arrived.waits.store(0, Ordering::Relaxed);
+        header.generation.waits.fetch_add(1, Ordering::Release);
+        futex::wake_all(&header.generation.waits);
     }
 
     /// Whether all ranks have entered the barrier of `ticket`.
@@ -182,7 +249,7 @@ impl Board {
         (self.base + Self::slots_offset(self.ranks) + (set + rank as usize) * SLOT_BYTES) as *mut u8
     }
 
-    /// Puts `bytes` (at most [`Board::slot_bytes`]) into the slot of `rank`, which is the caller's own.
+    /// Puts `bytes` (at most [`Board::slot_bytes`]) into the slot of `rank`, which is the caller's own or, for the supervisor, on another host.
     pub fn write_slot(&self, round: u32, rank: u32, bytes: &[u8]) {
         assert!(bytes.len() <= SLOT_BYTES);
         // SAFETY: the slot has room, and nobody reads it before the barrier that ends this round: readers of the round before last,
@@ -204,7 +271,7 @@ mod tests {
 
     #[test]
     fn phases_only_grow() {
-        let board = Board::create(3).unwrap();
+        let board = Board::create(3, 3, false).unwrap();
         assert_eq!(board.phase(), Phase::Running);
         board.advance(Phase::Leave);
         board.advance(Phase::Announced);
@@ -213,8 +280,18 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_kept() {
+        let board = Board::create(1, 1, true).unwrap();
+        assert_eq!(board.address(), None);
+        for text in ["10.77.0.1", "fd77::1:2:3"] {
+            board.set_address(text.parse().unwrap());
+            assert_eq!(board.address(), text.parse().ok());
+        }
+    }
+
+    #[test]
     fn slots_do_not_overlap() {
-        let board = Board::create(3).unwrap();
+        let board = Board::create(3, 3, false).unwrap();
         for round in 0..2 {
             for rank in 0..3 {
                 board.write_slot(round, rank, &[(round * 3 + rank) as u8; SLOT_BYTES]);
@@ -231,14 +308,14 @@ mod tests {
 
     #[test]
     fn barriers_of_threads() {
-        let board = Board::create(4).unwrap();
+        let board = Board::create(4, 4, false).unwrap();
         let count = AtomicU32::new(0);
         std::thread::scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| {
                     for round in 1..=500 {
                         count.fetch_add(1, Ordering::Relaxed);
-                        let ticket = board.barrier_enter();
+                        let (ticket, _) = board.barrier_enter();
                         while !board.barrier_done(ticket) {
                             board.barrier_sleep(ticket, Duration::from_secs(1));
                         }

@@ -1,17 +1,35 @@
 //! Exchanges between all ranks before (and beside) any network. Collective; one thread per rank at a time. A wait whose peer is gone
 //! ends with the job.
 
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use super::board::Board;
+use super::lifeline::Word;
 use super::{exiting, Inside, Job};
+use crate::os::fd;
 
 impl Job {
-    /// Waits until all ranks have called it. What any of them wrote before is visible to all after.
+    /// Waits until all ranks have called it. What any of them wrote before is visible to all on its host after.
     pub fn barrier(&self) {
-        let ticket = self.board.barrier_enter();
+        let round = self.round.fetch_add(1, Ordering::Relaxed);
+        self.meet(round, 0);
+    }
+
+    /// The barrier of a round. `length`: what each rank has written into its slot.
+    fn meet(&self, round: u32, length: usize) {
+        let (ticket, tell) = self.board.barrier_enter();
+        if let Some(socket) = self.lifeline.as_ref().filter(|_| tell) {
+            let word = Word::Exchange {
+                round,
+                length: length as u32,
+            };
+            // One of these is under way at a time, so that the socket has room. A failure means that the supervisor is gone, and then
+            // this process ends by signal.
+            let _ = fd::send(socket.as_raw_fd(), &word.encode());
+        }
         let mut tries = 0u32;
         while !self.board.barrier_done(ticket) {
             tries += 1;
@@ -31,11 +49,11 @@ impl Job {
     /// All-gather: the bytes of every rank, in rank order. All ranks pass the same length, which may be anything.
     pub fn exchange(&self, own: &[u8]) -> Vec<u8> {
         let length = own.len();
-        let mut all = vec![0; length * self.size as usize];
+        let mut all = vec![0; length * self.size() as usize];
         self.in_rounds(length, |round, part| {
             self.board.write_slot(round, self.rank, &own[part.clone()]);
-            self.barrier();
-            for rank in 0..self.size {
+            self.meet(round, part.len());
+            for rank in 0..self.size() {
                 let start = rank as usize * length;
                 self.board
                     .read_slot(round, rank, &mut all[start + part.start..start + part.end]);
@@ -46,12 +64,12 @@ impl Job {
 
     /// Copies the bytes of rank `root` to all ranks. All pass the same length, which may be anything.
     pub fn broadcast(&self, root: u32, bytes: &mut [u8]) {
-        assert!(root < self.size);
+        assert!(root < self.size());
         self.in_rounds(bytes.len(), |round, part| {
             if self.rank == root {
                 self.board.write_slot(round, root, &bytes[part.clone()]);
             }
-            self.barrier();
+            self.meet(round, part.len());
             self.board.read_slot(round, root, &mut bytes[part]);
         });
     }

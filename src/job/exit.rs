@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::board::Phase;
-use super::{lifeline, signals, Inside, Job, JOB};
+use super::lifeline::{self, Word};
+use super::{signals, Inside, Job, JOB};
 use crate::os::{fd, process, signal};
 use crate::stall::{self, Watch};
 
@@ -131,7 +132,7 @@ impl Job {
         if let Some(socket) = &self.lifeline {
             // The message is small and the first: it cannot meet a full socket. A failure means that the supervisor is gone, and then
             // this process ends by signal.
-            let _ = fd::send(socket.as_raw_fd(), &lifeline::encode_exit(code));
+            let _ = fd::send(socket.as_raw_fd(), &Word::Exit { code }.encode());
         } else {
             self.board.set_code(code);
             self.board.advance(Phase::Go);

@@ -1,47 +1,67 @@
-//! How the started process becomes a supervisor and its ranks.
+//! How the started process becomes the supervisor of its host and the ranks there.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 
+use super::agent::{self, output, Child, Post};
 use super::board::Board;
-use super::supervisor::{self, Child};
-use super::{lifeline, output, Job, JobError, StartOptions};
+use super::map::Map;
+use super::options::Start;
+use super::spawn::ssh::{self, Place};
+use super::tree::Tree;
+use super::{lifeline, Job, JobError, StartOptions};
 use crate::os::mem::{self, AnonMemory};
 use crate::os::process::{self, Fork};
 use crate::os::{cpus, fd, signal};
 
-/// What all ranks get from before the fork.
+/// What all ranks of a host get from before the fork.
 struct Common {
     board: Board,
     token: u64,
     cpus: u32,
-    nbrhd_max: u32,
+    map: Map,
+    host: Option<u32>,
 }
 
 /// Starts the job. See [`super::start`].
 pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
-    if options.ranks == 0 {
-        return Err(JobError {
-            message: "a job needs at least one rank".into(),
-        });
-    }
-    let board = Board::create(options.ranks).map_err(|e| failed("mapping the memory of the job", &e))?;
-    let nbrhd_max = if options.nbrhd_max == 0 {
-        options.ranks
-    } else {
-        options.nbrhd_max.min(options.ranks)
+    let place = match &options.start {
+        Start::Fork => alone(options)?,
+        Start::Ssh => ssh::begin(options)?,
+        // Whoever reads the error is at the first host, and the program there has no part in it.
+        Start::Below(contact) => ssh::join(contact, options).unwrap_or_else(|error| {
+            eprintln!("gasnet: {error}");
+            process::end(1);
+        }),
     };
+    let Place { map, host, tree } = place;
+    let here = host.map_or(0, |host| map.ranks_on(host).len() as u32);
+    let relayed = !tree.is_alone();
+    let board = Board::create(map.size(), here, relayed).map_err(|e| failed("mapping the memory of the job", &e))?;
     let common = Common {
         board,
-        token: mem::random_u64(),
+        token: tree.secret().token(),
         cpus: cpus::usable(),
-        nbrhd_max,
+        map,
+        host,
     };
-    if options.ranks == 1 {
+    if common.map.size() == 1 && !relayed {
         let memory = nbrhd_memory(options)?;
         return Ok(job(options, &common, 0, memory, None));
     }
-    Launch::new(options, common).run()
+    Launch::new(options, common, here, tree).run()
+}
+
+/// All ranks on this host, and nobody else.
+fn alone(options: &StartOptions) -> Result<Place, JobError> {
+    let map = Map::one_host(options.ranks, options.nbrhd_max).ok_or_else(|| JobError {
+        message: "a job needs at least one rank".into(),
+    })?;
+    Ok(Place {
+        map,
+        host: Some(0),
+        tree: Tree::alone(),
+    })
 }
 
 fn failed(what: &str, error: &std::io::Error) -> JobError {
@@ -53,8 +73,8 @@ fn failed(what: &str, error: &std::io::Error) -> JobError {
 fn job(options: &StartOptions, common: &Common, rank: u32, memory: (AnonMemory, AnonMemory), lifeline: Option<OwnedFd>) -> Job {
     Job {
         rank,
-        size: options.ranks,
-        nbrhd_max: common.nbrhd_max,
+        here: common.host.map_or_else(Vec::new, |host| common.map.ranks_on(host)),
+        map: common.map.clone(),
         pid: process::pid(),
         token: common.token,
         cpus: common.cpus,
@@ -91,6 +111,7 @@ struct Launch<'a> {
     options: &'a StartOptions,
     common: Common,
     children: Vec<Child>,
+    tree: Tree,
     /// Signals are held back from before the first fork, so that a rank meets none before it is ready for them.
     mask: signal::Mask,
     /// A client that ignores SIGCHLD would hide how ranks end; its choice is put back in the ranks.
@@ -100,14 +121,14 @@ struct Launch<'a> {
 
 /// What the fork of one rank gives.
 enum Side {
-    Supervisor(Child),
-    Rank(Job),
+    Supervisor(Box<Child>),
+    Rank(Box<Job>),
 }
 
 impl<'a> Launch<'a> {
-    fn new(options: &'a StartOptions, common: Common) -> Self {
-        // A lifeline and two pipes per rank, the memory of one neighbourhood, and a few.
-        let wanted = process::open_descriptors() + 3 * u64::from(options.ranks) + 32;
+    fn new(options: &'a StartOptions, common: Common, here: u32, tree: Tree) -> Self {
+        // A lifeline and two pipes per rank, a connection per host, the memory of one neighbourhood, and a few.
+        let wanted = process::open_descriptors() + 3 * u64::from(here) + 2 * tree.branches().len() as u64 + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
         process::flush_streams();
         let mask = signal::block_all();
@@ -116,7 +137,8 @@ impl<'a> Launch<'a> {
         Self {
             options,
             common,
-            children: Vec::with_capacity(options.ranks as usize),
+            children: Vec::with_capacity(here as usize),
+            tree,
             mask,
             child_signal,
             descriptors,
@@ -127,9 +149,17 @@ impl<'a> Launch<'a> {
     fn run(mut self) -> Result<Job, JobError> {
         match self.fork_all() {
             Ok(Some(job)) => Ok(job),
-            Ok(None) => supervisor::supervise(self.options, self.common.board, self.children),
+            Ok(None) => agent::serve(Post {
+                options: self.options,
+                map: &self.common.map,
+                host: self.common.host,
+                board: self.common.board,
+                children: self.children,
+                tree: self.tree,
+            }),
             Err(error) => {
                 self.children.iter().for_each(Child::kill_and_wait);
+                self.tree.abandon();
                 self.restore();
                 Err(error)
             }
@@ -147,20 +177,23 @@ impl<'a> Launch<'a> {
         signal::set_mask(&self.mask);
     }
 
-    /// Forks neighbourhood by neighbourhood, so that each memory object is open only where it belongs. Returns a job in each rank, and
-    /// none in the supervisor.
+    /// Forks the ranks of this host neighbourhood by neighbourhood, so that each memory object is open only where it belongs. Returns a job in
+    /// each rank, and none in the supervisor.
     fn fork_all(&mut self) -> Result<Option<Job>, JobError> {
-        let mut rank = 0;
-        while rank < self.options.ranks {
-            let memory = nbrhd_memory(self.options)?;
-            let mut memory = Some(memory);
-            for _ in 0..self.common.nbrhd_max.min(self.options.ranks - rank) {
+        let Some(host) = self.common.host else { return Ok(None) };
+        let ranks = self.common.map.ranks_on(host);
+        let mut rest = &ranks[..];
+        while let Some(&first) = rest.first() {
+            let nbrhd = self.common.map.nbrhd_range(self.common.map.nbrhd_of(first));
+            let (these, others) = rest.split_at(nbrhd.len());
+            let mut memory = Some(nbrhd_memory(self.options)?);
+            for &rank in these {
                 match self.fork_one(rank, &mut memory)? {
-                    Side::Rank(job) => return Ok(Some(job)),
-                    Side::Supervisor(child) => self.children.push(child),
+                    Side::Rank(job) => return Ok(Some(*job)),
+                    Side::Supervisor(child) => self.children.push(*child),
                 }
-                rank += 1;
             }
+            rest = others;
         }
         Ok(None)
     }
@@ -171,7 +204,7 @@ impl<'a> Launch<'a> {
             message: format!(
                 "{what} for rank {rank} of {} failed: {error}; fewer ranks, or higher limits for processes and descriptors (ulimit -u, \
                  ulimit -n), may help",
-                self.options.ranks
+                self.common.map.size()
             ),
         }
         };
@@ -187,15 +220,16 @@ impl<'a> Launch<'a> {
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
                 let output = pipes.map(|p| p.keep_readers(rank));
-                Ok(Side::Supervisor(Child::new(rank, pid, ours, output)))
+                Ok(Side::Supervisor(Box::new(Child::new(rank, pid, ours, output))))
             }
             Fork::Child => {
                 // The thread that forks supervises until its process ends, so its death is the supervisor's; a stopped rank heeds nothing less.
                 process::die_with_parent();
                 lifeline::attach(theirs.as_fd());
-                // Only now: the supervisor's ends of this and of earlier lifelines, which the fork copied.
+                // Only now: the supervisor's ends of this and of earlier lifelines, and its connections, which the fork copied.
                 drop(ours);
                 self.children.clear();
+                self.tree.forget();
                 lifeline::check(theirs.as_raw_fd());
                 if rank != 0 {
                     fd::empty_stdin();
@@ -205,7 +239,13 @@ impl<'a> Launch<'a> {
                 }
                 self.restore();
                 let memory = memory.take().expect("the loop above has made it");
-                Ok(Side::Rank(job(self.options, &self.common, rank, memory, Some(theirs))))
+                Ok(Side::Rank(Box::new(job(
+                    self.options,
+                    &self.common,
+                    rank,
+                    memory,
+                    Some(theirs),
+                ))))
             }
         }
     }

@@ -42,17 +42,44 @@ extern "C" fn on_change(_signal: i32, _info: *mut libc::siginfo_t, _context: *mu
     check(OWN_END.load(Ordering::Relaxed));
 }
 
-/// The one message: "this rank is in exit, with this code". Async-signal-safe.
-pub fn encode_exit(code: i32) -> [u8; 5] {
-    let c = code.to_le_bytes();
-    [b'E', c[0], c[1], c[2], c[3]]
+/// What a rank tells its agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// This rank is in exit, with this code.
+    Exit {
+        /// See there.
+        code: i32,
+    },
+    /// All ranks of this host have written their part of an exchange with those of other hosts.
+    Exchange {
+        /// Its number.
+        round: u32,
+        /// Bytes of each rank.
+        length: u32,
+    },
 }
 
-/// The code in such a message.
-pub fn decode_exit(message: &[u8]) -> Option<i32> {
-    match message {
-        [b'E', code @ ..] => code.try_into().ok().map(i32::from_le_bytes),
-        _ => None,
+impl Word {
+    /// As it travels. Async-signal-safe.
+    pub fn encode(self) -> [u8; 9] {
+        let (kind, a, b) = match self {
+            Self::Exit { code } => (b'E', code as u32, 0),
+            Self::Exchange { round, length } => (b'X', round, length),
+        };
+        let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
+        [kind, a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]]
+    }
+
+    /// What a message says, if it is one of these.
+    pub fn decode(message: &[u8]) -> Option<Self> {
+        let (&kind, numbers) = message.split_first()?;
+        let (a, b) = numbers.split_first_chunk::<4>()?;
+        let (a, b) = (u32::from_le_bytes(*a), u32::from_le_bytes(b.try_into().ok()?));
+        match kind {
+            b'E' => Some(Self::Exit { code: a as i32 }),
+            b'X' => Some(Self::Exchange { round: a, length: b }),
+            _ => None,
+        }
     }
 }
 
@@ -61,12 +88,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_travel() {
+    fn words_travel() {
         for code in [0, 1, -1, 255, 256, i32::MAX, i32::MIN] {
-            assert_eq!(decode_exit(&encode_exit(code)), Some(code));
+            assert_eq!(Word::decode(&Word::Exit { code }.encode()), Some(Word::Exit { code }));
         }
-        for bad in [&b""[..], b"E", b"E1234567", b"X1234"] {
-            assert_eq!(decode_exit(bad), None);
+        let exchange = Word::Exchange {
+            round: u32::MAX,
+            length: 4096,
+        };
+        assert_eq!(Word::decode(&exchange.encode()), Some(exchange));
+        for bad in [&b""[..], b"E", b"E1234567", b"E123456789", b"X12345", b"Y12345678"] {
+            assert_eq!(Word::decode(bad), None);
         }
     }
 }

@@ -1,33 +1,39 @@
 //! The job: its processes, how they start, find each other, and end together.
 //!
 //! [`start`] turns the process that calls it into the supervisor of new processes, the ranks, and returns in the ranks only. The
-//! supervisor does nothing but wait ([`supervisor`]): it ends with the job's exit code and takes the job down when a rank is lost. A rank
-//! whose supervisor is lost ends at once, by a signal ([`lifeline`]). A job of one rank has no supervisor.
+//! supervisor, the agent of its host, does nothing but wait ([`agent`]): it ends with the job's exit code and takes the job down when a rank is lost.
+//! A rank whose supervisor is lost ends at once, by a signal ([`lifeline`]). A job of one rank on one host has no supervisor.
 //!
-//! All ranks are on one host. What they share is made before the fork and has no name, so that whatever is killed, whenever, leaves
-//! nothing behind.
+//! A job on several hosts has an agent on each, the same program, which remote shells have started ([`spawn`]). The agents form a tree ([`tree`]):
+//! exchanges go up and down, and the first agent decides how the job ends.
+//!
+//! What the ranks of a host share is made before the fork and has no name, so that whatever is killed, whenever, leaves nothing behind.
 
+mod agent;
 mod board;
 mod bootstrap;
 mod exit;
 mod launch;
 mod lifeline;
+mod map;
 mod options;
-mod output;
 mod signals;
-mod supervisor;
+mod spawn;
+mod tree;
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use crate::os::fd;
 use crate::os::mem::AnonMemory;
 use crate::os::process::Pid;
+use crate::os::{fd, net};
 use crate::wait::Episodes;
 use board::Board;
+use map::Map;
 pub use options::{spawner_sentence, StartOptions, MAX_RANKS};
 pub use signals::set_fault_note;
 
@@ -57,8 +63,9 @@ static JOB: OnceLock<Job> = OnceLock::new();
 #[derive(Debug)]
 pub struct Job {
     rank: u32,
-    size: u32,
-    nbrhd_max: u32,
+    map: Map,
+    /// The ranks of this host, ascending.
+    here: Vec<u32>,
     pid: Pid,
     token: u64,
     cpus: u32,
@@ -144,7 +151,7 @@ impl Job {
 
     /// Ranks in the job.
     pub fn size(&self) -> u32 {
-        self.size
+        self.map.size()
     }
 
     /// The ranks of this rank's neighbourhood.
@@ -154,34 +161,58 @@ impl Job {
 
     /// The neighbourhoods of the job.
     pub fn nbrhd_count(&self) -> u32 {
-        self.size.div_ceil(self.nbrhd_max)
+        self.map.nbrhd_count()
     }
 
     /// The neighbourhood that `rank` belongs to.
     pub fn nbrhd_of(&self, rank: u32) -> u32 {
-        rank / self.nbrhd_max
+        self.map.nbrhd_of(rank)
     }
 
     /// The ranks of a neighbourhood.
     pub fn nbrhd_range(&self, nbrhd: u32) -> Range<u32> {
-        let first = nbrhd * self.nbrhd_max;
-        first..(first + self.nbrhd_max).min(self.size)
+        self.map.nbrhd_range(nbrhd)
     }
 
     /// Hosts in the job.
     pub fn host_count(&self) -> u32 {
-        1
+        self.map.hosts()
     }
 
     /// The host that `rank` runs on.
     pub fn host_of(&self, rank: u32) -> u32 {
-        assert!(rank < self.size);
-        0
+        self.map.host_of(rank)
     }
 
-    /// The ranks on this rank's host.
-    pub fn host(&self) -> Range<u32> {
-        0..self.size
+    /// The ranks on this rank's host, ascending.
+    pub fn host(&self) -> &[u32] {
+        &self.here
+    }
+
+    /// The address of this host for ranks on other hosts: of the network that `GASNET_WORKERIP` names, else that by which the hosts of the job
+    /// have found each other; on one host that of the loop-back interface. After the first exchange.
+    pub fn address(&self) -> Result<IpAddr, JobError> {
+        let Some(network) = self.options.workers else {
+            return Ok(self.board.address().unwrap_or(Ipv4Addr::LOCALHOST.into()));
+        };
+        let all = net::addresses();
+        match all
+            .iter()
+            .find(|own| own.ip == network)
+            .or_else(|| all.iter().find(|own| own.network_has(network)))
+        {
+            Some(own) => Ok(own.ip),
+            None => {
+                let own: Vec<String> = all.iter().map(|a| format!("{}/{}", a.ip, a.prefix)).collect();
+                Err(JobError {
+                    message: format!(
+                        "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
+                        net::host_name(),
+                        own.join(", ")
+                    ),
+                })
+            }
+        }
     }
 
     /// The same in all ranks of this job, and in no other job.
@@ -201,7 +232,7 @@ impl Job {
 
     /// Whether there are more ranks than cores, so that spinning only keeps others from running.
     pub fn oversubscribed(&self) -> bool {
-        self.size > self.cpus
+        self.here.len() as u32 > self.cpus
     }
 
     /// The descriptor of the neighbourhood's communication memory; close-on-exec.
@@ -231,20 +262,24 @@ impl Job {
     }
 
     fn ranks_where(&self, holds: impl Fn(&board::RankLine) -> bool) -> Vec<u32> {
-        (0..self.size).filter(|&rank| holds(self.board.line(rank))).collect()
+        self.here
+            .iter()
+            .copied()
+            .filter(|&rank| holds(self.board.line(rank)))
+            .collect()
     }
 
-    /// Ranks that have entered fewer than `phases` phases of the named barrier.
+    /// Ranks of this host that have entered fewer than `phases` phases of the named barrier.
     pub fn late_for_barrier(&self, phases: u32) -> Vec<u32> {
         self.ranks_where(|line| (line.barrier.load(Ordering::Relaxed).wrapping_sub(phases) as i32) < 0)
     }
 
-    /// Ranks that have not called exit.
+    /// Ranks of this host that have not called exit.
     pub fn not_in_exit(&self) -> Vec<u32> {
         self.ranks_where(|line| line.in_exit.load(Ordering::Relaxed) == 0)
     }
 
-    /// Whether a rank is stopped by a signal or a debugger, or frozen for one.
+    /// Whether a rank of this host is stopped by a signal or a debugger, or frozen for one.
     pub fn somebody_is_stopped(&self) -> bool {
         let stopped = |line: &board::RankLine| {
             let pid = line.process.load(Ordering::Relaxed);

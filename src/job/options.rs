@@ -1,19 +1,35 @@
 //! What a job is started with.
 
 use std::env;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::spawn::ssh::{self, Remote};
+use super::spawn::{hosts, Contact};
 use super::JobError;
-use crate::config::{self, Config, SignalSet, Spawner};
+use crate::config::{self, Config, FromValue, SignalSet, Spawner};
 
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;
+
+/// How the ranks come into being.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// This process forks them.
+    Fork,
+    /// Remote shells start them on several hosts, beginning here.
+    Ssh,
+    /// A remote shell has started this process to fork those of its host.
+    Below(Contact),
+}
 
 /// How to start and end a job.
 #[allow(clippy::struct_excessive_bools)] // Each is a variable of its own.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
+    /// How the ranks come into being. `GASNET_SPAWNER`, `GASNET_<conduit>_SPAWNER`, `GASNET_SPAWNFN`, or what is found.
+    pub start: Start,
     /// Ranks to start. `GASNET_PSHM_NODES`.
     pub ranks: u32,
     /// Most ranks in a neighbourhood; 0: no limit. `GASNET_SUPERNODE_MAXSIZE`.
@@ -32,23 +48,27 @@ pub struct StartOptions {
     pub label_output: bool,
     /// Whether what did not work at first is worth a line. `GASNET_VERBOSEENV`, `GASNET_SPAWN_VERBOSE`.
     pub verbose: bool,
+    /// How other hosts are reached.
+    pub remote: Remote,
+    /// The network in which ranks of different hosts have their addresses. `GASNET_WORKERIP`.
+    pub workers: Option<IpAddr>,
 }
 
 impl StartOptions {
-    /// What the environment says.
-    pub fn from_config(config: &Config) -> Result<Self, JobError> {
-        let spawner = config.get(&config::SMP_SPAWNER);
-        if spawner != Spawner::Fork {
-            let name = format!("{spawner:?}").to_ascii_lowercase();
-            return Err(JobError {
-                message: spawner_sentence("GASNET_SMP_SPAWNER", &name),
-            });
-        }
+    /// What the environment says, for a library that holds conduits of these `names`, at least one of which has a `network` or none.
+    pub fn from_config(config: &Config, names: &[&str], network: bool) -> Result<Self, JobError> {
         let ranks = config.get(&config::PSHM_NODES);
+        let start = start(config, names, network)?;
+        if start == Start::Fork && ranks > MAX_RANKS {
+            return refuse(format!(
+                "GASNET_PSHM_NODES={ranks}: one host starts at most {MAX_RANKS} ranks; more hosts can be named with GASNET_SSH_SERVERS"
+            ));
+        }
         let directory = config
             .get(&config::TMPDIR)
             .or_else(|| env::var_os("TMPDIR").filter(|d| !d.is_empty()).map(PathBuf::from));
         Ok(Self {
+            start,
             ranks,
             nbrhd_max: config.get(&config::SUPERNODE_MAXSIZE),
             exit_timeout: exit_timeout(config, ranks),
@@ -58,7 +78,81 @@ impl StartOptions {
             directory: directory.unwrap_or_else(|| PathBuf::from("/tmp")),
             label_output: config.get(&config::LABEL_OUTPUT),
             verbose: config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE),
+            remote: remote(config),
+            workers: workers(config)?,
         })
+    }
+}
+
+fn refuse<T>(message: String) -> Result<T, JobError> {
+    Err(JobError { message })
+}
+
+fn remote(config: &Config) -> Remote {
+    let text = |name: &str| ssh::variable(name).map(|v| v.to_string_lossy().into_owned());
+    let names = config.get(&config::SPAWN_ENVIRONMENT).unwrap_or_default();
+    Remote {
+        command: text("GASNET_SSH_CMD").unwrap_or_else(|| "ssh".into()),
+        options: text("GASNET_SSH_OPTIONS").unwrap_or_default(),
+        out_degree: config.get(&config::SSH_OUT_DEGREE),
+        folder: ssh::variable("GASNET_SSH_REMOTE_PATH"),
+        master: config.get(&config::MASTERIP),
+        keep_duplicates: config.get(&config::SSH_KEEPDUP),
+        most_hosts: config.get(&config::SPAWN_HOSTS),
+        limit: Duration::from_secs_f64(config.get(&config::SPAWN_TIMEOUT)),
+        wins: names
+            .split(',')
+            .map(|n| n.trim().to_owned())
+            .filter(|n| !n.is_empty())
+            .collect(),
+    }
+}
+
+fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
+    let Some(text) = config.get(&config::WORKERIP) else {
+        return Ok(None);
+    };
+    match text.trim().parse() {
+        Ok(ip) => Ok(Some(ip)),
+        Err(_) => refuse(format!(
+            "GASNET_WORKERIP={text}: an address of the network to use is expected, as in 192.168.0.0 or fd00::"
+        )),
+    }
+}
+
+/// What was asked for, by which variable: that of the first conduit that has one, then the general one, then that of udp's spawners.
+fn asked(config: &Config, names: &[&str]) -> Option<(String, Spawner)> {
+    let of_conduits = names
+        .iter()
+        .map(|name| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase()));
+    let mut variables = of_conduits.chain(["GASNET_SPAWNER".to_owned()]);
+    variables.find_map(|variable| {
+        let setting = config.settings().iter().find(|s| s.variable.name == variable && s.is_set)?;
+        let spawner = Spawner::from_value(&setting.value).filter(|&s| s != Spawner::Auto)?;
+        Some((variable, spawner))
+    })
+}
+
+/// How the ranks come into being: as a remote shell says, as the user says, or as what is found suggests.
+fn start(config: &Config, names: &[&str], network: bool) -> Result<Start, JobError> {
+    if let Some(contact) = Contact::take() {
+        return contact.map(Start::Below);
+    }
+    let counted = config
+        .settings()
+        .iter()
+        .any(|s| s.variable.name == "GASNET_PSHM_NODES" && s.is_set);
+    let named = || hosts::are_named(|name| env::var_os(name));
+    match asked(config, names) {
+        Some((variable, Spawner::Ssh)) if !network => refuse(format!(
+            "{variable}=ssh: this library holds no conduit with a network ({}), so that all ranks are on one host",
+            names.join(", ")
+        )),
+        Some((_, Spawner::Ssh)) => Ok(Start::Ssh),
+        Some((_, Spawner::Fork)) => Ok(Start::Fork),
+        Some((variable, spawner)) => refuse(spawner_sentence(&variable, &format!("{spawner:?}").to_ascii_lowercase())),
+        None if counted && network && named() => Ok(Start::Ssh),
+        None => Ok(Start::Fork),
     }
 }
 
@@ -90,7 +184,7 @@ mod tests {
     fn read(pairs: &[(&str, &str)]) -> Result<StartOptions, String> {
         let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
         let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
-        StartOptions::from_config(&config).map_err(|e| e.message)
+        StartOptions::from_config(&config, &["smp"], false).map_err(|e| e.message)
     }
 
     #[test]
@@ -109,7 +203,9 @@ mod tests {
             let message = read(&[("GASNET_PSHM_NODES", bad)]).unwrap_err();
             assert!(message.contains(&format!("GASNET_PSHM_NODES={bad}")), "{message}");
         }
-        assert!(read(&[("GASNET_SMP_SPAWNER", "ssh")]).unwrap_err().contains("fork"));
+        assert!(read(&[("GASNET_SMP_SPAWNER", "ssh")])
+            .unwrap_err()
+            .contains("no conduit with a network"));
         assert!(read(&[("GASNET_SMP_SPAWNER", "telepathy")]).is_err());
         assert!(read(&[("GASNET_SMP_SPAWNER", "FORK")]).is_ok());
     }

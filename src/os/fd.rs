@@ -30,6 +30,21 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pair(fds))
 }
 
+/// Gives a pipe as much room as a user may ask for, so that a writer need not wait for a reader.
+pub fn enlarge_pipe(pipe: &impl AsRawFd) {
+    const MOST: i32 = 1 << 20;
+    // SAFETY: takes numbers. A failure leaves it as it was.
+    unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, MOST) };
+}
+
+/// A copy of a descriptor, close-on-exec.
+pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers.
+    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: just made, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
 /// Makes reads and writes of an open file return at once.
 pub fn set_nonblocking(fd: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: takes numbers.
@@ -56,6 +71,83 @@ pub fn send(fd: RawFd, message: &[u8]) -> io::Result<usize> {
 pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the buffer is valid for its length.
     retry(|| unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) })
+}
+
+/// Descriptors that one message may carry.
+const MOST_DESCRIPTORS: usize = 8;
+/// Room for them and their header, aligned as that wants it.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+fn envelope(part: &mut libc::iovec, control: &mut Control, length: usize) -> libc::msghdr {
+    // SAFETY: all-zero bytes are a valid value of this plain structure.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = length;
+    header
+}
+
+/// Sends one message with copies of `descriptors`, at least one and at most eight. Never waits.
+pub fn send_descriptors(fd: RawFd, message: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
+    assert!((1..=MOST_DESCRIPTORS).contains(&descriptors.len()));
+    let bytes = std::mem::size_of_val(descriptors) as u32;
+    let mut control = Control([0; 64]);
+    let mut part = libc::iovec {
+        iov_base: message.as_ptr().cast_mut().cast(),
+        iov_len: message.len(),
+    };
+    // SAFETY: computes from a number.
+    let (space, length) = unsafe { (libc::CMSG_SPACE(bytes), libc::CMSG_LEN(bytes)) };
+    let header = envelope(&mut part, &mut control, space as usize);
+    // SAFETY: the control buffer has room for one header and that many descriptors, and is aligned for it.
+    unsafe {
+        let first = libc::CMSG_FIRSTHDR(&raw const header);
+        (*first).cmsg_level = libc::SOL_SOCKET;
+        (*first).cmsg_type = libc::SCM_RIGHTS;
+        (*first).cmsg_len = length as usize;
+        libc::CMSG_DATA(first).copy_from_nonoverlapping(descriptors.as_ptr().cast(), bytes as usize);
+    }
+    // SAFETY: header, message and control buffer live through the call.
+    retry(|| unsafe { libc::sendmsg(fd, &raw const header, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) }).map(drop)
+}
+
+/// Takes one message with the descriptors that came with it; waits for it. No bytes mean end-of-file.
+pub fn receive_descriptors(fd: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut control = Control([0; 64]);
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let mut header = envelope(&mut part, &mut control, 64);
+    // SAFETY: header, buffer and control buffer live through the call.
+    let got = retry(|| unsafe { libc::recvmsg(fd, &raw mut header, libc::MSG_CMSG_CLOEXEC) })?;
+    let mut descriptors = Vec::new();
+    // SAFETY: the system has filled the control buffer; the macros stay inside its length.
+    unsafe {
+        let mut at = libc::CMSG_FIRSTHDR(&raw const header);
+        while !at.is_null() {
+            if (*at).cmsg_level == libc::SOL_SOCKET && (*at).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*at).cmsg_len - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(at).cast::<RawFd>();
+                for i in 0..bytes / size_of::<RawFd>() {
+                    descriptors.push(OwnedFd::from_raw_fd(data.add(i).read_unaligned()));
+                }
+            }
+            at = libc::CMSG_NXTHDR(&raw const header, at);
+        }
+    }
+    Ok((got, descriptors))
+}
+
+/// The process at the other end of a connected local socket, as it was when it connected, and its user.
+pub fn peer_process(fd: RawFd) -> io::Result<(libc::pid_t, libc::uid_t)> {
+    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure is writable and has that size.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut who).cast(), &raw mut size) })?;
+    Ok((who.pid, who.uid))
 }
 
 /// Whether the other end of a socket is closed everywhere. Async-signal-safe.
@@ -195,6 +287,22 @@ const F_SETSIG: i32 = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descriptors_travel() {
+        let (a, b) = seqpacket_pair().unwrap();
+        let (reader, writer) = pipe().unwrap();
+        send_descriptors(a.as_raw_fd(), b"two", &[writer.as_raw_fd(), reader.as_raw_fd()]).unwrap();
+        drop(writer);
+        let mut buffer = [0; 16];
+        let (n, got) = receive_descriptors(b.as_raw_fd(), &mut buffer).unwrap();
+        assert_eq!((&buffer[..n], got.len()), (&b"two"[..], 2));
+        write_all(got[0].as_raw_fd(), b"through").unwrap();
+        assert_eq!(read(reader.as_raw_fd(), &mut buffer).unwrap(), 7);
+        send(a.as_raw_fd(), b"none").unwrap();
+        assert_eq!(receive_descriptors(b.as_raw_fd(), &mut buffer).unwrap().1.len(), 0);
+        assert_eq!(peer_process(b.as_raw_fd()).unwrap().0, std::process::id() as i32);
+    }
 
     #[test]
     fn messages_and_end_of_file() {

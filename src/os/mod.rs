@@ -6,7 +6,9 @@ pub mod fd;
 pub mod futex;
 pub mod host_memory;
 pub mod mem;
+
 pub mod membarrier;
+pub mod net;
 pub mod process;
 pub mod process_vm;
 pub mod signal;

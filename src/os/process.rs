@@ -1,7 +1,8 @@
 //! Processes: fork, wait, limits, identity.
 
-use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
+use std::{fmt, io};
 
 use super::{check, retry};
 
@@ -58,6 +59,16 @@ pub enum Ended {
     Unknown,
 }
 
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "ended with status {status}"),
+            Self::Killed(signal) => write!(f, "was killed by signal {signal}"),
+            Self::Unknown => write!(f, "ended"),
+        }
+    }
+}
+
 /// Collects child `pid` if it has ended.
 pub fn reap(pid: Pid) -> Option<Ended> {
     let mut status = 0;
@@ -74,6 +85,43 @@ pub fn reap(pid: Pid) -> Option<Ended> {
 pub fn kill(pid: Pid, signal: i32) {
     // SAFETY: takes numbers. It fails only for a process that has ended already.
     unsafe { libc::kill(pid, signal) };
+}
+
+/// A process that is nobody's child here, held by a descriptor: its number may be given to another, this cannot.
+#[derive(Debug)]
+pub struct PidFd(OwnedFd);
+
+impl PidFd {
+    /// Of a process that exists.
+    pub fn open(pid: Pid) -> io::Result<Self> {
+        // SAFETY: takes numbers.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let fd = check(fd as i32)?;
+        // SAFETY: just returned, and nobody else knows it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Readable when the process has ended.
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Whether the process has ended.
+    pub fn has_ended(&self) -> bool {
+        let mut item = [libc::pollfd {
+            fd: self.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        super::fd::poll(&mut item, Some(std::time::Duration::ZERO)).is_ok_and(|ready| ready == 1)
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, number: i32) {
+        let nothing = std::ptr::null_mut::<libc::siginfo_t>();
+        // SAFETY: takes numbers and a null pointer. It fails only for a process that has ended already.
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.fd(), number, nothing, 0) };
+    }
 }
 
 /// Whether a process is stopped, by a signal or a debugger. A thread of it other than the first is not looked at.

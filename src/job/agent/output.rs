@@ -36,6 +36,7 @@ impl Pipes {
 }
 
 /// Passes on the lines of one pipe.
+#[derive(Debug)]
 pub struct Labeller {
     label: String,
     source: Option<OwnedFd>,

@@ -1,0 +1,203 @@
+//! The ranks of one host, seen from its agent.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::super::board::Board;
+use super::super::lifeline::Word;
+use super::output::Labeller;
+use crate::os::fd;
+use crate::os::process::{self, Ended, Pid, PidFd};
+
+/// How far a rank is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has not called exit.
+    Running,
+    /// It has.
+    InExit,
+    /// It has ended.
+    Gone,
+}
+
+/// Whose child a rank is.
+#[derive(Debug)]
+enum Kin {
+    /// This agent's.
+    Own,
+    /// A process manager's.
+    Adopted(PidFd),
+}
+
+/// A rank.
+#[derive(Debug)]
+pub struct Child {
+    /// Its number.
+    pub rank: u32,
+    /// Its process.
+    pub pid: Pid,
+    /// How far it is.
+    pub state: State,
+    /// Its output, if that is labelled.
+    pub output: Option<[Labeller; 2]>,
+    /// When it is killed if it is still there.
+    pub deadline: Option<Instant>,
+    kin: Kin,
+    /// None once the rank's end is closed.
+    lifeline: Option<OwnedFd>,
+    /// Signs of waiting at the start of the current window.
+    beats: u32,
+    /// Last seen sign of a slow reader.
+    patience: u32,
+}
+
+impl Child {
+    fn with(kin: Kin, rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Labeller; 2]>) -> Self {
+        Self {
+            rank,
+            pid,
+            state: State::Running,
+            output,
+            deadline: None,
+            kin,
+            lifeline: Some(lifeline),
+            beats: 0,
+            patience: 0,
+        }
+    }
+
+    /// A process that this one has forked.
+    pub fn new(rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Labeller; 2]>) -> Self {
+        Self::with(Kin::Own, rank, pid, lifeline, output)
+    }
+
+    /// A process that somebody else has started, which has connected `lifeline`.
+    pub fn adopted(rank: u32, pid: Pid, lifeline: OwnedFd) -> io::Result<Self> {
+        Ok(Self::with(Kin::Adopted(PidFd::open(pid)?), rank, pid, lifeline, None))
+    }
+
+    /// For a job that could not start.
+    pub fn kill_and_wait(&self) {
+        self.signal(libc::SIGKILL);
+        if matches!(self.kin, Kin::Own) {
+            process::wait(self.pid);
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, number: i32) {
+        match &self.kin {
+            Kin::Own => process::kill(self.pid, number),
+            Kin::Adopted(process) => process.signal(number),
+        }
+    }
+
+    /// How it has ended, if it has. Once.
+    pub fn ended(&self) -> Option<Ended> {
+        match &self.kin {
+            Kin::Own => process::reap(self.pid),
+            Kin::Adopted(process) => process.has_ended().then_some(Ended::Unknown),
+        }
+    }
+
+    /// Whether its end is told to its parent only, and that is somebody else.
+    pub fn is_adopted(&self) -> bool {
+        matches!(self.kin, Kin::Adopted(_))
+    }
+
+    /// Its descriptors to wait for.
+    pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
+        let process = match &self.kin {
+            Kin::Adopted(process) if self.state != State::Gone => Some(process.fd()),
+            _ => None,
+        };
+        let outputs = self.output.iter().flatten().filter_map(Labeller::source);
+        let all = self
+            .lifeline
+            .as_ref()
+            .map(AsRawFd::as_raw_fd)
+            .into_iter()
+            .chain(outputs)
+            .chain(process);
+        items.extend(all.map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        }));
+    }
+
+    /// The next word that it has said.
+    pub fn word(&mut self) -> Option<Word> {
+        let mut message = [0; 16];
+        while let Some(socket) = &self.lifeline {
+            match fd::receive(socket.as_raw_fd(), &mut message) {
+                Ok(n) if n > 0 => {
+                    if let Some(word) = Word::decode(&message[..n]) {
+                        return Some(word);
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+                _ => self.lifeline = None,
+            }
+        }
+        None
+    }
+
+    /// Sends its lifeline a message with descriptors.
+    pub fn tell(&self, message: &[u8], descriptors: &[i32]) -> io::Result<()> {
+        match &self.lifeline {
+            Some(socket) => fd::send_descriptors(socket.as_raw_fd(), message, descriptors),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    fn beats_now(&self, board: &Board, with_polls: bool) -> u32 {
+        let line = board.line(self.rank);
+        let polls = if with_polls { line.polls.load(Ordering::Relaxed) } else { 0 };
+        line.waits.load(Ordering::Relaxed).wrapping_add(polls)
+    }
+
+    /// Begins to watch whether it only waits.
+    pub fn start_window(&mut self, board: &Board, with_polls: bool) {
+        self.beats = self.beats_now(board, with_polls);
+    }
+
+    /// Whether it has only waited since.
+    pub fn was_quiet(&self, board: &Board, with_polls: bool) -> bool {
+        self.beats_now(board, with_polls).wrapping_sub(self.beats) >= 3
+    }
+
+    /// Kills it if it has had its time, unless its last output is on its way to a slow reader.
+    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant) {
+        if self.state == State::Gone || self.deadline.is_none_or(|d| now < d) {
+            return;
+        }
+        let patience = board.line(self.rank).patience.load(Ordering::Relaxed);
+        if self.state == State::InExit && patience != self.patience {
+            self.patience = patience;
+            self.deadline = Some(now + Duration::from_secs(1));
+        } else {
+            self.signal(libc::SIGKILL);
+            self.deadline = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_through_and_nonsense_does_not() {
+        let (ours, theirs) = fd::seqpacket_pair().unwrap();
+        let mut child = Child::new(3, 0, ours, None);
+        assert!(child.word().is_none());
+        fd::send(theirs.as_raw_fd(), b"nonsense").unwrap();
+        fd::send(theirs.as_raw_fd(), &Word::Exit { code: 7 }.encode()).unwrap();
+        assert_eq!(child.word(), Some(Word::Exit { code: 7 }));
+        drop(theirs);
+        assert!(child.word().is_none() && child.lifeline.is_none());
+    }
+}

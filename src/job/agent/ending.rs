@@ -1,0 +1,117 @@
+//! When ranks that have not called exit have had their time. The first agent of a job decides, from what is known of all ranks.
+//!
+//! Time comes in from outside, so that tests do not wait.
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant};
+
+use super::super::tree::message::Census;
+
+/// How long busy ranks may take to arrive when the exit code says failure.
+const BUSY_FAILURE: Duration = Duration::from_secs(1);
+/// Windows in a row in which nobody did anything but wait, after which nobody will: of a success, of a failure.
+const WINDOWS: (u32, u32) = (4, 1);
+
+/// An end that has begun.
+#[derive(Debug)]
+pub struct Ending {
+    /// Exit code of the job, 0 to 255.
+    pub code: i32,
+    /// Number of the look at those who still run: it grows when a rank arrives, for then others may be on their way.
+    pub look: u32,
+    /// Those who are not in exit have been told to leave.
+    pub left: bool,
+    /// All who are in exit have been told to go.
+    pub went: bool,
+    since: Instant,
+    /// A rank was lost: nobody waits for the others to arrive.
+    lost: bool,
+}
+
+impl Ending {
+    /// Begins with a rank in exit with `code`, or `lost`.
+    pub fn new(code: i32, lost: bool, now: Instant) -> Self {
+        Self {
+            code: code & 0xff,
+            look: 1,
+            left: false,
+            went: false,
+            since: now,
+            lost,
+        }
+    }
+
+    /// Another rank has arrived. The first code counts, but success gives way to a failure that comes before anybody is told to leave.
+    /// Whether there is something new to tell.
+    pub fn another(&mut self, code: i32, lost: bool) -> bool {
+        if self.left {
+            return false;
+        }
+        if self.code == 0 {
+            self.code = code & 0xff;
+        }
+        self.lost |= lost;
+        self.look += 1;
+        true
+    }
+
+    /// Whether polls in vain count as waiting. A progress thread polls while others work, so that polls alone are a sign of idleness only in
+    /// failure.
+    pub fn counts_polls(code: i32) -> bool {
+        code != 0
+    }
+
+    /// Whether those who are not in exit have had their time. `all` is what is known of all ranks.
+    pub fn is_over(&self, all: Census, exit_timeout: Duration, now: Instant) -> bool {
+        let (busy, windows) = if self.code == 0 {
+            (exit_timeout, WINDOWS.0)
+        } else {
+            (BUSY_FAILURE.min(exit_timeout), WINDOWS.1)
+        };
+        self.lost || now >= self.since + busy || (all.look == self.look && all.quiet >= windows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    fn quiet(look: u32, quiet: u32) -> Census {
+        Census {
+            running: 3,
+            present: 4,
+            look,
+            quiet,
+        }
+    }
+
+    #[test]
+    fn a_success_waits_for_those_who_are_busy() {
+        let start = Instant::now();
+        let mut ending = Ending::new(0, false, start);
+        assert!(!ending.is_over(quiet(1, 3), LIMIT, start));
+        assert!(ending.is_over(quiet(1, 4), LIMIT, start));
+        assert!(ending.is_over(quiet(1, 0), LIMIT, start + LIMIT));
+        // Somebody has arrived: what was seen before does not count.
+        assert!(ending.another(0, false));
+        assert!(!ending.is_over(quiet(1, 4), LIMIT, start));
+    }
+
+    #[test]
+    fn a_failure_and_a_loss_wait_less() {
+        let start = Instant::now();
+        let mut ending = Ending::new(0, false, start);
+        assert!(ending.another(259, false));
+        assert_eq!(ending.code, 3);
+        assert!(ending.another(4, false));
+        assert_eq!(ending.code, 3);
+        assert!(!ending.is_over(quiet(3, 0), LIMIT, start));
+        assert!(ending.is_over(quiet(3, 1), LIMIT, start) && ending.is_over(quiet(3, 0), LIMIT, start + BUSY_FAILURE));
+        assert!(ending.another(9, true));
+        assert!(ending.is_over(quiet(0, 0), LIMIT, start));
+        ending.left = true;
+        assert!(!ending.another(5, true));
+    }
+}

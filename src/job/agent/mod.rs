@@ -1,0 +1,505 @@
+//! The agent of a host: a process that waits. It never runs the client's code again, nor its exit handlers. On one host it is the process that
+//! was started, and it ends with the job's exit code; with several, that is the first one, and the others end with 0.
+//!
+//! How a job ends. The first rank in exit is *announced*. Ranks that are on their way to a collective exit then have time to arrive, more if
+//! they are busy, less if all of them only wait inside GASNet for something that cannot come. When the time is over, or at once when a
+//! rank was lost, those inside GASNet are told to *leave*, the others get SIGQUIT, and after the exit timeout SIGKILL. When all are in
+//! exit or gone they may *go*. The first agent decides this for all hosts; each agent carries it out on its own.
+
+mod children;
+mod ending;
+pub mod output;
+mod relay;
+mod signals;
+
+use std::fmt;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::board::{Board, Phase};
+use super::lifeline::Word;
+use super::map::Map;
+use super::signals::signal_name;
+use super::tree::message::{Census, Message};
+use super::tree::{Event, Tree};
+use super::StartOptions;
+use crate::os::process::{self, Ended};
+use crate::os::{cpus, fd, net};
+pub use children::Child;
+use children::State;
+use ending::Ending;
+use output::Labeller;
+use relay::Relay;
+use signals::Signals;
+
+/// How often an ending job is looked at.
+const TICK: Duration = Duration::from_millis(10);
+/// How often it is looked whether hosts have called that must.
+const IMPATIENT: Duration = Duration::from_millis(200);
+/// From "leave" to SIGQUIT.
+const BEFORE_QUIT: Duration = Duration::from_millis(30);
+/// Exit code of a job that its own machinery has ended.
+const BROKEN: i32 = 1;
+
+/// What an agent needs.
+pub struct Post<'a> {
+    /// How to start and end the job.
+    pub options: &'a StartOptions,
+    /// Where its ranks are.
+    pub map: &'a Map,
+    /// This host's number, if it has ranks.
+    pub host: Option<u32>,
+    /// What its ranks and this process share.
+    pub board: Board,
+    /// Its ranks.
+    pub children: Vec<Child>,
+    /// The agents of other hosts.
+    pub tree: Tree,
+}
+
+/// Waits for the ranks and ends the process.
+pub fn serve(post: Post<'_>) -> ! {
+    let signals = match Signals::install() {
+        Ok(signals) => signals,
+        Err(e) => {
+            say(format_args!("the supervisor cannot start: {e}"));
+            post.children.iter().for_each(Child::kill_and_wait);
+            process::end(BROKEN);
+        }
+    };
+    let mut post = post;
+    if let Some(input) = post.tree.take_input() {
+        pump_input(input);
+    }
+    // Rank 0 is the only reader: were the supervisor to hold it as well, a writer would never learn that rank 0 has closed it.
+    fd::empty_stdin();
+    let window = window(post.children.len() as u32);
+    let mut agent = Agent {
+        post,
+        signals,
+        relay: Relay::default(),
+        ending: None,
+        phase: Phase::Running,
+        code: 0,
+        look: 0,
+        window,
+        window_start: Instant::now(),
+        quiet: 0,
+        leave_at: None,
+        quit_sent: false,
+        reported: None,
+    };
+    let code = agent.run();
+    agent.post.tree.close();
+    process::end(code);
+}
+
+fn say(what: fmt::Arguments<'_>) {
+    let _ = fd::write_all(2, format!("gasnet: {what}\n").as_bytes());
+}
+
+/// Passes standard input on to rank 0, which is on another host.
+fn pump_input(to: OwnedFd) {
+    if !net::may_read_stdin() {
+        return;
+    }
+    let Ok(from) = fd::duplicate(0) else { return };
+    std::thread::spawn(move || {
+        let mut buffer = [0; 16 << 10];
+        while let Ok(n) = fd::read(from.as_raw_fd(), &mut buffer) {
+            if n == 0 || fd::write_all(to.as_raw_fd(), &buffer[..n]).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Over what time ranks are judged to wait: long enough for each to run a few times.
+fn window(ranks: u32) -> Duration {
+    Duration::from_millis(40) + Duration::from_millis(10) * (ranks / cpus::usable())
+}
+
+struct Agent<'a> {
+    post: Post<'a>,
+    signals: Signals,
+    relay: Relay,
+    /// At the first agent: what it decides from.
+    ending: Option<Ending>,
+    /// What was decided, as far as it is known here.
+    phase: Phase,
+    code: i32,
+    look: u32,
+    /// How long ranks are watched at a time, since when, and how many times in a row all that are running only waited.
+    window: Duration,
+    window_start: Instant,
+    quiet: u32,
+    leave_at: Option<Instant>,
+    quit_sent: bool,
+    /// What was last said above.
+    reported: Option<Census>,
+}
+
+impl Agent<'_> {
+    fn run(&mut self) -> i32 {
+        while self.post.children.iter().any(|c| c.state != State::Gone) || !self.post.tree.is_over() {
+            self.wait();
+            self.forward_signals();
+            for i in 0..self.post.children.len() {
+                self.read_lifeline(i);
+                self.reap(i);
+            }
+            self.hear_tree();
+            self.outputs().for_each(Labeller::pass);
+            self.advance(Instant::now());
+            self.report();
+        }
+        self.outputs().for_each(Labeller::pass);
+        self.outputs().for_each(Labeller::finish);
+        if self.post.tree.is_root() {
+            self.ending.as_ref().map_or(0, |e| e.code)
+        } else {
+            0
+        }
+    }
+
+    fn outputs(&mut self) -> impl Iterator<Item = &mut Labeller> {
+        self.post.children.iter_mut().flat_map(|c| &mut c.output).flatten()
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &Child> {
+        self.post.children.iter().filter(|c| c.state != State::Gone)
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Child> {
+        self.post.children.iter().filter(|c| c.state == State::Running)
+    }
+
+    /// Sleeps until something happens, or for a tick while the job ends.
+    fn wait(&mut self) {
+        let mut items = vec![libc::pollfd {
+            fd: self.signals.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        self.post.children.iter().for_each(|c| c.poll_items(&mut items));
+        self.post.tree.poll_items(&mut items);
+        let limit = match self.phase {
+            Phase::Running if self.post.tree.is_impatient() => Some(IMPATIENT),
+            Phase::Running => None,
+            _ => Some(TICK),
+        };
+        if fd::poll(&mut items, limit).is_err() {
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Signals that a process has sent go to all ranks; those of a terminal have reached the ranks of this host.
+    fn forward_signals(&mut self) {
+        while let Some((number, by_process)) = self.signals.next() {
+            if number == libc::SIGCHLD {
+                continue;
+            }
+            if by_process {
+                self.alive().for_each(|c| c.signal(number));
+            }
+            self.post.tree.send_down(&Message::Signal { number });
+        }
+    }
+
+    fn read_lifeline(&mut self, i: usize) {
+        while let Some(word) = self.post.children[i].word() {
+            match word {
+                Word::Exit { code } => {
+                    self.post.children[i].state = State::InExit;
+                    self.begin(code, false);
+                }
+                Word::Exchange { round, length } => self.exchange_here(round, length),
+            }
+        }
+    }
+
+    /// Looks whether a rank has ended. What it said before is read first.
+    fn reap(&mut self, i: usize) {
+        if self.post.children[i].state == State::Gone {
+            return;
+        }
+        let Some(ended) = self.post.children[i].ended() else {
+            return;
+        };
+        self.read_lifeline(i);
+        let was_in_exit = self.post.children[i].state == State::InExit;
+        self.post.children[i].state = State::Gone;
+        // Whoever was told to end may do so in any way.
+        if self.leave_at.is_some() {
+            return;
+        }
+        let child = &self.post.children[i];
+        let who = format!("rank {} of {} (pid {})", child.rank, self.post.map.size(), child.pid);
+        let adopted = child.is_adopted();
+        let catches = self.post.options.catch_exit;
+        match ended {
+            Ended::Exited(_) | Ended::Unknown if was_in_exit => {}
+            Ended::Exited(0) if !catches => {}
+            Ended::Exited(status) if !catches => self.begin(status, false),
+            Ended::Exited(status) => {
+                say(format_args!(
+                    "{who} ended with status {status} without gasnet_exit; ending the job"
+                ));
+                self.begin(status, true);
+            }
+            Ended::Killed(number) => {
+                match signal_name(number) {
+                    "signal" => say(format_args!("{who} was killed by signal {number}; ending the job")),
+                    name => say(format_args!("{who} was killed by {name}; ending the job")),
+                }
+                self.begin(128 + number, true);
+            }
+            // Its parent, a process manager, knows how, and ends the job if that was a failure.
+            Ended::Unknown if adopted && !catches => {}
+            Ended::Unknown if adopted => {
+                say(format_args!("{who} ended without gasnet_exit; ending the job"));
+                self.begin(BROKEN, true);
+            }
+            Ended::Unknown => {
+                say(format_args!(
+                    "{who} is gone, and another thread of the started process took its status; ending the job"
+                ));
+                self.begin(BROKEN, true);
+            }
+        }
+    }
+
+    /// A rank is in exit with `code`, or was `lost`.
+    fn begin(&mut self, code: i32, lost: bool) {
+        if !self.post.tree.is_root() {
+            return self.post.tree.send_up(&Message::Ended { code, lost });
+        }
+        let (code, look) = match &mut self.ending {
+            Some(ending) => {
+                if !ending.another(code, lost) {
+                    return;
+                }
+                (ending.code, ending.look)
+            }
+            none => {
+                let ending = none.insert(Ending::new(code, lost, Instant::now()));
+                (ending.code, ending.look)
+            }
+        };
+        self.decide(Phase::Announced, code, look);
+    }
+
+    /// The first agent has decided.
+    fn decide(&mut self, phase: Phase, code: i32, look: u32) {
+        self.post.tree.send_down(&Message::Phase { phase, code, look });
+        self.obey(phase, code, look);
+    }
+
+    /// What was decided is carried out on this host.
+    fn obey(&mut self, phase: Phase, code: i32, look: u32) {
+        let now = Instant::now();
+        (self.phase, self.code) = (phase, code);
+        self.post.board.set_code(code);
+        self.post.board.advance(phase);
+        let deadline = now + self.post.options.exit_timeout;
+        match phase {
+            Phase::Running => {}
+            Phase::Announced => {
+                (self.look, self.quiet) = (look, 0);
+                self.start_window(now);
+            }
+            Phase::Leave => {
+                self.leave_at = Some(now);
+                self.set_deadlines(State::Running, deadline);
+            }
+            Phase::Go => {
+                self.leave_at.get_or_insert(now);
+                self.set_deadlines(State::InExit, deadline);
+            }
+        }
+    }
+
+    fn set_deadlines(&mut self, state: State, deadline: Instant) {
+        let those = self.post.children.iter_mut().filter(|c| c.state == state);
+        those.for_each(|c| c.deadline = Some(deadline));
+    }
+
+    fn start_window(&mut self, now: Instant) {
+        self.window_start = now;
+        let with_polls = Ending::counts_polls(self.code);
+        for child in &mut self.post.children {
+            child.start_window(&self.post.board, with_polls);
+        }
+    }
+
+    fn look_at_window(&mut self, now: Instant) {
+        if now < self.window_start + self.window {
+            return;
+        }
+        let with_polls = Ending::counts_polls(self.code);
+        let quiet = self.running().all(|c| c.was_quiet(&self.post.board, with_polls));
+        self.quiet = if quiet { self.quiet + 1 } else { 0 };
+        self.start_window(now);
+    }
+
+    /// The state of all ranks on this host and below.
+    fn census(&self) -> Census {
+        let mut all = self.post.tree.census(self.look);
+        let running = self.running().count() as u32;
+        all.running += running;
+        all.present += self.alive().count() as u32;
+        if running > 0 {
+            all.quiet = all.quiet.min(self.quiet);
+        }
+        all
+    }
+
+    /// Tells the agent above what has changed.
+    fn report(&mut self) {
+        if self.post.tree.is_root() {
+            return;
+        }
+        let mut census = self.census();
+        // More than anybody asks for is no news.
+        census.quiet = census.quiet.min(8);
+        if self.reported != Some(census) {
+            self.reported = Some(census);
+            self.post.tree.send_up(&Message::Report(census));
+        }
+    }
+
+    fn advance(&mut self, now: Instant) {
+        if self.phase == Phase::Announced {
+            self.look_at_window(now);
+        }
+        self.decide_what_is_next(now);
+        if let Some(at) = self.leave_at {
+            if !self.quit_sent && now >= at + BEFORE_QUIT {
+                self.quit_sent = true;
+                self.running().for_each(|c| c.signal(libc::SIGQUIT));
+            }
+        }
+        for child in &mut self.post.children {
+            child.kill_if_overdue(&self.post.board, now);
+        }
+    }
+
+    fn decide_what_is_next(&mut self, now: Instant) {
+        let census = self.census();
+        let Some(ending) = &mut self.ending else { return };
+        let (code, look) = (ending.code, ending.look);
+        if census.running == 0 && !ending.went {
+            (ending.went, ending.left) = (true, true);
+            self.decide(Phase::Go, code, look);
+        } else if !ending.left && ending.is_over(census, self.post.options.exit_timeout, now) {
+            ending.left = true;
+            self.decide(Phase::Leave, code, look);
+        }
+    }
+
+    fn hear_tree(&mut self) {
+        let map = self.post.map;
+        let events = self.post.tree.events(|branch| Message::Start {
+            runs: map.runs().to_vec(),
+            todo: branch.todo.clone(),
+        });
+        for event in events {
+            match event {
+                Event::Orphaned => self.orphaned(),
+                Event::Lost(why) => {
+                    say(format_args!("{why}; ending the job"));
+                    self.begin(BROKEN, true);
+                }
+                Event::Up(Message::Ended { code, lost }) => self.begin(code, lost),
+                Event::Up(Message::Gather { round, length, parts }) => self.exchange(round, length, parts),
+                Event::Down(Message::Phase { phase, code, look }) => self.decide(phase, code, look),
+                Event::Down(Message::Result { round, bytes }) => self.deliver(round, &bytes),
+                Event::Down(Message::Signal { number }) => {
+                    self.alive().for_each(|c| c.signal(number));
+                    self.post.tree.send_down(&Message::Signal { number });
+                }
+                Event::Up(_) | Event::Down(_) => {}
+            }
+        }
+    }
+
+    /// Nobody above is left. If the job has ended anyway its ranks have had their orders; else they end now.
+    fn orphaned(&mut self) {
+        self.alive().for_each(|c| c.signal(libc::SIGKILL));
+        self.post.tree.abandon();
+        process::end(BROKEN);
+    }
+
+    /// Hosts with ranks in this part of the job.
+    fn hosts_here(&self) -> usize {
+        if self.post.tree.is_root() {
+            return self.post.map.hosts() as usize;
+        }
+        let below: usize = self.post.tree.branches().iter().map(|b| b.hosts).sum();
+        below + usize::from(self.post.host.is_some())
+    }
+
+    /// All ranks of this host are in an exchange.
+    fn exchange_here(&mut self, round: u32, length: u32) {
+        let Some(host) = self.post.host else { return };
+        let length = length.min(Board::slot_bytes() as u32);
+        let mut bytes = vec![0; self.post.children.len() * length as usize];
+        if length > 0 {
+            for (child, part) in self.post.children.iter().zip(bytes.chunks_exact_mut(length as usize)) {
+                self.post.board.read_slot(round, child.rank, part);
+            }
+        }
+        self.exchange(round, length, vec![(host, bytes)]);
+    }
+
+    fn exchange(&mut self, round: u32, length: u32, parts: relay::Parts) {
+        match self.relay.add(round, length, parts, self.hosts_here()) {
+            Ok(None) => {}
+            Ok(Some(all)) if !self.post.tree.is_root() => self.post.tree.send_up(&Message::Gather {
+                round: all.round,
+                length: all.length,
+                parts: all.parts,
+            }),
+            Ok(Some(all)) => match relay::assemble(self.post.map, all.length as usize, &all.parts) {
+                Some(bytes) => self.deliver(all.round, &bytes),
+                None => self.broken("hosts gave another number of bytes than they have ranks"),
+            },
+            Err(why) => self.broken(&why),
+        }
+    }
+
+    fn broken(&mut self, why: &str) {
+        say(format_args!(
+            "an exchange between hosts failed: {why}. This is a defect of the library; ending the job"
+        ));
+        self.begin(BROKEN, true);
+    }
+
+    /// Passes the outcome of an exchange on, and to the ranks of this host.
+    fn deliver(&mut self, round: u32, bytes: &[u8]) {
+        self.post.tree.send_down(&Message::Result {
+            round,
+            bytes: bytes.to_vec(),
+        });
+        let Some(host) = self.post.host else { return };
+        let length = bytes.len() / self.post.map.size() as usize;
+        if length > Board::slot_bytes() {
+            return self.broken("more bytes came than there is room for");
+        }
+        if length > 0 {
+            for run in self.post.map.runs().iter().filter(|run| run.host != host) {
+                for rank in run.first..run.first + run.count {
+                    let start = rank as usize * length;
+                    self.post.board.write_slot(round, rank, &bytes[start..start + length]);
+                }
+            }
+        }
+        if self.post.board.address().is_none() {
+            // All hosts have called by now.
+            if let Some(address) = self.post.tree.own_address() {
+                self.post.board.set_address(address);
+            }
+        }
+        self.post.board.release_barrier();
+    }
+}

@@ -1,0 +1,85 @@
+//! The signals of an agent, as a queue. A handler, not a blocked set: other threads of the client may still exist here.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use crate::os::{fd, signal};
+
+/// Signals that are passed on to all ranks when a process (not a terminal, which reaches the ranks of its host itself) sent them.
+const FORWARDED: [i32; 6] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
+static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
+
+/// The queue.
+pub struct Signals {
+    reader: OwnedFd,
+}
+
+impl Signals {
+    /// Installs the handler, and lets signals in that were held back.
+    pub fn install() -> std::io::Result<Self> {
+        let (reader, writer) = fd::pipe()?;
+        fd::set_nonblocking(&reader)?;
+        fd::set_nonblocking(&writer)?;
+        SIGNAL_PIPE.store(writer.as_raw_fd(), Ordering::Release);
+        // The handler needs it for as long as the process lives.
+        std::mem::forget(writer);
+        signal::stop_timers();
+        quieten_client_handlers();
+        signal::ignore(libc::SIGPIPE);
+        // What a shell made its background jobs ignore concerns only what a terminal sends, and that is not passed on.
+        let of_shell = |n: i32| matches!(n, libc::SIGINT | libc::SIGQUIT);
+        let heard = |n: &i32| of_shell(*n) || signal::disposition(*n) != signal::Disposition::Ignored;
+        for number in FORWARDED.into_iter().filter(heard) {
+            signal::handle(number, on_signal, &[]);
+        }
+        signal::handle(libc::SIGCHLD, on_signal, &[]);
+        // A rank may have ended while signals were held back and the handler was not there.
+        on_signal(libc::SIGCHLD, std::ptr::null_mut(), std::ptr::null_mut());
+        signal::unblock_all();
+        Ok(Self { reader })
+    }
+
+    /// Readable when there are some.
+    pub fn fd(&self) -> RawFd {
+        self.reader.as_raw_fd()
+    }
+
+    /// The next signal, and whether a process sent it.
+    pub fn next(&mut self) -> Option<(i32, bool)> {
+        let mut item = [0; 2];
+        match fd::read(self.fd(), &mut item) {
+            Ok(2) => Some((i32::from(item[0]), item[1] != 0)),
+            _ => None,
+        }
+    }
+}
+
+/// The client's handlers are for ranks. Here faults keep their default, so that a defect shows, and the rest does nothing.
+fn quieten_client_handlers() {
+    for number in 1..=signal::last() {
+        if let signal::Disposition::Handler(_) = signal::disposition(number) {
+            match number {
+                libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGABRT | libc::SIGSYS | libc::SIGTRAP => {
+                    signal::set_default(number);
+                }
+                libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU | libc::SIGCONT => signal::set_default(number),
+                _ => signal::ignore(number),
+            }
+        }
+    }
+}
+
+extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the system passes a valid structure, and `install` a null pointer, which is allowed.
+    let by_process = unsafe { signal::sent_by_process(info) };
+    // A full pipe means that the supervisor has enough to look at.
+    fd::write_pair(SIGNAL_PIPE.load(Ordering::Acquire), number as u8, by_process);
+}

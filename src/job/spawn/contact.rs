@@ -1,0 +1,140 @@
+//! What a program that was started on another host is told: where the agent that has started it listens, the job's secret, and which host it is on. It
+//! comes in a variable that no list of processes shows, and that the ranks do not see.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use super::super::tree::secret::Secret;
+use super::super::JobError;
+
+/// The variable. Not of the user's table: nobody sets it by hand.
+const VARIABLE: &str = "_GASNET_CONTACT";
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// The new host's number.
+    pub host: u32,
+    /// The job's secret.
+    pub secret: Secret,
+    /// Port of the agent that listens.
+    pub port: u16,
+    /// Its addresses and names, the best first.
+    pub places: Vec<String>,
+    /// Whether the address is the user's choice, so that no other is to be tried.
+    pub chosen: bool,
+}
+
+impl Contact {
+    /// A shell's assignment of it.
+    pub fn assignment(&self) -> String {
+        format!(
+            "{VARIABLE}='{} {} {} {:032x} {}'; export {VARIABLE}",
+            self.host,
+            self.port,
+            u8::from(self.chosen),
+            u128::from_be_bytes(self.secret.bytes()),
+            self.places.join(" ")
+        )
+    }
+
+    /// Takes it out of this process's environment, if it is there.
+    pub fn take() -> Option<Result<Self, JobError>> {
+        let text = std::env::var(VARIABLE).ok()?;
+        std::env::remove_var(VARIABLE);
+        Some(Self::parse(&text).ok_or_else(|| JobError {
+            message: format!(
+                "{VARIABLE} is not as this library writes it; unset it, or use the same version of the library on all hosts"
+            ),
+        }))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let host = words.next()?.parse().ok()?;
+        let port = words.next()?.parse().ok()?;
+        let chosen = words.next()? == "1";
+        let secret = words.next().filter(|secret| secret.len() == 32)?;
+        let secret = u128::from_str_radix(secret, 16).ok()?;
+        let places = words.filter(|w| !w.is_empty()).map(str::to_owned).collect();
+        Some(Self {
+            host,
+            secret: Secret::from_bytes(secret.to_be_bytes()),
+            port,
+            places,
+            chosen,
+        })
+    }
+
+    /// Addresses to call, the best first: of where the remote shell came from (`connection` is OpenSSH's `SSH_CONNECTION`), unless the user has
+    /// chosen one, then the others. Names are looked up here.
+    pub fn addresses(&self, connection: Option<&str>) -> Vec<SocketAddr> {
+        let caller = connection.filter(|_| !self.chosen).and_then(|c| c.split(' ').next());
+        let caller = caller
+            .and_then(|ip| ip.parse::<IpAddr>().ok())
+            .map(|ip| SocketAddr::new(ip.to_canonical(), self.port));
+        let mut all: Vec<SocketAddr> = caller.into_iter().collect();
+        for place in &self.places {
+            let found: Vec<SocketAddr> = match place.parse::<IpAddr>() {
+                Ok(ip) => vec![SocketAddr::new(ip, self.port)],
+                Err(_) => (place.as_str(), self.port)
+                    .to_socket_addrs()
+                    .map_or_else(|_| Vec::new(), Iterator::collect),
+            };
+            for address in found {
+                if !all.contains(&address) {
+                    all.push(address);
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contact() -> Contact {
+        Contact {
+            host: 3,
+            secret: Secret::new(),
+            port: 4711,
+            places: vec!["10.0.0.1".into(), "fd77::1".into(), "no-such-host.invalid".into()],
+            chosen: false,
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_it_is_written() {
+        let contact = contact();
+        let text = contact.assignment();
+        let value = text.split('\'').nth(1).unwrap();
+        assert_eq!(Contact::parse(value), Some(contact));
+        for bad in [
+            "",
+            "3",
+            "3 4711 0",
+            "3 4711 0 0123",
+            "x 4711 0 0123",
+            "3 99999 0 00112233445566778899aabbccddeeff a",
+        ] {
+            assert_eq!(Contact::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn where_the_shell_came_from_is_tried_first() {
+        let text = |connection, contact: &Contact| -> Vec<String> {
+            let all = contact.addresses(connection);
+            all.iter().map(ToString::to_string).collect()
+        };
+        let mut contact = contact();
+        assert_eq!(
+            text(Some("10.9.0.1 22 10.9.0.2 22"), &contact),
+            ["10.9.0.1:4711", "10.0.0.1:4711", "[fd77::1]:4711"]
+        );
+        assert_eq!(text(None, &contact).len(), 2);
+        contact.chosen = true;
+        assert_eq!(text(Some("10.9.0.1 22 10.9.0.2 22"), &contact).len(), 2);
+    }
+}

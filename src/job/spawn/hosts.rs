@@ -1,0 +1,220 @@
+//! On which hosts the ranks of a job go: lists of names from variables, files and batch systems (ssh-spawner README, "Runtime Configuration" and
+//! "Process Layout").
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use super::super::map::{Map, Run};
+use super::super::JobError;
+
+/// Where names of hosts come from: the first that is set counts.
+const SOURCES: [(&str, Form); 10] = [
+    ("GASNET_SSH_NODEFILE", Form::File),
+    ("GASNET_SSH_SERVERS", Form::List),
+    ("AMUDP_SSH_SERVERS", Form::List),
+    ("SSH_SERVERS", Form::List),
+    ("GASNET_NODEFILE", Form::File),
+    ("PBS_NODEFILE", Form::File),
+    ("LSB_HOSTS", Form::List),
+    ("PE_HOSTFILE", Form::File),
+    ("SLURM_JOB_NODELIST", Form::Slurm),
+    ("SLURM_NODELIST", Form::Slurm),
+];
+/// How many of them a user sets by hand.
+const BY_HAND: usize = 5;
+
+#[derive(Clone, Copy)]
+enum Form {
+    /// A file with a name at the beginning of each line; what follows it, and comments, are left out.
+    File,
+    /// Names between commas or white space.
+    List,
+    /// Slurm's short form: `node[1-3,07],login`.
+    Slurm,
+}
+
+/// A list of hosts, and where it comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Hosts {
+    /// The names, in order.
+    pub names: Vec<String>,
+    /// The variable that gave them.
+    pub source: &'static str,
+}
+
+fn error<T>(message: String) -> Result<T, JobError> {
+    Err(JobError { message })
+}
+
+/// Whether a user has named hosts.
+pub fn are_named(environment: impl Fn(&str) -> Option<OsString>) -> bool {
+    SOURCES[..BY_HAND]
+        .iter()
+        .any(|(name, _)| environment(name).is_some_and(|v| !v.is_empty()))
+}
+
+/// The hosts that `environment` names; duplicates are left out unless they are to be kept.
+pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: bool) -> Result<Hosts, JobError> {
+    let set = |&(name, form): &(&'static str, Form)| environment(name).filter(|v| !v.is_empty()).map(|v| (name, form, v));
+    let Some((source, form, value)) = SOURCES.iter().find_map(set) else {
+        let all: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
+        return error(format!(
+            "no hosts are known to start ranks on: none of {} is set",
+            all.join(", ")
+        ));
+    };
+    let text = value.to_string_lossy().into_owned();
+    let names = match form {
+        Form::List => Some(parse_list(&text)),
+        Form::Slurm => parse_slurm(&text),
+        Form::File => match fs::read_to_string(PathBuf::from(&value)) {
+            Ok(content) => Some(parse_file(&content)),
+            Err(e) => return error(format!("{source}={text}: the list of hosts cannot be read: {e}")),
+        },
+    };
+    let Some(mut names) = names.filter(|names| !names.is_empty()) else {
+        return error(format!("{source}={text}: there is no name of a host in it"));
+    };
+    // The remote shell would take it for an option.
+    if let Some(bad) = names.iter().find(|name| name.starts_with('-')) {
+        return error(format!("{source}: {bad} is no name of a host"));
+    }
+    if !keep_duplicates {
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+    }
+    Ok(Hosts { names, source })
+}
+
+fn parse_list(text: &str) -> Vec<String> {
+    let names = text
+        .split(|c: char| c == ',' || c.is_whitespace())
+        .filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
+}
+
+fn parse_file(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    lines
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Names in Slurm's short form. None if it is not well formed.
+fn parse_slurm(text: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        // Up to the next comma outside brackets.
+        let mut depth = 0;
+        let comma = |&(_, c): &(usize, char)| {
+            depth += i32::from(c == '[') - i32::from(c == ']');
+            c == ',' && depth == 0
+        };
+        let end = rest.char_indices().find(comma).map_or(rest.len(), |(i, _)| i);
+        expand(&rest[..end], &mut names)?;
+        rest = rest[end..].trim_start_matches(',');
+    }
+    Some(names)
+}
+
+/// The names that one item stands for; each pair of brackets multiplies.
+fn expand(item: &str, names: &mut Vec<String>) -> Option<()> {
+    const MOST: u64 = 1 << 20;
+    let Some((front, rest)) = item.split_once('[') else {
+        names.push(item.to_owned());
+        return (!item.contains(']') && !item.is_empty()).then_some(());
+    };
+    let (ranges, back) = rest.split_once(']')?;
+    for range in ranges.split(',') {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u64, u64) = (low.parse().ok()?, high.parse().ok()?);
+        if last < first || last - first >= MOST || names.len() as u64 > MOST {
+            return None;
+        }
+        for number in first..=last {
+            expand(&format!("{front}{number:0width$}{back}", width = low.len()), names)?;
+        }
+    }
+    Some(())
+}
+
+/// Where each of `ranks` ranks goes, on the first `most` of `names` (0: no limit): blocks as equal as possible, the larger ones first. Gives the
+/// names of the hosts by their numbers, too; a name that comes twice is one host.
+pub fn layout(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option<(Map, Vec<String>)> {
+    let limit = if most == 0 { usize::MAX } else { most as usize };
+    let entries = &names[..names.len().min(limit).min(ranks as usize)];
+    let count = u32::try_from(entries.len()).ok().filter(|&n| n > 0)?;
+    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    let mut hosts = Vec::new();
+    let mut runs = Vec::new();
+    let mut first = 0;
+    for (i, name) in entries.iter().enumerate() {
+        let host = *numbers.entry(name).or_insert_with(|| {
+            hosts.push(name.clone());
+            hosts.len() as u32 - 1
+        });
+        let count = ranks / count + u32::from((i as u32) < ranks % count);
+        runs.push(Run { first, count, host });
+        first += count;
+    }
+    Some((Map::new(runs, nbrhd_max)?, hosts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(pairs: &[(&str, &str)], keep: bool) -> Result<Hosts, String> {
+        let find = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| OsString::from(p.1));
+        list(find, keep).map_err(|e| e.message)
+    }
+
+    #[test]
+    fn lists_of_every_kind() {
+        let hosts = from(&[("GASNET_SSH_SERVERS", " a,b  c\n,a "), ("SLURM_JOB_NODELIST", "x")], false).unwrap();
+        assert_eq!(
+            (hosts.names, hosts.source),
+            (vec!["a".into(), "b".into(), "c".into()], "GASNET_SSH_SERVERS")
+        );
+        assert_eq!(from(&[("SSH_SERVERS", "a b a")], true).unwrap().names.len(), 3);
+        assert_eq!(
+            parse_slurm("node[1-3,07],login,r[1-2]n[09-10]").unwrap(),
+            ["node1", "node2", "node3", "node07", "login", "r1n09", "r1n10", "r2n09", "r2n10"]
+        );
+        for bad in ["node[1-", "node[3-1]", "node[a]", "node]", "n[0-99999999999]", "n[]"] {
+            assert_eq!(parse_slurm(bad), None, "{bad}");
+        }
+        assert_eq!(parse_file("# comment\n\nnode1 4 queue\n  node2 # two\n"), ["node1", "node2"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        assert!(from(&[], false).unwrap_err().contains("GASNET_SSH_SERVERS"));
+        assert!(from(&[("GASNET_NODEFILE", "/no/such/file")], false)
+            .unwrap_err()
+            .contains("/no/such/file"));
+        assert!(from(&[("GASNET_SSH_SERVERS", " , ")], false).unwrap_err().contains("no name"));
+        assert!(from(&[("GASNET_SSH_SERVERS", "a -oProxyCommand=x")], false)
+            .unwrap_err()
+            .contains("-oProxy"));
+    }
+
+    #[test]
+    fn ranks_are_laid_out_in_blocks() {
+        let names = |text: &str| parse_list(text);
+        let (map, hosts) = layout(&names("a b c"), 8, 0, 0).unwrap();
+        assert_eq!(
+            (map.ranks_on(0), map.ranks_on(2), hosts.len()),
+            (vec![0, 1, 2], vec![6, 7], 3)
+        );
+        let (map, hosts) = layout(&names("n1 n2 n1 n2"), 8, 0, 0).unwrap();
+        assert_eq!((map.ranks_on(0), hosts), (vec![0, 1, 4, 5], names("n1 n2")));
+        assert_eq!(layout(&names("a b c"), 2, 0, 0).unwrap().0.hosts(), 2);
+        assert_eq!(layout(&names("a b c"), 8, 2, 0).unwrap().0.hosts(), 2);
+        assert!(layout(&[], 8, 0, 0).is_none());
+    }
+}

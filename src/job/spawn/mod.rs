@@ -1,0 +1,9 @@
+//! Starting a job's program on other hosts.
+#![forbid(unsafe_code)]
+
+mod contact;
+pub mod hosts;
+mod script;
+pub mod ssh;
+
+pub use contact::Contact;

@@ -1,0 +1,221 @@
+//! What the remote shell does. Its command line is the same for every job, so that any login shell understands it and nothing secret shows in a list of
+//! processes: it reads one line from standard input and carries that out. The line goes to the folder, sets the variables, and becomes the program. What
+//! follows it on standard input is the program's: a shell's `read` takes no byte too many.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// The command line. `n` is a newline, which the line cannot hold.
+pub const COMMAND: &str = r#"exec /bin/sh -c 'n=$(printf "\nx"); n=${n%x}; IFS= read -r line && eval "$line"'"#;
+
+/// Variables that belong to a session, and those by which process managers know their own.
+const NOT_SENT: [&str; 14] = [
+    "_",
+    "PWD",
+    "OLDPWD",
+    "SHLVL",
+    "HOSTNAME",
+    "SSH_CONNECTION",
+    "SSH_CLIENT",
+    "SSH_TTY",
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "DISPLAY",
+    "XAUTHORITY",
+    "TERM",
+    "MAIL",
+];
+const NOT_SENT_PREFIXES: [&str; 4] = ["XDG_", "DBUS_", "PMI_", "PMIX_"];
+
+/// A word as `sh` reads it, in one line.
+pub fn quoted(word: &OsStr) -> Vec<u8> {
+    let mut text = vec![b'\''];
+    for &byte in word.as_bytes() {
+        match byte {
+            b'\'' => text.extend(br"'\''"),
+            b'\n' => text.extend(br#"'"$n"'"#),
+            other => text.push(other),
+        }
+    }
+    text.push(b'\'');
+    text
+}
+
+fn is_identifier(name: &[u8]) -> bool {
+    let letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
+    name.first().is_some_and(letter) && name.iter().all(|b| letter(b) || b.is_ascii_digit())
+}
+
+fn is_sent(name: &str) -> bool {
+    !NOT_SENT.contains(&name) && !NOT_SENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// What the program is started with.
+pub struct Start<'a> {
+    /// Its folder.
+    pub folder: &'a OsStr,
+    /// The sender's environment. A variable that the session there has itself stays as it is there, unless `wins` says otherwise.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Variables that are set even where the session has them: those that the user names, and all of GASNet's.
+    pub wins: Vec<String>,
+    /// Assignments of our own.
+    pub assignment: String,
+    /// The program and its arguments.
+    pub words: Vec<OsString>,
+}
+
+impl Start<'_> {
+    fn wins(&self, name: &str) -> bool {
+        name.starts_with("GASNET_") || name == "LD_LIBRARY_PATH" || self.wins.iter().any(|w| w == name)
+    }
+
+    /// The line, with its end.
+    pub fn line(&self) -> Vec<u8> {
+        let mut line = b"cd ".to_vec();
+        line.extend(quoted(self.folder));
+        line.extend(b" || exit 1; ");
+        let mut odd = Vec::new();
+        for (name, value) in &self.environment {
+            let Some(text) = name.to_str().filter(|t| self.wins(t) || is_sent(t)) else {
+                continue;
+            };
+            if !is_identifier(name.as_bytes()) {
+                let mut pair = name.clone();
+                pair.push("=");
+                pair.push(value);
+                odd.push(b' ');
+                odd.extend(quoted(&pair));
+                continue;
+            }
+            if !self.wins(text) {
+                line.extend(format!("[ \"${{{text}+x}}\" ] || ").bytes());
+            }
+            line.extend(format!("{text}=").bytes());
+            line.extend(quoted(value));
+            line.extend(format!("; export {text}; ").bytes());
+        }
+        line.extend(self.assignment.bytes());
+        line.extend(b"; exec");
+        // A shell has no way to name these; env has.
+        if !odd.is_empty() {
+            line.extend(b" env --");
+            line.extend(odd);
+        }
+        for word in &self.words {
+            line.push(b' ');
+            line.extend(quoted(word));
+        }
+        line.push(b'\n');
+        line
+    }
+}
+
+/// Splits the options of a remote shell into words, as shells do: quotes of both kinds and backslashes. None if a quote has no end.
+pub fn words(text: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut letters = text.chars();
+    while let Some(c) = letters.next() {
+        match c {
+            c if c.is_whitespace() => words.extend(word.take()),
+            '\\' => word.get_or_insert_default().push(letters.next()?),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match letters.next()? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match letters.next()? {
+                        '"' => break,
+                        '\\' => match letters.next()? {
+                            c @ ('"' | '\\' | '$' | '`') => word.push(c),
+                            c => word.extend(['\\', c]),
+                        },
+                        c => word.push(c),
+                    }
+                }
+            }
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn options_are_split_as_shells_do() {
+        assert_eq!(
+            words(r#" -o 'StrictHostKeyChecking no' -x"#).unwrap(),
+            ["-o", "StrictHostKeyChecking no", "-x"]
+        );
+        assert_eq!(words(r#"a\ b "c \"d\" \e" ''"#).unwrap(), ["a b", r#"c "d" \e"#, ""]);
+        assert_eq!(words("").unwrap(), Vec::<String>::new());
+        assert!(words("'a").is_none() && words("\"a").is_none() && words("a\\").is_none());
+    }
+
+    /// Plays the remote shell: what program, folder and variables arrive?
+    fn arrive(start: &Start<'_>, own: &[(&str, &str)], rest: &[u8]) -> Vec<u8> {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", COMMAND]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        shell.env_clear().env("PATH", "/usr/bin:/bin").envs(own.iter().copied());
+        let mut child = shell.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(&start.line()).unwrap();
+        input.write_all(rest).unwrap();
+        drop(input);
+        child.wait_with_output().unwrap().stdout
+    }
+
+    #[test]
+    fn everything_arrives_as_it_was() {
+        let odd = "a'b\n\"c\" $HOME `id` \\n ! #\n";
+        let pair = |n: &str, v: &str| (OsString::from(n), OsString::from(v));
+        let program = r#"pwd; printf '%s|' "$@" "$VALUE" "$OWN" "$NAMED" "$GASNET_X" "$_C" "$SSH_TTY"; cat"#;
+        let mut start = Start {
+            folder: OsStr::new("/usr"),
+            environment: vec![
+                pair("VALUE", odd),
+                pair("OWN", "theirs"),
+                pair("NAMED", "theirs"),
+                pair("GASNET_X", "theirs"),
+                pair("BASH_FUNC_f%%", "() {\n :; }"),
+                pair("SSH_TTY", "x"),
+            ],
+            wins: vec!["NAMED".into()],
+            assignment: "_C='1 2'; export _C".into(),
+            words: ["/bin/sh", "-c", program, "x", odd, ""].map(OsString::from).to_vec(),
+        };
+        let own = [("OWN", "mine"), ("NAMED", "mine"), ("GASNET_X", "mine")];
+        let got = arrive(&start, &own, b"line 1\nline 2");
+        let wanted = format!("/usr\n{odd}||{odd}|mine|theirs|theirs|1 2||line 1\nline 2");
+        assert_eq!(String::from_utf8_lossy(&got), wanted);
+        // A shell would drop the odd name.
+        start.words = vec!["/usr/bin/env".into()];
+        let got = arrive(&start, &own, b"");
+        assert!(String::from_utf8_lossy(&got).contains("BASH_FUNC_f%%=() {\n :; }\n"));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_ends_it() {
+        let start = Start {
+            folder: OsStr::new("/no/such/folder"),
+            environment: Vec::new(),
+            wins: Vec::new(),
+            assignment: ":".into(),
+            words: vec!["echo".into(), "there".into()],
+        };
+        assert!(arrive(&start, &[], b"").is_empty());
+    }
+}

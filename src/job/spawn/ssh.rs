@@ -1,0 +1,310 @@
+//! The ssh spawner: a tree of remote shells, one per host, each of which becomes the agent of its host (ssh-spawner README).
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::net::{IpAddr, TcpListener};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::super::map::Map;
+use super::super::tree::link::{self, Link};
+use super::super::tree::message::{Host, Message};
+use super::super::tree::secret::Secret;
+use super::super::tree::{Branch, Tree};
+use super::super::{JobError, StartOptions, MAX_RANKS};
+use super::script::{self, Start};
+use super::{hosts, Contact};
+use crate::os::{fd, net};
+
+/// How long the agent above may take to say what the job looks like.
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the user says about remote shells.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// The remote shell. `GASNET_SSH_CMD`.
+    pub command: String,
+    /// What it gets before the host's name. `GASNET_SSH_OPTIONS`.
+    pub options: String,
+    /// Most remote shells that one host starts; 0: no limit. `GASNET_SSH_OUT_DEGREE`.
+    pub out_degree: u32,
+    /// Folder on the other hosts. `GASNET_SSH_REMOTE_PATH`.
+    pub folder: Option<OsString>,
+    /// Address of the first host, for the others. `GASNET_MASTERIP`.
+    pub master: Option<String>,
+    /// Whether a name that comes twice counts twice. `GASNET_SSH_KEEPDUP`.
+    pub keep_duplicates: bool,
+    /// Most hosts to use; 0: all. `GASNET_SPAWN_HOSTS`.
+    pub most_hosts: u32,
+    /// How long the others may take to call; 0: for ever. `GASNET_SPAWN_TIMEOUT`.
+    pub limit: Duration,
+    /// Variables that win over those of the session there. `GASNET_SPAWN_ENVIRONMENT`.
+    pub wins: Vec<String>,
+}
+
+/// A place in a job of several hosts.
+pub struct Place {
+    /// The layout of the job.
+    pub map: Map,
+    /// This host's number, if it has ranks.
+    pub host: Option<u32>,
+    /// The other agents.
+    pub tree: Tree,
+}
+
+fn failed<T>(message: String) -> Result<T, JobError> {
+    Err(JobError { message })
+}
+
+/// A variable by the name that GASNet documents, or one of the other names that udp's users know it by.
+pub fn variable(name: &str) -> Option<OsString> {
+    let plain = name.strip_prefix("GASNET_").unwrap_or(name);
+    let names = [name.to_owned(), format!("AMUDP_{plain}"), plain.to_owned()];
+    names.iter().find_map(|name| env::var_os(name).filter(|v| !v.is_empty()))
+}
+
+/// Begins a job of `options.ranks` ranks on the hosts that the environment names.
+pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
+    let remote = &options.remote;
+    let hosts = hosts::list(|name| env::var_os(name), remote.keep_duplicates)?;
+    let Some((map, names)) = hosts::layout(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
+        return failed(format!(
+            "{} ranks cannot be laid out on the hosts of {}",
+            options.ranks, hosts.source
+        ));
+    };
+    if let Some(host) = (0..map.hosts()).find(|&host| map.ranks_on(host).len() > MAX_RANKS as usize) {
+        return failed(format!(
+            "{} of {} ranks would be on host {}: one host starts at most {MAX_RANKS}. {} names {} hosts; name more",
+            map.ranks_on(host).len(),
+            map.size(),
+            names[host as usize],
+            hosts.source,
+            names.len()
+        ));
+    }
+    if options.verbose {
+        eprintln!(
+            "gasnet: {} ranks on {} hosts of {}: {}",
+            map.size(),
+            map.hosts(),
+            hosts.source,
+            names.join(" ")
+        );
+    }
+    let own_name = net::host_name();
+    let own_addresses = net::addresses();
+    let is_here = |name: &str| {
+        let ip: Option<IpAddr> = name.parse().ok();
+        name == own_name
+            || own_name.split('.').next() == Some(name)
+            || name == "localhost"
+            || ip.is_some_and(|ip| own_addresses.iter().any(|own| own.ip == ip))
+    };
+    let host = names.iter().position(|name| is_here(name)).map(|i| i as u32);
+    let todo = (0..map.hosts()).filter(|&number| Some(number) != host).map(|number| Host {
+        number,
+        name: names[number as usize].clone().into_bytes(),
+    });
+    let mut tree = Tree::new(Secret::new(), None);
+    branch_out(&mut tree, &map, todo.collect(), options, remote.master.as_deref())?;
+    Ok(Place { map, host, tree })
+}
+
+/// Takes the place that `contact` tells of, and starts the hosts below it.
+pub fn join(contact: &Contact, options: &StartOptions) -> Result<Place, JobError> {
+    let here = net::host_name();
+    let addresses = contact.addresses(env::var("SSH_CONNECTION").ok().as_deref());
+    if addresses.is_empty() {
+        return failed(format!(
+            "host {here} cannot look up the host that has started it, by any of the names {}; set GASNET_MASTERIP to its address",
+            contact.places.join(", ")
+        ));
+    }
+    let mut up = Link::call(&addresses, contact.secret, contact.host).map_err(|why| JobError {
+        message: format!(
+            "host {here} cannot connect to the host that has started it ({why}); if it has another address that can be reached from \
+             here, GASNET_MASTERIP names it"
+        ),
+    })?;
+    let (runs, todo) = match up.wait(START_LIMIT) {
+        Ok(Message::Start { runs, todo }) => (runs, todo),
+        Ok(_) => return failed(format!("host {here} was told something else than what the job looks like")),
+        Err(why) => return failed(format!("host {here} was not told what the job looks like: {why}")),
+    };
+    let map = Map::new(runs, options.nbrhd_max).filter(|map| contact.host < map.hosts());
+    let Some(map) = map else {
+        return failed(format!("host {here} was told of a job that cannot be"));
+    };
+    if todo
+        .iter()
+        .any(|host| host.number >= map.hosts() || host.number == contact.host)
+    {
+        return failed(format!("host {here} was told to start hosts that are not in the job"));
+    }
+    let mut tree = Tree::new(contact.secret, Some(up));
+    branch_out(&mut tree, &map, todo, options, None)?;
+    Ok(Place {
+        map,
+        host: Some(contact.host),
+        tree,
+    })
+}
+
+/// `todo` in as many equal parts as remote shells may be started from here.
+fn parts(todo: Vec<Host>, out_degree: u32) -> Vec<Vec<Host>> {
+    let most = if out_degree == 0 { usize::MAX } else { out_degree as usize };
+    let count = todo.len().min(most);
+    let mut rest = todo.into_iter();
+    let total = rest.len();
+    (0..count)
+        .map(|i| rest.by_ref().take(total / count + usize::from(i < total % count)).collect())
+        .collect()
+}
+
+fn branch_out(tree: &mut Tree, map: &Map, todo: Vec<Host>, options: &StartOptions, master: Option<&str>) -> Result<(), JobError> {
+    if todo.is_empty() {
+        return Ok(());
+    }
+    let remote = &options.remote;
+    let Some(words) = script::words(&remote.options) else {
+        return failed(format!(
+            "GASNET_SSH_OPTIONS={}: a quote or backslash has no end",
+            remote.options
+        ));
+    };
+    let (listener, places) = listen(master)?;
+    let Ok(port) = listener.local_addr().map(|a| a.port()) else {
+        return failed("a listening socket has no port".into());
+    };
+    let mut branches: Vec<Branch> = parts(todo, remote.out_degree)
+        .into_iter()
+        .map(|part| branch(map, part))
+        .collect();
+    for branch in &mut branches {
+        let contact = Contact {
+            host: branch.host.number,
+            secret: tree.secret(),
+            port,
+            places: places.clone(),
+            chosen: master.is_some(),
+        };
+        if let Err(message) = start(branch, &contact, &words, map, options) {
+            tree.expect(listener, branches, None);
+            tree.abandon();
+            return failed(message);
+        }
+    }
+    let limit = (!remote.limit.is_zero()).then_some(remote.limit);
+    tree.expect(listener, branches, limit);
+    Ok(())
+}
+
+fn branch(map: &Map, mut part: Vec<Host>) -> Branch {
+    let ranks = part.iter().map(|host| map.ranks_on(host.number).len() as u32).sum();
+    let todo = part.split_off(1);
+    Branch::new(part.remove(0), todo, ranks)
+}
+
+/// A socket for the calls of other hosts, and where they may find it.
+fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobError> {
+    let chosen: Option<IpAddr> = master.and_then(|m| m.trim().parse().ok());
+    // An address that is not this host's may be that of a router which passes calls on.
+    let own = chosen.filter(|ip| net::addresses().iter().any(|a| a.ip == *ip));
+    let listener = link::listen(own).map_err(|e| JobError {
+        message: format!("a socket for the calls of other hosts cannot be had: {e}"),
+    })?;
+    let places = if let Some(master) = master {
+        vec![master.trim().to_owned()]
+    } else {
+        let ips = net::addresses().into_iter().map(|a| a.ip.to_string());
+        ips.chain([net::host_name()]).collect()
+    };
+    Ok((listener, places))
+}
+
+/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is.
+fn program() -> Result<Vec<OsString>, String> {
+    let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
+    let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
+    // Each word ends with a zero byte.
+    words.pop();
+    let name = words.first().cloned().unwrap_or_default();
+    if Path::new(&name).components().count() < 2 {
+        let path = env::current_exe().map_err(|e| format!("the path of this program cannot be found: {e}"))?;
+        match words.first_mut() {
+            Some(first) => *first = path.into_os_string(),
+            None => words.push(path.into_os_string()),
+        }
+    }
+    Ok(words)
+}
+
+/// Starts the remote shell of a branch, and tells it what to do.
+fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, options: &StartOptions) -> Result<(), String> {
+    let remote = &options.remote;
+    let here = env::current_dir().map_err(|e| format!("the current folder cannot be found: {e}"))?;
+    let folder = remote.folder.clone().unwrap_or_else(|| here.into_os_string());
+    let start = Start {
+        folder: &folder,
+        environment: env::vars_os().collect(),
+        wins: remote.wins.clone(),
+        assignment: contact.assignment(),
+        words: program()?,
+    };
+    let mut command = Command::new(&remote.command);
+    command.args(words);
+    if Path::new(&remote.command).file_name() == Some(OsStr::new("ssh")) {
+        // What the user has said before wins.
+        command.args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-T"]);
+    }
+    let name = OsString::from_vec(branch.host.name.clone());
+    command.arg(&name).arg(script::COMMAND);
+    // In a group of its own, so that what a terminal sends does not end the connection before the job has ended.
+    command.stdin(Stdio::piped()).process_group(0);
+    if options.verbose {
+        eprintln!("gasnet: host {}: {command:?}", name.to_string_lossy());
+    }
+    let mut shell = command.spawn().map_err(|e| {
+        format!(
+            "the remote shell \"{}\" for host {} cannot be started: {e}; GASNET_SSH_CMD names another",
+            remote.command,
+            name.to_string_lossy()
+        )
+    })?;
+    branch.shell = Some(shell.id() as i32);
+    let Some(mut input) = shell.stdin.take() else {
+        return Err("a remote shell has no input".into());
+    };
+    fd::enlarge_pipe(&input);
+    // A shell that has ended already is found so later, with its status.
+    let _ = input.write_all(&start.line());
+    if map.host_of(0) == branch.host.number {
+        branch.input = Some(input.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_parted_equally() {
+        let host = |number| Host {
+            number,
+            name: Vec::new(),
+        };
+        let numbers = |degree| -> Vec<Vec<u32>> {
+            let all = parts((0..7).map(host).collect(), degree);
+            all.iter().map(|part| part.iter().map(|h| h.number).collect()).collect()
+        };
+        assert_eq!(numbers(3), [vec![0, 1, 2], vec![3, 4], vec![5, 6]]);
+        assert_eq!(numbers(0).len(), 7);
+        assert_eq!(numbers(1), [vec![0, 1, 2, 3, 4, 5, 6]]);
+    }
+}

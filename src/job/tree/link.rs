@@ -1,0 +1,299 @@
+//! A connection between the agents of two hosts: proven at its start, then messages, without waiting.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use super::message::Message;
+use super::secret::{self, Nonce, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
+use crate::os::net;
+
+/// How long a connection to one address may take, and each step of the proof.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a stranger may keep a connection without proving anything.
+const STRANGER: Duration = Duration::from_secs(10);
+
+/// A proven connection.
+#[derive(Debug)]
+pub struct Link {
+    stream: TcpStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Why it is of no use any more.
+    broken: Option<String>,
+}
+
+/// A socket on which the agents of other hosts call. On `ip`, or on all addresses.
+pub fn listen(ip: Option<IpAddr>) -> io::Result<TcpListener> {
+    let listener = match ip {
+        Some(ip) => TcpListener::bind((ip, 0))?,
+        // With version 6 come calls of version 4, too; where the kernel is without it, the latter only.
+        None => TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?,
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Link {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        net::notice_silence(&stream)?;
+        Ok(Self {
+            stream,
+            input: Vec::new(),
+            output: Vec::new(),
+            broken: None,
+        })
+    }
+
+    /// Calls the agent that listens at one of `addresses`, as the agent of `host`. Waits. The error tells of every address.
+    pub fn call(addresses: &[SocketAddr], secret: Secret, host: u32) -> Result<Self, String> {
+        let mut failures = Vec::new();
+        for address in addresses {
+            match Self::call_one(*address, secret, host) {
+                Ok(link) => return Ok(link),
+                Err(error) => failures.push(format!("{address}: {error}")),
+            }
+        }
+        Err(failures.join("; "))
+    }
+
+    fn call_one(address: SocketAddr, secret: Secret, host: u32) -> io::Result<Self> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let own = secret::nonce();
+        stream.write_all(&secret::call(&own))?;
+        let mut answer = [0; ANSWER_BYTES];
+        stream.read_exact(&mut answer)?;
+        let stranger = || io::Error::other("who answers there is not of this job");
+        let proof = secret.prove(&own, &answer, host).ok_or_else(stranger)?;
+        stream.write_all(&proof)?;
+        stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
+        Self::new(stream)
+    }
+
+    /// The descriptor, for a poll.
+    pub fn fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    /// The address of this host that the connection uses.
+    pub fn own_address(&self) -> Option<IpAddr> {
+        self.stream.local_addr().ok().map(|a| a.ip().to_canonical())
+    }
+
+    /// Whether there is something to write when the socket has room.
+    pub fn wants_to_write(&self) -> bool {
+        !self.output.is_empty() && self.broken.is_none()
+    }
+
+    /// Why nothing more will come.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Sends a message, or keeps it until the socket has room.
+    pub fn send(&mut self, message: &Message) {
+        self.output.extend(message.encode());
+        self.push();
+    }
+
+    /// Writes what was kept.
+    pub fn push(&mut self) {
+        while self.wants_to_write() {
+            match self.stream.write(&self.output) {
+                Ok(0) => self.broken = Some("nothing can be written".into()),
+                Ok(n) => drop(self.output.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => self.broken = Some(e.to_string()),
+            }
+        }
+    }
+
+    /// Writes what was kept, and waits for that, at most for `limit`.
+    pub fn finish(&mut self, limit: Duration) {
+        let end = Instant::now() + limit;
+        while self.wants_to_write() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+            self.push();
+        }
+    }
+
+    /// The next message, if one is there.
+    pub fn receive(&mut self) -> Option<Message> {
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match Message::decode(&mut self.input) {
+                Ok(Some(message)) => return Some(message),
+                Ok(None) => {}
+                Err(why) => {
+                    self.broken = Some(why.into());
+                    self.input.clear();
+                }
+            }
+            if self.broken.is_some() {
+                return None;
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => self.broken = Some("it was closed".into()),
+                Ok(n) => self.input.extend(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => self.broken = Some(e.to_string()),
+            }
+        }
+    }
+
+    /// As [`Link::receive`], but waits, at most for `limit`.
+    pub fn wait(&mut self, limit: Duration) -> Result<Message, String> {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(message) = self.receive() {
+                return Ok(message);
+            }
+            if let Some(why) = self.broken() {
+                return Err(why.to_owned());
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(format!("no word for {} seconds", limit.as_secs()));
+            }
+            let mut item = [libc::pollfd {
+                fd: self.fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            }];
+            let _ = crate::os::fd::poll(&mut item, Some(left));
+        }
+    }
+}
+
+/// A connection whose caller has not proven itself yet.
+#[derive(Debug)]
+pub struct Stranger {
+    stream: TcpStream,
+    own: Nonce,
+    input: Vec<u8>,
+    until: Instant,
+}
+
+/// What became of a stranger.
+pub enum Known {
+    /// It may still speak.
+    NotYet(Stranger),
+    /// It is the agent of this host.
+    Agent(u32, Link),
+    /// It is nobody of ours.
+    Nobody,
+}
+
+impl Stranger {
+    /// The next caller, if there is one.
+    pub fn accept(listener: &TcpListener) -> Option<Self> {
+        let (stream, _) = listener.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some(Self {
+            stream,
+            own: secret::nonce(),
+            input: Vec::new(),
+            until: Instant::now() + STRANGER,
+        })
+    }
+
+    /// The descriptor, for a poll.
+    pub fn fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    /// Listens to what it has said.
+    pub fn hear(mut self, secret: Secret) -> Known {
+        const WHOLE: usize = CALL_BYTES + PROOF_BYTES;
+        loop {
+            let wanted = if self.input.len() < CALL_BYTES { CALL_BYTES } else { WHOLE };
+            let mut buffer = [0; WHOLE];
+            match self.stream.read(&mut buffer[..wanted - self.input.len()]) {
+                Ok(n) if n > 0 => self.input.extend(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < self.until => return Known::NotYet(self),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                _ => return Known::Nobody,
+            }
+            if self.input.len() == CALL_BYTES {
+                // Few bytes on a new connection: they fit, or it is worth nothing.
+                let answer = secret.answer(&self.input, &self.own);
+                if !answer.is_some_and(|answer| self.stream.write(&answer).is_ok_and(|n| n == ANSWER_BYTES)) {
+                    return Known::Nobody;
+                }
+            } else if self.input.len() == WHOLE {
+                let (call, proof) = self.input.split_at(CALL_BYTES);
+                let host = secret.verify(call, &self.own, proof);
+                return match (host, Link::new(self.stream)) {
+                    (Some(host), Ok(link)) => Known::Agent(host, link),
+                    _ => Known::Nobody,
+                };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meet(listener: &TcpListener, secret: Secret) -> Option<(u32, Link)> {
+        let mut stranger = loop {
+            if let Some(stranger) = Stranger::accept(listener) {
+                break stranger;
+            }
+            std::thread::yield_now();
+        };
+        loop {
+            match stranger.hear(secret) {
+                Known::NotYet(still) => stranger = still,
+                Known::Agent(host, link) => return Some((host, link)),
+                Known::Nobody => return None,
+            }
+        }
+    }
+
+    #[test]
+    fn messages_pass_and_strangers_do_not() {
+        let secret = Secret::new();
+        let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
+        let address = listener.local_addr().unwrap();
+        let big = Message::Result {
+            round: 3,
+            bytes: vec![7; 3 << 20],
+        };
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| {
+                let nobody = SocketAddr::new(address.ip(), 1);
+                let mut link = Link::call(&[nobody, address], secret, 12).unwrap();
+                let message = link.wait(Duration::from_secs(60)).unwrap();
+                link.send(&message);
+                link.finish(Duration::from_secs(60));
+                assert_eq!(link.wait(Duration::from_secs(60)).unwrap_err(), "it was closed");
+            });
+            let (host, mut link) = meet(&listener, secret).unwrap();
+            assert_eq!(host, 12);
+            link.send(&big);
+            link.finish(Duration::from_secs(60));
+            assert_eq!(link.wait(Duration::from_secs(60)).unwrap(), big);
+            drop(link);
+            call.join().unwrap();
+        });
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| Link::call(&[address], Secret::new(), 12).unwrap_err());
+            assert!(meet(&listener, secret).is_none());
+            assert!(call.join().unwrap().contains("not of this job"));
+        });
+        let mut stranger = TcpStream::connect(address).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
+        assert!(meet(&listener, secret).is_none());
+    }
+}

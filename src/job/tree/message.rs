@@ -1,0 +1,296 @@
+//! What agents tell each other: frames of a length, a kind, and numbers in little-endian order.
+#![forbid(unsafe_code)]
+
+use super::super::board::Phase;
+use super::super::map::Run;
+
+/// The state of a part of the job: one host, or one and all that it has started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Ranks that have not called exit.
+    pub running: u32,
+    /// Ranks that exist.
+    pub present: u32,
+    /// How many times in a row all that are running were seen to wait only, since the look of this number.
+    pub look: u32,
+    /// See there.
+    pub quiet: u32,
+}
+
+/// What a host is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its number.
+    pub number: u32,
+    /// Its name or address.
+    pub name: Vec<u8>,
+}
+
+/// A message between the agents of two hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Down: the layout of the job, and the hosts that the receiver shall start.
+    Start { runs: Vec<Run>, todo: Vec<Host> },
+    /// Down: how far the job is with ending, its exit code, and the number of the look at those who still run.
+    Phase { phase: Phase, code: i32, look: u32 },
+    /// Down: what an exchange has given, all ranks' bytes in the order of ranks.
+    Result { round: u32, bytes: Vec<u8> },
+    /// Down: a signal that all ranks shall get.
+    Signal { number: i32 },
+    /// Up: an exchange; the bytes of all ranks of some hosts, host by host, and in each in the order of ranks.
+    Gather {
+        round: u32,
+        length: u32,
+        parts: Vec<(u32, Vec<u8>)>,
+    },
+    /// Up: a rank is in exit, or was lost.
+    Ended { code: i32, lost: bool },
+    /// Up: the state of the sender's part of the job.
+    Report(Census),
+}
+
+/// Most bytes of a frame.
+pub const MOST: usize = 1 << 30;
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (front, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(front)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.bytes(4)?.try_into().ok()?))
+    }
+
+    fn text(&mut self) -> Option<Vec<u8>> {
+        let length = self.u32()?;
+        Some(self.bytes(length as usize)?.to_vec())
+    }
+
+    /// As many items as a number in front says. Nothing is set aside for them before they are there.
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.u32()?;
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    fn end<T>(self, value: T) -> Option<T> {
+        self.0.is_empty().then_some(value)
+    }
+}
+
+fn put(frame: &mut Vec<u8>, numbers: &[u32]) {
+    for number in numbers {
+        frame.extend(number.to_le_bytes());
+    }
+}
+
+fn put_text(frame: &mut Vec<u8>, text: &[u8]) {
+    put(frame, &[text.len() as u32]);
+    frame.extend(text);
+}
+
+impl Message {
+    /// Its frame.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut frame = vec![0; 4];
+        match self {
+            Self::Start { runs, todo } => {
+                frame.push(b'S');
+                put(&mut frame, &[runs.len() as u32]);
+                for run in runs {
+                    put(&mut frame, &[run.first, run.count, run.host]);
+                }
+                put(&mut frame, &[todo.len() as u32]);
+                for host in todo {
+                    put(&mut frame, &[host.number]);
+                    put_text(&mut frame, &host.name);
+                }
+            }
+            Self::Phase { phase, code, look } => {
+                frame.push(b'P');
+                put(&mut frame, &[*phase as u32, *code as u32, *look]);
+            }
+            Self::Result { round, bytes } => {
+                frame.push(b'R');
+                put(&mut frame, &[*round]);
+                frame.extend(bytes);
+            }
+            Self::Signal { number } => {
+                frame.push(b'K');
+                put(&mut frame, &[*number as u32]);
+            }
+            Self::Gather { round, length, parts } => {
+                frame.push(b'G');
+                put(&mut frame, &[*round, *length, parts.len() as u32]);
+                for (host, bytes) in parts {
+                    put(&mut frame, &[*host]);
+                    put_text(&mut frame, bytes);
+                }
+            }
+            Self::Ended { code, lost } => {
+                frame.push(b'E');
+                put(&mut frame, &[*code as u32, u32::from(*lost)]);
+            }
+            Self::Report(census) => {
+                frame.push(b'C');
+                put(&mut frame, &[census.running, census.present, census.look, census.quiet]);
+            }
+        }
+        let length = (frame.len() - 4) as u32;
+        frame[..4].copy_from_slice(&length.to_le_bytes());
+        frame
+    }
+
+    /// Takes the first frame off `stream`, if it is there whole. An error if the bytes are none of ours.
+    pub fn decode(stream: &mut Vec<u8>) -> Result<Option<Self>, &'static str> {
+        let Some((length, _)) = stream.split_first_chunk::<4>() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || length > MOST {
+            return Err("a message of an impossible length");
+        }
+        let Some(body) = stream.get(4..4 + length) else {
+            return Ok(None);
+        };
+        let message = Self::parse(body[0], Reader(&body[1..])).ok_or("a message that cannot be read")?;
+        stream.drain(..4 + length);
+        Ok(Some(message))
+    }
+
+    fn parse(kind: u8, mut from: Reader<'_>) -> Option<Self> {
+        match kind {
+            b'S' => {
+                let runs = from.list(|f| {
+                    Some(Run {
+                        first: f.u32()?,
+                        count: f.u32()?,
+                        host: f.u32()?,
+                    })
+                })?;
+                let todo = from.list(|f| {
+                    Some(Host {
+                        number: f.u32()?,
+                        name: f.text()?,
+                    })
+                })?;
+                from.end(Self::Start { runs, todo })
+            }
+            b'P' => {
+                let phase = Phase::from_raw(from.u32()?);
+                let (code, look) = (from.u32()? as i32, from.u32()?);
+                from.end(Self::Phase { phase, code, look })
+            }
+            b'R' => {
+                let round = from.u32()?;
+                let bytes = from.0.to_vec();
+                Some(Self::Result { round, bytes })
+            }
+            b'K' => {
+                let number = from.u32()? as i32;
+                from.end(Self::Signal { number })
+            }
+            b'G' => {
+                let (round, length) = (from.u32()?, from.u32()?);
+                let parts = from.list(|f| Some((f.u32()?, f.text()?)))?;
+                from.end(Self::Gather { round, length, parts })
+            }
+            b'E' => {
+                let (code, lost) = (from.u32()? as i32, from.u32()? != 0);
+                from.end(Self::Ended { code, lost })
+            }
+            b'C' => {
+                let census = Census {
+                    running: from.u32()?,
+                    present: from.u32()?,
+                    look: from.u32()?,
+                    quiet: from.u32()?,
+                };
+                from.end(Self::Report(census))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Message> {
+        let run = Run {
+            first: 3,
+            count: 4,
+            host: 1,
+        };
+        let host = Host {
+            number: 2,
+            name: b"node\xff2".to_vec(),
+        };
+        vec![
+            Message::Start {
+                runs: vec![run; 3],
+                todo: vec![host],
+            },
+            Message::Phase {
+                phase: Phase::Leave,
+                code: -3,
+                look: 9,
+            },
+            Message::Result {
+                round: 7,
+                bytes: vec![1, 2, 3],
+            },
+            Message::Signal { number: 15 },
+            Message::Gather {
+                round: 1,
+                length: 2,
+                parts: vec![(0, vec![1, 2]), (4, vec![])],
+            },
+            Message::Ended { code: 137, lost: true },
+            Message::Report(Census {
+                running: 1,
+                present: 2,
+                look: 3,
+                quiet: 4,
+            }),
+        ]
+    }
+
+    #[test]
+    fn messages_travel_in_pieces() {
+        let mut stream = Vec::new();
+        let mut got = Vec::new();
+        for byte in all().iter().flat_map(Message::encode) {
+            stream.push(byte);
+            got.extend(Message::decode(&mut stream).unwrap());
+        }
+        assert_eq!(got, all());
+        assert!(stream.is_empty());
+    }
+
+    #[test]
+    fn what_is_cut_or_changed_is_refused_or_read_as_something_else_but_never_out_of_bounds() {
+        for message in all() {
+            let frame = message.encode();
+            for length in 0..frame.len() - 4 {
+                let mut cut = (length as u32).to_le_bytes().to_vec();
+                cut.extend(&frame[4..4 + length]);
+                if let Ok(other) = Message::decode(&mut cut) {
+                    // A result may have any length.
+                    assert!(matches!(other, Some(Message::Result { .. })), "{message:?} cut to {length}");
+                }
+            }
+            for place in 4..frame.len() {
+                let mut changed = frame.clone();
+                changed[place] ^= 0x80;
+                let _ = Message::decode(&mut changed);
+            }
+        }
+        assert!(Message::decode(&mut vec![0xff; 8]).is_err());
+        assert!(Message::decode(&mut vec![0; 8]).is_err());
+    }
+}

@@ -1,0 +1,349 @@
+//! The agents of a job's hosts form a tree. Each has a connection to the one above it, but for the first, and to those that it has started or
+//! that have called it. What happens on one host travels up; what is decided at the first host travels down.
+#![forbid(unsafe_code)]
+
+pub mod link;
+pub mod message;
+pub mod secret;
+
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::os::process::{self, Pid};
+use link::{Known, Link, Stranger};
+use message::{Census, Host, Message};
+use secret::Secret;
+
+/// How long a remote shell may take to end when its host has.
+const SHELL_END: Duration = Duration::from_secs(5);
+
+/// A host right below this one, and all that are below it.
+#[derive(Debug)]
+pub struct Branch {
+    /// The host.
+    pub host: Host,
+    /// The hosts that it shall start itself.
+    pub todo: Vec<Host>,
+    /// Hosts in its part of the job.
+    pub hosts: usize,
+    /// What it has last said of its part of the job.
+    pub census: Census,
+    /// The remote shell that has started it.
+    pub shell: Option<Pid>,
+    /// Where to write what rank 0 shall read, if it is right there.
+    pub input: Option<OwnedFd>,
+    link: Option<Link>,
+    lost: bool,
+}
+
+impl Branch {
+    /// A host with `ranks` ranks in its part of the job, which has not called yet.
+    pub fn new(host: Host, todo: Vec<Host>, ranks: u32) -> Self {
+        Self {
+            host,
+            hosts: 1 + todo.len(),
+            todo,
+            census: Census {
+                running: ranks,
+                present: ranks,
+                ..Census::default()
+            },
+            shell: None,
+            input: None,
+            link: None,
+            lost: false,
+        }
+    }
+
+    /// A host that has called, with others below it.
+    pub fn linked(host: Host, hosts: usize, ranks: u32, link: Link) -> Self {
+        let mut branch = Self::new(host, Vec::new(), ranks);
+        branch.hosts = hosts;
+        branch.link = Some(link);
+        branch
+    }
+
+    /// Whether its agent has called.
+    pub fn has_called(&self) -> bool {
+        self.link.is_some() || self.lost
+    }
+
+    /// Whether nothing more comes from it.
+    fn is_over(&self) -> bool {
+        self.lost || (self.census.present == 0 && self.link.as_ref().is_some_and(|l| l.broken().is_some()))
+    }
+
+    fn name(&self) -> String {
+        String::from_utf8_lossy(&self.host.name).into_owned()
+    }
+}
+
+/// What has come.
+#[derive(Debug)]
+pub enum Event {
+    /// From the agent above.
+    Down(Message),
+    /// From a branch.
+    Up(Message),
+    /// A branch is lost; all its ranks are. With the reason.
+    Lost(String),
+    /// The agent above is lost.
+    Orphaned,
+}
+
+/// This agent's place in the tree.
+#[derive(Debug)]
+pub struct Tree {
+    secret: Secret,
+    up: Option<Link>,
+    listener: Option<TcpListener>,
+    strangers: Vec<Stranger>,
+    branches: Vec<Branch>,
+    /// When it gives up waiting for those who have not called.
+    give_up: Option<Instant>,
+}
+
+impl Tree {
+    /// With nobody above and nobody below.
+    pub fn alone() -> Self {
+        Self::new(Secret::new(), None)
+    }
+
+    /// Below `up`.
+    pub fn new(secret: Secret, up: Option<Link>) -> Self {
+        Self {
+            secret,
+            up,
+            listener: None,
+            strangers: Vec::new(),
+            branches: Vec::new(),
+            give_up: None,
+        }
+    }
+
+    /// What all agents know.
+    pub fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// Whether this is the first agent, which decides.
+    pub fn is_root(&self) -> bool {
+        self.up.is_none()
+    }
+
+    /// The branches will call here, within `limit` if there is one.
+    pub fn expect(&mut self, listener: TcpListener, branches: Vec<Branch>, limit: Option<Duration>) {
+        self.listener = Some(listener);
+        self.branches = branches;
+        self.give_up = limit.map(|limit| Instant::now() + limit);
+    }
+
+    /// Adds a branch that has called already.
+    pub fn add(&mut self, branch: Branch) {
+        self.branches.push(branch);
+    }
+
+    /// The branches.
+    pub fn branches(&self) -> &[Branch] {
+        &self.branches
+    }
+
+    /// Where to write what rank 0 shall read, if it is on a host right below.
+    pub fn take_input(&mut self) -> Option<OwnedFd> {
+        self.branches.iter_mut().find_map(|b| b.input.take())
+    }
+
+    /// The address of this host that the tree uses, once there is a connection; that of the loop-back interface only if there is no other.
+    pub fn own_address(&self) -> Option<IpAddr> {
+        let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
+        links.filter_map(Link::own_address).min_by_key(IpAddr::is_loopback)
+    }
+
+    /// Ranks below this host.
+    pub fn census(&self, look: u32) -> Census {
+        let mut sum = Census {
+            look,
+            quiet: u32::MAX,
+            ..Census::default()
+        };
+        for census in self.branches.iter().filter(|b| !b.is_over()).map(|b| b.census) {
+            sum.running += census.running;
+            sum.present += census.present;
+            if census.running > 0 {
+                sum.quiet = sum.quiet.min(if census.look == look { census.quiet } else { 0 });
+            }
+        }
+        sum
+    }
+
+    /// Whether no branch will say anything more.
+    pub fn is_over(&self) -> bool {
+        self.branches.iter().all(Branch::is_over)
+    }
+
+    /// Tells the agent above.
+    pub fn send_up(&mut self, message: &Message) {
+        if let Some(up) = &mut self.up {
+            up.send(message);
+        }
+    }
+
+    /// Tells all agents below.
+    pub fn send_down(&mut self, message: &Message) {
+        self.branches
+            .iter_mut()
+            .filter_map(|b| b.link.as_mut())
+            .for_each(|link| link.send(message));
+    }
+
+    /// Descriptors to wait for.
+    pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
+        let mut add = |fd, events| items.push(libc::pollfd { fd, events, revents: 0 });
+        let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
+        for link in links.filter(|link| link.broken().is_none()) {
+            let out = if link.wants_to_write() { libc::POLLOUT } else { 0 };
+            add(link.fd(), libc::POLLIN | out);
+        }
+        if let Some(listener) = &self.listener {
+            add(listener.as_raw_fd(), libc::POLLIN);
+        }
+        self.strangers.iter().for_each(|s| add(s.fd(), libc::POLLIN));
+    }
+
+    /// Whether time matters although nothing comes: strangers and those who have not called wear patience out.
+    pub fn is_impatient(&self) -> bool {
+        !self.strangers.is_empty() || self.listener.is_some()
+    }
+
+    /// What has come. `welcome` is what a branch hears when it calls.
+    pub fn events(&mut self, welcome: impl Fn(&Branch) -> Message) -> Vec<Event> {
+        self.meet(welcome);
+        let mut events = Vec::new();
+        if let Some(up) = &mut self.up {
+            up.push();
+            while let Some(message) = up.receive() {
+                events.push(Event::Down(message));
+            }
+            if up.broken().is_some() {
+                events.push(Event::Orphaned);
+            }
+        }
+        for branch in &mut self.branches {
+            let Some(link) = &mut branch.link else { continue };
+            link.push();
+            while let Some(message) = link.receive() {
+                if let Message::Report(census) = message {
+                    branch.census = census;
+                }
+                events.push(Event::Up(message));
+            }
+            if let Some(why) = link.broken().filter(|_| branch.census.present > 0 && !branch.lost) {
+                let why = format!(
+                    "the connection to host {} is lost: {why}",
+                    String::from_utf8_lossy(&branch.host.name)
+                );
+                branch.lost = true;
+                events.push(Event::Lost(why));
+            }
+        }
+        events.extend(self.give_up());
+        events
+    }
+
+    /// Lets callers in who are of the job.
+    fn meet(&mut self, welcome: impl Fn(&Branch) -> Message) {
+        let Some(listener) = &self.listener else { return };
+        while let Some(stranger) = Stranger::accept(listener) {
+            self.strangers.push(stranger);
+        }
+        for stranger in std::mem::take(&mut self.strangers) {
+            match stranger.hear(self.secret) {
+                Known::NotYet(stranger) => self.strangers.push(stranger),
+                Known::Nobody => {}
+                Known::Agent(host, mut link) => {
+                    if let Some(branch) = self.branches.iter_mut().find(|b| b.host.number == host && !b.has_called()) {
+                        link.send(&welcome(branch));
+                        branch.link = Some(link);
+                    }
+                }
+            }
+        }
+        if self.branches.iter().all(Branch::has_called) {
+            self.listener = None;
+            self.strangers.clear();
+        }
+    }
+
+    /// Branches that will never call: their remote shell has ended, or they have had their time.
+    fn give_up(&mut self) -> Vec<Event> {
+        let late = self.give_up.is_some_and(|at| Instant::now() >= at);
+        let mut events = Vec::new();
+        for branch in self.branches.iter_mut().filter(|b| !b.has_called()) {
+            let ended = branch.shell.and_then(process::reap);
+            let name = branch.name();
+            let why = match ended {
+                Some(ended) => {
+                    branch.shell = None;
+                    format!(
+                        "the remote shell for host {name} {ended} before the program there had called back. Its own words, if any, are above; \
+                         see whether it can be run by hand, and whether the program is at the same place on that host"
+                    )
+                }
+                None if late => format!(
+                    "the program on host {name} has not called back. If the remote shell works, connections from there to this host may be \
+                     blocked: GASNET_MASTERIP names the address to use, GASNET_SPAWN_TIMEOUT how long to wait"
+                ),
+                None => continue,
+            };
+            branch.lost = true;
+            events.push(Event::Lost(why));
+        }
+        events
+    }
+
+    /// The end: what is still to be said above is said, and remote shells end.
+    pub fn close(mut self) {
+        if let Some(up) = &mut self.up {
+            up.finish(SHELL_END);
+        }
+        for branch in &mut self.branches {
+            (branch.link, branch.input) = (None, None);
+        }
+        let end = Instant::now() + SHELL_END;
+        let mut shells: Vec<Pid> = self.branches.iter().filter_map(|b| b.shell).collect();
+        let mut step = Duration::from_micros(200);
+        loop {
+            shells.retain(|&pid| process::reap(pid).is_none());
+            if shells.is_empty() {
+                return;
+            }
+            if Instant::now() >= end {
+                shells.iter().for_each(|&pid| process::kill(pid, libc::SIGTERM));
+                shells.iter().for_each(|&pid| process::wait(pid));
+                return;
+            }
+            std::thread::sleep(step);
+            step = (step * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Whether there is no other agent.
+    pub fn is_alone(&self) -> bool {
+        self.up.is_none() && self.branches.is_empty()
+    }
+
+    /// In a new rank: closes the copies of all connections.
+    pub fn forget(&mut self) {
+        *self = Self::alone();
+    }
+
+    /// The end of an agent that nobody needs any more: remote shells are killed, connections close.
+    pub fn abandon(&mut self) {
+        for pid in self.branches.iter_mut().filter_map(|b| b.shell.take()) {
+            process::kill(pid, libc::SIGTERM);
+        }
+        self.branches.clear();
+        self.up = None;
+    }
+}

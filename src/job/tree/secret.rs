@@ -1,0 +1,143 @@
+//! How both ends of a new connection prove that they belong to the job, before anything else that they say is looked at. The key never travels
+//! on the connection: each end sends random numbers, and the other returns a keyed hash of both ends' (SipHash-2-4 of 128 bits).
+//!
+//! Caller: magic, 16 random bytes. Answer: magic, 16 random bytes, and a hash. Caller: number of its host, and a hash over that, too.
+#![forbid(unsafe_code)]
+
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+use crate::os::mem::random_u64;
+
+/// Bytes of the caller's first words.
+pub const CALL_BYTES: usize = 24;
+/// Bytes of the answer.
+pub const ANSWER_BYTES: usize = 40;
+/// Bytes of the caller's proof.
+pub const PROOF_BYTES: usize = 20;
+
+const MAGIC: [u8; 8] = *b"GASNETj1";
+
+/// What all agents of a job know, and nobody else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Secret([u8; 16]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Random bytes of one end.
+pub type Nonce = [u8; 16];
+
+/// New random bytes.
+pub fn nonce() -> Nonce {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random_u64().to_le_bytes());
+    bytes[8..].copy_from_slice(&random_u64().to_le_bytes());
+    bytes
+}
+
+impl Secret {
+    /// A new one.
+    pub fn new() -> Self {
+        Self(nonce())
+    }
+
+    /// From bytes that came another way.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// For a way that nobody else sees.
+    pub fn bytes(&self) -> [u8; 16] {
+        self.0
+    }
+
+    fn hash(&self, purpose: u8, parts: &[&[u8]]) -> [u8; 16] {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write_u8(purpose);
+        parts.iter().for_each(|part| hasher.write(part));
+        hasher.finish128().as_bytes()
+    }
+
+    /// The job's token, which all ranks know.
+    pub fn token(&self) -> u64 {
+        let hash = self.hash(b't', &[]);
+        u64::from_le_bytes(hash[..8].try_into().unwrap_or_default())
+    }
+
+    /// What the called end answers to `call`; none if that is no call of ours.
+    pub fn answer(&self, call: &[u8], own: &Nonce) -> Option<[u8; ANSWER_BYTES]> {
+        let theirs = call.strip_prefix(&MAGIC)?;
+        let mut answer = [0; ANSWER_BYTES];
+        answer[..8].copy_from_slice(&MAGIC);
+        answer[8..24].copy_from_slice(own);
+        answer[24..].copy_from_slice(&self.hash(b'a', &[theirs, own]));
+        Some(answer)
+    }
+
+    /// The caller's proof, if the answer is of somebody who knows the secret.
+    pub fn prove(&self, own: &Nonce, answer: &[u8], host: u32) -> Option<[u8; PROOF_BYTES]> {
+        let (theirs, hash) = answer.strip_prefix(&MAGIC)?.split_at_checked(16)?;
+        if hash != self.hash(b'a', &[own, theirs]) {
+            return None;
+        }
+        let number = host.to_le_bytes();
+        let mut proof = [0; PROOF_BYTES];
+        proof[..4].copy_from_slice(&number);
+        proof[4..].copy_from_slice(&self.hash(b'c', &[own, theirs, &number]));
+        Some(proof)
+    }
+
+    /// The caller's host, if its proof is right.
+    pub fn verify(&self, call: &[u8], own: &Nonce, proof: &[u8]) -> Option<u32> {
+        let theirs = call.strip_prefix(&MAGIC)?;
+        let (number, hash) = proof.split_first_chunk::<4>()?;
+        (hash == self.hash(b'c', &[theirs, own, number])).then(|| u32::from_le_bytes(*number))
+    }
+}
+
+/// The caller's first words.
+pub fn call(own: &Nonce) -> [u8; CALL_BYTES] {
+    let mut call = [0; CALL_BYTES];
+    call[..8].copy_from_slice(&MAGIC);
+    call[8..].copy_from_slice(own);
+    call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meet(caller: Secret, called: Secret) -> Option<u32> {
+        let (a, b) = (nonce(), nonce());
+        let call = call(&a);
+        let answer = called.answer(&call, &b)?;
+        let proof = caller.prove(&a, &answer, 77)?;
+        called.verify(&call, &b, &proof)
+    }
+
+    #[test]
+    fn only_who_knows_the_secret_gets_through() {
+        let secret = Secret::new();
+        assert_eq!(meet(secret, secret), Some(77));
+        assert_eq!(meet(secret, Secret::new()), None);
+        assert_ne!(secret.token(), Secret::new().token());
+        // The caller, too, is not taken in: and a proof is worth nothing elsewhere.
+        let (a, b, c) = (nonce(), nonce(), nonce());
+        let answer = secret.answer(&call(&a), &b).unwrap();
+        let proof = secret.prove(&a, &answer, 5).unwrap();
+        assert_eq!(secret.verify(&call(&a), &c, &proof), None);
+        let mut other = proof;
+        other[0] ^= 1;
+        assert_eq!(secret.verify(&call(&a), &b, &other), None);
+        let mut forged = answer;
+        forged[39] ^= 1;
+        assert_eq!(secret.prove(&a, &forged, 5), None);
+        assert_eq!(secret.answer(b"GET / HTTP/1.1\r\n\r\n      ", &b), None);
+        assert_eq!(secret.answer(b"", &b), None);
+    }
+}
