@@ -1,4 +1,4 @@
-//! Opening libraries that are no dependency of ours: those of devices' vendors, and that for NUMA. A machine without them gets a sentence, not an
+//! Opening libraries that are no dependency of ours: those of devices' vendors, and those for NUMA and PMIx. A machine without them gets a sentence, not an
 //! error of the loader.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
@@ -60,6 +60,15 @@ pub static NUMA: Vendor = Vendor {
     source: "it comes with numactl (Debian: package libnuma1)",
     variable: &config::NUMA_LIBRARY,
     probe: c"numa_available",
+};
+
+/// Of jobs that a process manager with PMIx starts.
+pub static PMIX: Vendor = Vendor {
+    what: "PMIx library",
+    names: &[c"libpmix.so.2", c"libpmix.so"],
+    source: "it comes with the process manager that started this process, or with OpenPMIx (Debian: package libpmix2)",
+    variable: &config::PMIX_LIBRARY,
+    probe: c"PMIx_Init",
 };
 
 /// An open library. It is never closed: vendors' libraries have threads and exit handlers.
@@ -140,7 +149,7 @@ impl Library {
     }
 
     /// The file that was opened.
-    fn path(&self) -> String {
+    pub fn path(&self) -> String {
         let Ok(address) = self.function(self.vendor.probe) else {
             return self.name.clone();
         };

@@ -181,6 +181,8 @@ variables! {
         SPAWN_TIMEOUT: f64 = double("GASNET_SPAWN_TIMEOUT", "120", 0.0, 86400.0,
             "How long the other hosts of a job may take to call the one that has started them; 0 for ever.").unit("seconds")
             .scope(Scope::Launcher).ours();
+        PMIX_LIBRARY: Option<String> = text("GASNET_PMIX_LIBRARY", "PMIx library, by name or path.").scope(Scope::Rank)
+            .unset_means("libpmix.so.2, then libpmix.so").ours();
         LABEL_OUTPUT: bool = flag("GASNET_LABEL_OUTPUT", false, "Put the rank in front of every line of output.")
             .scope(Scope::Launcher).ours();
     }
