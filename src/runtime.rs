@@ -144,6 +144,7 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let names: Vec<&str> = conduits.iter().map(|conduit| conduit.identity().name).collect();
     let network = conduits.iter().any(|conduit| !conduit.needs_single_neighbourhood());
     let mut options = StartOptions::from_config(config, &names, network).map_err(|e| InitError(e.message))?;
+    job::meet_manager(&mut options).map_err(|e| InitError(e.message))?;
     let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));

@@ -118,6 +118,12 @@ fn is_fill(text: &str) -> bool {
     gasnet_tools::heap::Fill::parse(text).is_ok()
 }
 
+fn is_pmi(text: &str) -> bool {
+    ["auto", "pmi1", "pmi2", "pmix"]
+        .iter()
+        .any(|w| text.trim().eq_ignore_ascii_case(w))
+}
+
 fn is_conduit(text: &str) -> bool {
     let name = text.trim();
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric())
@@ -181,6 +187,8 @@ variables! {
         SPAWN_TIMEOUT: f64 = double("GASNET_SPAWN_TIMEOUT", "120", 0.0, 86400.0,
             "How long the other hosts of a job may take to call the one that has started them; 0 for ever.").unit("seconds")
             .scope(Scope::Launcher).ours();
+        PMI: String = form("GASNET_PMI", "auto", "auto, pmi1, pmi2 or pmix", is_pmi,
+            "Which interface to use of the process manager that has started the ranks.").scope(Scope::Launcher).ours();
         PMIX_LIBRARY: Option<String> = text("GASNET_PMIX_LIBRARY", "PMIx library, by name or path.").scope(Scope::Rank)
             .unset_means("libpmix.so.2, then libpmix.so").ours();
         LABEL_OUTPUT: bool = flag("GASNET_LABEL_OUTPUT", false, "Put the rank in front of every line of output.")

@@ -50,9 +50,9 @@ fn all_problems_are_reported_and_name_their_variable() {
     ])
     .unwrap_err();
     assert_eq!(error.problems.len(), 3);
-    assert!(error
-        .to_string()
-        .contains("GASNET_PSHM_NODES=abc: a whole number from 1 to 1024 (ranks) is expected; leave it unset for the default, 1"));
+    assert!(error.to_string().contains(
+        "GASNET_PSHM_NODES=abc: a whole number from 1 to 1048576 (ranks) is expected; leave it unset for the default, 1"
+    ));
     for bad in ["0", "-1", "1025", "99999999999999999999", "1.5", "4K"] {
         assert!(load(&[("GASNET_PSHM_NODES", bad)]).is_err(), "{bad}");
     }

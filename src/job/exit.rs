@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::board::Phase;
 use super::lifeline::{self, Word};
-use super::{signals, Inside, Job, JOB};
+use super::{adopt, signals, Inside, Job, JOB};
 use crate::os::{fd, process, signal};
 use crate::stall::{self, Watch};
 
@@ -96,6 +96,7 @@ impl Job {
         }
         self.wait_for_go();
         run_hook();
+        adopt::take_leave();
         self.flush();
     }
 

@@ -9,26 +9,27 @@ use super::map::Map;
 use super::options::Start;
 use super::spawn::ssh::{self, Place};
 use super::tree::Tree;
-use super::{lifeline, Job, JobError, StartOptions};
+use super::{adopt, lifeline, Job, JobError, StartOptions};
 use crate::os::mem::{self, AnonMemory};
 use crate::os::process::{self, Fork};
 use crate::os::{cpus, fd, signal};
 
 /// What all ranks of a host get from before the fork.
-struct Common {
-    board: Board,
-    token: u64,
-    cpus: u32,
-    map: Map,
-    host: Option<u32>,
+pub(super) struct Common {
+    pub board: Board,
+    pub token: u64,
+    pub cpus: u32,
+    pub map: Map,
+    pub host: Option<u32>,
 }
 
 /// Starts the job. See [`super::start`].
 pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let place = match &options.start {
-        Start::Fork => alone(options)?,
         Start::Ssh => ssh::begin(options)?,
         // Whoever reads the error is at the first host, and the program there has no part in it.
+        Start::Managed(_) if options.ranks > 1 => return adopt::join(options),
+        Start::Fork | Start::Managed(_) => alone(options)?,
         Start::Below(contact) => ssh::join(contact, options).unwrap_or_else(|error| {
             eprintln!("gasnet: {error}");
             process::end(1);
@@ -70,7 +71,14 @@ fn failed(what: &str, error: &std::io::Error) -> JobError {
     }
 }
 
-fn job(options: &StartOptions, common: &Common, rank: u32, memory: (AnonMemory, AnonMemory), lifeline: Option<OwnedFd>) -> Job {
+/// A rank's place in its job.
+pub(super) fn job(
+    options: &StartOptions,
+    common: &Common,
+    rank: u32,
+    memory: (AnonMemory, AnonMemory),
+    lifeline: Option<OwnedFd>,
+) -> Job {
     Job {
         rank,
         here: common.host.map_or_else(Vec::new, |host| common.map.ranks_on(host)),
@@ -88,22 +96,27 @@ fn job(options: &StartOptions, common: &Common, rank: u32, memory: (AnonMemory, 
 }
 
 /// The two memory objects of a neighbourhood.
-fn nbrhd_memory(options: &StartOptions) -> Result<(AnonMemory, AnonMemory), JobError> {
-    let create = |name: &str| {
-        let mut report = |line: &str| {
-            if options.verbose {
-                eprintln!("gasnet: {line}");
-            }
-        };
-        mem::anon_memory(name, &options.directory, &mut report).map_err(|e| JobError {
-            message: format!(
-                "no shared memory for the job: memfd_create, POSIX shared memory and a file in {} all failed, the last with: {e}; set \
-                 GASNET_TMPDIR to a directory that this user can write",
-                options.directory.display()
-            ),
-        })
+pub(super) fn nbrhd_memory(options: &StartOptions) -> Result<(AnonMemory, AnonMemory), JobError> {
+    Ok((
+        anon_memory(options, super::COMM_NAME)?,
+        anon_memory(options, "gasnet-segment")?,
+    ))
+}
+
+/// A memory object without a name.
+pub(super) fn anon_memory(options: &StartOptions, name: &str) -> Result<AnonMemory, JobError> {
+    let mut report = |line: &str| {
+        if options.verbose {
+            eprintln!("gasnet: {line}");
+        }
     };
-    Ok((create(super::COMM_NAME)?, create("gasnet-segment")?))
+    mem::anon_memory(name, &options.directory, &mut report).map_err(|e| JobError {
+        message: format!(
+            "no shared memory for the job: memfd_create, POSIX shared memory and a file in {} all failed, the last with: {e}; set \
+             GASNET_TMPDIR to a directory that this user can write",
+            options.directory.display()
+        ),
+    })
 }
 
 /// The state of the process that forks.

@@ -9,6 +9,7 @@
 //!
 //! What the ranks of a host share is made before the fork and has no name, so that whatever is killed, whenever, leaves nothing behind.
 
+mod adopt;
 mod agent;
 mod board;
 mod bootstrap;
@@ -17,6 +18,7 @@ mod launch;
 mod lifeline;
 mod map;
 mod options;
+mod pmi;
 mod signals;
 mod spawn;
 mod tree;
@@ -34,6 +36,7 @@ use crate::os::{fd, net};
 use crate::wait::Episodes;
 use board::Board;
 use map::Map;
+use options::Start;
 pub use options::{spawner_sentence, StartOptions, MAX_RANKS};
 pub use signals::set_fault_note;
 
@@ -134,6 +137,31 @@ pub fn on_exit_hook(hook: fn()) {
     exit::set_hook(hook);
 }
 
+/// The address of this host in the network that has `network`, or just that.
+fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
+    let all = net::addresses();
+    let exact = all.iter().find(|own| own.ip == network);
+    if let Some(own) = exact.or_else(|| all.iter().find(|own| own.network_has(network))) {
+        return Ok(own.ip);
+    }
+    let own: Vec<String> = all.iter().map(|a| format!("{}/{}", a.ip, a.prefix)).collect();
+    Err(JobError {
+        message: format!(
+            "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
+            net::host_name(),
+            own.join(", ")
+        ),
+    })
+}
+
+/// Learns from the process manager, if one has started this process, how many ranks there are. Before [`start`].
+pub fn meet_manager(options: &mut StartOptions) -> Result<(), JobError> {
+    match options.start.clone() {
+        Start::Managed(kind) => adopt::meet(kind, options),
+        _ => Ok(()),
+    }
+}
+
 /// What a thread does that meets an ending job. See [`Job::while_exiting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
@@ -192,26 +220,9 @@ impl Job {
     /// The address of this host for ranks on other hosts: of the network that `GASNET_WORKERIP` names, else that by which the hosts of the job
     /// have found each other; on one host that of the loop-back interface. After the first exchange.
     pub fn address(&self) -> Result<IpAddr, JobError> {
-        let Some(network) = self.options.workers else {
-            return Ok(self.board.address().unwrap_or(Ipv4Addr::LOCALHOST.into()));
-        };
-        let all = net::addresses();
-        match all
-            .iter()
-            .find(|own| own.ip == network)
-            .or_else(|| all.iter().find(|own| own.network_has(network)))
-        {
-            Some(own) => Ok(own.ip),
-            None => {
-                let own: Vec<String> = all.iter().map(|a| format!("{}/{}", a.ip, a.prefix)).collect();
-                Err(JobError {
-                    message: format!(
-                        "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
-                        net::host_name(),
-                        own.join(", ")
-                    ),
-                })
-            }
+        match self.options.workers {
+            Some(network) => address_in(network),
+            None => Ok(self.board.address().unwrap_or(Ipv4Addr::LOCALHOST.into())),
         }
     }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
-use super::JobError;
+use super::{pmi, JobError};
 use crate::config::{self, Config, FromValue, SignalSet, Spawner};
+use crate::os::fd;
 
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;
@@ -22,6 +23,8 @@ pub enum Start {
     Ssh,
     /// A remote shell has started this process to fork those of its host.
     Below(Contact),
+    /// A process manager has started all of them, this one as well.
+    Managed(pmi::Kind),
 }
 
 /// How to start and end a job.
@@ -81,6 +84,14 @@ impl StartOptions {
             remote: remote(config),
             workers: workers(config)?,
         })
+    }
+}
+
+impl StartOptions {
+    /// Where a process manager says how many ranks there are.
+    pub(super) fn set_ranks(&mut self, ranks: u32) {
+        self.ranks = ranks;
+        self.exit_timeout = exit_timeout(config::get(), ranks);
     }
 }
 
@@ -150,10 +161,24 @@ fn start(config: &Config, names: &[&str], network: bool) -> Result<Start, JobErr
         )),
         Some((_, Spawner::Ssh)) => Ok(Start::Ssh),
         Some((_, Spawner::Fork)) => Ok(Start::Fork),
-        Some((variable, spawner)) => refuse(spawner_sentence(&variable, &format!("{spawner:?}").to_ascii_lowercase())),
+        Some((variable, _)) => match managed(config)? {
+            Some(kind) => Ok(Start::Managed(kind)),
+            None => refuse(format!(
+                "{variable} asks for a process manager, but none has started this process: there is no {}. Start the program with mpiexec, \
+                 mpirun or srun, or unset the variable",
+                pmi::LOOKED_FOR
+            )),
+        },
         None if counted && network && named() => Ok(Start::Ssh),
-        None => Ok(Start::Fork),
+        None if counted => Ok(Start::Fork),
+        None => Ok(managed(config)?.map_or(Start::Fork, Start::Managed)),
     }
+}
+
+/// The process manager that has started this process.
+fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
+    let choice = config.get(&config::PMI).parse().map_err(|message| JobError { message })?;
+    Ok(pmi::detect(choice, |name| env::var(name).ok(), fd::is_open))
 }
 
 /// Why a spawner cannot be used; `source` is the variable or option that asked for it.

@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 
 /// Cores that this process may use at once: those of its affinity mask, less what a control group's quota takes away. At least 1.
 pub fn usable() -> u32 {
-    let affinity = affinity();
-    quota().map_or(affinity, |q| q.min(affinity)).max(1)
+    capped(affinity())
+}
+
+/// Of `cores` cores, those that a control group's quota leaves. At least 1.
+pub fn capped(cores: u32) -> u32 {
+    quota().map_or(cores, |q| q.min(cores)).max(1)
 }
 
 /// Cores in the affinity mask of this thread.

@@ -37,6 +37,18 @@ pub fn enlarge_pipe(pipe: &impl AsRawFd) {
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, MOST) };
 }
 
+/// Whether a descriptor is open in this process.
+pub fn is_open(fd: RawFd) -> bool {
+    // SAFETY: takes numbers.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// Closes this process's copy of a descriptor that something else owns: after a fork, where that something is not used any more.
+pub fn close_copy(fd: RawFd) {
+    // SAFETY: takes a number; what owns it here never runs again.
+    unsafe { libc::close(fd) };
+}
+
 /// A copy of a descriptor, close-on-exec.
 pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers.

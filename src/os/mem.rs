@@ -115,6 +115,14 @@ pub fn anon_memory(name: &str, directory: &Path, report: &mut dyn FnMut(&str)) -
 }
 
 impl AnonMemory {
+    /// One that another process has made.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        // SAFETY: takes numbers. Only a memfd has seals.
+        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+        let backing = if seals >= 0 { Backing::Memfd } else { Backing::File };
+        Self { fd, backing }
+    }
+
     /// Its descriptor, close-on-exec.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()

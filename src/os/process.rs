@@ -21,6 +21,12 @@ pub fn parent() -> Pid {
     unsafe { libc::getppid() }
 }
 
+/// The user whose rights this process has.
+pub fn user() -> libc::uid_t {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() }
+}
+
 /// What `fork` returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
@@ -99,6 +105,11 @@ impl PidFd {
         let fd = check(fd as i32)?;
         // SAFETY: just returned, and nobody else knows it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// From a descriptor that the process itself has sent.
+    pub fn from(fd: OwnedFd) -> Self {
+        Self(fd)
     }
 
     /// Readable when the process has ended.

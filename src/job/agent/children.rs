@@ -73,9 +73,9 @@ impl Child {
         Self::with(Kin::Own, rank, pid, lifeline, output)
     }
 
-    /// A process that somebody else has started, which has connected `lifeline`.
-    pub fn adopted(rank: u32, pid: Pid, lifeline: OwnedFd) -> io::Result<Self> {
-        Ok(Self::with(Kin::Adopted(PidFd::open(pid)?), rank, pid, lifeline, None))
+    /// A process that somebody else has started, which gets the other end of `lifeline`.
+    pub fn adopted(rank: u32, pid: Pid, process: PidFd, lifeline: OwnedFd) -> Self {
+        Self::with(Kin::Adopted(process), rank, pid, lifeline, None)
     }
 
     /// For a job that could not start.
@@ -143,14 +143,6 @@ impl Child {
             }
         }
         None
-    }
-
-    /// Sends its lifeline a message with descriptors.
-    pub fn tell(&self, message: &[u8], descriptors: &[i32]) -> io::Result<()> {
-        match &self.lifeline {
-            Some(socket) => fd::send_descriptors(socket.as_raw_fd(), message, descriptors),
-            None => Err(io::ErrorKind::NotConnected.into()),
-        }
     }
 
     fn beats_now(&self, board: &Board, with_polls: bool) -> u32 {

@@ -199,6 +199,10 @@ impl Agent<'_> {
             if number == libc::SIGCHLD {
                 continue;
             }
+            // Adopted ranks are their process manager's, on all hosts.
+            if self.post.children.iter().any(Child::is_adopted) {
+                continue;
+            }
             if by_process {
                 self.alive().for_each(|c| c.signal(number));
             }

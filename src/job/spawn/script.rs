@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn options_are_split_as_shells_do() {
         assert_eq!(
-            words(r#" -o 'StrictHostKeyChecking no' -x"#).unwrap(),
+            words(" -o 'StrictHostKeyChecking no' -x").unwrap(),
             ["-o", "StrictHostKeyChecking no", "-x"]
         );
         assert_eq!(words(r#"a\ b "c \"d\" \e" ''"#).unwrap(), ["a b", r#"c "d" \e"#, ""]);

@@ -43,6 +43,8 @@ pub enum Message {
         length: u32,
         parts: Vec<(u32, Vec<u8>)>,
     },
+    /// Up, before the job is known: a host by its first rank, its name, and its ranks.
+    Here { first: u32, name: Vec<u8>, ranks: Vec<u32> },
     /// Up: a rank is in exit, or was lost.
     Ended { code: i32, lost: bool },
     /// Up: the state of the sender's part of the job.
@@ -130,6 +132,13 @@ impl Message {
                     put_text(&mut frame, bytes);
                 }
             }
+            Self::Here { first, name, ranks } => {
+                frame.push(b'H');
+                put(&mut frame, &[*first]);
+                put_text(&mut frame, name);
+                put(&mut frame, &[ranks.len() as u32]);
+                put(&mut frame, ranks);
+            }
             Self::Ended { code, lost } => {
                 frame.push(b'E');
                 put(&mut frame, &[*code as u32, u32::from(*lost)]);
@@ -198,6 +207,11 @@ impl Message {
                 let parts = from.list(|f| Some((f.u32()?, f.text()?)))?;
                 from.end(Self::Gather { round, length, parts })
             }
+            b'H' => {
+                let (first, name) = (from.u32()?, from.text()?);
+                let ranks = from.list(Reader::u32)?;
+                from.end(Self::Here { first, name, ranks })
+            }
             b'E' => {
                 let (code, lost) = (from.u32()? as i32, from.u32()? != 0);
                 from.end(Self::Ended { code, lost })
@@ -249,6 +263,11 @@ mod tests {
                 round: 1,
                 length: 2,
                 parts: vec![(0, vec![1, 2]), (4, vec![])],
+            },
+            Message::Here {
+                first: 2,
+                name: b"node3".to_vec(),
+                ranks: vec![2, 3, 9],
             },
             Message::Ended { code: 137, lost: true },
             Message::Report(Census {

@@ -319,8 +319,10 @@ impl Tree {
                 return;
             }
             if Instant::now() >= end {
-                shells.iter().for_each(|&pid| process::kill(pid, libc::SIGTERM));
-                shells.iter().for_each(|&pid| process::wait(pid));
+                for pid in shells {
+                    process::kill(pid, libc::SIGTERM);
+                    process::wait(pid);
+                }
                 return;
             }
             std::thread::sleep(step);

@@ -59,7 +59,9 @@ impl Secret {
     fn hash(&self, purpose: u8, parts: &[&[u8]]) -> [u8; 16] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write_u8(purpose);
-        parts.iter().for_each(|part| hasher.write(part));
+        for part in parts {
+            hasher.write(part);
+        }
         hasher.finish128().as_bytes()
     }
 

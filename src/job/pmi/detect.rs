@@ -1,0 +1,199 @@
+//! Which process manager has started this process: its marks are in the environment.
+
+use std::str::FromStr;
+
+/// What [`detect`] looks for, for the message of a caller that cannot do without.
+pub const LOOKED_FOR: &str =
+    "PMI_FD (hydra, srun --mpi=pmi2), PMI_PORT with PMI_ID (hydra -pmi-port), PMIX_NAMESPACE with PMIX_RANK (prterun, \
+                              Open MPI's mpirun, srun --mpi=pmix)";
+
+/// Which interfaces may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// Whatever there is.
+    #[default]
+    Auto,
+    /// PMI-1 only.
+    Pmi1,
+    /// PMI-2 only.
+    Pmi2,
+    /// PMIx only.
+    Pmix,
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    /// Reads `auto`, `pmi1`, `pmi2` or `pmix`, in any case. The error is a sentence.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = [
+            ("auto", Self::Auto),
+            ("pmi1", Self::Pmi1),
+            ("pmi2", Self::Pmi2),
+            ("pmix", Self::Pmix),
+        ];
+        let found = named.iter().find(|(name, _)| text.trim().eq_ignore_ascii_case(name));
+        found
+            .map(|&(_, choice)| choice)
+            .ok_or_else(|| format!("there is no process manager's interface \"{text}\": it is one of auto, pmi1, pmi2 and pmix"))
+    }
+}
+
+/// The process manager's interface, and what the environment says about it. The texts are as they were found; [`super::connect`] reads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// PMI-1 or PMI-2, over a connection.
+    Wire(WireStart),
+    /// PMIx. Its library reads the environment itself.
+    Pmix,
+}
+
+/// How a connection of PMI-1 or PMI-2 starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireStart {
+    /// Where the manager is.
+    pub place: Place,
+    /// Which versions to try.
+    pub choice: Choice,
+    /// `PMI_RANK`.
+    pub rank: Option<String>,
+    /// `PMI_SIZE`.
+    pub size: Option<String>,
+    /// `PMI_JOBID`.
+    pub job: Option<String>,
+}
+
+/// Where a manager that speaks PMI-1 or PMI-2 is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At the other end of a descriptor that was inherited: `PMI_FD`.
+    Inherited(String),
+    /// At an address to connect to.
+    Port {
+        /// Host and port: `PMI_PORT`.
+        address: String,
+        /// What this process calls itself there: `PMI_ID`.
+        id: String,
+    },
+}
+
+/// Which process manager has started this process, according to the variables that `variable` looks up; none when none has.
+///
+/// The environment of a job is inherited by jobs inside it, and then has the marks of both managers. Their descriptors are not: `is_open` says
+/// whether a descriptor is open here, and a `PMI_FD` that is not counts only when there is nothing else.
+pub fn detect(choice: Choice, variable: impl Fn(&str) -> Option<String>, is_open: impl Fn(i32) -> bool) -> Option<Kind> {
+    let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
+    let place = if let Some(descriptor) = variable("PMI_FD") {
+        Some(Place::Inherited(descriptor))
+    } else {
+        let port = variable("PMI_PORT").zip(variable("PMI_ID"));
+        port.map(|(address, id)| Place::Port { address, id })
+    };
+    let wire = place.map(|place| WireStart {
+        place,
+        choice,
+        rank: variable("PMI_RANK").or_else(|| variable("PMI_ID")),
+        size: variable("PMI_SIZE"),
+        job: variable("PMI_JOBID"),
+    });
+    let pmix = variable("PMIX_NAMESPACE").and(variable("PMIX_RANK")).map(|_| Kind::Pmix);
+    let stale = |start: &WireStart| match &start.place {
+        Place::Inherited(text) => !text.trim().parse().is_ok_and(&is_open),
+        Place::Port { .. } => false,
+    };
+    match choice {
+        Choice::Pmi1 | Choice::Pmi2 => wire.map(Kind::Wire),
+        Choice::Pmix => pmix,
+        Choice::Auto => match (wire, pmix) {
+            (Some(start), Some(pmix)) if stale(&start) => Some(pmix),
+            (Some(start), _) => Some(Kind::Wire(start)),
+            (None, pmix) => pmix,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(choice: Choice, pairs: &[(&str, &str)]) -> Option<Kind> {
+        let variable = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned());
+        detect(choice, variable, |descriptor| descriptor == 7)
+    }
+
+    fn place(kind: Option<Kind>) -> Place {
+        match kind {
+            Some(Kind::Wire(start)) => start.place,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const FD: [(&str, &str); 3] = [("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "4")];
+    const PMIX: [(&str, &str); 2] = [("PMIX_NAMESPACE", "800129025"), ("PMIX_RANK", "0")];
+
+    #[test]
+    fn nothing_is_found_in_an_empty_environment() {
+        for choice in [Choice::Auto, Choice::Pmi1, Choice::Pmi2, Choice::Pmix] {
+            assert_eq!(found(choice, &[]), None);
+            let halves = [("PMI_FD", " "), ("PMI_RANK", "0"), ("PMI_PORT", "a:1"), ("PMIX_RANK", "0")];
+            assert_eq!(found(choice, &halves), None);
+        }
+    }
+
+    #[test]
+    fn an_inherited_descriptor() {
+        let start = WireStart {
+            place: Place::Inherited("7".into()),
+            choice: Choice::Auto,
+            rank: Some("2".into()),
+            size: Some("4".into()),
+            job: None,
+        };
+        assert_eq!(found(Choice::Auto, &FD), Some(Kind::Wire(start)));
+        assert_eq!(found(Choice::Pmix, &FD), None);
+        // One that is closed, or no number, is for `connect` to complain of.
+        assert_eq!(place(found(Choice::Auto, &[("PMI_FD", "8")])), Place::Inherited("8".into()));
+        assert_eq!(place(found(Choice::Pmi2, &[("PMI_FD", "x")])), Place::Inherited("x".into()));
+    }
+
+    #[test]
+    fn an_address_to_connect_to() {
+        let port = [("PMI_PORT", "host:39223"), ("PMI_ID", "3")];
+        let Some(Kind::Wire(start)) = found(Choice::Pmi1, &port) else {
+            panic!("nothing found");
+        };
+        let (address, id) = ("host:39223".into(), "3".into());
+        assert_eq!(start.place, Place::Port { address, id });
+        assert_eq!(
+            (start.choice, start.rank.as_deref(), start.size),
+            (Choice::Pmi1, Some("3"), None)
+        );
+    }
+
+    #[test]
+    fn marks_of_two_managers() {
+        assert_eq!(found(Choice::Auto, &PMIX), Some(Kind::Pmix));
+        assert_eq!(found(Choice::Pmi2, &PMIX), None);
+        let open: Vec<_> = FD.into_iter().chain(PMIX).collect();
+        assert_eq!(place(found(Choice::Auto, &open)), Place::Inherited("7".into()));
+        assert_eq!(found(Choice::Pmix, &open), Some(Kind::Pmix));
+        for stale in ["8", "-1", "x"] {
+            let both: Vec<_> = [("PMI_FD", stale)].into_iter().chain(PMIX).collect();
+            assert_eq!(found(Choice::Auto, &both), Some(Kind::Pmix), "{stale}");
+            assert_eq!(place(found(Choice::Pmi1, &both)), Place::Inherited(stale.into()));
+        }
+    }
+
+    #[test]
+    fn choices() {
+        for (text, choice) in [
+            ("auto", Choice::Auto),
+            ("PMI1", Choice::Pmi1),
+            (" pmi2 ", Choice::Pmi2),
+            ("PMIx", Choice::Pmix),
+        ] {
+            assert_eq!(text.parse(), Ok(choice));
+        }
+        assert!("pmi3".parse::<Choice>().unwrap_err().contains("pmi3"));
+    }
+}

@@ -1,0 +1,137 @@
+//! Clients of process managers' interfaces, for ranks that hydra, srun, prterun and their like have started.
+//!
+//! A process manager offers its processes a place in the job and a store of short texts; nothing more is asked of it, and only at the start and
+//! at the end. Three interfaces give that: PMI-1 and PMI-2, whose messages travel over a descriptor that the process inherits ([`wire`]), and
+//! PMIx, whose library is opened when it is needed ([`pmix`]). [`detect`] says which one started this process; [`connect`] speaks to it.
+//!
+//! The manager is outside of the job and what it says is not trusted: lengths are bounded, numbers are checked, and a manager that goes away
+//! gives an error and no hang.
+
+mod detect;
+mod message;
+mod pmix;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod text;
+mod wire;
+
+use std::fmt;
+use std::os::fd::RawFd;
+
+pub use detect::{detect, Choice, Kind, Place, WireStart, LOOKED_FOR};
+
+/// Most bytes of one value.
+pub const VALUE_MAX: usize = 1024;
+/// Most characters of a key.
+pub const KEY_MAX: usize = 24;
+
+/// What a process manager offers its processes. All calls are made by one thread, and block.
+///
+/// After an error of any call the job cannot be built; what is left to do is [`ProcessManager::abort`] or [`ProcessManager::finalize`].
+pub trait ProcessManager: Send {
+    /// What it is, for messages: "PMI-1 (PMI_FD=7)", "PMIx (/usr/lib/libpmix.so.2, version 4.2.2)".
+    fn describe(&self) -> String;
+
+    /// This process's place in the job, less than [`ProcessManager::size`].
+    fn rank(&self) -> u32;
+
+    /// Processes of the job; at least one.
+    fn size(&self) -> u32;
+
+    /// The same in all processes of the job, different in other jobs that run at this time: the name of the key-value space, or the namespace.
+    /// Printable ASCII without spaces, at most 256 characters. It is no secret.
+    fn job_id(&self) -> &str;
+
+    /// Stores at most [`VALUE_MAX`] bytes, perhaps none, under a key that this process has not used before. Other processes may use the same key
+    /// for values of their own. Keys are 1 to [`KEY_MAX`] characters of `[a-z0-9-]`.
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError>;
+
+    /// Collective: returns when all processes have called it. What any has put before, all can get after.
+    fn fence(&mut self) -> Result<(), PmiError>;
+
+    /// What process `owner` has put under `key` before the last fence.
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError>;
+
+    /// This process leaves the job in order: the manager does not take its exit for a failure. Nothing may be called afterwards. A manager that
+    /// is gone, or that does not answer, is not waited for.
+    fn finalize(&mut self);
+
+    /// Asks the manager to end the job with this exit code. It may end this process, too, during the call or later, or not at all. Managers that
+    /// can tell somebody are told `why`.
+    fn abort(&mut self, code: i32, why: &str);
+
+    /// The descriptor that leads to the manager, if there is one that this module knows. It stays open in this process, and other processes must not use it: a
+    /// child that is not to outlive the connection closes its copy.
+    fn descriptor(&self) -> Option<RawFd>;
+}
+
+/// Speaks to the process manager that [`detect`] has found. Once per process: the first messages of the protocols are sent here.
+pub fn connect(kind: Kind) -> Result<Box<dyn ProcessManager>, PmiError> {
+    match kind {
+        Kind::Wire(start) => Ok(Box::new(wire::Wire::connect(&start)?)),
+        Kind::Pmix => Ok(Box::new(pmix::Pmix::connect()?)),
+    }
+}
+
+/// A process manager could not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PmiError {
+    /// Who, what failed, why, and what to try.
+    pub message: String,
+}
+
+impl PmiError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+impl fmt::Display for PmiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PmiError {}
+
+/// Whether `key` and the length of `bytes` are such that every manager takes them.
+fn check_put(key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+    check_key(key)?;
+    if bytes.len() > VALUE_MAX {
+        return Err(PmiError::new(format!(
+            "a value of {} bytes for key \"{key}\" is too long: at most {VALUE_MAX}",
+            bytes.len()
+        )));
+    }
+    Ok(())
+}
+
+fn check_key(key: &str) -> Result<(), PmiError> {
+    let known = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    if (1..=KEY_MAX).contains(&key.len()) && key.bytes().all(known) {
+        return Ok(());
+    }
+    Err(PmiError::new(format!(
+        "\"{key}\" is no key: 1 to {KEY_MAX} characters of a-z, 0-9 and -"
+    )))
+}
+
+/// A place in a job, as a manager gives it: the rank is one of the job's.
+fn check_place(rank: u32, size: u32) -> Result<(), String> {
+    if rank < size {
+        return Ok(());
+    }
+    Err(format!("it says that this process is rank {rank} of {size}, which cannot be"))
+}
+
+/// What a manager says, as part of a message of ours: of bounded length, and without control characters.
+fn quoted(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let clean = |c: char| if c.is_control() { '?' } else { c };
+    let mut short: String = text.chars().take(LONGEST).map(clean).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    format!("\"{short}\"")
+}

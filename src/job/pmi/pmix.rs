@@ -1,0 +1,338 @@
+//! PMIx, through its library. What is here of its interface is the same in its versions 3, 4 and 5.
+//!
+//! The library starts a thread of its own, which stays until [`Pmix::finalize`] and has all signals blocked. A child made by fork has the library's descriptors
+//! but not that thread, and must not call it.
+//!
+//! Its plug-ins are linked with it and so find it wherever it was opened; nothing has to be global (seen with 4.2.2, whose plug-ins are files, and
+//! with 5.0.11, which has none).
+
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::os::fd::RawFd;
+use std::{mem, ptr, slice};
+
+use super::{check_key, check_place, check_put, quoted, PmiError, ProcessManager, VALUE_MAX};
+use crate::config;
+use crate::library::{self, functions, Library};
+use crate::os::signal;
+
+const SUCCESS: c_int = 0;
+/// `PMIX_RANK_WILDCARD`: all processes of the namespace.
+const ALL_RANKS: u32 = u32::MAX - 1;
+/// `PMIX_GLOBAL`.
+const GLOBAL: u8 = 3;
+/// Numbers of types: `PMIX_BOOL`, `PMIX_UINT32`, `PMIX_BYTE_OBJECT`.
+const BOOL: u16 = 1;
+const UINT32: u16 = 14;
+const BYTE_OBJECT: u16 = 27;
+/// Of the text of a namespace, and of a key, with the ends.
+const NAMESPACE: usize = 256;
+const KEY: usize = 512;
+
+/// `pmix_proc_t`.
+#[repr(C)]
+struct Proc {
+    namespace: [c_char; NAMESPACE],
+    rank: u32,
+}
+
+impl Proc {
+    /// Another process of the same namespace.
+    fn with_rank(&self, rank: u32) -> Self {
+        let namespace = self.namespace;
+        Self { namespace, rank }
+    }
+}
+
+/// `pmix_byte_object_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ByteObject {
+    bytes: *mut c_char,
+    size: usize,
+}
+
+#[repr(C)]
+union Data {
+    flag: bool,
+    number: u32,
+    object: ByteObject,
+    /// The longest of those that are not used here: `pmix_envar_t`.
+    _longest: [usize; 3],
+    /// The one with the strictest alignment.
+    _widest: u64,
+}
+
+/// `pmix_value_t`.
+#[repr(C)]
+struct Value {
+    kind: u16,
+    data: Data,
+}
+
+/// `pmix_info_t`.
+#[repr(C)]
+struct Info {
+    key: [c_char; KEY],
+    flags: u32,
+    value: Value,
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(
+    mem::size_of::<Proc>() == 260
+        && mem::size_of::<Value>() == 32
+        && mem::offset_of!(Value, data) == 8
+        && mem::size_of::<Info>() == 552
+        && mem::offset_of!(Info, value) == 520
+);
+
+functions! {
+    /// Of the PMIx library.
+    #[derive(Debug)]
+    Api of PMIX {
+        init = c"PMIx_Init" (*mut Proc, *mut Info, usize) -> c_int;
+        finalize = c"PMIx_Finalize" (*const Info, usize) -> c_int;
+        abort = c"PMIx_Abort" (c_int, *const c_char, *mut Proc, usize) -> c_int;
+        put = c"PMIx_Put" (u8, *const c_char, *mut Value) -> c_int;
+        commit = c"PMIx_Commit" () -> c_int;
+        fence = c"PMIx_Fence" (*const Proc, usize, *const Info, usize) -> c_int;
+        get = c"PMIx_Get" (*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
+        error_text = c"PMIx_Error_string" (c_int) -> *const c_char;
+        version = c"PMIx_Get_version" () -> *const c_char;
+    }
+}
+
+/// A client of PMIx, after the start.
+pub struct Pmix {
+    api: &'static Api,
+    name: String,
+    me: Proc,
+    size: u32,
+    namespace: String,
+}
+
+/// An instruction that is on: its key says which.
+fn instruction(key: &CStr) -> Info {
+    let mut info = Info {
+        key: [0; KEY],
+        flags: 0,
+        value: Value {
+            kind: BOOL,
+            data: Data { _longest: [0; 3] },
+        },
+    };
+    info.value.data.flag = true;
+    for (to, &from) in info.key.iter_mut().zip(key.to_bytes()) {
+        *to = from as c_char;
+    }
+    info
+}
+
+/// The library's key for a key of the caller's. Those that start with "pmix" are the library's own.
+fn library_key(key: &str) -> CString {
+    CString::new(format!("gasnet.{key}")).unwrap_or_default()
+}
+
+impl Api {
+    fn check(&self, result: c_int, function: &str) -> Result<(), String> {
+        if result == SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: any number may be asked for; gives a constant string, or null.
+        let text = unsafe { (self.error_text)(result) };
+        let text = if text.is_null() {
+            "no reason known".into()
+        } else {
+            // SAFETY: not null, so a string of the library's.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy()
+        };
+        Err(format!("{function} says {} ({result})", quoted(&text)))
+    }
+
+    /// The file of the library, and its version.
+    fn name(&self) -> String {
+        let path = Library::open(&library::PMIX, config::get()).map_or_else(|_| "libpmix".into(), |library| library.path());
+        // SAFETY: gives a constant string, or null.
+        let text = unsafe { (self.version)() };
+        if text.is_null() {
+            return path;
+        }
+        // SAFETY: not null, so a string of the library's.
+        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+        // "OpenPMIx 4.2.2, repo rev: …", or "OpenPMIx 5.0.11".
+        let number = text
+            .split([' ', ','])
+            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        format!(
+            "{path}, version {}",
+            number.unwrap_or("unknown").chars().take(40).collect::<String>()
+        )
+    }
+
+    /// Reads a value with `read`, and gives it back.
+    fn value<T>(&self, owner: &Proc, key: &CStr, read: impl FnOnce(&Value) -> Option<T>) -> Result<T, String> {
+        // After a fence that collects, the manager's part on this host has everything: what it lacks nobody will bring.
+        let at_once = instruction(c"pmix.immediate");
+        let mut value: *mut Value = ptr::null_mut();
+        // SAFETY: the strings end; one instruction; writes a pointer.
+        let result = unsafe { (self.get)(owner, key.as_ptr(), &raw const at_once, 1, &raw mut value) };
+        self.check(result, "PMIx_Get")?;
+        if value.is_null() {
+            return Err("PMIx_Get gives nothing".into());
+        }
+        // SAFETY: not null, so a value of the library's, which is now ours.
+        let read = read(unsafe { &*value });
+        // SAFETY: such a value, and the bytes that it owns, were allocated with malloc, for the caller to free.
+        unsafe {
+            if (*value).kind == BYTE_OBJECT {
+                libc::free((*value).data.object.bytes.cast::<c_void>());
+            }
+            libc::free(value.cast());
+        }
+        read.ok_or_else(|| format!("PMIx_Get gives something else for {}", quoted(&key.to_string_lossy())))
+    }
+}
+
+impl Pmix {
+    /// Opens the library, and starts the protocol.
+    pub fn connect() -> Result<Self, PmiError> {
+        let api = Api::get().map_err(|why| {
+            PmiError::new(format!(
+                "PMIX_NAMESPACE is set, so the process manager speaks PMIx, but {why}"
+            ))
+        })?;
+        let mut me = Proc {
+            namespace: [0; NAMESPACE],
+            rank: 0,
+        };
+        // The library's thread inherits the mask: no signal that is meant for the client or for the job is to find it.
+        let mask = signal::block_all();
+        // SAFETY: writes who this is; no instructions.
+        let result = unsafe { (api.init)(&raw mut me, ptr::null_mut(), 0) };
+        signal::set_mask(&mask);
+        let name = api.name();
+        let error = |why: &str| PmiError::new(format!("the process manager at PMIx ({name}): {why}"));
+        api.check(result, "PMIx_Init").map_err(|why| {
+            error(&format!(
+                "{why}; it must be running, and this library must not be much older than the manager's: {} names another one",
+                config::PMIX_LIBRARY.variable.name
+            ))
+        })?;
+        let all = me.with_rank(ALL_RANKS);
+        let size = api.value(&all, c"pmix.job.size", number).map_err(|why| error(&why))?;
+        check_place(me.rank, size).map_err(|why| error(&why))?;
+        let letters: Vec<u8> = me.namespace.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+        let namespace = String::from_utf8(letters)
+            .ok()
+            .filter(|name| !name.is_empty() && name.bytes().all(|c| c.is_ascii_graphic()));
+        let namespace = namespace.ok_or_else(|| error("its name for the job is no name"))?;
+        Ok(Self {
+            api,
+            name,
+            me,
+            size,
+            namespace,
+        })
+    }
+
+    fn error(&self, why: &str) -> PmiError {
+        PmiError::new(format!("the process manager at {}: {why}", self.describe()))
+    }
+}
+
+/// The number that a value is, if it is one.
+fn number(value: &Value) -> Option<u32> {
+    if value.kind != UINT32 {
+        return None;
+    }
+    // SAFETY: the type says which member counts.
+    Some(unsafe { value.data.number })
+}
+
+/// The bytes of a value, if it has any and they are not too many.
+fn bytes(value: &Value) -> Option<Vec<u8>> {
+    if value.kind != BYTE_OBJECT {
+        return None;
+    }
+    // SAFETY: the type says which member counts.
+    let object = unsafe { value.data.object };
+    if object.bytes.is_null() || !(1..=VALUE_MAX + 1).contains(&object.size) {
+        return None;
+    }
+    // SAFETY: the library says that so many bytes are there.
+    let bytes = unsafe { slice::from_raw_parts(object.bytes.cast::<u8>(), object.size) };
+    Some(bytes[1..].to_vec())
+}
+
+impl ProcessManager for Pmix {
+    fn describe(&self) -> String {
+        format!("PMIx ({})", self.name)
+    }
+
+    fn rank(&self) -> u32 {
+        self.me.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn job_id(&self) -> &str {
+        &self.namespace
+    }
+
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+        check_put(key, bytes)?;
+        // One byte in front, because an object of none is not kept by all.
+        let mut copy = [&[0], bytes].concat();
+        let mut value = Value {
+            kind: BYTE_OBJECT,
+            data: Data {
+                object: ByteObject {
+                    bytes: copy.as_mut_ptr().cast(),
+                    size: copy.len(),
+                },
+            },
+        };
+        // SAFETY: the key ends; the library copies the value.
+        let result = unsafe { (self.api.put)(GLOBAL, library_key(key).as_ptr(), &raw mut value) };
+        self.api.check(result, "PMIx_Put").map_err(|why| self.error(&why))
+    }
+
+    fn fence(&mut self) -> Result<(), PmiError> {
+        // SAFETY: no preconditions after the start.
+        let result = unsafe { (self.api.commit)() };
+        self.api.check(result, "PMIx_Commit").map_err(|why| self.error(&why))?;
+        let collect = instruction(c"pmix.collect");
+        let all = self.me.with_rank(ALL_RANKS);
+        // SAFETY: one process, and one instruction.
+        let result = unsafe { (self.api.fence)(&raw const all, 1, &raw const collect, 1) };
+        self.api.check(result, "PMIx_Fence").map_err(|why| self.error(&why))
+    }
+
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
+        check_key(key)?;
+        if owner >= self.size {
+            return Err(self.error(&format!("there is no rank {owner} of {}", self.size)));
+        }
+        let found = self.api.value(&self.me.with_rank(owner), &library_key(key), bytes);
+        found.map_err(|why| PmiError::new(format!("no value of rank {owner} for key \"{key}\": {}", self.error(&why))))
+    }
+
+    fn finalize(&mut self) {
+        // A manager that has gone before has nothing to be told.
+        // SAFETY: no instructions.
+        unsafe { (self.api.finalize)(ptr::null(), 0) };
+    }
+
+    fn abort(&mut self, code: i32, why: &str) {
+        let why: Vec<u8> = why.bytes().filter(|&c| c != 0).take(500).collect();
+        let why = CString::new(why).unwrap_or_default();
+        // SAFETY: the message ends; no list means all processes of the job.
+        unsafe { (self.api.abort)(code, why.as_ptr(), ptr::null_mut(), 0) };
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        None
+    }
+}

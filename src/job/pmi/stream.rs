@@ -1,0 +1,164 @@
+//! A connection to a process manager: whole messages of bounded length, and waits that can have a limit.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Instant;
+
+use crate::os::fd;
+
+/// Longest message that is received.
+pub const MESSAGE_MAX: usize = 64 << 10;
+/// Columns of the length of a message of PMI-2.
+const LENGTH: usize = 6;
+
+/// A connection. Its errors are the ends of sentences that start with the manager's name.
+#[derive(Debug)]
+pub struct Stream {
+    descriptor: RawFd,
+    /// A connection that this process has made. One that it has inherited is never closed: it is not ours alone.
+    _made: Option<OwnedFd>,
+    unread: Vec<u8>,
+}
+
+impl Stream {
+    /// The connection behind an inherited descriptor.
+    pub fn inherited(descriptor: RawFd) -> Result<Self, String> {
+        is_socket(descriptor).map_err(|why| {
+            format!(
+                "the descriptor is not a connection to a process manager ({why}); a script or program between the manager and this process has \
+                 closed it, or the variable is left over from another job: start this process by the manager itself, or unset the variable"
+            )
+        })?;
+        Ok(Self {
+            descriptor,
+            _made: None,
+            unread: Vec::new(),
+        })
+    }
+
+    /// Connects to `address`, a host and a port.
+    pub fn connected(address: &str) -> Result<Self, String> {
+        let stream = TcpStream::connect(address).map_err(|why| format!("it cannot be connected to: {why}"))?;
+        // Its messages are short and wait for each other. Without it they are later, not lost.
+        let _ = stream.set_nodelay(true);
+        Ok(Self {
+            descriptor: stream.as_raw_fd(),
+            _made: Some(stream.into()),
+            unread: Vec::new(),
+        })
+    }
+
+    /// The descriptor.
+    pub fn descriptor(&self) -> RawFd {
+        self.descriptor
+    }
+
+    /// Sends all of a message.
+    pub fn send(&self, message: &str, limit: Option<Instant>) -> Result<(), String> {
+        let mut rest = message.as_bytes();
+        while !rest.is_empty() {
+            match fd::send(self.descriptor, rest) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait(libc::POLLOUT, limit)?,
+                Err(e) => return Err(lost(&e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, without its end.
+    pub fn line(&mut self, limit: Option<Instant>) -> Result<String, String> {
+        let mut seen = 0;
+        loop {
+            if let Some(at) = self.unread[seen..].iter().position(|&c| c == b'\n') {
+                let line = self.take(seen + at + 1)?;
+                return Ok(line.trim_end_matches(['\n', '\r']).to_owned());
+            }
+            seen = self.unread.len();
+            if seen > MESSAGE_MAX {
+                return Err(format!("it has sent a line of more than {MESSAGE_MAX} characters"));
+            }
+            self.receive(limit)?;
+        }
+    }
+
+    /// The next message that starts with its length, without that.
+    pub fn counted(&mut self, limit: Option<Instant>) -> Result<String, String> {
+        while self.unread.len() < LENGTH {
+            self.receive(limit)?;
+        }
+        let columns = self.take(LENGTH)?;
+        let digits = columns.trim();
+        let length: usize = match digits.parse() {
+            Ok(length) if digits.bytes().all(|c| c.is_ascii_digit()) => length,
+            _ => {
+                return Err(format!(
+                    "it has sent {} where the length of a message stands",
+                    super::quoted(&columns)
+                ))
+            }
+        };
+        if length > MESSAGE_MAX {
+            return Err(format!(
+                "it announces a message of {length} characters: at most {MESSAGE_MAX} are read"
+            ));
+        }
+        while self.unread.len() < length {
+            self.receive(limit)?;
+        }
+        self.take(length)
+    }
+
+    fn take(&mut self, length: usize) -> Result<String, String> {
+        let rest = self.unread.split_off(length);
+        let bytes = std::mem::replace(&mut self.unread, rest);
+        String::from_utf8(bytes).map_err(|_| "it has sent bytes that are no text".into())
+    }
+
+    fn receive(&mut self, limit: Option<Instant>) -> Result<(), String> {
+        let mut buffer = [0; 4096];
+        loop {
+            match fd::receive(self.descriptor, &mut buffer) {
+                Ok(0) => return Err(GONE.into()),
+                Ok(length) => {
+                    self.unread.extend_from_slice(&buffer[..length]);
+                    return Ok(());
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait(libc::POLLIN, limit)?,
+                Err(e) => return Err(lost(&e)),
+            }
+        }
+    }
+
+    /// Returns when something may have happened; an error when the limit has passed.
+    fn wait(&self, events: i16, limit: Option<Instant>) -> Result<(), String> {
+        let mut item = [libc::pollfd {
+            fd: self.descriptor,
+            events,
+            revents: 0,
+        }];
+        let left = limit.map(|limit| limit.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err("it does not answer".into());
+        }
+        fd::poll(&mut item, left).map(drop).map_err(|e| lost(&e))
+    }
+}
+
+const GONE: &str = "it has closed the connection: it has ended, or it refuses this process; what it printed may say why";
+
+fn lost(why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => GONE.into(),
+        _ => format!("the connection is lost: {why}"),
+    }
+}
+
+/// Whether a descriptor is open and a socket.
+pub fn is_socket(descriptor: RawFd) -> io::Result<()> {
+    match fd::receive(descriptor, &mut []) {
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK)) => Err(e),
+        _ => Ok(()),
+    }
+}

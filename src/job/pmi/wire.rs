@@ -1,0 +1,299 @@
+//! PMI-1 and PMI-2, spoken over a connection. They are one protocol in two forms: what is asked and answered is the same, framed and named
+//! differently.
+//!
+//! | | PMI-1 | PMI-2 |
+//! |---|---|---|
+//! | messages | lines | counted |
+//! | start | `init`, `get_maxes`, `get_my_kvsname` | `init`, `fullinit`, `job-getid` |
+//! | put, get | `put`, `get` | `kvs-put`, `kvs-get` |
+//! | fence | `barrier_in` | `kvs-fence` |
+//! | end | `finalize`, `abort` | `finalize`, `abort` |
+//!
+//! The answer to `barrier_in` comes when all processes have asked for it. That to `kvs-fence` need not: hydra (4.0, 5.0) answers at once, and lets
+//! a `kvs-get` wait for its key until all have come to the same fence. So each fence of PMI-2 ends with the get of a key that nobody puts, which a
+//! manager whose fence waits refuses at once.
+
+mod start;
+
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use super::message::{counted, line, Message};
+use super::stream::Stream;
+use super::text::{self, piece_key};
+use super::{check_key, check_put, quoted, Place, PmiError, ProcessManager, WireStart};
+
+/// How long an ending process waits for the manager.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    fn name(self) -> &'static str {
+        match self {
+            Self::One => "PMI-1",
+            Self::Two => "PMI-2",
+        }
+    }
+}
+
+/// A connection to a process manager, after the start.
+#[derive(Debug)]
+pub struct Wire {
+    stream: Stream,
+    /// The variable that led here, with its value.
+    place: String,
+    version: Version,
+    rank: u32,
+    size: u32,
+    job: String,
+    value_max: usize,
+    fences: u32,
+    /// Whether nothing more can be asked, because an answer is missing or was not understood.
+    broken: bool,
+}
+
+impl Wire {
+    /// Connects, and starts the protocol: with PMI-1 if the manager speaks it, else with PMI-2, unless one is chosen.
+    pub fn connect(start: &WireStart) -> Result<Self, PmiError> {
+        let (place, stream) = match &start.place {
+            Place::Inherited(text) => {
+                let place = format!("PMI_FD={}", text.trim());
+                let number = text.trim().parse().ok().filter(|&number: &RawFd| number >= 0);
+                let stream = number
+                    .ok_or_else(|| "that is no descriptor's number".to_owned())
+                    .and_then(Stream::inherited);
+                (place, stream)
+            }
+            Place::Port { address, .. } => (format!("PMI_PORT={address}"), Stream::connected(address.trim())),
+        };
+        let stream = stream.map_err(|why| PmiError::new(format!("the process manager at {}: {why}", quoted(&place))))?;
+        let mut wire = Self {
+            stream,
+            place,
+            version: Version::One,
+            rank: 0,
+            size: 0,
+            job: String::new(),
+            value_max: 0,
+            fences: 0,
+            broken: false,
+        };
+        wire.start(start)?;
+        Ok(wire)
+    }
+
+    fn error(&self, why: &str) -> PmiError {
+        PmiError::new(format!("the process manager at {}: {why}", self.describe()))
+    }
+
+    /// Notes that the connection is of no use any more.
+    fn broken(&mut self, command: &str, why: &str) -> PmiError {
+        self.broken = true;
+        self.error(&format!("asked for {command}, {why}"))
+    }
+
+    /// Asks, and awaits the answer that is called `answer`.
+    fn exchange(
+        &mut self,
+        command: &str,
+        fields: &[(&str, &str)],
+        answer: &str,
+        limit: Option<Instant>,
+    ) -> Result<Message, PmiError> {
+        if self.version == Version::One {
+            return self.exchange_lines(command, fields, answer, limit);
+        }
+        let sent = self.stream.send(&counted(command, fields), limit);
+        let received = sent.and_then(|()| self.stream.counted(limit));
+        let text = received.map_err(|why| self.broken(command, &why))?;
+        let message = Message::from_fields_text(&text);
+        self.expected(command, answer, &text, message)
+    }
+
+    fn exchange_lines(
+        &mut self,
+        command: &str,
+        fields: &[(&str, &str)],
+        answer: &str,
+        limit: Option<Instant>,
+    ) -> Result<Message, PmiError> {
+        let sent = self.stream.send(&line(command, fields), limit);
+        sent.map_err(|why| self.broken(command, &why))?;
+        self.receive_line(command, answer, limit)
+    }
+
+    fn receive_line(&mut self, command: &str, answer: &str, limit: Option<Instant>) -> Result<Message, PmiError> {
+        let text = self.stream.line(limit).map_err(|why| self.broken(command, &why))?;
+        let message = Message::from_line(&text);
+        self.expected(command, answer, &text, message)
+    }
+
+    fn expected(&mut self, command: &str, answer: &str, text: &str, message: Option<Message>) -> Result<Message, PmiError> {
+        match message {
+            Some(message) if message.command == answer => Ok(message),
+            _ => Err(self.broken(command, &format!("it answers with {} instead of {answer}", quoted(text)))),
+        }
+    }
+
+    /// Asks for what the manager may refuse.
+    fn ask(&mut self, command: &str, fields: &[(&str, &str)], answer: &str, limit: Option<Instant>) -> Result<Message, PmiError> {
+        let message = self.exchange(command, fields, answer, limit)?;
+        self.granted(command, message)
+    }
+
+    fn ask_by_line(
+        &mut self,
+        command: &str,
+        fields: &[(&str, &str)],
+        answer: &str,
+        limit: Option<Instant>,
+    ) -> Result<Message, PmiError> {
+        let message = self.exchange_lines(command, fields, answer, limit)?;
+        self.granted(command, message)
+    }
+
+    fn granted(&self, command: &str, message: Message) -> Result<Message, PmiError> {
+        if message
+            .field("found")
+            .is_some_and(|found| found.eq_ignore_ascii_case("false"))
+        {
+            return Err(self.error(&format!("asked for {command}, it finds nothing")));
+        }
+        match message.field("rc") {
+            None | Some("0") => Ok(message),
+            Some(rc) => {
+                let said = message.field("msg").or(message.field("errmsg"));
+                let said = said.map_or(String::new(), |why| format!(" with {}", quoted(why)));
+                Err(self.error(&format!("asked for {command}, it refuses{said} (code {})", quoted(rc))))
+            }
+        }
+    }
+
+    fn put_piece(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
+        match self.version {
+            Version::One => {
+                let space = self.job.clone();
+                let fields = [("kvsname", space.as_str()), ("key", key), ("value", value)];
+                self.ask("put", &fields, "put_result", None)
+            }
+            Version::Two => self.ask("kvs-put", &[("key", key), ("value", value)], "kvs-put-response", None),
+        }
+        .map(drop)
+    }
+
+    fn get_piece(&mut self, owner: u32, key: &str) -> Result<String, PmiError> {
+        let job = self.job.clone();
+        let (command, answer) = match self.version {
+            Version::One => {
+                let fields = [("kvsname", job.as_str()), ("key", key)];
+                ("get", self.ask("get", &fields, "get_result", None)?)
+            }
+            Version::Two => {
+                let owner = owner.to_string();
+                let fields = [("jobid", job.as_str()), ("srcid", &owner), ("key", key)];
+                ("kvs-get", self.ask("kvs-get", &fields, "kvs-get-response", None)?)
+            }
+        };
+        match answer.field("value") {
+            Some(value) => Ok(value.into()),
+            None => Err(self.error(&format!("its answer to {command} for key \"{key}\" has no value"))),
+        }
+    }
+}
+
+impl ProcessManager for Wire {
+    fn describe(&self) -> String {
+        format!("{} ({})", self.version.name(), self.place)
+    }
+
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn job_id(&self) -> &str {
+        &self.job
+    }
+
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+        check_put(key, bytes)?;
+        let mut rest = text::encode(bytes);
+        let mut piece = 0;
+        while !rest.is_empty() {
+            let later = rest.split_off(rest.len().min(self.value_max));
+            self.put_piece(&piece_key(key, self.rank, piece), &rest)?;
+            rest = later;
+            piece += 1;
+        }
+        Ok(())
+    }
+
+    fn fence(&mut self) -> Result<(), PmiError> {
+        if self.version == Version::One {
+            return self.ask("barrier_in", &[], "barrier_out", None).map(drop);
+        }
+        self.fences += 1;
+        self.ask("kvs-fence", &[], "kvs-fence-response", None)?;
+        // No key of a value starts like this one.
+        let (job, nobodys) = (self.job.clone(), format!("_fence_{}", self.fences));
+        let fields = [("jobid", job.as_str()), ("srcid", "0"), ("key", &nobodys)];
+        self.exchange("kvs-get", &fields, "kvs-get-response", None).map(drop)
+    }
+
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
+        check_key(key)?;
+        let nothing = |why: PmiError| PmiError::new(format!("no value of rank {owner} for key \"{key}\": {why}"));
+        let mut whole = self.get_piece(owner, &piece_key(key, owner, 0)).map_err(nothing)?;
+        let length = text::whole_length(&whole).unwrap_or_default();
+        let mut piece = 1;
+        while whole.len() < length {
+            let next = self.get_piece(owner, &piece_key(key, owner, piece)).map_err(nothing)?;
+            if next.is_empty() {
+                break;
+            }
+            whole.push_str(&next);
+            piece += 1;
+        }
+        text::decode(&whole).ok_or_else(|| self.error(&format!("the value of rank {owner} for key \"{key}\" comes back damaged")))
+    }
+
+    fn finalize(&mut self) {
+        if self.broken {
+            return;
+        }
+        let answer = match self.version {
+            Version::One => "finalize_ack",
+            Version::Two => "finalize-response",
+        };
+        // A manager that has gone before has nothing to be told; no answer may come after this one.
+        let _ = self.exchange("finalize", &[], answer, Some(Instant::now() + END_LIMIT));
+        self.broken = true;
+    }
+
+    fn abort(&mut self, code: i32, why: &str) {
+        let message = match self.version {
+            Version::One => line("abort", &[("exitcode", &code.to_string())]),
+            Version::Two => {
+                let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect();
+                counted(
+                    "abort",
+                    &[("isworld", "TRUE"), ("exitcode", &code.to_string()), ("msg", &why)],
+                )
+            }
+        };
+        // There is no answer, and no use in what went wrong.
+        let _ = self.stream.send(&message, Some(Instant::now() + END_LIMIT));
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.stream.descriptor())
+    }
+}

@@ -1,0 +1,130 @@
+//! The first messages of PMI-1 and PMI-2.
+
+use std::time::{Duration, Instant};
+
+use super::{Version, Wire};
+use crate::job::pmi::{check_place, quoted, text, Choice, Place, PmiError, WireStart};
+
+/// The manager's part on this host answers the first messages by itself, so that one that takes longer is none.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Most characters of a value of PMI-2, which does not tell; less than the interface's constant, for managers that count in what they add.
+const PMI2_VALUE_MAX: usize = 1000;
+
+impl Version {
+    /// Version and subversion, as the first message has them.
+    fn numbers(self) -> (&'static str, &'static str) {
+        match self {
+            Self::One => ("1", "1"),
+            Self::Two => ("2", "0"),
+        }
+    }
+}
+
+impl Wire {
+    /// Agrees on a version, and asks for the place in the job.
+    pub(super) fn start(&mut self, start: &WireStart) -> Result<(), PmiError> {
+        let limit = Some(Instant::now() + START_LIMIT);
+        let mut place = (start.rank.clone(), start.size.clone());
+        if let Place::Port { id, .. } = &start.place {
+            place = self.introduce(id.trim(), limit)?;
+        }
+        self.version = self.agree(start.choice, limit)?;
+        let number = |name: &str, text: Option<&str>| {
+            let text = text.ok_or_else(|| format!("{name} is not set"))?;
+            text.trim()
+                .parse()
+                .map_err(|_| format!("{name}={} is no number", quoted(text)))
+        };
+        self.rank = number("PMI_RANK", place.0.as_deref()).map_err(|why| self.error(&why))?;
+        match self.version {
+            Version::One => {
+                self.size = number("PMI_SIZE", place.1.as_deref()).map_err(|why| self.error(&why))?;
+                let maxes = self.ask("get_maxes", &[], "maxes", limit)?;
+                let least = |name: &str, least: usize| {
+                    let most = maxes
+                        .number(name)
+                        .ok_or_else(|| format!("its answer to get_maxes has no number {name}"))?
+                        as usize;
+                    if most <= least {
+                        return Err(format!("{name}={most} is too small: more than {least} is needed"));
+                    }
+                    Ok(most)
+                };
+                let most = least("vallen_max", text::PIECE_MIN).map_err(|why| self.error(&why))?;
+                least("keylen_max", text::PIECE_KEY_MAX).map_err(|why| self.error(&why))?;
+                // The end of a string may be counted in.
+                self.value_max = most - 1;
+                let space = self.ask("get_my_kvsname", &[], "my_kvsname", limit)?;
+                self.job = self.name_of_job(space.field("kvsname"))?;
+            }
+            Version::Two => {
+                let rank = self.rank.to_string();
+                // hydra 5.0 does not read messages with empty values.
+                let job = start.job.as_deref().map(|job| ("pmijobid", job));
+                let fields: Vec<_> = job
+                    .into_iter()
+                    .chain([("pmirank", rank.as_str()), ("threaded", "FALSE")])
+                    .collect();
+                let answer = self.ask("fullinit", &fields, "fullinit-response", limit)?;
+                let (Some(rank), Some(size)) = (answer.number("rank"), answer.number("size")) else {
+                    return Err(self.error("its answer to fullinit does not tell rank and size"));
+                };
+                (self.rank, self.size) = (rank, size);
+                self.value_max = PMI2_VALUE_MAX;
+                let answer = self.ask("job-getid", &[], "job-getid-response", limit)?;
+                self.job = self.name_of_job(answer.field("jobid"))?;
+            }
+        }
+        check_place(self.rank, self.size).map_err(|why| self.error(&why))
+    }
+
+    /// Tells a manager that was connected to who this is; it answers with the place in the job.
+    fn introduce(&mut self, id: &str, limit: Option<Instant>) -> Result<(Option<String>, Option<String>), PmiError> {
+        if id.is_empty() || !id.bytes().all(|c| c.is_ascii_digit()) {
+            return Err(self.error(&format!("PMI_ID={} is no number", quoted(id))));
+        }
+        self.ask_by_line("initack", &[("pmiid", id)], "initack", limit)?;
+        let (mut rank, mut size, mut debug) = (None, None, None);
+        while rank.is_none() || size.is_none() || debug.is_none() {
+            let message = self.receive_line("initack", "set", limit)?;
+            let value = |name, before: Option<String>| message.field(name).map(str::to_owned).or(before);
+            (rank, size, debug) = (value("rank", rank), value("size", size), value("debug", debug));
+        }
+        Ok((rank, size))
+    }
+
+    /// Finds a version that the manager accepts.
+    fn agree(&mut self, choice: Choice, limit: Option<Instant>) -> Result<Version, PmiError> {
+        let versions: &[Version] = match choice {
+            Choice::Pmi1 => &[Version::One],
+            Choice::Pmi2 => &[Version::Two],
+            Choice::Auto | Choice::Pmix => &[Version::One, Version::Two],
+        };
+        let mut refused = Vec::new();
+        for &version in versions {
+            self.version = version;
+            let (major, minor) = version.numbers();
+            let fields = [("pmi_version", major), ("pmi_subversion", minor)];
+            let answer = self.exchange_lines("init", &fields, "response_to_init", limit)?;
+            let theirs = answer.field("pmi_version").unwrap_or_default();
+            match answer.field("rc") {
+                Some("0") | None if theirs == major => return Ok(version),
+                rc => refused.push(format!(
+                    "{} (its answer: version {}, code {})",
+                    version.name(),
+                    quoted(theirs),
+                    quoted(rc.unwrap_or_default())
+                )),
+            }
+        }
+        Err(self.error(&format!("it does not speak {}", refused.join(" nor "))))
+    }
+
+    fn name_of_job(&self, name: Option<&str>) -> Result<String, PmiError> {
+        match name {
+            Some(name) if (1..=256).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_graphic()) => Ok(name.into()),
+            Some(name) => Err(self.error(&format!("its name for the job is no name: {}", quoted(name)))),
+            None => Err(self.error("it does not tell a name for the job")),
+        }
+    }
+}
