@@ -259,6 +259,11 @@ pub trait Conduit: Sync {
         false
     }
 
+    /// Whether a program that nobody has launched takes the number of ranks from its first argument, as those of udp do.
+    fn takes_count(&self) -> bool {
+        false
+    }
+
     /// Sends one packet: the concatenation of `parts`. Copies them before it returns (local completion is immediate).
     /// Never waits, never polls, never calls back. `Err(Busy)` means that nothing was sent: no room or credit now, or the
     /// connection to a peer that was never reached before is still coming up.

@@ -13,7 +13,7 @@ use crate::conduit::{Conduit, JobRank, Limits, StartInfo};
 use crate::config::{self, Config};
 use crate::endpoint::{self, Endpoint};
 use crate::faulty::Faulty;
-use crate::job::{self, Inside, Job, StartOptions};
+use crate::job::{self, Inside, Job, Library, StartOptions};
 use crate::lent::Lent;
 use crate::os::{mem, membarrier, process};
 use crate::segment::configuration::{self, Configuration};
@@ -121,8 +121,15 @@ impl Runtime {
 #[derive(Debug)]
 pub struct InitError(pub String);
 
-/// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective.
-pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> Result<&'static Runtime, InitError> {
+/// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective. `count` is the program's first argument, if that
+/// may be a number of ranks; the options say whether it was taken for one.
+pub fn init(
+    mode: Mode,
+    segments: Configuration,
+    name: CString,
+    flags: u32,
+    count: Option<u32>,
+) -> Result<&'static Runtime, InitError> {
     gasnet_tools::timer::begin();
     if STARTED.swap(true, Ordering::SeqCst) {
         return Err(InitError(
@@ -141,9 +148,12 @@ pub fn init(mode: Mode, segments: Configuration, name: CString, flags: u32) -> R
     let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
     config::install(config);
     let config = config::get();
-    let names: Vec<&str> = conduits.iter().map(|conduit| conduit.identity().name).collect();
-    let network = conduits.iter().any(|conduit| !conduit.needs_single_neighbourhood());
-    let mut options = StartOptions::from_config(config, &names, network).map_err(|e| InitError(e.message))?;
+    let library = Library {
+        names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
+        network: conduits.iter().any(|conduit| !conduit.needs_single_neighbourhood()),
+        count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
+    };
+    let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError(e.message))?;
     job::meet_manager(&mut options).map_err(|e| InitError(e.message))?;
     let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.

@@ -215,6 +215,7 @@ mod tests {
     use super::*;
     use crate::conduit::{Busy, Class, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
     use crate::config::Config;
+    use crate::job::Library;
 
     struct Named(&'static str, bool, u32);
 
@@ -249,7 +250,7 @@ mod tests {
     static THREE: [&dyn Conduit; 3] = [&Named("near", true, 100), &Named("fast", false, 8), &Named("slow", false, 50)];
 
     fn choice(wanted: &str, ranks: u32, nbrhd_max: u32) -> Result<Choice, String> {
-        let options = StartOptions::from_config(&Config::defaults(&[]), &["near"], false).unwrap();
+        let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let mut options = StartOptions {
             ranks,
             nbrhd_max,
@@ -300,7 +301,7 @@ mod tests {
         let mut choice = choice("auto", 4, 0).unwrap();
         choice.need_network(3);
         assert_eq!(choice.eligible().next(), Some(1));
-        let mut options = StartOptions::from_config(&Config::defaults(&[]), &["near"], false).unwrap();
+        let mut options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let mut alone = Choice::new(&THREE[..1], "auto", &mut options).unwrap();
         alone.need_network(3);
         assert!(alone.eligible().next().is_none() && alone.refusals().contains("3 hosts"));
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_library_of_one_conduit_warns() {
-        let mut options = StartOptions::from_config(&Config::defaults(&[]), &["near"], false).unwrap();
+        let mut options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let choice = Choice::new(&THREE[..1], "slow", &mut options).unwrap();
         assert!(choice.warning(0).unwrap().contains("holds near only"));
         assert_eq!((choice.eligible().next(), choice.explanation(0).as_str()), (Some(0), ""));

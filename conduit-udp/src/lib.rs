@@ -57,6 +57,10 @@ impl Conduit for Udp {
         Ok(())
     }
 
+    fn takes_count(&self) -> bool {
+        true
+    }
+
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.net.get().ok_or(Busy)?.send(peer, class, parts)
     }

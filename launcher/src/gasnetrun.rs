@@ -1,8 +1,8 @@
-//! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job on this host.
+//! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job. `amudprun` is the one of udp under another name.
 //!
-//! It only sets the environment and becomes the program, so that launcher and supervisor are one process: its exit code, its signals and
-//! its place in the shell's job control are the job's. The options are those of the GASNet-EX launchers (smp-conduit README, "Job
-//! spawning"), and a few more.
+//! It only sets the environment and becomes the program (or a process manager that starts it), so that launcher and supervisor are one process: its
+//! exit code, its signals and its place in the shell's job control are the job's. The options are those of the GASNet-EX launchers (smp-conduit
+//! README, "Job spawning"; ssh-spawner README, "Basic Usage"), and a few more.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -14,27 +14,38 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use gasnet::job::{spawner_sentence, MAX_RANKS};
+use gasnet::job::MAX_RANKS;
 use gasnet::select::AUTO;
 
-/// Conduits whose ranks all run on this host.
-const CONDUITS: [&str; 3] = ["smp", "sock", "udp"];
+#[path = "gasnetrun/manager.rs"]
+mod manager;
+#[path = "gasnetrun/spawner.rs"]
+mod spawner;
+
+use manager::Filling;
+use spawner::{Decision, Spawner};
+
+/// Conduits, and whether their jobs can be on several hosts.
+const CONDUITS: [(&str, bool); 3] = [("smp", false), ("sock", false), ("udp", true)];
 
 const OPTIONS: &str = "\
     options:
       -n <n>                 number of processes to run
-      -N <n>                 number of nodes to run on: 1
-      -c <n>                 number of cpus per process (accepted; processes are not bound to cpus)
-      -E <VAR1[,VAR2...]>    environment variables to propagate (accepted; all are)
+      -N <n>                 number of nodes to run on
+      -c <n>                 number of cpus per process (for srun; otherwise processes are not bound to cpus)
+      -E <VAR1[,VAR2...]>    environment variables that win over those of other nodes' sessions; VAR=value sets one
       -l, --label            put the rank in front of each line of output
       -v                     be verbose about what is happening
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
-      -spawner=<name>        force use of a specific spawner (fork)
+      -spawner=<name>        force use of a specific spawner: fork, ssh, pmi or mpi (-spawn: L, S)
       --conduit=<name>       the conduit that a program with the universal library shall use (auto|smp|sock|udp)
       --help, --version      print this text, or the version
       --                     ends option parsing
 ";
+
+/// More ranks than anybody means.
+const MOST: u32 = 1 << 20;
 
 /// Exit codes of the shell: wrong usage, not executable, not found.
 const USAGE: u8 = 2;
@@ -48,11 +59,17 @@ struct Request {
     /// The option that names it, where that is not the launcher's own name.
     conduit_option: Option<String>,
     ranks: u32,
+    nodes: Option<u32>,
+    cpus: Option<u32>,
+    /// Names that `-E` gives, and what it sets.
+    variables: Vec<String>,
+    assignments: Vec<(String, String)>,
     label: bool,
     verbose: bool,
     test_only: bool,
     /// Where the wish for a spawner comes from, and its name.
     spawner: Option<(String, String)>,
+    decision: Decision,
     program: Vec<OsString>,
 }
 
@@ -62,6 +79,21 @@ enum Stop {
     Help,
     Version,
     Wrong(String),
+}
+
+impl Request {
+    /// The value of `-E`: names, or one name and its value.
+    fn pass_on(&mut self, text: &str) {
+        match text.split_once('=') {
+            Some((name, value)) => {
+                self.variables.push(name.to_owned());
+                self.assignments.push((name.to_owned(), value.to_owned()));
+            }
+            None => self
+                .variables
+                .extend(text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned)),
+        }
+    }
 }
 
 fn wrong<T>(sentence: impl Into<String>) -> Result<T, Stop> {
@@ -98,7 +130,11 @@ fn usage(launcher: &str) -> String {
 }
 
 fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Stop> {
-    let conduit = launcher.strip_prefix("gasnetrun_").unwrap_or(AUTO).to_owned();
+    let conduit = match launcher {
+        "amudprun" => "udp",
+        other => other.strip_prefix("gasnetrun_").unwrap_or(AUTO),
+    };
+    let conduit = conduit.to_owned();
     let mut request = Request {
         conduit,
         ..Request::default()
@@ -125,14 +161,11 @@ fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Resul
             None => wrong(format!("option '{name}' needs {what}")),
         };
         match name {
-            "-n" | "-np" => ranks = Some(number(name, &value("a number of processes")?, MAX_RANKS)?),
-            "-N" => match number(name, &value("a number of nodes")?, u32::MAX)? {
-                1 => {}
-                _ => return wrong("all processes of this conduit run on one node: only '-N 1' is possible"),
-            },
-            "-c" => drop(cpus(&value("a number of cpus")?)?),
-            "-E" => drop(value("names of variables")?),
-            "-spawner" | "--spawner" => request.spawner = Some((name.into(), value("a name")?)),
+            "-n" | "-np" => ranks = Some(number(name, &value("a number of processes")?, MOST)?),
+            "-N" => request.nodes = Some(number(name, &value("a number of nodes")?, u32::MAX)?),
+            "-c" => request.cpus = Some(cpus(&value("a number of cpus")?)?),
+            "-E" => request.pass_on(&value("names of variables")?),
+            "-spawner" | "--spawner" | "-spawn" => request.spawner = Some((name.into(), value("a name")?)),
             "--conduit" => request.conduit_option = Some(value("a name")?.to_ascii_lowercase()),
             "-l" | "--label" => request.label = true,
             "-v" | "-vv" | "-k" => request.verbose = true,
@@ -154,39 +187,92 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     if let Some(conduit) = &request.conduit_option {
         request.conduit.clone_from(conduit);
     }
-    if request.conduit != AUTO && !CONDUITS.contains(&request.conduit.as_str()) {
+    if request.conduit != AUTO && !CONDUITS.iter().any(|c| c.0 == request.conduit) {
+        let names: Vec<&str> = CONDUITS.iter().map(|c| c.0).collect();
         return wrong(format!(
             "this launcher does not know conduit \"{}\"; it starts jobs of {}, or takes the program's own choice (auto)",
             request.conduit,
-            CONDUITS.join(" and ")
+            names.join(" and ")
         ));
     }
     if request.program.is_empty() {
         return wrong("no program was given");
     }
-    let variable = spawner_variable(&request.conduit);
-    if request.spawner.is_none() {
-        request.spawner = env::var(&variable).ok().filter(|v| !v.is_empty()).map(|v| (variable, v));
+    request.decision = decide(&request)?;
+    if request.decision.spawner == Spawner::Fork {
+        if request.ranks > MAX_RANKS {
+            return wrong(format!(
+                "option -n {}: on one host a whole number from 1 to {MAX_RANKS} is expected",
+                request.ranks
+            ));
+        }
+        if request.nodes.is_some_and(|nodes| nodes > 1) {
+            return wrong("all processes are on this host: only '-N 1' is possible");
+        }
     }
-    match &request.spawner {
-        Some((source, name)) if !name.trim().eq_ignore_ascii_case("fork") => wrong(spawner_sentence(source, name)),
-        _ => Ok(request),
-    }
+    Ok(request)
 }
 
+/// Whether jobs of a conduit can be on several hosts.
+fn has_network(conduit: &str) -> bool {
+    conduit == AUTO || CONDUITS.iter().any(|c| c.0 == conduit && c.1)
+}
+
+/// What the user says: by an option, by the conduit's variable, by the general one, or by that of udp's programs.
+fn decide(request: &Request) -> Result<Decision, Stop> {
+    let network = has_network(&request.conduit);
+    let of_conduit = format!("GASNET_{}_SPAWNER", request.conduit.to_ascii_uppercase());
+    let mut variables = vec![of_conduit];
+    if network {
+        variables.extend(["GASNET_SPAWNER".into(), "GASNET_SPAWNFN".into()]);
+    }
+    let from_environment = variables.into_iter().map(|name| (env::var(&name).unwrap_or_default(), name));
+    let from_option = request.spawner.iter().map(|(option, name)| (name.clone(), option.clone()));
+    for (name, source) in from_option
+        .chain(from_environment)
+        .filter(|(name, _)| !name.trim().is_empty())
+    {
+        let Some(spawner) = spawner::parse(&source, &name).map_err(Stop::Wrong)? else {
+            continue;
+        };
+        if spawner == Spawner::Ssh && !network {
+            return wrong(format!(
+                "{source}={name}: the {} conduit has no network; its spawners are fork, pmi and mpi",
+                request.conduit
+            ));
+        }
+        let why = format!("{source}={name}");
+        return Ok(Decision { spawner, why });
+    }
+    if network {
+        return spawner::suggested(|name| env::var_os(name), request.nodes).map_err(Stop::Wrong);
+    }
+    Ok(Decision {
+        spawner: Spawner::Fork,
+        why: format!("the {} conduit has no network", request.conduit),
+    })
+}
+
+/// The variable that tells the program which spawner it is.
 fn spawner_variable(conduit: &str) -> String {
-    let conduit = if conduit == AUTO { CONDUITS[0] } else { conduit };
+    if conduit == AUTO {
+        return "GASNET_SPAWNER".into();
+    }
     format!("GASNET_{}_SPAWNER", conduit.to_ascii_uppercase())
 }
 
 /// Name and attached value of an option: `-n4`, `-n=4`, `--conduit=smp`.
 fn split(text: &str) -> (&str, Option<String>) {
+    // What follows -E may hold an equals sign of its own.
+    if let Some(rest) = text.strip_prefix("-E").filter(|rest| !rest.is_empty()) {
+        return ("-E", Some(rest.strip_prefix('=').unwrap_or(rest).to_owned()));
+    }
     if let Some((name, value)) = text.split_once('=') {
         return (name, Some(value.to_owned()));
     }
-    for short in ["-np", "-n", "-N", "-c", "-E"] {
+    for short in ["-np", "-n", "-N", "-c"] {
         let attached = text.strip_prefix(short).filter(|rest| !rest.is_empty());
-        if let Some(rest) = attached.filter(|rest| short == "-E" || rest.starts_with(|c: char| c.is_ascii_digit())) {
+        if let Some(rest) = attached.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) {
             return (short, Some(rest.to_owned()));
         }
     }
@@ -208,15 +294,27 @@ fn cpus(text: &str) -> Result<u32, Stop> {
 
 /// The environment of the job, beside what the launcher has itself.
 fn environment(request: &Request) -> Vec<(String, String)> {
-    let mut set = vec![("GASNET_PSHM_NODES".to_owned(), request.ranks.to_string())];
+    let mut set: Vec<(String, String)> = request.assignments.clone();
+    // An option wins over the environment, which the program reads.
+    let word = match request.decision.spawner {
+        Spawner::Fork => "fork",
+        Spawner::Ssh => "ssh",
+        Spawner::Manager => "pmi",
+    };
+    if request.decision.spawner != Spawner::Manager {
+        set.push(("GASNET_PSHM_NODES".into(), request.ranks.to_string()));
+    }
+    set.push((spawner_variable(&request.conduit), word.into()));
     // The launcher's name says what its user wants; an option or the environment says it louder.
     let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
     if request.conduit_option.is_some() || (request.conduit != AUTO && !named) {
         set.push(("GASNET_CONDUIT".into(), request.conduit.clone()));
     }
-    if request.spawner.is_some() {
-        // An option wins over the environment, which the program reads.
-        set.push((spawner_variable(&request.conduit), "fork".into()));
+    if let Some(nodes) = request.nodes.filter(|_| request.decision.spawner == Spawner::Ssh) {
+        set.push(("GASNET_SPAWN_HOSTS".into(), nodes.to_string()));
+    }
+    if !request.variables.is_empty() {
+        set.push(("GASNET_SPAWN_ENVIRONMENT".into(), request.variables.join(",")));
     }
     if request.label {
         set.push(("GASNET_LABEL_OUTPUT".into(), "1".into()));
@@ -228,24 +326,62 @@ fn environment(request: &Request) -> Vec<(String, String)> {
     set
 }
 
+/// The words to become: the program, or a process manager that starts it.
+fn words(request: &Request, set: &[(String, String)]) -> Result<Vec<OsString>, String> {
+    let mut program = request.program.clone();
+    program[0] = locate(&program[0]);
+    if request.decision.spawner != Spawner::Manager {
+        return Ok(program);
+    }
+    let of_gasnet = env::vars()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("GASNET_") && name != "GASNET_PSHM_NODES");
+    let ours = set.iter().map(|(name, _)| name.clone());
+    let mut variables: Vec<String> = request.variables.iter().cloned().chain(ours).chain(of_gasnet).collect();
+    variables.sort();
+    variables.dedup();
+    let filling = Filling {
+        ranks: request.ranks,
+        nodes: request.nodes,
+        cpus: request.cpus,
+        variables: &variables,
+        program: &program,
+    };
+    manager::command(&filling).map(|(line, _)| line)
+}
+
 fn start(launcher: &str, request: &Request) -> ExitCode {
     let set = environment(request);
-    let program = locate(&request.program[0]);
+    let line = match words(request, &set) {
+        Ok(line) => line,
+        Err(sentence) => {
+            eprintln!("{launcher}: {sentence}");
+            return ExitCode::from(USAGE);
+        }
+    };
     if request.verbose {
-        let mut line = String::new();
+        let mut text = String::new();
         for (name, value) in &set {
-            let _ = write!(line, " {name}={value}");
+            let _ = write!(text, " {name}={value}");
         }
-        for word in std::iter::once(program.as_os_str()).chain(request.program[1..].iter().map(OsString::as_os_str)) {
-            let _ = write!(line, " {}", quoted(word));
+        for word in &line {
+            let _ = write!(text, " {}", quoted(word));
         }
-        eprintln!("{launcher}: running: env{line}");
+        let spawner = request.decision.spawner;
+        eprintln!("{launcher}: spawner {spawner:?}, because {}", request.decision.why);
+        eprintln!("{launcher}: running: env{text}");
     }
     if request.test_only {
         return ExitCode::SUCCESS;
     }
-    let error = Command::new(&program).args(&request.program[1..]).envs(set).exec();
-    eprintln!("{launcher}: cannot run {}: {error}", quoted(&request.program[0]));
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]).envs(set);
+    if request.decision.spawner == Spawner::Manager {
+        // Or each of its processes would be a job of that many.
+        command.env_remove("GASNET_PSHM_NODES");
+    }
+    let error = command.exec();
+    eprintln!("{launcher}: cannot run {}: {error}", quoted(&line[0]));
     ExitCode::from(if error.kind() == ErrorKind::NotFound {
         NOT_FOUND
     } else {
@@ -311,6 +447,8 @@ mod tests {
             "0",
             "-E",
             "A,B",
+            "-E",
+            "C=d=e",
             "-v",
             "-l",
             "-spawner=fork",
@@ -325,6 +463,16 @@ mod tests {
             (2, true, true, false)
         );
         assert_eq!(request.program, ["env", "A=b", "-n", "x"]);
+        assert_eq!(
+            (request.nodes, request.cpus, request.variables.join(" ")),
+            (Some(1), Some(0), "A B C".into())
+        );
+        assert_eq!(request.assignments, [("C".to_owned(), "d=e".to_owned())]);
+        assert_eq!(request.decision.spawner, Spawner::Fork);
+        let udp = |line: &[&str]| parse("amudprun", line.iter().map(OsString::from));
+        let request = udp(&["-np", "2", "-spawn", "S", "a"]).unwrap();
+        assert_eq!((request.conduit.as_str(), request.decision.spawner), ("udp", Spawner::Ssh));
+        assert_eq!(udp(&["-n4", "-spawn", "L", "a"]).unwrap().decision.spawner, Spawner::Fork);
         assert!(read(&["-n", "1", "-t", "a"]).unwrap().test_only);
         assert_eq!(read(&["-n", "1", "--conduit=sock", "a"]).unwrap().conduit, "sock");
         assert_eq!(read(&["-n", "1", "--", "-prog"]).unwrap().program, ["-prog"]);
@@ -335,13 +483,14 @@ mod tests {
         assert!(sentence(&["a"]).contains("-n"));
         assert!(sentence(&["-n", "2"]).contains("no program"));
         assert!(sentence(&["-n"]).contains("-n"));
-        for bad in ["0", "-1", "x", "1025", "99999999999", ""] {
-            assert!(sentence(&["-n", bad, "a"]).contains("1 to 1024"), "{bad}");
+        for bad in ["0", "-1", "x", "1048577", "99999999999", ""] {
+            assert!(sentence(&["-n", bad, "a"]).contains("1 to 1048576"), "{bad}");
         }
+        assert!(sentence(&["-n", "1025", "a"]).contains("1 to 1024"));
         assert!(sentence(&["-n", "2", "-N", "2", "a"]).contains("-N 1"));
         assert!(sentence(&["-n", "2", "-c", "x", "a"]).contains("-c x"));
         assert!(sentence(&["-n", "2", "-foo", "a"]).contains("-foo"));
-        assert!(sentence(&["-n", "2", "-spawner=ssh", "a"]).contains("fork"));
+        assert!(sentence(&["-n", "2", "-spawner=ssh", "a"]).contains("no network"));
         assert!(sentence(&["-n", "2", "-spawner", "smoke", "a"]).contains("no such spawner"));
         assert!(sentence(&["-n", "2", "--conduit", "ibv", "a"]).contains("ibv"));
         assert_eq!(read(&["--help"]), Err(Stop::Help));

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
+use super::arguments::Arguments;
 use super::{complain, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::client::is_client_name;
 use crate::runtime;
@@ -10,7 +11,8 @@ use crate::sync::Mode;
 
 const KNOWN_FLAGS: u32 = 1 | 2;
 
-/// What `gex_Client_Init` of every thread mode and segment configuration does. `argc` and `argv` are accepted and left alone.
+/// What `gex_Client_Init` of every thread mode and segment configuration does. `argc` and `argv` are left alone, unless the first argument was taken
+/// for the number of ranks.
 #[no_mangle]
 pub unsafe extern "C" fn gasneti_client_init_mode(
     mode: c_int,
@@ -19,8 +21,8 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     endpoint: *mut *const crate::endpoint::Endpoint,
     team: *mut usize,
     name: *const c_char,
-    _argc: *mut c_int,
-    _argv: *mut *mut *mut c_char,
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
     flags: u32,
 ) -> c_int {
     let (Some(mode), Some(segments)) = (Mode::from_raw(mode), Configuration::from_raw(segments)) else {
@@ -43,12 +45,17 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
         complain("gex_Client_Init", &format!("unknown flags {:#x}", flags & !KNOWN_FLAGS));
         return ERR_BAD_ARG;
     }
-    match runtime::init(mode, segments, CString::from(name), flags) {
+    // SAFETY: the client's promise.
+    let arguments = unsafe { Arguments::new(argc, argv) };
+    match runtime::init(mode, segments, CString::from(name), flags, arguments.ranks()) {
         Err(error) => {
             complain("gex_Client_Init", &error.0);
             ERR_NOT_INIT
         }
         Ok(rt) => {
+            if rt.job.options().counted {
+                arguments.drop_first();
+            }
             // SAFETY: checked for null; the client's to write.
             unsafe { client.write(rt.client) };
             // SAFETY: as above.

@@ -7,6 +7,7 @@
 
 pub mod ad;
 pub mod am;
+mod arguments;
 pub mod barrier;
 pub mod client;
 pub mod coll;

@@ -162,6 +162,8 @@ variables! {
             .scope(Scope::Launcher).ours();
         SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "auto", "The same for smp.").scope(Scope::Launcher);
         UDP_SPAWNER: Spawner = choice("GASNET_UDP_SPAWNER", "auto", "The same for udp.").scope(Scope::Launcher).ours();
+        SPAWNFN: Option<String> = text("GASNET_SPAWNFN",
+            "How programs of udp start their ranks, after the variables above: L on this host, S through remote shells.").scope(Scope::Launcher);
         SSH_SERVERS: Option<String> = text("GASNET_SSH_SERVERS",
             "Hosts to start ranks on, between commas or spaces; also AMUDP_SSH_SERVERS, SSH_SERVERS.").scope(Scope::Launcher);
         SSH_NODEFILE: Option<PathBuf> = path("GASNET_SSH_NODEFILE", "File of hosts, one in each line; counts before GASNET_SSH_SERVERS.")
@@ -356,7 +358,6 @@ variables! {
         OFI_SPAWNER: Option<String> = text("GASNET_OFI_SPAWNER", "The same for ofi.").no_effect();
         UCX_SPAWNER: Option<String> = text("GASNET_UCX_SPAWNER", "The same for ucx.").no_effect();
         IBV_SPAWNFN: Option<String> = text("GASNET_IBV_SPAWNFN", "The same for ibv, as upcxx-run passes it.").no_effect();
-        SPAWNFN: Option<String> = text("GASNET_SPAWNFN", "How udp starts the ranks: L here, S through ssh, C by GASNET_CSPAWN_CMD.").no_effect();
         SPAWN_CONTROL: Option<String> = text("GASNET_SPAWN_CONTROL", "Who tells the ranks of a network where they are.").no_effect();
         ROUTE_OUTPUT: Option<String> = text("GASNET_ROUTE_OUTPUT", "Whether udp brings the ranks' output to the starting host.").no_effect();
         QUIET: Option<String> = text("GASNET_QUIET", "Leave out warnings that networks give at start; there are none here.").no_effect();

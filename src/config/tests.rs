@@ -53,7 +53,7 @@ fn all_problems_are_reported_and_name_their_variable() {
     assert!(error.to_string().contains(
         "GASNET_PSHM_NODES=abc: a whole number from 1 to 1048576 (ranks) is expected; leave it unset for the default, 1"
     ));
-    for bad in ["0", "-1", "1025", "99999999999999999999", "1.5", "4K"] {
+    for bad in ["0", "-1", "1048577", "99999999999999999999", "1.5", "4K"] {
         assert!(load(&[("GASNET_PSHM_NODES", bad)]).is_err(), "{bad}");
     }
 }

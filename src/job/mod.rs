@@ -37,8 +37,9 @@ use crate::wait::Episodes;
 use board::Board;
 use map::Map;
 use options::Start;
-pub use options::{spawner_sentence, StartOptions, MAX_RANKS};
+pub use options::{Library, StartOptions, MAX_RANKS};
 pub use signals::set_fault_note;
+pub use spawn::{hosts, script::words as shell_words};
 
 /// A job could not start.
 #[derive(Debug)]

@@ -14,6 +14,17 @@ use crate::os::fd;
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;
 
+/// What a library brings along.
+#[derive(Clone, Debug, Default)]
+pub struct Library<'a> {
+    /// Its conduits.
+    pub names: Vec<&'a str>,
+    /// Whether one of them has a network.
+    pub network: bool,
+    /// The program's first argument, if that may be a number of ranks.
+    pub count: Option<u32>,
+}
+
 /// How the ranks come into being.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -33,6 +44,8 @@ pub enum Start {
 pub struct StartOptions {
     /// How the ranks come into being. `GASNET_SPAWNER`, `GASNET_<conduit>_SPAWNER`, `GASNET_SPAWNFN`, or what is found.
     pub start: Start,
+    /// Whether the number of ranks was the program's first argument.
+    pub counted: bool,
     /// Ranks to start. `GASNET_PSHM_NODES`.
     pub ranks: u32,
     /// Most ranks in a neighbourhood; 0: no limit. `GASNET_SUPERNODE_MAXSIZE`.
@@ -58,10 +71,17 @@ pub struct StartOptions {
 }
 
 impl StartOptions {
-    /// What the environment says, for a library that holds conduits of these `names`, at least one of which has a `network` or none.
-    pub fn from_config(config: &Config, names: &[&str], network: bool) -> Result<Self, JobError> {
-        let ranks = config.get(&config::PSHM_NODES);
-        let start = start(config, names, network)?;
+    /// What the environment says.
+    pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
+        let Decision { start, counted } = start(config, library)?;
+        let ranks = match library.count.filter(|_| counted) {
+            Some(count) => {
+                // For all that the program starts, here and elsewhere.
+                env::set_var("GASNET_PSHM_NODES", count.to_string());
+                count
+            }
+            None => config.get(&config::PSHM_NODES),
+        };
         if start == Start::Fork && ranks > MAX_RANKS {
             return refuse(format!(
                 "GASNET_PSHM_NODES={ranks}: one host starts at most {MAX_RANKS} ranks; more hosts can be named with GASNET_SSH_SERVERS"
@@ -72,6 +92,7 @@ impl StartOptions {
             .or_else(|| env::var_os("TMPDIR").filter(|d| !d.is_empty()).map(PathBuf::from));
         Ok(Self {
             start,
+            counted,
             ranks,
             nbrhd_max: config.get(&config::SUPERNODE_MAXSIZE),
             exit_timeout: exit_timeout(config, ranks),
@@ -131,47 +152,81 @@ fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
     }
 }
 
-/// What was asked for, by which variable: that of the first conduit that has one, then the general one, then that of udp's spawners.
-fn asked(config: &Config, names: &[&str]) -> Option<(String, Spawner)> {
-    let of_conduits = names
+/// What was asked for, by which variable: that of the first conduit that has one, then the general one, then that of udp's programs. Clients set the
+/// last two whatever the conduit is, so that they count only where there is a network.
+fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Spawner)>, JobError> {
+    let of_conduits = library
+        .names
         .iter()
         .map(|name| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase()));
-    let mut variables = of_conduits.chain(["GASNET_SPAWNER".to_owned()]);
-    variables.find_map(|variable| {
+    let mut variables = of_conduits.chain(library.network.then(|| "GASNET_SPAWNER".to_owned()));
+    let found = variables.find_map(|variable| {
         let setting = config.settings().iter().find(|s| s.variable.name == variable && s.is_set)?;
         let spawner = Spawner::from_value(&setting.value).filter(|&s| s != Spawner::Auto)?;
         Some((variable, spawner))
-    })
+    });
+    if found.is_some() || !library.network {
+        return Ok(found);
+    }
+    let Some(letter) = config.get(&config::SPAWNFN) else {
+        return Ok(None);
+    };
+    let spawner = match letter.trim() {
+        "L" | "l" => Spawner::Fork,
+        "S" | "s" => Spawner::Ssh,
+        other => {
+            return refuse(format!(
+                "GASNET_SPAWNFN={other}: L (this host) or S (remote shells) is expected"
+            ))
+        }
+    };
+    Ok(Some(("GASNET_SPAWNFN".into(), spawner)))
 }
 
-/// How the ranks come into being: as a remote shell says, as the user says, or as what is found suggests.
-fn start(config: &Config, names: &[&str], network: bool) -> Result<Start, JobError> {
+/// How the ranks come into being, and whether the program's first argument says how many.
+struct Decision {
+    start: Start,
+    counted: bool,
+}
+
+/// As a remote shell says, as the user says, or as what is found suggests. A process manager's word counts before that of an argument, and a number
+/// of ranks that the user has set before both.
+fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     if let Some(contact) = Contact::take() {
-        return contact.map(Start::Below);
+        let start = Start::Below(contact?);
+        return Ok(Decision { start, counted: false });
     }
-    let counted = config
+    let set = config
         .settings()
         .iter()
         .any(|s| s.variable.name == "GASNET_PSHM_NODES" && s.is_set);
-    let named = || hosts::are_named(|name| env::var_os(name));
-    match asked(config, names) {
-        Some((variable, Spawner::Ssh)) if !network => refuse(format!(
+    let by_argument = |start| Decision {
+        start,
+        counted: !set && library.count.is_some(),
+    };
+    let by_manager = |kind| Decision {
+        start: Start::Managed(kind),
+        counted: false,
+    };
+    let named = || library.network && hosts::are_named(|name| env::var_os(name));
+    let found = || if named() { Start::Ssh } else { Start::Fork };
+    match asked(config, library)? {
+        Some((variable, Spawner::Ssh)) if !library.network => refuse(format!(
             "{variable}=ssh: this library holds no conduit with a network ({}), so that all ranks are on one host",
-            names.join(", ")
+            library.names.join(", ")
         )),
-        Some((_, Spawner::Ssh)) => Ok(Start::Ssh),
-        Some((_, Spawner::Fork)) => Ok(Start::Fork),
+        Some((_, Spawner::Ssh)) => Ok(by_argument(Start::Ssh)),
+        Some((_, Spawner::Fork)) => Ok(by_argument(Start::Fork)),
         Some((variable, _)) => match managed(config)? {
-            Some(kind) => Ok(Start::Managed(kind)),
+            Some(kind) => Ok(by_manager(kind)),
             None => refuse(format!(
                 "{variable} asks for a process manager, but none has started this process: there is no {}. Start the program with mpiexec, \
                  mpirun or srun, or unset the variable",
                 pmi::LOOKED_FOR
             )),
         },
-        None if counted && network && named() => Ok(Start::Ssh),
-        None if counted => Ok(Start::Fork),
-        None => Ok(managed(config)?.map_or(Start::Fork, Start::Managed)),
+        None if set => Ok(by_argument(found())),
+        None => Ok(managed(config)?.map_or_else(|| by_argument(found()), by_manager)),
     }
 }
 
@@ -179,17 +234,6 @@ fn start(config: &Config, names: &[&str], network: bool) -> Result<Start, JobErr
 fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
     let choice = config.get(&config::PMI).parse().map_err(|message| JobError { message })?;
     Ok(pmi::detect(choice, |name| env::var(name).ok(), fd::is_open))
-}
-
-/// Why a spawner cannot be used; `source` is the variable or option that asked for it.
-pub fn spawner_sentence(source: &str, name: &str) -> String {
-    let known = ["ssh", "mpi", "pmi"].iter().any(|s| name.trim().eq_ignore_ascii_case(s));
-    let why = if known {
-        "that spawner comes with the network conduits and is not part of this one"
-    } else {
-        "there is no such spawner"
-    };
-    format!("{source}={name}: {why}; the one spawner here is \"fork\"")
 }
 
 /// The documented formula: min(MAX, MIN + ranks × FACTOR), unless the whole is given.
@@ -206,10 +250,17 @@ mod tests {
     use super::*;
     use std::ffi::OsString;
 
+    fn smp() -> Library<'static> {
+        Library {
+            names: vec!["smp"],
+            ..Library::default()
+        }
+    }
+
     fn read(pairs: &[(&str, &str)]) -> Result<StartOptions, String> {
         let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
         let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
-        StartOptions::from_config(&config, &["smp"], false).map_err(|e| e.message)
+        StartOptions::from_config(&config, &smp()).map_err(|e| e.message)
     }
 
     #[test]
@@ -233,6 +284,37 @@ mod tests {
             .contains("no conduit with a network"));
         assert!(read(&[("GASNET_SMP_SPAWNER", "telepathy")]).is_err());
         assert!(read(&[("GASNET_SMP_SPAWNER", "FORK")]).is_ok());
+    }
+
+    fn of_network(pairs: &[(&str, &str)], count: Option<u32>) -> Result<(Start, bool), String> {
+        let library = Library {
+            names: vec!["net"],
+            network: true,
+            count,
+        };
+        let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
+        let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
+        start(&config, &library).map(|d| (d.start, d.counted)).map_err(|e| e.message)
+    }
+
+    #[test]
+    fn spawners_by_wish() {
+        assert_eq!(of_network(&[("GASNET_SPAWNER", "ssh")], None).unwrap(), (Start::Ssh, false));
+        assert_eq!(of_network(&[("GASNET_SPAWNFN", "L")], Some(3)).unwrap(), (Start::Fork, true));
+        assert_eq!(of_network(&[("GASNET_SPAWNFN", "S")], Some(3)).unwrap(), (Start::Ssh, true));
+        assert_eq!(
+            of_network(&[("GASNET_PSHM_NODES", "4")], Some(3)).unwrap(),
+            (Start::Fork, false)
+        );
+        assert!(of_network(&[("GASNET_SPAWNFN", "G")], None)
+            .unwrap_err()
+            .contains("GASNET_SPAWNFN=G"));
+        assert!(of_network(&[("GASNET_SPAWNER", "pmi")], None).unwrap_err().contains("PMI_FD"));
+        // Without a network these are for others.
+        assert_eq!(
+            read(&[("GASNET_SPAWNER", "ssh"), ("GASNET_SPAWNFN", "S")]).unwrap().start,
+            Start::Fork
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::ffi::{c_int, CString};
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use super::arguments::Arguments;
 use super::{complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::am::table::{Entry, ANY_FLAGS, ANY_NARGS};
 use crate::client::Client;
@@ -43,14 +44,21 @@ pub(super) fn team(function: &str) -> usize {
 pub extern "C" fn gasneti_init_mode(
     mode: c_int,
     segments: c_int,
-    _argc: *mut c_int,
-    _argv: *mut *mut *mut std::ffi::c_char,
+    argc: *mut c_int,
+    argv: *mut *mut *mut std::ffi::c_char,
 ) -> c_int {
     let (Some(mode), Some(segments)) = (Mode::from_raw(mode), Configuration::from_raw(segments)) else {
         return ERR_BAD_ARG;
     };
-    match runtime::init(mode, segments, CString::from(c"LEGACY"), USES_GASNET1) {
-        Ok(_) => OK,
+    // SAFETY: the client's promise.
+    let arguments = unsafe { Arguments::new(argc, argv) };
+    match runtime::init(mode, segments, CString::from(c"LEGACY"), USES_GASNET1, arguments.ranks()) {
+        Ok(rt) => {
+            if rt.job.options().counted {
+                arguments.drop_first();
+            }
+            OK
+        }
         Err(error) => {
             complain("gasnet_init", &error.0);
             ERR_NOT_INIT

@@ -3,7 +3,7 @@
 
 mod contact;
 pub mod hosts;
-mod script;
+pub mod script;
 pub mod ssh;
 
 pub use contact::Contact;

@@ -228,11 +228,14 @@ fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobError> 
 }
 
 /// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is.
-fn program() -> Result<Vec<OsString>, String> {
+fn program(counted: bool) -> Result<Vec<OsString>, String> {
     let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
     let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
     // Each word ends with a zero byte.
     words.pop();
+    if counted {
+        words.remove(1);
+    }
     let name = words.first().cloned().unwrap_or_default();
     if Path::new(&name).components().count() < 2 {
         let path = env::current_exe().map_err(|e| format!("the path of this program cannot be found: {e}"))?;
@@ -254,7 +257,7 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
         environment: env::vars_os().collect(),
         wins: remote.wins.clone(),
         assignment: contact.assignment(),
-        words: program()?,
+        words: program(options.counted)?,
     };
     let mut command = Command::new(&remote.command);
     command.args(words);

@@ -1,0 +1,178 @@
+//! The command line of a process manager: a template of the user's (mpi-conduit README, `MPIRUN_CMD`), or what is found on this host.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::process::Command;
+
+use gasnet::job::shell_words;
+
+use super::spawner::on_path;
+
+/// What a template is filled with.
+pub struct Filling<'a> {
+    /// Ranks.
+    pub ranks: u32,
+    /// Hosts, if the user has said how many.
+    pub nodes: Option<u32>,
+    /// Processors of each rank, if the user has said how many.
+    pub cpus: Option<u32>,
+    /// Variables that the ranks must have.
+    pub variables: &'a [String],
+    /// The program and its arguments.
+    pub program: &'a [OsString],
+}
+
+/// The command of the manager, and where it comes from.
+pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String> {
+    for name in ["PMIRUN_CMD", "MPIRUN_CMD"] {
+        if let Some(template) = env::var(name).ok().filter(|t| !t.trim().is_empty()) {
+            return Ok((fill(name, &template, filling)?, name.to_owned()));
+        }
+    }
+    if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
+        return Ok((srun(filling, &output("srun", "--mpi=list")), "srun".into()));
+    }
+    let names = ["mpiexec.hydra", "mpiexec", "mpirun"];
+    let Some(name) = names.into_iter().find(|name| on_path(name).is_some()) else {
+        return Err(format!(
+            "no process manager is known: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is no allocation of Slurm's, and {} are not on the path",
+            names.join(", ")
+        ));
+    };
+    Ok((mpiexec(name, filling, &output(name, "--version")), name.into()))
+}
+
+/// What a program says about itself, on either stream.
+fn output(program: &str, option: &str) -> String {
+    let said = Command::new(program).arg(option).output();
+    said.map_or_else(
+        |_| String::new(),
+        |s| String::from_utf8_lossy(&[s.stdout, s.stderr].concat()).into_owned(),
+    )
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
+    words.map(OsString::from).to_vec()
+}
+
+fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
+    let has = |name: &str| {
+        interfaces
+            .split_whitespace()
+            .any(|word| word == name || word.starts_with(&format!("{name}_")))
+    };
+    let interface = if has("pmix") && !has("pmi2") {
+        "--mpi=pmix"
+    } else {
+        "--mpi=pmi2"
+    };
+    let mut line = words(["srun", interface, "-n", &filling.ranks.to_string()]);
+    if let Some(nodes) = filling.nodes {
+        line.extend(words(["-N", &nodes.to_string()]));
+    }
+    if let Some(cpus) = filling.cpus.filter(|&cpus| cpus > 0) {
+        line.extend(words(["-c", &cpus.to_string()]));
+    }
+    line.extend(filling.program.iter().cloned());
+    line
+}
+
+fn mpiexec(name: &str, filling: &Filling<'_>, version: &str) -> Vec<OsString> {
+    let mut line = words([name, "-n", &filling.ranks.to_string()]);
+    // Others pass the whole environment on.
+    if version.contains("Open MPI") || version.contains("OpenRTE") || version.contains("PRRTE") {
+        for variable in filling.variables {
+            line.extend(words(["-x", variable]));
+        }
+    }
+    line.extend(filling.program.iter().cloned());
+    line
+}
+
+/// A template with everything in its place. A word that is `%A` or `%C` alone becomes as many as there are.
+fn fill(source: &str, template: &str, filling: &Filling<'_>) -> Result<Vec<OsString>, String> {
+    let Some(pattern) = shell_words(template) else {
+        return Err(format!("{source}={template}: a quote or backslash has no end"));
+    };
+    let (program, arguments) = filling.program.split_first().ok_or("no program was given")?;
+    let mut line = Vec::new();
+    for word in pattern {
+        match word.as_str() {
+            "%A" => line.extend(arguments.iter().cloned()),
+            "%C" => line.extend(filling.program.iter().cloned()),
+            _ => line.push(fill_word(source, &word, program, arguments, filling)?),
+        }
+    }
+    Ok(line)
+}
+
+fn fill_word(source: &str, word: &str, program: &OsStr, arguments: &[OsString], filling: &Filling<'_>) -> Result<OsString, String> {
+    let mut filled = OsString::new();
+    let mut letters = word.chars();
+    while let Some(letter) = letters.next() {
+        if letter != '%' {
+            filled.push(letter.to_string());
+            continue;
+        }
+        match letters.next() {
+            Some('N') => filled.push(filling.ranks.to_string()),
+            Some('M') => filled.push(filling.nodes.unwrap_or(1).to_string()),
+            Some('P') => filled.push(program),
+            Some('A') => filled.push(arguments.join(OsStr::new(" "))),
+            Some('C') => filled.push(filling.program.join(OsStr::new(" "))),
+            Some('D') => filled.push(env::current_dir().unwrap_or_default()),
+            Some('H') => match env::var_os("GASNET_NODEFILE").filter(|v| !v.is_empty()) {
+                Some(file) => filled.push(file),
+                None => return Err(format!("{source} has %H, but GASNET_NODEFILE is not set")),
+            },
+            Some('%') => filled.push("%"),
+            other => {
+                let other = other.map_or_else(String::new, String::from);
+                return Err(format!(
+                    "{source}: %{other} stands for nothing; there are %N, %M, %P, %A, %C, %D, %H and %%"
+                ));
+            }
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<R>(f: impl Fn(&Filling<'_>) -> R) -> R {
+        let program = ["./a b", "x y", ""].map(OsString::from);
+        f(&Filling {
+            ranks: 5,
+            nodes: Some(2),
+            cpus: Some(3),
+            variables: &["GASNET_X".to_owned()],
+            program: &program,
+        })
+    }
+
+    fn text(line: &[OsString]) -> Vec<&str> {
+        line.iter().filter_map(|w| w.to_str()).collect()
+    }
+
+    #[test]
+    fn templates_are_filled() {
+        let line = with(|f| fill("T", "env A='b c' mpirun -np %N %C", f).unwrap());
+        assert_eq!(text(&line), ["env", "A=b c", "mpirun", "-np", "5", "./a b", "x y", ""]);
+        let line = with(|f| fill("T", "run -n%N -N%M 100%% %P -- %A", f).unwrap());
+        assert_eq!(text(&line), ["run", "-n5", "-N2", "100%", "./a b", "--", "x y", ""]);
+        assert!(with(|f| fill("T", "run %X", f).unwrap_err()).contains("%X"));
+        assert!(with(|f| fill("T", "run 'x", f).unwrap_err()).contains("no end"));
+    }
+
+    #[test]
+    fn managers_that_are_known() {
+        let line = with(|f| srun(f, "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"));
+        assert_eq!(text(&line)[..8], ["srun", "--mpi=pmi2", "-n", "5", "-N", "2", "-c", "3"]);
+        assert_eq!(text(&with(|f| srun(f, "none\npmix_v4")))[1], "--mpi=pmix");
+        let line = with(|f| mpiexec("mpirun", f, "mpirun (Open MPI) 4.1.4"));
+        assert_eq!(text(&line)[..6], ["mpirun", "-n", "5", "-x", "GASNET_X", "./a b"]);
+        assert_eq!(text(&with(|f| mpiexec("mpiexec", f, "HYDRA build details")))[3], "./a b");
+    }
+}

@@ -1,0 +1,109 @@
+//! How the ranks come into being: what the user says, or what the environment suggests.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use gasnet::job::hosts;
+
+/// How the ranks come into being.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spawner {
+    /// The program forks them.
+    #[default]
+    Fork,
+    /// The program starts itself on other hosts through remote shells.
+    Ssh,
+    /// A process manager starts them.
+    Manager,
+}
+
+/// A spawner, and why it was taken.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// The spawner.
+    pub spawner: Spawner,
+    /// Where the wish comes from, or what was found.
+    pub why: String,
+}
+
+/// A name that a user gives; none for `auto`.
+pub fn parse(source: &str, name: &str) -> Result<Option<Spawner>, String> {
+    match name.trim().to_ascii_lowercase().as_str() {
+        "auto" => Ok(None),
+        "fork" | "l" => Ok(Some(Spawner::Fork)),
+        "ssh" | "s" => Ok(Some(Spawner::Ssh)),
+        "pmi" | "mpi" => Ok(Some(Spawner::Manager)),
+        _ => Err(format!(
+            "{source}={name}: there is no such spawner; it is one of auto, fork, ssh, pmi, mpi"
+        )),
+    }
+}
+
+/// Whether a program of this name can be found.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .find(|file| file.is_file())
+}
+
+/// What `environment` suggests for a job over a network, on `nodes` hosts if that was said.
+pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u32>) -> Result<Decision, String> {
+    let set = |name: &str| environment(name).is_some_and(|value| !value.is_empty());
+    let decision = |spawner, why: &str| {
+        Ok(Decision {
+            spawner,
+            why: why.into(),
+        })
+    };
+    if hosts::are_named(&environment) {
+        return decision(Spawner::Ssh, "hosts are named");
+    }
+    // Inside a step of Slurm's, srun would wait for processors that the step holds.
+    if set("SLURM_JOB_ID") && !set("SLURM_STEP_ID") && on_path("srun").is_some() {
+        return decision(Spawner::Manager, "this is an allocation of Slurm's");
+    }
+    let found = hosts::list(&environment, false).ok();
+    if let Some(found) = found.filter(|found| found.names.len() > 1) {
+        return decision(Spawner::Ssh, &format!("{} names {} hosts", found.source, found.names.len()));
+    }
+    match nodes {
+        Some(nodes) if nodes > 1 => Err(format!(
+            "-N {nodes}: no hosts are known; name them with GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or take a process manager by -spawner=pmi"
+        )),
+        _ => decision(Spawner::Fork, "nothing tells of other hosts"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(pairs: &[(&str, &str)], nodes: Option<u32>) -> Result<Spawner, String> {
+        let find = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| OsString::from(p.1));
+        suggested(find, nodes).map(|d| d.spawner)
+    }
+
+    #[test]
+    fn what_is_found_decides() {
+        assert_eq!(found(&[], None).unwrap(), Spawner::Fork);
+        assert_eq!(
+            found(&[("SSH_SERVERS", "a b"), ("SLURM_JOB_ID", "1")], None).unwrap(),
+            Spawner::Ssh
+        );
+        assert_eq!(found(&[("LSB_HOSTS", "a a b")], None).unwrap(), Spawner::Ssh);
+        assert_eq!(found(&[("LSB_HOSTS", "a a")], None).unwrap(), Spawner::Fork);
+        assert!(found(&[], Some(2)).unwrap_err().contains("GASNET_SSH_SERVERS"));
+    }
+
+    #[test]
+    fn names_of_spawners() {
+        assert_eq!(parse("x", " SSH ").unwrap(), Some(Spawner::Ssh));
+        assert_eq!(parse("x", "mpi").unwrap(), Some(Spawner::Manager));
+        assert_eq!(parse("x", "auto").unwrap(), None);
+        assert!(parse("GASNET_UDP_SPAWNER", "smoke")
+            .unwrap_err()
+            .contains("GASNET_UDP_SPAWNER=smoke"));
+    }
+}

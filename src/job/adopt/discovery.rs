@@ -1,0 +1,176 @@
+//! How the agents of adopted ranks find out what the job looks like: each tells those above it which ranks its host has, and the first tells all.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use crate::job::map::{Map, Run};
+use crate::job::tree::link::{Known, Link, Stranger};
+use crate::job::tree::message::{Host, Message};
+use crate::job::tree::secret::Secret;
+use crate::job::tree::{Branch, Tree};
+use crate::job::StartOptions;
+use crate::os::{fd, net};
+
+/// What is known so far.
+pub struct Discovery<'a> {
+    first: u32,
+    up: Option<Link>,
+    secret: Secret,
+    options: &'a StartOptions,
+    /// First rank, name and ranks of hosts that are known here: of this one and those below.
+    hosts: BTreeMap<u32, (Vec<u8>, Vec<u32>)>,
+    /// Those right below, by first rank: their connection, and the first ranks of the hosts that they have told of.
+    below: Vec<(u32, Link, Vec<u32>)>,
+    strangers: Vec<Stranger>,
+}
+
+impl<'a> Discovery<'a> {
+    /// Of the host whose ranks these are, below `up`.
+    pub fn new(first: u32, ranks: Vec<u32>, up: Option<Link>, secret: Secret, options: &'a StartOptions) -> Self {
+        let mut new = Self {
+            first,
+            up,
+            secret,
+            options,
+            hosts: BTreeMap::new(),
+            below: Vec::new(),
+            strangers: Vec::new(),
+        };
+        new.note(first, net::host_name().into_bytes(), ranks);
+        new
+    }
+
+    fn note(&mut self, first: u32, name: Vec<u8>, ranks: Vec<u32>) {
+        if let Some(up) = &mut self.up {
+            let (name, ranks) = (name.clone(), ranks.clone());
+            up.send(&Message::Here { first, name, ranks });
+        }
+        self.hosts.insert(first, (name, ranks));
+    }
+
+    fn ranks_known(&self) -> usize {
+        self.hosts.values().map(|(_, ranks)| ranks.len()).sum()
+    }
+
+    /// The layout of the job, this host's number, and the place in the tree.
+    pub fn run(mut self, listener: &TcpListener) -> Result<(Map, u32, Tree), String> {
+        let limit = self.options.remote.limit;
+        let end = (!limit.is_zero()).then(|| Instant::now() + limit);
+        let runs = loop {
+            self.hear(listener)?;
+            if let Some(up) = &mut self.up {
+                up.push();
+                match up.receive() {
+                    Some(Message::Start { runs, .. }) => break runs,
+                    Some(_) => return Err("it was told something else than what the job looks like".into()),
+                    None => {}
+                }
+                if let Some(why) = up.broken() {
+                    return Err(format!("the connection to the host above is lost: {why}"));
+                }
+            } else if self.ranks_known() >= self.options.ranks as usize {
+                break self.layout()?;
+            }
+            if end.is_some_and(|end| Instant::now() >= end) {
+                return Err(format!(
+                    "of {} ranks {} have been heard of after {} seconds, of {} hosts; connections between hosts may be blocked, or another \
+                     network may be needed (GASNET_WORKERIP, GASNET_SPAWN_TIMEOUT)",
+                    self.options.ranks,
+                    self.ranks_known(),
+                    limit.as_secs(),
+                    self.hosts.len()
+                ));
+            }
+            self.sleep(listener);
+        };
+        let map = Map::new(runs.clone(), self.options.nbrhd_max).ok_or("it was told of a job that cannot be")?;
+        let number = |first: u32| {
+            if first < map.size() {
+                Ok(map.host_of(first))
+            } else {
+                Err("a rank is not in the job".to_owned())
+            }
+        };
+        let host = number(self.first)?;
+        let mut tree = Tree::new(self.secret, self.up);
+        for (first, mut link, firsts) in self.below {
+            link.send(&Message::Start {
+                runs: runs.clone(),
+                todo: Vec::new(),
+            });
+            let ranks = firsts
+                .iter()
+                .filter_map(|f| self.hosts.get(f))
+                .map(|(_, ranks)| ranks.len() as u32)
+                .sum();
+            let name = self.hosts.get(&first).map(|(name, _)| name.clone()).unwrap_or_default();
+            let number = number(first)?;
+            tree.add(Branch::linked(Host { number, name }, firsts.len(), ranks, link));
+        }
+        Ok((map, host, tree))
+    }
+
+    /// At the first host: numbers hosts in the order of their first ranks.
+    fn layout(&self) -> Result<Vec<Run>, String> {
+        let mut hosts = vec![u32::MAX; self.options.ranks as usize];
+        for (number, (_, ranks)) in self.hosts.values().enumerate() {
+            for &rank in ranks {
+                match hosts.get_mut(rank as usize) {
+                    Some(place) if *place == u32::MAX => *place = number as u32,
+                    _ => return Err(format!("rank {rank} was told of twice, or is not in the job")),
+                }
+            }
+        }
+        let map = Map::from_hosts(&hosts, 0).ok_or("not all ranks are on a host")?;
+        Ok(map.runs().to_vec())
+    }
+
+    fn hear(&mut self, listener: &TcpListener) -> Result<(), String> {
+        while let Some(stranger) = Stranger::accept(listener) {
+            self.strangers.push(stranger);
+        }
+        for stranger in std::mem::take(&mut self.strangers) {
+            match stranger.hear(self.secret) {
+                Known::NotYet(stranger) => self.strangers.push(stranger),
+                Known::Nobody => {}
+                Known::Agent(first, link) => self.below.push((first, link, Vec::new())),
+            }
+        }
+        let mut told = Vec::new();
+        for (first, link, firsts) in &mut self.below {
+            while let Some(message) = link.receive() {
+                let Message::Here { first, name, ranks } = message else {
+                    return Err("a host below said something else than which ranks it has".into());
+                };
+                firsts.push(first);
+                told.push((first, name, ranks));
+            }
+            if let Some(why) = link.broken() {
+                return Err(format!("the connection to the host of rank {first} is lost: {why}"));
+            }
+        }
+        for (first, name, ranks) in told {
+            self.note(first, name, ranks);
+        }
+        Ok(())
+    }
+
+    fn sleep(&self, listener: &TcpListener) {
+        let links = self.up.iter().chain(self.below.iter().map(|(_, link, _)| link));
+        let fds = links
+            .map(Link::fd)
+            .chain(self.strangers.iter().map(Stranger::fd))
+            .chain([listener.as_raw_fd()]);
+        let mut items: Vec<libc::pollfd> = fds
+            .map(|fd| libc::pollfd {
+                fd,
+                events: libc::POLLIN,
+                revents: 0,
+            })
+            .collect();
+        let _ = fd::poll(&mut items, Some(Duration::from_millis(100)));
+    }
+}

@@ -1,0 +1,201 @@
+//! The leader of a host: it lets the others in, tells them where the host can be called, and forks the agent.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+
+use super::discovery::Discovery;
+use super::meeting::{block, Meeting, Member};
+use super::{failed, welcome, Manager};
+use crate::job::spawn::Contact;
+use crate::job::tree::link::{self, Link};
+use crate::job::tree::secret::Secret;
+use crate::job::{address_in, agent, JobError, StartOptions};
+use crate::os::process::{self, Fork};
+use crate::os::{fd, net, signal};
+
+/// Hosts that call one host, at most, if each has one rank.
+const DEGREE: u32 = 16;
+/// Addresses that a host tells.
+const MOST_PLACES: usize = 16;
+
+/// Where a host is called: its first rank, a port, addresses.
+struct Place {
+    first: u32,
+    port: u16,
+    places: Vec<String>,
+}
+
+impl Place {
+    fn encode(&self) -> Vec<u8> {
+        let text = self.places.join(" ");
+        [&self.first.to_le_bytes()[..], &self.port.to_le_bytes(), text.as_bytes()].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (first, rest) = bytes.split_first_chunk::<4>()?;
+        let (port, text) = rest.split_first_chunk::<2>()?;
+        Some(Self {
+            first: u32::from_le_bytes(*first),
+            port: u16::from_le_bytes(*port),
+            places: std::str::from_utf8(text).ok()?.split(' ').map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// What the leader of a host has before it forks the agent.
+pub struct Leading {
+    members: BTreeMap<u32, Member>,
+    listener: TcpListener,
+    first: u32,
+}
+
+impl Leading {
+    /// Lets all ranks of this host in, which have called before the fence, and tells them where it is called.
+    pub fn new(calls: &UnixListener, meeting: &mut Meeting, options: &StartOptions) -> Result<Self, JobError> {
+        let failed = |e: &io::Error| failed("letting in the other ranks of this host", e);
+        let mut members = BTreeMap::new();
+        calls.set_nonblocking(true).map_err(|e| failed(&e))?;
+        let own = meeting.own_end.take();
+        let others = std::iter::from_fn(|| match calls.accept() {
+            Ok((stream, _)) => Some(stream),
+            Err(_) => None,
+        });
+        for stream in own.into_iter().chain(others) {
+            let (rank, member) = Member::admit(stream).map_err(|e| failed(&e))?;
+            members.insert(rank, member);
+        }
+        let Some(&first) = members.keys().next() else {
+            return Err(failed(&io::Error::other("not even this rank has called")));
+        };
+        let listener = link::listen(None).map_err(|e| failed(&e))?;
+        let port = listener.local_addr().map_err(|e| failed(&e))?.port();
+        let own: Vec<String> = match options.workers {
+            Some(network) => vec![address_in(network)?.to_string()],
+            None => net::addresses()
+                .into_iter()
+                .filter(|a| !a.ip.is_loopback())
+                .map(|a| a.ip.to_string())
+                .collect(),
+        };
+        let places = own.into_iter().take(MOST_PLACES).chain([net::host_name()]).collect();
+        let place = block(&Place { first, port, places }.encode());
+        for member in members.values_mut() {
+            member.stream.write_all(&place).map_err(|e| failed(&e))?;
+        }
+        Ok(Self {
+            members,
+            listener,
+            first,
+        })
+    }
+
+    /// Forks the agent, as nobody's child, so that the client finds none that it does not know.
+    pub fn start_agent(self, manager: &mut Manager, options: &StartOptions) -> Result<(), JobError> {
+        let secret = manager.get(0, "secret")?;
+        let secret: [u8; 16] = secret.try_into().map_err(|_| JobError {
+            message: "the secret of the job did not come as it was sent".into(),
+        })?;
+        let secret = Secret::from_bytes(secret);
+        let above = match self.first.checked_sub(1) {
+            Some(before) => {
+                let place = manager.get(before / DEGREE, "at")?;
+                Some(Place::decode(&place).ok_or_else(|| JobError {
+                    message: format!("what rank {} says of its host cannot be read", before / DEGREE),
+                })?)
+            }
+            None => None,
+        };
+        process::flush_streams();
+        let mask = signal::block_all();
+        // SAFETY: as in a forked job: the child goes on with the allocator, which glibc keeps usable, and our own state.
+        let forked = unsafe { process::fork() }.map_err(|e| failed("forking the agent of this host", &e));
+        match forked {
+            Ok(Fork::Parent(pid)) => {
+                process::wait(pid);
+                signal::set_mask(&mask);
+                Ok(())
+            }
+            Ok(Fork::Child) => {
+                // SAFETY: as above.
+                if !matches!(unsafe { process::fork() }, Ok(Fork::Child)) {
+                    process::end(0);
+                }
+                if let Some(descriptor) = manager.descriptor() {
+                    fd::close_copy(descriptor);
+                }
+                signal::set_default(libc::SIGCHLD);
+                self.be_agent(secret, above, options)
+            }
+            Err(error) => {
+                signal::set_mask(&mask);
+                Err(error)
+            }
+        }
+    }
+
+    fn be_agent(self, secret: Secret, above: Option<Place>, options: &StartOptions) -> ! {
+        let end = |why: String| -> ! {
+            eprintln!("gasnet: host {}: {why}", net::host_name());
+            process::end(1);
+        };
+        let ranks: Vec<u32> = self.members.keys().copied().collect();
+        let up = above.map(|place| {
+            let contact = Contact {
+                host: self.first,
+                secret,
+                port: place.port,
+                places: place.places,
+                chosen: true,
+            };
+            Link::call(&contact.addresses(None), secret, self.first).unwrap_or_else(|why| {
+                end(format!(
+                    "the host of rank {} cannot be connected ({why}); GASNET_WORKERIP names the network to use",
+                    place.first
+                ))
+            })
+        });
+        let wanted = Discovery::new(self.first, ranks, up, secret, options);
+        let (map, host, tree) = wanted.run(&self.listener).unwrap_or_else(|why| end(why));
+        drop(self.listener);
+        let post = welcome::give(options, map, host, tree, self.members).unwrap_or_else(|e| end(e.message));
+        agent::serve(post);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::job::Library;
+    use crate::os::mem;
+
+    #[test]
+    fn places_travel() {
+        let place = Place {
+            first: 9,
+            port: 4711,
+            places: vec!["10.0.0.1".into(), "fd77::1".into()],
+        };
+        let back = Place::decode(&place.encode()).unwrap();
+        assert_eq!((back.first, back.port, back.places), (place.first, place.port, place.places));
+        assert!(Place::decode(&[0; 5]).is_none() && Place::decode(&[0xff; 9]).is_none());
+    }
+
+    #[test]
+    fn who_binds_first_leads_and_the_others_are_let_in() {
+        let job = format!("test-{}", mem::random_u64());
+        let mut first = Meeting::at(&job, 5).unwrap();
+        let mut second = Meeting::at(&job, 3).unwrap();
+        assert!(first.listener.is_some() && second.listener.is_none());
+        first.introduce().unwrap();
+        second.introduce().unwrap();
+        let listener = first.listener.take().unwrap();
+        let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
+        let leading = Leading::new(&listener, &mut first, &options).unwrap();
+        assert_eq!(leading.members.keys().copied().collect::<Vec<_>>(), [3, 5]);
+        let place = Place::decode(&second.hear().unwrap()).unwrap();
+        assert_eq!((place.first, leading.first), (3, 3));
+    }
+}

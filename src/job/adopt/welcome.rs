@@ -1,0 +1,140 @@
+//! What an agent gives the ranks that it has adopted, as forked ones are born with it: lifeline, board, memory, and what the job looks like.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use super::meeting::{block, read_rest, Meeting, Member};
+use super::{failed, MARGIN};
+use crate::job::agent::{Child, Post};
+use crate::job::board::Board;
+use crate::job::launch::{self, Common};
+use crate::job::map::Map;
+use crate::job::tree::message::Message;
+use crate::job::tree::Tree;
+use crate::job::{lifeline, Job, JobError, StartOptions};
+use crate::os::mem::AnonMemory;
+use crate::os::{cpus, fd, net};
+
+/// Makes what the ranks of this host share, and gives each its part.
+pub fn give(options: &StartOptions, map: Map, host: u32, tree: Tree, members: BTreeMap<u32, Member>) -> Result<Post<'_>, JobError> {
+    let map: &Map = Box::leak(Box::new(map));
+    let ranks = map.ranks_on(host);
+    let relayed = !tree.is_alone();
+    let memory = launch::anon_memory(options, "gasnet-board")?;
+    memory
+        .resize(Board::bytes(map.size()))
+        .map_err(|e| failed("making the memory of the job", &e))?;
+    let board =
+        Board::on(memory.fd(), map.size(), ranks.len() as u32, relayed).map_err(|e| failed("mapping the memory of the job", &e))?;
+    let mut cpus: Vec<u16> = members.values().flat_map(|m| m.cpus.iter().copied()).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let runs = Message::Start {
+        runs: map.runs().to_vec(),
+        todo: Vec::new(),
+    };
+    let mut children = Vec::new();
+    let mut shared: Option<(u32, (AnonMemory, AnonMemory))> = None;
+    for (rank, mut member) in members {
+        let nbrhd = map.nbrhd_of(rank);
+        let (_, (comm, segment)) = match shared.take().filter(|(of, _)| *of == nbrhd) {
+            Some(same) => shared.insert(same),
+            None => shared.insert((nbrhd, launch::nbrhd_memory(options)?)),
+        };
+        let (ours, theirs) = fd::seqpacket_pair().map_err(|e| failed("a socket", &e))?;
+        let head = [
+            tree.secret().token().to_le_bytes(),
+            (u64::from(cpus::capped(cpus.len() as u32)) << 32 | u64::from(relayed)).to_le_bytes(),
+        ]
+        .concat();
+        let words = block(&[&head[..], &runs.encode()].concat());
+        let descriptors = [theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
+        let sent = fd::send_descriptors(member.stream.as_raw_fd(), &words[..4], &descriptors);
+        // A rank that has died is noticed by its end.
+        let _ = sent.and_then(|()| member.stream.write_all(&words[4..]));
+        children.push(Child::adopted(rank, member.pid, member.process, ours));
+    }
+    Ok(Post {
+        options,
+        map,
+        host: Some(host),
+        board,
+        children,
+        tree,
+    })
+}
+
+/// What a rank is given by its agent.
+pub struct Welcome {
+    map: Map,
+    token: u64,
+    cpus: u32,
+    relayed: bool,
+    descriptors: [OwnedFd; 4],
+}
+
+impl Welcome {
+    /// Waits for it.
+    pub fn wait(meeting: &mut Meeting, options: &StartOptions) -> Result<Self, JobError> {
+        let gone = |e: &io::Error| JobError {
+            message: format!(
+                "the agent of host {} could not start the job ({e}); what it says is above",
+                net::host_name()
+            ),
+        };
+        let limit = options.remote.limit;
+        let limit = (!limit.is_zero()).then(|| limit + MARGIN);
+        meeting.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
+        let mut length = [0; 4];
+        let (got, descriptors) = fd::receive_descriptors(meeting.leader.as_raw_fd(), &mut length).map_err(|e| gone(&e))?;
+        let descriptors = descriptors.try_into().ok().filter(|_| got == 4);
+        let descriptors: [OwnedFd; 4] = descriptors.ok_or_else(|| gone(&io::Error::other("it is gone")))?;
+        let words = read_rest(&mut meeting.leader, length).map_err(|e| gone(&e))?;
+        Self::decode(&words, descriptors, options).ok_or_else(|| gone(&io::Error::other("its words cannot be read")))
+    }
+
+    fn decode(words: &[u8], descriptors: [OwnedFd; 4], options: &StartOptions) -> Option<Self> {
+        let (token, rest) = words.split_first_chunk::<8>()?;
+        let (numbers, runs) = rest.split_first_chunk::<8>()?;
+        let numbers = u64::from_le_bytes(*numbers);
+        let Ok(Some(Message::Start { runs, .. })) = Message::decode(&mut runs.to_vec()) else {
+            return None;
+        };
+        Some(Self {
+            map: Map::new(runs, options.nbrhd_max)?,
+            token: u64::from_le_bytes(*token),
+            cpus: (numbers >> 32) as u32,
+            relayed: numbers & 1 != 0,
+            descriptors,
+        })
+    }
+
+    /// This rank's place in the job.
+    pub fn job(self, rank: u32, options: &StartOptions) -> Result<Job, JobError> {
+        let [own_end, board, comm, segment] = self.descriptors;
+        if rank >= self.map.size() {
+            return Err(JobError {
+                message: format!(
+                    "rank {rank} is not in the job of {} ranks that its agent tells of",
+                    self.map.size()
+                ),
+            });
+        }
+        let host = self.map.host_of(rank);
+        let here = self.map.ranks_on(host).len() as u32;
+        let board = Board::on(board.as_raw_fd(), self.map.size(), here, self.relayed)
+            .map_err(|e| failed("mapping the memory of the job", &e))?;
+        lifeline::attach(own_end.as_fd());
+        lifeline::check(own_end.as_raw_fd());
+        let common = Common {
+            board,
+            token: self.token,
+            cpus: self.cpus,
+            map: self.map,
+            host: Some(host),
+        };
+        let memory = (AnonMemory::from_fd(comm), AnonMemory::from_fd(segment));
+        Ok(launch::job(options, &common, rank, memory, Some(own_end)))
+    }
+}
