@@ -157,9 +157,11 @@ class Hosts:
         lifeline = os.pidfd_open(os.getpid())
         words = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child=SIGKILL", sys.executable, "-I", "-S",
                  f"{HERE}/inside.py", json.dumps(self.plan), str(lifeline), str(theirs.fileno()), self.mark]
+        # The mark by which the checks find what a job has left.
+        environment = {"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8", **{k: v for k, v in os.environ.items() if k == "GASNET_CHECK_JOB"}}
         with theirs, tempfile.TemporaryFile() as said:
             self.container = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd="/", start_new_session=True,
-                                              pass_fds=[lifeline, theirs.fileno()], env={"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8"})
+                                              pass_fds=[lifeline, theirs.fileno()], env=environment)
             os.close(lifeline)
             theirs.close()
             self.await_hosts(said)

@@ -3,6 +3,8 @@
 import math
 
 CHANCES = 1_000_000
+# The bytes of the payload of which one is overwritten; kernels of virtual links do not look at the checksum, so that the program gets it.
+PLACES = (0, 4, 20, 60)
 
 
 class Link:
@@ -68,7 +70,8 @@ class Link:
         elif state["loss"]:
             lines.append(f'{what}numgen random mod {CHANCES} < {round(state["loss"] / 100 * CHANCES)} counter drop')
         if state["corrupt"]:
-            lines.append(f'{what}numgen random mod {CHANCES} < {round(state["corrupt"] / 100 * CHANCES)} counter @th,96,8 set 0x5a')
+            chance = round(state["corrupt"] / 100 * CHANCES / len(PLACES))
+            lines += [f"{what}numgen random mod {CHANCES} < {chance} counter @ih,{8 * place},8 set 0x5a" for place in PLACES]
         return table("link", "ingress", "eth0", lines)
 
 

@@ -37,7 +37,6 @@ SwitchType=switch/none
 MpiDefault=none
 JobAcctGatherType=jobacct_gather/none
 SchedulerType=sched/builtin
-SchedulerParameters=batch_sched_delay=0,sched_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
@@ -108,8 +107,7 @@ class Slurm:
     def mpi_types(self):
         """The kinds of process managers that this Slurm has for `--mpi=`."""
         result = self.srun(["--mpi=list"])
-        return [word.strip(",") for word in (result.stdout + result.stderr).replace("\n", " ").split() if word.strip(",") in
-                ("none", "pmi2", "pmix")]
+        return sorted({"none", "pmi2", "pmix"} & set((result.stdout + result.stderr).split()))
 
 
 def main():
