@@ -6,6 +6,7 @@
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]        and install them (LIBDIR_SO=1: .so links in lib/ itself)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
 #   make setup            install the Debian packages that are missing (needs root or sudo; does nothing when all are there)
+#   make cluster-setup    the same for scripts/cluster: an ssh server, Slurm, MPI's launchers; make cluster-check shows that these work
 #   make demo             setup, build, install into build/demo, run the heat solver on 4 ranks
 #   make check            what CI runs; make check-all is everything
 #   make check-programs DIR=… [NP="1 2 3 4 7 16"] [CONDUIT=smp] [MODE=par] [FLAVOUR=release] [TESTS="a b"] [TIMEOUT=120]
@@ -59,7 +60,7 @@ lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par headers setup demo check check-all check-programs bench lint mutants install install-includeHEADERS uninstall dist clean FORCE
+.PHONY: all seq parsync par headers setup cluster-setup cluster-check demo check check-all check-programs bench lint mutants install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -115,6 +116,12 @@ uninstall:
 
 setup:
 	@scripts/setup.sh
+
+cluster-setup:
+	@scripts/setup.sh cluster
+
+cluster-check:
+	@scripts/cluster/selftest.py
 
 demo:
 	@scripts/demo.sh
