@@ -13,12 +13,10 @@ The tool runs the command on node1 and ends with its status (124: out of time). 
 
 import argparse
 import collections
-import ctypes
 import json
 import os
 import pwd
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -29,58 +27,22 @@ import time
 import uuid
 
 from link import Link
+from processes import SEARCH_PATH, Unavailable, kill_group, marked, need, processes_in
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BASE = "/run/cluster"
 START_SECONDS = 90
 END_SECONDS = 60
 MOST_HOSTS = 200
-SEARCH_PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
-MARK = "cluster-mark-"
 
 Result = collections.namedtuple("Result", "code stdout stderr")
-Process = collections.namedtuple("Process", "pid host command")
-
-
-class Unavailable(Exception):
-    """This machine, or this user, cannot have such a cluster; the text says why. Tests skip then."""
-
-
-def need(*commands):
-    """Raises Unavailable unless we are root and these commands are there."""
-    if os.geteuid() != 0:
-        raise Unavailable("only root can make hosts out of namespaces")
-    missing = [c for c in commands if not shutil.which(c, path=SEARCH_PATH)]
-    if missing:
-        raise Unavailable(f"{', '.join(missing)} not found; `scripts/setup.sh cluster` installs what Debian has of it")
-
-
-def processes_in(namespaces):
-    """Living processes in these process namespaces ({inode: host}), as (pid as seen here, host, command line)."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            inode = os.stat(f"/proc/{entry}/ns/pid").st_ino
-            if inode not in namespaces:
-                continue
-            with open(f"/proc/{entry}/stat", "rb") as file:
-                state = file.read().rpartition(b")")[2].split()[0]
-            with open(f"/proc/{entry}/cmdline", "rb") as file:
-                words = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
-        except OSError:
-            continue  # ended meanwhile
-        if state not in b"ZX":
-            found.append(Process(int(entry), namespaces[inode], words))
-    return found
 
 
 class Host:
     """What is known outside of one host: its process 1, held so that its number cannot come to mean another process."""
 
-    def __init__(self, number, pid):
-        self.number, self.pid, self.link = number, pid, Link()
+    def __init__(self, number, pid, networks):
+        self.number, self.pid, self.links = number, pid, [Link(f"node{number}", n) for n in range(networks)]
         self.pidfd = os.pidfd_open(pid)
         self.namespace = os.open(f"/proc/{pid}/ns/pid", os.O_RDONLY)
 
@@ -99,27 +61,28 @@ class Hosts:
 
     ssh: start ssh servers. ipv4, ipv6: address families (IPv6 only where the kernel has it). networks: further ones are eth1 with 10.78.0.n and
     fd78::n, and so on; names mean the first. mtu: of all links. user: who besides root can log in and be named in `run`.
+    routed: a router instead of bridges, which answers "too big" (ICMP) where a bridge loses packets silently when a host's MTU becomes smaller.
     own_name_is_loopback: each host's /etc/hosts gives 127.0.1.1 for its own name, as Debian's installer writes it. own_identity: a boot_id and
     machine-id for each host; without it all have the machine's, like careless clones."""
 
-    def __init__(self, count, *, ssh=True, ipv4=True, ipv6=True, networks=1, mtu=1500, user="nobody", own_name_is_loopback=False,
-                 own_identity=True):
+    def __init__(self, count, *, ssh=True, ipv4=True, ipv6=True, networks=1, mtu=1500, user="nobody", routed=False,
+                 own_name_is_loopback=False, own_identity=True):
         if not 1 <= count <= MOST_HOSTS or not 1 <= networks <= 9 or not (ipv4 or ipv6):
             raise ValueError(f"1 to {MOST_HOSTS} hosts, 1 to 9 networks, IPv4 or IPv6 are possible")
         self.count, self.ssh, self.ipv4, self.networks, self.user = count, ssh, ipv4, networks, user
         self.ipv6 = ipv6 and os.path.exists("/proc/sys/net/ipv6")
         if not (self.ipv4 or self.ipv6):
             raise Unavailable("this kernel has no IPv6")
-        self.plan = {"ssh": ssh, "ipv6": self.ipv6, "networks": networks, "mtu": mtu, "user": [user, pwd.getpwnam(user).pw_uid],
+        self.plan = {"ssh": ssh, "ipv6": self.ipv6, "networks": networks, "mtu": mtu, "user": [user, pwd.getpwnam(user).pw_uid], "routed": routed,
                      "own_name_is_loopback": own_name_is_loopback, "own_identity": own_identity, "hosts": [], "names": ""}
         for number in self.numbers():
             networks_of_host = [self.addresses(number, n) for n in range(networks)]
             self.plan["hosts"].append({
                 "number": number, "name": self.name(number), "addresses": [a for n in networks_of_host for a in n],
-                "networks": [[a + ("/64" if ":" in a else "/16") for a in n] for n in networks_of_host]})
+                "networks": networks_of_host})
             self.plan["names"] += "".join(f"{a} {self.name(number)}\n" for a in networks_of_host[0])
-        self.hosts, self.running, self.container, self.control, self.own, self.held = {}, [], None, None, set(), {}
-        self.mark = MARK + uuid.uuid4().hex
+        self.hosts, self.running, self.container, self.control, self.own = {}, [], None, None, set()
+        self.mark = f"cluster-mark-{uuid.uuid4().hex}"
 
     def numbers(self):
         """1 … N."""
@@ -186,7 +149,7 @@ class Hosts:
                 raise RuntimeError(f"the hosts could not be made: {message['error']}")
             ready = ready or "ready" in message
             if "host" in message:
-                self.hosts[message["host"]] = Host(message["host"], struct.unpack("3i", extra[0][2])[0])
+                self.hosts[message["host"]] = Host(message["host"], struct.unpack("3i", extra[0][2])[0], self.networks)
 
     def accept(self):
         """What runs now belongs to the hosts, like their ssh servers, and is no stray."""
@@ -273,12 +236,13 @@ class Hosts:
             raise RuntimeError(f"{' '.join(command)} on {self.name(number)} ended with {result.code}: {(result.stderr or result.stdout).strip()}")
         return result.stdout
 
-    def link(self, number, **changes):
-        """Makes the link of a host (None: of all) strange, from now on: see `Link.change`."""
+    def link(self, number, network=0, **changes):
+        """Makes the link of a host (None: of all) to a network strange, from now on: see `Link.change`."""
         for n in self.numbers() if number is None else [number]:
-            host = self.hosts[n]
-            host.link.change(**changes)
-            for place, words, text in host.link.commands(self.name(n)):
+            link = self.hosts[n].links[network]
+            link.change(**changes)
+            for place, words, text in link.commands():
+                need(words[0])
                 if place == "host":
                     self.check(n, words, stdin=text)
                 else:
@@ -328,29 +292,6 @@ class Hosts:
         return self.processes() + marked(self.mark)
 
 
-def marked(mark=MARK):
-    """Processes of containers with this mark (of all containers, without one)."""
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{int(entry)}/cmdline", "rb") as file:
-                words = file.read().decode(errors="replace").split("\0")
-        except (OSError, ValueError):
-            continue
-        if any(w.startswith(mark) for w in words):
-            found.append(Process(int(entry), 0, " ".join(words).strip()))
-    return found
-
-
-def kill_group(process):
-    """Kills a process that `popen` started, and its group, also on the inside; collects it."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        process.kill()
-    process.wait()
-
-
 def parse_link(text):
     """`2:loss=20,mtu=1400` or `all:up=0` as (host, changes)."""
     host, _, words = text.partition(":")
@@ -371,6 +312,7 @@ def main():
     parser.add_argument("--user", help="run the command as this user; root and this one can use ssh")
     parser.add_argument("--networks", type=int, default=1, help="networks that join the hosts (1)")
     parser.add_argument("--mtu", type=int, default=1500, help="of all links (1500)")
+    parser.add_argument("--routed", action="store_true", help="a router joins the hosts, not a bridge")
     parser.add_argument("--no-ssh", action="store_true", help="no ssh servers")
     parser.add_argument("--no-ipv4", action="store_true")
     parser.add_argument("--no-ipv6", action="store_true")
@@ -384,7 +326,7 @@ def main():
     user = options.user if options.user != "root" else None
     try:
         with Hosts(options.n, ssh=not options.no_ssh, ipv4=not options.no_ipv4, ipv6=not options.no_ipv6, networks=options.networks,
-                   mtu=options.mtu, user=user or "nobody") as hosts:
+                   mtu=options.mtu, user=user or "nobody", routed=options.routed) as hosts:
             for number, changes in options.link:
                 hosts.link(number, **changes)
             return run_here(hosts, command, user, options.timeout)

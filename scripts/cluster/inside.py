@@ -24,6 +24,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_MOUNT, NEW_UTS, NEW_IPC, NEW_PID, NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
 NOSUID, NODEV, NOEXEC, BIND, MOVE, RECURSIVE = 2, 4, 8, 0x1000, 0x2000, 0x4000
 START_SECONDS = 60
+# The router's address on each cable, by "is IPv6".
+ROUTER = {False: "169.254.1.1", True: "fe80::1"}
 
 
 def call(name, *arguments):
@@ -201,9 +203,49 @@ def connect_host(plan, host):
     lines = ["link set lo up"]
     for number in range(plan["networks"]):
         lines.append(f"link add eth{number} mtu {plan['mtu']} type veth peer name {host['name']}-{number} mtu {plan['mtu']} netns 1")
-        for address in host["networks"][number]:
-            lines.append(f"address add {address} dev eth{number}" + (" nodad" if ":" in address else ""))
         lines.append(f"link set eth{number} up")
+        for address in host["networks"][number]:
+            six = ":" in address
+            length = (128 if six else 32) if plan["routed"] else (64 if six else 16)
+            lines.append(f"address add {address}/{length} dev eth{number}" + " nodad" * six)
+            if plan["routed"]:
+                lines.append(f"route add {net(number, six)} via {ROUTER[six]} dev eth{number} onlink")
+    ip(*lines)
+
+
+def net(number, six):
+    """All addresses of a network."""
+    return f"fd{77 + number}::/64" if six else f"10.{77 + number}.0.0/16"
+
+
+def bridges(plan):
+    """What the hosts will be joined by: a bridge for each network. The other ends of the cables need no address on it."""
+    setting("ipv6/conf/default/disable_ipv6", 1)
+    ip("link set lo up", *(line for n in range(plan["networks"]) for line in (
+        f"link add bridge{n} mtu {plan['mtu']} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set bridge{n} up")))
+
+
+def router(plan):
+    """What the hosts will be joined by: a router. It has an address of its own, from which it reports."""
+    for name, value in (("ipv4/ip_forward", 1), ("ipv6/conf/default/accept_dad", 0), ("ipv6/conf/all/forwarding", 1)):
+        setting(name, value)
+    own = ["10.77.255.254/32"] + ["fd77::ffff/128 nodad"] * plan["ipv6"]
+    ip("link set lo up", *(f"address add {address} dev lo" for address in own))
+
+
+def plug(plan):
+    """Plugs the cables in."""
+    lines = []
+    for host in plan["hosts"]:
+        for number in range(plan["networks"]):
+            port = f"{host['name']}-{number}"
+            if not plan["routed"]:
+                lines.append(f"link set {port} master bridge{number} up")
+                continue
+            lines.append(f"link set {port} up")
+            for six in {":" in address for address in host["networks"][number]}:
+                lines.append(f"address add {ROUTER[six]}{'/64 nodad' if six else '/32'} dev {port}")
+            lines += [f"route add {address} dev {port}" for address in host["networks"][number]]
     ip(*lines)
 
 
@@ -266,9 +308,7 @@ def build(plan, control):
     keys(plan)
     if os.path.exists("/etc/resolv.conf"):
         bind_text("", f"{BASE}/etc/resolv.conf", "/etc/resolv.conf")
-    setting("ipv6/conf/default/disable_ipv6", 1)
-    ip("link set lo up", *(f"link add bridge{n} mtu {plan['mtu']} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
-                           for n in range(plan["networks"])), *(f"link set bridge{n} up" for n in range(plan["networks"])))
+    (router if plan["routed"] else bridges)(plan)
     builders = []
     for host in plan["hosts"]:
         pid = os.fork()
@@ -277,7 +317,7 @@ def build(plan, control):
         builders.append(pid)
     if any(os.waitpid(pid, 0)[1] != 0 for pid in builders):
         raise RuntimeError("not all hosts could be made")
-    ip(*(f"link set {host['name']}-{n} master bridge{n} up" for host in plan["hosts"] for n in range(plan["networks"])))
+    plug(plan)
     tell(control, ready=True)
 
 

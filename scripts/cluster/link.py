@@ -14,7 +14,8 @@ class Link:
     KINDS = {"loss": float, "burst": int, "duplicate": float, "corrupt": float, "protocol": str, "mtu": int, "up": lambda v: bool(int(v)),
              "rate": str, "segments": int}
 
-    def __init__(self):
+    def __init__(self, host, network):
+        self.device, self.port, self.table = f"eth{network}", f"{host}-{network}", f"{host}_{network}"
         self.state = {"loss": 0.0, "burst": 1, "duplicate": 0.0, "corrupt": 0.0, "protocol": "all", "mtu": None, "up": True, "rate": "",
                       "segments": None}
         self.changed = set()
@@ -34,15 +35,15 @@ class Link:
             self.state[name] = value
             self.changed.add(name)
 
-    def commands(self, host):
+    def commands(self):
         """(place, command, its input) for what has changed; place is `host` or `bridge`."""
         state, changed, self.changed = self.state, self.changed, set()
-        port, found = f"{host}-0", []
+        port, found = self.port, []
         if "mtu" in changed:
-            for place, device in (("host", "eth0"), ("bridge", port)):
+            for place, device in (("host", self.device), ("bridge", port)):
                 found.append((place, ["ip", "link", "set", device, "mtu", str(state["mtu"])], None))
         if "segments" in changed:
-            for place, device in (("host", "eth0"), ("bridge", port)):
+            for place, device in (("host", self.device), ("bridge", port)):
                 found.append((place, ["ip", "link", "set", "dev", device, "gso_max_segs", str(state["segments"])], None))
         if "up" in changed:
             found.append(("bridge", ["ip", "link", "set", port, "up" if state["up"] else "down"], None))
@@ -52,18 +53,18 @@ class Link:
         if changed & {"loss", "burst", "corrupt", "protocol"}:
             found.append(("host", ["nft", "-f", "-"], self.rules("host")))
         if changed & {"duplicate", "protocol"}:
-            found.append(("bridge", ["nft", "-f", "-"], self.rules("bridge", port)))
+            found.append(("bridge", ["nft", "-f", "-"], self.rules("bridge")))
         return found
 
-    def rules(self, place, port=None):
+    def rules(self, place):
         """The nftables rules of one place, in the stead of those before."""
         state = self.state
         what = {"udp": "meta l4proto udp ", "tcp": "meta l4proto tcp ", "all": "meta protocol { ip, ip6 } "}[state["protocol"]]
         lines = []
         if place == "bridge":
             if state["duplicate"]:
-                lines.append(f'{what}numgen random mod {CHANCES} < {round(state["duplicate"] / 100 * CHANCES)} counter dup to "{port}"')
-            return table("link_" + port.replace("-", "_"), "egress", port, lines)
+                lines.append(f'{what}numgen random mod {CHANCES} < {round(state["duplicate"] / 100 * CHANCES)} counter dup to "{self.port}"')
+            return table(self.table, "egress", self.port, lines)
         if state["loss"] and state["burst"] > 1:
             period = math.ceil(state["burst"] * 100 / state["loss"])
             lines.append(f'{what}numgen inc mod {period} < {state["burst"]} counter drop')
@@ -72,7 +73,7 @@ class Link:
         if state["corrupt"]:
             chance = round(state["corrupt"] / 100 * CHANCES / len(PLACES))
             lines += [f"{what}numgen random mod {CHANCES} < {chance} counter @ih,{8 * place},8 set 0x5a" for place in PLACES]
-        return table("link", "ingress", "eth0", lines)
+        return table(self.table, "ingress", self.device, lines)
 
 
 def table(name, hook, device, lines):

@@ -1,6 +1,6 @@
 """Command lines of MPI's launchers for `n` processes over given hosts, for `Hosts.run`: MPICH's hydra (PMI-1), and Open MPI's mpirun (PMIx)."""
 
-from hosts import need
+from processes import need
 
 
 def shares(n, names):

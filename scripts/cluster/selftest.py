@@ -19,7 +19,8 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import jobs  # noqa: E402 (the folder above)
 import mpi  # noqa: E402
-from hosts import BASE, Hosts, Unavailable, need  # noqa: E402
+from hosts import BASE, Hosts  # noqa: E402
+from processes import Unavailable, need  # noqa: E402
 from slurm import Slurm  # noqa: E402
 
 HOSTS = 3
@@ -28,6 +29,24 @@ USERS = ("root", "nobody")
 KILLS = 10
 PATIENCE_SECONDS = 60
 DATAGRAMS = 2000
+
+
+# Sends what is too long until the path's MTU is known to be another one, and prints that.
+PATH_MTU = """
+import socket, sys, time
+six = ":" in sys.argv[1]
+level, discover, mtu = (socket.IPPROTO_IPV6, 23, 24) if six else (socket.IPPROTO_IP, 10, 14)
+client = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+client.setsockopt(level, discover, 2)
+client.connect((sys.argv[1], 9))
+while client.getsockopt(level, mtu) == 1500:
+    try:
+        client.send(bytes(1400))
+    except OSError:
+        pass
+    time.sleep(0.01)
+print(client.getsockopt(level, mtu))
+"""
 
 
 class Failed(Exception):
@@ -194,6 +213,32 @@ def link(hosts):
     return "; ".join(seen)
 
 
+def shapes(report):
+    """Hosts of other kinds."""
+    for options, wanted in (({"ipv6": False}, "10.77.0.2"), ({"ipv4": False}, "fd77::2"), ({"networks": 2}, "10.78.0.2"), ({"routed": True}, "fd77::2"),
+                            ({"own_name_is_loopback": True}, "10.77.0.2"), ({"own_identity": False}, "10.77.0.2")):
+        report.group("hosts with " + " ".join(f"{k}={v}" for k, v in options.items()), Hosts(2, **options), [("shapes", shape(options, wanted))])
+
+
+def shape(options, wanted):
+    """How such hosts see one another."""
+    def look(hosts):
+        found = hosts.check(1, ["sh", "-ec", f"""ssh {wanted} hostname; ssh node2 'getent ahosts node2; cat /proc/sys/kernel/random/boot_id'"""]).split()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            same = file.read().strip() == found[-1]
+        expect(found[0] == "node2" and same != options.get("own_identity", True), f"{found}")
+        expect(("127.0.1.1" in found) == options.get("own_name_is_loopback", False), f"{found}")
+        elsewhere = "own_name_is_loopback" not in options
+        expect(any(":" in word for word in found) == (hosts.ipv6 and elsewhere), f"{found}")
+        expect(any(word.startswith("10.77.") for word in found) == (hosts.ipv4 and elsewhere), f"{found}")
+        if "routed" in options:
+            hosts.link(2, mtu=1300)
+            for target in hosts.addresses(2):
+                found = hosts.check(1, [*python("udp_echo.py")[:2], "-c", PATH_MTU, target], cwd="/", timeout=PATIENCE_SECONDS)
+                expect(found == "1300\n", f"the MTU to {target} became {found}")
+    return look
+
+
 def crash(hosts):
     """A host that loses power: nothing of it is left, the others live."""
     with hosts.popen(1, ["ssh", "node3", "sleep", "1000"], stderr=subprocess.DEVNULL) as session:
@@ -212,13 +257,15 @@ def crash(hosts):
 def killed(seed):
     """Nothing is left when the outermost process is killed at any time, with jobs of all kinds under way."""
     before, chance, times = machine(), random.Random(seed), []
+    # Every other time the command itself is stopped, which its end must not wait for.
     jobs_of_it = f"ssh node2 sleep 1000 & setsid sleep 1000 & {' '.join(mpi.hydra(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & " \
-                 f"{' '.join(mpi.openmpi(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & srun -N 3 sleep 1000 & wait"
+                 f"{' '.join(mpi.openmpi(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & srun -N 3 sleep 1000 & "
     need("slurmctld")
-    for _ in range(KILLS):
+    for number in range(KILLS):
         mark, delay = uuid.uuid4().hex, chance.uniform(0, 3)
-        tool = subprocess.Popen([sys.executable, "-B", f"{HERE}/slurm.py", "-n", "3", "--", "sh", "-c", jobs_of_it], start_new_session=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, jobs.MARK: mark})
+        tool = subprocess.Popen([sys.executable, "-B", f"{HERE}/slurm.py", "-n", "3", "--", "sh", "-c", jobs_of_it + ("wait", "kill -STOP $$")[number % 2]],
+                                start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                env={**os.environ, jobs.MARK: mark})
         time.sleep(delay)
         inside = len(jobs.job_processes(mark))
         tool.kill()
@@ -286,6 +333,7 @@ def main():
         ("ssh between all pairs", ssh), ("exit codes and strays", exit_codes), ("hosts are separate", separation), ("hydra PMI_FD", hydra_fd),
         ("hydra PMI_PORT", hydra_port), ("hydra PMI-2", hydra_pmi2), ("Open MPI PMIx", openmpi), ("link", link), ("crash", crash)])
     report.group("slurm", Slurm(HOSTS), [(f"srun --mpi={kind}", slurm_with(kind)) for kind in ("none", "pmi2", "pmix")] + [("sbatch and salloc", batch)])
+    shapes(report)
     report.item(f"killed {KILLS} times", killed, options.seed)
     print(f"{report.counts['PASS']} passed, {report.counts['FAIL']} failed, {report.counts['SKIP']} skipped")
     return 1 if report.counts["FAIL"] else 0

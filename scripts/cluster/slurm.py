@@ -13,7 +13,8 @@ import argparse
 import sys
 import time
 
-from hosts import BASE, Hosts, Unavailable, need, run_here
+from hosts import BASE, Hosts, run_here
+from processes import Unavailable, need
 
 FOLDER = f"{BASE}/slurm"
 START_SECONDS = 60
