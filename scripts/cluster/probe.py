@@ -65,7 +65,8 @@ def pmi2():
     wire = Wire()
     wire.send("cmd=init pmi_version=2 pmi_subversion=0\n")
     wire.line("response_to_init")
-    told = wire.message(f"cmd=fullinit;pmijobid={os.environ.get('PMI_JOBID', '')};pmirank={os.environ['PMI_RANK']};threaded=FALSE;", "fullinit-response")
+    who = f"pmijobid={os.environ.get('PMI_JOBID', '')};pmirank={os.environ['PMI_RANK']};threaded=FALSE;"
+    told = wire.message(f"cmd=fullinit;{who}", "fullinit-response")
     wire.message("cmd=kvs-fence;", "kvs-fence-response")
     wire.message("cmd=finalize;", "finalize-response")
     return told["rank"], told["size"]

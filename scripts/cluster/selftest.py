@@ -80,9 +80,11 @@ def users():
 
 
 def machine():
-    """What must be as before, when hosts have gone: the machine's interfaces, mounts, and the folder of the hosts."""
+    """What must be as before, when hosts have gone: interfaces, mounts and folders of the machine, as far as hosts have such ones."""
+    interfaces = sorted(n for n in os.listdir("/sys/class/net") if n.startswith(("node", "bridge", "eth")))
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        return sorted(os.listdir("/sys/class/net")), sorted(file.read().splitlines()), os.path.exists(BASE), os.path.exists("/run/netns")
+        mounts = sorted(line for line in file if line.split()[4].startswith(("/run", "/etc", "/proc", "/sys", "/dev/shm", "/var/log")))
+    return interfaces, mounts, os.path.exists(BASE), os.path.exists("/run/netns")
 
 
 def nothing_running(hosts):
@@ -215,15 +217,16 @@ def link(hosts):
 
 def shapes(report):
     """Hosts of other kinds."""
-    for options, wanted in (({"ipv6": False}, "10.77.0.2"), ({"ipv4": False}, "fd77::2"), ({"networks": 2}, "10.78.0.2"), ({"routed": True}, "fd77::2"),
-                            ({"own_name_is_loopback": True}, "10.77.0.2"), ({"own_identity": False}, "10.77.0.2")):
+    for options, wanted in (({"ipv6": False}, "10.77.0.2"), ({"ipv4": False}, "fd77::2"), ({"networks": 2}, "10.78.0.2"),
+                            ({"routed": True}, "fd77::2"), ({"own_name_is_loopback": True}, "10.77.0.2"), ({"own_identity": False}, "10.77.0.2")):
         report.group("hosts with " + " ".join(f"{k}={v}" for k, v in options.items()), Hosts(2, **options), [("shapes", shape(options, wanted))])
 
 
 def shape(options, wanted):
     """How such hosts see one another."""
     def look(hosts):
-        found = hosts.check(1, ["sh", "-ec", f"""ssh {wanted} hostname; ssh node2 'getent ahosts node2; cat /proc/sys/kernel/random/boot_id'"""]).split()
+        script = f"ssh {wanted} hostname; ssh node2 'getent ahosts node2; cat /proc/sys/kernel/random/boot_id'"
+        found = hosts.check(1, ["sh", "-ec", script]).split()
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             same = file.read().strip() == found[-1]
         expect(found[0] == "node2" and same != options.get("own_identity", True), f"{found}")
@@ -263,8 +266,9 @@ def killed(seed):
     need("slurmctld")
     for number in range(KILLS):
         mark, delay = uuid.uuid4().hex, chance.uniform(0, 3)
-        tool = subprocess.Popen([sys.executable, "-B", f"{HERE}/slurm.py", "-n", "3", "--", "sh", "-c", jobs_of_it + ("wait", "kill -STOP $$")[number % 2]],
-                                start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        script = jobs_of_it + ("wait", "kill -STOP $$")[number % 2]
+        tool = subprocess.Popen([sys.executable, "-B", f"{HERE}/slurm.py", "-n", "3", "--", "sh", "-c", script], start_new_session=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                 env={**os.environ, jobs.MARK: mark})
         time.sleep(delay)
         inside = len(jobs.job_processes(mark))
@@ -272,7 +276,8 @@ def killed(seed):
         tool.wait()
         end = time.monotonic() + PATIENCE_SECONDS
         while left := jobs.job_processes(mark):
-            expect(time.monotonic() < end, f"killed after {delay:.2f} s: {[open(f'/proc/{p}/cmdline').read() for p in left]} live on")
+            if time.monotonic() > end:
+                raise Failed(f"killed after {delay:.2f} s; these live on: {' '.join(map(str, left))}")
             time.sleep(0.02)
         times.append(f"{delay:.1f} s/{inside}")
     expect(machine() == before, "interfaces, mounts or folders of the machine are not as before")
@@ -332,7 +337,8 @@ def main():
     report.group("hosts", Hosts(HOSTS), [
         ("ssh between all pairs", ssh), ("exit codes and strays", exit_codes), ("hosts are separate", separation), ("hydra PMI_FD", hydra_fd),
         ("hydra PMI_PORT", hydra_port), ("hydra PMI-2", hydra_pmi2), ("Open MPI PMIx", openmpi), ("link", link), ("crash", crash)])
-    report.group("slurm", Slurm(HOSTS), [(f"srun --mpi={kind}", slurm_with(kind)) for kind in ("none", "pmi2", "pmix")] + [("sbatch and salloc", batch)])
+    report.group("slurm", Slurm(HOSTS), [*((f"srun --mpi={kind}", slurm_with(kind)) for kind in ("none", "pmi2", "pmix")),
+                                         ("sbatch and salloc", batch)])
     shapes(report)
     report.item(f"killed {KILLS} times", killed, options.seed)
     print(f"{report.counts['PASS']} passed, {report.counts['FAIL']} failed, {report.counts['SKIP']} skipped")
