@@ -23,8 +23,7 @@ class Link:
     def change(self, **changes):
         """loss, duplicate, corrupt: per cent of the packets that come in. burst: lost packets in a row, at regular distances. protocol: which
         packets that concerns: udp, tcp, all. mtu: of both ends. up: whether the cable is plugged in. rate: capacity towards the host as `tc`
-        writes it, like 10mbit; "" for none. segments: into how many packets' size the sender may leave packets together (1 shows packets
-        to the above as a network card would; the kernel's own number else)."""
+        writes it, like 10mbit; "" for none. segments: how many packets may go bundled (1: each by itself; 65535 is usual)."""
         for name, value in changes.items():
             if name not in self.KINDS:
                 raise ValueError(f"{name}: a link has {', '.join(self.KINDS)}")

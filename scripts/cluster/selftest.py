@@ -27,6 +27,8 @@ HOSTS = 3
 PROCESSES = 4
 USERS = ("root", "nobody")
 KILLS = 10
+# As many processes as there are when all jobs of `killed` run.
+ALL_JOBS = 25
 PATIENCE_SECONDS = 60
 DATAGRAMS = 2000
 
@@ -182,16 +184,16 @@ def batch(slurm):
 
 
 def link(hosts):
-    """Loss, bursts, copies and changes, as datagrams see them; a cable pulled and put back."""
+    """Loss, bursts, bundles, copies and changes, as datagrams see them; a cable pulled and put back."""
     need("nft")
     seen = []
     with hosts.popen(2, python("udp_echo.py", "9000"), stdout=subprocess.PIPE, cwd="/") as server:
         server.stdout.readline()
 
-        def ask(**changes):
+        def ask(*more, **changes):
             hosts.link(2, **changes)
-            answer = hosts.check(1, python("udp_echo.py", "9000", "node2", str(DATAGRAMS)), cwd="/")
-            seen.append(f"{' '.join(f'{k}={v}' for k, v in changes.items())} {answer.strip()}")
+            answer = hosts.check(1, python("udp_echo.py", "9000", "node2", str(DATAGRAMS), *more), cwd="/")
+            seen.append(f"{' '.join([*more, *(f'{k}={v}' for k, v in changes.items())])} {answer.strip()}")
             return json.loads(answer)
 
         try:
@@ -200,9 +202,13 @@ def link(hosts):
             expect(abs(ask(loss=20, protocol="udp")["back"] - 0.8 * DATAGRAMS) < 90, seen[-1])
             expect(ask(burst=10)["back"] == 0.8 * DATAGRAMS, seen[-1])
             expect(ask(loss=20, burst=1, protocol="tcp")["back"] == DATAGRAMS, seen[-1])
+            expect(ask("bundled", protocol="udp")["torn"] == 0, seen[-1])
+            hosts.link(1, segments=1)
+            expect(ask("bundled", segments=1)["torn"] > 0, seen[-1])
             expect(ask(loss=0, protocol="all", duplicate=20)["twice"] > 0.1 * DATAGRAMS, seen[-1])
             expect(ask(duplicate=0, corrupt=20)["changed"] > 0.1 * DATAGRAMS, seen[-1])
             expect(ask(corrupt=0, mtu=1280)["back"] == DATAGRAMS, seen[-1])
+            expect(hosts.check(2, ["cat", "/sys/class/net/eth0/mtu"]) == "1280\n", "the MTU is not what it was made")
             hosts.link(2, mtu=1500, up=False)
             expect(hosts.check(2, ["cat", "/sys/class/net/eth0/carrier"]).strip() == "0", "the cable cannot be pulled")
             hosts.link(2, up=True)
@@ -264,6 +270,8 @@ def killed(seed):
     jobs_of_it = f"ssh node2 sleep 1000 & setsid sleep 1000 & {' '.join(mpi.hydra(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & " \
                  f"{' '.join(mpi.openmpi(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & srun -N 3 sleep 1000 & "
     need("slurmctld")
+    with Hosts(1, ssh=False):
+        pass  # it can be done at all
     for number in range(KILLS):
         mark, delay = uuid.uuid4().hex, chance.uniform(0, 3)
         script = jobs_of_it + ("wait", "kill -STOP $$")[number % 2]
@@ -272,8 +280,15 @@ def killed(seed):
                                 env={**os.environ, jobs.MARK: mark})
         time.sleep(delay)
         inside = len(jobs.job_processes(mark))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while number == KILLS - 1 and inside < ALL_JOBS and tool.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+            inside = len(jobs.job_processes(mark))
+        alive = tool.poll() is None
         tool.kill()
         tool.wait()
+        expect(alive, "the cluster could not be made, or ended too soon")
+        expect(number < KILLS - 1 or inside >= ALL_JOBS, f"the jobs did not start: {inside} processes")
         end = time.monotonic() + PATIENCE_SECONDS
         while left := jobs.job_processes(mark):
             if time.monotonic() > end:

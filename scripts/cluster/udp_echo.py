@@ -2,8 +2,10 @@
 """Datagrams to and fro, for the self test: what a link does to them.
 
     udp_echo.py PORT                    answers every datagram with itself; prints `ready`
-    udp_echo.py PORT HOST NUMBER        sends NUMBER numbered datagrams of 100 bytes, a few at a time, and prints as JSON what came back:
-                                        {"sent", "back" (each once), "twice" (further copies), "changed"}"""
+    udp_echo.py PORT HOST NUMBER [bundled]
+                                        sends NUMBER numbered datagrams of 100 bytes, WINDOW at a time (bundled: by one call, with UDP GSO), and prints
+                                        as JSON what came back: {"sent", "back" (each once), "twice" (further copies), "changed", "torn" (times
+                                        when neither none nor all of WINDOW came back)}"""
 
 import json
 import select
@@ -11,6 +13,7 @@ import socket
 import sys
 
 WINDOW = 50
+UDP_SEGMENT = 103
 # How long nothing must come before the next ones are sent: with all back already, and without.
 SILENCE_SECONDS = (0.1, 0.01)
 
@@ -31,17 +34,21 @@ def serve(port):
             server.sendto(data, sender)
 
 
-def ask(port, host, number):
+def ask(port, host, number, bundled):
     """Sends, and counts what comes back."""
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    sent, seen, twice, changed = 0, set(), 0, 0
+    seen, twice, changed, torn = set(), 0, 0, 0
     with socket.socket(family, socket.SOCK_DGRAM) as client:
         client.connect(address)
-        while sent < number:
-            for _ in range(min(WINDOW, number - sent)):
-                client.send(payload(sent))
-                sent += 1
-            while select.select([client], [], [], SILENCE_SECONDS[len(seen) == sent])[0]:
+        for first in range(0, number, WINDOW):
+            window = range(first, min(first + WINDOW, number))
+            if bundled:
+                client.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(payload(0)))
+                client.send(b"".join(payload(n) for n in window))
+            else:
+                for n in window:
+                    client.send(payload(n))
+            while select.select([client], [], [], SILENCE_SECONDS[seen.issuperset(window)])[0]:
                 data = client.recv(65536)
                 place = int(data[40:48]) if data[40:48].isdigit() else -1
                 if data != payload(place):
@@ -49,8 +56,12 @@ def ask(port, host, number):
                 elif place in seen:
                     twice += 1
                 seen.add(place)
-    print(json.dumps({"sent": sent, "back": len(seen), "twice": twice, "changed": changed}))
+            torn += not seen.issuperset(window) and not seen.isdisjoint(window)
+    print(json.dumps({"sent": number, "back": len(seen), "twice": twice, "changed": changed, "torn": torn}))
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1])) if len(sys.argv) == 2 else ask(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    if len(sys.argv) == 2:
+        serve(int(sys.argv[1]))
+    else:
+        ask(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:] == ["bundled"])
