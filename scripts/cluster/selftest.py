@@ -225,7 +225,8 @@ def shapes(report):
     """Hosts of other kinds."""
     for options, wanted in (({"ipv6": False}, "10.77.0.2"), ({"ipv4": False}, "fd77::2"), ({"networks": 2}, "10.78.0.2"),
                             ({"routed": True}, "fd77::2"), ({"own_name_is_loopback": True}, "10.77.0.2"), ({"own_identity": False}, "10.77.0.2")):
-        report.group("hosts with " + " ".join(f"{k}={v}" for k, v in options.items()), Hosts(2, **options), [("shapes", shape(options, wanted))])
+        name = "hosts with " + " ".join(f"{k}={v}" for k, v in options.items())
+        report.group(name, Hosts(2, **options), [(f"{name} see one another", shape(options, wanted))])
 
 
 def shape(options, wanted):

@@ -14,8 +14,9 @@ import sys
 
 WINDOW = 50
 UDP_SEGMENT = 103
-# How long nothing must come before the next ones are sent: with all back already, and without.
+# How long nothing must come before the next ones are sent: with all back already, and without; and before it is over.
 SILENCE_SECONDS = (0.1, 0.01)
+LAST_SILENCE_SECONDS = 2
 
 
 def payload(number):
@@ -34,30 +35,48 @@ def serve(port):
             server.sendto(data, sender)
 
 
-def ask(port, host, number, bundled):
+class Client:
     """Sends, and counts what comes back."""
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    seen, twice, changed, torn = set(), 0, 0, 0
-    with socket.socket(family, socket.SOCK_DGRAM) as client:
-        client.connect(address)
-        for first in range(0, number, WINDOW):
-            window = range(first, min(first + WINDOW, number))
-            if bundled:
-                client.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(payload(0)))
-                client.send(b"".join(payload(n) for n in window))
-            else:
-                for n in window:
-                    client.send(payload(n))
-            while select.select([client], [], [], SILENCE_SECONDS[seen.issuperset(window)])[0]:
-                data = client.recv(65536)
-                place = int(data[40:48]) if data[40:48].isdigit() else -1
-                if data != payload(place):
-                    changed += 1
-                elif place in seen:
-                    twice += 1
-                seen.add(place)
-            torn += not seen.issuperset(window) and not seen.isdisjoint(window)
-    print(json.dumps({"sent": number, "back": len(seen), "twice": twice, "changed": changed, "torn": torn}))
+
+    def __init__(self, port, host):
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        self.socket = socket.socket(family, socket.SOCK_DGRAM)
+        self.socket.connect(address)
+        self.seen, self.twice, self.changed = set(), 0, 0
+
+    def send(self, numbers, bundled):
+        """Some datagrams at once."""
+        if bundled:
+            self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(payload(0)))
+            self.socket.send(b"".join(payload(n) for n in numbers))
+        else:
+            for n in numbers:
+                self.socket.send(payload(n))
+
+    def receive(self, silence):
+        """One datagram; False when none comes for so long."""
+        if not select.select([self.socket], [], [], silence)[0]:
+            return False
+        data = self.socket.recv(65536)
+        place = int(data[40:48]) if data[40:48].isdigit() else -1
+        self.changed += data != payload(place)
+        self.twice += data == payload(place) and place in self.seen
+        self.seen.add(place)
+        return True
+
+
+def ask(port, host, number, bundled):
+    """The client's work."""
+    client = Client(port, host)
+    windows = [range(first, min(first + WINDOW, number)) for first in range(0, number, WINDOW)]
+    for window in windows:
+        client.send(window, bundled)
+        while client.receive(SILENCE_SECONDS[client.seen.issuperset(window)]):
+            pass
+    while client.receive(LAST_SILENCE_SECONDS):
+        pass
+    torn = sum(not client.seen.issuperset(w) and not client.seen.isdisjoint(w) for w in windows)
+    print(json.dumps({"sent": number, "back": len(client.seen), "twice": client.twice, "changed": client.changed, "torn": torn}))
 
 
 if __name__ == "__main__":
