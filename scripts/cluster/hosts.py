@@ -71,8 +71,8 @@ class Hosts:
             raise ValueError(f"1 to {MOST_HOSTS} hosts, 1 to 9 networks, IPv4 or IPv6 are possible")
         self.count, self.ssh, self.ipv4, self.networks, self.user = count, ssh, ipv4, networks, user
         self.ipv6 = ipv6 and os.path.exists("/proc/sys/net/ipv6")
-        if not (self.ipv4 or self.ipv6):
-            raise Unavailable("this kernel has no IPv6")
+        if user not in {entry.pw_name for entry in pwd.getpwall()}:
+            raise ValueError(f"{user} is not a user of this machine")
         self.plan = {"ssh": ssh, "ipv6": self.ipv6, "networks": networks, "mtu": mtu, "user": [user, pwd.getpwnam(user).pw_uid], "routed": routed,
                      "own_name_is_loopback": own_name_is_loopback, "own_identity": own_identity, "hosts": [], "names": ""}
         for number in self.numbers():
@@ -114,6 +114,8 @@ class Hosts:
     def start(self):
         """Makes the hosts; returns when all answer."""
         need("unshare", "nsenter", "setpriv", "ip", *(["ssh", "ssh-keygen", "sshd"] if self.ssh else []))
+        if not (self.ipv4 or self.ipv6):
+            raise Unavailable("this kernel has no IPv6")
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.control.settimeout(START_SECONDS)
@@ -330,7 +332,7 @@ def main():
             for number, changes in options.link:
                 hosts.link(number, **changes)
             return run_here(hosts, command, user, options.timeout)
-    except (Unavailable, RuntimeError, OSError) as error:
+    except (Unavailable, RuntimeError, OSError, ValueError) as error:
         print(f"hosts: {error}", file=sys.stderr)
         return 125
 

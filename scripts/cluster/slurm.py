@@ -127,7 +127,7 @@ def main():
     try:
         with Slurm(options.n, options.cpus, user=user or "nobody") as slurm:
             return run_here(slurm.hosts, command, user, options.timeout)
-    except (Unavailable, RuntimeError, OSError) as error:
+    except (Unavailable, RuntimeError, OSError, ValueError) as error:
         print(f"slurm: {error}", file=sys.stderr)
         return 125
 

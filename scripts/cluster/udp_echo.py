@@ -3,9 +3,9 @@
 
     udp_echo.py PORT                    answers every datagram with itself; prints `ready`
     udp_echo.py PORT HOST NUMBER [bundled]
-                                        sends NUMBER numbered datagrams of 100 bytes, WINDOW at a time (bundled: by one call, with UDP GSO), and prints
-                                        as JSON what came back: {"sent", "back" (each once), "twice" (further copies), "changed", "torn" (times
-                                        when neither none nor all of WINDOW came back)}"""
+                                        sends NUMBER numbered datagrams of 100 bytes, WINDOW at a time (bundled: by one call, with UDP GSO), and
+                                        prints as JSON what came back: {"sent", "back" (each once), "twice" (further copies), "changed", "torn"
+                                        (times when neither none nor all of WINDOW came back)}"""
 
 import json
 import select
