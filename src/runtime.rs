@@ -145,6 +145,7 @@ pub fn init(
     segments.set();
     let conduits = linked_conduits();
     let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
+    job::prepare().map_err(|e| InitError(e.message))?;
     let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
     config::install(config);
     let config = config::get();

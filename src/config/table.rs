@@ -163,7 +163,19 @@ variables! {
         SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "auto", "The same for smp.").scope(Scope::Launcher);
         UDP_SPAWNER: Spawner = choice("GASNET_UDP_SPAWNER", "auto", "The same for udp.").scope(Scope::Launcher).ours();
         SPAWNFN: Option<String> = text("GASNET_SPAWNFN",
-            "How programs of udp start their ranks, after the variables above: L on this host, S through remote shells.").scope(Scope::Launcher);
+            "How programs of udp start their ranks, after the variables above: L on this host, S through remote shells, C by GASNET_CSPAWN_CMD.").scope(Scope::Launcher);
+        CSPAWN_CMD: Option<String> = text("GASNET_CSPAWN_CMD",
+            "Command that starts the ranks: %N is their number, %C what each is to run, %M hosts, %D the folder, %P the program; also AMUDP_CSPAWN_CMD, CSPAWN_CMD.")
+            .scope(Scope::Launcher);
+        CSPAWN_SERVERS: Option<String> = text("GASNET_CSPAWN_SERVERS", "Hosts for its %M; also AMUDP_CSPAWN_SERVERS, CSPAWN_SERVERS.")
+            .scope(Scope::Launcher);
+        CSPAWN_ROUTE_OUTPUT: Option<String> = text("GASNET_CSPAWN_ROUTE_OUTPUT", "Bring the ranks' output to the console; here the command has to.").no_effect();
+        ENV_CMD: Option<String> = text("GASNET_ENV_CMD", "What env is called on the other hosts; also AMUDP_ENV_CMD, ENV_CMD.").scope(Scope::Launcher)
+            .unset_means("env");
+        WORKER_RANK: Option<String> = text("GASNET_WORKER_RANK",
+            "Number of a rank that GASNET_CSPAWN_CMD has started, or the variable that holds it, such as SLURM_PROCID.").scope(Scope::Rank);
+        LINEBUFFERSZ: Option<String> = text("GASNET_LINEBUFFERSZ", "Buffer of routed output.").no_effect();
+        USE_GETHOSTID: Option<String> = text("GASNET_USE_GETHOSTID", "Old name of GASNET_HOST_DETECT=gethostid.").no_effect();
         SSH_SERVERS: Option<String> = text("GASNET_SSH_SERVERS",
             "Hosts to start ranks on, between commas or spaces; also AMUDP_SSH_SERVERS, SSH_SERVERS.").scope(Scope::Launcher);
         SSH_NODEFILE: Option<PathBuf> = path("GASNET_SSH_NODEFILE", "File of hosts, one in each line; counts before GASNET_SSH_SERVERS.")

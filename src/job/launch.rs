@@ -9,7 +9,7 @@ use super::map::Map;
 use super::options::Start;
 use super::spawn::ssh::{self, Place};
 use super::tree::Tree;
-use super::{adopt, lifeline, Job, JobError, StartOptions};
+use super::{adopt, custom, lifeline, Job, JobError, StartOptions};
 use crate::os::mem::{self, AnonMemory};
 use crate::os::process::{self, Fork};
 use crate::os::{cpus, fd, signal};
@@ -28,6 +28,8 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let place = match &options.start {
         Start::Ssh => ssh::begin(options)?,
         // Whoever reads the error is at the first host, and the program there has no part in it.
+        Start::Custom => match custom::run(options)? {},
+        Start::Called => return adopt::join(options),
         Start::Managed(_) if options.ranks > 1 => return adopt::join(options),
         Start::Fork | Start::Managed(_) => alone(options)?,
         Start::Below(contact) => ssh::join(contact, options).unwrap_or_else(|error| {

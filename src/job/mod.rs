@@ -13,6 +13,7 @@ mod adopt;
 mod agent;
 mod board;
 mod bootstrap;
+mod custom;
 mod exit;
 mod launch;
 mod lifeline;
@@ -158,9 +159,15 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
 /// Learns from the process manager, if one has started this process, how many ranks there are. Before [`start`].
 pub fn meet_manager(options: &mut StartOptions) -> Result<(), JobError> {
     match options.start.clone() {
-        Start::Managed(kind) => adopt::meet(kind, options),
+        Start::Managed(kind) => adopt::meet(Some(kind), options),
+        Start::Called => adopt::meet(None, options),
         _ => Ok(()),
     }
+}
+
+/// What has to be done before the configuration is read: a process that a custom spawner has started gets its environment from the console.
+pub fn prepare() -> Result<(), JobError> {
+    adopt::prepare()
 }
 
 /// What a thread does that meets an ending job. See [`Job::while_exiting`].

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
-use super::{pmi, JobError};
+use super::{adopt, pmi, JobError};
 use crate::config::{self, Config, FromValue, SignalSet, Spawner};
 use crate::os::fd;
 
@@ -34,6 +35,10 @@ pub enum Start {
     Ssh,
     /// A remote shell has started this process to fork those of its host.
     Below(Contact),
+    /// A command of the user's starts them, and this process is their console.
+    Custom,
+    /// Such a command has started this process, which has called the console.
+    Called,
     /// A process manager has started all of them, this one as well.
     Managed(pmi::Kind),
 }
@@ -66,6 +71,8 @@ pub struct StartOptions {
     pub verbose: bool,
     /// How other hosts are reached.
     pub remote: Remote,
+    /// The command that starts the ranks, if the user has one.
+    pub custom: Custom,
     /// The network in which ranks of different hosts have their addresses. `GASNET_WORKERIP`.
     pub workers: Option<IpAddr>,
 }
@@ -103,6 +110,17 @@ impl StartOptions {
             label_output: config.get(&config::LABEL_OUTPUT),
             verbose: config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE),
             remote: remote(config),
+            custom: Custom {
+                command: ssh::variable("GASNET_CSPAWN_CMD"),
+                servers: ssh::variable("GASNET_CSPAWN_SERVERS").map_or_else(Vec::new, |text| {
+                    let text = text.to_string_lossy();
+                    text.split([' ', ','])
+                        .filter(|name| !name.is_empty())
+                        .map(str::to_owned)
+                        .collect()
+                }),
+                env: ssh::variable("GASNET_ENV_CMD"),
+            },
             workers: workers(config)?,
         })
     }
@@ -154,7 +172,7 @@ fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
 
 /// What was asked for, by which variable: that of the first conduit that has one, then the general one, then that of udp's programs. Clients set the
 /// last two whatever the conduit is, so that they count only where there is a network.
-fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Spawner)>, JobError> {
+fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Wish)>, JobError> {
     let of_conduits = library
         .names
         .iter()
@@ -163,7 +181,7 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Spawn
     let found = variables.find_map(|variable| {
         let setting = config.settings().iter().find(|s| s.variable.name == variable && s.is_set)?;
         let spawner = Spawner::from_value(&setting.value).filter(|&s| s != Spawner::Auto)?;
-        Some((variable, spawner))
+        Some((variable, Wish::Of(spawner)))
     });
     if found.is_some() || !library.network {
         return Ok(found);
@@ -172,15 +190,23 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Spawn
         return Ok(None);
     };
     let spawner = match letter.trim() {
-        "L" | "l" => Spawner::Fork,
-        "S" | "s" => Spawner::Ssh,
+        "L" | "l" => Wish::Of(Spawner::Fork),
+        "S" | "s" => Wish::Of(Spawner::Ssh),
+        "C" | "c" => Wish::Custom,
         other => {
             return refuse(format!(
-                "GASNET_SPAWNFN={other}: L (this host) or S (remote shells) is expected"
+                "GASNET_SPAWNFN={other}: L (this host), S (remote shells) or C (the command of GASNET_CSPAWN_CMD) is expected"
             ))
         }
     };
     Ok(Some(("GASNET_SPAWNFN".into(), spawner)))
+}
+
+/// What a user may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Of(Spawner),
+    Custom,
 }
 
 /// How the ranks come into being, and whether the program's first argument says how many.
@@ -194,6 +220,10 @@ struct Decision {
 fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     if let Some(contact) = Contact::take() {
         let start = Start::Below(contact?);
+        return Ok(Decision { start, counted: false });
+    }
+    if adopt::is_prepared() {
+        let start = Start::Called;
         return Ok(Decision { start, counted: false });
     }
     let set = config
@@ -211,12 +241,13 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     let named = || library.network && hosts::are_named(|name| env::var_os(name));
     let found = || if named() { Start::Ssh } else { Start::Fork };
     match asked(config, library)? {
-        Some((variable, Spawner::Ssh)) if !library.network => refuse(format!(
+        Some((variable, Wish::Of(Spawner::Ssh))) if !library.network => refuse(format!(
             "{variable}=ssh: this library holds no conduit with a network ({}), so that all ranks are on one host",
             library.names.join(", ")
         )),
-        Some((_, Spawner::Ssh)) => Ok(by_argument(Start::Ssh)),
-        Some((_, Spawner::Fork)) => Ok(by_argument(Start::Fork)),
+        Some((_, Wish::Of(Spawner::Ssh))) => Ok(by_argument(Start::Ssh)),
+        Some((_, Wish::Of(Spawner::Fork))) => Ok(by_argument(Start::Fork)),
+        Some((_, Wish::Custom)) => Ok(by_argument(Start::Custom)),
         Some((variable, _)) => match managed(config)? {
             Some(kind) => Ok(by_manager(kind)),
             None => refuse(format!(

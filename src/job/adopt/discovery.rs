@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use crate::job::map::{Map, Run};
-use crate::job::tree::link::{Known, Link, Stranger};
+use crate::job::tree::link::{self, Known, Link, Stranger};
 use crate::job::tree::message::{Host, Message};
 use crate::job::tree::secret::Secret;
 use crate::job::tree::{Branch, Tree};
@@ -16,7 +15,8 @@ use crate::os::{fd, net};
 
 /// What is known so far.
 pub struct Discovery<'a> {
-    first: u32,
+    /// None at a console, which has no ranks.
+    first: Option<u32>,
     up: Option<Link>,
     secret: Secret,
     options: &'a StartOptions,
@@ -31,16 +31,25 @@ impl<'a> Discovery<'a> {
     /// Of the host whose ranks these are, below `up`.
     pub fn new(first: u32, ranks: Vec<u32>, up: Option<Link>, secret: Secret, options: &'a StartOptions) -> Self {
         let mut new = Self {
-            first,
+            first: Some(first),
             up,
-            secret,
-            options,
-            hosts: BTreeMap::new(),
-            below: Vec::new(),
-            strangers: Vec::new(),
+            ..Self::of_console(Vec::new(), secret, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
         new
+    }
+
+    /// Of a console, which `callers` have called already: first ranks of their hosts, and their connections.
+    pub fn of_console(callers: Vec<(u32, Link)>, secret: Secret, options: &'a StartOptions) -> Self {
+        Self {
+            first: None,
+            up: None,
+            secret,
+            options,
+            hosts: BTreeMap::new(),
+            below: callers.into_iter().map(|(first, link)| (first, link, Vec::new())).collect(),
+            strangers: Vec::new(),
+        }
     }
 
     fn note(&mut self, first: u32, name: Vec<u8>, ranks: Vec<u32>) {
@@ -55,8 +64,8 @@ impl<'a> Discovery<'a> {
         self.hosts.values().map(|(_, ranks)| ranks.len()).sum()
     }
 
-    /// The layout of the job, this host's number, and the place in the tree.
-    pub fn run(mut self, listener: &TcpListener) -> Result<(Map, u32, Tree), String> {
+    /// The layout of the job, this host's number if it has ranks, and the place in the tree.
+    pub fn run(mut self, listener: &TcpListener) -> Result<(Map, Option<u32>, Tree), String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
         let runs = loop {
@@ -94,7 +103,7 @@ impl<'a> Discovery<'a> {
                 Err("a rank is not in the job".to_owned())
             }
         };
-        let host = number(self.first)?;
+        let host = self.first.map(number).transpose()?;
         let mut tree = Tree::new(self.secret, self.up);
         for (first, mut link, firsts) in self.below {
             link.send(&Message::Start {
@@ -160,17 +169,8 @@ impl<'a> Discovery<'a> {
 
     fn sleep(&self, listener: &TcpListener) {
         let links = self.up.iter().chain(self.below.iter().map(|(_, link, _)| link));
-        let fds = links
-            .map(Link::fd)
-            .chain(self.strangers.iter().map(Stranger::fd))
-            .chain([listener.as_raw_fd()]);
-        let mut items: Vec<libc::pollfd> = fds
-            .map(|fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            })
-            .collect();
+        let mut items = Vec::new();
+        link::poll_items(links, &self.strangers, Some(listener), &mut items);
         let _ = fd::poll(&mut items, Some(Duration::from_millis(100)));
     }
 }

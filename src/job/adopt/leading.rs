@@ -101,11 +101,18 @@ impl Leading {
         let above = match self.first.checked_sub(1) {
             Some(before) => {
                 let place = manager.get(before / DEGREE, "at")?;
-                Some(Place::decode(&place).ok_or_else(|| JobError {
+                let place = Place::decode(&place).ok_or_else(|| JobError {
                     message: format!("what rank {} says of its host cannot be read", before / DEGREE),
-                })?)
+                })?;
+                Some(Contact {
+                    host: place.first,
+                    secret,
+                    port: place.port,
+                    places: place.places,
+                    chosen: true,
+                })
             }
-            None => None,
+            None => manager.console(),
         };
         process::flush_streams();
         let mask = signal::block_all();
@@ -135,30 +142,25 @@ impl Leading {
         }
     }
 
-    fn be_agent(self, secret: Secret, above: Option<Place>, options: &StartOptions) -> ! {
+    fn be_agent(self, secret: Secret, above: Option<Contact>, options: &StartOptions) -> ! {
         let end = |why: String| -> ! {
             eprintln!("gasnet: host {}: {why}", net::host_name());
             process::end(1);
         };
         let ranks: Vec<u32> = self.members.keys().copied().collect();
-        let up = above.map(|place| {
-            let contact = Contact {
-                host: self.first,
-                secret,
-                port: place.port,
-                places: place.places,
-                chosen: true,
-            };
-            Link::call(&contact.addresses(None), secret, self.first).unwrap_or_else(|why| {
+        let up = above.map(|above| {
+            Link::call(&above.addresses(None), above.secret, self.first).unwrap_or_else(|why| {
                 end(format!(
-                    "the host of rank {} cannot be connected ({why}); GASNET_WORKERIP names the network to use",
-                    place.first
+                    "the host above this one cannot be connected ({why}); GASNET_WORKERIP names the network to use"
                 ))
             })
         });
         let wanted = Discovery::new(self.first, ranks, up, secret, options);
         let (map, host, tree) = wanted.run(&self.listener).unwrap_or_else(|why| end(why));
         drop(self.listener);
+        let Some(host) = host else {
+            end("it has ranks, but no number".into())
+        };
         let post = welcome::give(options, map, host, tree, self.members).unwrap_or_else(|e| end(e.message));
         agent::serve(post);
     }

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use super::pmi::{self, PmiError, ProcessManager};
 use super::tree::secret::Secret;
-use super::{Job, JobError, StartOptions};
+use super::{custom, Job, JobError, StartOptions};
+pub(super) use discovery::Discovery;
 use leading::Leading;
 use meeting::Meeting;
 use welcome::Welcome;
@@ -43,14 +44,34 @@ fn failed(what: &str, error: &io::Error) -> JobError {
     }
 }
 
+/// Calls the console of a custom spawner, if one has started this process. Before the configuration is read.
+pub(super) fn prepare() -> Result<(), JobError> {
+    if let Some(console) = custom::prepare()? {
+        hold(Box::new(console));
+    }
+    Ok(())
+}
+
+fn hold(manager: Manager) {
+    *MANAGER.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager);
+}
+
+/// Whether there is a manager already.
+pub(super) fn is_prepared() -> bool {
+    MANAGER.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+}
+
 /// Speaks to the manager: sets how many ranks there are.
-pub(super) fn meet(kind: pmi::Kind, options: &mut StartOptions) -> Result<(), JobError> {
-    let manager = pmi::connect(kind)?;
+pub(super) fn meet(kind: Option<pmi::Kind>, options: &mut StartOptions) -> Result<(), JobError> {
+    if let Some(kind) = kind {
+        hold(pmi::connect(kind)?);
+    }
+    let held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(manager) = held.as_ref() else { return Ok(()) };
     if options.verbose && manager.rank() == 0 {
         eprintln!("gasnet: {} ranks of {}", manager.size(), manager.describe());
     }
     options.set_ranks(manager.size());
-    *MANAGER.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager);
     Ok(())
 }
 

@@ -59,12 +59,17 @@ pub struct Post<'a> {
 
 /// Waits for the ranks and ends the process.
 pub fn serve(post: Post<'_>) -> ! {
+    process::end(run(post));
+}
+
+/// Waits for the ranks. Gives the exit code of the process.
+pub fn run(post: Post<'_>) -> i32 {
     let signals = match Signals::install() {
         Ok(signals) => signals,
         Err(e) => {
             say(format_args!("the supervisor cannot start: {e}"));
             post.children.iter().for_each(Child::kill_and_wait);
-            process::end(BROKEN);
+            return BROKEN;
         }
     };
     let mut post = post;
@@ -91,7 +96,7 @@ pub fn serve(post: Post<'_>) -> ! {
     };
     let code = agent.run();
     agent.post.tree.close();
-    process::end(code);
+    code
 }
 
 fn say(what: fmt::Arguments<'_>) {
@@ -141,6 +146,8 @@ struct Agent<'a> {
 
 impl Agent<'_> {
     fn run(&mut self) -> i32 {
+        // What came with the news of how the job looks like makes no descriptor readable.
+        self.hear_tree();
         while self.post.children.iter().any(|c| c.state != State::Gone) || !self.post.tree.is_over() {
             self.wait();
             self.forward_signals();

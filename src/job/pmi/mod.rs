@@ -19,6 +19,8 @@ mod wire;
 use std::fmt;
 use std::os::fd::RawFd;
 
+use super::spawn::Contact;
+
 pub use detect::{detect, Choice, Kind, Place, WireStart, LOOKED_FOR};
 
 /// Most bytes of one value.
@@ -61,6 +63,11 @@ pub trait ProcessManager: Send {
     /// can tell somebody are told `why`.
     fn abort(&mut self, code: i32, why: &str);
 
+    /// Where the agent of the first host finds one above it, if the manager is a console of ours.
+    fn console(&self) -> Option<Contact> {
+        None
+    }
+
     /// The descriptor that leads to the manager, if there is one that this module knows. It stays open in this process, and other processes must not use it: a
     /// child that is not to outlive the connection closes its copy.
     fn descriptor(&self) -> Option<RawFd>;
@@ -82,7 +89,7 @@ pub struct PmiError {
 }
 
 impl PmiError {
-    fn new(message: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
 }

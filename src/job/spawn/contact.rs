@@ -8,6 +8,9 @@ use super::super::JobError;
 
 /// The variable. Not of the user's table: nobody sets it by hand.
 const VARIABLE: &str = "_GASNET_CONTACT";
+/// The two of a custom spawner: the place of the console, and the secret.
+const CONSOLE: &str = "_GASNET_CONSOLE";
+const KEY: &str = "_GASNET_KEY";
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,45 @@ pub struct Contact {
 }
 
 impl Contact {
+    /// What a command line may show of it: an assignment of where a console is, without the secret.
+    pub fn public(&self) -> String {
+        format!("{CONSOLE}={} {} {}", self.port, u8::from(self.chosen), self.places.join(" "))
+    }
+
+    /// The rest: a variable and its value.
+    pub fn key(&self) -> (&'static str, String) {
+        (KEY, format!("{:032x}", u128::from_be_bytes(self.secret.bytes())))
+    }
+
+    /// Takes both out of this process's environment, if they are there.
+    pub fn take_public() -> Option<Result<Self, JobError>> {
+        let public = std::env::var(CONSOLE).ok()?;
+        let key = std::env::var(KEY).ok();
+        std::env::remove_var(CONSOLE);
+        std::env::remove_var(KEY);
+        let Some(key) = key else {
+            return Some(Err(JobError {
+                message: format!(
+                    "the command of GASNET_CSPAWN_CMD has not passed its environment on: {KEY}, the secret of the job, is not set here. Tell the \
+                     command to pass that variable on (as in mpirun -x {KEY})"
+                ),
+            }));
+        };
+        let mut words = public.splitn(3, ' ');
+        let (port, chosen, places) = (words.next(), words.next(), words.next());
+        let text = format!(
+            "0 {} {} {key} {}",
+            port.unwrap_or(""),
+            chosen.unwrap_or(""),
+            places.unwrap_or("")
+        );
+        Some(Self::parse(&text).ok_or_else(|| JobError {
+            message: format!(
+                "{CONSOLE} and {KEY} are not as this library writes them; use the same version of the library on all hosts"
+            ),
+        }))
+    }
+
     /// A shell's assignment of it.
     pub fn assignment(&self) -> String {
         format!(

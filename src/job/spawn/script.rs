@@ -2,8 +2,10 @@
 //! processes: it reads one line from standard input and carries that out. The line goes to the folder, sets the variables, and becomes the program. What
 //! follows it on standard input is the program's: a shell's `read` takes no byte too many.
 
+use std::env;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 /// The command line. `n` is a newline, which the line cannot hold.
 pub const COMMAND: &str = r#"exec /bin/sh -c 'n=$(printf "\nx"); n=${n%x}; IFS= read -r line && eval "$line"'"#;
@@ -27,13 +29,22 @@ const NOT_SENT: [&str; 14] = [
 ];
 const NOT_SENT_PREFIXES: [&str; 4] = ["XDG_", "DBUS_", "PMI_", "PMIX_"];
 
+/// A word as `sh` reads it.
+pub fn quoted_word(word: &OsStr) -> Vec<u8> {
+    with_newline(word, b"\n")
+}
+
 /// A word as `sh` reads it, in one line.
-pub fn quoted(word: &OsStr) -> Vec<u8> {
+fn quoted(word: &OsStr) -> Vec<u8> {
+    with_newline(word, br#"'"$n"'"#)
+}
+
+fn with_newline(word: &OsStr, newline: &[u8]) -> Vec<u8> {
     let mut text = vec![b'\''];
     for &byte in word.as_bytes() {
         match byte {
             b'\'' => text.extend(br"'\''"),
-            b'\n' => text.extend(br#"'"$n"'"#),
+            b'\n' => text.extend(newline),
             other => text.push(other),
         }
     }
@@ -108,6 +119,27 @@ impl Start<'_> {
         line.push(b'\n');
         line
     }
+}
+
+/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is. Without its first
+/// argument, if that was the number of ranks (`counted`).
+pub fn program(counted: bool) -> Result<Vec<OsString>, String> {
+    let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
+    let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
+    // Each word ends with a zero byte.
+    words.pop();
+    if counted {
+        words.remove(1);
+    }
+    let name = words.first().cloned().unwrap_or_default();
+    if Path::new(&name).components().count() < 2 {
+        let path = env::current_exe().map_err(|e| format!("the path of this program cannot be found: {e}"))?;
+        match words.first_mut() {
+            Some(first) => *first = path.into_os_string(),
+            None => words.push(path.into_os_string()),
+        }
+    }
+    Ok(words)
 }
 
 /// Splits the options of a remote shell into words, as shells do: quotes of both kinds and backslashes. None if a quote has no end.

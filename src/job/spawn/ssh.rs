@@ -211,7 +211,7 @@ fn branch(map: &Map, mut part: Vec<Host>) -> Branch {
 }
 
 /// A socket for the calls of other hosts, and where they may find it.
-fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobError> {
+pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobError> {
     let chosen: Option<IpAddr> = master.and_then(|m| m.trim().parse().ok());
     // An address that is not this host's may be that of a router which passes calls on.
     let own = chosen.filter(|ip| net::addresses().iter().any(|a| a.ip == *ip));
@@ -227,26 +227,6 @@ fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobError> 
     Ok((listener, places))
 }
 
-/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is.
-fn program(counted: bool) -> Result<Vec<OsString>, String> {
-    let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
-    let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
-    // Each word ends with a zero byte.
-    words.pop();
-    if counted {
-        words.remove(1);
-    }
-    let name = words.first().cloned().unwrap_or_default();
-    if Path::new(&name).components().count() < 2 {
-        let path = env::current_exe().map_err(|e| format!("the path of this program cannot be found: {e}"))?;
-        match words.first_mut() {
-            Some(first) => *first = path.into_os_string(),
-            None => words.push(path.into_os_string()),
-        }
-    }
-    Ok(words)
-}
-
 /// Starts the remote shell of a branch, and tells it what to do.
 fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, options: &StartOptions) -> Result<(), String> {
     let remote = &options.remote;
@@ -257,7 +237,7 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
         environment: env::vars_os().collect(),
         wins: remote.wins.clone(),
         assignment: contact.assignment(),
-        words: program(options.counted)?,
+        words: script::program(options.counted)?,
     };
     let mut command = Command::new(&remote.command);
     command.args(words);

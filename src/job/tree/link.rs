@@ -15,6 +15,25 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a stranger may keep a connection without proving anything.
 const STRANGER: Duration = Duration::from_secs(10);
 
+/// The number that a process gives which is no agent, but calls a console.
+pub const CONSOLE: u32 = u32::MAX;
+
+/// Adds descriptors to wait for: of links that work, of strangers, of a socket where others call.
+pub fn poll_items<'a>(
+    links: impl Iterator<Item = &'a Link>,
+    strangers: &[Stranger],
+    listener: Option<&TcpListener>,
+    items: &mut Vec<libc::pollfd>,
+) {
+    let mut add = |fd, events| items.push(libc::pollfd { fd, events, revents: 0 });
+    for link in links.filter(|link| link.broken().is_none()) {
+        let out = if link.wants_to_write() { libc::POLLOUT } else { 0 };
+        add(link.fd(), libc::POLLIN | out);
+    }
+    let others = strangers.iter().map(Stranger::fd).chain(listener.map(AsRawFd::as_raw_fd));
+    others.for_each(|fd| add(fd, libc::POLLIN));
+}
+
 /// A proven connection.
 #[derive(Debug)]
 pub struct Link {

@@ -45,6 +45,21 @@ pub enum Message {
     },
     /// Up, before the job is known: a host by its first rank, its name, and its ranks.
     Here { first: u32, name: Vec<u8>, ranks: Vec<u32> },
+    /// To a console: the number that a process wishes for, and what tells its host from others.
+    Hello { wish: Option<u32>, host: Vec<u8> },
+    /// From a console: the number of a process, ranks of the job, the job's name, and the console's environment.
+    Place {
+        rank: u32,
+        size: u32,
+        job: Vec<u8>,
+        environment: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// To a console: a process waits for all, and tells values by their names.
+    Fence { puts: Vec<(Vec<u8>, Vec<u8>)> },
+    /// To a console: what has rank `owner` told?
+    Get { owner: u32, key: Vec<u8> },
+    /// From a console: that; or nothing, which ends a fence.
+    Value { bytes: Vec<u8> },
     /// Up: a rank is in exit, or was lost.
     Ended { code: i32, lost: bool },
     /// Up: the state of the sender's part of the job.
@@ -72,6 +87,10 @@ impl<'a> Reader<'a> {
         Some(self.bytes(length as usize)?.to_vec())
     }
 
+    fn pairs(&mut self) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.list(|from| Some((from.text()?, from.text()?)))
+    }
+
     /// As many items as a number in front says. Nothing is set aside for them before they are there.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.u32()?;
@@ -92,6 +111,14 @@ fn put(frame: &mut Vec<u8>, numbers: &[u32]) {
 fn put_text(frame: &mut Vec<u8>, text: &[u8]) {
     put(frame, &[text.len() as u32]);
     frame.extend(text);
+}
+
+fn put_pairs(frame: &mut Vec<u8>, pairs: &[(Vec<u8>, Vec<u8>)]) {
+    put(frame, &[pairs.len() as u32]);
+    for (name, value) in pairs {
+        put_text(frame, name);
+        put_text(frame, value);
+    }
 }
 
 impl Message {
@@ -138,6 +165,35 @@ impl Message {
                 put_text(&mut frame, name);
                 put(&mut frame, &[ranks.len() as u32]);
                 put(&mut frame, ranks);
+            }
+            Self::Hello { wish, host } => {
+                frame.push(b'W');
+                put(&mut frame, &[u32::from(wish.is_some()), wish.unwrap_or(0)]);
+                put_text(&mut frame, host);
+            }
+            Self::Place {
+                rank,
+                size,
+                job,
+                environment,
+            } => {
+                frame.push(b'L');
+                put(&mut frame, &[*rank, *size]);
+                put_text(&mut frame, job);
+                put_pairs(&mut frame, environment);
+            }
+            Self::Fence { puts } => {
+                frame.push(b'F');
+                put_pairs(&mut frame, puts);
+            }
+            Self::Get { owner, key } => {
+                frame.push(b'Q');
+                put(&mut frame, &[*owner]);
+                put_text(&mut frame, key);
+            }
+            Self::Value { bytes } => {
+                frame.push(b'V');
+                put_text(&mut frame, bytes);
             }
             Self::Ended { code, lost } => {
                 frame.push(b'E');
@@ -212,6 +268,32 @@ impl Message {
                 let ranks = from.list(Reader::u32)?;
                 from.end(Self::Here { first, name, ranks })
             }
+            b'W' => {
+                let (set, number, host) = (from.u32()?, from.u32()?, from.text()?);
+                let wish = (set != 0).then_some(number);
+                from.end(Self::Hello { wish, host })
+            }
+            b'L' => {
+                let (rank, size, job, environment) = (from.u32()?, from.u32()?, from.text()?, from.pairs()?);
+                from.end(Self::Place {
+                    rank,
+                    size,
+                    job,
+                    environment,
+                })
+            }
+            b'F' => {
+                let puts = from.pairs()?;
+                from.end(Self::Fence { puts })
+            }
+            b'Q' => {
+                let (owner, key) = (from.u32()?, from.text()?);
+                from.end(Self::Get { owner, key })
+            }
+            b'V' => {
+                let bytes = from.text()?;
+                from.end(Self::Value { bytes })
+            }
             b'E' => {
                 let (code, lost) = (from.u32()? as i32, from.u32()? != 0);
                 from.end(Self::Ended { code, lost })
@@ -269,6 +351,24 @@ mod tests {
                 name: b"node3".to_vec(),
                 ranks: vec![2, 3, 9],
             },
+            Message::Hello {
+                wish: Some(3),
+                host: b"x".to_vec(),
+            },
+            Message::Place {
+                rank: 1,
+                size: 2,
+                job: b"j".to_vec(),
+                environment: vec![(b"A".to_vec(), b"b=c".to_vec())],
+            },
+            Message::Fence {
+                puts: vec![(b"at".to_vec(), vec![0, 1]); 2],
+            },
+            Message::Get {
+                owner: 4,
+                key: b"at".to_vec(),
+            },
+            Message::Value { bytes: vec![9] },
             Message::Ended { code: 137, lost: true },
             Message::Report(Census {
                 running: 1,

@@ -7,7 +7,7 @@ pub mod message;
 pub mod secret;
 
 use std::net::{IpAddr, TcpListener};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use crate::os::process::{self, Pid};
@@ -199,16 +199,8 @@ impl Tree {
 
     /// Descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
-        let mut add = |fd, events| items.push(libc::pollfd { fd, events, revents: 0 });
         let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
-        for link in links.filter(|link| link.broken().is_none()) {
-            let out = if link.wants_to_write() { libc::POLLOUT } else { 0 };
-            add(link.fd(), libc::POLLIN | out);
-        }
-        if let Some(listener) = &self.listener {
-            add(listener.as_raw_fd(), libc::POLLIN);
-        }
-        self.strangers.iter().for_each(|s| add(s.fd(), libc::POLLIN));
+        link::poll_items(links, &self.strangers, self.listener.as_ref(), items);
     }
 
     /// Whether time matters although nothing comes: strangers and those who have not called wear patience out.

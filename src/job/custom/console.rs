@@ -1,0 +1,162 @@
+//! The console, seen from a process that its command has started: it plays the process manager.
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use super::store::identity;
+use super::{refuse, JobError};
+use crate::job::pmi::{PmiError, ProcessManager};
+use crate::job::spawn::Contact;
+use crate::job::tree::link::{Link, CONSOLE};
+use crate::job::tree::message::Message;
+use crate::os::net;
+
+/// How long the console may take for an answer: it waits for the slowest process.
+const ANSWER: Duration = Duration::from_secs(300);
+
+/// The process manager that the console is.
+#[derive(Debug)]
+pub struct Console {
+    link: Link,
+    contact: Contact,
+    rank: u32,
+    size: u32,
+    job: String,
+    puts: Vec<(String, Vec<u8>)>,
+}
+
+/// Calls the console, if one's command has started this process, and takes over its environment. Before the configuration is read.
+pub fn prepare() -> Result<Option<Console>, JobError> {
+    let Some(contact) = Contact::take_public() else {
+        return Ok(None);
+    };
+    let contact = contact?;
+    let here = net::host_name();
+    let addresses = contact.addresses(None);
+    let mut link = Link::call(&addresses, contact.secret, CONSOLE).map_err(|why| JobError {
+        message: format!(
+            "host {here} cannot connect to the console of the job ({why}); if that has another address which can be reached from here, \
+             GASNET_MASTERIP names it"
+        ),
+    })?;
+    link.send(&Message::Hello {
+        wish: wish()?,
+        host: identity().into_bytes(),
+    });
+    let (rank, size, job, environment) = match link.wait(ANSWER) {
+        Ok(Message::Place {
+            rank,
+            size,
+            job,
+            environment,
+        }) => (rank, size, job, environment),
+        Ok(_) => {
+            return refuse(format!(
+                "host {here}: the console said something else than this process's place"
+            ))
+        }
+        Err(why) => return refuse(format!("host {here} was given no place in the job: {why}")),
+    };
+    for (name, value) in environment {
+        let name = OsString::from_vec(name);
+        let of_gasnet = name.to_str().is_some_and(|n| n.starts_with("GASNET_"));
+        if of_gasnet || env::var_os(&name).is_none() {
+            env::set_var(&name, OsString::from_vec(value));
+        }
+    }
+    Ok(Some(Console {
+        link,
+        contact,
+        rank,
+        size,
+        job: String::from_utf8_lossy(&job).into_owned(),
+        puts: Vec::new(),
+    }))
+}
+
+/// The number that this process shall have: `GASNET_WORKER_RANK`, or the variable that this names.
+fn wish() -> Result<Option<u32>, JobError> {
+    let Some(text) = env::var("GASNET_WORKER_RANK").ok().filter(|t| !t.trim().is_empty()) else {
+        return Ok(None);
+    };
+    if let Ok(number) = text.trim().parse() {
+        return Ok(Some(number));
+    }
+    match env::var(text.trim()).ok().and_then(|value| value.trim().parse().ok()) {
+        Some(number) => Ok(Some(number)),
+        None => refuse(format!(
+            "GASNET_WORKER_RANK={text}: a whole number is expected, or the name of a variable that holds one"
+        )),
+    }
+}
+
+impl Console {
+    fn failed(what: &str, why: &str) -> PmiError {
+        PmiError::new(format!("the console of the job could not {what}: {why}"))
+    }
+
+    fn answer(&mut self, what: &str) -> Result<Vec<u8>, PmiError> {
+        match self.link.wait(ANSWER) {
+            Ok(Message::Value { bytes }) => Ok(bytes),
+            Ok(_) => Err(Self::failed(what, "it said something else")),
+            Err(why) => Err(Self::failed(what, &why)),
+        }
+    }
+}
+
+impl ProcessManager for Console {
+    fn describe(&self) -> String {
+        "the command of GASNET_CSPAWN_CMD".into()
+    }
+
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn job_id(&self) -> &str {
+        &self.job
+    }
+
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+        self.puts.push((key.to_owned(), bytes.to_vec()));
+        Ok(())
+    }
+
+    fn fence(&mut self) -> Result<(), PmiError> {
+        let puts = std::mem::take(&mut self.puts);
+        self.link.send(&Message::Fence {
+            puts: puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect(),
+        });
+        self.answer("end a fence").map(drop)
+    }
+
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
+        self.link.send(&Message::Get {
+            owner,
+            key: key.as_bytes().to_vec(),
+        });
+        self.answer("give a value")
+    }
+
+    /// Nothing: the agent of the host speaks for its ranks.
+    fn finalize(&mut self) {}
+
+    /// Nothing but the connection's end, which the console sees.
+    fn abort(&mut self, _code: i32, _why: &str) {}
+
+    fn console(&self) -> Option<Contact> {
+        Some(self.contact.clone())
+    }
+
+    fn descriptor(&self) -> Option<RawFd> {
+        Some(self.link.fd())
+    }
+}

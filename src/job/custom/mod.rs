@@ -1,0 +1,100 @@
+//! The custom spawner: a command of the user's starts the ranks, however it likes (udp-conduit README, `GASNET_SPAWNFN=C`).
+//!
+//! The started process, the console, runs the command once. Each process that this starts calls the console, which plays the process manager: it gives
+//! numbers and environment, and keeps the store through which ranks find each other. From there on they are adopted ranks ([`super::adopt`]), and
+//! the console is the first agent of their job, without ranks of its own: it decides how the job ends, and ends with its exit code.
+//!
+//! The job's secret is in the environment of the command, not on its command line.
+
+mod command;
+mod console;
+mod store;
+
+use std::process::Child as Process;
+use std::time::{Duration, Instant};
+
+use super::adopt::Discovery;
+use super::agent::{self, Post};
+use super::board::Board;
+use super::spawn::ssh::listen;
+use super::tree::secret::Secret;
+use super::{JobError, StartOptions};
+use crate::os::{process, signal};
+pub use command::Custom;
+pub(super) use console::prepare;
+
+/// How often the console looks whether the command has ended.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the command may go on when the job has ended.
+const COMMAND_END: Duration = Duration::from_secs(10);
+
+fn refuse<T>(message: String) -> Result<T, JobError> {
+    Err(JobError { message })
+}
+
+/// Becomes the console. Comes back only with an error.
+pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, JobError> {
+    let secret = Secret::new();
+    let master = options.remote.master.as_deref();
+    let (listener, places) = listen(master)?;
+    let port = listener.local_addr().map(|a| a.port()).map_err(|e| JobError {
+        message: format!("a listening socket has no port: {e}"),
+    })?;
+    process::flush_streams();
+    let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
+    let mut store = store::Store::new(options, secret, &listener);
+    let served = store.serve(|missing| still_there(&mut command, missing));
+    let discovered = served.and_then(|callers| {
+        let discovery = Discovery::of_console(callers, secret, options);
+        discovery.run(&listener)
+    });
+    let (map, _, tree) = match discovered {
+        Ok(place) => place,
+        Err(why) => {
+            let _ = command.kill();
+            let _ = command.wait();
+            return refuse(why);
+        }
+    };
+    drop(store);
+    drop(listener);
+    let board = Board::create(map.size(), 0, true).map_err(|e| JobError {
+        message: format!("mapping the memory of the job failed: {e}"),
+    })?;
+    signal::block_all();
+    signal::set_default(libc::SIGCHLD);
+    let post = Post {
+        options,
+        map: &map,
+        host: None,
+        board,
+        children: Vec::new(),
+        tree,
+    };
+    let code = agent::run(post);
+    end(&mut command);
+    process::end(code);
+}
+
+/// Whether the command runs, or has ended well: some only queue what they start.
+fn still_there(command: &mut Process, missing: u32) -> Result<(), String> {
+    match command.try_wait() {
+        Ok(Some(status)) if !status.success() => Err(format!(
+            "the command of GASNET_CSPAWN_CMD ended ({status}) when {missing} of its processes had not called yet"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The command should end with its processes; it is not waited for for ever.
+fn end(command: &mut Process) {
+    let end = Instant::now() + COMMAND_END;
+    while matches!(command.try_wait(), Ok(None)) {
+        if Instant::now() >= end {
+            process::kill(command.id() as i32, libc::SIGTERM);
+            let _ = command.wait();
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

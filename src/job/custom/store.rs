@@ -1,0 +1,257 @@
+//! What the console keeps for the processes that its command has started: their places, and the values that they tell each other.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, HashMap};
+use std::env;
+use std::net::TcpListener;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Instant;
+
+use super::{Secret, StartOptions, LOOK};
+use crate::job::tree::link::{poll_items, Known, Link, Stranger, CONSOLE};
+use crate::job::tree::message::Message;
+use crate::os::{fd, mem, net};
+
+/// Fences of ranks that find each other.
+const FENCES: u32 = 2;
+
+/// What tells hosts apart: the boot of the kernel, the network name space, and the name.
+pub fn identity() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net")
+        .map(|l| l.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    format!("{} {network} {}", boot.trim(), net::host_name())
+}
+
+/// A process that has called.
+struct Worker {
+    link: Link,
+    /// Its wish and its host, once it has said so.
+    hello: Option<(Option<u32>, Vec<u8>)>,
+    rank: u32,
+    fences: u32,
+    in_fence: bool,
+    is_over: bool,
+}
+
+/// See the module.
+pub struct Store<'a> {
+    options: &'a StartOptions,
+    secret: Secret,
+    listener: &'a TcpListener,
+    strangers: Vec<Stranger>,
+    workers: Vec<Worker>,
+    /// Agents that have called before all ranks were done here.
+    agents: Vec<(u32, Link)>,
+    values: HashMap<(u32, Vec<u8>), Vec<u8>>,
+    placed: bool,
+}
+
+impl<'a> Store<'a> {
+    /// Of a job of `options.ranks`, whose processes call at `listener`.
+    pub fn new(options: &'a StartOptions, secret: Secret, listener: &'a TcpListener) -> Self {
+        Self {
+            options,
+            secret,
+            listener,
+            strangers: Vec::new(),
+            workers: Vec::new(),
+            agents: Vec::new(),
+            values: HashMap::new(),
+            placed: false,
+        }
+    }
+
+    /// Serves all processes until they have found each other. Gives the agents that have called meanwhile. `still_there` is asked, with the number
+    /// of processes that have not called, whether there is any use in waiting.
+    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<(), String>) -> Result<Vec<(u32, Link)>, String> {
+        let limit = self.options.remote.limit;
+        let end = (!limit.is_zero()).then(|| Instant::now() + limit);
+        loop {
+            self.meet();
+            self.hear()?;
+            let said = self.workers.iter().filter(|w| w.hello.is_some()).count() as u32;
+            let missing = self.options.ranks.saturating_sub(said);
+            if !self.placed && missing == 0 {
+                self.place()?;
+            }
+            self.end_fence();
+            if self.placed && self.workers.iter().all(|w| w.is_over) {
+                return Ok(std::mem::take(&mut self.agents));
+            }
+            if missing > 0 {
+                still_there(missing)?;
+                if end.is_some_and(|end| Instant::now() >= end) {
+                    return Err(format!(
+                        "of {} processes {missing} have not called the console in {} seconds; connections to this host may be blocked \
+                         (GASNET_MASTERIP names the address to use), or the command of GASNET_CSPAWN_CMD starts fewer (GASNET_SPAWN_TIMEOUT)",
+                        self.options.ranks,
+                        limit.as_secs()
+                    ));
+                }
+            }
+            self.sleep();
+        }
+    }
+
+    fn meet(&mut self) {
+        while let Some(stranger) = Stranger::accept(self.listener) {
+            self.strangers.push(stranger);
+        }
+        for stranger in std::mem::take(&mut self.strangers) {
+            match stranger.hear(self.secret) {
+                Known::NotYet(stranger) => self.strangers.push(stranger),
+                Known::Nobody => {}
+                Known::Agent(CONSOLE, link) => self.workers.push(Worker {
+                    link,
+                    hello: None,
+                    rank: 0,
+                    fences: 0,
+                    in_fence: false,
+                    is_over: false,
+                }),
+                Known::Agent(first, link) => self.agents.push((first, link)),
+            }
+        }
+    }
+
+    fn hear(&mut self) -> Result<(), String> {
+        for worker in self.workers.iter_mut().filter(|w| !w.is_over) {
+            worker.link.push();
+            while let Some(message) = worker.link.receive() {
+                match message {
+                    Message::Hello { wish, host } if worker.hello.is_none() => worker.hello = Some((wish, host)),
+                    Message::Fence { puts } if !worker.in_fence => {
+                        worker.in_fence = true;
+                        self.values
+                            .extend(puts.into_iter().map(|(key, bytes)| ((worker.rank, key), bytes)));
+                    }
+                    Message::Get { owner, key } => match self.values.get(&(owner, key)) {
+                        Some(bytes) => worker.link.send(&Message::Value { bytes: bytes.clone() }),
+                        None => return Err(format!("rank {} asks for what rank {owner} has not told", worker.rank)),
+                    },
+                    _ => return Err("a process said something that is not expected of it".into()),
+                }
+            }
+            if worker.link.broken().is_some() {
+                // After the last fence a rank that leads no host has nothing more to ask.
+                if worker.fences < FENCES {
+                    return Err(format!("a process ended before the job began: {}", Self::who(worker)));
+                }
+                worker.is_over = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn who(worker: &Worker) -> String {
+        let host = worker
+            .hello
+            .as_ref()
+            .map(|(_, host)| String::from_utf8_lossy(host).into_owned());
+        let name = host
+            .and_then(|host| host.split(' ').next_back().map(str::to_owned))
+            .unwrap_or_default();
+        format!("rank {} on host {name}", worker.rank)
+    }
+
+    /// All have called: they get their numbers.
+    fn place(&mut self) -> Result<(), String> {
+        let size = self.options.ranks;
+        if self.workers.len() as u32 != size {
+            return Err(format!(
+                "{} processes have called, but the job has {size} ranks",
+                self.workers.len()
+            ));
+        }
+        let hellos: Vec<_> = self.workers.iter().filter_map(|w| w.hello.clone()).collect();
+        let ranks = numbers(&hellos)?;
+        let environment: Vec<_> = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();
+        let job = format!("console-{:016x}", mem::random_u64()).into_bytes();
+        for (worker, rank) in self.workers.iter_mut().zip(ranks) {
+            worker.rank = rank;
+            worker.link.send(&Message::Place {
+                rank,
+                size,
+                job: job.clone(),
+                environment: environment.clone(),
+            });
+        }
+        self.placed = true;
+        Ok(())
+    }
+
+    fn end_fence(&mut self) {
+        if !self.placed || !self.workers.iter().all(|w| w.in_fence) {
+            return;
+        }
+        for worker in &mut self.workers {
+            worker.in_fence = false;
+            worker.fences += 1;
+            worker.link.send(&Message::Value { bytes: Vec::new() });
+        }
+    }
+
+    fn sleep(&self) {
+        let mut items = Vec::new();
+        let links = self.workers.iter().filter(|w| !w.is_over).map(|w| &w.link);
+        poll_items(links, &self.strangers, Some(self.listener), &mut items);
+        let _ = fd::poll(&mut items, Some(LOOK));
+    }
+}
+
+/// Numbers for processes with these wishes and hosts: as they wish, if one wishes; else those of a host in a row, hosts in the order of their first
+/// calls.
+fn numbers(hellos: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
+    let size = hellos.len() as u32;
+    if hellos.iter().any(|(wish, _)| wish.is_some()) {
+        let mut taken = BTreeMap::new();
+        for (i, (wish, _)) in hellos.iter().enumerate() {
+            let wish = wish.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
+            if wish >= size || taken.insert(wish, i).is_some() {
+                return Err(format!("GASNET_WORKER_RANK={wish}: ranks are 0 to {}, each once", size - 1));
+            }
+        }
+        return Ok(hellos.iter().filter_map(|(wish, _)| *wish).collect());
+    }
+    let mut hosts: Vec<&[u8]> = Vec::new();
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (i, (_, host)) in hellos.iter().enumerate() {
+        let place = hosts.iter().position(|h| h == host).unwrap_or_else(|| {
+            hosts.push(host);
+            hosts.len() - 1
+        });
+        places.push((place, i));
+    }
+    places.sort_unstable();
+    let mut ranks = vec![0; hellos.len()];
+    for (rank, (_, i)) in places.into_iter().enumerate() {
+        ranks[i] = rank as u32;
+    }
+    Ok(ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(wish: Option<u32>, host: &str) -> (Option<u32>, Vec<u8>) {
+        (wish, host.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn those_of_a_host_are_in_a_row() {
+        let hosts = ["b", "a", "b", "c", "a"].map(|h| hello(None, h));
+        assert_eq!(numbers(&hosts).unwrap(), [0, 2, 1, 4, 3]);
+    }
+
+    #[test]
+    fn wishes_are_granted_if_they_can_be() {
+        let wishes = |w: &[Option<u32>]| numbers(&w.iter().map(|&w| hello(w, "a")).collect::<Vec<_>>());
+        assert_eq!(wishes(&[Some(2), Some(0), Some(1)]).unwrap(), [2, 0, 1]);
+        assert!(wishes(&[Some(2), None, Some(1)]).unwrap_err().contains("not for all"));
+        assert!(wishes(&[Some(1), Some(1)]).unwrap_err().contains("each once"));
+        assert!(wishes(&[Some(2), Some(0)]).unwrap_err().contains("0 to 1"));
+    }
+}
