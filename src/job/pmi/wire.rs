@@ -10,8 +10,8 @@
 //! | end | `finalize`, `abort` | `finalize`, `abort` |
 //!
 //! The answer to `barrier_in` comes when all processes have asked for it. That to `kvs-fence` need not: hydra (4.0, 5.0) answers at once, and lets
-//! a `kvs-get` wait for its key until all have come to the same fence. So each fence of PMI-2 ends with the get of a key that nobody puts, which a
-//! manager whose fence waits refuses at once.
+//! a `kvs-get` wait for what is missing. So a fence of PMI-2 goes through the rounds of a dissemination barrier, made of nothing but what PMI-2
+//! promises: after a fence, one gets what another process has put before it. Once [`ProcessManager::fence`] returns, all processes have called it.
 
 mod start;
 
@@ -241,11 +241,20 @@ impl ProcessManager for Wire {
             return self.ask("barrier_in", &[], "barrier_out", None).map(drop);
         }
         self.fences += 1;
-        self.ask("kvs-fence", &[], "kvs-fence-response", None)?;
-        // No key of a value starts like this one.
-        let (job, nobodys) = (self.job.clone(), format!("_fence_{}", self.fences));
-        let fields = [("jobid", job.as_str()), ("srcid", "0"), ("key", &nobodys)];
-        self.exchange("kvs-get", &fields, "kvs-get-response", None).map(drop)
+        let (fences, mut distance) = (self.fences, 1u64);
+        let (rank, size) = (u64::from(self.rank), u64::from(self.size));
+        loop {
+            // No key of a value starts like this one.
+            let key = |rank: u64| format!("_fence_{fences}_{distance}_{rank}");
+            self.put_piece(&key(rank), "1")?;
+            self.ask("kvs-fence", &[], "kvs-fence-response", None)?;
+            let before = (rank + size - distance % size) % size;
+            self.get_piece(before as u32, &key(before))?;
+            distance *= 2;
+            if distance >= size {
+                return Ok(());
+            }
+        }
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
