@@ -20,10 +20,13 @@ const SUCCESS: c_int = 0;
 const ALL_RANKS: u32 = u32::MAX - 1;
 /// `PMIX_GLOBAL`.
 const GLOBAL: u8 = 3;
-/// Numbers of types: `PMIX_BOOL`, `PMIX_UINT32`, `PMIX_BYTE_OBJECT`.
+/// Numbers of types: `PMIX_BOOL`, `PMIX_INT`, `PMIX_UINT32`, `PMIX_BYTE_OBJECT`.
 const BOOL: u16 = 1;
+const INT: u16 = 6;
 const UINT32: u16 = 14;
 const BYTE_OBJECT: u16 = 27;
+/// How many seconds a value may take from the host where it was put to this one.
+const GET_LIMIT: c_int = 60;
 /// Of the text of a namespace, and of a key, with the ends.
 const NAMESPACE: usize = 256;
 const KEY: usize = 512;
@@ -55,6 +58,7 @@ struct ByteObject {
 union Data {
     flag: bool,
     number: u32,
+    seconds: c_int,
     object: ByteObject,
     /// The longest of those that are not used here: `pmix_envar_t`.
     _longest: [usize; 3],
@@ -111,17 +115,13 @@ pub struct Pmix {
     namespace: String,
 }
 
-/// An instruction that is on: its key says which.
-fn instruction(key: &CStr) -> Info {
+/// An instruction: its key says which.
+fn instruction(key: &CStr, kind: u16, data: Data) -> Info {
     let mut info = Info {
         key: [0; KEY],
         flags: 0,
-        value: Value {
-            kind: BOOL,
-            data: Data { _longest: [0; 3] },
-        },
+        value: Value { kind, data },
     };
-    info.value.data.flag = true;
     for (to, &from) in info.key.iter_mut().zip(key.to_bytes()) {
         *to = from as c_char;
     }
@@ -171,11 +171,12 @@ impl Api {
 
     /// Reads a value with `read`, and gives it back.
     fn value<T>(&self, owner: &Proc, key: &CStr, read: impl FnOnce(&Value) -> Option<T>) -> Result<T, String> {
-        // After a fence that collects, the manager's part on this host has everything: what it lacks nobody will bring.
-        let at_once = instruction(c"pmix.immediate");
+        // What is not on this host is asked for where it is (PRRTE 3 does so even after a fence that collects, and would find nothing if told to
+        // answer at once), and a key that nobody has put is awaited there.
+        let limit = instruction(c"pmix.timeout", INT, Data { seconds: GET_LIMIT });
         let mut value: *mut Value = ptr::null_mut();
         // SAFETY: the strings end; one instruction; writes a pointer.
-        let result = unsafe { (self.get)(owner, key.as_ptr(), &raw const at_once, 1, &raw mut value) };
+        let result = unsafe { (self.get)(owner, key.as_ptr(), &raw const limit, 1, &raw mut value) };
         self.check(result, "PMIx_Get")?;
         if value.is_null() {
             return Err("PMIx_Get gives nothing".into());
@@ -303,7 +304,7 @@ impl ProcessManager for Pmix {
         // SAFETY: no preconditions after the start.
         let result = unsafe { (self.api.commit)() };
         self.api.check(result, "PMIx_Commit").map_err(|why| self.error(&why))?;
-        let collect = instruction(c"pmix.collect");
+        let collect = instruction(c"pmix.collect", BOOL, Data { flag: true });
         let all = self.me.with_rank(ALL_RANKS);
         // SAFETY: one process, and one instruction.
         let result = unsafe { (self.api.fence)(&raw const all, 1, &raw const collect, 1) };
