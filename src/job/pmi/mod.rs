@@ -57,6 +57,9 @@ pub trait ProcessManager: Send {
 
     /// This process leaves the job in order: the manager does not take its exit for a failure. Nothing may be called afterwards. A manager that
     /// is gone, or that does not answer, is not waited for.
+    ///
+    /// Not before the others have got what they want of this process: a fence after their gets shows that. A manager may leave values with their
+    /// owners until somebody asks (PRRTE 3 does), and let those wait for ever that ask too late.
     fn finalize(&mut self);
 
     /// Asks the manager to end the job with this exit code. It may end this process, too, during the call or later, or not at all. Managers that

@@ -171,8 +171,8 @@ impl Api {
 
     /// Reads a value with `read`, and gives it back.
     fn value<T>(&self, owner: &Proc, key: &CStr, read: impl FnOnce(&Value) -> Option<T>) -> Result<T, String> {
-        // What is not on this host is asked for where it is (PRRTE 3 does so even after a fence that collects, and would find nothing if told to
-        // answer at once), and a key that nobody has put is awaited there.
+        // PRRTE 3 (5.0.11 of Open MPI) does not find what a fence has collected from other hosts, and asks there again: so it cannot be told to answer
+        // at once, and a key that nobody has put is awaited there.
         let limit = instruction(c"pmix.timeout", INT, Data { seconds: GET_LIMIT });
         let mut value: *mut Value = ptr::null_mut();
         // SAFETY: the strings end; one instruction; writes a pointer.

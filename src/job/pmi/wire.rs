@@ -23,8 +23,15 @@ use super::stream::Stream;
 use super::text::{self, piece_key};
 use super::{check_key, check_put, quoted, Place, PmiError, ProcessManager, WireStart};
 
+/// The manager's part on this host answers most questions by itself or by asking one other, so that one that takes longer does not answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// How long an ending process waits for the manager.
 const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// When a question that is asked now counts as not answered.
+fn answer_limit() -> Instant {
+    Instant::now() + ANSWER_LIMIT
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
@@ -175,28 +182,29 @@ impl Wire {
     }
 
     fn put_piece(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
+        let limit = Some(answer_limit());
         match self.version {
             Version::One => {
                 let space = self.job.clone();
                 let fields = [("kvsname", space.as_str()), ("key", key), ("value", value)];
-                self.ask("put", &fields, "put_result", None)
+                self.ask("put", &fields, "put_result", limit)
             }
-            Version::Two => self.ask("kvs-put", &[("key", key), ("value", value)], "kvs-put-response", None),
+            Version::Two => self.ask("kvs-put", &[("key", key), ("value", value)], "kvs-put-response", limit),
         }
         .map(drop)
     }
 
-    fn get_piece(&mut self, owner: u32, key: &str) -> Result<String, PmiError> {
+    fn get_piece(&mut self, owner: u32, key: &str, limit: Option<Instant>) -> Result<String, PmiError> {
         let job = self.job.clone();
         let (command, answer) = match self.version {
             Version::One => {
                 let fields = [("kvsname", job.as_str()), ("key", key)];
-                ("get", self.ask("get", &fields, "get_result", None)?)
+                ("get", self.ask("get", &fields, "get_result", limit)?)
             }
             Version::Two => {
                 let owner = owner.to_string();
                 let fields = [("jobid", job.as_str()), ("srcid", &owner), ("key", key)];
-                ("kvs-get", self.ask("kvs-get", &fields, "kvs-get-response", None)?)
+                ("kvs-get", self.ask("kvs-get", &fields, "kvs-get-response", limit)?)
             }
         };
         match answer.field("value") {
@@ -249,7 +257,7 @@ impl ProcessManager for Wire {
             self.put_piece(&key(rank), "1")?;
             self.ask("kvs-fence", &[], "kvs-fence-response", None)?;
             let before = (rank + size - distance % size) % size;
-            self.get_piece(before as u32, &key(before))?;
+            self.get_piece(before as u32, &key(before), None)?;
             distance *= 2;
             if distance >= size {
                 return Ok(());
@@ -260,11 +268,15 @@ impl ProcessManager for Wire {
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
         check_key(key)?;
         let nothing = |why: PmiError| PmiError::new(format!("no value of rank {owner} for key \"{key}\": {why}"));
-        let mut whole = self.get_piece(owner, &piece_key(key, owner, 0)).map_err(nothing)?;
+        let mut whole = self
+            .get_piece(owner, &piece_key(key, owner, 0), Some(answer_limit()))
+            .map_err(nothing)?;
         let length = text::whole_length(&whole).unwrap_or_default();
         let mut piece = 1;
         while whole.len() < length {
-            let next = self.get_piece(owner, &piece_key(key, owner, piece)).map_err(nothing)?;
+            let next = self
+                .get_piece(owner, &piece_key(key, owner, piece), Some(answer_limit()))
+                .map_err(nothing)?;
             if next.is_empty() {
                 break;
             }

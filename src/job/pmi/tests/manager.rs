@@ -41,6 +41,10 @@ impl Manager {
     fn put(&self, message: &Message) {
         let (key, value) = (message.field("key").unwrap(), message.field("value").unwrap());
         assert!((1..64).contains(&key.len()) && (1..=self.value_max).contains(&value.len()));
+        // Slurm's limit of lines.
+        assert!(message
+            .field("kvsname")
+            .is_none_or(|name| name.len() + key.len() + value.len() < 1000));
         let good = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
         assert!(key.bytes().chain(value.bytes()).all(good), "{key}={value}");
         let before = self.job.store.lock().unwrap().insert(key.into(), value.into());

@@ -8,7 +8,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
+use std::time::Instant;
 
+use super::stream::Stream;
 use super::wire::Wire;
 use super::{connect, Choice, Kind, Place, PmiError, ProcessManager, WireStart, KEY_MAX, VALUE_MAX};
 use manager::{job, read_counted, read_line, CloneStream, Manager};
@@ -283,6 +285,19 @@ fn values_that_come_back_damaged() {
         let why = wire.unwrap().get(1, "a").unwrap_err().message;
         assert!(why.contains("no value"), "{why}");
     });
+}
+
+#[test]
+fn a_manager_that_is_silent() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let mut stream = Stream::inherited(ours.as_raw_fd()).unwrap();
+    let now = Some(Instant::now());
+    let why = [stream.line(now).unwrap_err(), stream.counted(now).unwrap_err()];
+    assert_eq!(why, ["it does not answer"; 2]);
+    // Until what was sent fills the connection.
+    let message = "x".repeat(1 << 16);
+    let why = std::iter::repeat_with(|| stream.send(&message, now)).find_map(Result::err);
+    assert_eq!(why.as_deref(), Some("it does not answer"));
 }
 
 #[test]

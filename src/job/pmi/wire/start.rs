@@ -1,14 +1,15 @@
 //! The first messages of PMI-1 and PMI-2.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Version, Wire};
+use super::{answer_limit, Version, Wire};
+use crate::job::pmi::message::line;
 use crate::job::pmi::{check_place, quoted, text, Choice, Place, PmiError, WireStart};
 
-/// The manager's part on this host answers the first messages by itself, so that one that takes longer is none.
-const START_LIMIT: Duration = Duration::from_secs(60);
 /// Most characters of a value of PMI-2, which does not tell; less than the interface's constant, for managers that count in what they add.
 const PMI2_VALUE_MAX: usize = 1000;
+/// Most characters of a line of PMI-1 that are sent, whatever the manager says of values: Slurm reads 1024.
+const LINE_MAX: usize = 1000;
 
 impl Version {
     /// Version and subversion, as the first message has them.
@@ -23,7 +24,7 @@ impl Version {
 impl Wire {
     /// Agrees on a version, and asks for the place in the job.
     pub(super) fn start(&mut self, start: &WireStart) -> Result<(), PmiError> {
-        let limit = Some(Instant::now() + START_LIMIT);
+        let limit = Some(answer_limit());
         let mut place = (start.rank.clone(), start.size.clone());
         if let Place::Port { id, .. } = &start.place {
             place = self.introduce(id.trim(), limit)?;
@@ -52,10 +53,12 @@ impl Wire {
                 };
                 let most = least("vallen_max", text::PIECE_MIN).map_err(|why| self.error(&why))?;
                 least("keylen_max", text::PIECE_KEY_MAX).map_err(|why| self.error(&why))?;
-                // The end of a string may be counted in.
-                self.value_max = most - 1;
                 let space = self.ask("get_my_kvsname", &[], "my_kvsname", limit)?;
                 self.job = self.name_of_job(space.field("kvsname"))?;
+                let fields = [("kvsname", self.job.as_str()), ("key", ""), ("value", "")];
+                let room = LINE_MAX - line("put", &fields).len() - text::PIECE_KEY_MAX;
+                // The end of a string may be counted in.
+                self.value_max = room.min(most - 1);
             }
             Version::Two => {
                 let rank = self.rank.to_string();
