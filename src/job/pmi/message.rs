@@ -72,7 +72,7 @@ pub fn line(command: &str, fields: &[(&str, &str)]) -> String {
     format!("cmd={command}{}\n", fields.concat())
 }
 
-/// A message of PMI-2.
+/// A message of PMI-2. No value may be empty: hydra 5.0 does not read that.
 pub fn counted(command: &str, fields: &[(&str, &str)]) -> String {
     let field = |(name, value): &(&str, &str)| format!("{name}={};", value.replace(';', ";;"));
     let fields: Vec<String> = fields.iter().map(field).collect();

@@ -62,8 +62,8 @@ pub trait ProcessManager: Send {
     /// owners until somebody asks (PRRTE 3 does), and let those wait for ever that ask too late.
     fn finalize(&mut self);
 
-    /// Asks the manager to end the job with this exit code. It may end this process, too, during the call or later, or not at all. Managers that
-    /// can tell somebody are told `why`.
+    /// Asks the manager to end the job, with this exit code if the manager can pass one on (PMIx and hydra do, Slurm's PMI does not). It may end this
+    /// process, too, during the call or later, or not at all. Managers that can tell somebody are told `why`.
     fn abort(&mut self, code: i32, why: &str);
 
     /// Where the agent of the first host finds one above it, if the manager is a console of ours.
@@ -76,7 +76,19 @@ pub trait ProcessManager: Send {
     fn descriptor(&self) -> Option<RawFd>;
 }
 
+/// Which process manager has started this process, according to its environment and its descriptors.
+pub fn detect_here(choice: Choice) -> Option<Kind> {
+    detect(
+        choice,
+        |name| std::env::var(name).ok(),
+        |descriptor| stream::is_socket(descriptor).is_ok(),
+    )
+}
+
 /// Speaks to the process manager that [`detect`] has found. Once per process: the first messages of the protocols are sent here.
+///
+/// A library in the same process that speaks to the manager by itself, as MPI's do, can go on doing so with PMIx, and with hydra if neither
+/// interrupts the other; Slurm does not answer a second start of PMI-1 or PMI-2.
 pub fn connect(kind: Kind) -> Result<Box<dyn ProcessManager>, PmiError> {
     match kind {
         Kind::Wire(start) => Ok(Box::new(wire::Wire::connect(&start)?)),

@@ -303,7 +303,9 @@ impl ProcessManager for Wire {
         let message = match self.version {
             Version::One => line("abort", &[("exitcode", &code.to_string())]),
             Version::Two => {
-                let why: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect();
+                // Slurm does not read a `;` that is written twice.
+                let clean = |c: char| if c.is_control() || c == ';' { ' ' } else { c };
+                let why: String = why.chars().map(clean).take(500).collect();
                 counted(
                     "abort",
                     &[("isworld", "TRUE"), ("exitcode", &code.to_string()), ("msg", &why)],

@@ -380,7 +380,7 @@ fn ending_the_job() {
         wire.abort(7, "lost;\nrank 1");
         let message = server.join().unwrap();
         assert_eq!((message.command.as_str(), message.field("exitcode")), ("abort", Some("7")));
-        let why = (choice == Choice::Pmi2).then_some("lost; rank 1");
+        let why = (choice == Choice::Pmi2).then_some("lost  rank 1");
         assert_eq!(message.field("msg"), why);
     }
 }

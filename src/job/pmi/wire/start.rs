@@ -62,7 +62,6 @@ impl Wire {
             }
             Version::Two => {
                 let rank = self.rank.to_string();
-                // hydra 5.0 does not read messages with empty values.
                 let job = start.job.as_deref().map(|job| ("pmijobid", job));
                 let fields: Vec<_> = job
                     .into_iter()
