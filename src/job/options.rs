@@ -10,7 +10,6 @@ use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
 use super::{adopt, pmi, JobError};
 use crate::config::{self, Config, FromValue, SignalSet, Spawner};
-use crate::os::fd;
 
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;
@@ -264,7 +263,7 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
 /// The process manager that has started this process.
 fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
     let choice = config.get(&config::PMI).parse().map_err(|message| JobError { message })?;
-    Ok(pmi::detect(choice, |name| env::var(name).ok(), fd::is_open))
+    Ok(pmi::detect_here(choice))
 }
 
 /// The documented formula: min(MAX, MIN + ranks × FACTOR), unless the whole is given.

@@ -122,5 +122,6 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     if let Some(leading) = leading {
         leading.start_agent(manager, options)?;
     }
+    manager.asked_all();
     Welcome::wait(&mut meeting, options)?.job(rank, options)
 }

@@ -21,7 +21,8 @@ const ANSWER: Duration = Duration::from_secs(300);
 /// The process manager that the console is.
 #[derive(Debug)]
 pub struct Console {
-    link: Link,
+    /// Until nothing more is asked.
+    link: Option<Link>,
     contact: Contact,
     rank: u32,
     size: u32,
@@ -69,7 +70,7 @@ pub fn prepare() -> Result<Option<Console>, JobError> {
         }
     }
     Ok(Some(Console {
-        link,
+        link: Some(link),
         contact,
         rank,
         size,
@@ -99,8 +100,13 @@ impl Console {
         PmiError::new(format!("the console of the job could not {what}: {why}"))
     }
 
-    fn answer(&mut self, what: &str) -> Result<Vec<u8>, PmiError> {
-        match self.link.wait(ANSWER) {
+    /// Asks, and waits for the answer.
+    fn ask(&mut self, what: &str, message: &Message) -> Result<Vec<u8>, PmiError> {
+        let Some(link) = &mut self.link else {
+            return Err(Self::failed(what, "all was asked"));
+        };
+        link.send(message);
+        match link.wait(ANSWER) {
             Ok(Message::Value { bytes }) => Ok(bytes),
             Ok(_) => Err(Self::failed(what, "it said something else")),
             Err(why) => Err(Self::failed(what, &why)),
@@ -132,18 +138,18 @@ impl ProcessManager for Console {
 
     fn fence(&mut self) -> Result<(), PmiError> {
         let puts = std::mem::take(&mut self.puts);
-        self.link.send(&Message::Fence {
-            puts: puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect(),
-        });
-        self.answer("end a fence").map(drop)
+        let puts = puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect();
+        self.ask("end a fence", &Message::Fence { puts }).map(drop)
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
-        self.link.send(&Message::Get {
-            owner,
-            key: key.as_bytes().to_vec(),
-        });
-        self.answer("give a value")
+        let key = key.as_bytes().to_vec();
+        self.ask("give a value", &Message::Get { owner, key })
+    }
+
+    /// The console goes on to the next thing when no rank asks any more.
+    fn asked_all(&mut self) {
+        self.link = None;
     }
 
     /// Nothing: the agent of the host speaks for its ranks.
@@ -157,6 +163,6 @@ impl ProcessManager for Console {
     }
 
     fn descriptor(&self) -> Option<RawFd> {
-        Some(self.link.fd())
+        self.link.as_ref().map(Link::fd)
     }
 }

@@ -55,6 +55,9 @@ pub trait ProcessManager: Send {
     /// What process `owner` has put under `key` before the last fence.
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError>;
 
+    /// Nothing more is asked: only [`ProcessManager::finalize`] or [`ProcessManager::abort`] follow.
+    fn asked_all(&mut self) {}
+
     /// This process leaves the job in order: the manager does not take its exit for a failure. Nothing may be called afterwards. A manager that
     /// is gone, or that does not answer, is not waited for.
     ///

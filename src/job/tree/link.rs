@@ -173,6 +173,7 @@ impl Link {
     pub fn wait(&mut self, limit: Duration) -> Result<Message, String> {
         let end = Instant::now() + limit;
         loop {
+            self.push();
             if let Some(message) = self.receive() {
                 return Ok(message);
             }
