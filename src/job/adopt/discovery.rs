@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use crate::job::custom::Callers;
 use crate::job::map::{Map, Run};
 use crate::job::tree::link::{self, Known, Link, Stranger};
 use crate::job::tree::message::{Host, Message};
@@ -33,22 +34,26 @@ impl<'a> Discovery<'a> {
         let mut new = Self {
             first: Some(first),
             up,
-            ..Self::of_console(Vec::new(), secret, options)
+            ..Self::of_console(Callers::default(), secret, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
         new
     }
 
-    /// Of a console, which `callers` have called already: first ranks of their hosts, and their connections.
-    pub fn of_console(callers: Vec<(u32, Link)>, secret: Secret, options: &'a StartOptions) -> Self {
+    /// Of a console, which `callers` have called already.
+    pub fn of_console(callers: Callers, secret: Secret, options: &'a StartOptions) -> Self {
         Self {
             first: None,
             up: None,
             secret,
             options,
             hosts: BTreeMap::new(),
-            below: callers.into_iter().map(|(first, link)| (first, link, Vec::new())).collect(),
-            strangers: Vec::new(),
+            below: callers
+                .agents
+                .into_iter()
+                .map(|(first, link)| (first, link, Vec::new()))
+                .collect(),
+            strangers: callers.strangers,
         }
     }
 

@@ -22,6 +22,7 @@ use super::{JobError, StartOptions};
 use crate::os::{process, signal};
 pub use command::Custom;
 pub(super) use console::prepare;
+pub(super) use store::Callers;
 
 /// How often the console looks whether the command has ended.
 const LOOK: Duration = Duration::from_millis(100);

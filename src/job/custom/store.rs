@@ -24,6 +24,15 @@ pub fn identity() -> String {
     format!("{} {network} {}", boot.trim(), net::host_name())
 }
 
+/// Who has called the console in another matter.
+#[derive(Default)]
+pub struct Callers {
+    /// Agents, by the first rank of their host.
+    pub agents: Vec<(u32, Link)>,
+    /// Who has not said yet who it is.
+    pub strangers: Vec<Stranger>,
+}
+
 /// A process that has called.
 struct Worker {
     link: Link,
@@ -63,9 +72,9 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Serves all processes until they have found each other. Gives the agents that have called meanwhile. `still_there` is asked, with the number
+    /// Serves all processes until they have found each other. Gives who else has called meanwhile. `still_there` is asked, with the number
     /// of processes that have not called, whether there is any use in waiting.
-    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<(), String>) -> Result<Vec<(u32, Link)>, String> {
+    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<(), String>) -> Result<Callers, String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
         loop {
@@ -78,7 +87,10 @@ impl<'a> Store<'a> {
             }
             self.end_fence();
             if self.placed && self.workers.iter().all(|w| w.is_over) {
-                return Ok(std::mem::take(&mut self.agents));
+                return Ok(Callers {
+                    agents: std::mem::take(&mut self.agents),
+                    strangers: std::mem::take(&mut self.strangers),
+                });
             }
             if missing > 0 {
                 still_there(missing)?;
