@@ -15,6 +15,8 @@ use gasnet_tools::timer::monotonic_ns;
 
 use crate::conduit::PollScope;
 use crate::job::Inside;
+use crate::os::fd;
+use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
 
@@ -227,14 +229,18 @@ impl Waiter {
             Some(rt) if sleepy => {
                 let began = monotonic_ns();
                 let parts = PARTS[usize::from(matches!(self.reason, Reason::Condition))];
-                // What a network brings wakes nobody.
-                let longest = if rt.single_neighbourhood() {
+                let socket = wakes_alone(rt);
+                // What a network brings wakes nobody who sleeps for neighbours.
+                let longest = if rt.single_neighbourhood() || socket.is_some() {
                     LONGEST_SLEEP_NS
                 } else {
                     SLEEP_NS
                 };
-                let limit = (waited / parts).clamp(SLEEP_NS, longest);
-                rt.comm.sleep(Duration::from_nanos(limit), coll::goes_on);
+                let limit = Duration::from_nanos((waited / parts).clamp(SLEEP_NS, longest));
+                match socket {
+                    Some(socket) => sleep_on(rt, socket, limit),
+                    None => rt.comm.sleep(limit, coll::goes_on),
+                }
                 Some((began, monotonic_ns()))
             }
             _ => give_up_core(),
@@ -245,6 +251,26 @@ impl Waiter {
             }
             self.now = ended;
         }
+    }
+}
+
+/// A descriptor that becomes readable when anybody sends to this process: if the conduit has one, and there are no neighbours, whose messages do not
+/// come through it.
+fn wakes_alone(rt: &Runtime) -> Option<i32> {
+    let alone = rt.nbrhd.end - rt.nbrhd.start == 1 && rt.size > 1;
+    alone.then(|| rt.conduit.wake_fd()).flatten()
+}
+
+/// Sleeps until something comes over the network, at most for `limit`.
+fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) {
+    let mut item = [libc::pollfd {
+        fd: socket,
+        events: libc::POLLIN,
+        revents: 0,
+    }];
+    if !coll::goes_on() && rt.conduit.arm_wake() {
+        // A failure is a sleep of no time.
+        let _ = fd::poll(&mut item, Some(limit));
     }
 }
 
