@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""How jobs start and end: every spawner, over several hosts made by scripts/cluster (root and the packages of `scripts/setup.sh cluster`; without
+them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/launch.md has the matrix.
+
+    scripts/check_launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits udp,any,smp] [--list]
+
+The release flavour of udp makes all tests, and the others a part (--all: all). --only takes tests whose name has the word.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, f"{HERE}/cluster", f"{HERE}/launch"]
+import jobs  # noqa: E402  (found through the line above)
+from bed import Bed, Program, Skip, Wrong  # noqa: E402
+from cases import CASES, KINDS  # noqa: E402
+from processes import Unavailable  # noqa: E402
+import ends  # noqa: E402,F401  (registers tests, as the following do)
+import errors  # noqa: E402,F401
+import managers  # noqa: E402,F401
+import places  # noqa: E402,F401
+import safety  # noqa: E402,F401
+
+SOURCE = f"{HERE}/../gasnet-compat-tests/launch/launch_place.c"
+
+
+class Report:
+    """Prints and counts."""
+
+    def __init__(self):
+        self.failed = 0
+
+    def __call__(self, verdict, name, why=""):
+        self.failed += verdict == "FAIL"
+        why = re.sub(r"\s+", " ", why)
+        print(f"{verdict} launch: {name}{' ' + why if why else ''}", flush=True)
+
+
+def build(options, folder, report):
+    """The programs, by flavour and conduit."""
+    programs = []
+    for flavour, prefix in (("release", options.release), ("debug", options.debug)):
+        installation = jobs.Installation(prefix) if prefix else None
+        for conduit in options.conduits.split(",") if prefix else ():
+            if not installation.has(conduit):
+                report("SKIP", f"{flavour} {conduit}", f"{prefix} has no such conduit")
+                continue
+            place = f"{folder}/{flavour}-{conduit}"
+            os.mkdir(place)
+            path = f"{place}/launch_place"
+            done, messages = installation.compile([SOURCE], path, conduit, "seq", ["-Wall", "-Wextra", "-Werror"])
+            if done:
+                programs.append(Program(installation.prefix, flavour, conduit, path))
+            else:
+                report("FAIL", f"{flavour} {conduit}", f"the program does not compile: {messages[-500:]}")
+    return programs
+
+
+def chosen(options, programs):
+    """What to do: [(kind, [(program, case)])], so that each kind of hosts is made once."""
+    plan = {}
+    for program in programs:
+        first = program is programs[0] or program.conduit == "smp"
+        for case in CASES:
+            name = f"{case.name} ({program.conduit} {program.flavour})"
+            wanted = program.conduit in case.conduits and (case.quick or (not options.quick and (first or options.all)))
+            if options.quick and not first and case.kind != "one":
+                wanted = False
+            if options.only:
+                wanted = program.conduit in case.conduits and any(word in name for word in options.only)
+            if wanted:
+                plan.setdefault(case.kind, []).append((program, case))
+    return plan
+
+
+def perform(bed, program, case, report, times):
+    """One test on hosts that are there."""
+    bed.program = program
+    name = f"{case.name} ({program.conduit} {program.flavour})"
+    started = time.monotonic()
+    try:
+        case.function(bed)
+        report("PASS", name)
+    except Wrong as wrong:
+        report("FAIL", name, str(wrong))
+    except (Skip, Unavailable) as skip:
+        report("SKIP", name, str(skip))
+    if times:
+        print(f"     {time.monotonic() - started:.1f} s", flush=True)
+    bed.hosts.sweep()
+
+
+def main():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--release", help="an installation")
+    parser.add_argument("--debug", help="one of the debug flavour")
+    parser.add_argument("--conduits", default="udp,any,smp", help="conduits to test (udp,any,smp)")
+    parser.add_argument("--quick", action="store_true", help="the tests that every check makes")
+    parser.add_argument("--all", action="store_true", help="every test with every program")
+    parser.add_argument("--only", action="append", metavar="WORD", help="tests whose name has this")
+    parser.add_argument("--times", action="store_true", help="tell how long each took")
+    parser.add_argument("--list", action="store_true", help="print the names and do nothing")
+    options = parser.parse_args()
+    if options.list:
+        for case in CASES:
+            print(f"{case.name} [{case.kind}{', quick' if case.quick else ''}]")
+        return 0
+    if not (options.release or options.debug):
+        parser.error("--release or --debug is needed")
+    for name in [n for n in os.environ if n.startswith(("GASNET_", "PMI", "SLURM_", "OMPI_", "SSH_", "AMUDP_", "MPIRUN_"))]:
+        if name != jobs.MARK:
+            del os.environ[name]
+    report = Report()
+    folder = tempfile.mkdtemp(prefix="gasnet-launch-", dir="/tmp")
+    try:
+        # Other users run the program, too.
+        os.chmod(folder, 0o755)
+        for kind, tests in chosen(options, build(options, folder, report)).items():
+            groups = [[test] for test in tests] if kind == "fresh" else [tests]
+            for group in groups:
+                try:
+                    with Bed(**KINDS[kind]) as bed:
+                        for program, case in group:
+                            perform(bed, program, case, report, options.times)
+                except Unavailable as why:
+                    report("SKIP", f"{len(group)} tests on hosts of the kind \"{kind}\"", str(why))
+                except RuntimeError as why:
+                    report("FAIL", f"hosts of the kind \"{kind}\"", str(why))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return int(report.failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

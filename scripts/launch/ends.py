@@ -1,0 +1,231 @@
+"""How jobs end: by themselves, by a lost process, host or cable, by signals. Afterwards nothing is left."""
+
+import re
+import time
+
+import managers
+from bed import Wrong, blocks, short
+from cases import ALL, case
+
+# Ways of --end: exit code where the job's own is the code, whether the sentence names the rank.
+WAYS = {"exit:0": 0, "exit:3": 3, "return:0": 0, "return:4": 4, "one:9": 9, "poll:9": 9, "kill": 137, "abort": 134}
+# After a loss. Silence of a host is noticed after 30 s.
+SOON, AFTER_SILENCE = 40, 90
+
+
+def own_ends(bed, env, ranks=4, prefix=None):
+    """All ways, with the fork or ssh spawner."""
+    for way, code in WAYS.items():
+        says = ["rank 3 of 4.*(SIGKILL|SIGABRT)"] if way in ("kill", "abort") else ["!killed"]
+        bed.run(bed.launch(ranks, f"--end={way}"), env=env, code=code, ranks=ranks, says=says)
+
+
+@case("ends: fork", "one", quick=True, conduits=ALL)
+def _(bed):
+    own_ends(bed, {})
+
+
+@case("ends: ssh", "three", quick=True)
+def _(bed):
+    own_ends(bed, bed.servers())
+    bed.run(bed.launch(4, "--end=one:9"), env=bed.servers(2, 3), code=9, ranks=4)
+
+
+@case("ends: ssh, a deep tree", "seven")
+def _(bed):
+    own_ends(bed, {"GASNET_SSH_OUT_DEGREE": "1", **bed.servers(3, 4, 5, 6)})
+
+
+@case("ends: a rank that is stopped while the others exit", "three")
+def _(bed):
+    for env in ({}, bed.servers(), bed.servers(2, 3)):
+        bed.run(bed.launch(4, "--end=stop"), env={"GASNET_EXITTIMEOUT": "2", **env}, code=0, ranks=4)
+
+
+def of_manager(manager):
+    """All ways under a process manager. What a manager makes of a job that fails is its own: the code must be a failure, and the sentence there."""
+    @case(f"ends: {manager}", "managers", quick=manager in managers.QUICK[:1])
+    def _(bed):
+        for way, code in WAYS.items():
+            words, env = managers.command(bed, manager, 4, f"--end={way}")
+            bed.run(words, env=env, code=0 if code == 0 else None, ranks=4, manager=True)
+
+    @case(f"ends: {manager}, SIGTERM and SIGINT to the manager", "managers")
+    def _(bed):
+        for signal in ("TERM", "INT"):
+            words, env = managers.command(bed, manager, 4, "--end=wait")
+            with starting(bed, words, env) as job:
+                job.await_ranks()
+                bed.hosts.check(1, ["sh", "-c", f"kill -{signal} $(pgrep -o '^(srun|mpiexec.hydra|mpirun.openmpi|mpirun|orterun)$')"])
+                if signal == "INT" and manager.startswith("srun"):
+                    # Slurm asks for a second one.
+                    time.sleep(0.3)
+                    bed.hosts.run(1, ["sh", "-c", "kill -INT $(pgrep -o '^srun$')"])
+                over(bed, job, None)
+
+
+for _manager in managers.MANAGERS:
+    of_manager(_manager)
+
+
+def starting(bed, words, env):
+    """A job in the background."""
+    from bed import Job
+    bed.look_around()
+    return Job(bed, words, env=env)
+
+
+def over(bed, job, code, *says, limit=SOON, patience=15):
+    """The job ends in time, as it should, and leaves nothing."""
+    got = job.await_end(limit)
+    text = " ".join(job.text())
+    if got != code if code is not None else got == 0:
+        raise Wrong(f"exit code {got} instead of {'a failure' if code is None else code}: {short(text)}")
+    for pattern in says:
+        if not re.search(pattern, text, re.M):
+            raise Wrong(f"the output lacks {pattern!r}: {short(text)}")
+    left = bed.left(patience)
+    if left:
+        raise Wrong(f"{left}: {short(text, 200)}")
+
+
+def inside(pid):
+    """A process's number on its own host."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return int(next(line for line in file if line.startswith("NSpid:")).split()[-1])
+
+
+def agents(bed, ranks, host):
+    """Processes of the program on a host that are no ranks."""
+    own = {r.pid for r in ranks if r.host == f"node{host}"}
+    return [p for p in bed.hosts.strays() if p.host == host and p.command.startswith(bed.program.path) and inside(p.pid) not in own]
+
+
+def kill(bed, host, pid, signal="KILL"):
+    """Sends a signal to a process by its number on its host."""
+    bed.hosts.check(host, ["kill", f"-{signal}", str(pid)])
+
+
+def waiting(bed, servers, ranks=5):
+    """A job whose ranks wait, with the ssh spawner."""
+    return starting(bed, bed.launch(ranks, "--end=wait"), {"TEST_WATCHDOG": "300", **servers})
+
+
+@case("ends: SIGKILL of a rank on another host", "three", quick=True)
+def _(bed):
+    for servers in (bed.servers(), bed.servers(2, 3)):
+        with waiting(bed, servers) as job:
+            last = job.await_ranks()[-1]
+            kill(bed, 3, last.pid)
+            over(bed, job, 137, "rank 4 of 5 .*SIGKILL")
+
+
+@case("ends: SIGKILL of an agent", "three", quick=True)
+def _(bed):
+    for servers in (bed.servers(), bed.servers(2, 3)):
+        with waiting(bed, servers) as job:
+            found = agents(bed, job.await_ranks(), 3)
+            if len(found) != 1:
+                raise Wrong(f"{len(found)} agents on node3")
+            kill(bed, 3, inside(found[0].pid))
+            over(bed, job, None, "node3")
+
+
+@case("ends: SIGKILL of an agent in the middle of a deep tree", "seven")
+def _(bed):
+    with waiting(bed, {"GASNET_SSH_OUT_DEGREE": "1", **bed.servers(2, 3, 4, 5, 6)}) as job:
+        kill(bed, 4, inside(agents(bed, job.await_ranks(), 4)[0].pid))
+        over(bed, job, None, "node4")
+
+
+@case("ends: SIGKILL of the starting process", "three", quick=True)
+def _(bed):
+    for servers in ({}, bed.servers(), bed.servers(2, 3)):
+        with waiting(bed, servers) as job:
+            found = agents(bed, job.await_ranks(), 1)
+            if len(found) != 1:
+                raise Wrong(f"{len(found)} starting processes on node1")
+            kill(bed, 1, inside(found[0].pid))
+            over(bed, job, 137)
+
+
+@case("ends: SIGKILL of a remote shell", "three")
+def _(bed):
+    with waiting(bed, bed.servers(2, 3)) as job:
+        job.await_ranks()
+        shells = [p for p in bed.hosts.strays() if p.host == 1 and p.command.startswith("ssh ") and " node3 " in p.command]
+        if len(shells) != 1:
+            raise Wrong(f"{len(shells)} remote shells for node3")
+        kill(bed, 1, inside(shells[0].pid))
+        # The control connection is another one: the job may go on, but must still end in order.
+        time.sleep(1)
+        if job.process.poll() is None:
+            kill(bed, 1, inside(agents(bed, job.await_ranks(), 1)[0].pid), "TERM")
+        over(bed, job, None)
+
+
+@case("ends: signals to the starting process", "three", quick=True)
+def _(bed):
+    for signal, code in (("INT", 130), ("TERM", 143), ("HUP", 129), ("QUIT", 131)):
+        for servers in ({}, bed.servers(), bed.servers(2, 3)):
+            with waiting(bed, servers) as job:
+                kill(bed, 1, inside(agents(bed, job.await_ranks(), 1)[0].pid), signal)
+                over(bed, job, code)
+
+
+@case("ends: a stopped agent holds nobody for ever when it goes on", "three")
+def _(bed):
+    with waiting(bed, bed.servers()) as job:
+        ranks = job.await_ranks()
+        agent = inside(agents(bed, ranks, 3)[0].pid)
+        kill(bed, 3, agent, "STOP")
+        kill(bed, 1, inside(agents(bed, ranks, 1)[0].pid), "TERM")
+        time.sleep(1)
+        kill(bed, 3, agent, "CONT")
+        over(bed, job, 143)
+
+
+@case("ends: a host crashes", "fresh")
+def _(bed):
+    with waiting(bed, bed.servers()) as job:
+        job.await_ranks()
+        bed.hosts.crash(3)
+        over(bed, job, None, "node3", limit=AFTER_SILENCE)
+
+
+@case("ends: the starting host crashes", "fresh")
+def _(bed):
+    with waiting(bed, bed.servers(), ranks=6) as job:
+        job.await_ranks()
+        bed.hosts.crash(1)
+        job.await_end(AFTER_SILENCE)
+        left = bed.left(AFTER_SILENCE)
+        if left:
+            raise Wrong(left)
+
+
+@case("ends: the cable of a host is pulled", "fresh")
+def _(bed):
+    with waiting(bed, bed.servers()) as job:
+        job.await_ranks()
+        bed.hosts.link(3, up=False)
+        over(bed, job, None, "node3", limit=AFTER_SILENCE, patience=AFTER_SILENCE)
+
+
+@case("ends: the cable of a host in the middle of the tree is pulled", "fresh")
+def _(bed):
+    with waiting(bed, {"GASNET_SSH_OUT_DEGREE": "1", **bed.servers()}) as job:
+        job.await_ranks()
+        bed.hosts.link(2, up=False)
+        over(bed, job, None, "node2", limit=AFTER_SILENCE, patience=AFTER_SILENCE)
+
+
+@case("ends: the first host of a manager's job loses its cable", "fresh")
+def _(bed):
+    words, env = managers.command(bed, "hydra", 6, "--end=wait")
+    with starting(bed, words, {"TEST_WATCHDOG": "300", **env}) as job:
+        ranks = job.await_ranks()
+        if [r.host for r in ranks] != blocks(6, bed.names()):
+            raise Wrong("the ranks are elsewhere")
+        bed.hosts.link(3, up=False)
+        over(bed, job, None, limit=AFTER_SILENCE, patience=AFTER_SILENCE)

@@ -1,0 +1,103 @@
+"""Strangers and secrets: who does not belong to a job must not hurt it, and learns nothing."""
+
+import os
+import re
+
+from bed import Wrong, blocks
+from cases import case
+from ends import over, waiting
+
+# Calls every port that listens on this host and is not known, as long as it lives: with garbage, with half a greeting, with silence.
+STRANGER = r"""
+import os, socket, sys, time
+def ports():
+    found = set()
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if os.path.exists(name):
+            with open(name) as file:
+                for line in file.readlines()[1:]:
+                    words = line.split()
+                    if words[3] == "0A":
+                        found.add(int(words[1].rpartition(":")[2], 16))
+    return found
+known, kept, calls = ports(), [], 0
+print("ready", flush=True)
+garbage = [b"", b"GASNETj1", b"GET / HTTP/1.0\r\n\r\n", b"GASNETj1" + bytes(16), b"GASNETj1" + bytes(36), os.urandom(4000)]
+end = time.monotonic() + 60
+while time.monotonic() < end and not os.path.exists(sys.argv[1]):
+    for port in ports() - known:
+        for words in garbage:
+            try:
+                call = socket.create_connection(("127.0.0.1", port), 1)
+                call.sendall(words)
+                calls += 1
+                kept.append(call)
+                kept = kept[-200:]
+            except OSError:
+                pass
+    time.sleep(0.002)
+print("called", calls, flush=True)
+"""
+
+
+@case("safety: strangers call while the job starts", "three", quick=True)
+def _(bed):
+    folder = bed.program.folder
+    stop, shell = f"{folder}/stop", f"{folder}/slow"
+    with open(shell, "w", encoding="ascii") as file:
+        file.write('#!/bin/sh\nsleep 1\nexec ssh "$@"\n')
+    os.chmod(shell, 0o755)
+    stranger = bed.hosts.popen(1, ["python3", "-c", STRANGER, stop], stdout=-1, text=True)
+    try:
+        if stranger.stdout.readline() != "ready\n":
+            raise Wrong("the stranger did not start")
+        bed.hosts.accept()
+        bed.run(bed.launch(5), env={"GASNET_SSH_CMD": shell, **bed.servers()}, places=blocks(5, bed.names()))
+        with open(stop, "w", encoding="ascii"):
+            pass
+        said = stranger.stdout.read()
+        if int(said.split()[1]) < 6:
+            raise Wrong(f"the stranger found nobody to call: {said}")
+    finally:
+        stranger.kill()
+        stranger.wait()
+        for name in (stop, shell):
+            if os.path.exists(name):
+                os.remove(name)
+
+
+@case("safety: the secret is in no list of processes", "three", quick=True)
+def _(bed):
+    folder = bed.program.folder
+    shell, log = f"{folder}/tee", f"{folder}/line"
+    with open(shell, "w", encoding="ascii") as file:
+        file.write(f'#!/bin/sh\nIFS= read -r line\nprintf "%s\\n" "$line" > {log}\n{{ printf "%s\\n" "$line"; cat; }} | ssh "$@"\n')
+    os.chmod(shell, 0o755)
+    try:
+        with waiting(bed, {"GASNET_SSH_CMD": shell, **bed.servers()}) as job:
+            ranks = job.await_ranks()
+            with open(log, encoding="utf-8") as file:
+                secret = re.search(r"_GASNET_CONTACT='\d+ \d+ \d ([0-9a-f]{32}) ", file.read())
+            if not secret:
+                raise Wrong("the line for the remote shell has no secret")
+            found, looked = [], 0
+            for process in bed.hosts.strays():
+                for name in ("cmdline", "environ"):
+                    try:
+                        with open(f"/proc/{process.pid}/{name}", "rb") as file:
+                            text = file.read()
+                    except OSError:
+                        continue  # ended meanwhile
+                    looked += 1
+                    if secret[1].encode() in text:
+                        found.append(f"{name} of {process.command[:60]} on node{process.host}")
+            if looked < 2 * len(ranks):
+                raise Wrong("there was nothing to look at")
+            if found:
+                raise Wrong("the secret is in " + ", ".join(found))
+            bed.hosts.check(1, ["sh", "-c", f"kill -TERM $(pgrep -o -f '^{bed.program.path}')"])
+            over(bed, job, 143)
+    finally:
+        for name in (shell, log):
+            if os.path.exists(name):
+                os.remove(name)
