@@ -43,6 +43,9 @@ for more; do
         need srun slurm-client
         need mpiexec.hydra mpich
         need mpirun.openmpi openmpi-bin
+        # Login shells that read a command line in other ways than sh does.
+        need tcsh tcsh
+        need fish fish
         ;;
     *)
         echo "setup: '$more' is not known; all and cluster are" >&2

@@ -65,8 +65,7 @@ def _(bed):
 
 @case("errors: hosts named by addresses of both versions", "three")
 def _(bed):
-    text = bed.run(bed.launch(4), env={"GASNET_SSH_SERVERS": "fd77::2 10.77.0.3"}, code=None, says=["GASNET_WORKERIP"])
-    del text
+    bed.run(bed.launch(4), env={"GASNET_SSH_SERVERS": "fd77::2 10.77.0.3"}, code=None, says=["GASNET_WORKERIP"])
     bed.run(bed.launch(4), env={"GASNET_SSH_SERVERS": "fd77::2 10.77.0.3", "GASNET_WORKERIP": "10.77.0.0"}, places=blocks(4, ["node2", "node3"]))
 
 
@@ -99,4 +98,4 @@ def _(bed):
 @case("errors: a contact that is none", "three", quick=True)
 def _(bed):
     for contact in ("x", "0 1 0 zz 10.77.0.1", "1 0 0 00000000000000000000000000000000", f"1 9 0 {'0' * 32} 10.77.0.1", "9" * 10000):
-        bed.run([bed.program.path], env={"_GASNET_CONTACT": contact}, code=None, says=["gasnet"])
+        bed.run([bed.program.path], env={"_GASNET_CONTACT": contact}, code=None, says=["_GASNET_CONTACT|cannot connect|cannot look up"])

@@ -1,6 +1,7 @@
 """Where ranks go, and what reaches them: the fork and the ssh spawner."""
 
 import os
+import re
 import shutil
 
 from bed import Skip, Wrong, blocks
@@ -18,7 +19,7 @@ def _(bed):
     bed.run(bed.launch(4, "--", *ODD), places=["node1"] * 4, nbrhds=1, arguments=ODD)
 
 
-@case("fork: number of ranks as first argument", "one", quick=True)
+@case("fork: number of ranks as first argument", "one", quick=True, conduits=("udp",))
 def _(bed):
     bed.run([bed.program.path, "4", "--", "5", "x"], places=["node1"] * 4, arguments=["5", "x"])
 
@@ -33,7 +34,7 @@ def _(bed):
     bed.run([f"{bed.program.prefix}/bin/amudprun", "-np", "3", "-spawn", "L", bed.program.path, "--", "7"], places=["node1"] * 3, arguments=["7"])
 
 
-@case("fork: GASNET_SPAWNFN=L", "one")
+@case("fork: GASNET_SPAWNFN=L", "one", conduits=("udp",))
 def _(bed):
     bed.run([bed.program.path, "3"], env={"GASNET_SPAWNFN": "L", "GASNET_SSH_SERVERS": "node1 node9"}, places=["node1"] * 3)
 
@@ -72,7 +73,7 @@ def _(bed):
     bed.run(bed.launch(5), env={"GASNET_SSH_SERVERS": "node1,node2, node3,"}, places=blocks(5, bed.names()))
 
 
-@case("ssh: number of ranks as first argument", "three", quick=True)
+@case("ssh: number of ranks as first argument", "three", quick=True, conduits=("udp",))
 def _(bed):
     bed.run([bed.program.path, "4", "--", "5", *ODD], env=bed.servers(), places=blocks(4, bed.names()), arguments=["5", *ODD])
 
@@ -152,13 +153,29 @@ def _(bed):
     bed.run(bed.launch(5, "--", "x y"), env=bed.servers(), places=blocks(5, bed.names()), user="nobody", arguments=["x y"])
 
 
-@case("ssh: a login shell of another kind", "three")
+@case("ssh: login shells of other kinds", "fresh")
 def _(bed):
-    # /etc/passwd is the machine's; what counts is that the command line means the same to a shell of the csh family.
-    shell = next((path for path in map(shutil.which, ("tcsh", "csh")) if path), None)
-    if not shell:
-        raise Skip("neither tcsh nor csh is installed")
-    remote_shell(bed, f'host=$1; shift; exec ssh "$host" {shell} -c "\'$(printf "%s" "$*" | sed "s/\'/\'\\\\\\\\\'\'/g")\'"\n', "-x")
+    with open("/etc/passwd", encoding="utf-8") as file:
+        accounts = file.read()
+    found = [path for path in map(shutil.which, ("tcsh", "fish", "zsh", "dash")) if path]
+    if not found:
+        raise Skip("there is no other shell: tcsh, fish, zsh, dash")
+    path = f"{bed.program.folder}/passwd"
+    for shell in found:
+        # Only in the other hosts' own view of the file system.
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"^(root:.*):[^:]*$", rf"\1:{shell}", accounts, flags=re.M))
+        for host in (2, 3):
+            bed.hosts.check(host, ["sh", "-c", f"umount /etc/passwd 2>/dev/null; mount --bind {path} /etc/passwd"])
+        name = bed.hosts.check(1, ["ssh", "node2", "sh -c 'cat /proc/$PPID/comm'; true"]).strip()
+        if name != os.path.basename(shell):
+            raise Wrong(f"the login shell of node2 is {name} instead of {shell}")
+        try:
+            bed.run(bed.launch(4, *[f"--env={n}" for n in ODD_VARIABLES], "--", *ODD), env={**ODD_VARIABLES, **bed.servers()},
+                    places=blocks(4, bed.names()), arguments=ODD, variables=ODD_VARIABLES)
+        except Wrong as wrong:
+            raise Wrong(f"{shell}: {wrong}") from None
+    os.remove(path)
 
 
 @case("ssh: many ranks", "three")
@@ -270,7 +287,7 @@ def _(bed):
     path = f"{bed.program.folder}:{os.environ['PATH']}"
     name = os.path.basename(bed.program.path)
     bed.run([bed.program.launcher, "-n", "3", name], env={"PATH": path, **bed.servers()}, places=blocks(3, bed.names()))
-    bed.run(["sh", "-c", f"{name} 3"], env={"PATH": path, **bed.servers()}, places=blocks(3, bed.names()))
+    bed.run(["sh", "-c", name], env={"PATH": path, "GASNET_PSHM_NODES": "3", **bed.servers()}, places=blocks(3, bed.names()))
 
 
 # What reaches the ranks.
