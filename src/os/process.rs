@@ -1,5 +1,6 @@
 //! Processes: fork, wait, limits, identity.
 
+use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::{fmt, io};
@@ -25,6 +26,20 @@ pub fn parent() -> Pid {
 pub fn user() -> libc::uid_t {
     // SAFETY: no preconditions.
     unsafe { libc::geteuid() }
+}
+
+/// Takes a variable out of this process's environment, and overwrites its value where the system shows it (`/proc/PID/environ`, `ps e`), also of
+/// processes that are forked from here on. No other thread may use the environment meanwhile, as for every change of it.
+pub fn erase_variable(name: &CStr) {
+    // SAFETY: a terminated name, and no other thread changes the environment.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if !value.is_null() {
+        // SAFETY: the value is a terminated text in memory of this process that it may write, and of which nobody holds a reference.
+        unsafe { value.write_bytes(0, libc::strlen(value)) };
+    }
+    if let Ok(name) = name.to_str() {
+        std::env::remove_var(name);
+    }
 }
 
 /// What `fork` returned.

@@ -1,16 +1,20 @@
 //! What a program that was started on another host is told: where the agent that has started it listens, the job's secret, and which host it is on. It
 //! comes in a variable that no list of processes shows, and that the ranks do not see.
 
+use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use super::super::tree::secret::Secret;
 use super::super::JobError;
+use crate::os::process;
 
 /// The variable. Not of the user's table: nobody sets it by hand.
 const VARIABLE: &str = "_GASNET_CONTACT";
 /// The two of a custom spawner: the place of the console, and the secret.
 const CONSOLE: &str = "_GASNET_CONSOLE";
 const KEY: &str = "_GASNET_KEY";
+const KEY_C: &CStr = c"_GASNET_KEY";
+const VARIABLE_C: &CStr = c"_GASNET_CONTACT";
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +47,7 @@ impl Contact {
         let public = std::env::var(CONSOLE).ok()?;
         let key = std::env::var(KEY).ok();
         std::env::remove_var(CONSOLE);
-        std::env::remove_var(KEY);
+        process::erase_variable(KEY_C);
         let Some(key) = key else {
             return Some(Err(JobError {
                 message: format!(
@@ -82,7 +86,7 @@ impl Contact {
     /// Takes it out of this process's environment, if it is there.
     pub fn take() -> Option<Result<Self, JobError>> {
         let text = std::env::var(VARIABLE).ok()?;
-        std::env::remove_var(VARIABLE);
+        process::erase_variable(VARIABLE_C);
         Some(Self::parse(&text).ok_or_else(|| JobError {
             message: format!(
                 "{VARIABLE} is not as this library writes it; unset it, or use the same version of the library on all hosts"
