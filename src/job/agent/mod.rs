@@ -410,9 +410,15 @@ impl Agent<'_> {
 
     fn hear_tree(&mut self) {
         let map = self.post.map;
-        let events = self.post.tree.events(|branch| Message::Start {
-            runs: map.runs().to_vec(),
-            todo: branch.todo.clone(),
+        let (phase, code, look) = (self.phase, self.code, self.look);
+        let events = self.post.tree.events(|branch| {
+            let start = Message::Start {
+                runs: map.runs().to_vec(),
+                todo: branch.todo.clone(),
+            };
+            // Who calls when the job ends already must hear of that, too.
+            let end = (phase != Phase::Running).then_some(Message::Phase { phase, code, look });
+            [start].into_iter().chain(end).collect()
         });
         for event in events {
             match event {

@@ -209,7 +209,7 @@ impl Tree {
     }
 
     /// What has come. `welcome` is what a branch hears when it calls.
-    pub fn events(&mut self, welcome: impl Fn(&Branch) -> Message) -> Vec<Event> {
+    pub fn events(&mut self, welcome: impl Fn(&Branch) -> Vec<Message>) -> Vec<Event> {
         self.meet(welcome);
         let mut events = Vec::new();
         if let Some(up) = &mut self.up {
@@ -244,7 +244,7 @@ impl Tree {
     }
 
     /// Lets callers in who are of the job.
-    fn meet(&mut self, welcome: impl Fn(&Branch) -> Message) {
+    fn meet(&mut self, welcome: impl Fn(&Branch) -> Vec<Message>) {
         let Some(listener) = &self.listener else { return };
         while let Some(stranger) = Stranger::accept(listener) {
             self.strangers.push(stranger);
@@ -255,7 +255,7 @@ impl Tree {
                 Known::Nobody => {}
                 Known::Agent(host, mut link) => {
                     if let Some(branch) = self.branches.iter_mut().find(|b| b.host.number == host && !b.has_called()) {
-                        link.send(&welcome(branch));
+                        welcome(branch).iter().for_each(|message| link.send(message));
                         branch.link = Some(link);
                     }
                 }
