@@ -66,14 +66,14 @@ for _manager in MANAGERS:
 
 @case("managers: ranks dealt like cards", "managers")
 def _(bed):
-    dealt = cyclic(7, bed.names())
-    words = [bed.program.path]
-    # hydra deals the first round only; an executable of its own for each rank says it.
-    separate = [word for name in dealt for word in (":", "-host", name, "-n", "1", *words)]
-    bed.run(["mpiexec.hydra", "-launcher", "ssh", *separate[1:]], places=dealt, nbrhds=7, manager=True)
-    bed.run(mpi.openmpi(9, bed.names(), words, ["--map-by", "node"]), places=cyclic(9, bed.names()), nbrhds=9, manager=True)
+    dealt, words = cyclic(9, bed.names()), [bed.program.path]
+    one_each = ",".join(f"{n}:1" for n in bed.names())
+    bed.run(["mpiexec.hydra", "-launcher", "ssh", "-hosts", one_each, "-n", "9", *words], places=dealt, nbrhds=9, manager=True)
+    bed.run(mpi.openmpi(9, bed.names(), words, ["--map-by", "node"]), places=dealt, nbrhds=9, manager=True)
     for kind in ("pmi2", "pmix"):
-        bed.run(srun(bed, kind, 7, options=["-m", "cyclic"]), places=dealt, nbrhds=7, manager=True)
+        bed.run(srun(bed, kind, 9, options=["-m", "cyclic"]), places=dealt, nbrhds=9, manager=True)
+        # Slurm gives the first node more, and deals what is left.
+        bed.run(srun(bed, kind, 7, options=["-m", "cyclic"]), ranks=7, manager=True)
 
 
 @case("managers: on one host", "managers", conduits=("udp", "any", "smp"))
