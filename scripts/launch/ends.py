@@ -1,10 +1,11 @@
 """How jobs end: by themselves, by a lost process, host or cable, by signals. Afterwards nothing is left."""
 
+import os
 import re
 import time
 
 import managers
-from bed import Wrong, blocks, short
+from bed import Job, Wrong, blocks, short
 from cases import ALL, case
 
 # Ways of --end: exit code where the job's own is the code, whether the sentence names the rank.
@@ -48,7 +49,8 @@ def of_manager(manager):
     def _(bed):
         for way, code in WAYS.items():
             words, env = managers.command(bed, manager, 4, f"--end={way}")
-            bed.run(words, env=env, code=0 if code == 0 else None, ranks=4, manager=True)
+            # In a failure, output on its way may be lost.
+            bed.run(words, env=env, code=0 if code == 0 else None, ranks=4 if code == 0 else 0, manager=True)
 
     @case(f"ends: {manager}, SIGTERM and SIGINT to the manager", "managers")
     def _(bed):
@@ -70,7 +72,6 @@ for _manager in managers.MANAGERS:
 
 def starting(bed, words, env):
     """A job in the background."""
-    from bed import Job
     bed.look_around()
     return Job(bed, words, env=env)
 
@@ -99,6 +100,11 @@ def agents(bed, ranks, host):
     """Processes of the program on a host that are no ranks."""
     own = {r.pid for r in ranks if r.host == f"node{host}"}
     return [p for p in bed.hosts.strays() if p.host == host and p.command.startswith(bed.program.path) and inside(p.pid) not in own]
+
+
+def first_process(bed):
+    """The starting process, which has the lowest number of the program's on its host."""
+    return min(inside(p.pid) for p in bed.hosts.strays() if p.host == 1 and p.command.startswith(bed.program.path))
 
 
 def kill(bed, host, pid, signal="KILL"):
@@ -171,6 +177,27 @@ def _(bed):
             with waiting(bed, servers) as job:
                 kill(bed, 1, inside(agents(bed, job.await_ranks(), 1)[0].pid), signal)
                 over(bed, job, code)
+
+
+@case("ends: signals while hosts have not called", "three")
+def _(bed):
+    shell = f"{bed.program.folder}/never"
+    with open(shell, "w", encoding="ascii") as file:
+        file.write("#!/bin/sh\nsleep 1000\n")
+    os.chmod(shell, 0o755)
+    try:
+        for signal, code in (("INT", 130), ("TERM", 143)):
+            for servers in (bed.servers(), bed.servers(2, 3)):
+                with starting(bed, bed.launch(3), {"GASNET_SSH_CMD": shell, **servers}) as job:
+                    end = time.monotonic() + SOON
+                    while len([p for p in bed.hosts.strays() if p.command == "sleep 1000"]) < 2:
+                        if time.monotonic() > end:
+                            raise Wrong("the remote shells were not started")
+                        time.sleep(0.05)
+                    kill(bed, 1, first_process(bed), signal)
+                    over(bed, job, code)
+    finally:
+        os.remove(shell)
 
 
 @case("ends: a stopped agent holds nobody for ever when it goes on", "three")

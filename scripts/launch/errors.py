@@ -82,6 +82,19 @@ def _(bed):
         os.remove(shell)
 
 
+@case("errors: one host is not there, another never calls", "three")
+def _(bed):
+    shell = f"{bed.program.folder}/some"
+    with open(shell, "w", encoding="ascii") as file:
+        file.write('#!/bin/sh\ncase "$*" in *node3*) sleep 1000; exit 1 ;; esac\nexec ssh "$@"\n')
+    os.chmod(shell, 0o755)
+    try:
+        for servers in ("node1 node99 node3", "node99 node3 node2"):
+            bed.run(bed.launch(3), env={"GASNET_SSH_CMD": shell, "GASNET_SSH_SERVERS": servers}, code=None, says=["host node99", "!^rank"], limit=60)
+    finally:
+        os.remove(shell)
+
+
 @case("errors: lists of hosts", "three", quick=True)
 def _(bed):
     for env, sentence in (({"GASNET_SSH_NODEFILE": "/nowhere/x"}, "GASNET_SSH_NODEFILE=/nowhere/x"), ({"GASNET_SSH_SERVERS": ", ,"}, "GASNET_SSH_SERVERS"),

@@ -38,6 +38,8 @@ const TICK: Duration = Duration::from_millis(10);
 const IMPATIENT: Duration = Duration::from_millis(200);
 /// From "leave" to SIGQUIT.
 const BEFORE_QUIT: Duration = Duration::from_millis(30);
+/// Signals that ask a job to end.
+const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 /// Exit code of a job that its own machinery has ended.
 const BROKEN: i32 = 1;
 
@@ -214,6 +216,10 @@ impl Agent<'_> {
                 self.alive().for_each(|c| c.signal(number));
             }
             self.post.tree.send_down(&Message::Signal { number });
+            // Ranks that are not there yet cannot be told, and a job without them only waits.
+            if ENDING.contains(&number) && !self.post.tree.is_complete() {
+                self.begin(128 + number, true);
+            }
         }
     }
 
@@ -313,6 +319,9 @@ impl Agent<'_> {
         self.post.board.set_code(code);
         self.post.board.advance(phase);
         let deadline = now + self.post.options.exit_timeout;
+        if matches!(phase, Phase::Leave | Phase::Go) {
+            self.post.tree.hurry(self.post.options.exit_timeout);
+        }
         match phase {
             Phase::Running => {}
             Phase::Announced => {

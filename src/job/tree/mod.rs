@@ -17,6 +17,8 @@ use secret::Secret;
 
 /// How long a remote shell may take to end when its host has.
 const SHELL_END: Duration = Duration::from_secs(5);
+/// How long it may take when it was told to.
+const SHELL_END_BY_FORCE: Duration = Duration::from_secs(1);
 
 /// A host right below this one, and all that are below it.
 #[derive(Debug)]
@@ -137,6 +139,17 @@ impl Tree {
         self.listener = Some(listener);
         self.branches = branches;
         self.give_up = limit.map(|limit| Instant::now() + limit);
+    }
+
+    /// Those who have not called may only take so much longer.
+    pub fn hurry(&mut self, limit: Duration) {
+        let at = Instant::now() + limit;
+        self.give_up = Some(self.give_up.map_or(at, |given| given.min(at)));
+    }
+
+    /// Whether all branches have called.
+    pub fn is_complete(&self) -> bool {
+        self.branches.iter().all(Branch::has_called)
     }
 
     /// Adds a branch that has called already.
@@ -261,7 +274,7 @@ impl Tree {
                 }
             }
         }
-        if self.branches.iter().all(Branch::has_called) {
+        if self.is_complete() {
             self.listener = None;
             self.strangers.clear();
         }
@@ -302,24 +315,15 @@ impl Tree {
         for branch in &mut self.branches {
             (branch.link, branch.input) = (None, None);
         }
-        let end = Instant::now() + SHELL_END;
         let mut shells: Vec<Pid> = self.branches.iter().filter_map(|b| b.shell).collect();
-        let mut step = Duration::from_micros(200);
-        loop {
-            shells.retain(|&pid| process::reap(pid).is_none());
-            if shells.is_empty() {
+        for (limit, number) in [(SHELL_END, libc::SIGTERM), (SHELL_END_BY_FORCE, libc::SIGKILL)] {
+            if ended_within(&mut shells, limit) {
                 return;
             }
-            if Instant::now() >= end {
-                for pid in shells {
-                    process::kill(pid, libc::SIGTERM);
-                    process::wait(pid);
-                }
-                return;
-            }
-            std::thread::sleep(step);
-            step = (step * 2).min(Duration::from_millis(20));
+            // A shell may be a script: what it runs is in its group.
+            shells.iter().for_each(|&pid| process::kill(-pid, number));
         }
+        shells.into_iter().for_each(process::wait);
     }
 
     /// Whether there is no other agent.
@@ -335,9 +339,23 @@ impl Tree {
     /// The end of an agent that nobody needs any more: remote shells are killed, connections close.
     pub fn abandon(&mut self) {
         for pid in self.branches.iter_mut().filter_map(|b| b.shell.take()) {
-            process::kill(pid, libc::SIGTERM);
+            process::kill(-pid, libc::SIGTERM);
         }
         self.branches.clear();
         self.up = None;
+    }
+}
+
+/// Collects those of `processes` that have ended; whether that was all of them before `limit`.
+fn ended_within(processes: &mut Vec<Pid>, limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    let mut step = Duration::from_micros(200);
+    loop {
+        processes.retain(|&pid| process::reap(pid).is_none());
+        if processes.is_empty() || Instant::now() >= end {
+            return processes.is_empty();
+        }
+        std::thread::sleep(step);
+        step = (step * 2).min(Duration::from_millis(20));
     }
 }
