@@ -268,7 +268,9 @@ impl Tree {
                 Known::Nobody => {}
                 Known::Agent(host, mut link) => {
                     if let Some(branch) = self.branches.iter_mut().find(|b| b.host.number == host && !b.has_called()) {
-                        welcome(branch).iter().for_each(|message| link.send(message));
+                        for message in welcome(branch) {
+                            link.send(&message);
+                        }
                         branch.link = Some(link);
                     }
                 }
@@ -321,7 +323,9 @@ impl Tree {
                 return;
             }
             // A shell may be a script: what it runs is in its group.
-            shells.iter().for_each(|&pid| process::kill(-pid, number));
+            for &pid in &shells {
+                process::kill(-pid, number);
+            }
         }
         shells.into_iter().for_each(process::wait);
     }
