@@ -11,6 +11,7 @@ mod net;
 mod outgoing;
 mod pace;
 mod peer;
+mod place;
 mod sys;
 mod tag;
 #[cfg(test)]

@@ -1,64 +1,41 @@
 //! The socket, the peers, and polls.
 #![forbid(unsafe_code)]
 
-use crate::incoming::ALL_ACKS;
+mod upkeep;
+
 use crate::peer::{payload_of, Heard, Pair, Peer};
-use crate::sys::{self, Address, Socket, BATCH, BUFFER};
+use crate::place::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
+use crate::sys::{self, Address, Pieces, Socket, BATCH, BUFFER};
 use crate::tag::Keys;
-use crate::wire::{Header, Kind, HEADER};
+use crate::wire::{Header, HEADER};
 use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, Upcalls};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Bytes that each of the socket's buffers is asked to have.
 const SOCKET_BUFFER: usize = 8 << 20;
-/// Peers with something under way are looked at so often, nanoseconds, and with many of them less often.
+/// Peers with something under way are looked at so often, nanoseconds.
 const LOOK: u64 = 50_000;
-const LOOK_EACH: u64 = 1_000;
+/// What is held back so that it becomes part of a train goes after so long, nanoseconds, or with the first poll between which and the one before no
+/// message was held back: the sender waits then.
+const HOLD: u64 = 8_000;
+/// Who sends one message after the other, and polls between them, looks at the socket so often.
+const GLANCE: u64 = 2_000;
 /// Alignment of packets that are delivered.
 const ALIGN: usize = 64;
-/// Times that a peer's host says that nobody listens there, with so much time between them, before the peer is lost.
-const REFUSALS: u8 = 3;
-const REFUSED_AGAIN: u64 = 10_000_000;
-/// A peer that is silent for so long, nanoseconds, is sent something, so that its host can say that it is gone. With many peers less often.
-const BEAT: u64 = 500_000_000;
-const BEAT_EACH: u64 = 1_000_000;
-
-/// [`Place::fate`]: present.
-const HERE: u8 = 0;
-/// Gone in order.
-const LEFT: u8 = 1;
-/// Gone.
-const LOST: u8 = 2;
-
-/// Where a peer is, and what is known of it since the first contact.
-#[derive(Debug)]
-struct Place {
-    address: SocketAddr,
-    peer: OnceLock<Box<Contact>>,
-    fate: AtomicU8,
-}
-
-#[derive(Debug)]
-struct Contact {
-    address: Address,
-    state: Mutex<Peer>,
-    /// Refusals since it was heard, and when the last of them was.
-    refusals: Mutex<(u8, u64)>,
-    /// When it was heard.
-    heard: AtomicU64,
-}
 
 /// What a poll receives into. Polls of several threads, and one inside another, have one each.
 struct Context {
     memory: Vec<u8>,
     /// Where the buffers begin, and a place for one packet behind them.
     start: usize,
+    /// Buffers for the next call of the system, and what the last one found.
+    batch: usize,
     found: Vec<(usize, usize)>,
     /// Peers that sent something in this poll.
     touched: Vec<JobRank>,
@@ -71,6 +48,7 @@ impl Context {
         Self {
             memory,
             start,
+            batch: 1,
             found: Vec::with_capacity(BATCH),
             touched: Vec::new(),
         }
@@ -95,6 +73,15 @@ pub struct Net {
     active: Mutex<Vec<JobRank>>,
     next_look: AtomicU64,
     next_beat: AtomicU64,
+    /// Peers for which something is held back, whether there are any, whether something was since the last poll, and since when.
+    held: Mutex<Vec<JobRank>>,
+    has_held: AtomicBool,
+    holds: AtomicBool,
+    held_since: AtomicU64,
+    /// When the socket was looked at.
+    glanced: AtomicU64,
+    /// Whether the kernel takes trains.
+    trains: AtomicBool,
     contexts: Mutex<Vec<Context>>,
     /// Requests that came while only replies were wanted.
     deferred: Mutex<VecDeque<(JobRank, Vec<u8>)>>,
@@ -112,40 +99,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An address for the table that all exchange: 16 bytes, port, family.
-fn encode(address: SocketAddr) -> [u8; 19] {
-    let mut out = [0; 19];
-    match address.ip() {
-        IpAddr::V4(ip) => {
-            out[..4].copy_from_slice(&ip.octets());
-            out[18] = 4;
-        }
-        IpAddr::V6(ip) => {
-            out[..16].copy_from_slice(&ip.octets());
-            out[18] = 6;
-        }
-    }
-    out[16..18].copy_from_slice(&address.port().to_be_bytes());
-    out
-}
-
-fn decode(bytes: &[u8]) -> SocketAddr {
-    let port = u16::from_be_bytes([bytes[16], bytes[17]]);
-    let ip: IpAddr = if bytes[18] == 4 {
-        [bytes[0], bytes[1], bytes[2], bytes[3]].into()
-    } else {
-        std::array::from_fn::<u8, 16, _>(|i| bytes[i]).into()
-    };
-    SocketAddr::new(ip, port)
-}
-
 impl Net {
     /// Opens the socket and tells everybody where it is.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
         let socket = Socket::open(SocketAddr::new(info.host_address, 0), SOCKET_BUFFER)?;
         let own = gasnet::os::mem::random_u64().to_ne_bytes();
         let table = (info.exchange)(&[&encode(socket.address)[..], &own].concat());
-        let entries = table.chunks_exact(19 + own.len());
+        let entries = table.chunks_exact(ENTRY + own.len());
         let addresses: Vec<SocketAddr> = entries.clone().map(decode).collect();
         if let Some(rank) = addresses.iter().position(|a| a.is_ipv4() != socket.address.is_ipv4()) {
             return Err(io::Error::other(format!(
@@ -155,7 +115,7 @@ impl Net {
                 socket.address.ip()
             )));
         }
-        let randoms: Vec<u8> = entries.clone().flat_map(|entry| entry[19..].iter().copied()).collect();
+        let randoms: Vec<u8> = entries.clone().flat_map(|entry| entry[ENTRY..].iter().copied()).collect();
         let places = addresses.into_iter().map(|address| Place {
             address,
             peer: OnceLock::new(),
@@ -169,7 +129,13 @@ impl Net {
             began: Instant::now(),
             active: Mutex::default(),
             next_look: AtomicU64::new(u64::MAX),
-            next_beat: AtomicU64::new(BEAT),
+            next_beat: AtomicU64::new(upkeep::BEAT),
+            held: Mutex::default(),
+            has_held: AtomicBool::new(false),
+            holds: AtomicBool::new(false),
+            held_since: AtomicU64::new(0),
+            glanced: AtomicU64::new(0),
+            trains: AtomicBool::new(true),
             contexts: Mutex::default(),
             deferred: Mutex::default(),
             has_deferred: AtomicBool::new(false),
@@ -206,7 +172,8 @@ impl Net {
             Box::new(Contact {
                 address: Address::new(place.address),
                 state: Mutex::new(Peer::new(pair, payload_of(largest), self.socket.buffer / 4, self.now())),
-                refusals: Mutex::default(),
+                refusals: AtomicU8::new(0),
+                refused_at: AtomicU64::new(0),
                 heard: AtomicU64::new(self.now()),
             })
         })
@@ -230,13 +197,43 @@ impl Net {
             return Err(Busy);
         }
         peer.keep(&self.keys, class as usize, parts);
-        self.push_on(rank, contact, &mut peer, self.now());
+        if class == Class::Request && peer.may_hold() {
+            self.hold(rank, &mut peer);
+        } else {
+            self.push_on(rank, contact, &mut peer, self.now());
+        }
         Ok(())
+    }
+
+    /// Lets what waits for a peer wait for more.
+    fn hold(&self, rank: JobRank, peer: &mut Peer) {
+        if !peer.held {
+            peer.held = true;
+            lock(&self.held).push(rank);
+            self.has_held.store(true, Relaxed);
+        }
+        self.holds.store(true, Relaxed);
+    }
+
+    /// Sends what was held back.
+    fn let_go(&self, now: u64) {
+        self.held_since.store(0, Relaxed);
+        let ranks = {
+            let mut held = lock(&self.held);
+            self.has_held.store(false, Relaxed);
+            std::mem::take(&mut *held)
+        };
+        for rank in ranks {
+            let contact = self.contact(rank);
+            let mut peer = lock(&contact.state);
+            peer.held = false;
+            self.push_on(rank, contact, &mut peer, now);
+        }
     }
 
     /// Sends what may go to a peer, and has it looked at while something is under way.
     fn push_on(&self, rank: JobRank, contact: &Contact, peer: &mut Peer, now: u64) {
-        peer.transmit(&self.keys, now, |header, payload| self.put(contact, header, payload));
+        peer.transmit(&self.keys, now, |run| self.put(contact, run));
         if !peer.listed && !peer.is_quiet() {
             peer.listed = true;
             lock(&self.active).push(rank);
@@ -244,21 +241,20 @@ impl Net {
         }
     }
 
-    /// Sends a datagram. False: there is no room now.
-    fn put(&self, contact: &Contact, header: &[u8; HEADER], payload: &[u8]) -> bool {
-        let pieces = [IoSlice::new(header), IoSlice::new(payload)];
+    /// Sends a run of datagrams. Returns how many went, or need not be tried again now.
+    fn put(&self, contact: &Contact, run: &[Pieces<'_>]) -> usize {
         for _ in 0..3 {
-            match self.socket.send(&contact.address, &pieces) {
-                Ok(()) => return true,
-                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock) || why.raw_os_error() == Some(libc::ENOBUFS) => {
-                    return false
-                }
+            let trains = self.trains.load(Relaxed);
+            match self.socket.send(&contact.address, run, trains) {
+                Ok(sent) => return sent,
+                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock) || why.raw_os_error() == Some(libc::ENOBUFS) => return 0,
+                Err(why) if trains && run.len() > 1 && sys::no_trains(&why) => self.trains.store(false, Relaxed),
                 // That of an earlier datagram, perhaps to somebody else.
                 Err(_) => self.hear_errors(),
             }
         }
         // As good as lost: it will be sent again.
-        true
+        run.len()
     }
 
     /// See [`gasnet::conduit::Conduit::poll`].
@@ -271,45 +267,39 @@ impl Net {
                 upcalls.peer_lost(rank, &why);
             }
         }
+        if self.has_held.load(Relaxed) && self.is_busy_sending() {
+            return 0;
+        }
         let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
         let mut delivered = 0;
         if scope == PollScope::All && self.has_deferred.load(Relaxed) {
             delivered += self.deliver_deferred(&mut context, upcalls);
         }
-        delivered += self.receive(scope, &mut context, upcalls);
+        let now = self.receive(scope, &mut context, &mut delivered, upcalls);
         lock(&self.contexts).push(context);
-        let now = self.now();
+        self.glanced.store(now, Relaxed);
         if now >= self.next_look.load(Relaxed) {
             self.look(now);
         }
-        let next_beat = self.next_beat.load(Relaxed);
-        if now >= next_beat
-            && self
-                .next_beat
-                .compare_exchange(next_beat, now + BEAT, Relaxed, Relaxed)
-                .is_ok()
-        {
+        if now >= self.next_beat.load(Relaxed) {
             self.beat(now);
         }
         delivered
     }
 
-    /// Says something to peers that are silent.
-    fn beat(&self, now: u64) {
-        let (mut contacts, mut doubts) = (0, false);
-        for place in &self.places {
-            let Some(contact) = place.peer.get().filter(|_| place.fate.load(Relaxed) == HERE) else {
-                continue;
-            };
-            contacts += 1;
-            let refused = lock(&contact.refusals).0 > 0;
-            doubts |= refused;
-            if refused || now >= contact.heard.load(Relaxed) + BEAT {
-                self.acknowledge(contact, &mut lock(&contact.state));
-            }
+    /// Lets go what was held back, if it is time. Returns whether more may follow so soon that the socket is not worth a look.
+    fn is_busy_sending(&self) -> bool {
+        let now = self.now();
+        let more = self.holds.swap(false, Relaxed);
+        let since = self.held_since.load(Relaxed);
+        if !more || (since != 0 && now >= since + HOLD) {
+            self.let_go(now);
+            return false;
         }
-        let next = if doubts { REFUSED_AGAIN } else { BEAT + BEAT_EACH * contacts };
-        self.next_beat.store(now + next, Relaxed);
+        if since == 0 {
+            self.held_since.store(now, Relaxed);
+        }
+        now < self.glanced.load(Relaxed) + GLANCE
     }
 
     fn deliver_deferred(&self, context: &mut Context, upcalls: &mut dyn Upcalls) -> usize {
@@ -328,20 +318,26 @@ impl Net {
         delivered
     }
 
-    fn receive(&self, scope: PollScope, context: &mut Context, upcalls: &mut dyn Upcalls) -> usize {
+    /// Takes in what the socket has, and returns when that was.
+    fn receive(&self, scope: PollScope, context: &mut Context, delivered: &mut usize, upcalls: &mut dyn Upcalls) -> u64 {
         let buffers = context.start..context.start + BATCH * BUFFER;
-        let result = self.socket.receive(&mut context.memory[buffers], &mut context.found);
-        match result {
-            Ok(()) => {}
-            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return 0,
-            Err(_) => {
-                self.hear_errors();
-                return 0;
-            }
-        }
+        let result = self
+            .socket
+            .receive(&mut context.memory[buffers], context.batch, &mut context.found);
         let now = self.now();
-        let mut delivered = 0;
+        if let Err(why) = result {
+            if !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
+                self.hear_errors();
+            }
+            context.batch = 1;
+            return now;
+        }
         let found = std::mem::take(&mut context.found);
+        context.batch = if found.len() == context.batch {
+            (2 * context.batch).min(BATCH)
+        } else {
+            found.len().max(1)
+        };
         for (i, &(bytes, each)) in found.iter().enumerate() {
             let begin = context.start + i * BUFFER;
             if bytes == 0 {
@@ -350,12 +346,12 @@ impl Net {
             let each = if each == 0 { bytes.max(1) } else { each };
             for at in (0..bytes).step_by(each) {
                 let range = begin + at..begin + (at + each).min(bytes);
-                delivered += usize::from(self.datagram(scope, range, context, now, upcalls));
+                *delivered += usize::from(self.datagram(scope, range, context, now, upcalls));
             }
         }
         context.found = found;
         self.answer(&mut context.touched, now);
-        delivered
+        now
     }
 
     /// Takes in one datagram. Returns whether a packet was delivered.
@@ -434,7 +430,9 @@ impl Net {
         if !self.keys.proves(head, number, payload) {
             return None;
         }
-        lock(&contact.refusals).0 = 0;
+        if contact.refusals.load(Relaxed) != 0 {
+            contact.refusals.store(0, Relaxed);
+        }
         contact.heard.store(now, Relaxed);
         let heard = peer.hear(&header, number, payload, now);
         if peer.waits() {
@@ -445,8 +443,10 @@ impl Net {
 
     /// Acknowledges what is due, after a batch, and has the rest looked at later.
     fn answer(&self, touched: &mut Vec<JobRank>, now: u64) {
-        touched.sort_unstable();
-        touched.dedup();
+        if touched.len() > 1 {
+            touched.sort_unstable();
+            touched.dedup();
+        }
         for rank in touched.drain(..) {
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
@@ -459,85 +459,7 @@ impl Net {
 
     fn acknowledge(&self, contact: &Contact, peer: &mut Peer) {
         let (header, payload) = peer.acknowledge(&self.keys);
-        debug_assert_eq!(payload.len(), ALL_ACKS);
-        self.put(contact, &header, &payload);
-    }
-
-    /// Looks at the peers with something under way.
-    fn look(&self, now: u64) {
-        let Ok(mut active) = self.active.try_lock() else { return };
-        let ranks = std::mem::take(&mut *active);
-        self.next_look.store(now + LOOK + LOOK_EACH * ranks.len() as u64, Relaxed);
-        drop(active);
-        let mut rest = Vec::with_capacity(ranks.len());
-        for rank in ranks {
-            let contact = self.contact(rank);
-            let mut peer = lock(&contact.state);
-            let here = self.places[rank as usize].fate.load(Relaxed) == HERE;
-            if here {
-                peer.look(now);
-                if peer.is_ack_due(now) {
-                    self.acknowledge(contact, &mut peer);
-                }
-                peer.transmit(&self.keys, now, |header, payload| self.put(contact, header, payload));
-            }
-            if here && !peer.is_quiet() {
-                rest.push(rank);
-            } else {
-                peer.listed = false;
-            }
-        }
-        let mut active = lock(&self.active);
-        active.append(&mut rest);
-        if active.is_empty() {
-            self.next_look.store(u64::MAX, Relaxed);
-        }
-    }
-
-    /// Reads what hosts said about datagrams that they could not deliver.
-    fn hear_errors(&self) {
-        while let Some((why, Some(address))) = self.socket.next_error() {
-            if why.kind() != ErrorKind::ConnectionRefused {
-                continue;
-            }
-            let Some(rank) = self.places.iter().position(|place| place.address == address) else {
-                continue;
-            };
-            let Some(contact) = self.places[rank].peer.get() else {
-                continue;
-            };
-            let (now, mut refusals) = (self.now(), lock(&contact.refusals));
-            if refusals.0 == 0 || now >= refusals.1 + REFUSED_AGAIN {
-                *refusals = (refusals.0 + 1, now);
-            }
-            if refusals.0 >= REFUSALS {
-                drop(refusals);
-                self.lose(
-                    rank as JobRank,
-                    "its host says that nobody listens at its port any more".to_owned(),
-                );
-            }
-        }
-    }
-
-    /// Notes that a peer is gone, for the next poll to report, once.
-    fn lose(&self, rank: JobRank, why: String) {
-        let place = &self.places[rank as usize];
-        if place.fate.compare_exchange(HERE, LOST, Relaxed, Relaxed).is_ok() {
-            lock(&self.losses).push((rank, why));
-            self.has_losses.store(true, Relaxed);
-        }
-    }
-
-    /// Takes leave of all peers that were spoken to.
-    pub fn stop(&self) {
-        self.stopped.store(true, Relaxed);
-        for _ in 0..2 {
-            for contact in self.places.iter().filter_map(|place| place.peer.get()) {
-                let header = lock(&contact.state).control(&self.keys, Kind::Bye, &[]);
-                self.put(contact, &header, &[]);
-            }
-        }
+        self.put(contact, &[[IoSlice::new(&header), IoSlice::new(&payload)]]);
     }
 }
 

@@ -6,8 +6,12 @@
 #![forbid(unsafe_code)]
 
 use crate::incoming::WINDOW;
-use crate::wire::{widen, Have, Header};
+use crate::sys::{Pieces, RUN};
+use crate::tag::Keys;
+use crate::wire::{widen, Have, Header, HEADER};
 use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::ops::Range;
 
 /// Datagrams sent later that came, before one is taken for lost.
 const REORDERED: u64 = 3;
@@ -25,18 +29,32 @@ enum State {
 
 /// A datagram that is kept until it has come.
 #[derive(Debug)]
-pub struct Datagram {
-    /// What is sent with it, but for what changes with each sending.
-    pub header: Header,
-    /// The part of the message.
-    pub payload: Vec<u8>,
-    /// The hash of the payload.
-    pub hash: u64,
+struct Datagram {
+    /// The encoded header, as it was last sent.
+    head: [u8; HEADER],
+    /// The part of the message, and its hash.
+    payload: Vec<u8>,
+    hash: u64,
     state: State,
     /// Times that it was sent.
     sendings: u32,
     /// Number of its last sending, among all of this class.
     sent_as: u64,
+}
+
+/// Some datagrams in a row.
+#[derive(Debug, Default)]
+pub struct Run {
+    places: Range<usize>,
+    /// Bytes of their payloads.
+    pub bytes: usize,
+}
+
+impl Run {
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
 }
 
 /// What an acknowledgement brought.
@@ -101,7 +119,7 @@ impl Outgoing {
         }
         self.waiting += 1;
         self.window.push_back(Datagram {
-            header,
+            head: header.encode(),
             payload,
             hash,
             state: State::Waiting,
@@ -110,28 +128,73 @@ impl Outgoing {
         });
     }
 
-    /// The next datagram that waits, and its full number. [`Outgoing::sent`] says that it was sent.
-    pub fn waiting(&mut self) -> Option<(u64, &Datagram)> {
+    /// How many wait to be sent.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The run of datagrams that are to be sent next: of no more than `room` bytes, or of one datagram if that may go in any case.
+    pub fn run(&mut self, room: usize, in_any_case: bool) -> Run {
         if self.waiting == 0 {
-            return None;
+            return Run::default();
         }
         while self.window[self.first_waiting].state != State::Waiting {
             self.first_waiting += 1;
         }
-        let index = self.first_waiting;
-        Some((self.base + index as u64, &self.window[index]))
+        let (from, mut run) = (self.first_waiting, Run::default());
+        for datagram in self.window.range(from..).take(RUN) {
+            let bytes = run.bytes + datagram.payload.len();
+            let fits = bytes <= room || (in_any_case && run.places.is_empty());
+            if datagram.state != State::Waiting || !fits {
+                break;
+            }
+            let end = from + run.places.len() + 1;
+            (run.places, run.bytes) = (from..end, bytes);
+        }
+        run
     }
 
-    /// The datagram of [`Outgoing::waiting`] was sent at `now`.
-    pub fn sent(&mut self, now: u64) {
-        let datagram = &mut self.window[self.first_waiting];
-        debug_assert_eq!(datagram.state, State::Waiting);
-        self.sendings += 1;
-        datagram.state = State::Sent(now);
-        datagram.sent_as = self.sendings;
-        datagram.sendings += 1;
-        self.flight += datagram.payload.len();
-        self.waiting -= 1;
+    /// The full number of the last datagram of a run that is not empty, and how many there are.
+    pub fn last(&self, run: &Run) -> (u64, usize) {
+        (self.base + run.places.end as u64 - 1, run.places.len())
+    }
+
+    /// Gives a run to `send`, complete with what the peer is to know; the last one has `flags`. That says how many went, at `now`, which is returned.
+    pub fn send(
+        &mut self,
+        keys: &Keys,
+        run: &Run,
+        have: [Have; 2],
+        flags: u8,
+        now: u64,
+        send: &mut impl FnMut(&[Pieces<'_>]) -> usize,
+    ) -> usize {
+        let (base, last) = (self.base, run.places.end - 1);
+        for place in run.places.clone() {
+            let datagram = &mut self.window[place];
+            Header::renew(&mut datagram.head, if place == last { flags } else { 0 }, have);
+            keys.seal(&mut datagram.head, base + place as u64, datagram.hash);
+        }
+        let sent = if run.places.len() == 1 {
+            let Datagram { head, payload, .. } = &self.window[last];
+            send(&[[IoSlice::new(head), IoSlice::new(payload)]])
+        } else {
+            let mut all = [[IoSlice::new(&[]); 2]; RUN];
+            for (to, datagram) in all.iter_mut().zip(self.window.range(run.places.clone())) {
+                *to = [IoSlice::new(&datagram.head), IoSlice::new(&datagram.payload)];
+            }
+            send(&all[..run.places.len()])
+        };
+        for place in run.places.clone().take(sent) {
+            let datagram = &mut self.window[place];
+            self.sendings += 1;
+            datagram.state = State::Sent(now);
+            datagram.sent_as = self.sendings;
+            datagram.sendings += 1;
+            self.flight += datagram.payload.len();
+            self.waiting -= 1;
+        }
+        sent
     }
 
     /// Takes in what the peer has. `free` gets the payloads that need not be kept. None: it has what was never sent.
@@ -210,6 +273,10 @@ impl Outgoing {
         for index in 0..self.window.len() {
             let datagram = &self.window[index];
             let State::Sent(at) = datagram.state else { continue };
+            if datagram.sendings == 1 && datagram.sent_as > self.last_come {
+                // All behind it were sent later still.
+                return;
+            }
             let by_count = datagram.sent_as + REORDERED <= self.last_come;
             let by_time = datagram.sent_as < self.last_come && at + patience < self.last_come_at;
             if by_count || by_time {
@@ -282,15 +349,48 @@ mod tests {
         }
     }
 
+    /// Sends what waits, one by one; the numbers.
+    fn send(out: &mut Outgoing, now: u64) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while out.waits() {
+            let run = out.run(0, true);
+            numbers.push(out.last(&run).0);
+            out.send(&Keys::new(1, b""), &run, [Have::default(); 2], 0, now, &mut |run| run.len());
+        }
+        numbers
+    }
+
     /// With `count` datagrams of 10 bytes, number i sent at 100 × i.
     fn with(count: usize) -> Outgoing {
         let mut out = Outgoing::default();
         for i in 0..count {
             out.push(header(), vec![i as u8; 10], i as u64);
-            assert_eq!(out.waiting().unwrap().0, i as u64);
-            out.sent(100 * i as u64);
+            assert_eq!(send(&mut out, 100 * i as u64), [i as u64]);
         }
         out
+    }
+
+    #[test]
+    fn runs_end_where_room_or_order_ends() {
+        let mut out = Outgoing::default();
+        for i in 0..RUN + 10 {
+            out.push(header(), vec![0; 10], i as u64);
+        }
+        assert_eq!(out.run(1000, false).bytes, 10 * RUN);
+        assert!(out.run(9, false).is_empty());
+        assert_eq!(out.run(9, true).bytes, 10);
+        let run = out.run(55, false);
+        assert_eq!((run.bytes, out.last(&run)), (50, (4, 5)));
+        // Three of them go; number 1 comes.
+        let keys = Keys::new(1, b"");
+        assert_eq!(out.send(&keys, &run, [Have::default(); 2], 0, 5, &mut |_| 3), 3);
+        assert_eq!((out.flight, out.waiting()), (30, RUN + 7));
+        let mut news = out.acknowledged(have(0, 1), 6, &mut Vec::new()).unwrap();
+        assert_eq!(news.bytes, 10);
+        out.find_lost(0, &mut news);
+        out.probe(true);
+        let run = out.run(1000, false);
+        assert_eq!(out.last(&run), (0, 1));
     }
 
     fn have(next: u32, beyond: u64) -> Have {
@@ -328,12 +428,7 @@ mod tests {
         // Numbers 4, 5 and 6 have come: 1, 2 and 3 were sent at least three sendings before the last of them.
         out.find_lost(u64::MAX / 2, &mut news);
         assert_eq!((news.lost, news.lost_number), (30, Some(1)));
-        let mut again = Vec::new();
-        while let Some((number, _)) = out.waiting() {
-            again.push(number);
-            out.sent(3000);
-        }
-        assert_eq!(again, [1, 2, 3]);
+        assert_eq!(send(&mut out, 3000), [1, 2, 3]);
         // Their second sendings are later than 6's: 7 is lost when one of them comes some time later.
         let mut news = out.acknowledged(have(2, 0b1110), 3100, &mut Vec::new()).unwrap();
         assert_eq!(news.round_trip, None);
@@ -345,7 +440,8 @@ mod tests {
     fn a_probe_is_the_first_or_everything() {
         let mut out = with(4);
         assert_eq!(out.probe(false).lost_number, Some(0));
-        assert_eq!((out.flight, out.waiting().unwrap().0), (30, 0));
+        let run = out.run(0, true);
+        assert_eq!((out.flight, out.last(&run).0), (30, 0));
         assert_eq!(out.probe(true).lost, 30);
         assert_eq!(out.flight, 0);
         // What was thought lost comes all the same.

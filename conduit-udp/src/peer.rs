@@ -4,6 +4,7 @@
 use crate::incoming::{Incoming, Taken, ALL_ACKS, WINDOW};
 use crate::outgoing::{News, Outgoing};
 use crate::pace::{Pace, ACK_DELAY};
+use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
 use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER};
 use crate::MAX_PACKET_BYTES;
@@ -14,6 +15,9 @@ const ACK_AFTER: u32 = 32;
 const ASK_EACH: u64 = 64;
 /// Bytes of messages that a class keeps, whole messages but the first.
 const MOST_KEPT: usize = 1 << 20;
+
+/// Bytes that wait for others.
+const MOST_HELD: usize = 16 << 10;
 
 /// A window holds a largest packet twice.
 const LEAST_PAYLOAD: usize = (2 * MAX_PACKET_BYTES / WINDOW).next_multiple_of(64);
@@ -45,6 +49,8 @@ pub struct Peer {
     free: Vec<Vec<u8>>,
     /// Whether the list of peers to look at has it.
     pub listed: bool,
+    /// Whether the list of peers for which something is held back has it.
+    pub held: bool,
 }
 
 /// What [`Peer::hear`] makes of a datagram.
@@ -75,6 +81,7 @@ impl Peer {
             moved: now,
             free: Vec::new(),
             listed: false,
+            held: false,
         }
     }
 
@@ -131,34 +138,35 @@ impl Peer {
         self.out[0].flight + self.out[1].flight
     }
 
-    /// Gives `send` what may go now, replies first, each with its header; stops when that says no.
-    pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[u8; HEADER], &[u8]) -> bool) {
+    /// Gives `send` what may go now, replies first, in runs; it says how many of a run went, and less than all ends it.
+    pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[Pieces<'_>]) -> usize) {
         let have = [self.incoming[0].have(), self.incoming[1].have()];
         for class in [1, 0] {
-            loop {
+            while self.out[class].waits() {
                 let (flight, window) = (self.flight(), self.pace.window);
                 let out = &mut self.out[class];
-                let Some((number, datagram)) = out.waiting() else { break };
-                let after = flight + datagram.payload.len();
-                if flight > 0 && after > window {
+                let run = out.run(window.saturating_sub(flight), flight == 0);
+                if run.is_empty() {
                     return;
                 }
-                let asks = 2 * after >= window || number % ASK_EACH == ASK_EACH - 1;
-                let header = Header {
-                    have,
-                    flags: if asks { ACK_NOW } else { 0 },
-                    ..datagram.header
-                };
-                let mut bytes = header.encode();
-                keys.seal(&mut bytes, number, datagram.hash);
-                if !send(&bytes, &datagram.payload) {
+                let (last, count) = out.last(&run);
+                let asks = 2 * (flight + run.bytes) >= window || (last + 1) % ASK_EACH < count as u64;
+                let sent = out.send(keys, &run, have, if asks { ACK_NOW } else { 0 }, now, &mut send);
+                if sent > 0 {
+                    self.moved = now;
+                    self.owed = (0, 0, false);
+                }
+                if sent < count {
                     return;
                 }
-                out.sent(now);
-                self.moved = now;
-                self.owed = (0, 0, false);
             }
         }
+    }
+
+    /// Whether the first message that was just kept may wait for others, so that they become a train: something is under way, and it is not much.
+    pub fn may_hold(&self) -> bool {
+        let out = &self.out[0];
+        self.flight() > 0 && out.waiting() < RUN && out.kept - out.flight < MOST_HELD
     }
 
     /// The full number of a datagram of the peer's, which its tag covers.
@@ -198,6 +206,9 @@ impl Peer {
     }
 
     fn all_acknowledged(&mut self, header: &Header, payload: &[u8], now: u64) -> Heard {
+        if payload.is_empty() {
+            return Heard::Nothing;
+        }
         if payload.len() != ALL_ACKS {
             return Heard::Nonsense;
         }
@@ -240,12 +251,11 @@ impl Peer {
     /// An acknowledgement of everything, as header and payload. Nothing is owed after it.
     pub fn acknowledge(&mut self, keys: &Keys) -> ([u8; HEADER], Vec<u8>) {
         self.owed = (0, 0, false);
-        let payload: Vec<u8> = self
-            .incoming
-            .iter()
-            .flat_map(Incoming::all)
-            .flat_map(u64::to_le_bytes)
-            .collect();
+        let all = self.incoming.each_ref().map(Incoming::all);
+        // Most often the header has room for all that came out of turn.
+        let long = all.iter().any(|words| words[1..].iter().any(|&word| word != 0));
+        let words = all.iter().flatten().filter(|_| long);
+        let payload: Vec<u8> = words.copied().flat_map(u64::to_le_bytes).collect();
         (self.control(keys, Kind::Ack, &payload), payload)
     }
 
@@ -355,9 +365,9 @@ mod tests {
             for me in 0..2 {
                 let mut out = Vec::new();
                 self.ends[me].look(self.now);
-                self.ends[me].transmit(&self.keys, self.now, |header, payload| {
-                    out.push([header.as_slice(), payload].concat());
-                    true
+                self.ends[me].transmit(&self.keys, self.now, |run| {
+                    out.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
+                    run.len()
                 });
                 if self.ends[me].is_ack_due(self.now) {
                     let (header, payload) = self.ends[me].acknowledge(&self.keys);

@@ -40,9 +40,9 @@ fn net(other: &UdpSocket) -> (Net, Keys) {
 fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     peer.keep(keys, class as usize, &[message]);
-    peer.transmit(keys, 1, |header, payload| {
-        all.push([&header[..], payload].concat());
-        true
+    peer.transmit(keys, 1, |run| {
+        all.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
+        run.len()
     });
     all
 }

@@ -86,6 +86,15 @@ impl Header {
         out
     }
 
+    /// Puts what changes with each sending into an encoded header.
+    pub fn renew(bytes: &mut [u8; HEADER], flags: u8, have: [Have; 2]) {
+        bytes[7] = flags;
+        for (i, have) in have.into_iter().enumerate() {
+            bytes[32 + 4 * i..36 + 4 * i].copy_from_slice(&have.next.to_le_bytes());
+            bytes[40 + 8 * i..48 + 8 * i].copy_from_slice(&have.beyond.to_le_bytes());
+        }
+    }
+
     /// Reads a header. None: no such header has ever been sent.
     pub fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -158,6 +167,14 @@ mod tests {
         };
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes), Some(header));
+        let mut renewed = Header {
+            flags: 0,
+            have: [Have::default(); 2],
+            ..header
+        }
+        .encode();
+        Header::renew(&mut renewed, header.flags, header.have);
+        assert_eq!(renewed, bytes);
         for (at, value) in [(4, 2), (5, 0), (5, 4), (6, 2), (24, 48)] {
             let mut bad = bytes;
             bad[at] = value;

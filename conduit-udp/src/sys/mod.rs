@@ -1,5 +1,8 @@
 //! System calls on datagram sockets.
 
+mod inlet;
+mod outlet;
+
 use std::io;
 use std::mem::size_of;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -8,12 +11,11 @@ use std::ptr;
 
 /// Largest payload of a datagram.
 const LARGEST: usize = 65_507;
-/// Datagrams, or trains, received by one call.
-pub const BATCH: usize = 16;
-/// Bytes for each of them: a train put together again has up to 65,535.
-pub const BUFFER: usize = 64 << 10;
-
+const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
+
+pub use inlet::{BATCH, BUFFER};
+pub use outlet::{Pieces, RUN};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -149,67 +151,6 @@ impl Socket {
         self.fd.as_raw_fd()
     }
 
-    /// Sends the pieces as one datagram. Whole, or an error.
-    pub fn send(&self, to: &Address, pieces: &[io::IoSlice<'_>]) -> io::Result<()> {
-        // SAFETY: a msghdr is plain data, for which zero is a value.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_name = ptr::from_ref(&to.bytes).cast_mut().cast();
-        message.msg_namelen = to.length;
-        // An IoSlice is documented to be an iovec.
-        message.msg_iov = pieces.as_ptr().cast_mut().cast();
-        message.msg_iovlen = pieces.len() as _;
-        // SAFETY: everything that the message points to is live for the call, which only reads it.
-        let sent = unsafe { libc::sendmsg(self.raw(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-
-    /// Receives into the buffers, [`BUFFER`] bytes each; `found` gets, for each that was filled, its bytes, and the length of the datagrams that it is a
-    /// train of (0: it is one).
-    pub fn receive(&self, buffers: &mut [u8], found: &mut Vec<(usize, usize)>) -> io::Result<()> {
-        found.clear();
-        let count = (buffers.len() / BUFFER).min(BATCH);
-        let mut controls = [const { Control([0; 64]) }; BATCH];
-        let mut vectors = [libc::iovec {
-            iov_base: ptr::null_mut(),
-            iov_len: 0,
-        }; BATCH];
-        // SAFETY: an array of plain structures, for which zero is a value.
-        let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-        for (i, buffer) in buffers.chunks_exact_mut(BUFFER).take(count).enumerate() {
-            vectors[i] = libc::iovec {
-                iov_base: buffer.as_mut_ptr().cast(),
-                iov_len: BUFFER,
-            };
-            let header = &mut messages[i].msg_hdr;
-            header.msg_iov = &raw mut vectors[i];
-            header.msg_iovlen = 1;
-            header.msg_control = controls[i].0.as_mut_ptr().cast();
-            header.msg_controllen = controls[i].0.len() as _;
-        }
-        // SAFETY: all that the headers point to is live and exclusively borrowed for the call.
-        let got = unsafe {
-            libc::recvmmsg(
-                self.raw(),
-                messages.as_mut_ptr(),
-                count as libc::c_uint,
-                libc::MSG_DONTWAIT as _,
-                ptr::null_mut(),
-            )
-        };
-        if got < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        for message in &messages[..got as usize] {
-            let cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
-            let bytes = if cut { 0 } else { message.msg_len as usize };
-            found.push((bytes, train_length(&message.msg_hdr)));
-        }
-        Ok(())
-    }
-
     /// The next report of a datagram that could not be delivered, and where to.
     pub fn next_error(&self) -> Option<(io::Error, Option<SocketAddr>)> {
         let mut name = Address::new(self.address);
@@ -218,7 +159,7 @@ impl Socket {
             iov_base: byte.as_mut_ptr().cast(),
             iov_len: 1,
         };
-        // SAFETY: as in `send`.
+        // SAFETY: a msghdr is plain data, for which zero is a value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_name = ptr::from_mut(&mut name.bytes).cast();
         message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
@@ -252,20 +193,6 @@ impl Socket {
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-fn train_length(message: &libc::msghdr) -> usize {
-    // SAFETY: the kernel has filled the control buffer, whose messages these calls walk through.
-    unsafe {
-        let mut head = libc::CMSG_FIRSTHDR(message);
-        while !head.is_null() {
-            if (*head).cmsg_level == libc::IPPROTO_UDP && (*head).cmsg_type == UDP_GRO {
-                return libc::CMSG_DATA(head).cast::<u16>().read_unaligned() as usize;
-            }
-            head = libc::CMSG_NXTHDR(message, head);
-        }
-    }
-    0
-}
-
 /// The largest payload of a datagram to `address` that needs no fragments, as far as this host knows the path.
 pub fn largest_to(address: SocketAddr) -> io::Result<usize> {
     let v4 = address.is_ipv4();
@@ -283,6 +210,12 @@ pub fn largest_to(address: SocketAddr) -> io::Result<usize> {
         (get(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)?, 48)
     };
     Ok((mtu.max(0) as usize).saturating_sub(headers).min(LARGEST))
+}
+
+/// Whether an error of sending may mean that this kernel, or this path, takes no trains, or none of so long datagrams.
+pub fn no_trains(why: &io::Error) -> bool {
+    let refusals = [libc::EIO, libc::EINVAL, libc::EMSGSIZE, libc::ENOPROTOOPT, libc::EOPNOTSUPP];
+    why.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
 fn set(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {

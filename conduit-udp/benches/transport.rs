@@ -1,0 +1,243 @@
+//! What the transport costs, beside raw datagrams. One thread plays both ranks in turn, so that a figure is the processor time of both ends together
+//! and does not depend on what else runs on the machine: each is the best of many short rounds.
+//!
+//! `cargo bench -p gasnet-conduit-udp`, or with a part of a row's name.
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../src/clnh.rs"]
+mod clnh;
+
+use gasnet::conduit::{Capabilities, Class, Conduit, JobRank, PollScope, RemoteSegment, TransferId, Upcalls};
+use gasnet::conformance::Job;
+use gasnet_conduit_udp::Udp;
+use std::hint::black_box;
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+/// How long each row is tried.
+const TIME: Duration = Duration::from_millis(1500);
+
+static ANSWER: [u8; 64 << 10] = [5; 64 << 10];
+
+/// What came.
+struct Inbox<'a> {
+    conduit: &'a dyn Conduit,
+    /// Answers requests with so many bytes.
+    answer: Option<usize>,
+    packets: usize,
+    done: usize,
+}
+
+impl<'a> Inbox<'a> {
+    fn new(conduit: &'a dyn Conduit) -> Self {
+        Self {
+            conduit,
+            answer: None,
+            packets: 0,
+            done: 0,
+        }
+    }
+
+    fn poll(&mut self) {
+        self.conduit.poll(PollScope::All, self);
+    }
+}
+
+impl Upcalls for Inbox<'_> {
+    fn packet(&mut self, source: JobRank, class: Class, _packet: &mut [u8]) {
+        self.packets += 1;
+        if let (Some(bytes), Class::Request) = (self.answer, class) {
+            self.conduit
+                .send(source, Class::Reply, &[&ANSWER[..bytes]])
+                .expect("room for a reply");
+        }
+    }
+    fn rma_done(&mut self, _id: TransferId) {
+        self.done += 1;
+    }
+    fn peer_lost(&mut self, _peer: JobRank, why: &str) {
+        panic!("{why}");
+    }
+}
+
+/// The shortest time of a round, divided by what it does, in nanoseconds.
+fn best(per_round: usize, mut round: impl FnMut()) -> f64 {
+    let (began, mut best) = (Instant::now(), f64::MAX);
+    while began.elapsed() < TIME {
+        let one = Instant::now();
+        round();
+        best = best.min(one.elapsed().as_nanos() as f64 / per_round as f64);
+    }
+    best
+}
+
+fn time(row: &str, per_round: usize, round: impl FnMut()) {
+    if wanted(row) {
+        println!("{row:<40} {:>9.0} ns", best(per_round, round));
+    }
+}
+
+fn rate(row: &str, bytes: usize, round: impl FnMut()) {
+    if wanted(row) {
+        println!("{row:<40} {:>9.2} GB/s", 1.0 / best(bytes, round));
+    }
+}
+
+fn wanted(row: &str) -> bool {
+    let mut parts = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+    parts.peek().is_none() || parts.any(|part| row.contains(&part))
+}
+
+fn raw() -> [UdpSocket; 2] {
+    let sockets = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+    for socket in &sockets {
+        socket.set_nonblocking(true).expect("non-blocking");
+        for name in [libc::SO_RCVBUF, libc::SO_SNDBUF] {
+            set(socket, libc::SOL_SOCKET, name, 8 << 20);
+        }
+    }
+    sockets
+}
+
+fn set(socket: &UdpSocket, level: i32, name: i32, value: i32) {
+    // SAFETY: the value is live and of the length given.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), 4) };
+    assert_eq!(result, 0);
+}
+
+fn main() {
+    let [a, b] = &raw();
+    let [at_a, at_b] = [a, b].map(|socket| socket.local_addr().expect("an address"));
+    let mut buffer = vec![0u8; 1 << 17];
+    for bytes in [8, 1024, 8192] {
+        time(&format!("round trip {bytes}: raw"), 100, || {
+            for _ in 0..100 {
+                for (from, to, address) in [(a, b, at_b), (b, a, at_a)] {
+                    from.send_to(&buffer[..bytes + 64], address).expect("sent");
+                    to.recv_from(&mut buffer).expect("received");
+                }
+            }
+        });
+    }
+    let mut word = 1u64;
+    let key = clnh::Key::new(|| {
+        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        word ^ word >> 31
+    });
+    rate("tag of 64 KiB: alone", 100 << 16, || {
+        for _ in 0..100 {
+            black_box(key.hash(black_box(&buffer[..1 << 16])));
+        }
+    });
+    let memory = vec![1u8; 8 << 20];
+    for (row, tag) in [("stream: raw", false), ("stream: raw with the tag", true)] {
+        rate(row, memory.len(), || {
+            for chunk in memory.chunks(65_408) {
+                if tag {
+                    black_box(key.hash(chunk));
+                }
+                a.send_to(chunk, at_b).expect("sent");
+                let bytes = b.recv(&mut buffer).expect("received");
+                if tag {
+                    black_box(key.hash(&buffer[..bytes]));
+                }
+            }
+        });
+    }
+    conduit();
+}
+
+fn conduit() {
+    let job = Job::start(&|| Box::new(Udp::new()), 2);
+    let (here, there) = (job.of(0), job.of(1));
+    let (mut near, mut far) = (Inbox::new(here), Inbox::new(there));
+    let message = vec![3u8; 64 << 10];
+    for bytes in [8, 1024, 8192] {
+        far.answer = Some(bytes);
+        time(&format!("round trip {bytes}: conduit"), 100, || {
+            for _ in 0..100 {
+                let before = near.packets;
+                here.send(1, Class::Request, &[&message[..bytes]]).expect("room");
+                while near.packets == before {
+                    far.poll();
+                    near.poll();
+                }
+            }
+        });
+    }
+    far.answer = None;
+    // As a client's requests do it: each polls, and the other side now and then.
+    time("flood of 8: conduit", 1000, || {
+        let before = far.packets;
+        for i in 0..1000 {
+            while here.send(1, Class::Request, &[&message[..8]]).is_err() {
+                near.poll();
+                far.poll();
+            }
+            near.poll();
+            if i % 32 == 31 {
+                far.poll();
+            }
+        }
+        while far.packets < before + 1000 {
+            near.poll();
+            far.poll();
+        }
+    });
+    rate("messages of 64 KiB: conduit", 100 << 16, || {
+        let before = far.packets;
+        for _ in 0..100 {
+            while here.send(1, Class::Request, &[&message]).is_err() {
+                far.poll();
+                near.poll();
+            }
+        }
+        while far.packets < before + 100 {
+            far.poll();
+            near.poll();
+        }
+    });
+    if here.capabilities().has(Capabilities::RMA) {
+        rma(here, there, &mut near, &mut far);
+    }
+    job.stop();
+}
+
+fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut Inbox<'_>) {
+    let mut own = vec![7u8; 8 << 20];
+    let mut segment = vec![0u8; 8 << 20];
+    let base = segment.as_mut_ptr() as usize;
+    let mut remote = RemoteSegment {
+        base,
+        bytes: segment.len(),
+        key: there.register_segment(base, segment.len()).expect("registered"),
+        on_device: false,
+    };
+    here.learn_segment(1, &mut remote).expect("learnt");
+    let memory = own.as_mut_ptr();
+    for (bytes, count) in [(8, 100), (1 << 16, 100), (8 << 20, 1)] {
+        for put in [true, false] {
+            let row = format!("{} of {bytes}, one by one", if put { "put" } else { "get" });
+            let round = || {
+                for _ in 0..count {
+                    let before = near.done;
+                    if put {
+                        here.put(1, &remote, base, memory, bytes, TransferId(1)).expect("room");
+                    } else {
+                        here.get(1, &remote, memory, base, bytes, TransferId(1)).expect("room");
+                    }
+                    while near.done == before {
+                        far.poll();
+                        near.poll();
+                    }
+                }
+            };
+            if bytes < 1 << 16 {
+                time(&row, count, round);
+            } else {
+                rate(&row, count * bytes, round);
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Sending: runs of datagrams to one peer, by one system call. Neighbours of one length are a train (`UDP_SEGMENT`, Linux 4.18), which passes through the
+//! kernel as one.
+
+use super::{check, Address, Control, Socket, LARGEST, UDP_SEGMENT};
+use std::io::{self, IoSlice};
+use std::mem::{size_of, MaybeUninit};
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+/// Most datagrams of a run. A kernel takes trains of 64 and more.
+pub const RUN: usize = 32;
+
+/// A datagram: its header and its payload.
+pub type Pieces<'a> = [IoSlice<'a>; 2];
+
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+fn bytes(datagram: &Pieces<'_>) -> usize {
+    datagram[0].len() + datagram[1].len()
+}
+
+/// How many of the first datagrams may be one train: equally long, but for a shorter last one.
+fn train(run: &[Pieces<'_>]) -> usize {
+    let (each, mut sum) = (bytes(&run[0]), 0);
+    for (i, datagram) in run.iter().enumerate() {
+        let more = bytes(datagram);
+        sum += more;
+        if more > each || sum > LARGEST {
+            return i.max(1);
+        }
+        if more < each {
+            return i + 1;
+        }
+    }
+    run.len()
+}
+
+impl Socket {
+    /// Sends a run of at most [`RUN`] datagrams. Returns how many went; an error is that of the first. Without `trains` each goes by itself.
+    pub fn send(&self, to: &Address, run: &[Pieces<'_>], trains: bool) -> io::Result<usize> {
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RUN];
+        let mut controls = [const { MaybeUninit::<Control>::uninit() }; RUN];
+        let mut lengths = [0; RUN];
+        let (mut count, mut at) = (0, 0);
+        while at < run.len() && count < RUN {
+            let length = if trains { train(&run[at..]) } else { 1 };
+            // SAFETY: a msghdr is plain data, for which zero is a value.
+            let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+            header.msg_name = ptr::from_ref(&to.bytes).cast_mut().cast();
+            header.msg_namelen = to.length;
+            // An IoSlice is documented to be an iovec.
+            header.msg_iov = run[at..].as_ptr().cast_mut().cast();
+            header.msg_iovlen = (2 * length) as _;
+            if length > 1 {
+                let control = controls[count].write(Control([0; 64]));
+                header.msg_control = control.0.as_mut_ptr().cast();
+                // SAFETY: no pointers.
+                header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as _;
+                // SAFETY: the control buffer has room for one message of two bytes, and is aligned for it.
+                unsafe {
+                    let head = libc::CMSG_FIRSTHDR(&raw const header);
+                    (*head).cmsg_level = libc::IPPROTO_UDP;
+                    (*head).cmsg_type = UDP_SEGMENT;
+                    (*head).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
+                    libc::CMSG_DATA(head).cast::<u16>().write_unaligned(bytes(&run[at]) as u16);
+                }
+            }
+            messages[count].write(libc::mmsghdr {
+                msg_hdr: header,
+                msg_len: 0,
+            });
+            lengths[count] = length;
+            count += 1;
+            at += length;
+        }
+        let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
+        if count == 1 {
+            // SAFETY: the first message was written, and all that it points to is live for the call, which only reads it.
+            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const (*first).msg_hdr, FLAGS) };
+            return if sent < 0 {
+                Err(io::Error::last_os_error())
+            } else {
+                Ok(lengths[0])
+            };
+        }
+        // SAFETY: `count` messages were written, and all that they point to is live for the call.
+        let sent = check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, FLAGS as _) })?;
+        Ok(lengths[..sent as usize].iter().sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{set, BATCH, BUFFER};
+    use super::*;
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    fn socket() -> Socket {
+        Socket::open(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), 1 << 20).unwrap()
+    }
+
+    /// Sends datagrams of these lengths and looks what comes.
+    fn travel(from: &Socket, to: &Socket, lengths: &[usize], trains: bool) -> io::Result<()> {
+        let all: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, &n)| vec![i as u8; n]).collect();
+        let run: Vec<Pieces<'_>> = all
+            .iter()
+            .map(|bytes| bytes.split_at(bytes.len().min(3)))
+            .map(|(a, b)| [IoSlice::new(a), IoSlice::new(b)])
+            .collect();
+        let address = Address::new(to.address);
+        let mut sent = 0;
+        while sent < run.len() {
+            sent += from.send(&address, &run[sent..], trains)?;
+        }
+        let (mut memory, mut found, mut come) = (vec![0; BATCH * BUFFER], Vec::new(), Vec::new());
+        while come.len() < all.len() {
+            if to.receive(&mut memory, BATCH, &mut found).is_ok() {
+                for (buffer, &(bytes, each)) in memory.chunks(BUFFER).zip(&found) {
+                    let each = if each == 0 { bytes } else { each };
+                    come.extend(buffer[..bytes].chunks(each).map(<[u8]>::to_vec));
+                }
+            }
+        }
+        assert!(come == all, "what came is not what was sent: {lengths:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn runs_of_all_lengths_travel() {
+        let (a, b) = (socket(), socket());
+        for lengths in [
+            &[100][..],
+            &[100; 32],
+            &[100, 100, 70, 100, 100],
+            &[50, 60, 60, 60, 70],
+            &[30_000, 30_000, 30_000, 5],
+            &[65_472, 65_472],
+            &[1; 32],
+        ] {
+            for trains in [true, false] {
+                travel(&a, &b, lengths, trains).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn trains_may_be_refused() {
+        let (a, b) = (socket(), socket());
+        // Without checksums the kernel takes no trains.
+        set(&a.fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        let refused = travel(&a, &b, &[100; 8], true).unwrap_err();
+        assert!(super::super::no_trains(&refused), "{refused}");
+        travel(&a, &b, &[100; 8], false).unwrap();
+    }
+}
