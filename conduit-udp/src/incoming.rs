@@ -93,10 +93,23 @@ impl Incoming {
         }
     }
 
+    /// Whether a datagram is of no more use: it came before, or its number is far off and thus that of one long ago.
+    fn is_old(&self, number: u64) -> bool {
+        number > self.next + WINDOW as u64 || self.has(number)
+    }
+
+    /// Takes in a datagram that is no part of a message. Returns whether it is new.
+    pub fn take_alone(&mut self, number: u64) -> bool {
+        let new = !self.is_old(number);
+        if new {
+            self.note(number);
+        }
+        new
+    }
+
     /// Takes in a datagram whose tag was right. `number` is [`Incoming::number`] of its header.
     pub fn take(&mut self, header: &Header, number: u64, payload: &[u8]) -> Taken {
-        // A number far below is that of a datagram long ago.
-        if number > self.next + WINDOW as u64 || self.has(number) {
+        if self.is_old(number) {
             return Taken::Old;
         }
         if header.parts <= 1 {

@@ -7,22 +7,32 @@
 
 mod clnh;
 mod incoming;
+mod memory;
 mod net;
 mod outgoing;
 mod pace;
 mod peer;
 mod place;
+mod slots;
 mod sys;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod wire;
 
-use gasnet::conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+use gasnet::conduit::{
+    Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
+    SegmentKey, StartInfo, TransferId, Upcalls,
+};
 use std::sync::OnceLock;
 
 /// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
 const MAX_PACKET_BYTES: usize = 68 << 10;
+
+/// Puts of up to so many bytes are copied at once; and where the caller waits for its source.
+const COPIED: usize = 8 << 10;
+const COPIED_NOW: usize = 64 << 10;
 
 /// The conduit. A library has one; tests have one per rank that they play.
 #[derive(Default)]
@@ -72,6 +82,61 @@ impl Conduit for Udp {
 
     fn stop(&self) {
         let _ = self.net.get().map(net::Net::stop);
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::RMA
+    }
+
+    fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
+        let _ = self.net.get().map(|net| net.segments.add(base, bytes));
+        let mut key = SegmentKey::default();
+        key.words[..3].copy_from_slice(&[1, base as u64, bytes as u64]);
+        Ok(key)
+    }
+
+    fn deregister_segment(&self, key: &SegmentKey) {
+        let [_, base, bytes, ..] = key.words;
+        let _ = self.net.get().map(|net| net.segments.remove(base as usize, bytes as usize));
+    }
+
+    fn put(
+        &self,
+        peer: JobRank,
+        _segment: &RemoteSegment,
+        destination: usize,
+        source: *const u8,
+        bytes: usize,
+        id: TransferId,
+    ) -> Result<LocalCompletion, Busy> {
+        let net = self.net.get().ok_or(Busy)?;
+        net.put_to(peer, destination, (source, bytes), COPIED, id)
+    }
+
+    fn put_now(
+        &self,
+        peer: JobRank,
+        _segment: &RemoteSegment,
+        destination: usize,
+        source: *const u8,
+        bytes: usize,
+        id: TransferId,
+    ) -> Result<LocalCompletion, Busy> {
+        let net = self.net.get().ok_or(Busy)?;
+        net.put_to(peer, destination, (source, bytes), COPIED_NOW, id)
+    }
+
+    fn get(
+        &self,
+        peer: JobRank,
+        _segment: &RemoteSegment,
+        destination: *mut u8,
+        source: usize,
+        bytes: usize,
+        id: TransferId,
+    ) -> Result<(), Busy> {
+        let net = self.net.get().ok_or(Busy)?;
+        net.get_from(peer, destination, source, bytes, id)
     }
 
     fn wake_fd(&self) -> Option<i32> {

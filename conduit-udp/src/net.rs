@@ -1,15 +1,16 @@
 //! The socket, the peers, and polls.
-#![forbid(unsafe_code)]
 
+mod rma;
 mod upkeep;
 
+use crate::memory::Segments;
 use crate::peer::{payload_of, Heard, Pair, Peer};
 use crate::place::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
 use crate::sys::{self, Address, Pieces, Socket, BATCH, BUFFER};
 use crate::tag::Keys;
 use crate::wire::{Header, HEADER};
 use crate::MAX_PACKET_BYTES;
-use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, Upcalls};
+use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
@@ -36,9 +37,13 @@ struct Context {
     start: usize,
     /// Buffers for the next call of the system, and what the last one found.
     batch: usize,
+    /// How often in a row that filled them all.
+    full: u32,
     found: Vec<(usize, usize)>,
     /// Peers that sent something in this poll.
     touched: Vec<JobRank>,
+    /// Transfers that became complete in it.
+    done: Vec<TransferId>,
 }
 
 impl Context {
@@ -49,8 +54,10 @@ impl Context {
             memory,
             start,
             batch: 1,
+            full: 0,
             found: Vec::with_capacity(BATCH),
             touched: Vec::new(),
+            done: Vec::new(),
         }
     }
 }
@@ -83,6 +90,8 @@ pub struct Net {
     /// Whether the kernel takes trains.
     trains: AtomicBool,
     contexts: Mutex<Vec<Context>>,
+    /// What peers may name of this process's memory.
+    pub segments: Segments,
     /// Requests that came while only replies were wanted.
     deferred: Mutex<VecDeque<(JobRank, Vec<u8>)>>,
     has_deferred: AtomicBool,
@@ -137,6 +146,7 @@ impl Net {
             glanced: AtomicU64::new(0),
             trains: AtomicBool::new(true),
             contexts: Mutex::default(),
+            segments: Segments::default(),
             deferred: Mutex::default(),
             has_deferred: AtomicBool::new(false),
             losses: Mutex::default(),
@@ -197,16 +207,20 @@ impl Net {
             return Err(Busy);
         }
         peer.keep(&self.keys, class as usize, parts);
-        if class == Class::Request && peer.may_hold() {
-            self.hold(rank, &mut peer);
+        if class == Class::Request {
+            self.hold_or_push(rank, contact, &mut peer);
         } else {
             self.push_on(rank, contact, &mut peer, self.now());
         }
         Ok(())
     }
 
-    /// Lets what waits for a peer wait for more.
-    fn hold(&self, rank: JobRank, peer: &mut Peer) {
+    /// Sends what may go to a peer, or lets it wait for more.
+    fn hold_or_push(&self, rank: JobRank, contact: &Contact, peer: &mut Peer) {
+        if !peer.may_hold() {
+            self.push_on(rank, contact, peer, self.now());
+            return;
+        }
         if !peer.held {
             peer.held = true;
             lock(&self.held).push(rank);
@@ -329,15 +343,19 @@ impl Net {
             if !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
                 self.hear_errors();
             }
-            context.batch = 1;
+            (context.batch, context.full) = (1, 0);
             return now;
         }
         let found = std::mem::take(&mut context.found);
-        context.batch = if found.len() == context.batch {
-            (2 * context.batch).min(BATCH)
+        // A buffer more than is filled costs the system a look.
+        if found.len() < context.batch {
+            (context.batch, context.full) = (found.len().max(1), 0);
         } else {
-            found.len().max(1)
-        };
+            context.full += 1;
+            if context.full > 1 {
+                context.batch = (2 * context.batch).min(BATCH);
+            }
+        }
         for (i, &(bytes, each)) in found.iter().enumerate() {
             let begin = context.start + i * BUFFER;
             if bytes == 0 {
@@ -351,6 +369,10 @@ impl Net {
         }
         context.found = found;
         self.answer(&mut context.touched, now);
+        *delivered += context.done.len();
+        for id in context.done.drain(..) {
+            upcalls.rma_done(id);
+        }
         now
     }
 
@@ -363,7 +385,7 @@ impl Net {
         now: u64,
         upcalls: &mut dyn Upcalls,
     ) -> bool {
-        let Some((source, heard)) = self.hear(&context.memory[range.clone()], now) else {
+        let Some((source, heard)) = self.hear(&context.memory[range.clone()], now, &mut context.done) else {
             self.counters.strange.fetch_add(1, Relaxed);
             return false;
         };
@@ -374,7 +396,7 @@ impl Net {
         let wanted = |class: Class| scope == PollScope::All || class == Class::Reply;
         let payload = range.start + HEADER..range.end;
         match heard {
-            Heard::Nothing => false,
+            Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) => false,
             Heard::Packet(number) if wanted(class(number)) => {
                 if (payload.start - context.start) % ALIGN == 0 {
                     upcalls.packet(source, class(number), &mut context.memory[payload]);
@@ -411,8 +433,8 @@ impl Net {
         false
     }
 
-    /// What a datagram says, and who sent it. None: nobody of this job.
-    fn hear(&self, bytes: &[u8], now: u64) -> Option<(JobRank, Heard)> {
+    /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
+    fn hear(&self, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
         let (head, payload) = bytes.split_first_chunk::<HEADER>()?;
         let header = Header::decode(head)?;
         let place = self.places.get(header.source as usize)?;
@@ -435,6 +457,7 @@ impl Net {
         }
         contact.heard.store(now, Relaxed);
         let heard = peer.hear(&header, number, payload, now);
+        let heard = peer.settle(heard, payload, &self.segments, done);
         if peer.waits() {
             self.push_on(header.source, contact, &mut peer, now);
         }

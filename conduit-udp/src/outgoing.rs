@@ -6,9 +6,12 @@
 #![forbid(unsafe_code)]
 
 use crate::incoming::WINDOW;
+use crate::memory::Lent;
+use crate::slots::Slots;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
 use crate::wire::{widen, Have, Header, HEADER};
+use gasnet::conduit::TransferId;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -27,14 +30,57 @@ enum State {
     Come,
 }
 
+/// What a datagram carries.
+#[derive(Debug)]
+pub enum Body {
+    /// A copy, and its hash.
+    Own(Vec<u8>, u64),
+    /// Memory of the client. It is read when it is sent; what is sent again is copied first. So a change between the look for the hash and that for the
+    /// bytes, which a get's source may see, spoils one datagram and no more.
+    Lent(Lent),
+}
+
+impl Body {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes, _) => bytes,
+            Self::Lent(lent) => lent.read(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Own(bytes, _) => bytes.len(),
+            Self::Lent(lent) => lent.bytes,
+        }
+    }
+
+    /// Bytes that are kept here.
+    fn kept(&self) -> usize {
+        match self {
+            Self::Own(bytes, _) => bytes.len(),
+            Self::Lent(_) => 0,
+        }
+    }
+}
+
+/// A put that is not complete.
+#[derive(Debug)]
+struct Put {
+    id: TransferId,
+    /// Bytes that have not come.
+    left: usize,
+}
+
 /// A datagram that is kept until it has come.
 #[derive(Debug)]
 struct Datagram {
     /// The encoded header, as it was last sent.
     head: [u8; HEADER],
-    /// The part of the message, and its hash.
-    payload: Vec<u8>,
-    hash: u64,
+    /// What is sent behind it.
+    body: Body,
+    /// The put that it is a part of.
+    put: Option<usize>,
     state: State,
     /// Times that it was sent.
     sendings: u32,
@@ -78,10 +124,15 @@ pub struct Outgoing {
     window: VecDeque<Datagram>,
     /// Bytes of payloads that are sent and neither come nor lost.
     pub flight: usize,
-    /// Bytes of payloads in `window`.
+    /// Bytes of payloads in `window` that are copies.
     pub kept: usize,
-    /// Datagrams that wait to be sent, and where the first of them may be.
+    puts: Slots<Put>,
+    /// Puts that became complete.
+    pub done: Vec<TransferId>,
+    /// Datagrams that wait to be sent, bytes of their payloads, and where the first of them may be.
     waiting: usize,
+    /// See [`Outgoing::waiting`].
+    pub queued: usize,
     first_waiting: usize,
     /// Sendings so far, and the last of those that have come.
     sendings: u64,
@@ -111,21 +162,28 @@ impl Outgoing {
     }
 
     /// Keeps a datagram, whose number is [`Outgoing::next`]. It waits to be sent.
-    pub fn push(&mut self, mut header: Header, payload: Vec<u8>, hash: u64) {
+    pub fn push(&mut self, mut header: Header, body: Body, put: Option<usize>) {
         header.number = self.next() as u32;
-        self.kept += payload.len();
+        header.payload = body.len() as u32;
+        self.kept += body.kept();
+        self.queued += body.len();
         if self.waiting == 0 {
             self.first_waiting = self.window.len();
         }
         self.waiting += 1;
         self.window.push_back(Datagram {
             head: header.encode(),
-            payload,
-            hash,
+            body,
+            put,
             state: State::Waiting,
             sendings: 0,
             sent_as: 0,
         });
+    }
+
+    /// Begins a put of so many bytes; its number is for [`Outgoing::push`].
+    pub fn begin_put(&mut self, id: TransferId, left: usize) -> usize {
+        self.puts.add(Put { id, left })
     }
 
     /// How many wait to be sent.
@@ -143,7 +201,7 @@ impl Outgoing {
         }
         let (from, mut run) = (self.first_waiting, Run::default());
         for datagram in self.window.range(from..).take(RUN) {
-            let bytes = run.bytes + datagram.payload.len();
+            let bytes = run.bytes + datagram.body.len();
             let fits = bytes <= room || (in_any_case && run.places.is_empty());
             if datagram.state != State::Waiting || !fits {
                 break;
@@ -159,6 +217,11 @@ impl Outgoing {
         (self.base + run.places.end as u64 - 1, run.places.len())
     }
 
+    /// Whether the last of a run is part of a put.
+    pub fn is_put(&self, run: &Run) -> bool {
+        self.window[run.places.end - 1].put.is_some()
+    }
+
     /// Gives a run to `send`, complete with what the peer is to know; the last one has `flags`. That says how many went, at `now`, which is returned.
     pub fn send(
         &mut self,
@@ -172,16 +235,28 @@ impl Outgoing {
         let (base, last) = (self.base, run.places.end - 1);
         for place in run.places.clone() {
             let datagram = &mut self.window[place];
+            let hash = match &datagram.body {
+                Body::Own(_, hash) => *hash,
+                Body::Lent(lent) if datagram.sendings == 0 => keys.hash(lent.read()),
+                Body::Lent(lent) => {
+                    let mut copy = Vec::with_capacity(lent.bytes);
+                    lent.copy_to(&mut copy);
+                    let hash = keys.hash(&copy);
+                    self.kept += copy.len();
+                    datagram.body = Body::Own(copy, hash);
+                    hash
+                }
+            };
             Header::renew(&mut datagram.head, if place == last { flags } else { 0 }, have);
-            keys.seal(&mut datagram.head, base + place as u64, datagram.hash);
+            keys.seal(&mut datagram.head, base + place as u64, hash);
         }
         let sent = if run.places.len() == 1 {
-            let Datagram { head, payload, .. } = &self.window[last];
-            send(&[[IoSlice::new(head), IoSlice::new(payload)]])
+            let Datagram { head, body, .. } = &self.window[last];
+            send(&[[IoSlice::new(head), IoSlice::new(body.bytes())]])
         } else {
             let mut all = [[IoSlice::new(&[]); 2]; RUN];
             for (to, datagram) in all.iter_mut().zip(self.window.range(run.places.clone())) {
-                *to = [IoSlice::new(&datagram.head), IoSlice::new(&datagram.payload)];
+                *to = [IoSlice::new(&datagram.head), IoSlice::new(datagram.body.bytes())];
             }
             send(&all[..run.places.len()])
         };
@@ -191,7 +266,8 @@ impl Outgoing {
             datagram.state = State::Sent(now);
             datagram.sent_as = self.sendings;
             datagram.sendings += 1;
-            self.flight += datagram.payload.len();
+            self.flight += datagram.body.len();
+            self.queued -= datagram.body.len();
             self.waiting -= 1;
         }
         sent
@@ -238,7 +314,7 @@ impl Outgoing {
         match datagram.state {
             State::Come => return,
             State::Sent(at) => {
-                self.flight -= datagram.payload.len();
+                self.flight -= datagram.body.len();
                 if datagram.sent_as > self.last_come {
                     self.last_come = datagram.sent_as;
                     self.last_come_at = at;
@@ -248,17 +324,31 @@ impl Outgoing {
                 }
             }
             // It was thought lost, or came by an earlier sending.
-            State::Waiting => self.waiting -= 1,
+            State::Waiting => {
+                self.queued -= datagram.body.len();
+                self.waiting -= 1;
+            }
         }
         datagram.state = State::Come;
-        news.bytes += datagram.payload.len();
+        let bytes = datagram.body.len();
+        news.bytes += bytes;
+        let Some(at) = datagram.put else { return };
+        // A datagram becomes `Come` once only, so that no byte is counted twice.
+        let Some(put) = self.puts.get(at) else { return };
+        put.left -= bytes;
+        if put.left == 0 {
+            self.done.push(put.id);
+            self.puts.remove(at);
+        }
     }
 
     fn forget(&mut self, free: &mut Vec<Vec<u8>>) {
         while self.window.front().is_some_and(|d| d.state == State::Come) {
             if let Some(datagram) = self.window.pop_front() {
-                self.kept -= datagram.payload.len();
-                free.push(datagram.payload);
+                self.kept -= datagram.body.kept();
+                if let Body::Own(bytes, _) = datagram.body {
+                    free.push(bytes);
+                }
                 self.base += 1;
                 self.first_waiting = self.first_waiting.saturating_sub(1);
             }
@@ -288,8 +378,9 @@ impl Outgoing {
     fn lose(&mut self, index: usize, news: &mut News) {
         let datagram = &mut self.window[index];
         datagram.state = State::Waiting;
-        self.flight -= datagram.payload.len();
-        news.lost += datagram.payload.len();
+        self.flight -= datagram.body.len();
+        self.queued += datagram.body.len();
+        news.lost += datagram.body.len();
         news.lost_number.get_or_insert(self.base + index as u64);
         self.first_waiting = if self.waiting == 0 {
             index
@@ -364,7 +455,7 @@ mod tests {
     fn with(count: usize) -> Outgoing {
         let mut out = Outgoing::default();
         for i in 0..count {
-            out.push(header(), vec![i as u8; 10], i as u64);
+            out.push(header(), Body::Own(vec![i as u8; 10], i as u64), None);
             assert_eq!(send(&mut out, 100 * i as u64), [i as u64]);
         }
         out
@@ -374,7 +465,7 @@ mod tests {
     fn runs_end_where_room_or_order_ends() {
         let mut out = Outgoing::default();
         for i in 0..RUN + 10 {
-            out.push(header(), vec![0; 10], i as u64);
+            out.push(header(), Body::Own(vec![0; 10], i as u64), None);
         }
         assert_eq!(out.run(1000, false).bytes, 10 * RUN);
         assert!(out.run(9, false).is_empty());

@@ -2,12 +2,16 @@
 #![forbid(unsafe_code)]
 
 use crate::incoming::{Incoming, Taken, ALL_ACKS, WINDOW};
-use crate::outgoing::{News, Outgoing};
+use crate::memory::Lent;
+use crate::outgoing::{Body, News, Outgoing};
 use crate::pace::{Pace, ACK_DELAY};
+use crate::slots::Slots;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
+use crate::transfers::{Get, Stream};
 use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER};
 use crate::MAX_PACKET_BYTES;
+use std::collections::VecDeque;
 
 /// Datagrams that come before an acknowledgement goes, if nothing else goes there.
 const ACK_AFTER: u32 = 32;
@@ -35,8 +39,13 @@ pub struct Pair {
 #[derive(Debug)]
 pub struct Peer {
     pair: Pair,
-    out: [Outgoing; 2],
+    /// By class, as all that is.
+    pub out: [Outgoing; 2],
     incoming: [Incoming; 2],
+    /// Long transfers, whose datagrams are made when they can go: puts, and answers to gets.
+    pub streams: [VecDeque<Stream>; 2],
+    /// Gets whose bytes have not all come.
+    pub gets: Slots<Get>,
     /// How much may go there.
     pub pace: Pace,
     /// Payload of its largest datagrams.
@@ -62,6 +71,12 @@ pub enum Heard {
     Packet(usize),
     /// This is a packet.
     Joined(usize, Vec<u8>),
+    /// Its payload is for the segment, at this address.
+    Put(u64),
+    /// It asks for what is at this address.
+    Get(u64),
+    /// Its payload is for a get; the word says for which, and where.
+    Got(u64),
     /// The peer takes its leave.
     Bye,
     /// The peer is a member, and broken.
@@ -75,6 +90,8 @@ impl Peer {
             pair,
             out: Default::default(),
             incoming: Default::default(),
+            streams: Default::default(),
+            gets: Slots::default(),
             pace: Pace::new(datagram, first),
             datagram,
             owed: (0, 0, false),
@@ -116,22 +133,41 @@ impl Peer {
                 slice = &slice[take..];
             }
             let header = Header {
-                job: keys.job,
-                kind: Kind::Data,
-                class: class as u8,
-                flags: 0,
-                source: self.pair.me,
-                target: self.pair.peer,
-                number: 0,
                 message: message as u32,
                 part: part as u16,
                 parts: parts as u16,
-                payload: bytes as u32,
-                have: [Have::default(); 2],
+                ..self.header(keys, Kind::Data, class)
             };
             let hash = keys.hash(&payload);
-            self.out[class].push(header, payload, hash);
+            self.out[class].push(header, Body::Own(payload, hash), None);
         }
+    }
+
+    /// A header that says nothing yet.
+    pub fn header(&self, keys: &Keys, kind: Kind, class: usize) -> Header {
+        Header {
+            job: keys.job,
+            kind,
+            class: class as u8,
+            flags: 0,
+            source: self.pair.me,
+            target: self.pair.peer,
+            number: 0,
+            message: 0,
+            part: 0,
+            parts: 0,
+            payload: 0,
+            have: [Have::default(); 2],
+        }
+    }
+
+    /// A copy of what somebody lends, in a buffer that was used before.
+    pub fn copy(&mut self, keys: &Keys, lent: Lent) -> Body {
+        let mut copy = self.free.pop().unwrap_or_default();
+        copy.clear();
+        lent.copy_to(&mut copy);
+        let hash = keys.hash(&copy);
+        Body::Own(copy, hash)
     }
 
     fn flight(&self) -> usize {
@@ -142,15 +178,22 @@ impl Peer {
     pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[Pieces<'_>]) -> usize) {
         let have = [self.incoming[0].have(), self.incoming[1].have()];
         for class in [1, 0] {
-            while self.out[class].waits() {
+            loop {
                 let (flight, window) = (self.flight(), self.pace.window);
+                let room = window.saturating_sub(flight);
+                if !self.out[class].waits() && (room > 0 || flight == 0) {
+                    self.pull(keys, class, room);
+                }
+                let is_last = self.streams[class].is_empty();
                 let out = &mut self.out[class];
-                let run = out.run(window.saturating_sub(flight), flight == 0);
+                let run = out.run(room, flight == 0);
                 if run.is_empty() {
-                    return;
+                    break;
                 }
                 let (last, count) = out.last(&run);
-                let asks = 2 * (flight + run.bytes) >= window || (last + 1) % ASK_EACH < count as u64;
+                // Somebody waits for the end of a put.
+                let ends_put = is_last && out.waiting() == count && out.is_put(&run);
+                let asks = ends_put || 2 * (flight + run.bytes) >= window || (last + 1) % ASK_EACH < count as u64;
                 let sent = out.send(keys, &run, have, if asks { ACK_NOW } else { 0 }, now, &mut send);
                 if sent > 0 {
                     self.moved = now;
@@ -166,14 +209,14 @@ impl Peer {
     /// Whether the first message that was just kept may wait for others, so that they become a train: something is under way, and it is not much.
     pub fn may_hold(&self) -> bool {
         let out = &self.out[0];
-        self.flight() > 0 && out.waiting() < RUN && out.kept - out.flight < MOST_HELD
+        self.flight() > 0 && out.waiting() < RUN && out.queued < MOST_HELD && self.streams[0].is_empty()
     }
 
     /// The full number of a datagram of the peer's, which its tag covers.
     pub fn number(&self, header: &Header) -> u64 {
         match header.kind {
-            Kind::Data => self.incoming[usize::from(header.class)].number(header.number),
             Kind::Ack | Kind::Bye => u64::from(header.number),
+            _ => self.incoming[usize::from(header.class)].number(header.number),
         }
     }
 
@@ -202,6 +245,26 @@ impl Peer {
                     Taken::Nonsense => Heard::Nonsense,
                 }
             }
+            Kind::Put | Kind::Get | Kind::Got => self.alone(header, number, now),
+        }
+    }
+
+    /// Takes in a datagram of a transfer. It is new once only: its number is noted before its bytes are placed, and acknowledged after, so that a copy that
+    /// comes when the transfer is complete finds its number below the window, or marked in it. (One of another four billion has the wrong tag.)
+    fn alone(&mut self, header: &Header, number: u64, now: u64) -> Heard {
+        let class = usize::from(header.kind == Kind::Got);
+        if usize::from(header.class) != class {
+            return Heard::Nonsense;
+        }
+        let gap = self.incoming[class].have().beyond != 0;
+        let new = self.incoming[class].take_alone(number);
+        self.owe(gap || !new || header.flags & ACK_NOW != 0, now);
+        let word = header.word();
+        match header.kind {
+            _ if !new => Heard::Nothing,
+            Kind::Put => Heard::Put(word),
+            Kind::Get => Heard::Get(word),
+            _ => Heard::Got(word),
         }
     }
 
@@ -262,18 +325,9 @@ impl Peer {
     /// A header without data.
     pub fn control(&self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER] {
         let header = Header {
-            job: keys.job,
-            kind,
-            class: 0,
-            flags: 0,
-            source: self.pair.me,
-            target: self.pair.peer,
-            number: 0,
-            message: 0,
-            part: 0,
-            parts: 0,
             payload: payload.len() as u32,
             have: [self.incoming[0].have(), self.incoming[1].have()],
+            ..self.header(keys, kind, 0)
         };
         let mut bytes = header.encode();
         keys.seal(&mut bytes, 0, keys.hash(payload));
@@ -294,12 +348,12 @@ impl Peer {
 
     /// Whether nothing is under way, or owed.
     pub fn is_quiet(&self) -> bool {
-        self.out.iter().all(Outgoing::is_empty) && self.owed.0 == 0
+        self.out.iter().all(Outgoing::is_empty) && self.streams.iter().all(VecDeque::is_empty) && self.owed.0 == 0
     }
 
     /// Whether anything waits to be sent.
     pub fn waits(&self) -> bool {
-        self.out.iter().any(Outgoing::waits)
+        self.out.iter().any(Outgoing::waits) || self.streams.iter().any(|all| !all.is_empty())
     }
 }
 
@@ -312,14 +366,21 @@ pub fn payload_of(bytes: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::memory::Segments;
+    use gasnet::conduit::TransferId;
     use std::collections::{BTreeMap, VecDeque};
 
     /// Two peers and a link that misbehaves as `fate` says: how many copies of a datagram arrive, and how many datagrams late.
-    struct Link {
-        keys: Keys,
-        ends: [Peer; 2],
+    pub struct Link {
+        pub keys: Keys,
+        pub ends: [Peer; 2],
+        pub segments: [Segments; 2],
+        /// Transfers that were completed.
+        pub done: [Vec<TransferId>; 2],
+        /// All that was sent, if it is to be kept: to whom, and what.
+        pub kept: Option<Vec<(usize, Vec<u8>)>>,
         /// By the time of arrival: to whom, and what.
         wire: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
         now: u64,
@@ -329,11 +390,14 @@ mod tests {
     }
 
     impl Link {
-        fn new(datagram: usize, seed: u64) -> Self {
+        pub fn new(datagram: usize, seed: u64) -> Self {
             let end = |me, peer| Peer::new(Pair { me, peer }, datagram, 1 << 16, 0);
             Self {
                 keys: Keys::new(9, b"test"),
                 ends: [end(0, 1), end(1, 0)],
+                segments: Default::default(),
+                done: Default::default(),
+                kept: None,
                 wire: BTreeMap::new(),
                 now: 1,
                 random: seed,
@@ -342,7 +406,7 @@ mod tests {
             }
         }
 
-        fn random(&mut self) -> u64 {
+        pub fn random(&mut self) -> u64 {
             self.random = self
                 .random
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -353,6 +417,9 @@ mod tests {
         fn put(&mut self, to: usize, datagrams: Vec<Vec<u8>>, loss: u64, duplicates: u64, late: u64) {
             for datagram in datagrams {
                 self.sent += 1;
+                if let Some(kept) = &mut self.kept {
+                    kept.push((to, datagram.clone()));
+                }
                 let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
                 for _ in 0..copies {
                     let at = self.now + 20_000 + self.random() % late.max(1);
@@ -361,7 +428,7 @@ mod tests {
             }
         }
 
-        fn step(&mut self, loss: u64, duplicates: u64, late: u64) {
+        pub fn step(&mut self, loss: u64, duplicates: u64, late: u64) {
             for me in 0..2 {
                 let mut out = Vec::new();
                 self.ends[me].look(self.now);
@@ -378,18 +445,28 @@ mod tests {
             self.now += 5_000;
             while let Some(entry) = self.wire.first_entry().filter(|entry| *entry.key() <= self.now) {
                 for (to, datagram) in entry.remove() {
-                    let (head, payload) = datagram.split_at(HEADER);
-                    let head: [u8; HEADER] = head.try_into().unwrap();
-                    let header = Header::decode(&head).unwrap();
-                    let number = self.ends[to].number(&header);
-                    assert!(self.keys.proves(&head, number, payload));
-                    match self.ends[to].hear(&header, number, payload, self.now) {
-                        Heard::Packet(class) => self.heard[to].push((class, payload.to_vec())),
-                        Heard::Joined(class, bytes) => self.heard[to].push((class, bytes)),
-                        Heard::Nothing => {}
-                        other => panic!("{other:?}"),
-                    }
+                    self.arrive(to, &datagram);
                 }
+            }
+        }
+
+        /// How many messages an end has got.
+        pub fn heard(&self, end: usize) -> usize {
+            self.heard[end].len()
+        }
+
+        pub fn arrive(&mut self, to: usize, datagram: &[u8]) {
+            let (head, payload) = datagram.split_at(HEADER);
+            let head: [u8; HEADER] = head.try_into().unwrap();
+            let header = Header::decode(&head).unwrap();
+            let number = self.ends[to].number(&header);
+            assert!(self.keys.proves(&head, number, payload));
+            let heard = self.ends[to].hear(&header, number, payload, self.now);
+            match self.ends[to].settle(heard, payload, &self.segments[to], &mut self.done[to]) {
+                Heard::Packet(class) => self.heard[to].push((class, payload.to_vec())),
+                Heard::Joined(class, bytes) => self.heard[to].push((class, bytes)),
+                Heard::Nothing => {}
+                other => panic!("{other:?}"),
             }
         }
 

@@ -44,11 +44,11 @@ impl Keys {
     }
 
     fn tag(&self, header: &[u8], number: u64, hash: u64) -> u64 {
-        let mut hasher = SipHasher24::new_with_keys(self.sip.0, self.sip.1);
-        hasher.write(&header[..SEALED]);
-        hasher.write_u64(number);
-        hasher.write_u64(hash);
-        hasher.finish()
+        let mut all = [0; SEALED + 16];
+        all[..SEALED].copy_from_slice(&header[..SEALED]);
+        all[SEALED..SEALED + 8].copy_from_slice(&number.to_le_bytes());
+        all[SEALED + 8..].copy_from_slice(&hash.to_le_bytes());
+        SipHasher24::new_with_keys(self.sip.0, self.sip.1).hash(&all)
     }
 
     /// Puts the tag into an encoded header.

@@ -19,7 +19,18 @@ pub enum Kind {
     Ack = 2,
     /// The sender ends in order and wants nothing more.
     Bye = 3,
+    /// Bytes for the receiver's segment, at the address [`Header::word`].
+    Put = 4,
+    /// A request for bytes of the receiver's segment at the address [`Header::word`]: in the payload the get's number and how many bytes.
+    Get = 5,
+    /// Some of those bytes: [`Header::word`] is the get's number, and in its low [`UNITS`] bits the place in [`UNIT`]s.
+    Got = 6,
 }
+
+/// See [`Kind::Got`].
+pub const UNITS: u32 = 40;
+/// Payloads of largest datagrams are multiples of it.
+pub const UNIT: usize = 64;
 
 /// Flag: the sender waits for acknowledgements to go on.
 pub const ACK_NOW: u8 = 1;
@@ -95,6 +106,21 @@ impl Header {
         }
     }
 
+    /// What the fields of messages hold in datagrams that are none.
+    pub fn word(&self) -> u64 {
+        u64::from(self.message) | u64::from(self.part) << 32 | u64::from(self.parts) << 48
+    }
+
+    /// Sets [`Header::word`].
+    pub fn with_word(self, word: u64) -> Self {
+        Self {
+            message: word as u32,
+            part: (word >> 32) as u16,
+            parts: (word >> 48) as u16,
+            ..self
+        }
+    }
+
     /// Reads a header. None: no such header has ever been sent.
     pub fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -104,6 +130,9 @@ impl Header {
             1 => Kind::Data,
             2 => Kind::Ack,
             3 => Kind::Bye,
+            4 => Kind::Put,
+            5 => Kind::Get,
+            6 => Kind::Got,
             _ => return None,
         };
         let header = Self {
@@ -129,7 +158,8 @@ impl Header {
                 },
             ],
         };
-        let sound = bytes[4] == VERSION && header.class < 2 && header.part < header.parts.max(1);
+        let is_part = kind != Kind::Data || header.part < header.parts.max(1);
+        let sound = bytes[4] == VERSION && header.class < 2 && is_part;
         sound.then_some(header)
     }
 }
@@ -175,11 +205,18 @@ mod tests {
         .encode();
         Header::renew(&mut renewed, header.flags, header.have);
         assert_eq!(renewed, bytes);
-        for (at, value) in [(4, 2), (5, 0), (5, 4), (6, 2), (24, 48)] {
+        for (at, value) in [(4, 2), (5, 0), (5, 7), (6, 2), (24, 48)] {
             let mut bad = bytes;
             bad[at] = value;
             assert_eq!(Header::decode(&bad), None, "{at}");
         }
+        let word = 0xfedc_ba98_7654_3210;
+        let put = Header {
+            kind: Kind::Put,
+            ..header
+        }
+        .with_word(word);
+        assert_eq!(Header::decode(&put.encode()).unwrap().word(), word);
     }
 
     #[test]

@@ -1,0 +1,167 @@
+//! Memory of clients that transfers read and write: what a put takes from, and the segments that peers may name.
+//!
+//! Others may write there at the same time; such races are the client's, and nothing here trusts what it reads to be the same when it is read again.
+
+use std::ptr;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+/// A stretch of memory that somebody lends until a transfer is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    address: usize,
+    /// How long it is.
+    pub bytes: usize,
+}
+
+impl Lent {
+    /// # Safety
+    /// It may be read, and written where [`Lent::write`] is called, until its transfer is complete.
+    pub const unsafe fn new(address: usize, bytes: usize) -> Self {
+        Self { address, bytes }
+    }
+
+    /// The first `bytes`, which no longer belong to the rest.
+    pub fn take(&mut self, bytes: usize) -> Self {
+        let first = bytes.min(self.bytes);
+        let taken = Self {
+            address: self.address,
+            bytes: first,
+        };
+        self.address += first;
+        self.bytes -= first;
+        taken
+    }
+
+    /// All of it.
+    pub fn read(&self) -> &[u8] {
+        // SAFETY: readable, by the contract of `new`.
+        unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
+    }
+
+    /// Copies all of it; 1, 2, 4 or 8 aligned bytes by one load.
+    pub fn copy_to(&self, to: &mut Vec<u8>) {
+        let at = self.address;
+        // SAFETY: readable, by the contract of `new`, and aligned where that is asked for. Others may write there at the same time, hence atomics.
+        unsafe {
+            match self.bytes {
+                2 if at % 2 == 0 => to.extend((*(at as *const AtomicU16)).load(Ordering::Acquire).to_ne_bytes()),
+                4 if at % 4 == 0 => to.extend((*(at as *const AtomicU32)).load(Ordering::Acquire).to_ne_bytes()),
+                8 if at % 8 == 0 => to.extend((*(at as *const AtomicU64)).load(Ordering::Acquire).to_ne_bytes()),
+                _ => to.extend_from_slice(self.read()),
+            }
+        }
+    }
+
+    /// Writes at an offset; 1, 2, 4 or 8 aligned bytes by one store, for clients wait on flags. Returns whether it fits.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
+        if offset > self.bytes || bytes.len() > self.bytes - offset {
+            return false;
+        }
+        let at = self.address + offset;
+        // SAFETY: writable, by the contract of `new`: the range was just looked at. Aligned where that is asked for; others may read there at the same
+        // time, hence atomics.
+        unsafe {
+            match *bytes {
+                [a] => (*(at as *const AtomicU8)).store(a, Ordering::Release),
+                [a, b] if at % 2 == 0 => (*(at as *const AtomicU16)).store(u16::from_ne_bytes([a, b]), Ordering::Release),
+                [a, b, c, d] if at % 4 == 0 => {
+                    (*(at as *const AtomicU32)).store(u32::from_ne_bytes([a, b, c, d]), Ordering::Release);
+                }
+                [a, b, c, d, e, f, g, h] if at % 8 == 0 => {
+                    (*(at as *const AtomicU64)).store(u64::from_ne_bytes([a, b, c, d, e, f, g, h]), Ordering::Release);
+                }
+                _ => ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()),
+            }
+        }
+        true
+    }
+}
+
+/// The segments of this process that peers may name.
+#[derive(Debug, Default)]
+pub struct Segments(RwLock<Vec<(usize, usize)>>);
+
+impl Segments {
+    /// Admits a segment, which stays readable and writable until it is removed.
+    pub fn add(&self, base: usize, bytes: usize) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push((base, bytes));
+    }
+
+    /// Admits it no longer.
+    pub fn remove(&self, base: usize, bytes: usize) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = all.iter().position(|&one| one == (base, bytes)) {
+            all.swap_remove(at);
+        }
+    }
+
+    /// A range of a segment that a peer named. None: no segment has all of it.
+    pub fn find(&self, address: u64, bytes: u64) -> Option<Lent> {
+        let (address, bytes) = (usize::try_from(address).ok()?, usize::try_from(bytes).ok()?);
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let inside = |&(base, length): &(usize, usize)| {
+            let offset = address.wrapping_sub(base);
+            offset <= length && bytes <= length - offset
+        };
+        let found = bytes > 0 && all.iter().any(inside);
+        // SAFETY: inside a registered segment, which no peer uses any more when that is undone.
+        found.then(|| unsafe { Lent::new(address, bytes) })
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Memory that the test keeps until the transfer is complete.
+    pub fn lent(memory: &mut [u8]) -> Lent {
+        // SAFETY: readable and writable, and kept, as the test promises.
+        unsafe { Lent::new(memory.as_mut_ptr() as usize, memory.len()) }
+    }
+
+    #[test]
+    fn only_what_is_registered_is_found() {
+        let segments = Segments::default();
+        segments.add(0x1000, 0x100);
+        segments.add(0x1100, 0x100);
+        for (address, bytes, found) in [
+            (0x1000, 0x100, true),
+            (0x10ff, 1, true),
+            (0x10ff, 2, false),
+            (0x1100, 0x100, true),
+            (0x1200, 1, false),
+            (0xfff, 1, false),
+            (0x1000, 0, false),
+            (0x1001, u64::MAX, false),
+            (u64::MAX, 2, false),
+        ] {
+            assert_eq!(segments.find(address, bytes).is_some(), found, "{address:#x}, {bytes}");
+        }
+        segments.remove(0x1000, 0x100);
+        assert!(segments.find(0x1000, 1).is_none() && segments.find(0x1100, 1).is_some());
+    }
+
+    #[test]
+    fn writes_stay_inside() {
+        for bytes in 0..20 {
+            for offset in 0..20 {
+                let mut memory = [0u64; 4];
+                // SAFETY: 24 bytes of the array's 32.
+                let lent = unsafe { Lent::new(memory.as_mut_ptr() as usize, 24) };
+                let data: Vec<u8> = (1..=bytes as u8).collect();
+                assert_eq!(lent.write(offset, &data), offset + bytes <= 24);
+                let now: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let mut expected = vec![0; 32];
+                if offset + bytes <= 24 {
+                    expected[offset..offset + bytes].copy_from_slice(&data);
+                }
+                assert_eq!(now, expected);
+                let (mut rest, mut copy) = (lent, Vec::new());
+                rest.take(offset);
+                rest.take(bytes).copy_to(&mut copy);
+                assert_eq!(copy, expected[offset..(offset + bytes).min(24).max(offset)]);
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Puts and gets, at both ends.
+
+use super::{lock, Net};
+use crate::memory::Lent;
+use crate::place::{Contact, HERE};
+use gasnet::conduit::{Busy, JobRank, LocalCompletion, TransferId};
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Net {
+    fn partner(&self, rank: JobRank) -> Result<&Contact, Busy> {
+        let fate = self.places[rank as usize].fate.load(Relaxed);
+        if fate != HERE || self.stopped.load(Relaxed) {
+            return Err(Busy);
+        }
+        Ok(self.contact(rank))
+    }
+
+    /// Begins a put; see [`gasnet::conduit::Conduit::put`]. Up to `copied` bytes are copied at once.
+    pub fn put_to(
+        &self,
+        rank: JobRank,
+        address: usize,
+        source: (*const u8, usize),
+        copied: usize,
+        id: TransferId,
+    ) -> Result<LocalCompletion, Busy> {
+        let contact = self.partner(rank)?;
+        // SAFETY: a source is readable until the put is complete, by the contract of the trait. It is not written.
+        let source = unsafe { Lent::new(source.0 as usize, source.1) };
+        let mut peer = lock(&contact.state);
+        let local = peer.put(&self.keys, address, source, copied, id)?;
+        self.hold_or_push(rank, contact, &mut peer);
+        Ok(local)
+    }
+
+    /// Begins a get; see [`gasnet::conduit::Conduit::get`].
+    pub fn get_from(&self, rank: JobRank, destination: *mut u8, address: usize, bytes: usize, id: TransferId) -> Result<(), Busy> {
+        let contact = self.partner(rank)?;
+        // SAFETY: a destination is writable until the get is complete, by the contract of the trait.
+        let destination = unsafe { Lent::new(destination as usize, bytes) };
+        let mut peer = lock(&contact.state);
+        peer.get(&self.keys, address, destination, id)?;
+        self.hold_or_push(rank, contact, &mut peer);
+        Ok(())
+    }
+}

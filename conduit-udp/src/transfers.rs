@@ -1,0 +1,332 @@
+//! Puts and gets of one peer. Their datagrams have numbers in the windows of messages, and carry an address; each is copied to its place when it comes,
+//! whatever came before it. A put is complete when all its datagrams are acknowledged, a get when all its bytes have come.
+#![forbid(unsafe_code)]
+
+use crate::incoming::WINDOW;
+use crate::memory::{Lent, Segments};
+use crate::outgoing::Body;
+use crate::peer::{Heard, Peer};
+use crate::sys::RUN;
+use crate::tag::Keys;
+use crate::wire::{Header, Kind, UNIT, UNITS};
+use gasnet::conduit::{Busy, LocalCompletion, TransferId};
+
+/// Long puts that wait to one peer, and gets that wait for it.
+const MOST_PUTS: usize = 64;
+const MOST_GETS: usize = 256;
+/// Places in the window that long transfers leave to messages.
+const SPARE: usize = WINDOW / 4;
+/// Answers of up to so many bytes are copied when they are asked for.
+const COPIED: usize = 8 << 10;
+/// Bytes of a request: the number of the get, and how many bytes it wants.
+const REQUEST: usize = 16;
+
+/// A long transfer, of which datagrams are made when they can go.
+#[derive(Debug)]
+pub struct Stream {
+    /// What is left of it.
+    rest: Lent,
+    /// Where the rest goes: an address, or as [`Kind::Got`] says.
+    word: u64,
+    /// Of a put, its number.
+    put: Option<usize>,
+}
+
+/// A get whose bytes have not all come.
+#[derive(Debug)]
+pub struct Get {
+    id: TransferId,
+    destination: Lent,
+    left: usize,
+}
+
+impl Peer {
+    /// Begins a put of `source` to an address of the peer's. Up to `copied` bytes are copied at once.
+    pub fn put(
+        &mut self,
+        keys: &Keys,
+        address: usize,
+        mut source: Lent,
+        copied: usize,
+        id: TransferId,
+    ) -> Result<LocalCompletion, Busy> {
+        let mut word = address as u64;
+        if source.bytes > copied {
+            if self.streams[0].len() >= MOST_PUTS {
+                return Err(Busy);
+            }
+            let put = Some(self.out[0].begin_put(id, source.bytes));
+            self.streams[0].push_back(Stream { rest: source, word, put });
+            return Ok(LocalCompletion::WithOperation);
+        }
+        if !self.has_room(0, source.bytes) {
+            return Err(Busy);
+        }
+        let put = Some(self.out[0].begin_put(id, source.bytes));
+        while source.bytes > 0 {
+            let part = source.take(self.datagram);
+            let body = self.copy(keys, part);
+            let header = self.header(keys, Kind::Put, 0).with_word(word);
+            self.out[0].push(header, body, put);
+            word += part.bytes as u64;
+        }
+        Ok(LocalCompletion::AtReturn)
+    }
+
+    /// Begins a get into `destination` from an address of the peer's.
+    pub fn get(&mut self, keys: &Keys, address: usize, destination: Lent, id: TransferId) -> Result<(), Busy> {
+        if self.gets.len() >= MOST_GETS || !self.has_room(0, REQUEST) {
+            return Err(Busy);
+        }
+        let left = destination.bytes;
+        let number = self.gets.add(Get { id, destination, left }) as u64;
+        let request = [number.to_le_bytes(), (left as u64).to_le_bytes()].concat();
+        let hash = keys.hash(&request);
+        let header = self.header(keys, Kind::Get, 0).with_word(address as u64);
+        self.out[0].push(header, Body::Own(request, hash), None);
+        Ok(())
+    }
+
+    /// Does what a datagram of a transfer says, which [`Peer::hear`] found to be new; transfers of this process that are complete go to `done`.
+    pub fn settle(&mut self, heard: Heard, payload: &[u8], segments: &Segments, done: &mut Vec<TransferId>) -> Heard {
+        done.append(&mut self.out[0].done);
+        let sound = match heard {
+            Heard::Put(address) => segments
+                .find(address, payload.len() as u64)
+                .is_some_and(|place| place.write(0, payload)),
+            Heard::Get(address) => self.serve(payload, |bytes| segments.find(address, bytes)),
+            Heard::Got(word) => self.got(word, payload).map(|complete| done.extend(complete)).is_some(),
+            other => return other,
+        };
+        if sound {
+            Heard::Nothing
+        } else {
+            Heard::Nonsense
+        }
+    }
+
+    /// Answers a get with what `find` finds in this process's segments. False: it asks for what is not there, or for too much at a time.
+    fn serve(&mut self, payload: &[u8], find: impl Fn(u64) -> Option<Lent>) -> bool {
+        let Some((number, bytes)) = payload.split_first_chunk::<8>() else {
+            return false;
+        };
+        let Ok(bytes) = <[u8; 8]>::try_from(bytes) else { return false };
+        let number = u64::from_le_bytes(*number);
+        if number >= MOST_GETS as u64 || self.streams[1].len() >= MOST_GETS {
+            return false;
+        }
+        let Some(rest) = find(u64::from_le_bytes(bytes)) else {
+            return false;
+        };
+        self.streams[1].push_back(Stream {
+            rest,
+            word: number << UNITS,
+            put: None,
+        });
+        true
+    }
+
+    /// Places what came for a get. Returns whether that is complete now; None: no such bytes are missing.
+    fn got(&mut self, word: u64, payload: &[u8]) -> Option<Option<TransferId>> {
+        let (number, place) = ((word >> UNITS) as usize, (word & ((1 << UNITS) - 1)) as usize);
+        let get = self.gets.get(number)?;
+        // Its bytes are counted, so that a peer that sends some twice never gets at memory that was given back.
+        get.left = get.left.checked_sub(payload.len())?;
+        if !get.destination.write(place * UNIT, payload) {
+            return None;
+        }
+        if get.left > 0 {
+            return Some(None);
+        }
+        Some(self.gets.remove(number).map(|get| get.id))
+    }
+
+    /// Makes datagrams of long transfers: one, or more that fit into `room`.
+    pub fn pull(&mut self, keys: &Keys, class: usize, room: usize) {
+        let kind = [Kind::Put, Kind::Got][class];
+        let mut bytes = 0;
+        while let Some(stream) = self.streams[class].front_mut() {
+            let next = stream.rest.bytes.min(self.datagram);
+            let out = &mut self.out[class];
+            if !out.has_room(SPARE) || out.waiting() >= RUN || (bytes > 0 && bytes + next > room) {
+                return;
+            }
+            let part = stream.rest.take(next);
+            let (word, put, ends) = (stream.word, stream.put, stream.rest.bytes == 0);
+            stream.word += if class == 0 { next } else { next / UNIT } as u64;
+            if ends {
+                self.streams[class].pop_front();
+            }
+            let body = if part.bytes <= COPIED {
+                self.copy(keys, part)
+            } else {
+                Body::Lent(part)
+            };
+            let header: Header = self.header(keys, kind, class).with_word(word);
+            self.out[class].push(header, body, put);
+            bytes += next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::tests::lent;
+    use crate::peer::tests::Link;
+
+    const COPIED: usize = 4096;
+
+    /// Puts and gets of many sizes between two processes, over a link that loses, doubles and delays.
+    fn exchange(datagram: usize, seed: u64, (loss, duplicates, late): (u64, u64, u64)) {
+        let mut link = Link::new(datagram, seed);
+        let sizes = [1, 2, 4, 8, 100, 4096, 4097, 70_000, 300_000];
+        let total: usize = sizes.iter().sum();
+        let mut source: Vec<u8> = (0..total).map(|i| (i * 11 + i / 251) as u8).collect();
+        let (mut put, mut got) = (vec![0u8; total], vec![0u8; total]);
+        let base = put.as_mut_ptr() as usize;
+        link.segments[1].add(base, total);
+        let answers: Vec<u8> = source.iter().map(|byte| !byte).collect();
+        link.segments[1].add(answers.as_ptr() as usize, total);
+        let (mut at, mut expected) = (0, Vec::new());
+        for (i, &bytes) in sizes.iter().enumerate() {
+            let id = |get: bool| TransferId(2 * i as u64 + u64::from(get));
+            let (keys, here) = (&link.keys, &mut link.ends[0]);
+            let local = here
+                .put(keys, base + at, lent(&mut source[at..at + bytes]), COPIED, id(false))
+                .unwrap();
+            assert_eq!(local == LocalCompletion::AtReturn, bytes <= COPIED);
+            let destination = lent(&mut got[at..at + bytes]);
+            here.get(keys, answers.as_ptr() as usize + at, destination, id(true)).unwrap();
+            expected.extend([id(false), id(true)]);
+            at += bytes;
+        }
+        for turn in 0.. {
+            assert!(turn < 1_000_000, "nothing goes on");
+            link.step(loss, duplicates, late);
+            // A put that is complete is complete at its target.
+            for id in link.done[0].iter().filter(|id| id.0 % 2 == 0) {
+                let from: usize = sizes[..id.0 as usize / 2].iter().sum();
+                let range = from..from + sizes[id.0 as usize / 2];
+                assert!(put[range.clone()] == source[range], "{id:?} was not placed");
+            }
+            if link.done[0].len() == expected.len() && link.ends.iter().all(Peer::is_quiet) {
+                break;
+            }
+        }
+        assert!(put == source && got == answers);
+        link.done[0].sort_by_key(|id| id.0);
+        assert_eq!(link.done[0], expected);
+        assert_eq!((link.done[1].len(), link.ends[0].gets.len()), (0, 0));
+        got.clear();
+    }
+
+    #[test]
+    fn transfers_survive_bad_links() {
+        for (seed, fate) in [(0, 0, 1), (0, 300, 400_000), (50, 0, 1), (200, 100, 100_000)]
+            .into_iter()
+            .enumerate()
+        {
+            for datagram in [1408, 8896, 65_408] {
+                exchange(datagram, seed as u64 + 3, fate);
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_again_is_not_placed_again() {
+        let mut link = Link::new(1408, 5);
+        link.kept = Some(Vec::new());
+        let mut source = vec![1u8; 50_000];
+        let (mut put, mut got) = (vec![0u8; 50_000], vec![0u8; 50_000]);
+        let (to, from) = (put.as_mut_ptr() as usize, source.as_ptr() as usize);
+        link.segments[1].add(to, put.len());
+        link.segments[1].add(from, source.len());
+        for bytes in [8, 50_000] {
+            let keys = &link.keys;
+            link.ends[0]
+                .put(keys, to, lent(&mut source[..bytes]), COPIED, TransferId(1))
+                .unwrap();
+            link.ends[0].get(keys, from, lent(&mut got[..bytes]), TransferId(2)).unwrap();
+        }
+        while link.done[0].len() < 4 {
+            link.step(50, 50, 50_000);
+        }
+        assert!(put == source && got == source);
+        put.fill(7);
+        got.fill(8);
+        for (to, datagram) in link.kept.take().unwrap() {
+            link.arrive(to, &datagram);
+        }
+        assert!(put.iter().all(|&byte| byte == 7) && got.iter().all(|&byte| byte == 8));
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_nonsense() {
+        let mut link = Link::new(1408, 5);
+        let memory = vec![0u8; 4096];
+        let base = memory.as_ptr() as u64;
+        link.segments[1].add(base as usize, memory.len());
+        let (peer, segments, mut done) = (&mut link.ends[1], &link.segments[1], Vec::new());
+        let mut settle = |heard, payload: &[u8]| peer.settle(heard, payload, segments, &mut done) == Heard::Nothing;
+        let request = |number: u64, bytes: u64| [number.to_le_bytes(), bytes.to_le_bytes()].concat();
+        assert!(settle(Heard::Put(base + 4088), &[1; 8]));
+        assert!(settle(Heard::Get(base), &request(0, 4096)));
+        for (heard, payload) in [
+            (Heard::Put(base + 4089), vec![1; 8]),
+            (Heard::Put(base - 1), vec![1; 8]),
+            (Heard::Put(8), vec![1; 8]),
+            (Heard::Put(base), Vec::new()),
+            (Heard::Get(base), request(0, 4097)),
+            (Heard::Get(base), request(0, u64::MAX)),
+            (Heard::Get(base), request(MOST_GETS as u64, 8)),
+            (Heard::Get(base), vec![0; 15]),
+            (Heard::Get(base), vec![0; 17]),
+            (Heard::Got(0), vec![1; 8]),
+            (Heard::Got(u64::MAX), vec![1; 8]),
+        ] {
+            let shown = format!("{heard:?}, {} bytes", payload.len());
+            assert!(!settle(heard, &payload), "{shown}");
+        }
+        for _ in 1..MOST_GETS {
+            assert!(settle(Heard::Get(base), &request(1, 8)));
+        }
+        assert!(!settle(Heard::Get(base), &request(1, 8)));
+        // An answer that is longer than what is missing, or lies elsewhere.
+        let mut destination = vec![0u8; 100];
+        for (word, payload) in [(0, vec![1; 101]), (2, vec![1; 1]), (1, vec![1; 50])] {
+            link.ends[0]
+                .get(&link.keys, 0x1000, lent(&mut destination), TransferId(9))
+                .unwrap();
+            let word = (link.ends[0].gets.len() as u64 - 1) << UNITS | word;
+            let heard = link.ends[0].settle(Heard::Got(word), &payload, &link.segments[0], &mut Vec::new());
+            assert_eq!(heard, Heard::Nonsense);
+        }
+        assert!(destination.iter().all(|&byte| byte == 0) && memory[4088..] == [1; 8]);
+    }
+
+    #[test]
+    fn messages_get_through_beside_long_transfers() {
+        let mut link = Link::new(1408, 5);
+        let mut source = vec![1u8; 4 << 20];
+        let mut put = vec![0u8; 4 << 20];
+        let base = put.as_mut_ptr() as usize;
+        link.segments[1].add(base, put.len());
+        for id in 0..MOST_PUTS as u64 {
+            let taken = link.ends[0].put(&link.keys, base, lent(&mut source), 0, TransferId(id));
+            assert_eq!(taken, Ok(LocalCompletion::WithOperation));
+        }
+        assert_eq!(
+            link.ends[0].put(&link.keys, base, lent(&mut source), 0, TransferId(0)),
+            Err(Busy)
+        );
+        for i in 0..200 {
+            link.step(0, 0, 1);
+            if link.ends[0].has_room(0, 1000) {
+                link.ends[0].keep(&link.keys, 0, &[&[i as u8; 1000]]);
+            }
+        }
+        assert!(link.heard(1) > 20, "{}", link.heard(1));
+        put.clear();
+    }
+}
