@@ -130,7 +130,7 @@ fn main() {
             black_box(key.hash(black_box(&buffer[..1 << 16])));
         }
     });
-    let memory = vec![1u8; 8 << 20];
+    let memory = vec![1u8; 1 << 20];
     for (row, tag) in [("stream: raw", false), ("stream: raw with the tag", true)] {
         rate(row, memory.len(), || {
             for chunk in memory.chunks(65_408) {
@@ -185,15 +185,15 @@ fn conduit() {
             far.poll();
         }
     });
-    rate("messages of 64 KiB: conduit", 100 << 16, || {
+    rate("messages of 64 KiB: conduit", 10 << 16, || {
         let before = far.packets;
-        for _ in 0..100 {
+        for _ in 0..10 {
             while here.send(1, Class::Request, &[&message]).is_err() {
                 far.poll();
                 near.poll();
             }
         }
-        while far.packets < before + 100 {
+        while far.packets < before + 10 {
             far.poll();
             near.poll();
         }
@@ -205,8 +205,8 @@ fn conduit() {
 }
 
 fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut Inbox<'_>) {
-    let mut own = vec![7u8; 8 << 20];
-    let mut segment = vec![0u8; 8 << 20];
+    let mut own = vec![7u8; 1 << 20];
+    let mut segment = vec![0u8; 1 << 20];
     let base = segment.as_mut_ptr() as usize;
     let mut remote = RemoteSegment {
         base,
@@ -216,7 +216,7 @@ fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut 
     };
     here.learn_segment(1, &mut remote).expect("learnt");
     let memory = own.as_mut_ptr();
-    for (bytes, count) in [(8, 100), (1 << 16, 100), (8 << 20, 1)] {
+    for (bytes, count) in [(8, 100), (1 << 16, 10), (1 << 20, 1)] {
         for put in [true, false] {
             let row = format!("{} of {bytes}, one by one", if put { "put" } else { "get" });
             let round = || {

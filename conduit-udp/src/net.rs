@@ -347,9 +347,10 @@ impl Net {
             return now;
         }
         let found = std::mem::take(&mut context.found);
-        // A buffer more than is filled costs the system a look.
-        if found.len() < context.batch {
-            (context.batch, context.full) = (found.len().max(1), 0);
+        // A buffer more than is filled costs the system a look, and what is long is better looked at while it is in the cache.
+        let bytes: usize = found.iter().map(|one| one.0).sum();
+        if found.len() < context.batch || bytes > BUFFER / 2 * found.len() {
+            (context.batch, context.full) = ((context.batch / 2).max(1), 0);
         } else {
             context.full += 1;
             if context.full > 1 {

@@ -14,6 +14,10 @@ const FIRST_PROBE: u64 = 20_000_000;
 /// Datagrams of the first window, and of the smallest.
 const FIRST: usize = 10;
 const LEAST: usize = 2;
+/// Beyond so many bytes the window grows only while round trips are short, below so many times the shortest: longer ones come from queues, which a larger
+/// window would only lengthen (L. S. Brakmo and L. L. Peterson, "TCP Vegas", 1995). What waits in memory of this host falls out of its caches, too.
+const CALM: usize = 256 << 10;
+const QUEUED: u64 = 4;
 /// Bytes of the largest window.
 const MOST: usize = 8 << 20;
 
@@ -27,6 +31,8 @@ pub struct Pace {
     datagram: usize,
     smoothed: u64,
     variation: u64,
+    /// The shortest round trip, 0 before one was measured.
+    shortest: u64,
     /// Losses of datagrams below this number belong to a shrinking that was done, by class.
     recovered: [u64; 2],
     /// Probes since something came.
@@ -37,11 +43,12 @@ impl Pace {
     /// For datagrams with at most this payload, into buffers of at least `first` bytes.
     pub fn new(datagram: usize, first: usize) -> Self {
         Self {
-            window: (FIRST * datagram).min(first).max(LEAST * datagram),
+            window: (FIRST * datagram).min(first).min(CALM).max(LEAST * datagram),
             threshold: MOST,
             datagram,
             smoothed: 0,
             variation: 0,
+            shortest: 0,
             recovered: [0; 2],
             probes: 0,
         }
@@ -50,6 +57,9 @@ impl Pace {
     /// `bytes` have come, and perhaps a round trip was measured.
     pub fn came(&mut self, bytes: usize, round_trip: Option<u64>) {
         if let Some(time) = round_trip {
+            if self.shortest == 0 || time < self.shortest {
+                self.shortest = time.max(1);
+            }
             if self.smoothed == 0 {
                 (self.smoothed, self.variation) = (time.max(1), time / 2);
             } else {
@@ -58,6 +68,9 @@ impl Pace {
             }
         }
         self.probes = 0;
+        if self.window >= CALM && self.smoothed > QUEUED * self.shortest {
+            return;
+        }
         self.window += if self.window < self.threshold {
             bytes
         } else {
@@ -125,6 +138,21 @@ mod tests {
         }
         assert_eq!(pace.window, 7840);
         assert_eq!(Pace::new(65_000, 100_000).window, 130_000);
+    }
+
+    #[test]
+    fn queues_stop_growth() {
+        let mut pace = Pace::new(10_000, 1 << 20);
+        pace.came(100_000, Some(1000));
+        for _ in 0..40 {
+            pace.came(10_000, Some(10_000));
+        }
+        let window = pace.window;
+        assert!((CALM..CALM + 20_000).contains(&window), "{window}");
+        for _ in 0..40 {
+            pace.came(10_000, Some(1500));
+        }
+        assert!(pace.window > window + 100_000);
     }
 
     #[test]
