@@ -19,12 +19,14 @@ mod tag;
 #[cfg(test)]
 mod tests;
 mod transfers;
+mod variables;
 mod wire;
 
 use gasnet::conduit::{
     Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
+use gasnet::config::Variable;
 use std::sync::OnceLock;
 
 /// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
@@ -84,6 +86,10 @@ impl Conduit for Udp {
         let _ = self.net.get().map(net::Net::stop);
     }
 
+    fn variables(&self) -> &'static [Variable] {
+        variables::TABLE
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::RMA
     }
@@ -137,6 +143,10 @@ impl Conduit for Udp {
     ) -> Result<(), Busy> {
         let net = self.net.get().ok_or(Busy)?;
         net.get_from(peer, destination, source, bytes, id)
+    }
+
+    fn arm_wake(&self) -> bool {
+        self.net.get().is_none_or(net::Net::is_idle)
     }
 
     fn wake_fd(&self) -> Option<i32> {

@@ -8,18 +8,17 @@ use crate::peer::{payload_of, Heard, Pair, Peer};
 use crate::place::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
 use crate::sys::{self, Address, Pieces, Socket, BATCH, BUFFER};
 use crate::tag::Keys;
+use crate::variables::Settings;
 use crate::wire::{Header, HEADER};
 use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Bytes that each of the socket's buffers is asked to have.
-const SOCKET_BUFFER: usize = 8 << 20;
 /// Peers with something under way are looked at so often, nanoseconds.
 const LOOK: u64 = 50_000;
 /// What is held back so that it becomes part of a train goes after so long, nanoseconds, or with the first poll between which and the one before no
@@ -71,6 +70,8 @@ pub struct Counters {
 
 /// A started conduit.
 pub struct Net {
+    /// What the environment says.
+    pub settings: Settings,
     rank: JobRank,
     keys: Keys,
     socket: Socket,
@@ -111,7 +112,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Net {
     /// Opens the socket and tells everybody where it is.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
-        let socket = Socket::open(SocketAddr::new(info.host_address, 0), SOCKET_BUFFER)?;
+        let settings = Settings::read();
+        let socket = Socket::open(SocketAddr::new(info.host_address, 0), settings.buffer)?;
         let own = gasnet::os::mem::random_u64().to_ne_bytes();
         let table = (info.exchange)(&[&encode(socket.address)[..], &own].concat());
         let entries = table.chunks_exact(ENTRY + own.len());
@@ -131,6 +133,7 @@ impl Net {
             fate: AtomicU8::new(HERE),
         });
         Ok(Self {
+            settings,
             rank: info.rank,
             keys: Keys::new(info.job_token, &randoms),
             places: places.collect(),
@@ -179,12 +182,18 @@ impl Net {
                 me: self.rank,
                 peer: rank,
             };
+            let (first, now) = (self.socket.buffer / 4, self.now());
             Box::new(Contact {
+                rank,
                 address: Address::new(place.address),
-                state: Mutex::new(Peer::new(pair, payload_of(largest), self.socket.buffer / 4, self.now())),
+                path: AtomicUsize::new(payload_of(largest)),
+                is_changed: AtomicBool::new(false),
+                trouble: Mutex::default(),
+                has_trouble: AtomicBool::new(false),
+                state: Mutex::new(Peer::new(pair, payload_of(largest), first, &self.settings, now)),
                 refusals: AtomicU8::new(0),
                 refused_at: AtomicU64::new(0),
-                heard: AtomicU64::new(self.now()),
+                heard: AtomicU64::new(now),
             })
         })
     }
@@ -229,6 +238,15 @@ impl Net {
         self.holds.store(true, Relaxed);
     }
 
+    /// Whether a sleep on the socket may begin; what was held back goes first.
+    pub fn is_idle(&self) -> bool {
+        let idle = !self.has_held.load(Relaxed) && !self.has_losses.load(Relaxed) && !self.has_deferred.load(Relaxed);
+        if !idle {
+            self.let_go(self.now());
+        }
+        idle
+    }
+
     /// Sends what was held back.
     fn let_go(&self, now: u64) {
         self.held_since.store(0, Relaxed);
@@ -247,6 +265,9 @@ impl Net {
 
     /// Sends what may go to a peer, and has it looked at while something is under way.
     fn push_on(&self, rank: JobRank, contact: &Contact, peer: &mut Peer, now: u64) {
+        if contact.is_changed.load(Relaxed) && contact.is_changed.swap(false, Relaxed) {
+            peer.resize(contact.path.load(Relaxed));
+        }
         peer.transmit(&self.keys, now, |run| self.put(contact, run));
         if !peer.listed && !peer.is_quiet() {
             peer.listed = true;
@@ -257,14 +278,34 @@ impl Net {
 
     /// Sends a run of datagrams. Returns how many went, or need not be tried again now.
     fn put(&self, contact: &Contact, run: &[Pieces<'_>]) -> usize {
-        for _ in 0..3 {
-            let trains = self.trains.load(Relaxed);
-            match self.socket.send(&contact.address, run, trains) {
-                Ok(sent) => return sent,
-                Err(why) if matches!(why.kind(), ErrorKind::WouldBlock) || why.raw_os_error() == Some(libc::ENOBUFS) => return 0,
-                Err(why) if trains && run.len() > 1 && sys::no_trains(&why) => self.trains.store(false, Relaxed),
-                // That of an earlier datagram, perhaps to somebody else.
-                Err(_) => self.hear_errors(),
+        let mut trains = self.trains.load(Relaxed);
+        for attempt in 0..4 {
+            let why = match self.socket.send(&contact.address, run, trains) {
+                Ok(sent) => {
+                    contact.ease(true);
+                    return sent;
+                }
+                Err(why) => why,
+            };
+            if why.kind() == ErrorKind::WouldBlock {
+                return 0;
+            }
+            if why.raw_os_error() == Some(libc::ENOBUFS) {
+                self.trouble(contact, &why, true);
+                return 0;
+            }
+            if trains && run.len() > 1 && sys::no_trains(&why) {
+                // The path does not take so much at once any more; or else the kernel takes no trains at all.
+                trains = false;
+                if !self.look_at_path(contact) {
+                    self.trains.store(false, Relaxed);
+                }
+                continue;
+            }
+            // Perhaps that of an earlier datagram, to somebody else; if it comes again and again it is not.
+            self.hear_errors();
+            if attempt > 1 {
+                self.trouble(contact, &why, true);
             }
         }
         // As good as lost: it will be sent again.
@@ -457,6 +498,7 @@ impl Net {
             contact.refusals.store(0, Relaxed);
         }
         contact.heard.store(now, Relaxed);
+        contact.ease(false);
         let heard = peer.hear(&header, number, payload, now);
         let heard = peer.settle(heard, payload, &self.segments, done);
         if peer.waits() {

@@ -146,7 +146,12 @@ impl Outgoing {
         self.window.len() + datagrams <= WINDOW
     }
 
-    /// Whether anything was not acknowledged.
+    /// Datagrams that are kept.
+    pub fn len(&self) -> usize {
+        self.window.len()
+    }
+
+    /// Whether everything was acknowledged.
     pub fn is_empty(&self) -> bool {
         self.window.is_empty()
     }

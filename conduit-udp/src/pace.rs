@@ -9,8 +9,6 @@ pub const ACK_DELAY: u64 = 1_000_000;
 /// The least time before a probe: peers share cores.
 const LEAST_PROBE: u64 = 2_000_000;
 const MOST_PROBE: u64 = 500_000_000;
-/// Before anything was measured.
-const FIRST_PROBE: u64 = 20_000_000;
 /// Datagrams of the first window, and of the smallest.
 const FIRST: usize = 10;
 const LEAST: usize = 2;
@@ -35,13 +33,16 @@ pub struct Pace {
     shortest: u64,
     /// Losses of datagrams below this number belong to a shrinking that was done, by class.
     recovered: [u64; 2],
+    /// How long the first datagrams wait for an answer.
+    first_probe: u64,
     /// Probes since something came.
     probes: u32,
 }
 
 impl Pace {
-    /// For datagrams with at most this payload, into buffers of at least `first` bytes.
-    pub fn new(datagram: usize, first: usize) -> Self {
+    /// For datagrams with at most this payload, into buffers of at least `first` bytes; before a round trip was measured they wait `first_probe` nanoseconds
+    /// for an answer.
+    pub fn new(datagram: usize, first: usize, first_probe: u64) -> Self {
         Self {
             window: (FIRST * datagram).min(first).min(CALM).max(LEAST * datagram),
             threshold: MOST,
@@ -50,8 +51,20 @@ impl Pace {
             variation: 0,
             shortest: 0,
             recovered: [0; 2],
+            first_probe,
             probes: 0,
         }
+    }
+
+    /// From now on the datagrams have another payload at most.
+    pub fn resize(&mut self, datagram: usize) {
+        self.datagram = datagram;
+        self.window = self.window.max(LEAST * datagram);
+    }
+
+    /// Whether nothing has come since the last probe.
+    pub fn is_probing(&self) -> bool {
+        self.probes > 0
     }
 
     /// `bytes` have come, and perhaps a round trip was measured.
@@ -103,7 +116,7 @@ impl Pace {
     /// How long to wait for an acknowledgement before a probe, nanoseconds.
     pub fn probe_after(&self) -> u64 {
         let once = if self.smoothed == 0 {
-            FIRST_PROBE
+            self.first_probe
         } else {
             (self.smoothed + 4 * self.variation + ACK_DELAY).max(LEAST_PROBE)
         };
@@ -122,7 +135,7 @@ mod tests {
 
     #[test]
     fn windows_grow_and_shrink() {
-        let mut pace = Pace::new(1000, 1 << 20);
+        let mut pace = Pace::new(1000, 1 << 20, 9_000_000);
         assert_eq!(pace.window, 10_000);
         pace.came(10_000, Some(100));
         assert_eq!(pace.window, 20_000);
@@ -137,12 +150,12 @@ mod tests {
             pace.lost(1, 5, 10);
         }
         assert_eq!(pace.window, 7840);
-        assert_eq!(Pace::new(65_000, 100_000).window, 130_000);
+        assert_eq!(Pace::new(65_000, 100_000, 1).window, 130_000);
     }
 
     #[test]
     fn queues_stop_growth() {
-        let mut pace = Pace::new(10_000, 1 << 20);
+        let mut pace = Pace::new(10_000, 1 << 20, 1);
         pace.came(100_000, Some(1000));
         for _ in 0..40 {
             pace.came(10_000, Some(10_000));
@@ -157,8 +170,8 @@ mod tests {
 
     #[test]
     fn probes_come_later_and_later() {
-        let mut pace = Pace::new(1000, 1 << 20);
-        assert_eq!(pace.probe_after(), FIRST_PROBE);
+        let mut pace = Pace::new(1000, 1 << 20, 9_000_000);
+        assert_eq!(pace.probe_after(), 9_000_000);
         pace.came(0, Some(50_000));
         let once = pace.probe_after();
         assert_eq!(once, LEAST_PROBE);

@@ -9,6 +9,7 @@ use crate::slots::Slots;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
 use crate::transfers::{Get, Stream};
+use crate::variables::Settings;
 use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER};
 use crate::MAX_PACKET_BYTES;
 use std::collections::VecDeque;
@@ -50,6 +51,10 @@ pub struct Peer {
     pub pace: Pace,
     /// Payload of its largest datagrams.
     pub datagram: usize,
+    /// Datagrams of requests that may be under way.
+    depth: usize,
+    /// Since when everything that was sent has been unanswered.
+    asked: u64,
     /// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
     owed: (u32, u64, bool),
     /// When something was last sent, or came that helps.
@@ -85,14 +90,16 @@ pub enum Heard {
 
 impl Peer {
     /// At first contact. `datagram` is the payload of the largest datagrams, `first` how many bytes may be sent before anything comes back.
-    pub fn new(pair: Pair, datagram: usize, first: usize, now: u64) -> Self {
+    pub fn new(pair: Pair, datagram: usize, first: usize, settings: &Settings, now: u64) -> Self {
         Self {
             pair,
             out: Default::default(),
             incoming: Default::default(),
             streams: Default::default(),
             gets: Slots::default(),
-            pace: Pace::new(datagram, first),
+            pace: Pace::new(datagram, first, settings.first_probe),
+            depth: settings.depth,
+            asked: now,
             datagram,
             owed: (0, 0, false),
             moved: now,
@@ -105,7 +112,14 @@ impl Peer {
     /// Whether a message of so many bytes can be kept until it has come.
     pub fn has_room(&self, class: usize, bytes: usize) -> bool {
         let out = &self.out[class];
-        out.has_room(self.parts(bytes)) && (out.is_empty() || out.kept + bytes <= MOST_KEPT)
+        let is_deep = class == 0 && out.len() >= self.depth;
+        !is_deep && out.has_room(self.parts(bytes)) && (out.is_empty() || out.kept + bytes <= MOST_KEPT)
+    }
+
+    /// The path to the peer takes other datagrams now. Those that were made are sent as they are: the kernel cuts what the path does not take.
+    pub fn resize(&mut self, datagram: usize) {
+        self.datagram = datagram;
+        self.pace.resize(datagram);
     }
 
     fn parts(&self, bytes: usize) -> usize {
@@ -194,6 +208,9 @@ impl Peer {
                 // Somebody waits for the end of a put.
                 let ends_put = is_last && out.waiting() == count && out.is_put(&run);
                 let asks = ends_put || 2 * (flight + run.bytes) >= window || (last + 1) % ASK_EACH < count as u64;
+                if flight == 0 && !self.pace.is_probing() {
+                    self.asked = now;
+                }
                 let sent = out.send(keys, &run, have, if asks { ACK_NOW } else { 0 }, now, &mut send);
                 if sent > 0 {
                     self.moved = now;
@@ -292,7 +309,7 @@ impl Peer {
         if news.bytes == 0 && news.round_trip.is_none() {
             return;
         }
-        self.moved = now;
+        (self.moved, self.asked) = (now, now);
         self.pace.came(news.bytes, news.round_trip);
         self.out[class].find_lost(self.pace.patience(), &mut news);
         if let Some(number) = news.lost_number {
@@ -334,16 +351,25 @@ impl Peer {
         bytes
     }
 
-    /// What was sent is taken for lost, in part, if nothing has moved for long enough.
-    pub fn look(&mut self, now: u64) {
+    /// How long everything that was sent has been unanswered.
+    pub fn unanswered(&self, now: u64) -> u64 {
+        if self.flight() == 0 {
+            return 0;
+        }
+        now.saturating_sub(self.asked)
+    }
+
+    /// What was sent is taken for lost, in part, if nothing has moved for long enough. Returns whether all of it was.
+    pub fn look(&mut self, now: u64) -> bool {
         if self.flight() == 0 || now < self.moved + self.pace.probe_after() {
-            return;
+            return false;
         }
         let everything = self.pace.probed();
         for out in &mut self.out {
             out.probe(everything);
         }
         self.moved = now;
+        everything
     }
 
     /// Whether nothing is under way, or owed.
@@ -391,7 +417,7 @@ pub mod tests {
 
     impl Link {
         pub fn new(datagram: usize, seed: u64) -> Self {
-            let end = |me, peer| Peer::new(Pair { me, peer }, datagram, 1 << 16, 0);
+            let end = |me, peer| Peer::new(Pair { me, peer }, datagram, 1 << 16, &Settings::read(), 0);
             Self {
                 keys: Keys::new(9, b"test"),
                 ends: [end(0, 1), end(1, 0)],
@@ -472,13 +498,21 @@ pub mod tests {
 
         /// Both send `count` messages of many sizes; each comes once. Returns the datagrams sent.
         fn exchange(&mut self, count: usize, loss: u64, duplicates: u64, late: u64) -> usize {
+            self.exchange_over(&[], count, loss, duplicates, late)
+        }
+
+        /// The same over a path that takes datagrams of other sizes from time to time.
+        fn exchange_over(&mut self, sizes: &[usize], count: usize, loss: u64, duplicates: u64, late: u64) -> usize {
             let message = |me: usize, i: usize| -> Vec<u8> {
                 let bytes = [0, 1, 63, 100, 1400, 5000, 40_000][i % 7] + i % 13;
                 (0..bytes).map(|b| (b * 7 + i + me) as u8).collect()
             };
             let mut next = [0; 2];
-            for turn in 0.. {
+            for turn in 0usize.. {
                 assert!(turn < 4_000_000, "nothing goes on: {next:?}");
+                if let Some(&size) = sizes.get(turn / 7 % sizes.len().max(1)) {
+                    self.ends[turn % 2].resize(size);
+                }
                 for (me, i) in next.iter_mut().enumerate() {
                     while *i < count {
                         let bytes = message(me, *i);
@@ -538,6 +572,48 @@ pub mod tests {
                 Link::new(datagram, seed as u64 + 7).exchange(200, loss, duplicates, late);
             }
         }
+    }
+
+    #[test]
+    fn paths_that_change_lose_nothing() {
+        for seed in 1..4 {
+            let mut link = Link::new(65_408, seed);
+            link.exchange_over(&[65_408, 1408, LEAST_PAYLOAD, 8896], 300, 50, 50, 50_000);
+        }
+    }
+
+    #[test]
+    fn no_more_requests_than_the_depth() {
+        let mut link = Link::new(1408, 1);
+        link.ends[0].depth = 5;
+        for _ in 0..5 {
+            assert!(link.ends[0].has_room(0, 1));
+            link.ends[0].keep(&link.keys, 0, &[&[1]]);
+        }
+        assert!(!link.ends[0].has_room(0, 1) && link.ends[0].has_room(1, 1));
+        while link.heard[1].len() < 5 || !link.ends[0].is_quiet() {
+            link.step(0, 0, 1);
+        }
+        assert!(link.ends[0].has_room(0, 1));
+    }
+
+    #[test]
+    fn silence_is_measured() {
+        let mut link = Link::new(1408, 1);
+        link.ends[0].keep(&link.keys, 0, &[&[1]]);
+        let began = link.now;
+        for _ in 0..100_000 {
+            link.step(1000, 0, 1);
+        }
+        assert_eq!(link.ends[0].unanswered(link.now), link.now - began);
+        assert_eq!(link.ends[1].unanswered(link.now), 0);
+        while link.heard[1].is_empty() {
+            link.step(0, 0, 1);
+        }
+        for _ in 0..100 {
+            link.step(0, 0, 1);
+        }
+        assert_eq!(link.ends[0].unanswered(link.now), 0);
     }
 
     #[test]

@@ -3,9 +3,10 @@
 
 use crate::peer::Peer;
 use crate::sys::Address;
+use gasnet::conduit::JobRank;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicU8};
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// [`Place::fate`]: present.
 pub const HERE: u8 = 0;
@@ -31,8 +32,18 @@ pub struct Place {
 /// What is known of a peer since the first contact.
 #[derive(Debug)]
 pub struct Contact {
+    /// Whose it is.
+    pub rank: JobRank,
     /// Where it receives.
     pub address: Address,
+    /// Payload of the largest datagram on the path there, and whether the peer's state is yet to hear of it.
+    pub path: AtomicUsize,
+    /// See [`Contact::path`].
+    pub is_changed: AtomicBool,
+    /// Errors of sending, if the last attempts had any.
+    pub trouble: Mutex<Option<Trouble>>,
+    /// Whether there are some.
+    pub has_trouble: AtomicBool,
     /// What is said to it and heard from it.
     pub state: Mutex<Peer>,
     /// Refusals since it was heard, and when the last of them was.
@@ -41,6 +52,31 @@ pub struct Contact {
     pub refused_at: AtomicU64,
     /// When it was heard.
     pub heard: AtomicU64,
+}
+
+/// Datagrams that could not be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Trouble {
+    /// When that began, and the last time.
+    pub since: u64,
+    /// See [`Trouble::since`].
+    pub last: u64,
+    /// It is this host that refuses, so that a datagram that goes ends it. Otherwise only word from the peer does.
+    pub is_here: bool,
+}
+
+impl Contact {
+    /// A datagram went, or one came.
+    pub fn ease(&self, went: bool) {
+        if !self.has_trouble.load(Relaxed) {
+            return;
+        }
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.is_some_and(|trouble| trouble.is_here == went) {
+            *trouble = None;
+            self.has_trouble.store(false, Relaxed);
+        }
+    }
 }
 
 /// An address for the table that all exchange: 16 bytes, port, family.

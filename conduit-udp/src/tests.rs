@@ -2,11 +2,13 @@
 
 use crate::net::Net;
 use crate::peer::{Pair, Peer};
+use crate::place::encode;
 use crate::tag::Keys;
-use gasnet::conduit::{Class, PollScope, StartInfo};
+use crate::variables::Settings;
+use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet::conformance::Log;
 use std::cell::RefCell;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -14,10 +16,14 @@ const TOKEN: u64 = 0x1122_3344_5566_7788;
 
 /// Process 0 of a job of two, and the job's keys. The other process is where `other` receives.
 fn net(other: &UdpSocket) -> (Net, Keys) {
+    net_with(other.local_addr().unwrap())
+}
+
+fn net_with(other: SocketAddr) -> (Net, Keys) {
     let randoms = RefCell::new(Vec::new());
     let exchange = |bytes: &[u8]| {
         let mut second = bytes.to_vec();
-        second[16..18].copy_from_slice(&other.local_addr().unwrap().port().to_be_bytes());
+        second[..19].copy_from_slice(&encode(other));
         randoms.borrow_mut().extend([&bytes[19..], &bytes[19..]].concat());
         [bytes.to_vec(), second].concat()
     };
@@ -48,7 +54,7 @@ fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<
 }
 
 fn peer() -> Peer {
-    Peer::new(Pair { me: 1, peer: 0 }, 1408, 1 << 20, 0)
+    Peer::new(Pair { me: 1, peer: 0 }, 1408, 1 << 20, &Settings::read(), 0)
 }
 
 struct Stage {
@@ -137,7 +143,7 @@ fn what_is_repeated_comes_once_and_what_is_changed_never() {
     assert_eq!(stage.log.packets, [(1, Class::Request, message)]);
     // To somebody else; of another job.
     let before = stage.strange();
-    let mut other = Peer::new(Pair { me: 1, peer: 1 }, 1408, 1 << 20, 0);
+    let mut other = Peer::new(Pair { me: 1, peer: 1 }, 1408, 1 << 20, &Settings::read(), 0);
     stage.hear(&datagrams(&stage.keys, &mut other, Class::Reply, b"x"));
     assert_eq!((stage.strange(), stage.log.packets.len()), (before + 1, 1));
 }
@@ -154,6 +160,57 @@ fn a_member_that_sends_nonsense_is_lost() {
     bad[..64].copy_from_slice(&head);
     stage.hear(&[bad]);
     assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
+}
+
+#[test]
+fn what_can_never_be_sent_is_told() {
+    // Broadcasts are forbidden to a socket that did not ask for them.
+    let (mut net, _) = net_with("255.255.255.255:9".parse().unwrap());
+    let mut log = Why::default();
+    net.settings.refusals = u64::MAX;
+    net.send(1, Class::Request, &[b"hello"]).unwrap();
+    for _ in 0..1000 {
+        net.poll(PollScope::All, &mut log);
+    }
+    assert_eq!(log.0, []);
+    net.settings.refusals = 1;
+    let began = Instant::now();
+    while log.0.is_empty() {
+        net.poll(PollScope::All, &mut log);
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    let [(1, why)] = &log.0[..] else { panic!("{:?}", log.0) };
+    assert!(
+        why.starts_with("datagrams to 255.255.255.255 cannot be sent: Permission denied"),
+        "{why}"
+    );
+}
+
+#[test]
+fn who_never_answers_is_told_if_wanted() {
+    let mut stage = Stage::new();
+    let mut log = Why::default();
+    stage.net.settings.timeout = 30_000_000;
+    stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
+    let began = Instant::now();
+    while log.0.is_empty() {
+        stage.net.poll(PollScope::All, &mut log);
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    let [(1, why)] = &log.0[..] else { panic!("{:?}", log.0) };
+    assert!(why.contains("GASNET_REQUESTTIMEOUT_MAX"), "{why}");
+}
+
+/// Peers that were lost, and why.
+#[derive(Default)]
+struct Why(Vec<(JobRank, String)>);
+
+impl Upcalls for Why {
+    fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {}
+    fn rma_done(&mut self, _id: TransferId) {}
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        self.0.push((peer, why.to_owned()));
+    }
 }
 
 #[test]

@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::{lock, Net, LOOK};
-use crate::place::{HERE, LOST};
+use crate::peer::payload_of;
+use crate::place::{Contact, Trouble, HERE, LOST};
+use crate::sys;
 use crate::wire::Kind;
 use gasnet::conduit::JobRank;
-use std::io::{ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// With many peers that have something under way they are looked at less often, nanoseconds.
@@ -13,6 +15,8 @@ const LOOK_EACH: u64 = 1_000;
 /// Times that a peer's host says that nobody listens there, with so much time between them, before the peer is lost.
 const REFUSALS: u8 = 3;
 const REFUSED_AGAIN: u64 = 10_000_000;
+/// Errors of sending that are further apart have nothing to do with each other.
+const TROUBLED_AGAIN: u64 = 2_000_000_000;
 /// A peer that is silent for so long, nanoseconds, is sent something, so that its host can say that it is gone. With many peers less often.
 pub const BEAT: u64 = 500_000_000;
 const BEAT_EACH: u64 = 1_000_000;
@@ -53,7 +57,20 @@ impl Net {
             let mut peer = lock(&contact.state);
             let here = self.places[rank as usize].fate.load(Relaxed) == HERE;
             if here {
-                peer.look(now);
+                if peer.look(now) && self.look_at_path(contact) {
+                    contact.is_changed.store(false, Relaxed);
+                    peer.resize(contact.path.load(Relaxed));
+                }
+                let silent = peer.unanswered(now);
+                if silent > self.settings.timeout {
+                    let seconds = silent / 1_000_000_000;
+                    self.lose(
+                        rank,
+                        format!(
+                            "it has answered nothing for {seconds} seconds; GASNET_REQUESTTIMEOUT_MAX says how long that may last"
+                        ),
+                    );
+                }
                 if peer.is_ack_due(now) {
                     self.acknowledge(contact, &mut peer);
                 }
@@ -75,15 +92,20 @@ impl Net {
     /// Reads what hosts said about datagrams that they could not deliver.
     pub fn hear_errors(&self) {
         while let Some((why, Some(address))) = self.socket.next_error() {
-            if why.kind() != ErrorKind::ConnectionRefused {
-                continue;
-            }
             let Some(rank) = self.places.iter().position(|place| place.address == address) else {
                 continue;
             };
             let Some(contact) = self.places[rank].peer.get() else {
                 continue;
             };
+            match why.kind() {
+                ErrorKind::ConnectionRefused => {}
+                _ if why.raw_os_error() == Some(libc::EMSGSIZE) => continue,
+                _ => {
+                    self.trouble(contact, &why, false);
+                    continue;
+                }
+            }
             let now = self.now();
             let refusals = contact.refusals.load(Relaxed);
             if refusals > 0 && now < contact.refused_at.load(Relaxed) + REFUSED_AGAIN {
@@ -100,6 +122,42 @@ impl Net {
         }
     }
 
+    /// Looks whether the path to a peer takes other datagrams than it did. The peer's state is yet to hear of that.
+    pub fn look_at_path(&self, contact: &Contact) -> bool {
+        let address = self.places[contact.rank as usize].address;
+        let Ok(largest) = sys::largest_to(address) else { return false };
+        let payload = payload_of(largest);
+        let changed = contact.path.swap(payload, Relaxed) != payload;
+        if changed {
+            contact.is_changed.store(true, Relaxed);
+        }
+        changed
+    }
+
+    /// A datagram could not be sent: that is one lost. When it lasts it is the peer that is.
+    pub fn trouble(&self, contact: &Contact, why: &io::Error, is_here: bool) {
+        let (now, mut trouble) = (self.now(), lock(&contact.trouble));
+        let since = trouble
+            .filter(|last| now < last.last + TROUBLED_AGAIN)
+            .map_or(now, |last| last.since);
+        *trouble = Some(Trouble {
+            since,
+            last: now,
+            is_here,
+        });
+        contact.has_trouble.store(true, Relaxed);
+        drop(trouble);
+        if now - since >= self.settings.refusals {
+            let ip = self.places[contact.rank as usize].address.ip();
+            let hint = match why.raw_os_error() {
+                Some(libc::EPERM | libc::EACCES) => "a firewall or another rule of this host forbids it",
+                Some(libc::ENOBUFS) => "its network interface takes nothing",
+                _ => "`ip route get` with that address may say more, and GASNET_WORKERIP names another network",
+            };
+            self.lose(contact.rank, format!("datagrams to {ip} cannot be sent: {why}; {hint}"));
+        }
+    }
+
     /// Notes that a peer is gone, for the next poll to report, once.
     pub fn lose(&self, rank: JobRank, why: String) {
         let place = &self.places[rank as usize];
@@ -111,6 +169,13 @@ impl Net {
 
     /// Takes leave of all peers that were spoken to.
     pub fn stop(&self) {
+        let dropped = self.counters.strange.load(Relaxed);
+        if self.settings.verbose && dropped > 0 {
+            eprintln!(
+                "gasnet: rank {} dropped {dropped} datagrams that were damaged, forged or not for it",
+                self.rank
+            );
+        }
         self.let_go(self.now());
         self.stopped.store(true, Relaxed);
         for _ in 0..2 {

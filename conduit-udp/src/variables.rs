@@ -1,0 +1,149 @@
+//! Environment variables of this conduit.
+#![forbid(unsafe_code)]
+
+use gasnet::config::{self, count, double, int, size, FromValue, Key, Variable};
+
+const NETWORKDEPTH: Key<u32> = count(
+    "GASNET_NETWORKDEPTH",
+    "256",
+    1,
+    1 << 20,
+    "Datagrams of requests that may be under way to one peer; 256 are the most that have an effect.",
+);
+const SOCKETBUFFER_MAX: Key<u64> = size(
+    "GASNET_SOCKETBUFFER_MAX",
+    "8M",
+    64 << 10,
+    1 << 30,
+    "Most bytes that are asked for as the socket's buffers; the kernel may give less (net.core.rmem_max, wmem_max).",
+);
+const SOCKETBUFFER_INITIAL: Key<Option<u64>> = size(
+    "GASNET_SOCKETBUFFER_INITIAL",
+    "",
+    64 << 10,
+    1 << 30,
+    "Bytes that are asked for as the socket's buffers.",
+)
+.unset_means("as GASNET_SOCKETBUFFER_MAX")
+.optional();
+const REQUESTTIMEOUT_MAX: Key<i64> = int(
+    "GASNET_REQUESTTIMEOUT_MAX",
+    "0",
+    0,
+    1 << 50,
+    "How long a peer may leave everything unanswered before the job ends; 0: as long as its host does not say that it is gone.",
+)
+.unit("microseconds");
+const REQUESTTIMEOUT_INITIAL: Key<i64> = int(
+    "GASNET_REQUESTTIMEOUT_INITIAL",
+    "20000",
+    100,
+    1 << 40,
+    "How long the first datagrams to a peer wait for an answer before they are sent again; later ones go by the round trips measured.",
+)
+.unit("microseconds");
+const REQUESTTIMEOUT_BACKOFF: Key<f64> = double(
+    "GASNET_REQUESTTIMEOUT_BACKOFF",
+    "2",
+    1.0,
+    1000.0,
+    "By how much longer each repetition waits for an answer: always twice as long here.",
+)
+.no_effect();
+const RECVDEPTH: Key<Option<i64>> = int(
+    "GASNET_RECVDEPTH",
+    "",
+    -1,
+    1 << 30,
+    "Messages in the receive queue: here the socket's buffer is the queue.",
+)
+.no_effect()
+.optional();
+const SENDDEPTH: Key<Option<i64>> = int(
+    "GASNET_SENDDEPTH",
+    "",
+    -1,
+    1 << 30,
+    "Requests that may be under way to all peers together: here each peer has its own limit only.",
+)
+.no_effect()
+.optional();
+
+/// All of them.
+pub static TABLE: &[Variable] = &[
+    NETWORKDEPTH.variable.section("Network: udp"),
+    SOCKETBUFFER_INITIAL.variable.section("Network: udp"),
+    SOCKETBUFFER_MAX.variable.section("Network: udp"),
+    REQUESTTIMEOUT_MAX.variable.section("Network: udp"),
+    REQUESTTIMEOUT_INITIAL.variable.section("Network: udp"),
+    REQUESTTIMEOUT_BACKOFF.variable.section("Network: udp"),
+    RECVDEPTH.variable.section("Network: udp"),
+    SENDDEPTH.variable.section("Network: udp"),
+];
+
+/// What they say.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Datagrams of requests that may be under way to one peer.
+    pub depth: usize,
+    /// Bytes that each of the socket's buffers is asked to have.
+    pub buffer: usize,
+    /// How long a peer may leave everything unanswered, nanoseconds.
+    pub timeout: u64,
+    /// How long the first datagrams wait for an answer, nanoseconds.
+    pub first_probe: u64,
+    /// How long each datagram to a peer may be refused by this host before the peer counts as lost, nanoseconds.
+    pub refusals: u64,
+    /// Whether to say at the end what was dropped.
+    pub verbose: bool,
+}
+
+/// The value in use; in a process that has no client, as in tests of this crate, the default.
+fn value<T: FromValue>(key: &Key<T>) -> T {
+    let settings = config::get().settings().iter();
+    let set = settings
+        .filter(|setting| setting.variable.name == key.variable.name)
+        .map(|setting| &setting.value);
+    set.last()
+        .and_then(T::from_value)
+        .or_else(|| T::from_value(&key.variable.default_value()))
+        .expect("defect: a variable of the udp conduit has no value")
+}
+
+impl Settings {
+    /// From the environment.
+    pub fn read() -> Self {
+        let most = value(&SOCKETBUFFER_MAX);
+        let nanoseconds = |microseconds: i64| microseconds as u64 * 1000;
+        Self {
+            depth: value(&NETWORKDEPTH) as usize,
+            buffer: value(&SOCKETBUFFER_INITIAL).unwrap_or(most).min(most) as usize,
+            timeout: match value(&REQUESTTIMEOUT_MAX) {
+                0 => u64::MAX,
+                limit => nanoseconds(limit),
+            },
+            first_probe: nanoseconds(value(&REQUESTTIMEOUT_INITIAL)),
+            refusals: 10_000_000_000,
+            verbose: config::get().get(&config::VERBOSEENV),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_acceptable() {
+        for variable in TABLE {
+            assert!(
+                variable.default.is_empty() || variable.parse(variable.default).is_ok(),
+                "{}",
+                variable.name
+            );
+        }
+        let settings = Settings::read();
+        assert_eq!((settings.depth, settings.buffer), (256, 8 << 20));
+        assert_eq!((settings.timeout, settings.first_probe), (u64::MAX, 20_000_000));
+    }
+}
