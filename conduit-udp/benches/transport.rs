@@ -62,23 +62,23 @@ impl Upcalls for Inbox<'_> {
 }
 
 /// The shortest time of a round, divided by what it does, in nanoseconds.
-fn best(per_round: usize, mut round: impl FnMut()) -> f64 {
+fn best(per_round: u32, mut round: impl FnMut()) -> f64 {
     let (began, mut best) = (Instant::now(), f64::MAX);
     while began.elapsed() < TIME {
         let one = Instant::now();
         round();
-        best = best.min(one.elapsed().as_nanos() as f64 / per_round as f64);
+        best = best.min(1e9 * one.elapsed().as_secs_f64() / f64::from(per_round));
     }
     best
 }
 
-fn time(row: &str, per_round: usize, round: impl FnMut()) {
+fn time(row: &str, per_round: u32, round: impl FnMut()) {
     if wanted(row) {
         println!("{row:<40} {:>9.0} ns", best(per_round, round));
     }
 }
 
-fn rate(row: &str, bytes: usize, round: impl FnMut()) {
+fn rate(row: &str, bytes: u32, round: impl FnMut()) {
     if wanted(row) {
         println!("{row:<40} {:>9.2} GB/s", 1.0 / best(bytes, round));
     }
@@ -132,7 +132,7 @@ fn main() {
     });
     let memory = vec![1u8; 1 << 20];
     for (row, tag) in [("stream: raw", false), ("stream: raw with the tag", true)] {
-        rate(row, memory.len(), || {
+        rate(row, 1 << 20, || {
             for chunk in memory.chunks(65_408) {
                 if tag {
                     black_box(key.hash(chunk));
@@ -236,7 +236,7 @@ fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut 
             if bytes < 1 << 16 {
                 time(&row, count, round);
             } else {
-                rate(&row, count * bytes, round);
+                rate(&row, count * bytes as u32, round);
             }
         }
     }

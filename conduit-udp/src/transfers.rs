@@ -95,7 +95,7 @@ impl Peer {
                 .find(address, payload.len() as u64)
                 .is_some_and(|place| place.write(0, payload)),
             Heard::Get(address) => self.serve(payload, |bytes| segments.find(address, bytes)),
-            Heard::Got(word) => self.got(word, payload).map(|complete| done.extend(complete)).is_some(),
+            Heard::Got(word) => self.got(word, payload, done),
             other => return other,
         };
         if sound {
@@ -126,19 +126,22 @@ impl Peer {
         true
     }
 
-    /// Places what came for a get. Returns whether that is complete now; None: no such bytes are missing.
-    fn got(&mut self, word: u64, payload: &[u8]) -> Option<Option<TransferId>> {
+    /// Places what came for a get, which goes to `done` when that was the last. False: no such bytes are missing.
+    fn got(&mut self, word: u64, payload: &[u8], done: &mut Vec<TransferId>) -> bool {
         let (number, place) = ((word >> UNITS) as usize, (word & ((1 << UNITS) - 1)) as usize);
-        let get = self.gets.get(number)?;
+        let Some(get) = self.gets.get(number) else { return false };
         // Its bytes are counted, so that a peer that sends some twice never gets at memory that was given back.
-        get.left = get.left.checked_sub(payload.len())?;
+        let Some(left) = get.left.checked_sub(payload.len()) else {
+            return false;
+        };
+        get.left = left;
         if !get.destination.write(place * UNIT, payload) {
-            return None;
+            return false;
         }
-        if get.left > 0 {
-            return Some(None);
+        if left == 0 {
+            done.extend(self.gets.remove(number).map(|get| get.id));
         }
-        Some(self.gets.remove(number).map(|get| get.id))
+        true
     }
 
     /// Makes datagrams of long transfers: one, or more that fit into `room`.

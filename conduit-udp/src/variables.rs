@@ -100,12 +100,10 @@ pub struct Settings {
 
 /// The value in use; in a process that has no client, as in tests of this crate, the default.
 fn value<T: FromValue>(key: &Key<T>) -> T {
-    let settings = config::get().settings().iter();
-    let set = settings
-        .filter(|setting| setting.variable.name == key.variable.name)
-        .map(|setting| &setting.value);
-    set.last()
-        .and_then(T::from_value)
+    let mut settings = config::get().settings().iter();
+    settings
+        .find(|setting| setting.variable.name == key.variable.name)
+        .and_then(|setting| T::from_value(&setting.value))
         .or_else(|| T::from_value(&key.variable.default_value()))
         .expect("defect: a variable of the udp conduit has no value")
 }
