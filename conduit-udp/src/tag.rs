@@ -7,7 +7,6 @@
 use crate::clnh;
 use crate::wire::{HEADER, SEALED};
 use siphasher::sip::SipHasher24;
-use std::hash::Hasher as _;
 
 /// The secrets of a job.
 #[derive(Debug)]
@@ -21,12 +20,11 @@ pub struct Keys {
 impl Keys {
     /// From what only the job's processes know.
     pub fn new(token: u64, random: &[u8]) -> Self {
+        let seed = [1, 2].map(|number| SipHasher24::new_with_keys(token, number).hash(random));
         let mut counter = 0u64;
         let mut word = || {
             counter += 1;
-            let mut hasher = SipHasher24::new_with_keys(token, counter);
-            hasher.write(random);
-            hasher.finish()
+            SipHasher24::new_with_keys(seed[0], seed[1]).hash(&counter.to_le_bytes())
         };
         Self {
             job: word() as u32,
