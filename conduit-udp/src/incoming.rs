@@ -1,6 +1,7 @@
 //! What has come of one class from one peer: which datagrams, and the parts of messages that are not whole yet.
 #![forbid(unsafe_code)]
 
+use crate::packet::Packet;
 use crate::wire::{widen, Have, Header};
 
 /// Datagrams that may be under way: a sender goes no further beyond the first that is missing.
@@ -17,13 +18,13 @@ struct Partial {
     parts: u16,
     /// Parts that have come.
     have: u16,
-    bytes: Vec<u8>,
+    bytes: Packet,
     /// Bytes of each part but the last; 0 until one has come.
     each: usize,
 }
 
 /// What one accepted datagram brings about.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Taken {
     /// It came before, or is of no use: its sender may not know that.
     Old,
@@ -32,7 +33,7 @@ pub enum Taken {
     /// It was kept; the message lacks other parts.
     Kept,
     /// The message is whole with it.
-    Message(Vec<u8>),
+    Message(Packet),
     /// It contradicts an earlier part: only a defective peer sends that.
     Nonsense,
 }
@@ -135,7 +136,7 @@ impl Incoming {
                 first,
                 parts,
                 have: 0,
-                bytes: vec![0; message],
+                bytes: Packet::new(message),
                 each: 0,
             });
             self.partial.len() - 1
@@ -152,14 +153,14 @@ impl Incoming {
         let whole_parts = usize::from(parts) - 1;
         let fits = from.is_some_and(|from| from + payload.len() <= message)
             && partial.parts == parts
-            && partial.bytes.len() == message
+            && partial.bytes.bytes().len() == message
             && (partial.each == 0 || each == partial.each)
             && (!is_last || each == 0 || from == Some(whole_parts * each));
         let Some(from) = from.filter(|_| fits) else {
             return Taken::Nonsense;
         };
         partial.each = each;
-        partial.bytes[from..from + payload.len()].copy_from_slice(payload);
+        partial.bytes.bytes_mut()[from..from + payload.len()].copy_from_slice(payload);
         partial.have += 1;
         let whole = partial.have == parts;
         self.note(number);
@@ -227,7 +228,7 @@ mod tests {
                 if i < 2 {
                     assert_eq!(taken, Taken::Kept);
                 } else {
-                    assert_eq!(taken, Taken::Message(message.clone()));
+                    assert_eq!(taken, Taken::Message(Packet::of(&message)));
                 }
             }
             assert_eq!(incoming.have().next, 4);
@@ -244,7 +245,7 @@ mod tests {
         let (a, b) = ([0; 100], [0; 50]);
         assert_eq!(
             two((header(0, 2, 150, 100), &a), (header(1, 2, 150, 50), &b)).1,
-            Taken::Message(vec![0; 150])
+            Taken::Message(Packet::new(150))
         );
         for bad in [header(1, 2, 151, 50), header(1, 3, 150, 50), header(1, 2, 149, 50)] {
             assert_eq!(two((header(0, 2, 150, 100), &a), (bad, &b)).1, Taken::Nonsense, "{bad:?}");

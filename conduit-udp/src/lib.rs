@@ -11,6 +11,7 @@ mod memory;
 mod net;
 mod outgoing;
 mod pace;
+mod packet;
 mod peer;
 mod place;
 mod slots;

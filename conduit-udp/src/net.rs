@@ -4,6 +4,7 @@ mod rma;
 mod upkeep;
 
 use crate::memory::Segments;
+use crate::packet::{Packet, ALIGN};
 use crate::peer::{payload_of, Heard, Pair, Peer};
 use crate::place::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
 use crate::sys::{self, Address, Pieces, Socket, BATCH, BUFFER};
@@ -26,9 +27,6 @@ const LOOK: u64 = 50_000;
 const HOLD: u64 = 8_000;
 /// Who sends one message after the other, and polls between them, looks at the socket so often.
 const GLANCE: u64 = 2_000;
-/// Alignment of packets that are delivered.
-const ALIGN: usize = 64;
-
 /// What a poll receives into. Polls of several threads, and one inside another, have one each.
 struct Context {
     memory: Vec<u8>,
@@ -94,7 +92,7 @@ pub struct Net {
     /// What peers may name of this process's memory.
     pub segments: Segments,
     /// Requests that came while only replies were wanted.
-    deferred: Mutex<VecDeque<(JobRank, Vec<u8>)>>,
+    deferred: Mutex<VecDeque<(JobRank, Packet)>>,
     has_deferred: AtomicBool,
     /// Peers to report as lost, and why.
     losses: Mutex<Vec<(JobRank, String)>>,
@@ -328,7 +326,7 @@ impl Net {
         let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
         let mut delivered = 0;
         if scope == PollScope::All && self.has_deferred.load(Relaxed) {
-            delivered += self.deliver_deferred(&mut context, upcalls);
+            delivered += self.deliver_deferred(upcalls);
         }
         let now = self.receive(scope, &mut context, &mut delivered, upcalls);
         lock(&self.contexts).push(context);
@@ -357,7 +355,7 @@ impl Net {
         now < self.glanced.load(Relaxed) + GLANCE
     }
 
-    fn deliver_deferred(&self, context: &mut Context, upcalls: &mut dyn Upcalls) -> usize {
+    fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
         while delivered < BATCH {
             let next = {
@@ -366,8 +364,8 @@ impl Net {
                 self.has_deferred.store(!deferred.is_empty(), Relaxed);
                 next
             };
-            let Some((source, bytes)) = next else { break };
-            context.deliver(source, Class::Request, &bytes, upcalls);
+            let Some((source, mut packet)) = next else { break };
+            upcalls.packet(source, Class::Request, packet.bytes_mut());
             delivered += 1;
         }
         delivered
@@ -450,12 +448,12 @@ impl Net {
                 }
                 true
             }
-            Heard::Joined(number, bytes) if wanted(class(number)) => {
-                context.deliver(source, class(number), &bytes, upcalls);
+            Heard::Joined(number, mut packet) if wanted(class(number)) => {
+                upcalls.packet(source, class(number), packet.bytes_mut());
                 true
             }
-            Heard::Packet(_) => self.defer(source, context.memory[payload].to_vec()),
-            Heard::Joined(_, bytes) => self.defer(source, bytes),
+            Heard::Packet(_) => self.defer(source, Packet::of(&context.memory[payload])),
+            Heard::Joined(_, packet) => self.defer(source, packet),
             Heard::Bye => {
                 let _ = self.places[source as usize]
                     .fate
@@ -469,8 +467,8 @@ impl Net {
         }
     }
 
-    fn defer(&self, source: JobRank, bytes: Vec<u8>) -> bool {
-        lock(&self.deferred).push_back((source, bytes));
+    fn defer(&self, source: JobRank, packet: Packet) -> bool {
+        lock(&self.deferred).push_back((source, packet));
         self.has_deferred.store(true, Relaxed);
         false
     }
@@ -526,14 +524,5 @@ impl Net {
     fn acknowledge(&self, contact: &Contact, peer: &mut Peer) {
         let (header, payload) = peer.acknowledge(&self.keys);
         self.put(contact, &[[IoSlice::new(&header), IoSlice::new(&payload)]]);
-    }
-}
-
-impl Context {
-    /// Delivers a packet from memory of its own.
-    fn deliver(&mut self, source: JobRank, class: Class, bytes: &[u8], upcalls: &mut dyn Upcalls) {
-        let at = self.start + BATCH * BUFFER;
-        self.memory[at..at + bytes.len()].copy_from_slice(bytes);
-        upcalls.packet(source, class, &mut self.memory[at..at + bytes.len()]);
     }
 }

@@ -5,6 +5,7 @@ use crate::incoming::{Incoming, Taken, ALL_ACKS, WINDOW};
 use crate::memory::Lent;
 use crate::outgoing::{Body, News, Outgoing};
 use crate::pace::{Pace, ACK_DELAY};
+use crate::packet::Packet;
 use crate::slots::Slots;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
@@ -68,14 +69,14 @@ pub struct Peer {
 }
 
 /// What [`Peer::hear`] makes of a datagram.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub enum Heard {
     /// Nothing for the runtime.
     Nothing,
     /// Its payload is a packet.
     Packet(usize),
     /// This is a packet.
-    Joined(usize, Vec<u8>),
+    Joined(usize, Packet),
     /// Its payload is for the segment, at this address.
     Put(u64),
     /// It asks for what is at this address.
@@ -490,7 +491,7 @@ pub mod tests {
             let heard = self.ends[to].hear(&header, number, payload, self.now);
             match self.ends[to].settle(heard, payload, &self.segments[to], &mut self.done[to]) {
                 Heard::Packet(class) => self.heard[to].push((class, payload.to_vec())),
-                Heard::Joined(class, bytes) => self.heard[to].push((class, bytes)),
+                Heard::Joined(class, packet) => self.heard[to].push((class, packet.bytes().to_vec())),
                 Heard::Nothing => {}
                 other => panic!("{other:?}"),
             }

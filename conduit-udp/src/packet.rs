@@ -1,0 +1,50 @@
+//! A packet in memory of its own, aligned as the runtime wants it.
+#![forbid(unsafe_code)]
+
+/// Alignment of packets that are delivered.
+pub const ALIGN: usize = 64;
+
+/// Some bytes. Their memory never moves, for a vector keeps its own wherever it goes.
+pub struct Packet {
+    memory: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Packet {
+    /// Of zeros.
+    pub fn new(bytes: usize) -> Self {
+        let memory = vec![0; bytes + ALIGN];
+        let start = memory.as_ptr().align_offset(ALIGN);
+        Self { memory, start, bytes }
+    }
+
+    /// A copy.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut packet = Self::new(bytes.len());
+        packet.bytes_mut().copy_from_slice(bytes);
+        packet
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.bytes]
+    }
+
+    /// Its bytes, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.bytes]
+    }
+}
+
+impl PartialEq for Packet {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.bytes)
+    }
+}
