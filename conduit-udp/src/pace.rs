@@ -12,10 +12,12 @@ const MOST_PROBE: u64 = 500_000_000;
 /// Datagrams of the first window, and of the smallest.
 const FIRST: usize = 10;
 const LEAST: usize = 2;
-/// Beyond so many bytes the window grows only while round trips are short, below so many times the shortest: longer ones come from queues, which a larger
-/// window would only lengthen (L. S. Brakmo and L. L. Peterson, "TCP Vegas", 1995). What waits in memory of this host falls out of its caches, too.
+/// Beyond so many bytes the window grows only while round trips are below so many times the shortest: longer ones come from queues, which a larger window
+/// would only lengthen (L. S. Brakmo and L. L. Peterson, "TCP Vegas", 1995). What waits in memory of this host falls out of its caches, too.
 const CALM: usize = 256 << 10;
 const QUEUED: u64 = 4;
+/// But round trips of so many nanoseconds say that the peer has no core at the moment: it should find much when it gets one.
+const ABSENT: u64 = 500_000;
 /// Bytes of the largest window.
 const MOST: usize = 8 << 20;
 
@@ -81,7 +83,7 @@ impl Pace {
             }
         }
         self.probes = 0;
-        if self.window >= CALM && self.smoothed > QUEUED * self.shortest {
+        if self.window >= CALM && self.smoothed > QUEUED * self.shortest && self.smoothed < ABSENT {
             return;
         }
         self.window += if self.window < self.threshold {
@@ -156,16 +158,19 @@ mod tests {
     #[test]
     fn queues_stop_growth() {
         let mut pace = Pace::new(10_000, 1 << 20, 1);
-        pace.came(100_000, Some(1000));
+        pace.came(CALM - pace.window, Some(1000));
         for _ in 0..40 {
             pace.came(10_000, Some(10_000));
         }
         let window = pace.window;
-        assert!((CALM..CALM + 20_000).contains(&window), "{window}");
-        for _ in 0..40 {
-            pace.came(10_000, Some(1500));
+        assert!((CALM..CALM + 40_000).contains(&window), "{window}");
+        for time in [1500, 2 * ABSENT] {
+            let window = pace.window;
+            for _ in 0..40 {
+                pace.came(10_000, Some(time));
+            }
+            assert!(pace.window > window + 100_000);
         }
-        assert!(pace.window > window + 100_000);
     }
 
     #[test]
