@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::barrier::Barrier;
 use crate::client::Client;
-use crate::conduit::{Conduit, JobRank, Limits, StartInfo};
+use crate::conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, TransferId, Upcalls};
 use crate::config::{self, Config};
 use crate::endpoint::{self, Endpoint};
 use crate::faulty::Faulty;
 use crate::job::{self, Inside, Job, Library, StartOptions};
 use crate::lent::Lent;
 use crate::os::{mem, membarrier, process};
+use crate::progress;
 use crate::segment::configuration::{self, Configuration};
 use crate::segment::{self, Directory};
 use crate::select::{Choice, Chosen};
@@ -215,6 +216,10 @@ pub fn init(
     }
     RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
     job::on_exit_hook(stop);
+    job::on_idle_hook(poll_and_yield);
+    if !get().single_neighbourhood() {
+        job::on_linger_hook(linger);
+    }
     job.barrier();
     Ok(get())
 }
@@ -376,6 +381,24 @@ fn stop() {
             rt.conduit.stop();
         }
     }
+}
+
+/// What a rank does that waits for others in an exchange.
+fn poll_and_yield() {
+    if progress::poll(PollScope::All) == 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// What a rank in exit does for those that are not: its conduit sends again what was lost on the way. What comes is for nobody any more.
+fn linger() {
+    struct Drop;
+    impl Upcalls for Drop {
+        fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+        fn rma_done(&mut self, _: TransferId) {}
+        fn peer_lost(&mut self, _: JobRank, _: &str) {}
+    }
+    get().conduit.poll(PollScope::All, &mut Drop);
 }
 
 /// What an idle waiter asks: when the job is ending, this may never return.

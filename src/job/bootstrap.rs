@@ -3,6 +3,7 @@
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -10,6 +11,13 @@ use super::board::Board;
 use super::lifeline::Word;
 use super::{exiting, Inside, Job};
 use crate::os::fd;
+
+static IDLE: OnceLock<fn()> = OnceLock::new();
+
+/// Registers, once, what a rank does again and again that waits for others here: the runtime polls, and yields.
+pub fn on_idle_hook(hook: fn()) {
+    let _ = IDLE.set(hook);
+}
 
 impl Job {
     /// Waits until all ranks have called it. What any of them wrote before is visible to all on its host after.
@@ -33,14 +41,20 @@ impl Job {
         let mut tries = 0u32;
         while !self.board.barrier_done(ticket) {
             tries += 1;
-            if tries < 200 && !self.oversubscribed() {
+            // Others may need what this rank has for them, or an answer of it, before they come here.
+            let poll = IDLE.get();
+            if tries < 200 && !self.oversubscribed() && poll.is_none() {
                 std::hint::spin_loop();
             } else if tries < 300 {
-                thread::yield_now();
+                poll.map_or_else(thread::yield_now, |poll| poll());
             } else {
-                self.board.barrier_sleep(ticket, Duration::from_millis(20));
+                let limit = poll.map_or(20, |_| 1);
+                self.board.barrier_sleep(ticket, Duration::from_millis(limit));
                 if exiting() && !self.board.barrier_done(ticket) {
                     self.while_exiting(Inside::Wait);
+                }
+                if let Some(poll) = poll {
+                    poll();
                 }
             }
         }

@@ -18,13 +18,29 @@ use crate::stall::{self, Watch};
 static THREAD: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static HOOK: OnceLock<fn()> = OnceLock::new();
+static LINGER: OnceLock<fn()> = OnceLock::new();
+static BY_SIGNAL: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
+
+/// How long a rank in exit sleeps at a time: when it owes others nothing, and when its network may.
+const LONG_LOOK: Duration = Duration::from_millis(100);
+const SHORT_LOOK: Duration = Duration::from_millis(2);
 
 /// While output is flushed, how often somebody looks whether that gets anywhere, and how often it (or exit handlers) may not.
 const LOOK_MS: i32 = 250;
 const STRIKES: u32 = 8;
 static STRIKE_COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// See [`super::on_linger_hook`].
+pub(super) fn set_linger(hook: fn()) {
+    let _ = LINGER.set(hook);
+}
+
+/// A signal handler is about to end the process: what it has interrupted may hold locks.
+pub(super) fn by_signal() {
+    BY_SIGNAL.store(true, Ordering::Relaxed);
+}
 
 /// See [`super::on_exit_hook`].
 pub(super) fn set_hook(hook: fn()) {
@@ -148,7 +164,13 @@ impl Job {
         while start.elapsed() < limit {
             match self.board.phase() {
                 Phase::Go => return,
-                seen => self.board.wait_phase(seen, Duration::from_millis(100)),
+                seen => {
+                    let linger = LINGER.get().filter(|_| !BY_SIGNAL.load(Ordering::Relaxed));
+                    if let Some(linger) = linger {
+                        linger();
+                    }
+                    self.board.wait_phase(seen, linger.map_or(LONG_LOOK, |_| SHORT_LOOK));
+                }
             }
             if stall::is_watching() {
                 watch.idle_in_exit(self);

@@ -36,6 +36,7 @@ use crate::os::process::Pid;
 use crate::os::{fd, net};
 use crate::wait::Episodes;
 use board::Board;
+pub use bootstrap::on_idle_hook;
 use map::Map;
 use options::Start;
 pub use options::{Library, StartOptions, MAX_RANKS};
@@ -131,6 +132,12 @@ pub fn exit(code: i32) -> ! {
 pub fn exiting() -> bool {
     // SAFETY: the pointer is to a static or to the board, which is never unmapped.
     unsafe { &*PHASE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
+}
+
+/// Registers, once, what a rank does again and again that is in exit and waits for others: the runtime lets its conduit do what that owes them. It runs
+/// outside of signal handlers.
+pub fn on_linger_hook(hook: fn()) {
+    exit::set_linger(hook);
 }
 
 /// Registers what the ending process runs once, before its last output: the runtime stops its conduit here. The function may run on any

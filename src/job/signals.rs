@@ -165,6 +165,7 @@ extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mu
     if client_has_quit_handler() {
         signal::raise(libc::SIGQUIT);
     }
+    exit::by_signal();
     job.exit(128 + number)
 }
 
@@ -190,5 +191,6 @@ extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut l
     } else {
         job.board.code()
     };
+    exit::by_signal();
     job.exit(code)
 }

@@ -150,27 +150,31 @@ fn inject<T>(peer: JobRank, manner: Manner, mut attempt: impl FnMut() -> Result<
 
 fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
     let id = transfer::begin(op, Category::Put, access.peer.rank, access.local, access.bytes);
+    let source = if manner.copy {
+        // SAFETY: the client answers for the local side.
+        let copy = unsafe { std::slice::from_raw_parts(access.local.cast_const(), access.bytes) }.to_vec();
+        transfer::keep(id, copy)
+    } else {
+        access.local.cast_const()
+    };
     let result = inject(access.peer.rank, manner, || {
-        let put = |id| {
-            let (peer, source) = (access.peer.rank, access.local.cast_const());
-            if manner.source_now || manner.copy {
-                rt.conduit.put_now(peer, segment, access.remote, source, access.bytes, id)
-            } else {
-                rt.conduit.put(peer, segment, access.remote, source, access.bytes, id)
-            }
-        };
-        put(id)
+        let peer = access.peer.rank;
+        if manner.source_now {
+            rt.conduit.put_now(peer, segment, access.remote, source, access.bytes, id)
+        } else {
+            rt.conduit.put(peer, segment, access.remote, source, access.bytes, id)
+        }
     });
     match result {
         Err(Busy) => {
             transfer::cancel(id);
             Err(Busy)
         }
-        Ok(LocalCompletion::AtReturn) => {
+        Ok(completion) if manner.copy || completion == LocalCompletion::AtReturn => {
             transfer::source_done(id);
             Ok(Started::UnderWay)
         }
-        Ok(LocalCompletion::WithOperation) => {
+        Ok(_) => {
             if manner.source_now {
                 // An IMMEDIATE put has found its resources; what is left is the wire.
                 wait::until(Reason::Source(access.peer.rank), || transfer::source_is_free(id));

@@ -22,6 +22,8 @@ struct Transfer {
     left: usize,
     /// The source of a put is still needed.
     source_open: bool,
+    /// A copy of it that the network reads from.
+    copy: Vec<u8>,
     live: bool,
 }
 
@@ -50,6 +52,7 @@ impl Table {
         let index = (id.0 >> 32) as u32;
         let t = &mut self.transfers[index as usize];
         t.live = false;
+        t.copy = Vec::new();
         t.generation = t.generation.wrapping_add(1);
         self.free.push(index);
     }
@@ -105,6 +108,7 @@ pub fn begin_to(op: &'static Op, category: Category, peer: JobRank, local: Spot,
         bytes,
         left: bytes,
         source_open: is_put,
+        copy: Vec::new(),
         live: true,
     };
     if (index as usize) < table.transfers.len() {
@@ -113,6 +117,15 @@ pub fn begin_to(op: &'static Op, category: Category, peer: JobRank, local: Spot,
         table.transfers.push(transfer);
     }
     TransferId(u64::from(index) << 32 | u64::from(generation))
+}
+
+/// Keeps a copy of a put's source until the put is complete, and says where it is.
+pub fn keep(id: TransferId, copy: Vec<u8>) -> *const u8 {
+    let place = copy.as_ptr();
+    if let Some(t) = table().live(id) {
+        t.copy = copy;
+    }
+    place
 }
 
 /// Nothing was sent after all.

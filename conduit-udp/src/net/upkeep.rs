@@ -176,11 +176,13 @@ impl Net {
                 self.rank
             );
         }
-        self.let_go(self.now());
         self.stopped.store(true, Relaxed);
         for _ in 0..2 {
             for contact in self.places.iter().filter_map(|place| place.peer.get()) {
-                let header = lock(&contact.state).control(&self.keys, Kind::Bye, &[]);
+                // A signal may have come while this very thread was at it: then the peer learns from its agent that the job ends.
+                let Ok(state) = contact.state.try_lock() else { continue };
+                let header = state.control(&self.keys, Kind::Bye, &[]);
+                drop(state);
                 self.put(contact, &[[IoSlice::new(&header), IoSlice::new(&[])]]);
             }
         }
