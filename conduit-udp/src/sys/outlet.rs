@@ -13,6 +13,9 @@ pub const RUN: usize = 32;
 /// A datagram: its header and its payload.
 pub type Pieces<'a> = [IoSlice<'a>; 2];
 
+/// Datagrams of up to so many bytes go as one piece, which takes less time than telling the system about two.
+const SHORT: usize = 256;
+
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 fn bytes(datagram: &Pieces<'_>) -> usize {
@@ -38,6 +41,11 @@ fn train(run: &[Pieces<'_>]) -> usize {
 impl Socket {
     /// Sends a run of at most [`RUN`] datagrams. Returns how many went; an error is that of the first. Without `trains` each goes by itself.
     pub fn send(&self, to: &Address, run: &[Pieces<'_>], trains: bool) -> io::Result<usize> {
+        if let [datagram] = run {
+            if bytes(datagram) <= SHORT {
+                return self.send_short(to, datagram).map(|()| 1);
+            }
+        }
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RUN];
         let mut controls = [const { MaybeUninit::<Control>::uninit() }; RUN];
         let mut lengths = [0; RUN];
@@ -86,6 +94,31 @@ impl Socket {
         // SAFETY: `count` messages were written, and all that they point to is live for the call.
         let sent = check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, FLAGS as _) })?;
         Ok(lengths[..sent as usize].iter().sum())
+    }
+}
+
+impl Socket {
+    fn send_short(&self, to: &Address, datagram: &Pieces<'_>) -> io::Result<()> {
+        let (mut whole, mut at) = ([0; SHORT], 0);
+        for piece in datagram {
+            whole[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        // SAFETY: the bytes and the address are live and of the lengths given.
+        let sent = unsafe {
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                whole.as_ptr().cast(),
+                at,
+                FLAGS,
+                ptr::from_ref(&to.bytes).cast(),
+                to.length,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 }
 
