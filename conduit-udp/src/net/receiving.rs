@@ -1,0 +1,204 @@
+//! What the socket has: datagrams are checked, taken in, and answered.
+#![forbid(unsafe_code)]
+
+use super::{lock, Net};
+use crate::packet::{Packet, ALIGN};
+use crate::peer::{Heard, Peer};
+use crate::place::{Contact, HERE, LEFT};
+use crate::sys::{BATCH, BUFFER};
+use crate::wire::{Header, HEADER};
+use crate::MAX_PACKET_BYTES;
+use gasnet::conduit::{Class, JobRank, PollScope, TransferId, Upcalls};
+use std::io::{ErrorKind, IoSlice};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a poll receives into. Polls of several threads, and one inside another, have one each.
+pub struct Context {
+    memory: Vec<u8>,
+    /// Where the buffers begin, and a place for one packet behind them.
+    start: usize,
+    /// Buffers for the next call of the system, and what the last one found.
+    batch: usize,
+    /// How often in a row that filled them all.
+    full: u32,
+    found: Vec<(usize, usize)>,
+    /// Peers that sent something in this poll.
+    touched: Vec<JobRank>,
+    /// Transfers that became complete in it.
+    done: Vec<TransferId>,
+}
+
+impl Context {
+    /// With nothing in it.
+    pub fn new() -> Self {
+        let memory = vec![0; BATCH * BUFFER + MAX_PACKET_BYTES + ALIGN];
+        let start = memory.as_ptr().align_offset(ALIGN);
+        Self {
+            memory,
+            start,
+            batch: 1,
+            full: 0,
+            found: Vec::with_capacity(BATCH),
+            touched: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+}
+
+impl Net {
+    /// Takes in what the socket has, and returns when that was.
+    pub fn receive(&self, scope: PollScope, context: &mut Context, delivered: &mut usize, upcalls: &mut dyn Upcalls) -> u64 {
+        let buffers = context.start..context.start + BATCH * BUFFER;
+        let result = self
+            .socket
+            .receive(&mut context.memory[buffers], context.batch, &mut context.found);
+        let now = self.now();
+        if let Err(why) = result {
+            if !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
+                self.hear_errors();
+            }
+            (context.batch, context.full) = (1, 0);
+            return now;
+        }
+        let found = std::mem::take(&mut context.found);
+        // A buffer more than is filled costs the system a look, and what is long is better looked at while it is in the cache.
+        let bytes: usize = found.iter().map(|one| one.0).sum();
+        if found.len() < context.batch || bytes > BUFFER / 2 * found.len() {
+            (context.batch, context.full) = ((context.batch / 2).max(1), 0);
+        } else {
+            context.full += 1;
+            if context.full > 1 {
+                context.batch = (2 * context.batch).min(BATCH);
+            }
+        }
+        for (i, &(bytes, each)) in found.iter().enumerate() {
+            let begin = context.start + i * BUFFER;
+            if bytes == 0 {
+                self.counters.strange.fetch_add(1, Relaxed);
+            }
+            let each = if each == 0 { bytes.max(1) } else { each };
+            for at in (0..bytes).step_by(each) {
+                let range = begin + at..begin + (at + each).min(bytes);
+                *delivered += usize::from(self.datagram(scope, range, context, now, upcalls));
+            }
+        }
+        context.found = found;
+        self.answer(&mut context.touched, now);
+        *delivered += context.done.len();
+        for id in context.done.drain(..) {
+            upcalls.rma_done(id);
+        }
+        now
+    }
+
+    /// Takes in one datagram. Returns whether a packet was delivered.
+    fn datagram(
+        &self,
+        scope: PollScope,
+        range: std::ops::Range<usize>,
+        context: &mut Context,
+        now: u64,
+        upcalls: &mut dyn Upcalls,
+    ) -> bool {
+        let Some((source, heard)) = self.hear(&context.memory[range.clone()], now, &mut context.done) else {
+            self.counters.strange.fetch_add(1, Relaxed);
+            return false;
+        };
+        if context.touched.last() != Some(&source) {
+            context.touched.push(source);
+        }
+        let class = |class: usize| if class == 0 { Class::Request } else { Class::Reply };
+        let wanted = |class: Class| scope == PollScope::All || class == Class::Reply;
+        let payload = range.start + HEADER..range.end;
+        match heard {
+            Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) => false,
+            Heard::Packet(number) if wanted(class(number)) => {
+                if (payload.start - context.start) % ALIGN == 0 {
+                    upcalls.packet(source, class(number), &mut context.memory[payload]);
+                } else {
+                    let at = context.start + BATCH * BUFFER;
+                    let bytes = payload.len();
+                    context.memory.copy_within(payload, at);
+                    upcalls.packet(source, class(number), &mut context.memory[at..at + bytes]);
+                }
+                true
+            }
+            Heard::Joined(number, mut packet) if wanted(class(number)) => {
+                upcalls.packet(source, class(number), packet.bytes_mut());
+                true
+            }
+            Heard::Packet(_) => self.defer(source, Packet::of(&context.memory[payload])),
+            Heard::Joined(_, packet) => self.defer(source, packet),
+            Heard::Bye => {
+                let _ = self.places[source as usize]
+                    .fate
+                    .compare_exchange(HERE, LEFT, Relaxed, Relaxed);
+                false
+            }
+            Heard::Nonsense => {
+                self.lose(source, "it sent a malformed packet".to_owned());
+                false
+            }
+        }
+    }
+
+    fn defer(&self, source: JobRank, packet: Packet) -> bool {
+        lock(&self.deferred).push_back((source, packet));
+        self.has_deferred.store(true, Relaxed);
+        false
+    }
+
+    /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
+    fn hear(&self, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
+        let (head, payload) = bytes.split_first_chunk::<HEADER>()?;
+        let header = Header::decode(head)?;
+        let place = self.places.get(header.source as usize)?;
+        let plausible = header.job == self.keys.job && header.target == self.rank && header.payload as usize == payload.len();
+        if !plausible || place.fate.load(Relaxed) != HERE {
+            return None;
+        }
+        // Strangers make no contact.
+        if place.peer.get().is_none() && !self.keys.proves(head, u64::from(header.number), payload) {
+            return None;
+        }
+        let contact = self.contact(header.source);
+        let mut peer = lock(&contact.state);
+        let number = peer.number(&header);
+        if !self.keys.proves(head, number, payload) {
+            return None;
+        }
+        if contact.refusals.load(Relaxed) != 0 {
+            contact.refusals.store(0, Relaxed);
+        }
+        contact.heard.store(now, Relaxed);
+        contact.ease(false);
+        let heard = peer.hear(&header, number, payload, now);
+        let heard = peer.settle(heard, payload, &self.segments, done);
+        if peer.waits() {
+            self.push_on(header.source, contact, &mut peer, now);
+        }
+        Some((header.source, heard))
+    }
+
+    /// Acknowledges what is due, after a batch, and has the rest looked at later.
+    fn answer(&self, touched: &mut Vec<JobRank>, now: u64) {
+        if touched.len() > 1 {
+            touched.sort_unstable();
+            touched.dedup();
+        }
+        for rank in touched.drain(..) {
+            let contact = self.contact(rank);
+            let mut peer = lock(&contact.state);
+            if peer.is_ack_due(now) {
+                self.acknowledge(contact, &mut peer);
+            }
+            self.push_on(rank, contact, &mut peer, now);
+        }
+    }
+
+    /// Sends an acknowledgement of its own.
+    pub fn acknowledge(&self, contact: &Contact, peer: &mut Peer) {
+        let (header, payload) = peer.acknowledge(&self.keys);
+        self.put(contact, &[[IoSlice::new(&header), IoSlice::new(&payload)]]);
+    }
+}

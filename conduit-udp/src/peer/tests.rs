@@ -1,0 +1,240 @@
+//! Two peers and a link between them that misbehaves.
+
+use super::*;
+use crate::memory::Segments;
+use gasnet::conduit::TransferId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Two peers and a link that misbehaves as `fate` says: how many copies of a datagram arrive, and how many datagrams late.
+pub struct Link {
+    pub keys: Keys,
+    pub ends: [Peer; 2],
+    pub segments: [Segments; 2],
+    /// Transfers that were completed.
+    pub done: [Vec<TransferId>; 2],
+    /// All that was sent, if it is to be kept: to whom, and what.
+    pub kept: Option<Vec<(usize, Vec<u8>)>>,
+    /// By the time of arrival: to whom, and what.
+    wire: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
+    now: u64,
+    random: u64,
+    heard: [Vec<(usize, Vec<u8>)>; 2],
+    sent: usize,
+}
+
+impl Link {
+    pub fn new(datagram: usize, seed: u64) -> Self {
+        let end = |me, peer| Peer::new(Pair { me, peer }, datagram, 1 << 16, &Settings::read(), 0);
+        Self {
+            keys: Keys::new(9, b"test"),
+            ends: [end(0, 1), end(1, 0)],
+            segments: Default::default(),
+            done: Default::default(),
+            kept: None,
+            wire: BTreeMap::new(),
+            now: 1,
+            random: seed,
+            heard: Default::default(),
+            sent: 0,
+        }
+    }
+
+    pub fn random(&mut self) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.random >> 33
+    }
+
+    fn put(&mut self, to: usize, datagrams: Vec<Vec<u8>>, loss: u64, duplicates: u64, late: u64) {
+        for datagram in datagrams {
+            self.sent += 1;
+            if let Some(kept) = &mut self.kept {
+                kept.push((to, datagram.clone()));
+            }
+            let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
+            for _ in 0..copies {
+                let at = self.now + 20_000 + self.random() % late.max(1);
+                self.wire.entry(at).or_default().push_back((to, datagram.clone()));
+            }
+        }
+    }
+
+    pub fn step(&mut self, loss: u64, duplicates: u64, late: u64) {
+        for me in 0..2 {
+            let mut out = Vec::new();
+            self.ends[me].look(self.now);
+            self.ends[me].transmit(&self.keys, self.now, |run| {
+                out.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
+                run.len()
+            });
+            if self.ends[me].is_ack_due(self.now) {
+                let (header, payload) = self.ends[me].acknowledge(&self.keys);
+                out.push([header.as_slice(), &payload].concat());
+            }
+            self.put(1 - me, out, loss, duplicates, late);
+        }
+        self.now += 5_000;
+        while let Some(entry) = self.wire.first_entry().filter(|entry| *entry.key() <= self.now) {
+            for (to, datagram) in entry.remove() {
+                self.arrive(to, &datagram);
+            }
+        }
+    }
+
+    /// How many messages an end has got.
+    pub fn heard(&self, end: usize) -> usize {
+        self.heard[end].len()
+    }
+
+    pub fn arrive(&mut self, to: usize, datagram: &[u8]) {
+        let (head, payload) = datagram.split_at(HEADER);
+        let head: [u8; HEADER] = head.try_into().unwrap();
+        let header = Header::decode(&head).unwrap();
+        let number = self.ends[to].number(&header);
+        assert!(self.keys.proves(&head, number, payload));
+        let heard = self.ends[to].hear(&header, number, payload, self.now);
+        match self.ends[to].settle(heard, payload, &self.segments[to], &mut self.done[to]) {
+            Heard::Packet(class) => self.heard[to].push((class, payload.to_vec())),
+            Heard::Joined(class, packet) => self.heard[to].push((class, packet.bytes().to_vec())),
+            Heard::Nothing => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Both send `count` messages of many sizes; each comes once. Returns the datagrams sent.
+    fn exchange(&mut self, count: usize, loss: u64, duplicates: u64, late: u64) -> usize {
+        self.exchange_over(&[], count, loss, duplicates, late)
+    }
+
+    /// The same over a path that takes datagrams of other sizes from time to time.
+    fn exchange_over(&mut self, sizes: &[usize], count: usize, loss: u64, duplicates: u64, late: u64) -> usize {
+        let message = |me: usize, i: usize| -> Vec<u8> {
+            let bytes = [0, 1, 63, 100, 1400, 5000, 40_000][i % 7] + i % 13;
+            (0..bytes).map(|b| (b * 7 + i + me) as u8).collect()
+        };
+        let mut next = [0; 2];
+        for turn in 0usize.. {
+            assert!(turn < 4_000_000, "nothing goes on: {next:?}");
+            if let Some(&size) = sizes.get(turn / 7 % sizes.len().max(1)) {
+                self.ends[turn % 2].resize(size);
+            }
+            for (me, i) in next.iter_mut().enumerate() {
+                while *i < count {
+                    let bytes = message(me, *i);
+                    if !self.ends[me].has_room(*i % 2, bytes.len()) {
+                        break;
+                    }
+                    let (a, b) = bytes.split_at(bytes.len() / 3);
+                    self.ends[me].keep(&self.keys, *i % 2, &[a, &[], b]);
+                    *i += 1;
+                }
+            }
+            self.step(loss, duplicates, late);
+            if self.heard.iter().all(|heard| heard.len() >= count) && self.ends.iter().all(Peer::is_quiet) {
+                break;
+            }
+        }
+        for me in 0..2 {
+            let mut expected: Vec<_> = (0..count).map(|i| (i % 2, message(1 - me, i))).collect();
+            let mut heard = std::mem::take(&mut self.heard[me]);
+            expected.sort();
+            heard.sort();
+            assert!(heard == expected, "what came is not what was sent");
+        }
+        self.sent
+    }
+}
+
+#[test]
+fn a_good_link_carries_each_datagram_once() {
+    for datagram in [LEAST_PAYLOAD, 1408, 65_408] {
+        let mut link = Link::new(datagram, 1);
+        link.exchange(300, 0, 0, 1);
+        let data: u64 = (0..2)
+            .map(|me| link.ends[me].out[0].next() + link.ends[me].out[1].next())
+            .sum();
+        assert!(
+            (link.sent as u64) < data + data / 4 + 200,
+            "{} for {data} datagrams",
+            link.sent
+        );
+    }
+}
+
+#[test]
+fn bad_links_lose_nothing() {
+    for (seed, (loss, duplicates, late)) in [
+        (0, 300, 1),
+        (0, 0, 400_000),
+        (50, 0, 1),
+        (200, 100, 100_000),
+        (500, 500, 300_000),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for datagram in [1408, 65_408] {
+            Link::new(datagram, seed as u64 + 7).exchange(200, loss, duplicates, late);
+        }
+    }
+}
+
+#[test]
+fn paths_that_change_lose_nothing() {
+    for seed in 1..4 {
+        let mut link = Link::new(65_408, seed);
+        link.exchange_over(&[65_408, 1408, LEAST_PAYLOAD, 8896], 300, 50, 50, 50_000);
+    }
+}
+
+#[test]
+fn no_more_requests_than_the_depth() {
+    let mut link = Link::new(1408, 1);
+    link.ends[0].depth = 5;
+    for _ in 0..5 {
+        assert!(link.ends[0].has_room(0, 1));
+        link.ends[0].keep(&link.keys, 0, &[&[1]]);
+    }
+    assert!(!link.ends[0].has_room(0, 1) && link.ends[0].has_room(1, 1));
+    while link.heard[1].len() < 5 || !link.ends[0].is_quiet() {
+        link.step(0, 0, 1);
+    }
+    assert!(link.ends[0].has_room(0, 1));
+}
+
+#[test]
+fn silence_is_measured() {
+    let mut link = Link::new(1408, 1);
+    link.ends[0].keep(&link.keys, 0, &[&[1]]);
+    let began = link.now;
+    for _ in 0..100_000 {
+        link.step(1000, 0, 1);
+    }
+    assert_eq!(link.ends[0].unanswered(link.now), link.now - began);
+    assert_eq!(link.ends[1].unanswered(link.now), 0);
+    while link.heard[1].is_empty() {
+        link.step(0, 0, 1);
+    }
+    for _ in 0..100 {
+        link.step(0, 0, 1);
+    }
+    assert_eq!(link.ends[0].unanswered(link.now), 0);
+}
+
+#[test]
+fn silence_is_survived() {
+    let mut link = Link::new(1408, 3);
+    link.ends[0].keep(&link.keys, 0, &[&[5; 5000]]);
+    for _ in 0..20_000 {
+        link.step(1000, 0, 1);
+    }
+    // A tenth of a second without an answer: the probes became seldom.
+    assert!(link.sent < 60, "{}", link.sent);
+    while link.heard[1].is_empty() {
+        link.step(0, 0, 1);
+    }
+    assert_eq!(link.heard[1].pop(), Some((0, vec![5; 5000])));
+    link.exchange(100, 0, 0, 1);
+}
