@@ -54,8 +54,9 @@ pub struct Net {
     has_held: AtomicBool,
     holds: AtomicBool,
     held_since: AtomicU64,
-    /// When the socket was looked at.
+    /// When the socket was looked at, and how often so far.
     glanced: AtomicU64,
+    looks: AtomicU64,
     /// Whether the kernel takes trains.
     trains: AtomicBool,
     contexts: Mutex<Vec<Context>>,
@@ -115,6 +116,7 @@ impl Net {
             holds: AtomicBool::new(false),
             held_since: AtomicU64::new(0),
             glanced: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
             trains: AtomicBool::new(true),
             contexts: Mutex::default(),
             segments: Segments::default(),
@@ -194,7 +196,7 @@ impl Net {
 
     /// Sends what may go to a peer, or lets it wait for more.
     fn hold_or_push(&self, rank: JobRank, contact: &Contact, peer: &mut Peer) {
-        if !peer.may_hold() {
+        if !peer.may_hold(self.looks.load(Relaxed)) {
             self.push_on(rank, contact, peer, self.now());
             return;
         }
@@ -301,6 +303,7 @@ impl Net {
         let now = self.receive(scope, &mut context, &mut delivered, upcalls);
         lock(&self.contexts).push(context);
         self.glanced.store(now, Relaxed);
+        self.looks.fetch_add(1, Relaxed);
         if now >= self.next_look.load(Relaxed) {
             self.look(now);
         }

@@ -64,6 +64,8 @@ pub struct Peer {
     free: Vec<Vec<u8>>,
     /// Whether the list of peers to look at has it.
     pub listed: bool,
+    /// How often the socket had been looked at when the last request was kept.
+    kept_at: u64,
     /// Whether the list of peers for which something is held back has it.
     pub held: bool,
 }
@@ -106,6 +108,7 @@ impl Peer {
             moved: now,
             free: Vec::new(),
             listed: false,
+            kept_at: 0,
             held: false,
         }
     }
@@ -224,10 +227,12 @@ impl Peer {
         }
     }
 
-    /// Whether the first message that was just kept may wait for others, so that they become a train: something is under way, and it is not much.
-    pub fn may_hold(&self) -> bool {
+    /// Whether the request that was just kept may wait for others, so that they become a train: something is under way, it is not much, and the one before
+    /// was kept a short time ago, for since then the socket was looked at once at most. `looks` is how often that was done so far.
+    pub fn may_hold(&mut self, looks: u64) -> bool {
         let out = &self.out[0];
-        self.flight() > 0 && out.waiting() < RUN && out.queued < MOST_HELD && self.streams[0].is_empty()
+        let soon = looks <= std::mem::replace(&mut self.kept_at, looks) + 1;
+        soon && self.flight() > 0 && out.waiting() < RUN && out.queued < MOST_HELD && self.streams[0].is_empty()
     }
 
     /// The full number of a datagram of the peer's, which its tag covers.
