@@ -79,6 +79,8 @@ pub enum Heard {
     Packet(usize),
     /// This is a packet.
     Joined(usize, Packet),
+    /// It was part of a transfer, and did what it says.
+    Placed,
     /// Its payload is for the segment, at this address.
     Put(u64),
     /// It asks for what is at this address.

@@ -99,7 +99,7 @@ impl Peer {
             other => return other,
         };
         if sound {
-            Heard::Nothing
+            Heard::Placed
         } else {
             Heard::Nonsense
         }
@@ -271,7 +271,7 @@ mod tests {
         let base = memory.as_ptr() as u64;
         link.segments[1].add(base as usize, memory.len());
         let (peer, segments, mut done) = (&mut link.ends[1], &link.segments[1], Vec::new());
-        let mut settle = |heard, payload: &[u8]| peer.settle(heard, payload, segments, &mut done) == Heard::Nothing;
+        let mut settle = |heard, payload: &[u8]| peer.settle(heard, payload, segments, &mut done) == Heard::Placed;
         let request = |number: u64, bytes: u64| [number.to_le_bytes(), bytes.to_le_bytes()].concat();
         assert!(settle(Heard::Put(base + 4088), &[1; 8]));
         assert!(settle(Heard::Get(base), &request(0, 4096)));

@@ -91,7 +91,7 @@ impl Net {
         now
     }
 
-    /// Takes in one datagram. Returns whether a packet was delivered.
+    /// Takes in one datagram. Returns whether a packet was delivered, or a part of a transfer.
     fn datagram(
         &self,
         scope: PollScope,
@@ -111,6 +111,8 @@ impl Net {
         let wanted = |class: Class| scope == PollScope::All || class == Class::Reply;
         let payload = range.start + HEADER..range.end;
         match heard {
+            // Who serves others is not idle, although it waits for something else.
+            Heard::Placed => true,
             Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) => false,
             Heard::Packet(number) if wanted(class(number)) => {
                 if (payload.start - context.start) % ALIGN == 0 {

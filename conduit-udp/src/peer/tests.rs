@@ -98,7 +98,7 @@ impl Link {
         match self.ends[to].settle(heard, payload, &self.segments[to], &mut self.done[to]) {
             Heard::Packet(class) => self.heard[to].push((class, payload.to_vec())),
             Heard::Joined(class, packet) => self.heard[to].push((class, packet.bytes().to_vec())),
-            Heard::Nothing => {}
+            Heard::Nothing | Heard::Placed => {}
             other => panic!("{other:?}"),
         }
     }
