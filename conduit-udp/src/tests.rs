@@ -1,5 +1,6 @@
 //! What the conformance suite cannot see: strangers, forged, changed and repeated datagrams, and the wake-up descriptor.
 
+use crate::memory::tests::lent;
 use crate::net::Net;
 use crate::peer::{Pair, Peer};
 use crate::place::encode;
@@ -247,6 +248,38 @@ fn requests_in_a_row_wait_for_each_other_and_others_do_not() {
     stage.net.send(1, Class::Request, &[b"e"]).unwrap();
     stage.net.send(1, Class::Reply, &[b"f"]).unwrap();
     wait(&mut stage, 2);
+}
+
+#[test]
+fn puts_go_into_segments_only() {
+    let mut stage = Stage::new();
+    let mut segment = vec![0u64; 512];
+    let base = segment.as_mut_ptr() as usize;
+    stage.net.segments.add(base, 4096);
+    let mut source = vec![9u8; 4096];
+    let mut peer = peer();
+    let mut put = |stage: &mut Stage, address: usize, bytes: usize| {
+        let from = lent(&mut source[..bytes]);
+        peer.put(&stage.keys, address, from, bytes, TransferId(1)).unwrap();
+        let mut all = Vec::new();
+        peer.transmit(&stage.keys, 1, |run| {
+            all.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
+            run.len()
+        });
+        for datagram in &all {
+            stage.stranger.send_to(datagram, ("127.0.0.1", stage.net.port())).unwrap();
+        }
+        let (began, mut served) = (Instant::now(), 0);
+        while served < all.len() && stage.log.lost.is_empty() {
+            served += stage.net.poll(PollScope::Replies, &mut stage.log);
+            assert!(began.elapsed() < Duration::from_secs(60));
+        }
+    };
+    put(&mut stage, base, 4096);
+    assert!(segment.iter().all(|&word| word == 0x0909_0909_0909_0909));
+    assert!(stage.log.lost.is_empty());
+    put(&mut stage, base + 4090, 8);
+    assert_eq!(stage.log.lost, [1]);
 }
 
 #[test]
