@@ -6,6 +6,7 @@ use crate::peer::{Pair, Peer};
 use crate::place::encode;
 use crate::tag::Keys;
 use crate::variables::Settings;
+use crate::wire::Kind;
 use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet::conformance::Log;
 use std::cell::RefCell;
@@ -248,6 +249,16 @@ fn requests_in_a_row_wait_for_each_other_and_others_do_not() {
     stage.net.send(1, Class::Request, &[b"e"]).unwrap();
     stage.net.send(1, Class::Reply, &[b"f"]).unwrap();
     wait(&mut stage, 2);
+}
+
+#[test]
+fn who_leaves_is_no_stranger() {
+    let mut stage = Stage::new();
+    let mut peer = peer();
+    let hello = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
+    let bye = peer.control(&stage.keys, Kind::Bye, &[]).to_vec();
+    stage.hear(&[hello[0].clone(), bye.clone(), bye, hello[0].clone()]);
+    assert_eq!((stage.log.packets.len(), stage.strange()), (1, 0));
 }
 
 #[test]

@@ -101,7 +101,9 @@ impl Net {
         upcalls: &mut dyn Upcalls,
     ) -> bool {
         let Some((source, heard)) = self.hear(&context.memory[range.clone()], now, &mut context.done) else {
-            self.counters.strange.fetch_add(1, Relaxed);
+            if !self.says_one_that_is_gone(&context.memory[range]) {
+                self.counters.strange.fetch_add(1, Relaxed);
+            }
             return false;
         };
         if context.touched.last() != Some(&source) {
@@ -180,6 +182,13 @@ impl Net {
             self.push_on(header.source, contact, &mut peer, now);
         }
         Some((header.source, heard))
+    }
+
+    /// Whether a datagram names a sender that is gone: who leaves says so twice, and what was under way comes late.
+    fn says_one_that_is_gone(&self, bytes: &[u8]) -> bool {
+        let header = bytes.first_chunk::<HEADER>().and_then(Header::decode);
+        let place = header.and_then(|header| self.places.get(header.source as usize));
+        place.is_some_and(|place| place.fate.load(Relaxed) != HERE)
     }
 
     /// Acknowledges what is due, after a batch, and has the rest looked at later.
