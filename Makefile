@@ -126,11 +126,11 @@ cluster-check:
 demo:
 	@scripts/demo.sh
 
-check: setup
+check: cluster-setup
 	@scripts/check.sh quick
 
 check-all:
-	@scripts/setup.sh all
+	@scripts/setup.sh all cluster
 	@scripts/check.sh all
 
 check-programs: setup

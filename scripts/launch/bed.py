@@ -163,9 +163,18 @@ class Bed:
         """Before a job: what lies there already."""
         self.before = self.files()
 
-    def left(self, patience=10):
+    def strays(self, patience, cut=False):
+        """What jobs have left running. `cut`: a host is cut off; its ssh server's session cannot know yet that nobody is there."""
+        end = time.monotonic() + patience
+        while True:
+            found = [p for p in self.hosts.strays() if not (cut and p.command.startswith("sshd:"))]
+            if not found or time.monotonic() >= end:
+                return found
+            time.sleep(0.05)
+
+    def left(self, patience=10, cut=False):
         """A sentence about what a job has left behind, or nothing."""
-        strays = [f"{p.command[:100]} (node{p.host})" for p in self.hosts.strays(patience)]
+        strays = [f"{p.command[:100]} (node{p.host})" for p in self.strays(patience, cut)]
         self.hosts.sweep()
         left = strays + sorted(self.files() - self.before)
         return "left behind: " + "; ".join(left) if left else ""

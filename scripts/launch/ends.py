@@ -76,7 +76,7 @@ def starting(bed, words, env):
     return Job(bed, words, env=env)
 
 
-def over(bed, job, code, *says, limit=SOON, patience=15):
+def over(bed, job, code, *says, limit=SOON, patience=15, cut=False):
     """The job ends in time, as it should, and leaves nothing."""
     got = job.await_end(limit)
     text = " ".join(job.text())
@@ -85,7 +85,7 @@ def over(bed, job, code, *says, limit=SOON, patience=15):
     for pattern in says:
         if not re.search(pattern, text, re.M):
             raise Wrong(f"the output lacks {pattern!r}: {short(text)}")
-    left = bed.left(patience)
+    left = bed.left(patience, cut)
     if left:
         raise Wrong(f"{left}: {short(text, 200)}")
 
@@ -236,7 +236,7 @@ def _(bed):
     with waiting(bed, bed.servers()) as job:
         job.await_ranks()
         bed.hosts.link(3, up=False)
-        over(bed, job, None, "node3", limit=AFTER_SILENCE, patience=AFTER_SILENCE)
+        over(bed, job, None, "node3", limit=AFTER_SILENCE, patience=AFTER_SILENCE, cut=True)
 
 
 @case("ends: the cable of a host in the middle of the tree is pulled", "fresh")
@@ -244,7 +244,7 @@ def _(bed):
     with waiting(bed, {"GASNET_SSH_OUT_DEGREE": "1", **bed.servers()}) as job:
         job.await_ranks()
         bed.hosts.link(2, up=False)
-        over(bed, job, None, "node2", limit=AFTER_SILENCE, patience=AFTER_SILENCE)
+        over(bed, job, None, "node2", limit=AFTER_SILENCE, patience=AFTER_SILENCE, cut=True)
 
 
 @case("ends: the first host of a manager's job loses its cable", "fresh")
@@ -255,4 +255,4 @@ def _(bed):
         if [r.host for r in ranks] != blocks(6, bed.names()):
             raise Wrong("the ranks are elsewhere")
         bed.hosts.link(3, up=False)
-        over(bed, job, None, limit=AFTER_SILENCE, patience=AFTER_SILENCE)
+        over(bed, job, None, limit=AFTER_SILENCE, patience=AFTER_SILENCE, cut=True)
