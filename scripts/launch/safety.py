@@ -7,9 +7,11 @@ from bed import Wrong, blocks
 from cases import case
 from ends import over, waiting
 
-# Calls every port that listens on this host and is not known, as long as it lives: with garbage, with half a greeting, with silence.
+# Calls every port that listens on this host and is not known, until the file argv[1] is there: with garbage, with half a greeting and with silence, or
+# argv[2] times with silence only.
 STRANGER = r"""
-import os, socket, sys, time
+import os, resource, socket, sys, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (3000, 3000))
 def ports():
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -20,19 +22,19 @@ def ports():
                     if words[3] == "0A":
                         found.add(int(words[1].rpartition(":")[2], 16))
     return found
-known, kept, calls = ports(), [], 0
+known, kept, calls, silent = ports(), [], 0, int(sys.argv[2])
 print("ready", flush=True)
 garbage = [b"", b"GASNETj1", b"GET / HTTP/1.0\r\n\r\n", b"GASNETj1" + bytes(16), b"GASNETj1" + bytes(36), os.urandom(4000)]
 end = time.monotonic() + 60
 while time.monotonic() < end and not os.path.exists(sys.argv[1]):
     for port in ports() - known:
-        for words in garbage:
+        for words in [b""] * (silent - calls) if silent else garbage:
             try:
                 call = socket.create_connection(("127.0.0.1", port), 1)
-                call.sendall(words)
                 calls += 1
                 kept.append(call)
-                kept = kept[-200:]
+                kept = kept[-500:]
+                call.sendall(words)
             except OSError:
                 pass
     time.sleep(0.002)
@@ -40,30 +42,40 @@ print("called", calls, flush=True)
 """
 
 
-@case("safety: strangers call while the job starts", "three", quick=True)
-def _(bed):
+def with_strangers(bed, command, silent=0):
+    """A job whose remote shells take two seconds, in which a stranger calls its first host."""
     folder = bed.program.folder
     stop, shell = f"{folder}/stop", f"{folder}/slow"
     with open(shell, "w", encoding="ascii") as file:
-        file.write('#!/bin/sh\nsleep 1\nexec ssh "$@"\n')
+        file.write('#!/bin/sh\nsleep 2\nexec ssh "$@"\n')
     os.chmod(shell, 0o755)
-    stranger = bed.hosts.popen(1, ["python3", "-c", STRANGER, stop], stdout=-1, text=True)
+    stranger = bed.hosts.popen(1, ["python3", "-c", STRANGER, stop, str(silent)], stdout=-1, text=True)
     try:
         if stranger.stdout.readline() != "ready\n":
             raise Wrong("the stranger did not start")
         bed.hosts.accept()
-        bed.run(bed.launch(5), env={"GASNET_SSH_CMD": shell, **bed.servers()}, places=blocks(5, bed.names()))
+        bed.run(command, env={"GASNET_SSH_CMD": shell, **bed.servers()}, places=blocks(5, bed.names()))
         with open(stop, "w", encoding="ascii"):
             pass
         said = stranger.stdout.read()
-        if int(said.split()[1]) < 6:
-            raise Wrong(f"the stranger found nobody to call: {said}")
+        if int(said.split()[1]) < max(silent, 6):
+            raise Wrong(f"the stranger did not call often enough: {said}")
     finally:
         stranger.kill()
         stranger.wait()
         for name in (stop, shell):
             if os.path.exists(name):
                 os.remove(name)
+
+
+@case("safety: strangers call while the job starts", "three", quick=True)
+def _(bed):
+    with_strangers(bed, bed.launch(5))
+
+
+@case("safety: strangers take all connections and are silent", "three")
+def _(bed):
+    with_strangers(bed, ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *bed.launch(5)], 400)
 
 
 @case("safety: the secret is in no list of processes", "three", quick=True)

@@ -8,6 +8,7 @@ use super::board::Board;
 use super::map::Map;
 use super::options::Start;
 use super::spawn::ssh::{self, Place};
+use super::tree::link::MOST_STRANGERS;
 use super::tree::Tree;
 use super::{adopt, custom, lifeline, Job, JobError, StartOptions};
 use crate::os::mem::{self, AnonMemory};
@@ -142,8 +143,9 @@ enum Side {
 
 impl<'a> Launch<'a> {
     fn new(options: &'a StartOptions, common: Common, here: u32, tree: Tree) -> Self {
-        // A lifeline and two pipes per rank, a connection per host, the memory of one neighbourhood, and a few.
-        let wanted = process::open_descriptors() + 3 * u64::from(here) + 2 * tree.branches().len() as u64 + 32;
+        // A lifeline and two pipes per rank, a connection per host, and as many strangers and more, the memory of one neighbourhood, and a few.
+        let wanted =
+            process::open_descriptors() + 3 * u64::from(here) + 2 * tree.branches().len() as u64 + MOST_STRANGERS as u64 + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
         process::flush_streams();
         let mask = signal::block_all();

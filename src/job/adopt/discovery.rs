@@ -143,9 +143,7 @@ impl<'a> Discovery<'a> {
     }
 
     fn hear(&mut self, listener: &TcpListener) -> Result<(), String> {
-        while let Some(stranger) = Stranger::accept(listener) {
-            self.strangers.push(stranger);
-        }
+        link::let_in(listener, &mut self.strangers, self.options.ranks as usize);
         for stranger in std::mem::take(&mut self.strangers) {
             match stranger.hear(self.secret) {
                 Known::NotYet(stranger) => self.strangers.push(stranger),

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Instant;
 
 use super::{Secret, StartOptions, LOOK};
-use crate::job::tree::link::{poll_items, Known, Link, Stranger, CONSOLE};
+use crate::job::tree::link::{let_in, poll_items, Known, Link, Stranger, CONSOLE};
 use crate::job::tree::message::Message;
 use crate::os::{fd, mem, net};
 
@@ -108,9 +108,7 @@ impl<'a> Store<'a> {
     }
 
     fn meet(&mut self) {
-        while let Some(stranger) = Stranger::accept(self.listener) {
-            self.strangers.push(stranger);
-        }
+        let_in(self.listener, &mut self.strangers, self.options.ranks as usize);
         for stranger in std::mem::take(&mut self.strangers) {
             match stranger.hear(self.secret) {
                 Known::NotYet(stranger) => self.strangers.push(stranger),

@@ -213,9 +213,19 @@ pub enum Known {
     Nobody,
 }
 
+/// Strangers beside those who are expected, at most. They must not take all descriptors of this process.
+pub const MOST_STRANGERS: usize = 64;
+
+/// Lets callers in, while `expected` are. When there are too many those go who have been silent for longest.
+pub fn let_in(listener: &TcpListener, strangers: &mut Vec<Stranger>, expected: usize) {
+    let most = expected + MOST_STRANGERS;
+    strangers.extend(std::iter::from_fn(|| Stranger::accept(listener)).take(most));
+    strangers.drain(..strangers.len().saturating_sub(most));
+}
+
 impl Stranger {
     /// The next caller, if there is one.
-    pub fn accept(listener: &TcpListener) -> Option<Self> {
+    fn accept(listener: &TcpListener) -> Option<Self> {
         let (stream, _) = listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
         Some(Self {
@@ -315,5 +325,23 @@ mod tests {
         let mut stranger = TcpStream::connect(address).unwrap();
         stranger.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
         assert!(meet(&listener, secret).is_none());
+    }
+
+    #[test]
+    fn strangers_are_few() {
+        let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut strangers = Vec::new();
+        let mut callers = Vec::new();
+        for _ in 0..3 {
+            callers.extend((0..MOST_STRANGERS).map(|_| TcpStream::connect(address).unwrap()));
+            let_in(&listener, &mut strangers, 5);
+        }
+        let_in(&listener, &mut strangers, 5);
+        assert_eq!(strangers.len(), MOST_STRANGERS + 5);
+        // The first caller had to go, the last one is there.
+        assert_eq!(callers[0].read(&mut [0; 4]).unwrap(), 0);
+        let last = callers.last().unwrap().local_addr().unwrap();
+        assert!(strangers.iter().any(|s| s.stream.peer_addr().unwrap() == last));
     }
 }

@@ -259,9 +259,7 @@ impl Tree {
     /// Lets callers in who are of the job.
     fn meet(&mut self, welcome: impl Fn(&Branch) -> Vec<Message>) {
         let Some(listener) = &self.listener else { return };
-        while let Some(stranger) = Stranger::accept(listener) {
-            self.strangers.push(stranger);
-        }
+        link::let_in(listener, &mut self.strangers, self.branches.len());
         for stranger in std::mem::take(&mut self.strangers) {
             match stranger.hear(self.secret) {
                 Known::NotYet(stranger) => self.strangers.push(stranger),
