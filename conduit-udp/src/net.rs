@@ -23,11 +23,6 @@ use std::time::Instant;
 
 /// Peers with something under way are looked at so often, nanoseconds.
 const LOOK: u64 = 50_000;
-/// What is held back so that it becomes part of a train goes after so long, nanoseconds, or with the first poll between which and the one before no
-/// message was held back: the sender waits then.
-const HOLD: u64 = 8_000;
-/// Who sends one message after the other, and polls between them, looks at the socket so often.
-const GLANCE: u64 = 2_000;
 
 /// What did not count.
 #[derive(Debug, Default)]
@@ -49,14 +44,6 @@ pub struct Net {
     active: Mutex<Vec<JobRank>>,
     next_look: AtomicU64,
     next_beat: AtomicU64,
-    /// Peers for which something is held back, whether there are any, whether something was since the last poll, and since when.
-    held: Mutex<Vec<JobRank>>,
-    has_held: AtomicBool,
-    holds: AtomicBool,
-    held_since: AtomicU64,
-    /// When the socket was looked at, and how often so far.
-    glanced: AtomicU64,
-    looks: AtomicU64,
     /// Whether the kernel takes trains.
     trains: AtomicBool,
     contexts: Mutex<Vec<Context>>,
@@ -111,12 +98,6 @@ impl Net {
             active: Mutex::default(),
             next_look: AtomicU64::new(u64::MAX),
             next_beat: AtomicU64::new(upkeep::BEAT),
-            held: Mutex::default(),
-            has_held: AtomicBool::new(false),
-            holds: AtomicBool::new(false),
-            held_since: AtomicU64::new(0),
-            glanced: AtomicU64::new(0),
-            looks: AtomicU64::new(0),
             trains: AtomicBool::new(true),
             contexts: Mutex::default(),
             segments: Segments::default(),
@@ -186,51 +167,13 @@ impl Net {
             return Err(Busy);
         }
         peer.keep(&self.keys, class as usize, parts);
-        if class == Class::Request {
-            self.hold_or_push(rank, contact, &mut peer);
-        } else {
-            self.push_on(rank, contact, &mut peer, self.now());
-        }
+        self.push_on(rank, contact, &mut peer, self.now());
         Ok(())
     }
 
-    /// Sends what may go to a peer, or lets it wait for more.
-    fn hold_or_push(&self, rank: JobRank, contact: &Contact, peer: &mut Peer) {
-        if !peer.may_hold(self.looks.load(Relaxed)) {
-            self.push_on(rank, contact, peer, self.now());
-            return;
-        }
-        if !peer.held {
-            peer.held = true;
-            lock(&self.held).push(rank);
-            self.has_held.store(true, Relaxed);
-        }
-        self.holds.store(true, Relaxed);
-    }
-
-    /// Whether a sleep on the socket may begin; what was held back goes first.
+    /// Whether a sleep on the socket may begin.
     pub fn is_idle(&self) -> bool {
-        let idle = !self.has_held.load(Relaxed) && !self.has_losses.load(Relaxed) && !self.has_deferred.load(Relaxed);
-        if !idle {
-            self.let_go(self.now());
-        }
-        idle
-    }
-
-    /// Sends what was held back.
-    fn let_go(&self, now: u64) {
-        self.held_since.store(0, Relaxed);
-        let ranks = {
-            let mut held = lock(&self.held);
-            self.has_held.store(false, Relaxed);
-            std::mem::take(&mut *held)
-        };
-        for rank in ranks {
-            let contact = self.contact(rank);
-            let mut peer = lock(&contact.state);
-            peer.held = false;
-            self.push_on(rank, contact, &mut peer, now);
-        }
+        !self.has_losses.load(Relaxed) && !self.has_deferred.load(Relaxed)
     }
 
     /// Sends what may go to a peer, and has it looked at while something is under way.
@@ -292,9 +235,6 @@ impl Net {
                 upcalls.peer_lost(rank, &why);
             }
         }
-        if self.has_held.load(Relaxed) && self.is_busy_sending() {
-            return 0;
-        }
         let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
         let mut delivered = 0;
         if scope == PollScope::All && self.has_deferred.load(Relaxed) {
@@ -302,8 +242,6 @@ impl Net {
         }
         let now = self.receive(scope, &mut context, &mut delivered, upcalls);
         lock(&self.contexts).push(context);
-        self.glanced.store(now, Relaxed);
-        self.looks.fetch_add(1, Relaxed);
         if now >= self.next_look.load(Relaxed) {
             self.look(now);
         }
@@ -311,21 +249,6 @@ impl Net {
             self.beat(now);
         }
         delivered
-    }
-
-    /// Lets go what was held back, if it is time. Returns whether more may follow so soon that the socket is not worth a look.
-    fn is_busy_sending(&self) -> bool {
-        let now = self.now();
-        let more = self.holds.swap(false, Relaxed);
-        let since = self.held_since.load(Relaxed);
-        if !more || (since != 0 && now >= since + HOLD) {
-            self.let_go(now);
-            return false;
-        }
-        if since == 0 {
-            self.held_since.store(now, Relaxed);
-        }
-        now < self.glanced.load(Relaxed) + GLANCE
     }
 
     fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {

@@ -7,7 +7,7 @@ use crate::outgoing::{Body, News, Outgoing};
 use crate::pace::{Pace, ACK_DELAY};
 use crate::packet::Packet;
 use crate::slots::Slots;
-use crate::sys::{Pieces, RUN};
+use crate::sys::Pieces;
 use crate::tag::Keys;
 use crate::transfers::{Get, Stream};
 use crate::variables::Settings;
@@ -21,9 +21,6 @@ const ACK_AFTER: u32 = 32;
 const ASK_EACH: u64 = 64;
 /// Bytes of messages that a class keeps, whole messages but the first.
 const MOST_KEPT: usize = 1 << 20;
-
-/// Bytes that wait for others.
-const MOST_HELD: usize = 16 << 10;
 
 /// A window holds a largest packet twice.
 const LEAST_PAYLOAD: usize = (2 * MAX_PACKET_BYTES / WINDOW).next_multiple_of(64);
@@ -64,10 +61,6 @@ pub struct Peer {
     free: Vec<Vec<u8>>,
     /// Whether the list of peers to look at has it.
     pub listed: bool,
-    /// How often the socket had been looked at when the last request was kept.
-    kept_at: u64,
-    /// Whether the list of peers for which something is held back has it.
-    pub held: bool,
 }
 
 /// What [`Peer::hear`] makes of a datagram.
@@ -110,8 +103,6 @@ impl Peer {
             moved: now,
             free: Vec::new(),
             listed: false,
-            kept_at: 0,
-            held: false,
         }
     }
 
@@ -227,14 +218,6 @@ impl Peer {
                 }
             }
         }
-    }
-
-    /// Whether the request that was just kept may wait for others, so that they become a train: something is under way, it is not much, and the one before
-    /// was kept a short time ago, for since then the socket was looked at once at most. `looks` is how often that was done so far.
-    pub fn may_hold(&mut self, looks: u64) -> bool {
-        let out = &self.out[0];
-        let soon = looks <= std::mem::replace(&mut self.kept_at, looks) + 1;
-        soon && self.flight() > 0 && out.waiting() < RUN && out.queued < MOST_HELD && self.streams[0].is_empty()
     }
 
     /// The full number of a datagram of the peer's, which its tag covers.

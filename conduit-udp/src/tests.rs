@@ -215,42 +215,6 @@ impl Upcalls for Why {
     }
 }
 
-/// Bytes of the next datagram, if one is there.
-fn come(socket: &UdpSocket) -> Option<usize> {
-    let mut buffer = [0; 2000];
-    socket.recv(&mut buffer).ok()
-}
-
-#[test]
-fn requests_in_a_row_wait_for_each_other_and_others_do_not() {
-    let mut stage = Stage::new();
-    stage.stranger.set_nonblocking(true).unwrap();
-    let wait = |stage: &mut Stage, count: usize| {
-        let (began, mut seen) = (Instant::now(), 0);
-        while seen < count {
-            seen += usize::from(come(&stage.stranger).is_some());
-            assert!(began.elapsed() < Duration::from_secs(60));
-        }
-    };
-    // Nothing is under way: it goes. The next two wait, and go with the second poll that follows them.
-    stage.net.send(1, Class::Request, &[b"a"]).unwrap();
-    wait(&mut stage, 1);
-    stage.net.send(1, Class::Request, &[b"b"]).unwrap();
-    stage.net.send(1, Class::Request, &[b"c"]).unwrap();
-    assert_eq!(come(&stage.stranger), None);
-    assert!(!stage.net.is_idle());
-    wait(&mut stage, 2);
-    // Some looks later nobody is in a hurry to send more. Replies never wait.
-    for _ in 0..3 {
-        stage.net.poll(PollScope::All, &mut stage.log);
-    }
-    stage.net.send(1, Class::Request, &[b"d"]).unwrap();
-    wait(&mut stage, 1);
-    stage.net.send(1, Class::Request, &[b"e"]).unwrap();
-    stage.net.send(1, Class::Reply, &[b"f"]).unwrap();
-    wait(&mut stage, 2);
-}
-
 #[test]
 fn who_leaves_is_no_stranger() {
     let mut stage = Stage::new();

@@ -29,7 +29,7 @@ impl Net {
         let source = unsafe { Lent::new(source.0 as usize, source.1) };
         let mut peer = lock(&contact.state);
         let local = peer.put(&self.keys, address, source, copied, id)?;
-        self.hold_or_push(rank, contact, &mut peer);
+        self.push_on(rank, contact, &mut peer, self.now());
         Ok(local)
     }
 
@@ -40,7 +40,7 @@ impl Net {
         let destination = unsafe { Lent::new(destination as usize, bytes) };
         let mut peer = lock(&contact.state);
         peer.get(&self.keys, address, destination, id)?;
-        self.hold_or_push(rank, contact, &mut peer);
+        self.push_on(rank, contact, &mut peer, self.now());
         Ok(())
     }
 }
