@@ -18,6 +18,8 @@ pub struct Run {
 pub struct Map {
     size: u32,
     hosts: u32,
+    /// Most ranks in a neighbourhood; 0: no limit.
+    nbrhd_max: u32,
     /// Ascending, without gaps.
     runs: Vec<Run>,
     /// First ranks of the neighbourhoods, ascending.
@@ -60,6 +62,7 @@ impl Map {
         Some(Self {
             size,
             hosts,
+            nbrhd_max,
             runs: joined,
             nbrhds,
         })
@@ -93,6 +96,11 @@ impl Map {
     /// Hosts of the job.
     pub fn hosts(&self) -> u32 {
         self.hosts
+    }
+
+    /// Most ranks in a neighbourhood; 0: no limit.
+    pub fn nbrhd_max(&self) -> u32 {
+        self.nbrhd_max
     }
 
     /// All runs, ascending.

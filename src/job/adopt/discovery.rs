@@ -73,12 +73,12 @@ impl<'a> Discovery<'a> {
     pub fn run(mut self, listener: &TcpListener) -> Result<(Map, Option<u32>, Tree), String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
-        let runs = loop {
+        let (runs, nbrhd_max) = loop {
             self.hear(listener)?;
             if let Some(up) = &mut self.up {
                 up.push();
                 match up.receive() {
-                    Some(Message::Start { runs, .. }) => break runs,
+                    Some(Message::Start { runs, nbrhd_max, .. }) => break (runs, nbrhd_max),
                     Some(_) => return Err("it was told something else than what the job looks like".into()),
                     None => {}
                 }
@@ -86,7 +86,7 @@ impl<'a> Discovery<'a> {
                     return Err(format!("the connection to the host above is lost: {why}"));
                 }
             } else if self.ranks_known() >= self.options.ranks as usize {
-                break self.layout()?;
+                break (self.layout()?, self.options.nbrhd_max);
             }
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Err(format!(
@@ -100,7 +100,7 @@ impl<'a> Discovery<'a> {
             }
             self.sleep(listener);
         };
-        let map = Map::new(runs.clone(), self.options.nbrhd_max).ok_or("it was told of a job that cannot be")?;
+        let map = Map::new(runs.clone(), nbrhd_max).ok_or("it was told of a job that cannot be")?;
         let number = |first: u32| {
             if first < map.size() {
                 Ok(map.host_of(first))
@@ -113,6 +113,7 @@ impl<'a> Discovery<'a> {
         for (first, mut link, firsts) in self.below {
             link.send(&Message::Start {
                 runs: runs.clone(),
+                nbrhd_max,
                 todo: Vec::new(),
             });
             let ranks = firsts

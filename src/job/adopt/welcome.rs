@@ -32,6 +32,7 @@ pub fn give(options: &StartOptions, map: Map, host: u32, tree: Tree, members: BT
     cpus.dedup();
     let runs = Message::Start {
         runs: map.runs().to_vec(),
+        nbrhd_max: map.nbrhd_max(),
         todo: Vec::new(),
     };
     let mut children = Vec::new();
@@ -91,18 +92,18 @@ impl Welcome {
         let descriptors = descriptors.try_into().ok().filter(|_| got == 4);
         let descriptors: [OwnedFd; 4] = descriptors.ok_or_else(|| gone(&io::Error::other("it is gone")))?;
         let words = read_rest(&mut meeting.leader, length).map_err(|e| gone(&e))?;
-        Self::decode(&words, descriptors, options).ok_or_else(|| gone(&io::Error::other("its words cannot be read")))
+        Self::decode(&words, descriptors).ok_or_else(|| gone(&io::Error::other("its words cannot be read")))
     }
 
-    fn decode(words: &[u8], descriptors: [OwnedFd; 4], options: &StartOptions) -> Option<Self> {
+    fn decode(words: &[u8], descriptors: [OwnedFd; 4]) -> Option<Self> {
         let (token, rest) = words.split_first_chunk::<8>()?;
         let (numbers, runs) = rest.split_first_chunk::<8>()?;
         let numbers = u64::from_le_bytes(*numbers);
-        let Ok(Some(Message::Start { runs, .. })) = Message::decode(&mut runs.to_vec()) else {
+        let Ok(Some(Message::Start { runs, nbrhd_max, .. })) = Message::decode(&mut runs.to_vec()) else {
             return None;
         };
         Some(Self {
-            map: Map::new(runs, options.nbrhd_max)?,
+            map: Map::new(runs, nbrhd_max)?,
             token: u64::from_le_bytes(*token),
             cpus: (numbers >> 32) as u32,
             relayed: numbers & 1 != 0,

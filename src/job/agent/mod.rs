@@ -423,6 +423,7 @@ impl Agent<'_> {
         let events = self.post.tree.events(|branch| {
             let start = Message::Start {
                 runs: map.runs().to_vec(),
+                nbrhd_max: map.nbrhd_max(),
                 todo: branch.todo.clone(),
             };
             // Who calls when the job ends already must hear of that, too.

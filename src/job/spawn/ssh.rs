@@ -131,12 +131,12 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<Place, JobError
              here, GASNET_MASTERIP names it"
         ),
     })?;
-    let (runs, todo) = match up.wait(START_LIMIT) {
-        Ok(Message::Start { runs, todo }) => (runs, todo),
+    let (runs, nbrhd_max, todo) = match up.wait(START_LIMIT) {
+        Ok(Message::Start { runs, nbrhd_max, todo }) => (runs, nbrhd_max, todo),
         Ok(_) => return failed(format!("host {here} was told something else than what the job looks like")),
         Err(why) => return failed(format!("host {here} was not told what the job looks like: {why}")),
     };
-    let map = Map::new(runs, options.nbrhd_max).filter(|map| contact.host < map.hosts());
+    let map = Map::new(runs, nbrhd_max).filter(|map| contact.host < map.hosts());
     let Some(map) = map else {
         return failed(format!("host {here} was told of a job that cannot be"));
     };

@@ -29,8 +29,13 @@ pub struct Host {
 /// A message between the agents of two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Down: the layout of the job, and the hosts that the receiver shall start.
-    Start { runs: Vec<Run>, todo: Vec<Host> },
+    /// Down: the layout of the job with the limit of neighbourhoods, which not all hosts need have in their environment, and the hosts that the
+    /// receiver shall start.
+    Start {
+        runs: Vec<Run>,
+        nbrhd_max: u32,
+        todo: Vec<Host>,
+    },
     /// Down: how far the job is with ending, its exit code, and the number of the look at those who still run.
     Phase { phase: Phase, code: i32, look: u32 },
     /// Down: what an exchange has given, all ranks' bytes in the order of ranks.
@@ -126,8 +131,9 @@ impl Message {
     pub fn encode(&self) -> Vec<u8> {
         let mut frame = vec![0; 4];
         match self {
-            Self::Start { runs, todo } => {
+            Self::Start { runs, nbrhd_max, todo } => {
                 frame.push(b'S');
+                put(&mut frame, &[*nbrhd_max]);
                 put(&mut frame, &[runs.len() as u32]);
                 for run in runs {
                     put(&mut frame, &[run.first, run.count, run.host]);
@@ -229,6 +235,7 @@ impl Message {
     fn parse(kind: u8, mut from: Reader<'_>) -> Option<Self> {
         match kind {
             b'S' => {
+                let nbrhd_max = from.u32()?;
                 let runs = from.list(|f| {
                     Some(Run {
                         first: f.u32()?,
@@ -242,7 +249,7 @@ impl Message {
                         name: f.text()?,
                     })
                 })?;
-                from.end(Self::Start { runs, todo })
+                from.end(Self::Start { runs, nbrhd_max, todo })
             }
             b'P' => {
                 let phase = Phase::from_raw(from.u32()?);
@@ -329,6 +336,7 @@ mod tests {
         vec![
             Message::Start {
                 runs: vec![run; 3],
+                nbrhd_max: 2,
                 todo: vec![host],
             },
             Message::Phase {
