@@ -260,6 +260,10 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.needs_single_neighbourhood()
     }
 
+    fn takes_count(&self) -> bool {
+        self.inner.takes_count()
+    }
+
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.admit()?;
         self.inner.send(peer, class, parts)?;

@@ -176,6 +176,10 @@ impl Conduit for Lent {
     fn needs_single_neighbourhood(&self) -> bool {
         self.inner.needs_single_neighbourhood()
     }
+
+    fn takes_count(&self) -> bool {
+        self.inner.takes_count()
+    }
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.inner.send(peer, class, parts)
     }

@@ -51,6 +51,10 @@ impl Conduit for Loopback {
         self.note("needs_single_neighbourhood");
         true
     }
+    fn takes_count(&self) -> bool {
+        self.note("takes_count");
+        true
+    }
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.note("send");
         self.packets.lock().unwrap().push((peer, class, parts.concat()));
@@ -381,6 +385,7 @@ fn every_method_reaches_the_conduit() {
     let _ = (
         faulty.probe(),
         faulty.needs_single_neighbourhood(),
+        faulty.takes_count(),
         faulty.register_segment(0, 1),
         faulty.atomic_support(1, 1),
     );
