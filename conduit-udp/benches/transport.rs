@@ -216,6 +216,30 @@ fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut 
     };
     here.learn_segment(1, &mut remote).expect("learnt");
     let memory = own.as_mut_ptr();
+    for put in [true, false] {
+        time(
+            if put {
+                "puts of 8, 64 at a time"
+            } else {
+                "gets of 8, 64 at a time"
+            },
+            64,
+            || {
+                let before = near.done;
+                for _ in 0..64 {
+                    if put {
+                        here.put(1, &remote, base, memory, 8, TransferId(1)).expect("room");
+                    } else {
+                        here.get(1, &remote, memory, base, 8, TransferId(1)).expect("room");
+                    }
+                }
+                while near.done < before + 64 {
+                    near.poll();
+                    far.poll();
+                }
+            },
+        );
+    }
     for (bytes, count) in [(8, 100), (1 << 16, 10), (1 << 20, 1)] {
         for put in [true, false] {
             let row = format!("{} of {bytes}, one by one", if put { "put" } else { "get" });

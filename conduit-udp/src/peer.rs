@@ -367,11 +367,6 @@ impl Peer {
     pub fn is_quiet(&self) -> bool {
         self.out.iter().all(Outgoing::is_empty) && self.streams.iter().all(VecDeque::is_empty) && self.owed.0 == 0
     }
-
-    /// Whether anything waits to be sent.
-    pub fn waits(&self) -> bool {
-        self.out.iter().any(Outgoing::waits) || self.streams.iter().any(|all| !all.is_empty())
-    }
 }
 
 /// The payload of the largest datagrams on a path that takes `bytes` at once: so that trains of them are aligned where they arrive. Every packet fits

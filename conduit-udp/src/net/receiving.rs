@@ -178,9 +178,6 @@ impl Net {
         contact.ease(false);
         let heard = peer.hear(&header, number, payload, now);
         let heard = peer.settle(heard, payload, &self.segments, done);
-        if peer.waits() {
-            self.push_on(header.source, contact, &mut peer, now);
-        }
         Some((header.source, heard))
     }
 
