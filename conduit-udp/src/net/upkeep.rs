@@ -86,6 +86,9 @@ impl Net {
         active.append(&mut rest);
         if active.is_empty() {
             self.next_look.store(u64::MAX, Relaxed);
+        } else {
+            // Another thread may have found nothing meanwhile, for this one had taken it all.
+            self.next_look.fetch_min(now + LOOK, Relaxed);
         }
     }
 
