@@ -27,7 +27,8 @@
 //!   the requester set aside for it.
 //! - Inside [`Upcalls::packet`] of a request only replies are polled, and inside that of a reply nothing is sent or
 //!   polled: upcalls nest at most twice in a thread.
-//! - Both ends poll while they wait. A process that computes does not poll, for as long as it likes.
+//! - Both ends poll while they wait, also in exchanges after the start, and in exit until all are there: what a network has lost is sent again then. A
+//!   process that computes does not poll, for as long as it likes; so what `send` accepts goes at once, if the network takes it.
 //! - RMA and atomics name memory inside a segment that its owner registered and the runtime announced with
 //!   [`Conduit::learn_segment`], and never zero bytes.
 //!
@@ -39,13 +40,13 @@
 //! | need | method | sock | udp | ofi | ibv | gni | elan |
 //! |---|---|---|---|---|---|---|---|
 //! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, AM memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE` | none: `elan_baseInit` |
-//! | registered memory and keys | [`Conduit::register_segment`] | – | – | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
+//! | registered memory and keys | [`Conduit::register_segment`] | a list, against which peers' addresses are checked | – | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
 //! | keys on arrival | [`Conduit::learn_segment`], [`Conduit::forget_segment`] | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
 //! | pinning limit | [`Conduit::max_segment_bytes`] | – | – | – | `GASNET_PHYSMEM_MAX`, `GASNET_PINNED_REGIONS_MAX` | `GASNET_PHYSMEM_MAX` | elan3: size of the window |
 //! | memory outside segments (LARGE, EVERYTHING) | [`Capabilities::ANY_ADDRESS`] | – | – | all memory by one `fi_mr_reg` where `FI_MR_ALLOCATED` is not asked for | ODP, or firehose by own packets | – | elan4: all memory |
 //! | local buffers outside segments | inside `put`, `get` | – | – | bounce where `FI_MR_LOCAL`, `fi_mr_reg` above | bounce up to `GASNET_NONBULKPUT_BOUNCE_LIMIT`, firehose above | bounce up to `GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER`, registration cache of `GASNET_GNI_MEMREG` above | `elan_allocMain` where not `elan_addressable` |
-//! | put and get | [`Conduit::put`], [`Conduit::get`], [`Upcalls::rma_done`] | – | – | `fi_write`, `fi_read` with `FI_DELIVERY_COMPLETE` | `IBV_WR_RDMA_WRITE`, `_READ`, inline up to `GASNET_INLINESEND_LIMIT` | `GNI_PostFma` up to `GASNET_GNI_PUT_FMA_RDMA_CUTOVER`, `GNI_PostRdma` above; gets widened to multiples of 4 | `elan_doput`, `elan_get`; at most 64 per channel, for it blocks |
-//! | early local completion | [`Conduit::put_now`], [`Upcalls::source_done`] | – | – | `fi_inject_write` | inline or bounce | bounce; LOCAL event of `GNI_PostRdma` | copied up to `smallputsize` |
+//! | put and get | [`Conduit::put`], [`Conduit::get`], [`Upcalls::rma_done`] | datagrams with an address, placed as they come | – | `fi_write`, `fi_read` with `FI_DELIVERY_COMPLETE` | `IBV_WR_RDMA_WRITE`, `_READ`, inline up to `GASNET_INLINESEND_LIMIT` | `GNI_PostFma` up to `GASNET_GNI_PUT_FMA_RDMA_CUTOVER`, `GNI_PostRdma` above; gets widened to multiples of 4 | `elan_doput`, `elan_get`; at most 64 per channel, for it blocks |
+//! | early local completion | [`Conduit::put_now`], [`Upcalls::source_done`] | copied up to a few KiB | – | `fi_inject_write` | inline or bounce | bounce; LOCAL event of `GNI_PostRdma` | copied up to `smallputsize` |
 //! | completion that the CPU sees (fenced puts) | inside `put` | – | – | `FI_DELIVERY_COMPLETE` | atomic after the put: `GASNET_USE_FENCED_PUTS` | `GASNET_GNI_MEM_CONSISTENCY` | put event |
 //! | immediate-data notification | [`Conduit::put_notify`] | – | – | `fi_writedata` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | nonce by `GNI_EpSetEventData` and REMOTE event; header as `FMA_PUT_W_SYNCFLAG` | header sent when `elan_poll` says the put is done |
 //! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_TOTAL`, `_SLACK`; none with SRQ | `GASNET_NETWORKDEPTH`, `_SPACE`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks |

@@ -1,9 +1,12 @@
 //! Where the ranks of one host meet: at a local socket without a place in the file system, whose name follows from that of the job.
 
+use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::MARGIN;
 use crate::os::process::{self, Pid, PidFd};
@@ -35,8 +38,11 @@ pub struct Member {
 impl Meeting {
     /// Binds or calls the socket of the job on this host.
     pub fn at(job: &str, rank: u32) -> io::Result<Self> {
-        let name = format!("gasnet-{}-{job}", process::user());
-        let address = SocketAddr::from_abstract_name(&name.as_bytes()[..name.len().min(100)])?;
+        // A name has room for some hundred bytes; that of a job may be longer.
+        let mut hash = SipHasher24::new();
+        hash.write(job.as_bytes());
+        let name = format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128());
+        let address = SocketAddr::from_abstract_name(&name)?;
         match UnixListener::bind_addr(&address) {
             Ok(listener) => {
                 let (leader, own_end) = UnixStream::pair()?;
