@@ -260,6 +260,11 @@ pub trait Conduit: Sync {
         false
     }
 
+    /// Whether the processes of a job may be on several hosts.
+    fn reaches_other_hosts(&self) -> bool {
+        !self.needs_single_neighbourhood()
+    }
+
     /// Whether a program that nobody has launched takes the number of ranks from its first argument, as those of udp do.
     fn takes_count(&self) -> bool {
         false

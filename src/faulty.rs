@@ -264,6 +264,10 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.takes_count()
     }
 
+    fn reaches_other_hosts(&self) -> bool {
+        self.inner.reaches_other_hosts()
+    }
+
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.admit()?;
         self.inner.send(peer, class, parts)?;

@@ -180,6 +180,10 @@ impl Conduit for Lent {
     fn takes_count(&self) -> bool {
         self.inner.takes_count()
     }
+
+    fn reaches_other_hosts(&self) -> bool {
+        self.inner.reaches_other_hosts()
+    }
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.inner.send(peer, class, parts)
     }

@@ -152,7 +152,7 @@ pub fn init(
     let config = config::get();
     let library = Library {
         names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
-        network: conduits.iter().any(|conduit| !conduit.needs_single_neighbourhood()),
+        network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
         count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
     };
     let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError(e.message))?;

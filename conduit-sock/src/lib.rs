@@ -67,6 +67,11 @@ impl Conduit for Sock {
         let _ = self.net.get().map(init::Net::stop);
     }
 
+    /// Its sockets are those of one kernel.
+    fn reaches_other_hosts(&self) -> bool {
+        false
+    }
+
     fn wake_fd(&self) -> Option<i32> {
         self.net.get().map(|net| net.top.fd())
     }

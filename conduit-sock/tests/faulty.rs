@@ -55,6 +55,10 @@ impl Conduit for Loopback {
         self.note("takes_count");
         true
     }
+    fn reaches_other_hosts(&self) -> bool {
+        self.note("reaches_other_hosts");
+        true
+    }
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.note("send");
         self.packets.lock().unwrap().push((peer, class, parts.concat()));
@@ -386,6 +390,7 @@ fn every_method_reaches_the_conduit() {
         faulty.probe(),
         faulty.needs_single_neighbourhood(),
         faulty.takes_count(),
+        faulty.reaches_other_hosts(),
         faulty.register_segment(0, 1),
         faulty.atomic_support(1, 1),
     );

@@ -19,7 +19,9 @@ mod processors;
 
 use gasnet::config::report::{self, json_string};
 use gasnet::config::{Config, TABLE};
+use gasnet::os::fd;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -69,9 +71,11 @@ fn main() -> ExitCode {
     if topics.is_empty() {
         topics.extend([Topic::Version, Topic::Conduits, Topic::Build, Topic::Limits]);
     }
+    // Vendors' libraries say what troubles them on standard output, too.
+    let stdout = fd::duplicate(1).and_then(|copy| fd::replace(2, 1).map(|()| copy));
     let (out, good) = if json { as_json(&topics) } else { as_text(&topics) };
-    let mut stdout = std::io::stdout();
-    if let Err(why) = stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()) {
+    let written = stdout.and_then(|stdout| File::from(stdout).write_all(out.as_bytes()));
+    if let Err(why) = written {
         // A reader that closes the pipe early (`| head`) has what it wanted.
         if why.kind() != std::io::ErrorKind::BrokenPipe {
             eprintln!("gasnet_info: standard output cannot be written: {why}");

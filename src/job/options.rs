@@ -19,7 +19,7 @@ pub const MAX_RANKS: u32 = 1024;
 pub struct Library<'a> {
     /// Its conduits.
     pub names: Vec<&'a str>,
-    /// Whether one of them has a network.
+    /// Whether one of them has a network that reaches other hosts.
     pub network: bool,
     /// The program's first argument, if that may be a number of ranks.
     pub count: Option<u32>,
