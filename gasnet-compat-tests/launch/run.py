@@ -21,8 +21,11 @@ ODD_ARGUMENTS = ["", "a b", "c'd", 'e"f', "$HOME", "`id`", "*", "\\", "-n", "--"
 # Variables that clients set on any conduit, with values of theirs (src/config/tests.rs has the names, too): in effect here, accepted, and unknown.
 USED = [("GASNET_SMP_SPAWNER", "fork"), ("GASNET_SPAWN_VERBOSE", "0"), ("GASNET_BACKTRACE", "1"), ("GASNET_FREEZE_ON_ERROR", "0"),
         ("GASNET_CATCH_EXIT", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5"), ("GASNET_EXITTIMEOUT_MIN", "10"), ("GASNET_BARRIER", "PSHM"),
-        ("GASNET_MAX_SEGSIZE", "128.0MB/P"), ("GASNET_SPAWNFN", "L"), ("GASNET_SPAWNER", "ssh"), ("GASNET_SSH_SERVERS", "node0 node1"),
-        ("GASNET_MASTERIP", "127.0.0.1"), ("GASNET_WORKERIP", "127.0.0.0")]
+        ("GASNET_MAX_SEGSIZE", "128.0MB/P"), ("GASNET_SPAWNFN", "L"), ("GASNET_MASTERIP", "127.0.0.1"), ("GASNET_WORKERIP", "127.0.0.0")]
+# Jobs of these can be on several hosts.
+NETWORK = jobtest.CONDUIT in ("udp", "any")
+if not NETWORK:
+    USED += [("GASNET_SPAWNER", "ssh"), ("GASNET_SSH_SERVERS", "node0 node1")]
 NOT_USED = [("GASNET_PHYSMEM_MAX", "16GB"), ("GASNET_PHYSMEM_PROBE", "0"), ("GASNET_PHYSMEM_NOPROBE", "1"), ("GASNET_HOST_DETECT", "gethostid"),
             ("GASNET_COLL_SCRATCH_SEG_SIZE", "2M"), ("GASNET_IBV_SPAWNER", "mpi"),
             ("GASNET_OFI_SPAWNER", "pmi"), ("GASNET_UCX_SPAWNER", "ssh"), ("GASNET_IBV_SPAWNFN", "S"), ("GASNET_SPAWN_CONTROL", "pmi"),
@@ -86,9 +89,10 @@ class Tests:
                     extra={"SHOW_ME": "1=2"})
         self.expect("--help", [LAUNCHER, "--help"], 0, "^usage: ", "-spawner")
         self.expect("--version", [LAUNCHER, "--version"], 0, r"\d+\.\d+")
+        of_one_host = () if NETWORK else ((["-n", "2", "-N", "2", "x"], "-N 1"), (["-n", "2", "-spawner=ssh", "x"], "fork"))
         for wrong, sentence in ((["-n", "0", "x"], "-n 0"), (["-n", "many", "x"], "-n many"), (["x"], "-n was not given"),
-                                (["-n", "2"], "no program"), (["-n", "2", "-N", "2", "x"], "-N 1"), (["-n", "2", "-foo", "x"], "-foo"),
-                                (["-n", "2", "-spawner=ssh", "x"], "fork"), (["-n", "2", "-spawner=magic", "x"], "no such spawner")):
+                                (["-n", "2"], "no program"), (["-n", "2", "-foo", "x"], "-foo"), *of_one_host,
+                                (["-n", "2", "-spawner=magic", "x"], "no such spawner")):
             self.expect(f"launcher {' '.join(wrong)}", [LAUNCHER, *wrong], 2, re.escape(sentence), "^usage: ")
         self.expect("a program that is not there", run + ["./nowhere"], 127, "cannot run ./nowhere: No such file")
         plain = os.path.join(self.shop.folder, "plain")
