@@ -85,6 +85,7 @@ mod tests {
         for bad in [
             vec![(0, vec![1])],
             vec![(0, vec![1]), (0, vec![1])],
+            vec![(0, vec![1]), (0, vec![1]), (1, vec![1])],
             vec![(0, vec![1]), (2, vec![1])],
             vec![(0, vec![1]), (1, vec![1, 1])],
             vec![(0, vec![1]), (1, vec![])],
