@@ -265,7 +265,7 @@ pub trait Conduit: Sync {
         !self.needs_single_neighbourhood()
     }
 
-    /// Whether a program that nobody has launched takes the number of ranks from its first argument, as those of udp do.
+    /// Whether a program that nobody has launched takes the number of ranks from its first argument.
     fn takes_count(&self) -> bool {
         false
     }

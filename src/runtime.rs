@@ -145,22 +145,7 @@ pub fn init(
     mode.set();
     segments.set();
     let conduits = linked_conduits();
-    let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
-    job::prepare().map_err(|e| InitError(e.message))?;
-    let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
-    config::install(config);
-    let config = config::get();
-    let library = Library {
-        names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
-        network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
-        count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
-    };
-    let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError(e.message))?;
-    job::meet_manager(&mut options).map_err(|e| InitError(e.message))?;
-    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError)?;
-    // The table is shown below, when the rank is known; the tools read some of the same variables before that.
-    let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
-    gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
+    let (config, options, choice) = plan(conduits, count)?;
     let job = job::start(&options).map_err(|e| InitError(e.message))?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
     let chosen = choice.agree(job).map_err(InitError)?;
@@ -222,6 +207,27 @@ pub fn init(
     }
     job.barrier();
     Ok(get())
+}
+
+/// What is known before there are ranks: the configuration, how the job starts, and which conduits may carry it.
+fn plan(conduits: &[&'static dyn Conduit], count: Option<u32>) -> Result<(&'static Config, StartOptions, Choice), InitError> {
+    let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
+    job::prepare().map_err(|e| InitError(e.message))?;
+    let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
+    config::install(config);
+    let config = config::get();
+    let library = Library {
+        names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
+        network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
+        count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
+    };
+    let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError(e.message))?;
+    job::meet_manager(&mut options).map_err(|e| InitError(e.message))?;
+    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError)?;
+    // The table is shown below, when the rank is known; the tools read some of the same variables before that.
+    let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
+    gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
+    Ok((config, options, choice))
 }
 
 /// What rank 0 tells when the conduit is chosen: what the user should know, and, if asked for, every variable and why this conduit.
