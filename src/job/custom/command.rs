@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(fill("run -n %N -h '%M' 100%% %P").unwrap(), "run -n 2 -h 'a b' 100% './a b'");
         let line = fill("%C").unwrap();
         assert!(
-            line.starts_with("/bin/env '_GASNET_CONSOLE=7 0 10.0.0.1' './a b' 'x'"),
+            line.starts_with("/bin/env '_GASNET_CONSOLE=7,0,10.0.0.1' './a b' 'x'"),
             "{line}"
         );
         // The secret is not on the command line.

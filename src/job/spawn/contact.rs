@@ -32,9 +32,10 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// What a command line may show of it: an assignment of where a console is, without the secret.
+    /// What a command line may show of it: an assignment of where a console is, without the secret. It has nothing that a shell looks at, since it may
+    /// pass through several.
     pub fn public(&self) -> String {
-        format!("{CONSOLE}={} {} {}", self.port, u8::from(self.chosen), self.places.join(" "))
+        format!("{CONSOLE}={},{},{}", self.port, u8::from(self.chosen), self.places.join(","))
     }
 
     /// The rest: a variable and its value.
@@ -56,13 +57,13 @@ impl Contact {
                 ),
             }));
         };
-        let mut words = public.splitn(3, ' ');
+        let mut words = public.splitn(3, ',');
         let (port, chosen, places) = (words.next(), words.next(), words.next());
         let text = format!(
             "0 {} {} {key} {}",
             port.unwrap_or(""),
             chosen.unwrap_or(""),
-            places.unwrap_or("")
+            places.unwrap_or("").replace(',', " ")
         );
         Some(Self::parse(&text).ok_or_else(|| JobError {
             message: format!(
