@@ -57,7 +57,7 @@ def build(options, folder, report):
             path = f"{place}/launch_place"
             done, messages = installation.compile([SOURCE], path, conduit, "seq", ["-Wall", "-Wextra", "-Werror"])
             if done:
-                programs.append(Program(installation.prefix, flavour, conduit, path))
+                programs.append(Program(installation, flavour, conduit, path))
             else:
                 report("FAIL", f"{flavour} {conduit}", f"the program does not compile: {messages[-500:]}")
     return programs

@@ -7,7 +7,6 @@
 //!
 //! SYNC POINT barrier-step: the store into a mailbox in [`on_step`] (release) pairs with the exchange that empties it (acquire).
 
-use std::ops::Range;
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use crate::am::{inject, internal, Arg, Location, Message};
@@ -58,7 +57,7 @@ pub struct Barrier {
 
 impl Barrier {
     /// The barrier of the neighbourhood behind `comm`.
-    pub fn new(comm: &Comm, nbrhd: &Range<JobRank>, leaders: &[JobRank], rank: JobRank) -> Self {
+    pub fn new(comm: &Comm, leaders: &[JobRank], rank: JobRank) -> Self {
         // SAFETY: the control page has room for the cells.
         let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
         // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
@@ -81,7 +80,7 @@ impl Barrier {
             cells,
             words: few.then_some(words),
             me: comm.me(),
-            ranks: nbrhd.end - nbrhd.start,
+            ranks: comm.ranks() as u32,
             entered: AtomicU32::new(0),
             network,
             leaders: leaders.to_vec(),

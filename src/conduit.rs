@@ -207,8 +207,8 @@ pub struct StartInfo<'a> {
     pub rank: JobRank,
     /// Processes in the job.
     pub size: u32,
-    /// First and one-past-last rank of the own neighbourhood; no packet is ever sent there but for tests.
-    pub nbrhd: std::ops::Range<JobRank>,
+    /// Processes of the own neighbourhood; no packet is ever sent there but for tests.
+    pub neighbours: u32,
     /// The address of this host's Internet interface that the others shall use; the loop-back one in a job of one host.
     pub host_address: std::net::IpAddr,
     /// Processes of the job on this host, which share its NICs and its memory that can be pinned. At least as many as

@@ -68,7 +68,7 @@ impl Job {
                 host_address: std::net::Ipv4Addr::LOCALHOST.into(),
                 rank,
                 size,
-                nbrhd: rank..rank + 1,
+                neighbours: 1,
                 host_ranks: size,
                 single_threaded: false,
                 exchange: &exchange,

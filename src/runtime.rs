@@ -1,7 +1,6 @@
 //! The state of a process inside a job: made once by [`init`], read everywhere.
 
 use std::ffi::CString;
-use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::OnceLock;
@@ -13,7 +12,7 @@ use crate::conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, Tran
 use crate::config::{self, Config};
 use crate::endpoint::{self, Endpoint};
 use crate::faulty::Faulty;
-use crate::job::{self, Inside, Job, Library, StartOptions};
+use crate::job::{self, Inside, Job, Library, Nbrhd, StartOptions};
 use crate::lent::Lent;
 use crate::os::{mem, membarrier, process};
 use crate::progress;
@@ -46,9 +45,7 @@ pub struct Runtime {
     /// Ranks in the job.
     pub size: u32,
     /// Ranks that share memory with this one.
-    pub nbrhd: Range<JobRank>,
-    /// First ranks of all neighbourhoods, ascending.
-    pub leaders: Vec<JobRank>,
+    pub nbrhd: Nbrhd,
     /// The neighbourhood's communication memory.
     pub comm: Comm,
     /// How to get at memory of neighbours that is not mapped.
@@ -98,13 +95,13 @@ impl Runtime {
     /// Whether `rank` shares memory with this process (which does so with itself).
     #[inline]
     pub fn is_neighbour(&self, rank: JobRank) -> bool {
-        rank.wrapping_sub(self.nbrhd.start) < self.nbrhd.end - self.nbrhd.start
+        self.nbrhd.contains(rank)
     }
 
     /// Whether the neighbourhood is the whole job: then the conduit is never used.
     #[inline]
     pub fn single_neighbourhood(&self) -> bool {
-        self.nbrhd.end - self.nbrhd.start == self.size
+        self.nbrhd.count() == self.size
     }
 
     /// A local endpoint.
@@ -154,11 +151,10 @@ pub fn init(
     }
     let conduit = chosen.conduit;
     explain_ends();
-    let neighbours = format_args!("{}-{}", nbrhd.start, nbrhd.end - 1);
-    let about = format_args!("conduit={} mode={mode:?} neighbours={neighbours}", conduit.identity().name);
+    let about = format_args!("conduit={} mode={mode:?} neighbours={nbrhd}", conduit.identity().name);
     trace::start(config, job, about).map_err(InitError)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
-    let single = nbrhd.end - nbrhd.start == size;
+    let single = nbrhd.count() == size;
     set_wait_mode(config, job);
     let comm = map_comm(config, job, &nbrhd)?;
     let conduit = with_faults(config, conduit);
@@ -169,7 +165,6 @@ pub fn init(
             "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network (GASNET_SUPERNODE_MAXSIZE)"
         ));
     }
-    let leaders: Vec<JobRank> = (0..job.nbrhd_count()).map(|n| job.nbrhd_range(n).start).collect();
     let registers = !single && segments == Configuration::Fast;
     let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
     let max_local_bytes = segment::max_local_bytes(job.host().len() as u32).min(most);
@@ -180,10 +175,9 @@ pub fn init(
         job,
         rank,
         size,
-        legacy_barrier: Barrier::new(&comm, &nbrhd, &leaders, rank),
+        legacy_barrier: Barrier::new(&comm, job.leaders(), rank),
         kernel_copy: KernelCopy::new(job, &nbrhd),
         nbrhd,
-        leaders,
         comm,
         conduit,
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
@@ -302,12 +296,12 @@ fn set_wait_mode(config: &Config, job: &Job) {
     wait::set_host(job.host().len() as u32, job.host_cpus(), job.episodes());
 }
 
-fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Result<Comm, InitError> {
-    let ranks = (nbrhd.end - nbrhd.start) as usize;
+fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, InitError> {
+    let ranks = nbrhd.count() as usize;
     let ring = config.get(&config::PSHM_RING_SIZE) as usize;
     let (depth, teams) = (config.get(&config::PSHM_NETWORK_DEPTH), config.get(&config::PSHM_COLL_TEAMS));
     let layout = Layout::new(ranks, ring, depth as usize, teams as usize);
-    let leads = job.rank() == nbrhd.start;
+    let leads = job.rank() == nbrhd.first();
     let sized = if leads {
         job.comm_memory().resize(layout.bytes()).map(|()| {
             job.comm_memory().seal();
@@ -315,7 +309,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Resul
     } else {
         Ok(())
     };
-    let ok = job.exchange(&[u8::from(sized.is_ok())])[nbrhd.start as usize] != 0;
+    let ok = job.exchange(&[u8::from(sized.is_ok())])[nbrhd.first() as usize] != 0;
     let mapped = sized.and_then(|()| {
         if ok {
             mem::map_shared(job.comm_fd(), layout.bytes(), None)
@@ -339,7 +333,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Range<JobRank>) -> Resul
     membarrier::register();
     // SAFETY: the mapping is page-aligned, as long as the layout, zero when new, and never unmapped.
     let memory = unsafe { CommMemory::new(base as *mut u8, layout) };
-    Ok(Comm::new(memory, (job.rank() - nbrhd.start) as usize))
+    Ok(Comm::new(memory, nbrhd.index(job.rank())))
 }
 
 fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn Conduit {
@@ -365,7 +359,7 @@ fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode) -> Result
     let info = StartInfo {
         rank: job.rank(),
         size: job.size(),
-        nbrhd: job.nbrhd(),
+        neighbours: job.nbrhd().count(),
         host_address: job.address().map_err(|e| InitError(e.message))?,
         host_ranks: job.host().len() as u32,
         single_threaded: mode == Mode::Seq,

@@ -95,7 +95,7 @@ impl Choice {
     /// The conduit that all processes of `job` can use. Collective. An error is empty on ranks that can say no more than rank 0 says.
     pub fn agree(mut self, job: &Job) -> Result<Chosen, String> {
         let mut informed = job.rank() == 0;
-        if job.nbrhd_count() > 1 {
+        if job.leaders().len() > 1 {
             self.need_network(job.host_count());
         }
         if self.candidates.len() > 1 {

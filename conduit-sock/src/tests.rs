@@ -16,7 +16,7 @@ fn net() -> Net {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank: 0,
         size: 2,
-        nbrhd: 0..1,
+        neighbours: 1,
         host_ranks: 2,
         single_threaded: true,
         exchange: &exchange,

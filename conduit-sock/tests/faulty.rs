@@ -225,7 +225,7 @@ fn started(rank: JobRank, plan: &str, die: impl Fn() + Send + Sync + 'static) ->
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank,
         size: 9,
-        nbrhd: 0..1,
+        neighbours: 1,
         host_ranks: 9,
         single_threaded: true,
         exchange: &exchange,

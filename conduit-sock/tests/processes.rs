@@ -84,12 +84,11 @@ fn child() {
     };
     let sock = Sock::new();
     let exchange = |bytes: &[u8]| unhex(&tell(&hex(bytes)));
-    let nbrhd = rank..rank + 1;
     let info = StartInfo {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank,
         size,
-        nbrhd,
+        neighbours: 1,
         host_ranks: size,
         single_threaded: true,
         exchange: &exchange,

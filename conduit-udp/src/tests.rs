@@ -33,7 +33,7 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank: 0,
         size: 2,
-        nbrhd: 0..1,
+        neighbours: 1,
         host_ranks: 2,
         single_threaded: true,
         exchange: &exchange,

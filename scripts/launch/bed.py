@@ -12,6 +12,7 @@ from slurm import Slurm
 
 # What process managers keep in these folders for themselves.
 NOT_OURS = ("ompi.", "pmix", "prte", "spmix", "slurm", "hydra", "dstore", "dst-", "sm_segment", "gds")
+CLIENTS = f"{os.path.dirname(os.path.abspath(__file__))}/../../gasnet-compat-tests"
 LINE = re.compile(r"^rank (\d+) of (\d+) on (\S+) host (\d+)/(\d+) with (\d+) nbrhd (\d+)/(\d+) with (\d+) pid (\d+)$", re.M)
 # Beside the program's own time: a busy machine is no failure.
 PATIENCE = 90
@@ -57,10 +58,19 @@ def short(text, most=500):
 class Program:
     """The test program of one flavour and conduit, and the launcher for it."""
 
-    def __init__(self, prefix, flavour, conduit, path):
-        self.prefix, self.flavour, self.conduit, self.path = prefix, flavour, conduit, path
+    def __init__(self, installation, flavour, conduit, path):
+        self.installation, self.prefix, self.flavour, self.conduit, self.path = installation, installation.prefix, flavour, conduit, path
         self.folder = os.path.dirname(path)
-        self.launcher = f"{prefix}/bin/gasnetrun" + ("" if conduit == "any" else f"_{conduit}")
+        self.launcher = f"{self.prefix}/bin/gasnetrun" + ("" if conduit == "any" else f"_{conduit}")
+
+    def client(self, name):
+        """Another program, `family/name` of gasnet-compat-tests, compiled once in the same way."""
+        path = f"{self.folder}/{name.replace('/', '-')}"
+        if not os.path.exists(path):
+            done, messages = self.installation.compile([f"{CLIENTS}/{name}.c"], path, self.conduit, "seq", ["-Wall", "-Wextra", "-Werror"])
+            if not done:
+                raise Wrong(f"{name} does not compile: {messages[-500:]}")
+        return path
 
 
 class Job:

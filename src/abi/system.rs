@@ -114,7 +114,7 @@ fn infos() -> &'static Infos {
     INFOS.get_or_init(|| {
         let rt = runtime::get();
         Infos {
-            neighbours: rt.nbrhd.clone().collect(),
+            neighbours: rt.nbrhd.ranks().collect(),
             host: rt.job.host().to_vec(),
         }
     })
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mu
     let rt = runtime::get();
     let job = rt.job;
     let values = [
-        (nbrhds, job.nbrhd_count()),
+        (nbrhds, job.leaders().len() as u32),
         (nbrhd, job.nbrhd_of(rt.rank)),
         (hosts, job.host_count()),
         (host, job.host_of(rt.rank)),

@@ -324,7 +324,7 @@ fn handler_name(entry: &Entry) -> String {
 impl Sink for Delivery<'_> {
     #[inline]
     fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal {
-        let rank = self.rt.nbrhd.start + source as u32;
+        let rank = self.rt.nbrhd.rank(source);
         let length = usize::from(word.units) * UNIT;
         // SAFETY: records are 64-byte aligned and of `units` units, inside the ring.
         let (mut m, place) = unsafe { self.parse((Carrier::Record, class, rank), word, record, length) };
@@ -358,7 +358,7 @@ impl Sink for Delivery<'_> {
             if let Some(block) = m.block {
                 self.rt
                     .comm
-                    .blocks((m.source - self.rt.nbrhd.start) as usize, m.class)
+                    .blocks(self.rt.nbrhd.index(m.source), m.class)
                     .free(block);
             }
         }
@@ -366,7 +366,7 @@ impl Sink for Delivery<'_> {
     }
 
     fn corrupt(&mut self, source: usize) -> ! {
-        self.malformed(self.rt.nbrhd.start + source as u32, "a record that leaves its ring")
+        self.malformed(self.rt.nbrhd.rank(source), "a record that leaves its ring")
     }
 }
 

@@ -140,7 +140,7 @@ unsafe fn write_head(record: *mut u8, header: &Header, args: &[i32]) {
 
 #[inline(always)]
 fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
-    let target = (m.target.rank - rt.nbrhd.start) as usize;
+    let target = rt.nbrhd.index(m.target.rank);
     let small = m.args.len() as u8;
     let bytes = HEADER + 4 * m.args.len();
     match m.category {

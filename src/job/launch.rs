@@ -201,8 +201,8 @@ impl<'a> Launch<'a> {
         let ranks = self.common.map.ranks_on(host);
         let mut rest = &ranks[..];
         while let Some(&first) = rest.first() {
-            let nbrhd = self.common.map.nbrhd_range(self.common.map.nbrhd_of(first));
-            let (these, others) = rest.split_at(nbrhd.len());
+            let nbrhd = self.common.map.nbrhd(self.common.map.nbrhd_of(first));
+            let (these, others) = rest.split_at(nbrhd.count() as usize);
             let mut memory = Some(nbrhd_memory(self.options)?);
             for &rank in these {
                 match self.fork_one(rank, &mut memory)? {

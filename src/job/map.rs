@@ -1,6 +1,6 @@
 //! Where the ranks of a job are: on which hosts, and in which neighbourhoods.
 
-use std::ops::Range;
+use super::nbrhd::Nbrhd;
 
 /// Ranks in a row on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,14 @@ pub struct Run {
     pub host: u32,
 }
 
-/// The layout of a job. Neighbourhoods are ranks in a row: where a host has several runs of ranks, each is a neighbourhood of its own, or several.
+/// Ranks in a row in one neighbourhood.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    first: u32,
+    nbrhd: u32,
+}
+
+/// The layout of a job. The ranks of a host are cut, in their order, into neighbourhoods of at most so many; these are numbered by their first ranks.
 #[derive(Clone, Debug)]
 pub struct Map {
     size: u32,
@@ -22,8 +29,10 @@ pub struct Map {
     nbrhd_max: u32,
     /// Ascending, without gaps.
     runs: Vec<Run>,
+    /// Ascending, without gaps.
+    parts: Vec<Part>,
     /// First ranks of the neighbourhoods, ascending.
-    nbrhds: Vec<u32>,
+    leaders: Vec<u32>,
 }
 
 impl Map {
@@ -54,17 +63,14 @@ impl Map {
         if seen[..hosts as usize].contains(&false) {
             return None;
         }
-        let step = if nbrhd_max == 0 { u32::MAX } else { nbrhd_max };
-        let nbrhds = joined
-            .iter()
-            .flat_map(|run| (run.first..run.first + run.count).step_by(step as usize))
-            .collect();
+        let (parts, leaders) = divide(&joined, hosts, nbrhd_max);
         Some(Self {
             size,
             hosts,
             nbrhd_max,
             runs: joined,
-            nbrhds,
+            parts,
+            leaders,
         })
     }
 
@@ -120,22 +126,46 @@ impl Map {
         here.flat_map(|run| run.first..run.first + run.count).collect()
     }
 
-    /// How many neighbourhoods there are.
-    pub fn nbrhd_count(&self) -> u32 {
-        self.nbrhds.len() as u32
+    /// The first rank of each neighbourhood, ascending.
+    pub fn leaders(&self) -> &[u32] {
+        &self.leaders
     }
 
     /// The neighbourhood of `rank`.
     pub fn nbrhd_of(&self, rank: u32) -> u32 {
         assert!(rank < self.size);
-        self.nbrhds.partition_point(|&first| first <= rank) as u32 - 1
+        self.parts[self.parts.partition_point(|part| part.first <= rank) - 1].nbrhd
     }
 
     /// The ranks of a neighbourhood.
-    pub fn nbrhd_range(&self, nbrhd: u32) -> Range<u32> {
-        let next = self.nbrhds.get(nbrhd as usize + 1).copied();
-        self.nbrhds[nbrhd as usize]..next.unwrap_or(self.size)
+    pub fn nbrhd(&self, number: u32) -> Nbrhd {
+        let ends = self.parts[1..].iter().map(|part| part.first).chain([self.size]);
+        let own = self.parts.iter().zip(ends).filter(|(part, _)| part.nbrhd == number);
+        Nbrhd::new(&own.flat_map(|(part, end)| part.first..end).collect::<Vec<_>>())
     }
+}
+
+/// Cuts runs into neighbourhoods: their parts, and their first ranks.
+fn divide(runs: &[Run], hosts: u32, nbrhd_max: u32) -> (Vec<Part>, Vec<u32>) {
+    let most = if nbrhd_max == 0 { u32::MAX } else { nbrhd_max };
+    let (mut parts, mut leaders) = (Vec::with_capacity(runs.len()), Vec::new());
+    // By host: the neighbourhood that is not full, and its ranks so far.
+    let mut open = vec![(0, most); hosts as usize];
+    for run in runs {
+        let (nbrhd, ranks) = &mut open[run.host as usize];
+        let (mut first, end) = (run.first, run.first + run.count);
+        while first < end {
+            if *ranks == most {
+                (*nbrhd, *ranks) = (leaders.len() as u32, 0);
+                leaders.push(first);
+            }
+            parts.push(Part { first, nbrhd: *nbrhd });
+            let count = (most - *ranks).min(end - first);
+            *ranks += count;
+            first += count;
+        }
+    }
+    (parts, leaders)
 }
 
 #[cfg(test)]
@@ -145,21 +175,42 @@ mod tests {
     #[test]
     fn one_host_is_cut_into_neighbourhoods() {
         let map = Map::one_host(7, 3).unwrap();
-        assert_eq!((map.size(), map.hosts(), map.nbrhd_count()), (7, 1, 3));
-        assert_eq!((map.nbrhd_of(5), map.nbrhd_range(1), map.nbrhd_range(2)), (1, 3..6, 6..7));
-        assert_eq!(Map::one_host(7, 0).unwrap().nbrhd_range(0), 0..7);
+        assert_eq!((map.size(), map.hosts(), map.leaders()), (7, 1, &[0, 3, 6][..]));
+        assert_eq!((map.nbrhd_of(5), map.nbrhd(1), map.nbrhd(2)), (1, Nbrhd::new(&[3, 4, 5]), Nbrhd::new(&[6])));
+        assert_eq!(Map::one_host(7, 0).unwrap().nbrhd(0), Nbrhd::new(&[0, 1, 2, 3, 4, 5, 6]));
         assert!(Map::one_host(0, 0).is_none());
+    }
+
+    /// The ranks of all neighbourhoods, which each rank must know as its own.
+    fn nbrhds(map: &Map) -> Vec<Vec<u32>> {
+        let all: Vec<Vec<u32>> = (0..map.leaders().len() as u32).map(|n| map.nbrhd(n).ranks().collect()).collect();
+        for (number, ranks) in (0..).zip(&all) {
+            assert_eq!(map.leaders()[number as usize], ranks[0]);
+            assert!(ranks.iter().all(|&rank| map.nbrhd_of(rank) == number));
+        }
+        assert_eq!(all.iter().map(Vec::len).sum::<usize>(), map.size() as usize);
+        all
     }
 
     #[test]
     fn hosts_in_any_order() {
         let map = Map::from_hosts(&[1, 1, 0, 2, 2, 2, 1], 2).unwrap();
-        assert_eq!((map.hosts(), map.nbrhd_count()), (3, 5));
+        assert_eq!(map.hosts(), 3);
         assert_eq!((map.ranks_on(1), map.host_of(6), map.host_of(2)), (vec![0, 1, 6], 1, 0));
-        let nbrhds: Vec<_> = (0..5).map(|n| map.nbrhd_range(n)).collect();
-        assert_eq!(nbrhds, [0..2, 2..3, 3..5, 5..6, 6..7]);
-        assert!((0..7).all(|rank| map.nbrhd_range(map.nbrhd_of(rank)).contains(&rank)));
+        assert_eq!(nbrhds(&map), [vec![0, 1], vec![2], vec![3, 4], vec![5], vec![6]]);
         assert_eq!(map.runs().len(), 4);
+    }
+
+    #[test]
+    fn ranks_dealt_like_cards() {
+        let cards = [0, 1, 2, 0, 1, 2, 0, 1];
+        let map = |most| Map::from_hosts(&cards, most).unwrap();
+        assert_eq!(nbrhds(&map(0)), [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]);
+        assert_eq!(nbrhds(&map(3)), nbrhds(&map(0)));
+        assert_eq!(nbrhds(&map(2)), [vec![0, 3], vec![1, 4], vec![2, 5], vec![6], vec![7]]);
+        assert_eq!(nbrhds(&map(1)).len(), 8);
+        let pairs = Map::from_hosts(&[0, 0, 1, 1, 0, 0, 1, 1], 3).unwrap();
+        assert_eq!(nbrhds(&pairs), [vec![0, 1, 4], vec![2, 3, 6], vec![5], vec![7]]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod exit;
 mod launch;
 mod lifeline;
 mod map;
+mod nbrhd;
 mod options;
 mod pmi;
 mod signals;
@@ -26,7 +27,6 @@ mod tree;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -37,6 +37,7 @@ use crate::os::{fd, net};
 use crate::wait::Episodes;
 use board::Board;
 pub use bootstrap::on_idle_hook;
+pub use nbrhd::Nbrhd;
 use map::Map;
 use options::Start;
 pub use options::{Library, StartOptions, MAX_RANKS};
@@ -198,23 +199,18 @@ impl Job {
     }
 
     /// The ranks of this rank's neighbourhood.
-    pub fn nbrhd(&self) -> Range<u32> {
-        self.nbrhd_range(self.nbrhd_of(self.rank))
+    pub fn nbrhd(&self) -> Nbrhd {
+        self.map.nbrhd(self.nbrhd_of(self.rank))
     }
 
-    /// The neighbourhoods of the job.
-    pub fn nbrhd_count(&self) -> u32 {
-        self.map.nbrhd_count()
+    /// The first rank of each neighbourhood of the job, by their numbers.
+    pub fn leaders(&self) -> &[u32] {
+        self.map.leaders()
     }
 
     /// The neighbourhood that `rank` belongs to.
     pub fn nbrhd_of(&self, rank: u32) -> u32 {
         self.map.nbrhd_of(rank)
-    }
-
-    /// The ranks of a neighbourhood.
-    pub fn nbrhd_range(&self, nbrhd: u32) -> Range<u32> {
-        self.map.nbrhd_range(nbrhd)
     }
 
     /// Hosts in the job.

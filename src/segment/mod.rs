@@ -136,9 +136,9 @@ impl Runtime {
 
     fn attach_memory(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
         let sizes = self.agree(self.check_size(bytes))?;
-        let near = &sizes[self.nbrhd.start as usize..self.nbrhd.end as usize];
-        let me = (self.rank - self.nbrhd.start) as usize;
-        let mapping = self.map_segments(near).map_err(|e| {
+        let near: Vec<usize> = self.nbrhd.ranks().map(|rank| sizes[rank as usize]).collect();
+        let me = self.nbrhd.index(self.rank);
+        let mapping = self.map_segments(&near).map_err(|e| {
             AttachError::Resource(format!(
                 "the segments of this neighbourhood ({} bytes together) cannot be mapped: {e}",
                 near.iter().sum::<usize>()
@@ -171,8 +171,8 @@ impl Runtime {
         let deltas = mapping
             .offsets
             .iter()
-            .enumerate()
-            .map(|(i, offset)| (mapping.base + offset).wrapping_sub(bases[self.nbrhd.start as usize + i]) as isize)
+            .zip(self.nbrhd.ranks())
+            .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank as usize]) as isize)
             .collect();
         let segment = Segment::leak(base, bytes, Memory::Attached, keys_of_own, None);
         self.directory.get_or_init(|| Directory { segments, deltas });
@@ -214,7 +214,7 @@ impl Runtime {
     fn advise(&self, mapping: &shm::segment::Mapping, bytes: usize) {
         if config::get().get(&config::USE_HUGEPAGES) {
             match mem::want_huge_pages(mapping.base, bytes) {
-                Err(why) if self.rank == self.nbrhd.start => {
+                Err(why) if self.rank == self.nbrhd.first() => {
                     gasnet_tools::process::warn(format_args!("GASNET_USE_HUGEPAGES: {why}; segments have normal pages"));
                 }
                 _ => {}
@@ -224,7 +224,7 @@ impl Runtime {
 
     /// The neighbourhood's first rank sizes and maps the object; the others map it at the same address if they can.
     fn map_segments(&self, sizes: &[usize]) -> std::io::Result<shm::segment::Mapping> {
-        let leads = self.rank == self.nbrhd.start;
+        let leads = self.rank == self.nbrhd.first();
         let fd = self.job.segment_fd();
         let mut first = Ok(None);
         if leads {
@@ -242,7 +242,7 @@ impl Runtime {
             Ok(None) => 0,
             Err(_) => u64::MAX,
         };
-        let leader = exchange_word(self, told)[self.nbrhd.start as usize];
+        let leader = exchange_word(self, told)[self.nbrhd.first() as usize];
         match first? {
             Some(mapping) => Ok(mapping),
             None if leader == u64::MAX => Err(std::io::Error::other(

@@ -31,7 +31,7 @@ impl Window {
     pub fn neighbour(rt: &Runtime, place: Location) -> Self {
         let (base, bytes, delta) = rt.directory.get().map_or((0, 0, 0), |directory| {
             let segment = &directory.segments[place.rank as usize];
-            let delta = directory.deltas[(place.rank - rt.nbrhd.start) as usize];
+            let delta = directory.deltas[rt.nbrhd.index(place.rank)];
             (segment.base, segment.bytes, delta)
         });
         Self {

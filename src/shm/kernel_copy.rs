@@ -4,12 +4,11 @@
 //! refusal (permissions, seccomp, Yama, an old kernel) nor another name space of process numbers does harm. What is refused once, also
 //! later, is not tried again.
 
-use std::ops::Range;
 use std::sync::atomic::{fence, AtomicU64, AtomicU8, Ordering};
 
 use crate::conduit::JobRank;
 use crate::config;
-use crate::job::Job;
+use crate::job::{Job, Nbrhd};
 use crate::os::process::{self, Pid};
 use crate::os::process_vm;
 
@@ -28,7 +27,7 @@ const REFUSED: u8 = 2;
 #[derive(Debug)]
 pub struct KernelCopy {
     job: &'static Job,
-    first: JobRank,
+    nbrhd: Nbrhd,
     /// By index in the neighbourhood.
     states: Box<[AtomicU8]>,
 }
@@ -42,7 +41,7 @@ pub struct Neighbour<'a> {
 
 impl KernelCopy {
     /// Nothing is known. `GASNET_PSHM_KERNEL_COPY` may say that nothing shall be tried.
-    pub fn new(job: &'static Job, nbrhd: &Range<JobRank>) -> Self {
+    pub fn new(job: &'static Job, nbrhd: &Nbrhd) -> Self {
         let first = if config::get().get(&config::PSHM_KERNEL_COPY) {
             UNKNOWN
         } else {
@@ -50,8 +49,8 @@ impl KernelCopy {
         };
         Self {
             job,
-            first: nbrhd.start,
-            states: nbrhd.clone().map(|_| AtomicU8::new(first)).collect(),
+            nbrhd: nbrhd.clone(),
+            states: (0..nbrhd.count()).map(|_| AtomicU8::new(first)).collect(),
         }
     }
 
@@ -67,7 +66,7 @@ impl KernelCopy {
 
     /// Neighbour `rank`, if the kernel copies from and to it.
     pub fn neighbour(&self, rank: JobRank) -> Option<Neighbour<'_>> {
-        let state = &self.states[(rank - self.first) as usize];
+        let state = &self.states[self.nbrhd.index(rank)];
         let seen = state.load(Ordering::Relaxed);
         if seen == REFUSED {
             return None;

@@ -164,7 +164,7 @@ fn groups(rank: u32, members: &[Location], lane: Lane, lane_of: impl Fn(u32) -> 
         nbrhd: rt.job.nbrhd_of(m.rank),
         lane: lane_of(rank),
     });
-    let groups = Groups::new(rank, members, &rt.comm, rt.nbrhd.start);
+    let groups = Groups::new(rank, members, &rt.comm, &rt.nbrhd);
     if !groups.use_lanes() {
         lane.give_back();
     }

@@ -7,6 +7,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use crate::coll::near::pool::Lane;
 use crate::coll::near::Near;
 use crate::conduit::JobRank;
+use crate::job::Nbrhd;
 use crate::shm::lanes::Lanes;
 use crate::shm::memory::{NOTE, STAGE};
 use crate::shm::Comm;
@@ -60,8 +61,8 @@ pub struct Member {
 }
 
 impl Groups {
-    /// For the member with `rank` among `members`, in the neighbourhood that `comm` shows, whose first process is `first`.
-    pub fn new(rank: u32, members: impl Iterator<Item = Member>, comm: &Comm, first: JobRank) -> Self {
+    /// For the member with `rank` among `members`, in the neighbourhood `nbrhd` that `comm` shows.
+    pub fn new(rank: u32, members: impl Iterator<Item = Member>, comm: &Comm, nbrhd: &Nbrhd) -> Self {
         let members: Vec<Member> = members.collect();
         let (mut speakers, mut of, mut sizes) = (Vec::new(), HashMap::new(), Vec::new());
         let (mut in_rows, mut last, mut reach) = (true, 0, Reach::Anything);
@@ -95,7 +96,7 @@ impl Groups {
             .collect();
         let near = (reach > Reach::Nothing && ranks.len() > 1).then(|| {
             let near = || ranks.iter().map(|&rank| members[rank as usize]);
-            let places: Box<[usize]> = near().map(|m| (m.process - first) as usize).collect();
+            let places: Box<[usize]> = near().map(|m| nbrhd.index(m.process)).collect();
             let lanes = near().zip(&places).map(|(m, &place)| m.lane.memory(comm, place));
             let me = ranks.iter().take_while(|&&other| other < rank).count();
             Near::new(Lanes::new(lanes.collect(), me), places)

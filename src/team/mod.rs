@@ -118,7 +118,7 @@ impl Team {
             nbrhd: job.nbrhd_of(process),
             lane,
         });
-        let groups = Groups::new(job.rank(), members, comm, job.nbrhd().start);
+        let groups = Groups::new(job.rank(), members, comm, &job.nbrhd());
         Self::new(
             0,
             job.rank(),
@@ -171,7 +171,7 @@ impl Team {
                 start = rank + 1;
             }
         }
-        let index = |rank: u32| near(rank).map_or(0, |m| (m.rank - rt.nbrhd.start) as usize);
+        let index = |rank: u32| near(rank).map_or(0, |m| rt.nbrhd.index(m.rank));
         let in_order = (first..first + count).all(|rank| index(rank) == index(first) + (rank - first) as usize);
         let deltas = if in_order {
             &directory.deltas[if count == 0 { 0 } else { index(first) }..]

@@ -257,7 +257,7 @@ impl Waiter {
 /// A descriptor that becomes readable when anybody sends to this process: if the conduit has one, and there are no neighbours, whose messages do not
 /// come through it.
 fn wakes_alone(rt: &Runtime) -> Option<i32> {
-    let alone = rt.nbrhd.end - rt.nbrhd.start == 1 && rt.size > 1;
+    let alone = rt.nbrhd.count() == 1 && rt.size > 1;
     alone.then(|| rt.conduit.wake_fd()).flatten()
 }
 

@@ -158,7 +158,7 @@ impl Passage {
             0 => 0,
             address => {
                 let rt = runtime::get();
-                let rank = rt.nbrhd.start + self.near.places[member] as u32;
+                let rank = rt.nbrhd.rank(self.near.places[member]);
                 rt.map_neighbour(rank, address, self.bytes) as usize
             }
         }

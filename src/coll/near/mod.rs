@@ -104,7 +104,7 @@ impl Near {
     /// For a report about a stall.
     fn note_missing(&self, member: usize) {
         stall::note(|| {
-            let rank = runtime::get().nbrhd.start + self.places[member] as u32;
+            let rank = runtime::get().nbrhd.rank(self.places[member]);
             format!("a collective in shared memory has nothing yet from rank {rank}")
         });
     }
