@@ -46,6 +46,8 @@ for more; do
         # Login shells that read a command line in other ways than sh does.
         need tcsh tcsh
         need fish fish
+        # Slurm's plugin for PMIx loads the library by the name that only this package has.
+        [ -n "$(find /usr/lib/*/pmix2/lib -name libpmix.so -print -quit 2>/dev/null)" ] || missing="$missing libpmix-dev"
         ;;
     *)
         echo "setup: '$more' is not known; all and cluster are" >&2

@@ -67,7 +67,8 @@ class Program:
         """Another program, `family/name` of gasnet-compat-tests, compiled once in the same way."""
         path = f"{self.folder}/{name.replace('/', '-')}"
         if not os.path.exists(path):
-            done, messages = self.installation.compile([f"{CLIENTS}/{name}.c"], path, self.conduit, "seq", ["-Wall", "-Wextra", "-Werror"])
+            done, messages = self.installation.compile([f"{CLIENTS}/{name}.c"], path, self.conduit, "seq",
+                                                        ["-Wall", "-Wextra", "-Werror", f"-I{CLIENTS}/common"])
             if not done:
                 raise Wrong(f"{name} does not compile: {messages[-500:]}")
         return path
