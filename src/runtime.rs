@@ -142,8 +142,11 @@ pub fn init(
     mode.set();
     segments.set();
     let conduits = linked_conduits();
-    let (config, options, choice) = plan(conduits, count)?;
+    let (options, choice) = plan(conduits, count)?;
     let job = job::start(&options).map_err(|e| InitError(e.message))?;
+    // The first host's environment may have told more.
+    let config = config::get();
+    let choice = choice.wanting(&config.get(&config::CONDUIT)).map_err(InitError)?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
     let chosen = choice.agree(job).map_err(InitError)?;
     if rank == 0 {
@@ -204,7 +207,7 @@ pub fn init(
 }
 
 /// What is known before there are ranks: the configuration, how the job starts, and which conduits may carry it.
-fn plan(conduits: &[&'static dyn Conduit], count: Option<u32>) -> Result<(&'static Config, StartOptions, Choice), InitError> {
+fn plan(conduits: &[&'static dyn Conduit], count: Option<u32>) -> Result<(StartOptions, Choice), InitError> {
     let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
     job::prepare().map_err(|e| InitError(e.message))?;
     let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
@@ -221,7 +224,7 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<u32>) -> Result<(&'stat
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
     gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
-    Ok((config, options, choice))
+    Ok((options, choice))
 }
 
 /// What rank 0 tells when the conduit is chosen: what the user should know, and, if asked for, every variable and why this conduit.

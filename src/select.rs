@@ -26,6 +26,12 @@ impl Candidate {
     }
 }
 
+/// The conduit that a value of `GASNET_CONDUIT` names.
+fn named(wanted: &str) -> Option<String> {
+    let wanted = wanted.trim();
+    (!wanted.eq_ignore_ascii_case(AUTO)).then(|| wanted.to_ascii_lowercase())
+}
+
 /// A choice that is under way.
 pub struct Choice {
     candidates: Vec<Candidate>,
@@ -41,12 +47,10 @@ impl Choice {
     /// conduit alike.
     pub fn new(conduits: &[&'static dyn Conduit], wanted: &str, options: &mut StartOptions) -> Result<Self, String> {
         assert!(conduits.len() <= MOST, "defect: more conduits than bits");
-        let wanted = wanted.trim();
-        let wanted = (!wanted.eq_ignore_ascii_case(AUTO)).then(|| wanted.to_ascii_lowercase());
         let candidate = |&conduit: &&'static dyn Conduit| Candidate { conduit, refusal: None };
         let mut choice = Self {
             candidates: conduits.iter().map(candidate).collect(),
-            wanted,
+            wanted: named(wanted),
             unheeded: None,
         };
         let splits = (1..options.ranks).contains(&options.nbrhd_max);
@@ -56,13 +60,23 @@ impl Choice {
         for candidate in &mut choice.candidates {
             candidate.refusal = unfit(candidate.conduit, options);
         }
-        match &choice.wanted {
-            Some(wanted) if conduits.len() > 1 && choice.place(wanted).is_none() => Err(format!(
+        choice.checked()
+    }
+
+    /// With another wish: the first host's, which this process did not know before the job began.
+    pub fn wanting(mut self, wanted: &str) -> Result<Self, String> {
+        self.wanted = named(wanted);
+        self.checked()
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        match &self.wanted {
+            Some(wanted) if self.candidates.len() > 1 && self.place(wanted).is_none() => Err(format!(
                 "GASNET_CONDUIT={wanted}: this library holds {}. Name one of these or auto, or use a library that was built with {wanted}.",
-                choice.names()
+                self.names()
             )),
-            _ if choice.eligible().next().is_none() => Err(choice.refusals()),
-            _ => Ok(choice),
+            _ if self.eligible().next().is_none() => Err(self.refusals()),
+            _ => Ok(self),
         }
     }
 

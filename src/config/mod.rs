@@ -31,7 +31,7 @@ pub use variable::{
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// The value of one variable in this process.
 #[derive(Clone, Debug)]
@@ -49,6 +49,8 @@ pub struct Setting {
 pub struct Config {
     settings: Vec<Setting>,
     unknown: Vec<String>,
+    /// The tables beside [`table`].
+    extra: Vec<&'static [Variable]>,
 }
 
 /// What is wrong with the environment: one sentence per variable.
@@ -110,6 +112,7 @@ impl Config {
         Self {
             settings: settings.collect(),
             unknown: Vec::new(),
+            extra: extra.to_vec(),
         }
     }
 
@@ -159,19 +162,24 @@ fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
     }
 }
 
-static INSTALLED: OnceLock<Config> = OnceLock::new();
+static INSTALLED: RwLock<Option<&'static Config>> = RwLock::new(None);
 
-/// Makes `config` the one of this process. Only the first call counts; returns whether it was.
-pub fn install(config: Config) -> bool {
-    INSTALLED.set(config).is_ok()
+/// Makes `config` the one of this process. Who holds the one before keeps that.
+pub fn install(config: Config) {
+    *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::leak(Box::new(config)));
+}
+
+/// Reads the environment again, into the same tables.
+pub fn reload() -> Result<(), ConfigError> {
+    install(Config::load(&get().extra)?);
+    Ok(())
 }
 
 /// The process's configuration: what [`install`] got, or the defaults before that.
 pub fn get() -> &'static Config {
     static DEFAULTS: OnceLock<Config> = OnceLock::new();
-    INSTALLED
-        .get()
-        .unwrap_or_else(|| DEFAULTS.get_or_init(|| Config::defaults(&[])))
+    let installed = *INSTALLED.read().unwrap_or_else(PoisonError::into_inner);
+    installed.unwrap_or_else(|| DEFAULTS.get_or_init(|| Config::defaults(&[])))
 }
 
 #[cfg(test)]

@@ -126,6 +126,15 @@ impl StartOptions {
 }
 
 impl StartOptions {
+    /// What the environment says now of what can still change when the job has begun.
+    pub(super) fn refresh(&mut self, config: &Config) {
+        self.exit_timeout = exit_timeout(config, self.ranks);
+        self.catch_exit = config.get(&config::CATCH_EXIT);
+        self.no_catch = config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new()));
+        self.sync_files = config.get(&config::FS_SYNC);
+        self.verbose = config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE);
+    }
+
     /// Where a process manager says how many ranks there are.
     pub(super) fn set_ranks(&mut self, ranks: u32) {
         self.ranks = ranks;

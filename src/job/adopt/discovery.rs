@@ -5,14 +5,27 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use super::variables;
 use crate::job::custom::Callers;
 use crate::job::map::{Map, Run};
 use crate::job::tree::link::{self, Known, Link, Stranger};
-use crate::job::tree::message::{Host, Message};
+use crate::job::tree::message::{Host, Message, Pairs};
 use crate::job::tree::secret::Secret;
 use crate::job::tree::{Branch, Tree};
 use crate::job::StartOptions;
 use crate::os::{fd, net};
+
+/// What has been found.
+pub struct Found {
+    /// The layout of the job.
+    pub map: Map,
+    /// This host's number, if it has ranks.
+    pub host: Option<u32>,
+    /// The place in the tree.
+    pub tree: Tree,
+    /// Variables of the first host.
+    pub variables: Pairs,
+}
 
 /// What is known so far.
 pub struct Discovery<'a> {
@@ -69,16 +82,21 @@ impl<'a> Discovery<'a> {
         self.hosts.values().map(|(_, ranks)| ranks.len()).sum()
     }
 
-    /// The layout of the job, this host's number if it has ranks, and the place in the tree.
-    pub fn run(mut self, listener: &TcpListener) -> Result<(Map, Option<u32>, Tree), String> {
+    /// Waits until all is known.
+    pub fn run(mut self, listener: &TcpListener) -> Result<Found, String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
-        let (runs, nbrhd_max) = loop {
+        let (runs, nbrhd_max, variables) = loop {
             self.hear(listener)?;
             if let Some(up) = &mut self.up {
                 up.push();
                 match up.receive() {
-                    Some(Message::Start { runs, nbrhd_max, .. }) => break (runs, nbrhd_max),
+                    Some(Message::Start {
+                        runs,
+                        nbrhd_max,
+                        variables,
+                        ..
+                    }) => break (runs, nbrhd_max, variables),
                     Some(_) => return Err("it was told something else than what the job looks like".into()),
                     None => {}
                 }
@@ -86,7 +104,9 @@ impl<'a> Discovery<'a> {
                     return Err(format!("the connection to the host above is lost: {why}"));
                 }
             } else if self.ranks_known() >= self.options.ranks as usize {
-                break (self.layout()?, self.options.nbrhd_max);
+                // A console has given its environment to all that have called it.
+                let variables = self.first.map_or_else(Pairs::new, |_| variables::own());
+                break (self.layout()?, self.options.nbrhd_max, variables);
             }
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Err(format!(
@@ -114,6 +134,7 @@ impl<'a> Discovery<'a> {
             link.send(&Message::Start {
                 runs: runs.clone(),
                 nbrhd_max,
+                variables: variables.clone(),
                 todo: Vec::new(),
             });
             let ranks = firsts
@@ -125,7 +146,12 @@ impl<'a> Discovery<'a> {
             let number = number(first)?;
             tree.add(Branch::linked(Host { number, name }, firsts.len(), ranks, link));
         }
-        Ok((map, host, tree))
+        Ok(Found {
+            map,
+            host,
+            tree,
+            variables,
+        })
     }
 
     /// At the first host: numbers hosts in the order of their first ranks.

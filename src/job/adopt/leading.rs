@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 
 use super::discovery::Discovery;
 use super::meeting::{block, Meeting, Member};
-use super::{failed, welcome, Manager};
+use super::{failed, variables, welcome, Manager};
 use crate::job::spawn::Contact;
 use crate::job::tree::link::{self, Link};
 use crate::job::tree::secret::Secret;
@@ -156,12 +156,11 @@ impl Leading {
             })
         });
         let wanted = Discovery::new(self.first, ranks, up, secret, options);
-        let (map, host, tree) = wanted.run(&self.listener).unwrap_or_else(|why| end(why));
+        let found = wanted.run(&self.listener).unwrap_or_else(|why| end(why));
         drop(self.listener);
-        let Some(host) = host else {
-            end("it has ranks, but no number".into())
-        };
-        let post = welcome::give(options, map, host, tree, self.members).unwrap_or_else(|e| end(e.message));
+        let mut options = options.clone();
+        variables::take_over(found.variables.clone(), &mut options).unwrap_or_else(|e| end(e.message));
+        let post = welcome::give(&options, found, self.members).unwrap_or_else(|e| end(e.message));
         agent::serve(post);
     }
 }

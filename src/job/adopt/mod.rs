@@ -8,6 +8,7 @@
 mod discovery;
 mod leading;
 mod meeting;
+mod variables;
 mod welcome;
 
 use std::io;

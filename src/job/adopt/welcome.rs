@@ -5,19 +5,28 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::meeting::{block, read_rest, Meeting, Member};
-use super::{failed, MARGIN};
+use super::discovery::Found;
+use super::{failed, variables, MARGIN};
 use crate::job::agent::{Child, Post};
 use crate::job::board::Board;
 use crate::job::launch::{self, Common};
 use crate::job::map::Map;
-use crate::job::tree::message::Message;
-use crate::job::tree::Tree;
+use crate::job::tree::message::{Message, Pairs};
 use crate::job::{lifeline, Job, JobError, StartOptions};
 use crate::os::mem::AnonMemory;
 use crate::os::{cpus, fd, net};
 
 /// Makes what the ranks of this host share, and gives each its part.
-pub fn give(options: &StartOptions, map: Map, host: u32, tree: Tree, members: BTreeMap<u32, Member>) -> Result<Post<'_>, JobError> {
+pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>) -> Result<Post<'_>, JobError> {
+    let Found {
+        map,
+        host,
+        tree,
+        variables,
+    } = found;
+    let host = host.ok_or_else(|| JobError {
+        message: "this host has ranks, but no number".into(),
+    })?;
     let map: &Map = Box::leak(Box::new(map));
     let ranks = map.ranks_on(host);
     let relayed = !tree.is_alone();
@@ -33,6 +42,7 @@ pub fn give(options: &StartOptions, map: Map, host: u32, tree: Tree, members: BT
     let runs = Message::Start {
         runs: map.runs().to_vec(),
         nbrhd_max: map.nbrhd_max(),
+        variables,
         todo: Vec::new(),
     };
     let mut children = Vec::new();
@@ -69,6 +79,7 @@ pub fn give(options: &StartOptions, map: Map, host: u32, tree: Tree, members: BT
 /// What a rank is given by its agent.
 pub struct Welcome {
     map: Map,
+    variables: Pairs,
     token: u64,
     cpus: u32,
     relayed: bool,
@@ -99,11 +110,17 @@ impl Welcome {
         let (token, rest) = words.split_first_chunk::<8>()?;
         let (numbers, runs) = rest.split_first_chunk::<8>()?;
         let numbers = u64::from_le_bytes(*numbers);
-        let Ok(Some(Message::Start { runs, nbrhd_max, .. })) = Message::decode(&mut runs.to_vec()) else {
+        let Ok(Some(Message::Start {
+            runs,
+            nbrhd_max,
+            variables,
+            ..
+        })) = Message::decode(&mut runs.to_vec()) else {
             return None;
         };
         Some(Self {
             map: Map::new(runs, nbrhd_max)?,
+            variables,
             token: u64::from_le_bytes(*token),
             cpus: (numbers >> 32) as u32,
             relayed: numbers & 1 != 0,
@@ -113,6 +130,8 @@ impl Welcome {
 
     /// This rank's place in the job.
     pub fn job(self, rank: u32, options: &StartOptions) -> Result<Job, JobError> {
+        let mut options = options.clone();
+        variables::take_over(self.variables, &mut options)?;
         let [own_end, board, comm, segment] = self.descriptors;
         if rank >= self.map.size() {
             return Err(JobError {
@@ -136,6 +155,6 @@ impl Welcome {
             host: Some(host),
         };
         let memory = (AnonMemory::from_fd(comm), AnonMemory::from_fd(segment));
-        Ok(launch::job(options, &common, rank, memory, Some(own_end)))
+        Ok(launch::job(&options, &common, rank, memory, Some(own_end)))
     }
 }

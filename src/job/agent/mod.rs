@@ -424,6 +424,8 @@ impl Agent<'_> {
             let start = Message::Start {
                 runs: map.runs().to_vec(),
                 nbrhd_max: map.nbrhd_max(),
+                // Remote shells have brought them.
+                variables: Vec::new(),
                 todo: branch.todo.clone(),
             };
             // Who calls when the job ends already must hear of that, too.

@@ -49,8 +49,8 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         let discovery = Discovery::of_console(callers, secret, options);
         discovery.run(&listener)
     });
-    let (map, _, tree) = match discovered {
-        Ok(place) => place,
+    let (map, tree) = match discovered {
+        Ok(found) => (found.map, found.tree),
         Err(why) => {
             let _ = command.kill();
             let _ = command.wait();

@@ -132,7 +132,9 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<Place, JobError
         ),
     })?;
     let (runs, nbrhd_max, todo) = match up.wait(START_LIMIT) {
-        Ok(Message::Start { runs, nbrhd_max, todo }) => (runs, nbrhd_max, todo),
+        Ok(Message::Start {
+            runs, nbrhd_max, todo, ..
+        }) => (runs, nbrhd_max, todo),
         Ok(_) => return failed(format!("host {here} was told something else than what the job looks like")),
         Err(why) => return failed(format!("host {here} was not told what the job looks like: {why}")),
     };

@@ -17,6 +17,9 @@ pub struct Census {
     pub quiet: u32,
 }
 
+/// Names and values.
+pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// What a host is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -29,11 +32,12 @@ pub struct Host {
 /// A message between the agents of two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Down: the layout of the job with the limit of neighbourhoods, which not all hosts need have in their environment, and the hosts that the
-    /// receiver shall start.
+    /// Down: the layout of the job with the limit of neighbourhoods, variables of the first host, which a process manager need not have passed on,
+    /// and the hosts that the receiver shall start.
     Start {
         runs: Vec<Run>,
         nbrhd_max: u32,
+        variables: Pairs,
         todo: Vec<Host>,
     },
     /// Down: how far the job is with ending, its exit code, and the number of the look at those who still run.
@@ -57,10 +61,10 @@ pub enum Message {
         rank: u32,
         size: u32,
         job: Vec<u8>,
-        environment: Vec<(Vec<u8>, Vec<u8>)>,
+        environment: Pairs,
     },
     /// To a console: a process waits for all, and tells values by their names.
-    Fence { puts: Vec<(Vec<u8>, Vec<u8>)> },
+    Fence { puts: Pairs },
     /// To a console: what has rank `owner` told?
     Get { owner: u32, key: Vec<u8> },
     /// From a console: that; or nothing, which ends a fence.
@@ -92,7 +96,7 @@ impl<'a> Reader<'a> {
         Some(self.bytes(length as usize)?.to_vec())
     }
 
-    fn pairs(&mut self) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    fn pairs(&mut self) -> Option<Pairs> {
         self.list(|from| Some((from.text()?, from.text()?)))
     }
 
@@ -131,13 +135,19 @@ impl Message {
     pub fn encode(&self) -> Vec<u8> {
         let mut frame = vec![0; 4];
         match self {
-            Self::Start { runs, nbrhd_max, todo } => {
+            Self::Start {
+                runs,
+                nbrhd_max,
+                variables,
+                todo,
+            } => {
                 frame.push(b'S');
                 put(&mut frame, &[*nbrhd_max]);
                 put(&mut frame, &[runs.len() as u32]);
                 for run in runs {
                     put(&mut frame, &[run.first, run.count, run.host]);
                 }
+                put_pairs(&mut frame, variables);
                 put(&mut frame, &[todo.len() as u32]);
                 for host in todo {
                     put(&mut frame, &[host.number]);
@@ -243,13 +253,19 @@ impl Message {
                         host: f.u32()?,
                     })
                 })?;
+                let variables = from.pairs()?;
                 let todo = from.list(|f| {
                     Some(Host {
                         number: f.u32()?,
                         name: f.text()?,
                     })
                 })?;
-                from.end(Self::Start { runs, nbrhd_max, todo })
+                from.end(Self::Start {
+                    runs,
+                    nbrhd_max,
+                    variables,
+                    todo,
+                })
             }
             b'P' => {
                 let phase = Phase::from_raw(from.u32()?);
@@ -337,6 +353,7 @@ mod tests {
             Message::Start {
                 runs: vec![run; 3],
                 nbrhd_max: 2,
+                variables: vec![(b"GASNET_A".to_vec(), b"b\nc".to_vec())],
                 todo: vec![host],
             },
             Message::Phase {

@@ -1,0 +1,62 @@
+//! Variables of the first host. A process manager need not pass on the environment that a job was started in (Open MPI's passes on what it is told to),
+//! so that other hosts take from the first one what they lack.
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use crate::config;
+use crate::job::tree::message::Pairs;
+use crate::job::{JobError, StartOptions};
+
+/// What concerns a job as a whole.
+const PREFIX: &str = "GASNET_";
+
+/// This process's own.
+pub fn own() -> Pairs {
+    let of_job = |(name, _): &(OsString, OsString)| name.to_str().is_some_and(|name| name.starts_with(PREFIX));
+    let bytes = |(name, value): (OsString, OsString)| (name.into_vec(), value.into_vec());
+    env::vars_os().filter(of_job).map(bytes).collect()
+}
+
+/// Sets those of `told` that this process lacks, and reads the configuration again if there are any; the options change accordingly.
+pub fn take_over(told: Pairs, options: &mut StartOptions) -> Result<(), JobError> {
+    let mut changed = false;
+    for (name, value) in told {
+        let (name, value) = (OsString::from_vec(name), OsString::from_vec(value));
+        let is_safe = name.to_str().is_some_and(|name| name.starts_with(PREFIX) && !name.contains('='));
+        if is_safe && env::var_os(&name).is_none_or(|own| own.is_empty()) {
+            env::set_var(&name, &value);
+            changed = true;
+        }
+    }
+    if changed {
+        config::reload().map_err(|e| JobError {
+            message: format!("what the first host's environment says is wrong here: {e}"),
+        })?;
+        options.refresh(config::get());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::job::Library;
+
+    #[test]
+    fn what_lacks_is_taken_and_nothing_else() {
+        let pair = |name: &str, value: &str| (name.into(), value.into());
+        env::set_var("GASNET_TEST_HAS", "own");
+        let mut options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
+        let told = vec![pair("GASNET_TEST_HAS", "other"), pair("GASNET_TEST_LACKS", "x y"), pair("TEST_FOREIGN", "x")];
+        take_over(told, &mut options).unwrap();
+        assert_eq!(env::var("GASNET_TEST_HAS").unwrap(), "own");
+        assert_eq!(env::var("GASNET_TEST_LACKS").unwrap(), "x y");
+        assert!(env::var_os("TEST_FOREIGN").is_none());
+        let own = own();
+        assert!(own.contains(&pair("GASNET_TEST_LACKS", "x y")) && own.iter().all(|(name, _)| name.starts_with(b"GASNET_")));
+    }
+}
