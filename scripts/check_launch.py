@@ -22,6 +22,7 @@ import jobs  # noqa: E402  (found through the line above)
 from bed import Bed, Program, Skip, Wrong  # noqa: E402
 from cases import CASES, KINDS  # noqa: E402
 from processes import Unavailable  # noqa: E402
+import custom  # noqa: E402,F401
 import ends  # noqa: E402,F401  (registers tests, as the following do)
 import errors  # noqa: E402,F401
 import managers  # noqa: E402,F401

@@ -7,6 +7,7 @@
  *              GASNET), kill (the last rank kills itself), abort, stop (the last rank stops itself while the others exit), wait (until a signal comes)
  *   --env=     rank 0 and the last rank print the variable
  *   --folder   rank 0 and the last rank print the current folder
+ *   --lines=N  every rank prints so many lines
  *   --input    rank 0 prints how much standard input holds, and a checksum
  */
 #include "../common/check.h"
@@ -191,6 +192,11 @@ static void print_start(int argc, char **argv, int first_plain) {
     }
 }
 
+static void print_lines(unsigned lines) {
+    unsigned i;
+    for (i = 0; i < lines; i++) printf("rank %u says line %u\n", (unsigned)me, i);
+}
+
 static void compute(void) {
     volatile unsigned long work = 0;
     for (;;) work++;
@@ -236,6 +242,7 @@ static int end(const char *way) {
 
 int main(int argc, char **argv) {
     const char *way = "ok";
+    unsigned lines = 0;
     int i, input = 0, first_plain;
     test_init("launch_place", &argc, &argv);
     for (i = 1; i < argc && !strncmp(argv[i], "--", 2); i++) {
@@ -243,6 +250,8 @@ int main(int argc, char **argv) {
             way = argv[i] + 6;
         else if (!strcmp(argv[i], "--input"))
             input = 1;
+        else if (!strncmp(argv[i], "--lines=", 8))
+            lines = (unsigned)atoi(argv[i] + 8);
         else if (!argv[i][2]) {
             i++;
             break;
@@ -261,6 +270,7 @@ int main(int argc, char **argv) {
            (unsigned)places[me].nbrhds, (unsigned)places[me].in_nbrhd, (int)getpid());
     print_start(argc, argv, first_plain);
     if (input && me == 0) print_input();
+    print_lines(lines);
     fflush(stdout);
     PHASE("end");
     barrier();

@@ -212,6 +212,23 @@ def _(bed):
         over(bed, job, 143)
 
 
+@case("ends: a stopped agent is given up", "fresh")
+def _(bed):
+    with waiting(bed, bed.servers()) as job:
+        ranks = job.await_ranks()
+        agent = inside(agents(bed, ranks, 3)[0].pid)
+        kill(bed, 3, agent, "STOP")
+        kill(bed, 1, inside(agents(bed, ranks, 1)[0].pid), "TERM")
+        got = job.await_end(AFTER_SILENCE)
+        if got == 0 or "node3 has said nothing" not in " ".join(job.text()):
+            raise Wrong(f"exit code {got}: {short(' '.join(job.text()))}")
+        # It goes on, sees that nobody is there, and takes its ranks along.
+        kill(bed, 3, agent, "CONT")
+        left = bed.left(15)
+        if left:
+            raise Wrong(left)
+
+
 @case("ends: a host crashes", "fresh")
 def _(bed):
     with waiting(bed, bed.servers()) as job:

@@ -169,12 +169,14 @@ variables! {
             .scope(Scope::Launcher);
         CSPAWN_SERVERS: Option<String> = text("GASNET_CSPAWN_SERVERS", "Hosts for its %M; also AMUDP_CSPAWN_SERVERS, CSPAWN_SERVERS.")
             .scope(Scope::Launcher);
-        CSPAWN_ROUTE_OUTPUT: Option<String> = text("GASNET_CSPAWN_ROUTE_OUTPUT", "Bring the ranks' output to the console; here the command has to.").no_effect();
+        CSPAWN_ROUTE_OUTPUT: bool = flag("GASNET_CSPAWN_ROUTE_OUTPUT", false,
+            "Bring the output of ranks that GASNET_CSPAWN_CMD has started to the console. Otherwise the command has to.").scope(Scope::Launcher);
         ENV_CMD: Option<String> = text("GASNET_ENV_CMD", "What env is called on the other hosts; also AMUDP_ENV_CMD, ENV_CMD.").scope(Scope::Launcher)
             .unset_means("env");
         WORKER_RANK: Option<String> = text("GASNET_WORKER_RANK",
             "Number of a rank that GASNET_CSPAWN_CMD has started, or the variable that holds it, such as SLURM_PROCID.").scope(Scope::Rank);
-        LINEBUFFERSZ: Option<String> = text("GASNET_LINEBUFFERSZ", "Buffer of routed output.").no_effect();
+        LINEBUFFERSZ: u32 = count("GASNET_LINEBUFFERSZ", "1024", 0, 1 << 20,
+            "Longest line that is kept together when output is brought to the first host; 0: output is shown as it comes.").unit("bytes").scope(Scope::Launcher);
         USE_GETHOSTID: Option<String> = text("GASNET_USE_GETHOSTID", "Old name of GASNET_HOST_DETECT=gethostid.").no_effect();
         SSH_SERVERS: Option<String> = text("GASNET_SSH_SERVERS",
             "Hosts to start ranks on, between commas or spaces; also AMUDP_SSH_SERVERS, SSH_SERVERS.").scope(Scope::Launcher);
@@ -371,7 +373,8 @@ variables! {
         UCX_SPAWNER: Option<String> = text("GASNET_UCX_SPAWNER", "The same for ucx.").no_effect();
         IBV_SPAWNFN: Option<String> = text("GASNET_IBV_SPAWNFN", "The same for ibv, as upcxx-run passes it.").no_effect();
         SPAWN_CONTROL: Option<String> = text("GASNET_SPAWN_CONTROL", "Who tells the ranks of a network where they are.").no_effect();
-        ROUTE_OUTPUT: Option<String> = text("GASNET_ROUTE_OUTPUT", "Whether udp brings the ranks' output to the starting host.").no_effect();
+        ROUTE_OUTPUT: bool = flag("GASNET_ROUTE_OUTPUT", false,
+            "Bring output to the first host over the job's own connections. Otherwise the remote shell does it.").scope(Scope::Launcher);
         QUIET: Option<String> = text("GASNET_QUIET", "Leave out warnings that networks give at start; there are none here.").no_effect();
         SUPPRESS_DEBUG_WARNING: Option<String> = text("GASNET_SUPPRESS_DEBUG_WARNING",
             "Leave out a warning of debug builds; there is none here.").no_effect();

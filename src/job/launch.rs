@@ -226,17 +226,16 @@ impl<'a> Launch<'a> {
         }
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
-        let pipes = self
-            .options
-            .label_output
-            .then(output::Pipes::create)
+        let manner = self.options.output(self.tree.is_root());
+        let pipes = manner
+            .map(|_| output::Pipes::create())
             .transpose()
             .map_err(|e| at_rank("a pipe", &e))?;
         // SAFETY: a client that has started threads before it initialises GASNet lives with the rule that ranks do not have them. What
         // follows in the child uses the allocator, which glibc keeps usable across fork.
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
-                let output = pipes.map(|p| p.keep_readers(rank));
+                let output = pipes.zip(manner).map(|(pipes, manner)| pipes.keep_readers(rank, manner));
                 Ok(Side::Supervisor(Box::new(Child::new(rank, pid, ours, output))))
             }
             Fork::Child => {

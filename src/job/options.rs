@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::agent::output::Manner;
 use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
@@ -66,6 +67,9 @@ pub struct StartOptions {
     pub directory: PathBuf,
     /// Whether each line of output gets its rank in front. `GASNET_LABEL_OUTPUT`, which the launcher sets.
     pub label_output: bool,
+    /// Whether output of other hosts' ranks is brought to the first host, and how long lines may be that are kept together then.
+    /// `GASNET_ROUTE_OUTPUT`, `GASNET_CSPAWN_ROUTE_OUTPUT`, `GASNET_LINEBUFFERSZ`.
+    pub route_output: Option<usize>,
     /// Whether what did not work at first is worth a line. `GASNET_VERBOSEENV`, `GASNET_SPAWN_VERBOSE`.
     pub verbose: bool,
     /// How other hosts are reached.
@@ -97,6 +101,7 @@ impl StartOptions {
             .get(&config::TMPDIR)
             .or_else(|| env::var_os("TMPDIR").filter(|d| !d.is_empty()).map(PathBuf::from));
         Ok(Self {
+            route_output: routes(config, &start).then(|| config.get(&config::LINEBUFFERSZ) as usize),
             start,
             counted,
             ranks,
@@ -135,10 +140,33 @@ impl StartOptions {
         self.verbose = config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE);
     }
 
+    /// What an agent does with its ranks' output, if it has to do with it; whether it is the first one.
+    pub(super) fn output(&self, is_first: bool) -> Option<Manner> {
+        // With the first host's, for its ranks write as their buffers are full, in the middle of others' lines.
+        (self.label_output || self.route_output.is_some()).then(|| Manner {
+            label: self.label_output,
+            up: self.route_output.is_some() && !is_first,
+            line: self.route_output.unwrap_or(0),
+        })
+    }
+
     /// Where a process manager says how many ranks there are.
     pub(super) fn set_ranks(&mut self, ranks: u32) {
         self.ranks = ranks;
         self.exit_timeout = exit_timeout(config::get(), ranks);
+    }
+}
+
+/// Whether the agents bring output to the first host. Process managers do that themselves, and on one host there is nothing to bring.
+fn routes(config: &Config, start: &Start) -> bool {
+    match start {
+        Start::Managed(_) | Start::Fork => false,
+        Start::Custom | Start::Called => {
+            let key = &config::CSPAWN_ROUTE_OUTPUT;
+            let given = ssh::variable(key.variable.name).and_then(|v| key.variable.parse(v.to_str()?).ok());
+            given.and_then(|value| bool::from_value(&value)).unwrap_or(false)
+        }
+        Start::Ssh | Start::Below(_) => config.get(&config::ROUTE_OUTPUT),
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::meeting::{block, read_rest, Meeting, Member};
 use super::discovery::Found;
 use super::{failed, variables, MARGIN};
+use crate::job::agent::output::{become_output, Pipes};
 use crate::job::agent::{Child, Post};
 use crate::job::board::Board;
 use crate::job::launch::{self, Common};
@@ -46,6 +47,7 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
         todo: Vec::new(),
     };
     let mut children = Vec::new();
+    let manner = options.output(tree.is_root());
     let mut shared: Option<(u32, (AnonMemory, AnonMemory))> = None;
     for (rank, mut member) in members {
         let nbrhd = map.nbrhd_of(rank);
@@ -60,11 +62,14 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
         ]
         .concat();
         let words = block(&[&head[..], &runs.encode()].concat());
-        let descriptors = [theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
+        let pipes = manner.map(|_| Pipes::create()).transpose().map_err(|e| failed("a pipe", &e))?;
+        let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
+        descriptors.extend(pipes.iter().flat_map(Pipes::writers));
         let sent = fd::send_descriptors(member.stream.as_raw_fd(), &words[..4], &descriptors);
         // A rank that has died is noticed by its end.
         let _ = sent.and_then(|()| member.stream.write_all(&words[4..]));
-        children.push(Child::adopted(rank, member.pid, member.process, ours));
+        let output = pipes.zip(manner).map(|(pipes, manner)| pipes.keep_readers(rank, manner));
+        children.push(Child::adopted(rank, member.pid, member.process, ours, output));
     }
     Ok(Post {
         options,
@@ -84,6 +89,8 @@ pub struct Welcome {
     cpus: u32,
     relayed: bool,
     descriptors: [OwnedFd; 4],
+    /// Where output shall go, if not where it goes.
+    output: Option<[OwnedFd; 2]>,
 }
 
 impl Welcome {
@@ -100,13 +107,16 @@ impl Welcome {
         meeting.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
         let mut length = [0; 4];
         let (got, descriptors) = fd::receive_descriptors(meeting.leader.as_raw_fd(), &mut length).map_err(|e| gone(&e))?;
-        let descriptors = descriptors.try_into().ok().filter(|_| got == 4);
-        let descriptors: [OwnedFd; 4] = descriptors.ok_or_else(|| gone(&io::Error::other("it is gone")))?;
+        let mut descriptors = descriptors.into_iter();
+        let shared: Vec<OwnedFd> = descriptors.by_ref().take(4).collect();
+        let output = descriptors.collect::<Vec<_>>().try_into().ok();
+        let shared = shared.try_into().ok().filter(|_| got == 4);
+        let shared: [OwnedFd; 4] = shared.ok_or_else(|| gone(&io::Error::other("it is gone")))?;
         let words = read_rest(&mut meeting.leader, length).map_err(|e| gone(&e))?;
-        Self::decode(&words, descriptors).ok_or_else(|| gone(&io::Error::other("its words cannot be read")))
+        Self::decode(&words, shared, output).ok_or_else(|| gone(&io::Error::other("its words cannot be read")))
     }
 
-    fn decode(words: &[u8], descriptors: [OwnedFd; 4]) -> Option<Self> {
+    fn decode(words: &[u8], descriptors: [OwnedFd; 4], output: Option<[OwnedFd; 2]>) -> Option<Self> {
         let (token, rest) = words.split_first_chunk::<8>()?;
         let (numbers, runs) = rest.split_first_chunk::<8>()?;
         let numbers = u64::from_le_bytes(*numbers);
@@ -125,6 +135,7 @@ impl Welcome {
             cpus: (numbers >> 32) as u32,
             relayed: numbers & 1 != 0,
             descriptors,
+            output,
         })
     }
 
@@ -133,6 +144,9 @@ impl Welcome {
         let mut options = options.clone();
         variables::take_over(self.variables, &mut options)?;
         let [own_end, board, comm, segment] = self.descriptors;
+        if let Some(writers) = self.output {
+            become_output(writers.each_ref().map(AsRawFd::as_raw_fd));
+        }
         if rank >= self.map.size() {
             return Err(JobError {
                 message: format!(

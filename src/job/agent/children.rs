@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::board::Board;
 use super::super::lifeline::Word;
-use super::output::Labeller;
+use super::output::Pump;
 use crate::os::fd;
 use crate::os::process::{self, Ended, Pid, PidFd};
 
@@ -40,8 +40,8 @@ pub struct Child {
     pub pid: Pid,
     /// How far it is.
     pub state: State,
-    /// Its output, if that is labelled.
-    pub output: Option<[Labeller; 2]>,
+    /// Its output, if that passes through here.
+    pub output: Option<[Pump; 2]>,
     /// When it is killed if it is still there.
     pub deadline: Option<Instant>,
     kin: Kin,
@@ -54,7 +54,7 @@ pub struct Child {
 }
 
 impl Child {
-    fn with(kin: Kin, rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Labeller; 2]>) -> Self {
+    fn with(kin: Kin, rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Pump; 2]>) -> Self {
         Self {
             rank,
             pid,
@@ -69,13 +69,13 @@ impl Child {
     }
 
     /// A process that this one has forked.
-    pub fn new(rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Labeller; 2]>) -> Self {
+    pub fn new(rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Pump; 2]>) -> Self {
         Self::with(Kin::Own, rank, pid, lifeline, output)
     }
 
     /// A process that somebody else has started, which gets the other end of `lifeline`.
-    pub fn adopted(rank: u32, pid: Pid, process: PidFd, lifeline: OwnedFd) -> Self {
-        Self::with(Kin::Adopted(process), rank, pid, lifeline, None)
+    pub fn adopted(rank: u32, pid: Pid, process: PidFd, lifeline: OwnedFd, output: Option<[Pump; 2]>) -> Self {
+        Self::with(Kin::Adopted(process), rank, pid, lifeline, output)
     }
 
     /// For a job that could not start.
@@ -107,13 +107,13 @@ impl Child {
         matches!(self.kin, Kin::Adopted(_))
     }
 
-    /// Its descriptors to wait for.
-    pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
+    /// Its descriptors to wait for, those of its output `with_output`.
+    pub fn poll_items(&self, with_output: bool, items: &mut Vec<libc::pollfd>) {
         let process = match &self.kin {
             Kin::Adopted(process) if self.state != State::Gone => Some(process.fd()),
             _ => None,
         };
-        let outputs = self.output.iter().flatten().filter_map(Labeller::source);
+        let outputs = self.output.iter().filter(|_| with_output).flatten().filter_map(Pump::source);
         let all = self
             .lifeline
             .as_ref()

@@ -28,7 +28,7 @@ use crate::os::{cpus, fd, net};
 pub use children::Child;
 use children::State;
 use ending::Ending;
-use output::Labeller;
+use output::Pump;
 use relay::Relay;
 use signals::Signals;
 
@@ -38,6 +38,9 @@ const TICK: Duration = Duration::from_millis(10);
 const IMPATIENT: Duration = Duration::from_millis(200);
 /// From "leave" to SIGQUIT.
 const BEFORE_QUIT: Duration = Duration::from_millis(30);
+/// How often an agent speaks while the job ends, and how long it may be silent then.
+const BEAT: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_secs(30);
 /// Signals that ask a job to end.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 /// Exit code of a job that its own machinery has ended.
@@ -95,6 +98,7 @@ pub fn run(post: Post<'_>) -> i32 {
         leave_at: None,
         quit_sent: false,
         reported: None,
+        ending_since: None,
     };
     let code = agent.run();
     agent.post.tree.close();
@@ -142,8 +146,10 @@ struct Agent<'a> {
     quiet: u32,
     leave_at: Option<Instant>,
     quit_sent: bool,
-    /// What was last said above.
-    reported: Option<Census>,
+    /// What was last said above, and when.
+    reported: Option<(Census, Instant)>,
+    /// Since when agents below have to speak now and then.
+    ending_since: Option<Instant>,
 }
 
 impl Agent<'_> {
@@ -158,12 +164,11 @@ impl Agent<'_> {
                 self.reap(i);
             }
             self.hear_tree();
-            self.outputs().for_each(Labeller::pass);
+            self.pass_output();
             self.advance(Instant::now());
             self.report();
         }
-        self.outputs().for_each(Labeller::pass);
-        self.outputs().for_each(Labeller::finish);
+        self.end_output();
         if self.post.tree.is_root() {
             self.ending.as_ref().map_or(0, |e| e.code)
         } else {
@@ -171,8 +176,49 @@ impl Agent<'_> {
         }
     }
 
-    fn outputs(&mut self) -> impl Iterator<Item = &mut Labeller> {
+    fn outputs(&mut self) -> impl Iterator<Item = &mut Pump> {
         self.post.children.iter_mut().flat_map(|c| &mut c.output).flatten()
+    }
+
+    /// Passes on what ranks have written, unless the agent above has enough to do.
+    fn pass_output(&mut self) {
+        if !self.post.tree.is_full() {
+            self.outputs().for_each(Pump::pass);
+            self.lift_output();
+        }
+    }
+
+    /// The same of all that is left, when all ranks are gone.
+    fn end_output(&mut self) {
+        loop {
+            self.outputs().for_each(Pump::pass);
+            if !self.lift_output() {
+                break;
+            }
+        }
+        self.outputs().for_each(Pump::finish);
+        self.lift_output();
+    }
+
+    /// Gives the agent above what is ready for it. Whether there was something.
+    fn lift_output(&mut self) -> bool {
+        let ready: Vec<_> = self.outputs().filter_map(Pump::ready).collect();
+        for (stream, bytes) in &ready {
+            self.post.tree.send_up(&Message::Output {
+                stream: *stream as u32,
+                bytes: bytes.clone(),
+            });
+        }
+        !ready.is_empty()
+    }
+
+    /// What a rank of another host has written.
+    fn take_output(&mut self, stream: u32, bytes: Vec<u8>) {
+        if self.post.tree.is_root() {
+            let _ = fd::write_all(if stream == 2 { 2 } else { 1 }, &bytes);
+        } else {
+            self.post.tree.send_up(&Message::Output { stream, bytes });
+        }
     }
 
     fn alive(&self) -> impl Iterator<Item = &Child> {
@@ -190,7 +236,8 @@ impl Agent<'_> {
             events: libc::POLLIN,
             revents: 0,
         }];
-        self.post.children.iter().for_each(|c| c.poll_items(&mut items));
+        let with_output = !self.post.tree.is_full();
+        self.post.children.iter().for_each(|c| c.poll_items(with_output, &mut items));
         self.post.tree.poll_items(&mut items);
         let limit = match self.phase {
             Phase::Running if self.post.tree.is_impatient() => Some(IMPATIENT),
@@ -382,8 +429,10 @@ impl Agent<'_> {
         let mut census = self.census();
         // More than anybody asks for is no news.
         census.quiet = census.quiet.min(8);
-        if self.reported != Some(census) {
-            self.reported = Some(census);
+        let now = Instant::now();
+        let is_news = |(said, at): (Census, Instant)| said != census || (self.phase != Phase::Running && now >= at + BEAT);
+        if self.reported.is_none_or(is_news) {
+            self.reported = Some((census, now));
             self.post.tree.send_up(&Message::Report(census));
         }
     }
@@ -401,6 +450,18 @@ impl Agent<'_> {
         }
         for child in &mut self.post.children {
             child.kill_if_overdue(&self.post.board, now);
+        }
+        self.miss_silent(now);
+    }
+
+    /// While the job ends, agents below that say nothing are given up: they would hold the end for ever.
+    fn miss_silent(&mut self, now: Instant) {
+        if self.phase == Phase::Running || now < *self.ending_since.get_or_insert(now) + SILENCE {
+            return;
+        }
+        for why in self.post.tree.silent(SILENCE) {
+            say(format_args!("{why}; the job ends without it"));
+            self.begin(BROKEN, true);
         }
     }
 
@@ -440,6 +501,7 @@ impl Agent<'_> {
                     self.begin(BROKEN, true);
                 }
                 Event::Up(Message::Ended { code, lost }) => self.begin(code, lost),
+                Event::Up(Message::Output { stream, bytes }) => self.take_output(stream, bytes),
                 Event::Up(Message::Gather { round, length, parts }) => self.exchange(round, length, parts),
                 Event::Down(Message::Phase { phase, code, look }) => self.decide(phase, code, look),
                 Event::Down(Message::Result { round, bytes }) => self.deliver(round, &bytes),

@@ -111,6 +111,11 @@ impl Link {
         !self.output.is_empty() && self.broken.is_none()
     }
 
+    /// Bytes that wait for room.
+    pub fn pending(&self) -> usize {
+        self.output.len()
+    }
+
     /// Why nothing more will come.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()

@@ -69,6 +69,8 @@ pub enum Message {
     Get { owner: u32, key: Vec<u8> },
     /// From a console: that; or nothing, which ends a fence.
     Value { bytes: Vec<u8> },
+    /// Up: what a rank has written to standard output (1) or error (2).
+    Output { stream: u32, bytes: Vec<u8> },
     /// Up: a rank is in exit, or was lost.
     Ended { code: i32, lost: bool },
     /// Up: the state of the sender's part of the job.
@@ -211,6 +213,11 @@ impl Message {
                 frame.push(b'V');
                 put_text(&mut frame, bytes);
             }
+            Self::Output { stream, bytes } => {
+                frame.push(b'O');
+                put(&mut frame, &[*stream]);
+                frame.extend(bytes);
+            }
             Self::Ended { code, lost } => {
                 frame.push(b'E');
                 put(&mut frame, &[*code as u32, u32::from(*lost)]);
@@ -317,6 +324,11 @@ impl Message {
                 let bytes = from.text()?;
                 from.end(Self::Value { bytes })
             }
+            b'O' => {
+                let stream = from.u32()?;
+                let bytes = from.0.to_vec();
+                Some(Self::Output { stream, bytes })
+            }
             b'E' => {
                 let (code, lost) = (from.u32()? as i32, from.u32()? != 0);
                 from.end(Self::Ended { code, lost })
@@ -366,6 +378,10 @@ mod tests {
                 bytes: vec![1, 2, 3],
             },
             Message::Signal { number: 15 },
+            Message::Output {
+                stream: 2,
+                bytes: b"a\nb".to_vec(),
+            },
             Message::Gather {
                 round: 1,
                 length: 2,
@@ -424,8 +440,9 @@ mod tests {
                 let mut cut = (length as u32).to_le_bytes().to_vec();
                 cut.extend(&frame[4..4 + length]);
                 if let Ok(other) = Message::decode(&mut cut) {
-                    // A result may have any length.
-                    assert!(matches!(other, Some(Message::Result { .. })), "{message:?} cut to {length}");
+                    // These may have any length.
+                    let is_any = matches!(other, Some(Message::Result { .. } | Message::Output { .. }));
+                    assert!(is_any, "{message:?} cut to {length}");
                 }
             }
             for place in 4..frame.len() {

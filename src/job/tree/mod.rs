@@ -17,6 +17,8 @@ use secret::Secret;
 
 /// How long a remote shell may take to end when its host has.
 const SHELL_END: Duration = Duration::from_secs(5);
+/// More bytes that wait for the agent above are much.
+const FULL: usize = 1 << 20;
 /// How long it may take when it was told to.
 const SHELL_END_BY_FORCE: Duration = Duration::from_secs(1);
 
@@ -36,6 +38,8 @@ pub struct Branch {
     /// Where to write what rank 0 shall read, if it is right there.
     pub input: Option<OwnedFd>,
     link: Option<Link>,
+    /// When its agent last said something.
+    heard: Instant,
     lost: bool,
 }
 
@@ -54,6 +58,7 @@ impl Branch {
             shell: None,
             input: None,
             link: None,
+            heard: Instant::now(),
             lost: false,
         }
     }
@@ -195,6 +200,11 @@ impl Tree {
         self.branches.iter().all(Branch::is_over)
     }
 
+    /// Whether much waits for the agent above: then nobody should add to that who can wait, and branches are not listened to.
+    pub fn is_full(&self) -> bool {
+        self.up.as_ref().is_some_and(|up| up.broken().is_none() && up.pending() > FULL)
+    }
+
     /// Tells the agent above.
     pub fn send_up(&mut self, message: &Message) {
         if let Some(up) = &mut self.up {
@@ -212,7 +222,8 @@ impl Tree {
 
     /// Descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
-        let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
+        let heard = self.branches.iter().filter(|_| !self.is_full());
+        let links = self.up.iter().chain(heard.filter_map(|b| b.link.as_ref()));
         link::poll_items(links, &self.strangers, self.listener.as_ref(), items);
     }
 
@@ -234,10 +245,15 @@ impl Tree {
                 events.push(Event::Orphaned);
             }
         }
+        let is_full = self.is_full();
         for branch in &mut self.branches {
             let Some(link) = &mut branch.link else { continue };
             link.push();
+            if is_full {
+                continue;
+            }
             while let Some(message) = link.receive() {
+                branch.heard = Instant::now();
                 if let Message::Report(census) = message {
                     branch.census = census;
                 }
@@ -254,6 +270,21 @@ impl Tree {
         }
         events.extend(self.give_up());
         events
+    }
+
+    /// Branches whose agents have said nothing for `limit`, although they should: their systems answer, but they do not run.
+    pub fn silent(&mut self, limit: Duration) -> Vec<String> {
+        let now = Instant::now();
+        let here = |b: &&mut Branch| b.link.is_some() && !b.is_over() && now >= b.heard + limit;
+        let lose = |branch: &mut Branch| {
+            (branch.lost, branch.link) = (true, None);
+            format!(
+                "the agent on host {} has said nothing for {} seconds; it may be stopped",
+                branch.name(),
+                limit.as_secs()
+            )
+        };
+        self.branches.iter_mut().filter(here).map(lose).collect()
     }
 
     /// Lets callers in who are of the job.

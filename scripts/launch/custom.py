@@ -1,0 +1,104 @@
+"""Jobs that a command of the user's starts (GASNET_SPAWNFN=C), and output that agents bring to the first host."""
+
+import os
+
+from bed import Wrong, blocks
+from cases import case
+
+ODD = ["", "a b", "c'd", "$HOME", "new\nline"]
+
+
+def hydra(bed, options=""):
+    """The variables for a job over all hosts whose ranks mpiexec starts. It gives them its own numbers."""
+    hosts = ",".join(f"{n}:2" for n in bed.names())
+    return {"GASNET_SPAWNFN": "C", "GASNET_CSPAWN_CMD": f"mpiexec.hydra -launcher ssh -hosts {hosts} -genvall -n %N {options} %C",
+            "GASNET_WORKER_RANK": "PMI_RANK"}
+
+
+@case("custom: a loop of the shell", "one", quick=True, conduits=("udp",))
+def _(bed):
+    env = {"GASNET_SPAWNFN": "C", "GASNET_CSPAWN_CMD": "for i in $(seq %N); do %C & done; wait"}
+    bed.run([bed.program.path, "4", "--", *ODD], env=env, places=["node1"] * 4, nbrhds=1, arguments=ODD)
+    for way, code in (("exit:3", 3), ("one:9", 9), ("return:0", 0)):
+        bed.run([bed.program.path, "3", f"--end={way}"], env=env, ranks=3, code=code)
+    # How a process ends that is not ours only its parent is told, which is the command.
+    bed.run([bed.program.path, "3", "--end=kill"], env=env, ranks=3, code=1, says=["rank 2 of 3 .*ended without gasnet_exit"])
+
+
+@case("custom: mpiexec over three hosts", "managers", quick=True, conduits=("udp",))
+def _(bed):
+    bed.run([bed.program.path, "6", "--", "x"], env=hydra(bed), places=blocks(6, bed.names()), nbrhds=3, arguments=["x"], manager=True)
+    bed.run([bed.program.path, "6", "--end=exit:5"], env=hydra(bed), ranks=6, code=5, manager=True)
+    bed.run([bed.program.path, "5", "--end=kill"], env=hydra(bed), ranks=0, code=None, manager=True)
+
+
+@case("custom: hosts for the command, variables from the console", "three", conduits=("udp",))
+def _(bed):
+    # The command's own words carry the secret to the other hosts, which ssh does not.
+    command = 'for host in %M; do ssh -o BatchMode=yes -o StrictHostKeyChecking=no $host _GASNET_KEY=$_GASNET_KEY %C & done; wait'
+    env = {"GASNET_SPAWNFN": "C", "AMUDP_CSPAWN_CMD": command, "CSPAWN_SERVERS": "node1 node2,node3", "TEST_X": "a b"}
+    bed.run([bed.program.path, "3", "--env=TEST_X"], env=env, ranks=3, nbrhds=3, variables={"TEST_X": "a b"})
+
+
+@case("custom: errors", "one", quick=True, conduits=("udp",))
+def _(bed):
+    def fails(command, *says):
+        env = {"GASNET_SPAWNFN": "C", **({"GASNET_CSPAWN_CMD": command} if command else {})}
+        bed.run([bed.program.path, "2"], env=env, code=None, says=[*says, "!^rank"])
+
+    fails(None, "GASNET_CSPAWN_CMD.*is not set")
+    fails("exit 7", "ended .*7.* when 2 of its processes had not called")
+    fails("%C %X", "%X stands for nothing")
+    fails("echo %M; %C", "GASNET_CSPAWN_SERVERS names no hosts")
+    fails("GASNET_WORKER_RANK=NOT_SET %C & %C; wait", "GASNET_WORKER_RANK=NOT_SET")
+    fails("GASNET_WORKER_RANK=1 %C & GASNET_WORKER_RANK=1 %C; wait", "each once")
+
+
+# Output.
+
+@case("output: brought to the first host, through shells that show nothing", "three", quick=True)
+def _(bed):
+    shell = f"{bed.program.folder}/mute"
+    with open(shell, "w", encoding="ascii") as file:
+        file.write('#!/bin/sh\nexec ssh "$@" > /dev/null 2>&1\n')
+    os.chmod(shell, 0o755)
+    try:
+        mute = {"GASNET_SSH_CMD": shell, **bed.servers()}
+        bed.run(bed.launch(5), env=mute, ranks=0, says=["^rank 0 of 5", "!^rank 4 of 5"])
+        for env in ({}, {"GASNET_LINEBUFFERSZ": "0"}, {"GASNET_SSH_OUT_DEGREE": "1"}):
+            bed.run(bed.launch(5), env={"GASNET_ROUTE_OUTPUT": "1", **mute, **env}, places=blocks(5, bed.names()))
+        bed.run(bed.launch(5, "--end=kill"), env={"GASNET_ROUTE_OUTPUT": "1", **mute}, ranks=5, code=137)
+        text = bed.run(bed.launch(3, options=["-l"]), env={"GASNET_ROUTE_OUTPUT": "1", **mute}, ranks=0)
+        for rank in range(3):
+            if f"[{rank}] rank {rank} of 3" not in text:
+                raise Wrong(f"no line of rank {rank} has its label: {text}")
+    finally:
+        os.remove(shell)
+
+
+@case("output: much of it, brought to the first host", "three")
+def _(bed):
+    lines = 20_000
+    env = {"GASNET_ROUTE_OUTPUT": "1", **bed.servers()}
+    text = bed.run(bed.launch(3, f"--lines={lines}"), env=env, ranks=3)
+    for rank in range(3):
+        numbers = [line.split()[4] for line in text.splitlines() if line.startswith(f"rank {rank} says line ")]
+        if numbers != [str(n) for n in range(lines)]:
+            raise Wrong(f"rank {rank} wrote {lines} lines, of which {len(numbers)} came, or in another order")
+
+
+@case("output: of ranks that a command has started", "one", conduits=("udp",))
+def _(bed):
+    env = {"GASNET_SPAWNFN": "C", "GASNET_CSPAWN_CMD": "for i in $(seq %N); do %C > /dev/null 2>&1 & done; wait"}
+    bed.run([bed.program.path, "3"], env=env, ranks=0, says=["!^rank"])
+    for name in ("GASNET_CSPAWN_ROUTE_OUTPUT", "CSPAWN_ROUTE_OUTPUT"):
+        bed.run([bed.program.path, "3"], env={name: "1", **env}, places=["node1"] * 3)
+
+
+@case("output: labels under a manager", "managers")
+def _(bed):
+    template = f"mpiexec.hydra -launcher ssh -hosts {','.join(f'{n}:2' for n in bed.names())} -n %N %C"
+    text = bed.run(bed.launch(5, options=["-l", "-spawner=pmi"]), env={"MPIRUN_CMD": template}, ranks=0, manager=True)
+    for rank in range(5):
+        if f"[{rank}] rank {rank} of 5" not in text:
+            raise Wrong(f"no line of rank {rank} has its label: {text}")
