@@ -1,6 +1,6 @@
 # libgasnet: build, install, test. The work is done by the scripts in scripts/; this file knows what depends on what.
 #
-#   make [CONDUITS="smp"] [MODES="seq parsync par"] [DEBUG=1]          build the libraries, the tools and the launcher
+#   make [CONDUITS="smp udp"] [MODES="seq parsync par"] [DEBUG=1]          build the libraries, the tools and the launcher
 #        [UNIVERSAL=0]                       without libgasnet, which holds all CONDUITS and chooses at start
 #        [SEGMENT=fast|large|everything]     with this GASNet-1 segment configuration; each installation has one
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]        and install them (LIBDIR_SO=1: .so links in lib/ itself)
@@ -25,7 +25,7 @@ endif
 ifdef prefix
 PREFIX := $(prefix)
 endif
-CONDUITS ?= smp
+CONDUITS ?= smp udp
 MODES ?= seq parsync par
 UNIVERSAL ?= 1
 DEBUG ?= 0

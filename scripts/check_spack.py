@@ -78,7 +78,7 @@ def main():
                 wrong.append(f"no conduit {value}")
             if name == "segment" and f"{value})" not in open(os.path.join(sources, "scripts/common.sh")).read().replace(" |", ")"):
                 wrong.append(f"no segment configuration {value}")
-    present = {d[len("conduit-") :] for d in os.listdir(sources) if d.startswith("conduit-") and d not in ("conduit-any", "conduit-sock", "conduit-udp")}
+    present = {d[len("conduit-") :] for d in os.listdir(sources) if d.startswith("conduit-") and d not in ("conduit-any", "conduit-sock")}
     if set(Package.variants["conduits"]["values"]) != present:
         wrong.append(f"the variant conduits lacks some of {sorted(present)}")
     if wrong or len(MADE) != 2:

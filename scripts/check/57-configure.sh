@@ -50,7 +50,7 @@ cat >names.in <<'EON'
 CONDUITS=@CONDUITS@ FAMILY=@CC_FAMILY@/@CXX_FAMILY@/@CC_SUBFAMILY@ PERL=@PERL@ SUFFIX=@EXESUFFIX@ THREADS=@GASNET_THREAD_DEFINES@/@GASNET_THREAD_LIBS@ X=@NOTHING@
 EON
 attempt "configure: config.status by its environment" sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
-has "config.status replaces names" '^CONDUITS=smp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX= THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
+has "config.status replaces names" '^CONDUITS=smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX= THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: config.status --file" sh -c "cd upcxx && ./config.status --file=../names2:../names.in && cmp ../names ../names2"
 attempt "configure: config.status --file OUT" sh -c "cd upcxx && ./config.status -q --file ../names3:../names.in && cmp ../names ../names3"
 attempt "configure: config.status from input to output" sh -c "cd upcxx && ./config.status --file=-:- <../names.in | cmp - ../names"
@@ -109,7 +109,7 @@ in_tree "an unknown option" unknown --frobnicate --enable-frobnication
 has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
-refuses "no conduit" 'no conduit is left' --disable-smp
+refuses "no conduit" 'no conduit is left' --disable-smp --disable-udp
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false

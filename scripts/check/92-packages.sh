@@ -28,7 +28,7 @@ good "debian/ is consistent" "$odd"
 
 # ---- the layout, from an installation as debian/rules makes it ----
 tmp=$WORK/tmp
-attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install CONDUITS=smp MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
+attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install CONDUITS="smp udp" MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
     PREFIX="/usr/lib/$triplet/gasnet" DESTDIR="$tmp"
 attempt "packages: debian/arrange" debian/arrange "$tmp" "$triplet"
 (cd "$tmp" && find . ! -type d | sed 's|^\./||' | sort) >"$WORK/files"
@@ -53,7 +53,7 @@ good "no link dangles" "$(find "$tmp" -xtype l -printf ' %P')"
 good "no file names the place where it was built" "$(grep -rlF -e "$ROOT" -e "$BUILD" -e "$tmp" "$tmp" | sed 's/^/ /' | head -n 3)"
 good "no .pc file has a run path" "$(grep -rl rpath "$tmp" --include='*.pc' | sed 's/^/ /' | head -n 3)"
 attempt "packages: debian/symbols" sh -c "debian/symbols '$tmp/usr/lib/$triplet' >'$WORK/symbols'"
-for name in gasnet gasnet-smp-par gasnet_tools-seq; do
+for name in gasnet gasnet-smp-par gasnet-udp-seq gasnet_tools-seq; do
     node=$(printf %s "$name" | tr 'a-z-' 'A-Z_')_0
     grep "@$node $version\$" "$WORK/symbols" | sed 's/^ \(.*\)@.*/\1/' | sort >"$WORK/listed"
     nm -D --defined-only "$tmp/usr/lib/$triplet/lib$name.so.0" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort >"$WORK/defined"

@@ -23,7 +23,7 @@ class Libgasnet(MakefilePackage):
 
     version("2025.8.0")
 
-    variant("conduits", default="smp", values=("smp",), multi=True, description="Networks to build for")
+    variant("conduits", default="smp,udp", values=("smp", "udp"), multi=True, description="Networks to build for")
     variant("modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes")
     variant(
         "segment",
