@@ -4,6 +4,9 @@ use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
+/// Flag of `gex_Client_Init`: the library starts no threads by itself; the client asks for those that it wants.
+pub const FLAG_DEFER_THREADS: u32 = 2;
+
 /// A client of the library. One per process.
 #[derive(Debug)]
 pub struct Client {

@@ -209,6 +209,8 @@ pub struct StartInfo<'a> {
     pub size: u32,
     /// Processes of the own neighbourhood; no packet is ever sent there but for tests.
     pub neighbours: u32,
+    /// Whether the conduit may start threads, on which nothing of the client's runs. Clients may forbid it (`GEX_FLAG_DEFER_THREADS`).
+    pub may_start_threads: bool,
     /// The address of this host's Internet interface that the others shall use; the loop-back one in a job of one host.
     pub host_address: std::net::IpAddr,
     /// Processes of the job on this host, which share its NICs and its memory that can be pinned. At least as many as
@@ -460,6 +462,14 @@ pub trait Conduit: Sync {
     /// readable when there is nothing, and is never read or closed by the caller. The same from `start` on.
     fn wake_fd(&self) -> Option<i32> {
         None
+    }
+
+    /// To be called before a sleep that nothing from this conduit ends by itself, after a poll that found nothing. `true`: until the next poll the
+    /// conduit calls `wake`, on a thread of its own, when a poll would find something; again now and then if no poll follows. `false`: it does
+    /// not, so that the sleeper has to look from time to time, or there is something now.
+    fn watch(&self, wake: fn()) -> bool {
+        let _ = wake;
+        false
     }
 
     /// To be called before a sleep on `wake_fd`, after a poll that found nothing. `false`: poll again. `true`: whatever

@@ -69,6 +69,7 @@ impl Job {
                 rank,
                 size,
                 neighbours: 1,
+                may_start_threads: true,
                 host_ranks: size,
                 single_threaded: false,
                 exchange: &exchange,

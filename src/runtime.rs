@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::barrier::Barrier;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, TransferId, Upcalls};
 use crate::config::{self, Config};
 use crate::endpoint::{self, Endpoint};
@@ -162,7 +162,7 @@ pub fn init(
     let comm = map_comm(config, job, &nbrhd)?;
     let conduit = with_faults(config, conduit);
     if !single {
-        start_conduit(conduit, job, mode)?;
+        start_conduit(conduit, job, mode, flags)?;
     } else if rank == 0 && config.get(&config::FAULTS).is_some() {
         gasnet_tools::process::warn(format_args!(
             "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network (GASNET_SUPERNODE_MAXSIZE)"
@@ -358,11 +358,12 @@ fn die() {
     process::kill(process::pid(), libc::SIGKILL);
 }
 
-fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode) -> Result<(), InitError> {
+fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: u32) -> Result<(), InitError> {
     let info = StartInfo {
         rank: job.rank(),
         size: job.size(),
         neighbours: job.nbrhd().count(),
+        may_start_threads: flags & client::FLAG_DEFER_THREADS == 0,
         host_address: job.address().map_err(|e| InitError(e.message))?,
         host_ranks: job.host().len() as u32,
         single_threaded: mode == Mode::Seq,

@@ -75,6 +75,7 @@ mod tests {
             rank: 0,
             size,
             neighbours,
+            may_start_threads: true,
             host_ranks: size,
             single_threaded: true,
             exchange: &exchange,

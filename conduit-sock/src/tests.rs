@@ -17,6 +17,7 @@ fn net() -> Net {
         rank: 0,
         size: 2,
         neighbours: 1,
+        may_start_threads: true,
         host_ranks: 2,
         single_threaded: true,
         exchange: &exchange,

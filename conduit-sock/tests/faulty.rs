@@ -226,6 +226,7 @@ fn started(rank: JobRank, plan: &str, die: impl Fn() + Send + Sync + 'static) ->
         rank,
         size: 9,
         neighbours: 1,
+        may_start_threads: true,
         host_ranks: 9,
         single_threaded: true,
         exchange: &exchange,
@@ -368,7 +369,7 @@ fn every_method_reaches_the_conduit() {
         .filter_map(|line| line.strip_prefix("    fn "))
         .map(|line| line.split('(').next().unwrap())
         .collect();
-    for own in ["wake_fd", "arm_wake"] {
+    for own in ["wake_fd", "arm_wake", "watch"] {
         assert!(expected.remove(own));
     }
     let faulty = started(0, "", || ());

@@ -89,6 +89,7 @@ fn child() {
         rank,
         size,
         neighbours: 1,
+        may_start_threads: true,
         host_ranks: size,
         single_threaded: true,
         exchange: &exchange,

@@ -28,7 +28,7 @@ use gasnet::conduit::{
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
 use gasnet::config::Variable;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
 const MAX_PACKET_BYTES: usize = 68 << 10;
@@ -40,7 +40,7 @@ const COPIED_NOW: usize = 64 << 10;
 /// The conduit. A library has one; tests have one per rank that they play.
 #[derive(Default)]
 pub struct Udp {
-    net: OnceLock<net::Net>,
+    net: OnceLock<Arc<net::Net>>,
 }
 
 impl Udp {
@@ -67,6 +67,10 @@ impl Conduit for Udp {
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let message = |why| format!("The udp conduit cannot open its socket: {why}.");
         let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
+        let net = Arc::new(net);
+        if info.may_start_threads {
+            net::Net::start_keeper(&net);
+        }
         assert!(self.net.set(net).is_ok(), "defect: the udp conduit was started twice");
         Ok(())
     }
@@ -84,7 +88,7 @@ impl Conduit for Udp {
     }
 
     fn stop(&self) {
-        let _ = self.net.get().map(net::Net::stop);
+        let _ = self.net.get().map(|net| net.stop());
     }
 
     fn variables(&self) -> &'static [Variable] {
@@ -147,11 +151,15 @@ impl Conduit for Udp {
     }
 
     fn arm_wake(&self) -> bool {
-        self.net.get().is_none_or(net::Net::is_idle)
+        self.net.get().is_none_or(|net| net.arm_wake())
     }
 
     fn wake_fd(&self) -> Option<i32> {
-        self.net.get().map(net::Net::fd)
+        self.net.get().map(|net| net.fd())
+    }
+
+    fn watch(&self, wake: fn()) -> bool {
+        self.net.get().is_some_and(|net| net.watch(wake))
     }
 }
 

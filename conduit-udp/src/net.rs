@@ -1,20 +1,24 @@
 //! The socket, the peers, and polls.
 
+mod deferred;
+mod holding;
+mod keeper;
 mod receiving;
 mod rma;
 mod upkeep;
 
 use crate::memory::Segments;
-use crate::packet::Packet;
 use crate::peer::{payload_of, Pair, Peer};
 use crate::place::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
 use crate::sys::{self, Address, Pieces, Socket, BATCH};
 use crate::tag::Keys;
 use crate::variables::Settings;
 use crate::MAX_PACKET_BYTES;
-use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, Upcalls};
-use receiving::Context;
-use std::collections::VecDeque;
+use deferred::Deferred;
+use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use holding::Held;
+use keeper::Keeper;
+use receiving::{Context, Wanted};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -49,9 +53,13 @@ pub struct Net {
     contexts: Mutex<Vec<Context>>,
     /// What peers may name of this process's memory.
     pub segments: Segments,
-    /// Requests that came while only replies were wanted.
-    deferred: Mutex<VecDeque<(JobRank, Packet)>>,
-    has_deferred: AtomicBool,
+    /// Packets that nobody wanted when they came, by class.
+    deferred: [Deferred; 2],
+    /// Transfers that were completed when nobody wanted to know.
+    finished: Mutex<Vec<TransferId>>,
+    has_finished: AtomicBool,
+    held: Held,
+    keeper: Keeper,
     /// Peers to report as lost, and why.
     losses: Mutex<Vec<(JobRank, String)>>,
     has_losses: AtomicBool,
@@ -101,8 +109,11 @@ impl Net {
             trains: AtomicBool::new(true),
             contexts: Mutex::default(),
             segments: Segments::default(),
-            deferred: Mutex::default(),
-            has_deferred: AtomicBool::new(false),
+            deferred: Default::default(),
+            finished: Mutex::default(),
+            has_finished: AtomicBool::new(false),
+            held: Held::default(),
+            keeper: Keeper::new()?,
             losses: Mutex::default(),
             has_losses: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -167,13 +178,34 @@ impl Net {
             return Err(Busy);
         }
         peer.keep(&self.keys, class as usize, parts);
-        self.push_on(rank, contact, &mut peer, self.now());
+        if class == Class::Reply || !self.may_wait(rank, &mut peer, bytes) {
+            self.push_on(rank, contact, &mut peer, self.now());
+        }
         Ok(())
     }
 
-    /// Whether a sleep on the socket may begin.
+    /// Whether a sleep may begin, which what comes ends.
     pub fn is_idle(&self) -> bool {
-        !self.has_losses.load(Relaxed) && !self.has_deferred.load(Relaxed)
+        let has_news = self.has_losses.load(Relaxed) || self.has_finished.load(Relaxed);
+        !has_news && self.deferred.iter().all(Deferred::is_empty) && !self.holds()
+    }
+
+    /// A sleep on the socket may begin; see [`gasnet::conduit::Conduit::arm_wake`].
+    pub fn arm_wake(&self) -> bool {
+        let may = self.is_idle();
+        if may {
+            self.keeper.note_sleep();
+        }
+        may
+    }
+
+    /// A sleep elsewhere may begin; see [`gasnet::conduit::Conduit::watch`].
+    pub fn watch(&self, wake: fn()) -> bool {
+        let may = self.keeper.is_here() && self.is_idle();
+        if may {
+            self.keeper.watch(wake);
+        }
+        may
     }
 
     /// Sends what may go to a peer, and has it looked at while something is under way.
@@ -236,12 +268,15 @@ impl Net {
             }
         }
         let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
-        let mut delivered = 0;
-        if scope == PollScope::All && self.has_deferred.load(Relaxed) {
-            delivered += self.deliver_deferred(upcalls);
-        }
-        let now = self.receive(scope, &mut context, &mut delivered, upcalls);
+        self.release();
+        let (wanted, classes) = match scope {
+            PollScope::All => (Wanted::All, [Class::Reply, Class::Request].as_slice()),
+            PollScope::Replies => (Wanted::Replies, [Class::Reply].as_slice()),
+        };
+        let mut delivered = self.deliver_kept(classes, upcalls);
+        let now = self.receive(wanted, &mut context, &mut delivered, upcalls);
         lock(&self.contexts).push(context);
+        self.keeper.note_poll(now);
         if now >= self.next_look.load(Relaxed) {
             self.look(now);
         }
@@ -251,18 +286,20 @@ impl Net {
         delivered
     }
 
-    fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
+    /// Delivers what was kept: completions, and packets of these classes.
+    fn deliver_kept(&self, classes: &[Class], upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
-        while delivered < BATCH {
-            let next = {
-                let mut deferred = lock(&self.deferred);
-                let next = deferred.pop_front();
-                self.has_deferred.store(!deferred.is_empty(), Relaxed);
-                next
-            };
-            let Some((source, mut packet)) = next else { break };
-            upcalls.packet(source, Class::Request, packet.bytes_mut());
-            delivered += 1;
+        if self.has_finished.load(Relaxed) && self.has_finished.swap(false, Relaxed) {
+            for id in std::mem::take(&mut *lock(&self.finished)) {
+                upcalls.rma_done(id);
+                delivered += 1;
+            }
+        }
+        for &class in classes {
+            for (source, mut packet) in std::iter::from_fn(|| self.deferred[class as usize].take()).take(BATCH) {
+                upcalls.packet(source, class, packet.bytes_mut());
+                delivered += 1;
+            }
         }
         delivered
     }

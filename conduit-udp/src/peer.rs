@@ -19,6 +19,9 @@ use std::collections::VecDeque;
 const ACK_AFTER: u32 = 32;
 /// Every so many datagrams ask for an acknowledgement.
 const ASK_EACH: u64 = 64;
+/// So many requests go together, or so many bytes of them.
+const COMPANY: usize = 16;
+const COMPANY_BYTES: usize = 8 << 10;
 /// Bytes of messages that a class keeps, whole messages but the first.
 const MOST_KEPT: usize = 1 << 20;
 
@@ -61,6 +64,8 @@ pub struct Peer {
     free: Vec<Vec<u8>>,
     /// Whether the list of peers to look at has it.
     pub listed: bool,
+    /// Whether the list of those has it for whom requests wait.
+    pub held: bool,
 }
 
 /// What [`Peer::hear`] makes of a datagram.
@@ -103,6 +108,7 @@ impl Peer {
             moved: now,
             free: Vec::new(),
             listed: false,
+            held: false,
         }
     }
 
@@ -179,6 +185,16 @@ impl Peer {
         lent.copy_to(&mut copy);
         let hash = keys.hash(&copy);
         Body::Own(copy, hash)
+    }
+
+    /// Whether something is under way that will be acknowledged.
+    pub fn awaits_answer(&self) -> bool {
+        self.flight() > 0
+    }
+
+    /// Whether so many requests wait that they should go.
+    pub fn has_company(&self) -> bool {
+        self.out[0].waiting() >= COMPANY || self.out[0].queued >= COMPANY_BYTES
     }
 
     fn flight(&self) -> usize {

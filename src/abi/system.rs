@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
 use super::{ERR_BAD_ARG, ERR_RESOURCE, OK};
-use crate::runtime;
 use crate::sync::Mode;
+use crate::{client, runtime};
 
 static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
 
@@ -74,8 +74,6 @@ pub struct ProgressThreadInfo {
     argument: *mut c_void,
 }
 
-const FLAG_DEFER_THREADS: u32 = 2;
-
 /// Deferred progress threads: there are none.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryProgressThreads(
@@ -91,7 +89,7 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
         );
         return ERR_BAD_ARG;
     }
-    if runtime::get().client.flags & FLAG_DEFER_THREADS == 0 {
+    if runtime::get().client.flags & client::FLAG_DEFER_THREADS == 0 {
         super::complain(
             "gex_System_QueryProgressThreads",
             "GEX_FLAG_DEFER_THREADS was not passed to gex_Client_Init",

@@ -356,10 +356,7 @@ impl Sink for Delivery<'_> {
             }
             self.dispatch(m);
             if let Some(block) = m.block {
-                self.rt
-                    .comm
-                    .blocks(self.rt.nbrhd.index(m.source), m.class)
-                    .free(block);
+                self.rt.comm.blocks(self.rt.nbrhd.index(m.source), m.class).free(block);
             }
         }
         self.copied = None;

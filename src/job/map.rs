@@ -176,14 +176,19 @@ mod tests {
     fn one_host_is_cut_into_neighbourhoods() {
         let map = Map::one_host(7, 3).unwrap();
         assert_eq!((map.size(), map.hosts(), map.leaders()), (7, 1, &[0, 3, 6][..]));
-        assert_eq!((map.nbrhd_of(5), map.nbrhd(1), map.nbrhd(2)), (1, Nbrhd::new(&[3, 4, 5]), Nbrhd::new(&[6])));
+        assert_eq!(
+            (map.nbrhd_of(5), map.nbrhd(1), map.nbrhd(2)),
+            (1, Nbrhd::new(&[3, 4, 5]), Nbrhd::new(&[6]))
+        );
         assert_eq!(Map::one_host(7, 0).unwrap().nbrhd(0), Nbrhd::new(&[0, 1, 2, 3, 4, 5, 6]));
         assert!(Map::one_host(0, 0).is_none());
     }
 
     /// The ranks of all neighbourhoods, which each rank must know as its own.
     fn nbrhds(map: &Map) -> Vec<Vec<u32>> {
-        let all: Vec<Vec<u32>> = (0..map.leaders().len() as u32).map(|n| map.nbrhd(n).ranks().collect()).collect();
+        let all: Vec<Vec<u32>> = (0..map.leaders().len() as u32)
+            .map(|n| map.nbrhd(n).ranks().collect())
+            .collect();
         for (number, ranks) in (0..).zip(&all) {
             assert_eq!(map.leaders()[number as usize], ranks[0]);
             assert!(ranks.iter().all(|&rank| map.nbrhd_of(rank) == number));

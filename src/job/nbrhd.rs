@@ -123,7 +123,10 @@ mod tests {
                 assert_eq!(nbrhd.find(rank), ranks.iter().position(|&r| r == rank), "{rank} of {ranks:?}");
                 assert_eq!(nbrhd.contains(rank), ranks.contains(&rank));
             }
-            assert!(ranks.iter().enumerate().all(|(i, &rank)| nbrhd.index(rank) == i && nbrhd.rank(i) == rank));
+            assert!(ranks
+                .iter()
+                .enumerate()
+                .all(|(i, &rank)| nbrhd.index(rank) == i && nbrhd.rank(i) == rank));
             assert!(!nbrhd.contains(u32::MAX));
         }
     }

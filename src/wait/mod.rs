@@ -230,8 +230,8 @@ impl Waiter {
                 let began = monotonic_ns();
                 let parts = PARTS[usize::from(matches!(self.reason, Reason::Condition))];
                 let socket = wakes_alone(rt);
-                // What a network brings wakes nobody who sleeps for neighbours.
-                let longest = if rt.single_neighbourhood() || socket.is_some() {
+                // What a network brings wakes nobody who sleeps for neighbours, unless the conduit sees to that.
+                let longest = if rt.single_neighbourhood() || socket.is_some() || rt.conduit.watch(wake_own) {
                     LONGEST_SLEEP_NS
                 } else {
                     SLEEP_NS
@@ -252,6 +252,12 @@ impl Waiter {
             self.now = ended;
         }
     }
+}
+
+/// Wakes the threads of this process that sleep.
+fn wake_own() {
+    let comm = &runtime::get().comm;
+    comm.wake(comm.me());
 }
 
 /// A descriptor that becomes readable when anybody sends to this process: if the conduit has one, and there are no neighbours, whose messages do not

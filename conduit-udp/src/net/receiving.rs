@@ -8,9 +8,20 @@ use crate::place::{Contact, HERE, LEFT};
 use crate::sys::{BATCH, BUFFER};
 use crate::wire::{Header, HEADER};
 use crate::MAX_PACKET_BYTES;
-use gasnet::conduit::{Class, JobRank, PollScope, TransferId, Upcalls};
+use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
 use std::io::{ErrorKind, IoSlice};
 use std::sync::atomic::Ordering::Relaxed;
+
+/// What may be delivered. The rest is kept for a poll that wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Requests and replies.
+    All,
+    /// Replies only.
+    Replies,
+    /// Nothing, no completions either.
+    Nothing,
+}
 
 /// What a poll receives into. Polls of several threads, and one inside another, have one each.
 pub struct Context {
@@ -47,7 +58,7 @@ impl Context {
 
 impl Net {
     /// Takes in what the socket has, and returns when that was.
-    pub fn receive(&self, scope: PollScope, context: &mut Context, delivered: &mut usize, upcalls: &mut dyn Upcalls) -> u64 {
+    pub fn receive(&self, wanted: Wanted, context: &mut Context, delivered: &mut usize, upcalls: &mut dyn Upcalls) -> u64 {
         let buffers = context.start..context.start + BATCH * BUFFER;
         let result = self
             .socket
@@ -79,11 +90,15 @@ impl Net {
             let each = if each == 0 { bytes.max(1) } else { each };
             for at in (0..bytes).step_by(each) {
                 let range = begin + at..begin + (at + each).min(bytes);
-                *delivered += usize::from(self.datagram(scope, range, context, now, upcalls));
+                *delivered += usize::from(self.datagram(wanted, range, context, now, upcalls));
             }
         }
         context.found = found;
         self.answer(&mut context.touched, now);
+        if wanted == Wanted::Nothing && !context.done.is_empty() {
+            lock(&self.finished).append(&mut context.done);
+            self.has_finished.store(true, Relaxed);
+        }
         *delivered += context.done.len();
         for id in context.done.drain(..) {
             upcalls.rma_done(id);
@@ -94,7 +109,7 @@ impl Net {
     /// Takes in one datagram. Returns whether a packet was delivered, or a part of a transfer.
     fn datagram(
         &self,
-        scope: PollScope,
+        wanted: Wanted,
         range: std::ops::Range<usize>,
         context: &mut Context,
         now: u64,
@@ -110,13 +125,13 @@ impl Net {
             context.touched.push(source);
         }
         let class = |class: usize| if class == 0 { Class::Request } else { Class::Reply };
-        let wanted = |class: Class| scope == PollScope::All || class == Class::Reply;
+        let is_wanted = |class: Class| wanted == Wanted::All || (wanted == Wanted::Replies && class == Class::Reply);
         let payload = range.start + HEADER..range.end;
         match heard {
             // Who serves others is not idle, although it waits for something else.
             Heard::Placed => true,
             Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) => false,
-            Heard::Packet(number) if wanted(class(number)) => {
+            Heard::Packet(number) if is_wanted(class(number)) => {
                 if (payload.start - context.start) % ALIGN == 0 {
                     upcalls.packet(source, class(number), &mut context.memory[payload]);
                 } else {
@@ -127,12 +142,12 @@ impl Net {
                 }
                 true
             }
-            Heard::Joined(number, mut packet) if wanted(class(number)) => {
+            Heard::Joined(number, mut packet) if is_wanted(class(number)) => {
                 upcalls.packet(source, class(number), packet.bytes_mut());
                 true
             }
-            Heard::Packet(_) => self.defer(source, Packet::of(&context.memory[payload])),
-            Heard::Joined(_, packet) => self.defer(source, packet),
+            Heard::Packet(number) => self.defer(source, number, Packet::of(&context.memory[payload])),
+            Heard::Joined(number, packet) => self.defer(source, number, packet),
             Heard::Bye => {
                 let _ = self.places[source as usize]
                     .fate
@@ -146,9 +161,8 @@ impl Net {
         }
     }
 
-    fn defer(&self, source: JobRank, packet: Packet) -> bool {
-        lock(&self.deferred).push_back((source, packet));
-        self.has_deferred.store(true, Relaxed);
+    fn defer(&self, source: JobRank, class: usize, packet: Packet) -> bool {
+        self.deferred[class].add(source, packet);
         false
     }
 

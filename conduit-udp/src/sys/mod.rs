@@ -1,5 +1,6 @@
 //! System calls on datagram sockets.
 
+mod bell;
 mod inlet;
 mod outlet;
 
@@ -14,6 +15,7 @@ const LARGEST: usize = 65_507;
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
+pub use bell::Bell;
 pub use inlet::{BATCH, BUFFER};
 pub use outlet::{Pieces, RUN};
 

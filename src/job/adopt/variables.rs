@@ -25,7 +25,9 @@ pub fn take_over(told: Pairs, options: &mut StartOptions) -> Result<(), JobError
     let mut changed = false;
     for (name, value) in told {
         let (name, value) = (OsString::from_vec(name), OsString::from_vec(value));
-        let is_safe = name.to_str().is_some_and(|name| name.starts_with(PREFIX) && !name.contains('='));
+        let is_safe = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(PREFIX) && !name.contains('='));
         if is_safe && env::var_os(&name).is_none_or(|own| own.is_empty()) {
             env::set_var(&name, &value);
             changed = true;
@@ -51,7 +53,11 @@ mod tests {
         let pair = |name: &str, value: &str| (name.into(), value.into());
         env::set_var("GASNET_TEST_HAS", "own");
         let mut options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
-        let told = vec![pair("GASNET_TEST_HAS", "other"), pair("GASNET_TEST_LACKS", "x y"), pair("TEST_FOREIGN", "x")];
+        let told = vec![
+            pair("GASNET_TEST_HAS", "other"),
+            pair("GASNET_TEST_LACKS", "x y"),
+            pair("TEST_FOREIGN", "x"),
+        ];
         take_over(told, &mut options).unwrap();
         assert_eq!(env::var("GASNET_TEST_HAS").unwrap(), "own");
         assert_eq!(env::var("GASNET_TEST_LACKS").unwrap(), "x y");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::meeting::{block, read_rest, Meeting, Member};
 use super::discovery::Found;
+use super::meeting::{block, read_rest, Meeting, Member};
 use super::{failed, variables, MARGIN};
 use crate::job::agent::output::{become_output, Pipes};
 use crate::job::agent::{Child, Post};
@@ -62,7 +62,10 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
         ]
         .concat();
         let words = block(&[&head[..], &runs.encode()].concat());
-        let pipes = manner.map(|_| Pipes::create()).transpose().map_err(|e| failed("a pipe", &e))?;
+        let pipes = manner
+            .map(|_| Pipes::create())
+            .transpose()
+            .map_err(|e| failed("a pipe", &e))?;
         let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
         descriptors.extend(pipes.iter().flat_map(Pipes::writers));
         let sent = fd::send_descriptors(member.stream.as_raw_fd(), &words[..4], &descriptors);
@@ -125,7 +128,8 @@ impl Welcome {
             nbrhd_max,
             variables,
             ..
-        })) = Message::decode(&mut runs.to_vec()) else {
+        })) = Message::decode(&mut runs.to_vec())
+        else {
             return None;
         };
         Some(Self {

@@ -202,7 +202,9 @@ impl Tree {
 
     /// Whether much waits for the agent above: then nobody should add to that who can wait, and branches are not listened to.
     pub fn is_full(&self) -> bool {
-        self.up.as_ref().is_some_and(|up| up.broken().is_none() && up.pending() > FULL)
+        self.up
+            .as_ref()
+            .is_some_and(|up| up.broken().is_none() && up.pending() > FULL)
     }
 
     /// Tells the agent above.

@@ -1,0 +1,52 @@
+//! Packets that came when nobody wanted them: requests while only replies were wanted, anything while the client did something else.
+#![forbid(unsafe_code)]
+
+use super::lock;
+use crate::packet::Packet;
+use gasnet::conduit::JobRank;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::Mutex;
+
+/// Those of one class, oldest first.
+#[derive(Debug, Default)]
+pub struct Deferred {
+    packets: Mutex<VecDeque<(JobRank, Packet)>>,
+    count: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Deferred {
+    /// Keeps one.
+    pub fn add(&self, source: JobRank, packet: Packet) {
+        let mut packets = lock(&self.packets);
+        self.bytes.fetch_add(packet.bytes().len(), Relaxed);
+        packets.push_back((source, packet));
+        self.count.store(packets.len(), Relaxed);
+    }
+
+    /// The oldest.
+    pub fn take(&self) -> Option<(JobRank, Packet)> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut packets = lock(&self.packets);
+        let next = packets.pop_front();
+        self.count.store(packets.len(), Relaxed);
+        drop(packets);
+        if let Some((_, packet)) = &next {
+            self.bytes.fetch_sub(packet.bytes().len(), Relaxed);
+        }
+        next
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// Bytes of all.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+}

@@ -1,0 +1,236 @@
+//! The keeper: a thread that does what time asks for while the client does something else.
+//!
+//! While the client polls, the keeper sees to it that requests which wait for company ([`super::holding`]) go soon, and sleeps otherwise. While the client
+//! computes, the keeper takes in what comes: it acknowledges, repeats what was lost, places puts and answers gets, and keeps packets for the next poll;
+//! handlers never run on it. While the client sleeps elsewhere, it wakes it when something comes.
+#![forbid(unsafe_code)]
+
+use super::deferred::Deferred;
+use super::receiving::{Context, Wanted};
+use super::{lock, Net};
+use crate::sys::Bell;
+use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
+use gasnet::os::signal;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// How long requests that wait for company see none come, at most, before they go; longer while the client adds to them.
+const COMPANY: Duration = Duration::from_micros(100);
+const MOST_COMPANY: Duration = Duration::from_millis(1);
+/// After so many looks that found none waiting, it is told of the next one.
+const LOOKS: u32 = 4;
+/// How often it looks whether the client still polls; a client that has not done so for that long computes.
+const TICK: Duration = Duration::from_millis(5);
+/// How long it sleeps at most: others may look whether this host answers.
+const MOST: Duration = Duration::from_millis(200);
+/// How long it lets the client that it has woken alone.
+const WOKEN: Duration = Duration::from_millis(1);
+/// Bytes of packets for the next poll at which it takes in no more: the kernel's buffer is next, and then the senders wait.
+const ENOUGH: usize = 8 << 20;
+/// What it needs beside its buffers.
+const STACK: usize = 256 << 10;
+
+/// What the client does: it polls now and then; it sleeps, and what comes wakes it; it sleeps, and has to be woken.
+const AWAKE: u8 = 0;
+const ASLEEP: u8 = 1;
+const TO_BE_WOKEN: u8 = 2;
+
+/// What the client and the keeper know of each other.
+#[derive(Debug)]
+pub struct Keeper {
+    bell: Bell,
+    /// Whether there is one.
+    here: AtomicBool,
+    client: AtomicU8,
+    /// When the client last polled.
+    polled: AtomicU64,
+    wake: Mutex<Option<fn()>>,
+    /// Whether it looks soon without being told.
+    near: AtomicBool,
+    /// Whether it sleeps where what comes wakes it.
+    watching: AtomicBool,
+}
+
+impl Keeper {
+    /// Nobody yet.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            bell: Bell::new()?,
+            here: AtomicBool::new(false),
+            client: AtomicU8::new(AWAKE),
+            polled: AtomicU64::new(0),
+            wake: Mutex::new(None),
+            near: AtomicBool::new(false),
+            watching: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether there is one.
+    pub fn is_here(&self) -> bool {
+        self.here.load(Relaxed)
+    }
+
+    /// The client polls, at `now`.
+    pub fn note_poll(&self, now: u64) {
+        self.polled.store(now, Relaxed);
+        if self.client.load(Relaxed) != AWAKE {
+            self.client.store(AWAKE, Relaxed);
+        }
+    }
+
+    /// The client sleeps where what comes wakes it.
+    pub fn note_sleep(&self) {
+        self.client.store(ASLEEP, Relaxed);
+    }
+
+    /// Something waits for company.
+    pub fn note_held(&self) {
+        if !self.near.load(Relaxed) && !self.near.swap(true, SeqCst) {
+            self.bell.ring();
+        }
+    }
+
+    /// Until the next poll the client is to be woken when something comes.
+    pub fn watch(&self, wake: fn()) {
+        *lock(&self.wake) = Some(wake);
+        self.client.store(TO_BE_WOKEN, SeqCst);
+        if !self.watching.load(SeqCst) {
+            self.bell.ring();
+        }
+    }
+
+    /// The end: it looks, and goes.
+    pub fn dismiss(&self) {
+        self.bell.ring();
+    }
+}
+
+/// What the keeper has to itself.
+struct Own {
+    context: Context,
+    /// Looks in a row that found nothing waiting for company.
+    idle: u32,
+    /// Requests that had waited at the last look, and how long it sleeps before the next one.
+    held: u32,
+    pause: Duration,
+}
+
+/// Nothing is delivered on this thread: packets are kept, and news of transfers is.
+struct Nobody;
+
+impl Upcalls for Nobody {
+    fn packet(&mut self, source: JobRank, class: Class, _packet: &mut [u8]) {
+        unreachable!("defect: a {class:?} packet of rank {source} was delivered by the keeper");
+    }
+    fn rma_done(&mut self, id: TransferId) {
+        unreachable!("defect: transfer {id:?} was completed by the keeper");
+    }
+    fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
+}
+
+impl Net {
+    /// Starts the keeper, if the system lets it. It goes with the network.
+    pub fn start_keeper(net: &Arc<Self>) {
+        let own = Arc::downgrade(net);
+        // Signals are the client's.
+        let mask = signal::block_all();
+        let started = thread::Builder::new()
+            .name("gasnet-udp".into())
+            .stack_size(STACK)
+            .spawn(move || keep(&own));
+        signal::set_mask(&mask);
+        net.keeper.here.store(started.is_ok(), Relaxed);
+    }
+
+    /// Does what is due. Returns how long to sleep, and whether what comes shall end that.
+    fn tend(&self, own: &mut Own) -> (Duration, bool) {
+        let keeper = &self.keeper;
+        let now = self.now();
+        if keeper.near.load(Relaxed) {
+            if let Some(pause) = self.look_at_held(own) {
+                return (pause, false);
+            }
+        }
+        match keeper.client.load(SeqCst) {
+            TO_BE_WOKEN => (MOST, true),
+            ASLEEP => (TICK, false),
+            _ if now < keeper.polled.load(Relaxed) + TICK.as_nanos() as u64 => (TICK, false),
+            _ if self.deferred.iter().map(Deferred::bytes).sum::<usize>() > ENOUGH => (TICK, false),
+            _ => (self.serve(own), true),
+        }
+    }
+
+    /// Sends what waits for company if that does not come. Returns how long to sleep before the next look; none: there is no need for another.
+    fn look_at_held(&self, own: &mut Own) -> Option<Duration> {
+        let count = self.held.count();
+        let is_new = std::mem::replace(&mut own.held, count) != count;
+        if is_new {
+            (own.idle, own.pause) = (0, (2 * own.pause).clamp(COMPANY, MOST_COMPANY));
+            return Some(own.pause);
+        }
+        self.send_held();
+        own.idle += 1;
+        own.pause = COMPANY;
+        if own.idle < LOOKS {
+            return Some(MOST_COMPANY);
+        }
+        own.idle = 0;
+        self.keeper.near.store(false, SeqCst);
+        // Who added one before that has not rung.
+        self.holds().then(|| {
+            self.keeper.near.store(true, SeqCst);
+            COMPANY
+        })
+    }
+
+    /// Takes in what has come for a client that computes. Returns how long nothing is due.
+    fn serve(&self, own: &mut Own) -> Duration {
+        let mut none = 0;
+        let now = self.receive(Wanted::Nothing, &mut own.context, &mut none, &mut Nobody);
+        if now >= self.next_look.load(Relaxed) {
+            self.look(now);
+        }
+        if now >= self.next_beat.load(Relaxed) {
+            self.beat(now);
+        }
+        let next = self.next_look.load(Relaxed).min(self.next_beat.load(Relaxed));
+        // A look each so often is enough for what waits for nobody.
+        Duration::from_nanos(next.saturating_sub(now)).clamp(WOKEN, MOST)
+    }
+
+    fn wake_client(&self) {
+        let wake = *lock(&self.keeper.wake);
+        if let Some(wake) = wake.filter(|_| self.keeper.client.load(SeqCst) == TO_BE_WOKEN) {
+            wake();
+        }
+    }
+}
+
+fn keep(net: &Weak<Net>) {
+    let mut own = Own {
+        context: Context::new(),
+        idle: 0,
+        held: 0,
+        pause: COMPANY,
+    };
+    while let Some(net) = net.upgrade() {
+        if net.stopped.load(Relaxed) {
+            return;
+        }
+        let (limit, watches) = net.tend(&mut own);
+        let keeper = &net.keeper;
+        keeper.watching.store(watches, SeqCst);
+        // Who began to sleep meanwhile has seen that nobody watches, and rung; or is seen here.
+        let to_be_woken = keeper.client.load(SeqCst) == TO_BE_WOKEN;
+        let socket = (watches || to_be_woken).then(|| net.fd());
+        let has_come = keeper.bell.wait(socket, limit);
+        keeper.watching.store(false, SeqCst);
+        if has_come && keeper.client.load(SeqCst) == TO_BE_WOKEN {
+            net.wake_client();
+            keeper.bell.wait(None, WOKEN);
+        }
+    }
+}

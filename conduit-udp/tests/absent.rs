@@ -1,0 +1,140 @@
+//! What goes on while a client does something else than poll: the conduit's own thread sees to it.
+
+use gasnet::conduit::{Class, Conduit, JobRank, PollScope, RemoteSegment, TransferId, Upcalls};
+use gasnet::conformance::Job;
+use gasnet_conduit_udp::Udp;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Barrier;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const BYTES: usize = 300 << 10;
+/// Enough for several windows.
+const REQUESTS: u32 = 2000;
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Come {
+    packets: Vec<Vec<u8>>,
+    done: Vec<u64>,
+}
+
+impl Upcalls for Come {
+    fn packet(&mut self, _source: JobRank, _class: Class, packet: &mut [u8]) {
+        self.packets.push(packet.to_vec());
+    }
+    fn rma_done(&mut self, id: TransferId) {
+        self.done.push(id.0);
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer}: {why}");
+    }
+}
+
+/// Polls until something holds.
+fn until(conduit: &dyn Conduit, come: &mut Come, holds: impl Fn(&Come) -> bool) {
+    let began = Instant::now();
+    while !holds(come) {
+        conduit.poll(PollScope::All, come);
+        assert!(began.elapsed() < LIMIT, "{} packets, {:?}", come.packets.len(), come.done);
+    }
+}
+
+fn pair() -> Job {
+    let make = || -> Box<dyn Conduit> { Box::new(Udp::new()) };
+    Job::start(&make, 2)
+}
+
+#[test]
+fn transfers_need_no_poll_of_the_other_end() {
+    let job = pair();
+    let mut memory = vec![0u64; BYTES / 8];
+    let base = memory.as_mut_ptr() as usize;
+    let key = job.of(1).register_segment(base, BYTES).unwrap();
+    let segment = RemoteSegment {
+        base,
+        bytes: BYTES,
+        key,
+        on_device: false,
+    };
+    let over = Barrier::new(2);
+    job.run_threads(1, |rank, _, conduit| {
+        if rank == 1 {
+            // It computes.
+            over.wait();
+            return;
+        }
+        let mut come = Come::default();
+        let source: Vec<u8> = (0..BYTES).map(|i| (i * 7 + i / 256) as u8).collect();
+        conduit.put(1, &segment, base, source.as_ptr(), BYTES, TransferId(1)).unwrap();
+        until(conduit, &mut come, |come| come.done == [1]);
+        let mut copy = vec![0u8; BYTES];
+        conduit
+            .get(1, &segment, copy.as_mut_ptr(), base, BYTES, TransferId(2))
+            .unwrap();
+        until(conduit, &mut come, |come| come.done == [1, 2]);
+        assert!(copy == source);
+        over.wait();
+    });
+    job.stop();
+}
+
+#[test]
+fn requests_go_and_are_kept_while_nobody_polls() {
+    let job = pair();
+    let (sent, over) = (Barrier::new(2), Barrier::new(2));
+    job.run_threads(1, |rank, _, conduit| {
+        let mut come = Come::default();
+        if rank == 0 {
+            let began = Instant::now();
+            for number in 0..REQUESTS {
+                // Without a poll: there is room again when the other end's thread has taken some in.
+                while conduit.send(1, Class::Request, &[&number.to_le_bytes(), &[7; 90]]).is_err() {
+                    assert!(began.elapsed() < LIMIT, "no room for request {number}");
+                    sleep(Duration::from_micros(100));
+                }
+            }
+            sent.wait();
+        } else {
+            sent.wait();
+            until(conduit, &mut come, |come| come.packets.len() == REQUESTS as usize);
+            let mut numbers: Vec<u32> = come
+                .packets
+                .iter()
+                .map(|p| u32::from_le_bytes(p[..4].try_into().unwrap()))
+                .collect();
+            numbers.sort_unstable();
+            assert!(numbers.iter().copied().eq(0..REQUESTS));
+            assert!(come.packets.iter().all(|packet| packet[4..] == [7; 90]));
+        }
+        over.wait();
+    });
+    job.stop();
+}
+
+static WOKEN: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn who_sleeps_elsewhere_is_woken() {
+    let job = pair();
+    let over = Barrier::new(2);
+    job.run_threads(1, |rank, _, conduit| {
+        let mut come = Come::default();
+        if rank == 0 {
+            sleep(Duration::from_millis(20));
+            conduit.send(1, Class::Request, &[b"wake up"]).unwrap();
+            over.wait();
+            return;
+        }
+        conduit.poll(PollScope::All, &mut come);
+        assert!(conduit.watch(|| WOKEN.store(true, SeqCst)));
+        let began = Instant::now();
+        while !WOKEN.load(SeqCst) {
+            assert!(began.elapsed() < LIMIT);
+            sleep(Duration::from_micros(200));
+        }
+        until(conduit, &mut come, |come| come.packets == [b"wake up"]);
+        over.wait();
+    });
+    job.stop();
+}
