@@ -57,7 +57,7 @@ impl Incoming {
     /// What has come.
     pub fn have(&self) -> Have {
         Have {
-            next: self.next as u32,
+            next: self.next,
             beyond: self.beyond[0],
         }
     }

@@ -29,6 +29,8 @@ const LOOK: u64 = 50_000;
 pub struct Counters {
     /// Datagrams that no member of the job sent, or that were changed on the way.
     pub strange: AtomicU64,
+    /// Those of members that had come before, or came too late.
+    pub again: AtomicU64,
 }
 
 /// A started conduit.
@@ -119,6 +121,12 @@ impl Net {
     #[cfg(test)]
     pub fn port(&self) -> u16 {
         self.socket.address.port()
+    }
+
+    /// When a peer was heard.
+    #[cfg(test)]
+    pub fn heard(&self, rank: JobRank) -> u64 {
+        self.contact(rank).heard.load(Relaxed)
     }
 
     fn now(&self) -> u64 {

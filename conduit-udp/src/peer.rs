@@ -11,7 +11,7 @@ use crate::sys::Pieces;
 use crate::tag::Keys;
 use crate::transfers::{Get, Stream};
 use crate::variables::Settings;
-use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER};
+use crate::wire::{widen, Have, Header, Kind, ACK_NOW, HEADER};
 use crate::MAX_PACKET_BYTES;
 use std::collections::VecDeque;
 
@@ -55,6 +55,9 @@ pub struct Peer {
     asked: u64,
     /// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
     owed: (u32, u64, bool),
+    /// Number of the next datagram without data in each direction: from here, and from there.
+    said: u64,
+    told: u64,
     /// When something was last sent, or came that helps.
     moved: u64,
     /// Payload buffers that no datagram needs.
@@ -68,6 +71,8 @@ pub struct Peer {
 pub enum Heard {
     /// Nothing for the runtime.
     Nothing,
+    /// It came before, or too late. That says nothing about the peer: anybody may have sent it again.
+    Again,
     /// Its payload is a packet.
     Packet(usize),
     /// This is a packet.
@@ -100,6 +105,8 @@ impl Peer {
             asked: now,
             datagram,
             owed: (0, 0, false),
+            said: 0,
+            told: 0,
             moved: now,
             free: Vec::new(),
             listed: false,
@@ -220,21 +227,33 @@ impl Peer {
         }
     }
 
-    /// The full number of a datagram of the peer's, which its tag covers.
-    pub fn number(&self, header: &Header) -> u64 {
+    /// The full number of a datagram of the peer's, which its tag covers. What it acknowledges gets full numbers, too.
+    pub fn number(&self, header: &mut Header) -> u64 {
+        for (out, have) in self.out.iter().zip(&mut header.have) {
+            have.next = out.number(have.next as u32);
+        }
         match header.kind {
-            Kind::Ack | Kind::Bye => u64::from(header.number),
+            Kind::Ack | Kind::Bye => widen(header.number, self.told),
             _ => self.incoming[usize::from(header.class)].number(header.number),
         }
     }
 
     /// Takes in a datagram whose tag was right.
     pub fn hear(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
-        for class in 0..2 {
-            // What acknowledges more than was sent is two billion datagrams old, and replayed: acknowledgements have no numbers of their own.
-            if let Some(news) = self.out[class].acknowledged(header.have[class], now, &mut self.free) {
-                self.learn(class, news, now);
+        if matches!(header.kind, Kind::Ack | Kind::Bye) {
+            if number < self.told {
+                return Heard::Again;
             }
+            let Some(next) = number.checked_add(1) else {
+                return Heard::Nonsense;
+            };
+            self.told = next;
+        }
+        for class in 0..2 {
+            let Some(news) = self.out[class].acknowledged(header.have[class], now, &mut self.free) else {
+                return Heard::Nonsense;
+            };
+            self.learn(class, news, now);
         }
         // Enough for a window of small ones; more is the system's.
         self.free.truncate(64);
@@ -247,7 +266,8 @@ impl Peer {
                 let taken = self.incoming[class].take(header, number, payload);
                 self.owe(gap || taken == Taken::Old || header.flags & ACK_NOW != 0, now);
                 match taken {
-                    Taken::Old | Taken::Kept => Heard::Nothing,
+                    Taken::Old => Heard::Again,
+                    Taken::Kept => Heard::Nothing,
                     Taken::Whole => Heard::Packet(class),
                     Taken::Message(bytes) => Heard::Joined(class, bytes),
                     Taken::Nonsense => Heard::Nonsense,
@@ -269,7 +289,7 @@ impl Peer {
         self.owe(gap || !new || header.flags & ACK_NOW != 0, now);
         let word = header.word();
         match header.kind {
-            _ if !new => Heard::Nothing,
+            _ if !new => Heard::Again,
             Kind::Put => Heard::Put(word),
             Kind::Get => Heard::Get(word),
             _ => Heard::Got(word),
@@ -331,14 +351,17 @@ impl Peer {
     }
 
     /// A header without data.
-    pub fn control(&self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER] {
+    pub fn control(&mut self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER] {
+        let number = self.said;
+        self.said += 1;
         let header = Header {
+            number: number as u32,
             payload: payload.len() as u32,
             have: [self.incoming[0].have(), self.incoming[1].have()],
             ..self.header(keys, kind, 0)
         };
         let mut bytes = header.encode();
-        keys.seal(&mut bytes, 0, keys.hash(payload));
+        keys.seal(&mut bytes, number, header.have, keys.hash(payload));
         bytes
     }
 

@@ -6,7 +6,7 @@ use crate::peer::{Pair, Peer};
 use crate::place::encode;
 use crate::tag::Keys;
 use crate::variables::Settings;
-use crate::wire::Kind;
+use crate::wire::{Have, Kind};
 use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet::conformance::Log;
 use std::cell::RefCell;
@@ -94,6 +94,10 @@ impl Stage {
     fn strange(&self) -> u64 {
         self.net.counters.strange.load(Relaxed)
     }
+
+    fn again(&self) -> u64 {
+        self.net.counters.again.load(Relaxed)
+    }
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn a_member_that_sends_nonsense_is_lost() {
     // A message of five bytes in one part of four.
     bad[20] = 5;
     let mut head: [u8; 64] = bad[..64].try_into().unwrap();
-    stage.keys.seal(&mut head, 0, stage.keys.hash(b"four"));
+    stage.keys.seal(&mut head, 0, [Have::default(); 2], stage.keys.hash(b"four"));
     bad[..64].copy_from_slice(&head);
     stage.hear(&[bad]);
     assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
@@ -222,7 +226,34 @@ fn who_leaves_is_no_stranger() {
     let hello = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
     let bye = peer.control(&stage.keys, Kind::Bye, &[]).to_vec();
     stage.hear(&[hello[0].clone(), bye.clone(), bye, hello[0].clone()]);
-    assert_eq!((stage.log.packets.len(), stage.strange()), (1, 0));
+    assert_eq!((stage.log.packets.len(), stage.strange(), stage.again()), (1, 0, 2));
+    // But who only claims to be it is one.
+    let mut forged = hello[0].clone();
+    forged[60] ^= 1;
+    stage.hear(&[forged]);
+    assert_eq!(stage.strange(), 1);
+}
+
+#[test]
+fn what_is_replayed_is_counted_and_no_sign_of_life() {
+    let mut stage = Stage::new();
+    let mut peer = peer();
+    let mut real = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
+    for _ in 0..3 {
+        let (header, payload) = peer.acknowledge(&stage.keys);
+        real.push([&header[..], &payload].concat());
+    }
+    stage.hear(&real);
+    let heard = stage.net.heard(1);
+    assert_eq!((stage.log.packets.len(), stage.again()), (1, 0));
+    for _ in 0..5 {
+        stage.hear(&real);
+    }
+    assert_eq!((stage.log.packets.len(), stage.strange(), stage.again()), (1, 0, 20));
+    assert_eq!(stage.net.heard(1), heard);
+    let (header, _) = peer.acknowledge(&stage.keys);
+    stage.hear(&[header.to_vec()]);
+    assert!(stage.net.heard(1) > heard && stage.again() == 20);
 }
 
 #[test]

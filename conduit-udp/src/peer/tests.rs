@@ -91,14 +91,14 @@ impl Link {
     pub fn arrive(&mut self, to: usize, datagram: &[u8]) {
         let (head, payload) = datagram.split_at(HEADER);
         let head: [u8; HEADER] = head.try_into().unwrap();
-        let header = Header::decode(&head).unwrap();
-        let number = self.ends[to].number(&header);
-        assert!(self.keys.proves(&head, number, payload));
+        let mut header = Header::decode(&head).unwrap();
+        let number = self.ends[to].number(&mut header);
+        assert!(self.keys.proves(&head, number, header.have, payload));
         let heard = self.ends[to].hear(&header, number, payload, self.now);
         match self.ends[to].settle(heard, payload, &self.segments[to], &mut self.done[to]) {
             Heard::Packet(class) => self.heard[to].push((class, payload.to_vec())),
             Heard::Joined(class, packet) => self.heard[to].push((class, packet.bytes().to_vec())),
-            Heard::Nothing | Heard::Placed => {}
+            Heard::Nothing | Heard::Again | Heard::Placed => {}
             other => panic!("{other:?}"),
         }
     }
