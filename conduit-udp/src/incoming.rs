@@ -131,7 +131,12 @@ impl Incoming {
         if usize::from(parts) > WINDOW || message > crate::MAX_PACKET_BYTES {
             return Taken::Nonsense;
         }
-        let at = self.partial.iter().position(|p| p.first == first).unwrap_or_else(|| {
+        let known = self.partial.iter().position(|p| p.first == first);
+        // Each has a part, and lacks one, whose number is in the window or just behind it.
+        if known.is_none() && self.partial.len() >= WINDOW {
+            return Taken::Nonsense;
+        }
+        let at = known.unwrap_or_else(|| {
             self.partial.push(Partial {
                 first,
                 parts,
@@ -264,5 +269,12 @@ mod tests {
         );
         assert_eq!(Incoming::default().take(&header(1, 2, 150, 50), 0, &b), Taken::Nonsense);
         assert_eq!(Incoming::default().take(&header(0, 1, 4, 3), 0, b"abc"), Taken::Nonsense);
+    }
+
+    #[test]
+    fn messages_that_never_end_are_found_out() {
+        let mut incoming = Incoming::default();
+        let parts = (0..).take_while(|&number| incoming.take(&header(0, 2, 150, 100), number, &[0; 100]) == Taken::Kept);
+        assert_eq!(parts.count(), WINDOW);
     }
 }
