@@ -51,9 +51,9 @@ pub struct Net {
     contexts: Mutex<Vec<Context>>,
     /// What peers may name of this process's memory.
     pub segments: Segments,
-    /// Requests that came while only replies were wanted.
+    /// Requests that came while only replies were wanted, and the memory that they take.
     deferred: Mutex<VecDeque<(JobRank, Packet)>>,
-    has_deferred: AtomicBool,
+    deferred_bytes: AtomicUsize,
     /// Peers to report as lost, and why.
     losses: Mutex<Vec<(JobRank, String)>>,
     has_losses: AtomicBool,
@@ -104,7 +104,7 @@ impl Net {
             contexts: Mutex::default(),
             segments: Segments::default(),
             deferred: Mutex::default(),
-            has_deferred: AtomicBool::new(false),
+            deferred_bytes: AtomicUsize::new(0),
             losses: Mutex::default(),
             has_losses: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -181,7 +181,7 @@ impl Net {
 
     /// Whether a sleep on the socket may begin.
     pub fn is_idle(&self) -> bool {
-        !self.has_losses.load(Relaxed) && !self.has_deferred.load(Relaxed)
+        !self.has_losses.load(Relaxed) && self.deferred_bytes.load(Relaxed) == 0
     }
 
     /// Sends what may go to a peer, and has it looked at while something is under way.
@@ -245,7 +245,7 @@ impl Net {
         }
         let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
         let mut delivered = 0;
-        if scope == PollScope::All && self.has_deferred.load(Relaxed) {
+        if scope == PollScope::All && self.deferred_bytes.load(Relaxed) > 0 {
             delivered += self.deliver_deferred(upcalls);
         }
         let now = self.receive(scope, &mut context, &mut delivered, upcalls);
@@ -262,13 +262,9 @@ impl Net {
     fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
         while delivered < BATCH {
-            let next = {
-                let mut deferred = lock(&self.deferred);
-                let next = deferred.pop_front();
-                self.has_deferred.store(!deferred.is_empty(), Relaxed);
-                next
-            };
+            let next = lock(&self.deferred).pop_front();
             let Some((source, mut packet)) = next else { break };
+            self.deferred_bytes.fetch_sub(packet.footprint(), Relaxed);
             upcalls.packet(source, Class::Request, packet.bytes_mut());
             delivered += 1;
         }

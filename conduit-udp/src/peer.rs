@@ -249,14 +249,9 @@ impl Peer {
             };
             self.told = next;
         }
-        for class in 0..2 {
-            let Some(news) = self.out[class].acknowledged(header.have[class], now, &mut self.free) else {
-                return Heard::Nonsense;
-            };
-            self.learn(class, news, now);
+        if self.hear_word(header, now) == Heard::Nonsense {
+            return Heard::Nonsense;
         }
-        // Enough for a window of small ones; more is the system's.
-        self.free.truncate(64);
         match header.kind {
             Kind::Bye => Heard::Bye,
             Kind::Ack => self.all_acknowledged(header, payload, now),
@@ -275,6 +270,19 @@ impl Peer {
             }
             Kind::Put | Kind::Get | Kind::Got => self.alone(header, number, now),
         }
+    }
+
+    /// Takes in what the header of a datagram acknowledges.
+    pub fn hear_word(&mut self, header: &Header, now: u64) -> Heard {
+        for class in 0..2 {
+            let Some(news) = self.out[class].acknowledged(header.have[class], now, &mut self.free) else {
+                return Heard::Nonsense;
+            };
+            self.learn(class, news, now);
+        }
+        // Enough for a window of small ones; more is the system's.
+        self.free.truncate(64);
+        Heard::Nothing
     }
 
     /// Takes in a datagram of a transfer. It is new once only: its number is noted before its bytes are placed, and acknowledged after, so that a copy that

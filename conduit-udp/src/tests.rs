@@ -80,13 +80,17 @@ impl Stage {
 
     /// Sends these, from an address that is not the sender's, and polls until nothing comes any more.
     fn hear(&mut self, datagrams: &[Vec<u8>]) {
+        self.hear_in(PollScope::All, datagrams);
+    }
+
+    fn hear_in(&mut self, scope: PollScope, datagrams: &[Vec<u8>]) {
         let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
         for chunk in datagrams.chunks(16) {
             for datagram in chunk {
                 elsewhere.send_to(datagram, ("127.0.0.1", self.net.port())).unwrap();
             }
             for _ in 0..20 {
-                self.net.poll(PollScope::All, &mut self.log);
+                self.net.poll(scope, &mut self.log);
             }
         }
     }
@@ -254,6 +258,31 @@ fn what_is_replayed_is_counted_and_no_sign_of_life() {
     let (header, _) = peer.acknowledge(&stage.keys);
     stage.hear(&[header.to_vec()]);
     assert!(stage.net.heard(1) > heard && stage.again() == 20);
+}
+
+#[test]
+fn requests_that_cannot_be_kept_come_later() {
+    let mut stage = Stage::new();
+    let mut peer = peer();
+    stage.net.settings.deferred = 1000;
+    let messages: Vec<Vec<u8>> = (0..30).map(|i| vec![i; 100]).collect();
+    let all: Vec<_> = messages
+        .iter()
+        .flat_map(|message| datagrams(&stage.keys, &mut peer, Class::Request, message))
+        .collect();
+    let reply = datagrams(&stage.keys, &mut peer, Class::Reply, b"reply");
+    for datagram in all.iter().chain(&reply) {
+        stage.hear_in(PollScope::Replies, std::slice::from_ref(datagram));
+    }
+    assert_eq!(stage.log.packets, [(1, Class::Reply, b"reply".to_vec())]);
+    stage.net.poll(PollScope::All, &mut stage.log);
+    let kept = stage.log.packets.len() - 1;
+    assert!((3..10).contains(&kept), "{kept}");
+    stage.hear(&all);
+    let mut came: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
+    came.sort();
+    assert!(came[..30] == messages && came.len() == 31);
+    assert_eq!((stage.again(), stage.strange()), (kept as u64, 0));
 }
 
 #[test]

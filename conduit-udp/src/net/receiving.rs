@@ -6,7 +6,7 @@ use crate::packet::{Packet, ALIGN};
 use crate::peer::{Heard, Peer};
 use crate::place::{Contact, HERE, LEFT};
 use crate::sys::{BATCH, BUFFER};
-use crate::wire::{Header, HEADER};
+use crate::wire::{Header, Kind, HEADER};
 use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::{Class, JobRank, PollScope, TransferId, Upcalls};
 use std::io::{ErrorKind, IoSlice};
@@ -100,7 +100,7 @@ impl Net {
         now: u64,
         upcalls: &mut dyn Upcalls,
     ) -> bool {
-        let Some((source, heard)) = self.hear(&context.memory[range.clone()], now, &mut context.done) else {
+        let Some((source, heard)) = self.hear(scope, &context.memory[range.clone()], now, &mut context.done) else {
             self.counters.strange.fetch_add(1, Relaxed);
             return false;
         };
@@ -149,13 +149,13 @@ impl Net {
     }
 
     fn defer(&self, source: JobRank, packet: Packet) -> bool {
+        self.deferred_bytes.fetch_add(packet.footprint(), Relaxed);
         lock(&self.deferred).push_back((source, packet));
-        self.has_deferred.store(true, Relaxed);
         false
     }
 
     /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
-    fn hear(&self, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
+    fn hear(&self, scope: PollScope, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
         let (head, payload) = bytes.split_first_chunk::<HEADER>()?;
         let mut header = Header::decode(head)?;
         let place = self.places.get(header.source as usize)?;
@@ -177,7 +177,14 @@ impl Net {
         if place.fate.load(Relaxed) != HERE {
             return Some((header.source, Heard::Again));
         }
-        let heard = peer.hear(&header, number, payload, now);
+        let is_request = header.kind == Kind::Data && header.class == Class::Request as u8;
+        let is_full = || self.deferred_bytes.load(Relaxed) >= self.settings.deferred;
+        let heard = if is_request && scope == PollScope::Replies && is_full() {
+            // As good as lost: it will be sent again.
+            peer.hear_word(&header, now)
+        } else {
+            peer.hear(&header, number, payload, now)
+        };
         if heard != Heard::Again {
             if contact.refusals.load(Relaxed) != 0 {
                 contact.refusals.store(0, Relaxed);
