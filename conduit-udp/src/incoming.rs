@@ -67,6 +67,12 @@ impl Incoming {
         self.beyond
     }
 
+    /// Messages that lack parts.
+    #[cfg(any(test, fuzzing))]
+    pub fn unfinished(&self) -> usize {
+        self.partial.len()
+    }
+
     fn has(&self, number: u64) -> bool {
         let Some(bit) = number.checked_sub(self.next + 1) else {
             return number < self.next;

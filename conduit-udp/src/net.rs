@@ -123,6 +123,19 @@ impl Net {
         self.socket.address.port()
     }
 
+    /// Whether anything was said to a peer, or heard from it.
+    #[cfg(test)]
+    pub fn knows(&self, rank: JobRank) -> bool {
+        self.places[rank as usize].peer.get().is_some()
+    }
+
+    /// Whether nothing is under way.
+    #[cfg(test)]
+    pub fn is_quiet(&self) -> bool {
+        let mut contacts = self.places.iter().filter_map(|place| place.peer.get());
+        contacts.all(|contact| lock(&contact.state).is_quiet())
+    }
+
     /// When a peer was heard.
     #[cfg(test)]
     pub fn heard(&self, rank: JobRank) -> u64 {

@@ -237,5 +237,7 @@ pub fn payload_of(bytes: usize) -> usize {
         .clamp(LEAST_PAYLOAD, MAX_PACKET_BYTES)
 }
 
+#[cfg(any(test, fuzzing))]
+pub mod link;
 #[cfg(test)]
-pub mod tests;
+mod tests;
