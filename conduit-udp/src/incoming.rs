@@ -57,7 +57,7 @@ impl Incoming {
     /// What has come.
     pub fn have(&self) -> Have {
         Have {
-            next: self.next as u32,
+            next: self.next,
             beyond: self.beyond[0],
         }
     }
@@ -65,6 +65,12 @@ impl Incoming {
     /// The same for the whole window.
     pub fn all(&self) -> [u64; WORDS] {
         self.beyond
+    }
+
+    /// Messages that lack parts.
+    #[cfg(any(test, fuzzing))]
+    pub fn unfinished(&self) -> usize {
+        self.partial.len()
     }
 
     fn has(&self, number: u64) -> bool {
@@ -131,7 +137,12 @@ impl Incoming {
         if usize::from(parts) > WINDOW || message > crate::MAX_PACKET_BYTES {
             return Taken::Nonsense;
         }
-        let at = self.partial.iter().position(|p| p.first == first).unwrap_or_else(|| {
+        let known = self.partial.iter().position(|p| p.first == first);
+        // Each has a part, and lacks one, whose number is in the window or just behind it.
+        if known.is_none() && self.partial.len() >= WINDOW {
+            return Taken::Nonsense;
+        }
+        let at = known.unwrap_or_else(|| {
             self.partial.push(Partial {
                 first,
                 parts,
@@ -264,5 +275,12 @@ mod tests {
         );
         assert_eq!(Incoming::default().take(&header(1, 2, 150, 50), 0, &b), Taken::Nonsense);
         assert_eq!(Incoming::default().take(&header(0, 1, 4, 3), 0, b"abc"), Taken::Nonsense);
+    }
+
+    #[test]
+    fn messages_that_never_end_are_found_out() {
+        let mut incoming = Incoming::default();
+        let parts = (0..).take_while(|&number| incoming.take(&header(0, 2, 150, 100), number, &[0; 100]) == Taken::Kept);
+        assert_eq!(parts.count(), WINDOW);
     }
 }

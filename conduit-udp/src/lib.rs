@@ -6,6 +6,8 @@
 //! What is known of a peer begins with the first datagram; there is no handshake.
 
 mod clnh;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod incoming;
 mod memory;
 mod net;

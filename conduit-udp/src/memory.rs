@@ -110,7 +110,7 @@ impl Segments {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub mod tests {
     use super::*;
 

@@ -33,6 +33,8 @@ const LOOK: u64 = 50_000;
 pub struct Counters {
     /// Datagrams that no member of the job sent, or that were changed on the way.
     pub strange: AtomicU64,
+    /// Those of members that had come before, or came too late.
+    pub again: AtomicU64,
 }
 
 /// A started conduit.
@@ -130,6 +132,25 @@ impl Net {
     #[cfg(test)]
     pub fn port(&self) -> u16 {
         self.socket.address.port()
+    }
+
+    /// Whether anything was said to a peer, or heard from it.
+    #[cfg(test)]
+    pub fn knows(&self, rank: JobRank) -> bool {
+        self.places[rank as usize].peer.get().is_some()
+    }
+
+    /// Whether nothing is under way.
+    #[cfg(test)]
+    pub fn is_quiet(&self) -> bool {
+        let mut contacts = self.places.iter().filter_map(|place| place.peer.get());
+        contacts.all(|contact| lock(&contact.state).is_quiet())
+    }
+
+    /// When a peer was heard.
+    #[cfg(test)]
+    pub fn heard(&self, rank: JobRank) -> u64 {
+        self.contact(rank).heard.load(Relaxed)
     }
 
     fn now(&self) -> u64 {

@@ -191,6 +191,11 @@ impl Outgoing {
         self.puts.add(Put { id, left })
     }
 
+    /// The full number of the datagram whose low half an acknowledgement brings.
+    pub fn number(&self, low: u32) -> u64 {
+        widen(low, self.base)
+    }
+
     /// How many wait to be sent.
     pub fn waiting(&self) -> usize {
         self.waiting
@@ -253,7 +258,7 @@ impl Outgoing {
                 }
             };
             Header::renew(&mut datagram.head, if place == last { flags } else { 0 }, have);
-            keys.seal(&mut datagram.head, base + place as u64, hash);
+            keys.seal(&mut datagram.head, base + place as u64, have, hash);
         }
         let sent = if run.places.len() == 1 {
             let Datagram { head, body, .. } = &self.window[last];
@@ -278,10 +283,12 @@ impl Outgoing {
         sent
     }
 
-    /// Takes in what the peer has. `free` gets the payloads that need not be kept. None: it has what was never sent.
+    /// Takes in what the peer has, in full numbers. `free` gets the payloads that need not be kept. None: it has what was never sent, and nothing is taken in.
     pub fn acknowledged(&mut self, have: Have, now: u64, free: &mut Vec<Vec<u8>>) -> Option<News> {
-        let next = widen(have.next, self.base);
-        if next > self.next() {
+        let next = have.next;
+        let behind = 65 - u64::from(have.beyond.leading_zeros());
+        let end = next.saturating_add(if have.beyond == 0 { 0 } else { behind });
+        if end > self.next() {
             return None;
         }
         let mut news = News::default();
@@ -289,19 +296,15 @@ impl Outgoing {
             self.come(number, now, &mut news);
         }
         for bit in Bits(have.beyond) {
-            let number = next + 1 + bit;
-            if number >= self.next() {
-                return None;
-            }
-            self.come(number, now, &mut news);
+            self.come(next + 1 + bit, now, &mut news);
         }
         self.forget(free);
         Some(news)
     }
 
     /// The same of the whole window, 64 numbers at a time: `beyond` begins behind `next` + 64 × `word`.
-    pub fn acknowledged_beyond(&mut self, next: u32, word: usize, beyond: u64, now: u64) -> News {
-        let first = widen(next, self.base) + 1 + 64 * word as u64;
+    pub fn acknowledged_beyond(&mut self, next: u64, word: usize, beyond: u64, now: u64) -> News {
+        let first = next + 1 + 64 * word as u64;
         let mut news = News::default();
         for bit in Bits(beyond) {
             if (self.base..self.next()).contains(&(first + bit)) {

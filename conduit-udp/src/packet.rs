@@ -31,6 +31,11 @@ impl Packet {
         &self.memory[self.start..self.start + self.bytes]
     }
 
+    /// Bytes of memory that it takes.
+    pub fn footprint(&self) -> usize {
+        size_of::<Self>() + self.memory.len()
+    }
+
     /// Its bytes, to be changed.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.bytes]

@@ -1,11 +1,12 @@
 //! One peer: both classes in both directions, and what is owed to it. No system calls: [`crate::net`] sends what this says.
 #![forbid(unsafe_code)]
 
-use crate::incoming::{Incoming, Taken, ALL_ACKS, WINDOW};
+mod hearing;
+
+use crate::incoming::{Incoming, WINDOW};
 use crate::memory::Lent;
-use crate::outgoing::{Body, News, Outgoing};
-use crate::pace::{Pace, ACK_DELAY};
-use crate::packet::Packet;
+use crate::outgoing::{Body, Outgoing};
+use crate::pace::Pace;
 use crate::slots::Slots;
 use crate::sys::Pieces;
 use crate::tag::Keys;
@@ -13,10 +14,9 @@ use crate::transfers::{Get, Stream};
 use crate::variables::Settings;
 use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER};
 use crate::MAX_PACKET_BYTES;
+pub use hearing::Heard;
 use std::collections::VecDeque;
 
-/// Datagrams that come before an acknowledgement goes, if nothing else goes there.
-const ACK_AFTER: u32 = 32;
 /// Every so many datagrams ask for an acknowledgement.
 const ASK_EACH: u64 = 64;
 /// So many requests go together, or so many bytes of them.
@@ -58,6 +58,9 @@ pub struct Peer {
     asked: u64,
     /// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
     owed: (u32, u64, bool),
+    /// Number of the next datagram without data in each direction: from here, and from there.
+    said: u64,
+    told: u64,
     /// When something was last sent, or came that helps.
     moved: u64,
     /// Payload buffers that no datagram needs.
@@ -66,29 +69,6 @@ pub struct Peer {
     pub listed: bool,
     /// Whether the list of those has it for whom requests wait.
     pub held: bool,
-}
-
-/// What [`Peer::hear`] makes of a datagram.
-#[derive(Debug, PartialEq)]
-pub enum Heard {
-    /// Nothing for the runtime.
-    Nothing,
-    /// Its payload is a packet.
-    Packet(usize),
-    /// This is a packet.
-    Joined(usize, Packet),
-    /// It was part of a transfer, and did what it says.
-    Placed,
-    /// Its payload is for the segment, at this address.
-    Put(u64),
-    /// It asks for what is at this address.
-    Get(u64),
-    /// Its payload is for a get; the word says for which, and where.
-    Got(u64),
-    /// The peer takes its leave.
-    Bye,
-    /// The peer is a member, and broken.
-    Nonsense,
 }
 
 impl Peer {
@@ -105,6 +85,8 @@ impl Peer {
             asked: now,
             datagram,
             owed: (0, 0, false),
+            said: 0,
+            told: 0,
             moved: now,
             free: Vec::new(),
             listed: false,
@@ -236,128 +218,6 @@ impl Peer {
         }
     }
 
-    /// The full number of a datagram of the peer's, which its tag covers.
-    pub fn number(&self, header: &Header) -> u64 {
-        match header.kind {
-            Kind::Ack | Kind::Bye => u64::from(header.number),
-            _ => self.incoming[usize::from(header.class)].number(header.number),
-        }
-    }
-
-    /// Takes in a datagram whose tag was right.
-    pub fn hear(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
-        for class in 0..2 {
-            // What acknowledges more than was sent is two billion datagrams old, and replayed: acknowledgements have no numbers of their own.
-            if let Some(news) = self.out[class].acknowledged(header.have[class], now, &mut self.free) {
-                self.learn(class, news, now);
-            }
-        }
-        // Enough for a window of small ones; more is the system's.
-        self.free.truncate(64);
-        match header.kind {
-            Kind::Bye => Heard::Bye,
-            Kind::Ack => self.all_acknowledged(header, payload, now),
-            Kind::Data => {
-                let class = usize::from(header.class);
-                let gap = self.incoming[class].have().beyond != 0;
-                let taken = self.incoming[class].take(header, number, payload);
-                self.owe(gap || taken == Taken::Old || header.flags & ACK_NOW != 0, now);
-                match taken {
-                    Taken::Old | Taken::Kept => Heard::Nothing,
-                    Taken::Whole => Heard::Packet(class),
-                    Taken::Message(bytes) => Heard::Joined(class, bytes),
-                    Taken::Nonsense => Heard::Nonsense,
-                }
-            }
-            Kind::Put | Kind::Get | Kind::Got => self.alone(header, number, now),
-        }
-    }
-
-    /// Takes in a datagram of a transfer. It is new once only: its number is noted before its bytes are placed, and acknowledged after, so that a copy that
-    /// comes when the transfer is complete finds its number below the window, or marked in it. (One of another four billion has the wrong tag.)
-    fn alone(&mut self, header: &Header, number: u64, now: u64) -> Heard {
-        let class = usize::from(header.kind == Kind::Got);
-        if usize::from(header.class) != class {
-            return Heard::Nonsense;
-        }
-        let gap = self.incoming[class].have().beyond != 0;
-        let new = self.incoming[class].take_alone(number);
-        self.owe(gap || !new || header.flags & ACK_NOW != 0, now);
-        let word = header.word();
-        match header.kind {
-            _ if !new => Heard::Nothing,
-            Kind::Put => Heard::Put(word),
-            Kind::Get => Heard::Get(word),
-            _ => Heard::Got(word),
-        }
-    }
-
-    fn all_acknowledged(&mut self, header: &Header, payload: &[u8], now: u64) -> Heard {
-        if payload.is_empty() {
-            return Heard::Nothing;
-        }
-        if payload.len() != ALL_ACKS {
-            return Heard::Nonsense;
-        }
-        let words: Vec<u64> = payload
-            .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
-            .collect();
-        for (class, words) in words.chunks_exact(words.len() / 2).enumerate() {
-            for (i, &word) in words.iter().enumerate() {
-                let news = self.out[class].acknowledged_beyond(header.have[class].next, i, word, now);
-                self.learn(class, news, now);
-            }
-        }
-        Heard::Nothing
-    }
-
-    fn learn(&mut self, class: usize, mut news: News, now: u64) {
-        if news.bytes == 0 && news.round_trip.is_none() {
-            return;
-        }
-        (self.moved, self.asked) = (now, now);
-        self.pace.came(news.bytes, news.round_trip);
-        self.out[class].find_lost(self.pace.patience(), &mut news);
-        if let Some(number) = news.lost_number {
-            self.pace.lost(class, number, self.out[class].next());
-        }
-    }
-
-    fn owe(&mut self, at_once: bool, now: u64) {
-        let (count, since, wanted) = self.owed;
-        self.owed = (count + 1, if count == 0 { now } else { since }, wanted || at_once);
-    }
-
-    /// Whether an acknowledgement is due.
-    pub fn is_ack_due(&self, now: u64) -> bool {
-        let (count, since, wanted) = self.owed;
-        wanted || count >= ACK_AFTER || (count > 0 && now >= since + ACK_DELAY / 8)
-    }
-
-    /// An acknowledgement of everything, as header and payload. Nothing is owed after it.
-    pub fn acknowledge(&mut self, keys: &Keys) -> ([u8; HEADER], Vec<u8>) {
-        self.owed = (0, 0, false);
-        let all = self.incoming.each_ref().map(Incoming::all);
-        // Most often the header has room for all that came out of turn.
-        let long = all.iter().any(|words| words[1..].iter().any(|&word| word != 0));
-        let words = all.iter().flatten().filter(|_| long);
-        let payload: Vec<u8> = words.copied().flat_map(u64::to_le_bytes).collect();
-        (self.control(keys, Kind::Ack, &payload), payload)
-    }
-
-    /// A header without data.
-    pub fn control(&self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER] {
-        let header = Header {
-            payload: payload.len() as u32,
-            have: [self.incoming[0].have(), self.incoming[1].have()],
-            ..self.header(keys, kind, 0)
-        };
-        let mut bytes = header.encode();
-        keys.seal(&mut bytes, 0, keys.hash(payload));
-        bytes
-    }
-
     /// How long everything that was sent has been unanswered.
     pub fn unanswered(&self, now: u64) -> u64 {
         if self.flight() == 0 {
@@ -393,5 +253,7 @@ pub fn payload_of(bytes: usize) -> usize {
         .clamp(LEAST_PAYLOAD, MAX_PACKET_BYTES)
 }
 
+#[cfg(any(test, fuzzing))]
+pub mod link;
 #[cfg(test)]
-pub mod tests;
+mod tests;

@@ -6,7 +6,7 @@ use crate::peer::{Pair, Peer};
 use crate::place::encode;
 use crate::tag::Keys;
 use crate::variables::Settings;
-use crate::wire::Kind;
+use crate::wire::{Have, Kind};
 use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet::conformance::Log;
 use std::cell::RefCell;
@@ -81,19 +81,27 @@ impl Stage {
 
     /// Sends these, from an address that is not the sender's, and polls until nothing comes any more.
     fn hear(&mut self, datagrams: &[Vec<u8>]) {
+        self.hear_in(PollScope::All, datagrams);
+    }
+
+    fn hear_in(&mut self, scope: PollScope, datagrams: &[Vec<u8>]) {
         let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
         for chunk in datagrams.chunks(16) {
             for datagram in chunk {
                 elsewhere.send_to(datagram, ("127.0.0.1", self.net.port())).unwrap();
             }
             for _ in 0..20 {
-                self.net.poll(PollScope::All, &mut self.log);
+                self.net.poll(scope, &mut self.log);
             }
         }
     }
 
     fn strange(&self) -> u64 {
         self.net.counters.strange.load(Relaxed)
+    }
+
+    fn again(&self) -> u64 {
+        self.net.counters.again.load(Relaxed)
     }
 }
 
@@ -159,7 +167,7 @@ fn a_member_that_sends_nonsense_is_lost() {
     // A message of five bytes in one part of four.
     bad[20] = 5;
     let mut head: [u8; 64] = bad[..64].try_into().unwrap();
-    stage.keys.seal(&mut head, 0, stage.keys.hash(b"four"));
+    stage.keys.seal(&mut head, 0, [Have::default(); 2], stage.keys.hash(b"four"));
     bad[..64].copy_from_slice(&head);
     stage.hear(&[bad]);
     assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
@@ -223,7 +231,59 @@ fn who_leaves_is_no_stranger() {
     let hello = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
     let bye = peer.control(&stage.keys, Kind::Bye, &[]).to_vec();
     stage.hear(&[hello[0].clone(), bye.clone(), bye, hello[0].clone()]);
-    assert_eq!((stage.log.packets.len(), stage.strange()), (1, 0));
+    assert_eq!((stage.log.packets.len(), stage.strange(), stage.again()), (1, 0, 2));
+    // But who only claims to be it is one.
+    let mut forged = hello[0].clone();
+    forged[60] ^= 1;
+    stage.hear(&[forged]);
+    assert_eq!(stage.strange(), 1);
+}
+
+#[test]
+fn what_is_replayed_is_counted_and_no_sign_of_life() {
+    let mut stage = Stage::new();
+    let mut peer = peer();
+    let mut real = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
+    for _ in 0..3 {
+        let (header, payload) = peer.acknowledge(&stage.keys);
+        real.push([&header[..], &payload].concat());
+    }
+    stage.hear(&real);
+    let heard = stage.net.heard(1);
+    assert_eq!((stage.log.packets.len(), stage.again()), (1, 0));
+    for _ in 0..5 {
+        stage.hear(&real);
+    }
+    assert_eq!((stage.log.packets.len(), stage.strange(), stage.again()), (1, 0, 20));
+    assert_eq!(stage.net.heard(1), heard);
+    let (header, _) = peer.acknowledge(&stage.keys);
+    stage.hear(&[header.to_vec()]);
+    assert!(stage.net.heard(1) > heard && stage.again() == 20);
+}
+
+#[test]
+fn requests_that_cannot_be_kept_come_later() {
+    let mut stage = Stage::new();
+    let mut peer = peer();
+    stage.net.settings.deferred = 1000;
+    let messages: Vec<Vec<u8>> = (0..30).map(|i| vec![i; 100]).collect();
+    let all: Vec<_> = messages
+        .iter()
+        .flat_map(|message| datagrams(&stage.keys, &mut peer, Class::Request, message))
+        .collect();
+    let reply = datagrams(&stage.keys, &mut peer, Class::Reply, b"reply");
+    for datagram in all.iter().chain(&reply) {
+        stage.hear_in(PollScope::Replies, std::slice::from_ref(datagram));
+    }
+    assert_eq!(stage.log.packets, [(1, Class::Reply, b"reply".to_vec())]);
+    stage.net.poll(PollScope::All, &mut stage.log);
+    let kept = stage.log.packets.len() - 1;
+    assert!((3..10).contains(&kept), "{kept}");
+    stage.hear(&all);
+    let mut came: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
+    came.sort();
+    assert!(came[..30] == messages && came.len() == 31);
+    assert_eq!((stage.again(), stage.strange()), (kept as u64, 0));
 }
 
 #[test]

@@ -94,6 +94,8 @@ pub struct Settings {
     pub first_probe: u64,
     /// How long each datagram to a peer may be refused by this host before the peer counts as lost, nanoseconds.
     pub refusals: u64,
+    /// Memory for requests that come while only replies are wanted, bytes.
+    pub deferred: usize,
     /// Whether to say at the end what was dropped.
     pub verbose: bool,
 }
@@ -122,6 +124,7 @@ impl Settings {
             },
             first_probe: nanoseconds(value(&REQUESTTIMEOUT_INITIAL)),
             refusals: 10_000_000_000,
+            deferred: 64 << 20,
             verbose: config::get().get(&config::VERBOSEENV),
         }
     }

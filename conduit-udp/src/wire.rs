@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 pub enum Kind {
     /// Part of a message.
     Data = 1,
-    /// Acknowledgements only; the payload has those of the whole window.
+    /// Acknowledgements only; the payload has those of the whole window. Its number counts these and [`Kind::Bye`].
     Ack = 2,
     /// The sender ends in order and wants nothing more.
     Bye = 3,
@@ -38,8 +38,8 @@ pub const ACK_NOW: u8 = 1;
 /// What a receiver has of one class: everything before `next`, and the bits' places behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Have {
-    /// Low half of the number of the first datagram that is missing.
-    pub next: u32,
+    /// Number of the first datagram that is missing. A header has its low half.
+    pub next: u64,
     /// Bit i: number `next + 1 + i` has come.
     pub beyond: u64,
 }
@@ -59,7 +59,7 @@ pub struct Header {
     pub source: u32,
     /// Rank of the receiver.
     pub target: u32,
-    /// Low half of the datagram's number in its class, from this sender to this receiver.
+    /// Low half of the datagram's number, from this sender to this receiver: in its class, or among those that have none.
     pub number: u32,
     /// Bytes of the whole message.
     pub message: u32,
@@ -90,8 +90,8 @@ impl Header {
         put(&self.part.to_le_bytes());
         put(&self.parts.to_le_bytes());
         put(&self.payload.to_le_bytes());
-        put(&self.have[0].next.to_le_bytes());
-        put(&self.have[1].next.to_le_bytes());
+        put(&(self.have[0].next as u32).to_le_bytes());
+        put(&(self.have[1].next as u32).to_le_bytes());
         put(&self.have[0].beyond.to_le_bytes());
         put(&self.have[1].beyond.to_le_bytes());
         out
@@ -101,7 +101,7 @@ impl Header {
     pub fn renew(bytes: &mut [u8; HEADER], flags: u8, have: [Have; 2]) {
         bytes[7] = flags;
         for (i, have) in have.into_iter().enumerate() {
-            bytes[32 + 4 * i..36 + 4 * i].copy_from_slice(&have.next.to_le_bytes());
+            bytes[32 + 4 * i..36 + 4 * i].copy_from_slice(&(have.next as u32).to_le_bytes());
             bytes[40 + 8 * i..48 + 8 * i].copy_from_slice(&have.beyond.to_le_bytes());
         }
     }
@@ -149,11 +149,11 @@ impl Header {
             payload: u32_at(28),
             have: [
                 Have {
-                    next: u32_at(32),
+                    next: u32_at(32).into(),
                     beyond: u64_at(40),
                 },
                 Have {
-                    next: u32_at(36),
+                    next: u32_at(36).into(),
                     beyond: u64_at(48),
                 },
             ],

@@ -20,7 +20,7 @@ impl Deferred {
     /// Keeps one.
     pub fn add(&self, source: JobRank, packet: Packet) {
         let mut packets = lock(&self.packets);
-        self.bytes.fetch_add(packet.bytes().len(), Relaxed);
+        self.bytes.fetch_add(packet.footprint(), Relaxed);
         packets.push_back((source, packet));
         self.count.store(packets.len(), Relaxed);
     }
@@ -35,7 +35,7 @@ impl Deferred {
         self.count.store(packets.len(), Relaxed);
         drop(packets);
         if let Some((_, packet)) = &next {
-            self.bytes.fetch_sub(packet.bytes().len(), Relaxed);
+            self.bytes.fetch_sub(packet.footprint(), Relaxed);
         }
         next
     }
@@ -45,7 +45,7 @@ impl Deferred {
         self.count.load(Relaxed) == 0
     }
 
-    /// Bytes of all.
+    /// Bytes of memory that all take.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }

@@ -5,7 +5,6 @@
 //! handlers never run on it. While the client sleeps elsewhere, it wakes it when something comes.
 #![forbid(unsafe_code)]
 
-use super::deferred::Deferred;
 use super::receiving::{Context, Wanted};
 use super::{lock, Net};
 use crate::sys::Bell;
@@ -28,8 +27,6 @@ const TICK: Duration = Duration::from_millis(5);
 const MOST: Duration = Duration::from_millis(200);
 /// How long it lets the client that it has woken alone.
 const WOKEN: Duration = Duration::from_millis(1);
-/// Bytes of packets for the next poll at which it takes in no more: the kernel's buffer is next, and then the senders wait.
-const ENOUGH: usize = 8 << 20;
 /// What it needs beside its buffers.
 const STACK: usize = 256 << 10;
 
@@ -158,7 +155,6 @@ impl Net {
             TO_BE_WOKEN => (MOST, true),
             ASLEEP => (TICK, false),
             _ if now < keeper.polled.load(Relaxed) + TICK.as_nanos() as u64 => (TICK, false),
-            _ if self.deferred.iter().map(Deferred::bytes).sum::<usize>() > ENOUGH => (TICK, false),
             _ => (self.serve(own), true),
         }
     }

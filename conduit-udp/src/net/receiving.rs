@@ -6,7 +6,7 @@ use crate::packet::{Packet, ALIGN};
 use crate::peer::{Heard, Peer};
 use crate::place::{Contact, HERE, LEFT};
 use crate::sys::{BATCH, BUFFER};
-use crate::wire::{Header, HEADER};
+use crate::wire::{Header, Kind, HEADER};
 use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
 use std::io::{ErrorKind, IoSlice};
@@ -21,6 +21,13 @@ pub enum Wanted {
     Replies,
     /// Nothing, no completions either.
     Nothing,
+}
+
+impl Wanted {
+    /// Whether packets of a class may be delivered.
+    fn has(self, class: usize) -> bool {
+        self == Self::All || (self == Self::Replies && class == Class::Reply as usize)
+    }
 }
 
 /// What a poll receives into. Polls of several threads, and one inside another, have one each.
@@ -115,23 +122,24 @@ impl Net {
         now: u64,
         upcalls: &mut dyn Upcalls,
     ) -> bool {
-        let Some((source, heard)) = self.hear(&context.memory[range.clone()], now, &mut context.done) else {
-            if !self.says_one_that_is_gone(&context.memory[range]) {
-                self.counters.strange.fetch_add(1, Relaxed);
-            }
+        let Some((source, heard)) = self.hear(wanted, &context.memory[range.clone()], now, &mut context.done) else {
+            self.counters.strange.fetch_add(1, Relaxed);
             return false;
         };
         if context.touched.last() != Some(&source) {
             context.touched.push(source);
         }
         let class = |class: usize| if class == 0 { Class::Request } else { Class::Reply };
-        let is_wanted = |class: Class| wanted == Wanted::All || (wanted == Wanted::Replies && class == Class::Reply);
         let payload = range.start + HEADER..range.end;
         match heard {
             // Who serves others is not idle, although it waits for something else.
             Heard::Placed => true,
             Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) => false,
-            Heard::Packet(number) if is_wanted(class(number)) => {
+            Heard::Again => {
+                self.counters.again.fetch_add(1, Relaxed);
+                false
+            }
+            Heard::Packet(number) if wanted.has(number) => {
                 if (payload.start - context.start) % ALIGN == 0 {
                     upcalls.packet(source, class(number), &mut context.memory[payload]);
                 } else {
@@ -142,7 +150,7 @@ impl Net {
                 }
                 true
             }
-            Heard::Joined(number, mut packet) if is_wanted(class(number)) => {
+            Heard::Joined(number, mut packet) if wanted.has(number) => {
                 upcalls.packet(source, class(number), packet.bytes_mut());
                 true
             }
@@ -167,39 +175,45 @@ impl Net {
     }
 
     /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
-    fn hear(&self, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
+    fn hear(&self, wanted: Wanted, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
         let (head, payload) = bytes.split_first_chunk::<HEADER>()?;
-        let header = Header::decode(head)?;
+        let mut header = Header::decode(head)?;
         let place = self.places.get(header.source as usize)?;
         let plausible = header.job == self.keys.job && header.target == self.rank && header.payload as usize == payload.len();
-        if !plausible || place.fate.load(Relaxed) != HERE {
+        if !plausible {
             return None;
         }
         // Strangers make no contact.
-        if place.peer.get().is_none() && !self.keys.proves(head, u64::from(header.number), payload) {
+        if place.peer.get().is_none() && !self.keys.proves(head, u64::from(header.number), header.have, payload) {
             return None;
         }
         let contact = self.contact(header.source);
         let mut peer = lock(&contact.state);
-        let number = peer.number(&header);
-        if !self.keys.proves(head, number, payload) {
+        let number = peer.number(&mut header);
+        if !self.keys.proves(head, number, header.have, payload) {
             return None;
         }
-        if contact.refusals.load(Relaxed) != 0 {
-            contact.refusals.store(0, Relaxed);
+        // Who leaves says so twice, and what was under way comes late.
+        if place.fate.load(Relaxed) != HERE {
+            return Some((header.source, Heard::Again));
         }
-        contact.heard.store(now, Relaxed);
-        contact.ease(false);
-        let heard = peer.hear(&header, number, payload, now);
+        let class = usize::from(header.class);
+        let is_too_much = || self.deferred[class].bytes() >= self.settings.deferred;
+        let heard = if header.kind == Kind::Data && !wanted.has(class) && is_too_much() {
+            // As good as lost: it will be sent again.
+            peer.hear_word(&header, now)
+        } else {
+            peer.hear(&header, number, payload, now)
+        };
+        if heard != Heard::Again {
+            if contact.refusals.load(Relaxed) != 0 {
+                contact.refusals.store(0, Relaxed);
+            }
+            contact.heard.store(now, Relaxed);
+            contact.ease(false);
+        }
         let heard = peer.settle(heard, payload, &self.segments, done);
         Some((header.source, heard))
-    }
-
-    /// Whether a datagram names a sender that is gone: who leaves says so twice, and what was under way comes late.
-    fn says_one_that_is_gone(&self, bytes: &[u8]) -> bool {
-        let header = bytes.first_chunk::<HEADER>().and_then(Header::decode);
-        let place = header.and_then(|header| self.places.get(header.source as usize));
-        place.is_some_and(|place| place.fate.load(Relaxed) != HERE)
     }
 
     /// Acknowledges what is due, after a batch, and has the rest looked at later.
@@ -209,6 +223,9 @@ impl Net {
             touched.dedup();
         }
         for rank in touched.drain(..) {
+            if self.places[rank as usize].fate.load(Relaxed) != HERE {
+                continue;
+            }
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
             if peer.is_ack_due(now) {

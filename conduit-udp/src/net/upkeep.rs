@@ -172,10 +172,10 @@ impl Net {
 
     /// Takes leave of all peers that were spoken to.
     pub fn stop(&self) {
-        let dropped = self.counters.strange.load(Relaxed);
-        if self.settings.verbose && dropped > 0 {
+        let (strange, again) = (self.counters.strange.load(Relaxed), self.counters.again.load(Relaxed));
+        if self.settings.verbose && strange + again > 0 {
             eprintln!(
-                "gasnet: rank {} dropped {dropped} datagrams that were damaged, forged or not for it",
+                "gasnet: rank {} dropped {strange} datagrams that were damaged, forged or not for it, and {again} that had come before",
                 self.rank
             );
         }
@@ -184,7 +184,7 @@ impl Net {
         for _ in 0..2 {
             for contact in self.places.iter().filter_map(|place| place.peer.get()) {
                 // A signal may have come while this very thread was at it: then the peer learns from its agent that the job ends.
-                let Ok(state) = contact.state.try_lock() else { continue };
+                let Ok(mut state) = contact.state.try_lock() else { continue };
                 let header = state.control(&self.keys, Kind::Bye, &[]);
                 drop(state);
                 self.put(contact, &[[IoSlice::new(&header), IoSlice::new(&[])]]);

@@ -62,7 +62,7 @@ fn runs_end_where_room_or_order_ends() {
     assert_eq!(out.last(&run), (0, 1));
 }
 
-fn have(next: u32, beyond: u64) -> Have {
+fn have(next: u64, beyond: u64) -> Have {
     Have { next, beyond }
 }
 
@@ -87,7 +87,10 @@ fn acknowledgements_of_nothing_are_refused() {
     let mut out = with(3);
     assert_eq!(out.acknowledged(have(4, 0), 0, &mut Vec::new()), None);
     assert_eq!(out.acknowledged(have(1, 0b10), 0, &mut Vec::new()), None);
+    assert_eq!(out.acknowledged(have(0, 0b101), 0, &mut Vec::new()), None);
+    assert_eq!(out.acknowledged(have(u64::MAX, 1 << 63), 0, &mut Vec::new()), None);
     assert_eq!(out.acknowledged_beyond(0, 1, 1, 0), News::default());
+    assert_eq!((out.flight, out.len()), (30, 3));
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! Datagrams that nobody should send: real ones of every kind, changed. [`stranger`] sends them as who does not know the secret, [`member`] as a member of
+//! the job that is broken, or hostile. `make fuzz` makes more of them than the tests do, and looks for those that reach code that none has reached.
+#![forbid(unsafe_code)]
+
+pub mod member;
+#[cfg(test)]
+mod stranger;
+
+use crate::wire::HEADER;
+
+/// Where all that is to be chosen comes from.
+pub trait Choices {
+    /// A number of so many bytes.
+    fn number(&mut self, bytes: usize) -> u64;
+
+    /// A number below `limit`.
+    fn below(&mut self, limit: usize) -> usize {
+        let bytes = if limit <= 1 << 8 { 1 } else { 4 };
+        self.number(bytes) as usize % limit.max(1)
+    }
+
+    /// One of these.
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T
+    where
+        Self: Sized,
+    {
+        all[self.below(all.len())]
+    }
+}
+
+/// Where a header has what, and how many bytes of it.
+const FIELDS: [(usize, usize); 17] = [
+    (0, 4),
+    (4, 1),
+    (5, 1),
+    (6, 1),
+    (7, 1),
+    (8, 4),
+    (12, 4),
+    (16, 4),
+    (20, 4),
+    (24, 2),
+    (26, 2),
+    (28, 4),
+    (32, 4),
+    (36, 4),
+    (40, 8),
+    (48, 8),
+    (56, 8),
+];
+
+/// Writes a number where a datagram has room for it.
+pub fn set(datagram: &mut [u8], (at, bytes): (usize, usize), value: u64) {
+    if let Some(field) = datagram.get_mut(at..at + bytes) {
+        field.copy_from_slice(&value.to_le_bytes()[..bytes]);
+    }
+}
+
+/// Changes a datagram in one way, perhaps by a part of another one.
+pub fn change(choices: &mut impl Choices, datagram: &mut Vec<u8>, other: &[u8]) {
+    let place = choices.below(datagram.len());
+    match choices.below(8) {
+        // The header's bits are more interesting than others.
+        0 => flip(choices, datagram, HEADER),
+        1 => flip(choices, datagram, usize::MAX),
+        2 => {
+            let field = choices.one_of(&FIELDS);
+            let any = choices.number(field.1);
+            let value = choices.one_of(&[0, 1, u64::MAX, u64::MAX - 1, u64::MAX / 2, 1 << 31, any]);
+            set(datagram, field, value);
+        }
+        3 => {
+            let bytes = choices.below(16);
+            for byte in datagram.iter_mut().skip(place).take(bytes) {
+                *byte = choices.number(1) as u8;
+            }
+        }
+        4 => {
+            let (from, bytes) = (choices.below(other.len()), choices.below(other.len() + 1));
+            for (to, from) in datagram.iter_mut().skip(place).zip(other.iter().skip(from).take(bytes)) {
+                *to = *from;
+            }
+        }
+        5 => datagram.truncate(place),
+        6 => {
+            let bytes = choices.one_of(&[1, 7, 8, 64, 1408]);
+            let byte = choices.number(1) as u8;
+            datagram.resize(datagram.len() + bytes, byte);
+        }
+        _ => datagram.extend_from_slice(other),
+    }
+}
+
+fn flip(choices: &mut impl Choices, datagram: &mut [u8], most: usize) {
+    let bits = 8 * datagram.len().min(most);
+    let bit = choices.below(bits);
+    if bits > 0 {
+        datagram[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+/// Choices of a generator: SplitMix64 (G. L. Steele et al., 2014).
+#[cfg(test)]
+struct Seeded(u64);
+
+#[cfg(test)]
+impl Choices for Seeded {
+    fn number(&mut self, bytes: usize) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let once = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let twice = (once ^ once >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (twice ^ twice >> 31) >> (64 - 8 * bytes)
+    }
+}
+
+/// What the environment says: how many changed datagrams a test sends, and the seed. A test that fails says where it was.
+#[cfg(test)]
+struct Trial {
+    rounds: u64,
+    seed: u64,
+    round: u64,
+}
+
+#[cfg(test)]
+impl Trial {
+    fn new(rounds: u64) -> Self {
+        let number = |name, or| std::env::var(name).ok().and_then(|word| word.parse().ok()).unwrap_or(or);
+        Self {
+            rounds: number("GASNET_TEST_ROUNDS", rounds),
+            seed: number("GASNET_TEST_SEED", 1),
+            round: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Drop for Trial {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("with GASNET_TEST_SEED={}, changed datagram {}", self.seed, self.round);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A member of the job that is broken, or hostile: its datagrams have the right tag. Whoever hears them may find them good or find their sender broken,
+//! but must not stop, touch memory that was not lent for it, take more memory than its windows have, or report a transfer twice.
+
+use super::{change, set, Choices};
+use crate::incoming::WINDOW;
+use crate::memory::tests::lent;
+use crate::peer::link::Link;
+use crate::peer::Heard;
+use crate::tag::Keys;
+use crate::wire::{Header, Kind, HEADER, UNITS};
+use crate::MAX_PACKET_BYTES;
+use gasnet::conduit::TransferId;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Payload of the largest datagrams.
+const DATAGRAM: usize = 1408;
+/// Sizes of messages and transfers.
+const SIZES: [usize; 8] = [1, 8, 64, 100, 1408, 1409, 3000, 9000];
+const SEGMENT: usize = 16 << 10;
+/// Puts of up to so many bytes are copied at once.
+const COPIED: usize = 2000;
+/// So often a datagram comes again with other numbers.
+const MANY: usize = 300;
+/// What is almost right.
+const NEAR: [i64; 10] = [0, 0, 0, -1, -2, -64, -300, 1, 8, 256];
+/// Before and behind memory that is lent, and what is there.
+const MARGIN: usize = 256;
+const COLOUR: u8 = 0xee;
+/// What is in memory that was given back.
+const GIVEN_BACK: u8 = 0xdd;
+
+/// Memory between margins that nobody may touch.
+struct Guarded(Vec<u8>);
+
+impl Guarded {
+    fn new(bytes: usize) -> Self {
+        let mut all = vec![COLOUR; bytes + 2 * MARGIN];
+        all[MARGIN..MARGIN + bytes].fill(0);
+        Self(all)
+    }
+
+    fn inside(&mut self) -> &mut [u8] {
+        let end = self.0.len() - MARGIN;
+        &mut self.0[MARGIN..end]
+    }
+
+    fn is_intact(&self) -> bool {
+        self.0[..MARGIN] == [COLOUR; MARGIN] && self.0[self.0.len() - MARGIN..] == [COLOUR; MARGIN]
+    }
+}
+
+/// Two processes at work, and somebody who speaks to the first as the second.
+struct Scene {
+    link: Link,
+    segments: [Guarded; 2],
+    /// Transfers under way, by end and number: the source of a put, or the destination of a get.
+    open: [HashMap<u64, Guarded>; 2],
+    /// Destinations of gets that are complete.
+    closed: Vec<Guarded>,
+    next: u64,
+}
+
+impl Scene {
+    fn new(keys: &Rc<Keys>) -> Self {
+        let mut link = Link::with(Rc::clone(keys), DATAGRAM, 1);
+        (link.is_hostile, link.kept) = (true, Some(Vec::new()));
+        let mut segments = [Guarded::new(SEGMENT), Guarded::new(SEGMENT)];
+        for (known, memory) in link.segments.iter().zip(&mut segments) {
+            known.add(memory.inside().as_ptr() as usize, SEGMENT);
+        }
+        Self {
+            link,
+            segments,
+            open: Default::default(),
+            closed: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// Honest work of one end.
+    fn work(&mut self, choices: &mut impl Choices) {
+        let (me, bytes) = (choices.below(2), choices.one_of(&SIZES));
+        let address = self.segments[1 - me].inside().as_ptr() as usize + choices.below(SEGMENT - bytes);
+        let (keys, end) = (&self.link.keys, &mut self.link.ends[me]);
+        let mut memory = Guarded::new(bytes);
+        let place = lent(memory.inside());
+        let taken = match choices.below(4) {
+            what @ (0 | 1) => {
+                if end.has_room(what, bytes) {
+                    end.keep(keys, what, &[&memory.inside()[..bytes]]);
+                }
+                false
+            }
+            2 => end.put(keys, address, place, COPIED, TransferId(2 * self.next)).is_ok(),
+            _ => end.get(keys, address, place, TransferId(2 * self.next + 1)).is_ok(),
+        };
+        if taken {
+            // Neither has the other one's numbers, for they are open at different ends.
+            self.open[me].insert(2 * self.next, memory);
+        }
+        self.next += 1;
+    }
+
+    /// What is complete was begun, and no more than once; its memory is given back.
+    fn settle(&mut self) {
+        for (done, open) in self.link.done.iter_mut().zip(&mut self.open) {
+            for id in done.drain(..) {
+                let memory = open.remove(&(id.0 & !1));
+                let mut memory = memory.unwrap_or_else(|| panic!("{id:?} was completed twice"));
+                assert!(memory.is_intact(), "{id:?} touched what is beside its memory");
+                if id.0 % 2 == 1 {
+                    memory.inside().fill(GIVEN_BACK);
+                    self.closed.push(memory);
+                }
+            }
+        }
+        self.link.heard.iter_mut().for_each(Vec::clear);
+    }
+
+    /// One hostile datagram, of which only the tag is right.
+    fn inject(&mut self, choices: &mut impl Choices) -> Option<Heard> {
+        let mut datagram = self.real(choices);
+        for _ in 0..=choices.below(3) {
+            if choices.below(2) == 0 {
+                let other = self.real(choices);
+                change(choices, &mut datagram, &other);
+            } else {
+                self.aim(choices, &mut datagram);
+            }
+        }
+        self.right(choices, &mut datagram);
+        self.seal(&mut datagram);
+        let heard = self.link.hear(0, &datagram);
+        if choices.below(64) == 0 {
+            // And many more of the kind.
+            for _ in 0..MANY {
+                self.number(&mut datagram, 0);
+                self.seal(&mut datagram);
+                self.link.hear(0, &datagram);
+                self.settle();
+            }
+        }
+        heard
+    }
+
+    /// Something that was sent to the first end.
+    fn real(&self, choices: &mut impl Choices) -> Vec<u8> {
+        let sent = self.link.kept.as_ref().expect("all that was sent");
+        let first = choices.below(sent.len());
+        let real = sent.iter().cycle().skip(first).take(sent.len()).find(|(to, _)| *to == 0);
+        real.map_or_else(
+            || self.link.ends[1].header(&self.link.keys, Kind::Data, 0).encode().to_vec(),
+            |(_, datagram)| datagram.clone(),
+        )
+    }
+
+    /// Makes a field almost right.
+    fn aim(&mut self, choices: &mut impl Choices, datagram: &mut Vec<u8>) {
+        let class = choices.below(2);
+        let near = choices.one_of(&NEAR);
+        let mut any = || choices.number(4);
+        match any() % 7 {
+            0 => {
+                set(datagram, (5, 1), 1 + any() % 6);
+                set(datagram, (6, 1), any() % 2);
+            }
+            1 => {
+                let base = self.segments[0].inside().as_ptr() as u64;
+                let ends = [base, base + SEGMENT as u64, base + any() % SEGMENT as u64];
+                let end = ends[any() as usize % ends.len()];
+                set(datagram, (20, 8), end.wrapping_add_signed(near));
+            }
+            2 => set(datagram, (20, 8), ((any() % 4) << UNITS) + any() % 200),
+            3 => {
+                let next = self.link.ends[0].out[class].next();
+                set(datagram, (32 + 4 * class, 4), next.wrapping_add_signed(near));
+            }
+            4 => set(datagram, (40 + 8 * class, 8), (any() << 32 | any()) >> (any() % 64)),
+            5 => {
+                set(datagram, (24, 2), any() % 4);
+                set(datagram, (26, 2), any() % 5);
+                set(datagram, (20, 4), [any() % 9000, MAX_PACKET_BYTES as u64][class]);
+            }
+            _ => {
+                // What a get asks for.
+                datagram.resize(HEADER + 16, 0);
+                set(datagram, (HEADER, 8), any() % 260);
+                set(datagram, (HEADER + 8, 8), any() % (2 * SEGMENT as u64));
+            }
+        }
+    }
+
+    /// Makes right, most often, what would be found wrong at once.
+    fn right(&self, choices: &mut impl Choices, datagram: &mut [u8]) {
+        let bytes = datagram.len().saturating_sub(HEADER) as u64;
+        if choices.below(8) > 0 {
+            set(datagram, (28, 4), bytes);
+        }
+        if choices.below(2) > 0 {
+            set(datagram, (32, 8), 0);
+            set(datagram, (40, 8), 0);
+            set(datagram, (48, 8), 0);
+        }
+        if choices.below(4) > 0 {
+            self.number(datagram, choices.one_of(&[0, 0, 0, 1, 2, 63, 255, 256, 257]));
+        }
+        let header = datagram.first_chunk().and_then(Header::decode);
+        let is_single = header.is_some_and(|header| header.kind == Kind::Data && header.parts <= 1);
+        if is_single && choices.below(4) > 0 {
+            set(datagram, (20, 4), bytes);
+        }
+    }
+
+    /// Gives a datagram the number that is expected, or one ahead of it.
+    fn number(&self, datagram: &mut [u8], ahead: u64) {
+        if let Some(header) = datagram.first_chunk().and_then(Header::decode) {
+            let expected = self.link.ends[0].expected(&header);
+            set(datagram, (16, 4), expected.wrapping_add(ahead));
+        }
+    }
+
+    /// Puts the right tag into a datagram.
+    fn seal(&self, datagram: &mut [u8]) {
+        let Some((head, payload)) = datagram.split_first_chunk_mut::<HEADER>() else {
+            return;
+        };
+        let Some(mut header) = Header::decode(head) else { return };
+        let number = self.link.ends[0].number(&mut header);
+        let hash = self.link.keys.hash(payload);
+        self.link.keys.seal(head, number, header.have, hash);
+    }
+
+    fn check(&mut self) {
+        let end = &self.link.ends[0];
+        assert!(
+            end.out.iter().all(|out| out.len() <= WINDOW),
+            "more than a window is under way"
+        );
+        assert!(end.unfinished() <= WINDOW, "{} messages lack parts", end.unfinished());
+        assert!(end.streams[1].len() <= 256, "{} answers to gets", end.streams[1].len());
+    }
+
+    fn finish(&mut self) {
+        assert!(
+            self.segments.iter().all(Guarded::is_intact),
+            "what is beside a segment was touched"
+        );
+        let mut open = self.open.iter().flat_map(HashMap::values);
+        assert!(open.all(Guarded::is_intact), "what is beside a transfer's memory was touched");
+        let mut closed = self.closed.iter_mut();
+        let all_given_back = closed.all(|memory| memory.inside().iter().all(|&byte| byte == GIVEN_BACK));
+        assert!(all_given_back, "memory of a complete get was touched");
+        for (to, datagram) in self.link.kept.iter().flatten() {
+            let beside = datagram.chunks(8).any(|bytes| bytes == [COLOUR; 8]);
+            assert!(!beside || *to == 0, "what is beside a segment was sent");
+        }
+    }
+}
+
+/// Plays one scene, with hostile datagrams. Returns how many of these there were, and how many of them had an effect.
+pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut told: impl FnMut()) -> (u64, u64) {
+    let mut scene = Scene::new(keys);
+    let (mut sent, mut taken) = (0, 0);
+    for _ in 0..choices.below(64) {
+        if choices.below(3) == 0 {
+            scene.work(choices);
+            scene.link.step(0, 0, 1);
+        } else {
+            told();
+            sent += 1;
+            let heard = scene.inject(choices);
+            taken += u64::from(!matches!(heard, None | Some(Heard::Again | Heard::Nonsense)));
+        }
+        scene.settle();
+        scene.check();
+    }
+    scene.finish();
+    (sent, taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Seeded, Trial};
+    use super::*;
+
+    #[test]
+    fn broken_members_do_no_harm() {
+        let keys = Rc::new(Keys::new(9, b"fuzz"));
+        let mut trial = Trial::new(60_000);
+        let mut choices = Seeded(trial.seed);
+        let mut all = (0, 0);
+        while trial.round < trial.rounds {
+            let (sent, taken) = attack(&mut choices, &keys, || trial.round += 1);
+            all = (all.0 + sent, all.1 + taken);
+        }
+        // Otherwise they would be too strange to reach anything.
+        assert!(all.1 > all.0 / 8, "{} of {}", all.1, all.0);
+    }
+}

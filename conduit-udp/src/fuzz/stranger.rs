@@ -1,0 +1,270 @@
+//! Who does not know the secret, but sees what two processes say to each other: whatever he makes of it is counted as strange, has no effect, makes no
+//! contact and gets no answer; and what he sends again is counted, and has no effect.
+
+use super::{change, Choices, Seeded, Trial};
+use crate::net::Net;
+use crate::place::encode;
+use crate::sys::{Address, Socket, BATCH, BUFFER};
+use crate::wire::{Kind, HEADER};
+use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use std::collections::HashSet;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const SEGMENT: usize = 200_000;
+/// Gets read behind what puts write.
+const READ: usize = 120_000;
+/// Of messages; and of transfers, which are not empty.
+const SIZES: [usize; 9] = [0, 1, 8, 64, 100, 1000, 5000, 30_000, 68_000];
+/// Most bytes of a datagram.
+const MOST: usize = 65_507;
+/// A silent peer is sent something so often.
+const BEAT: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a process got.
+#[derive(Default, Debug, PartialEq, Clone)]
+struct Got {
+    messages: Vec<(Class, Vec<u8>)>,
+    done: Vec<TransferId>,
+}
+
+impl Upcalls for Got {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        assert!(source < 2);
+        self.messages.push((class, packet.to_vec()));
+    }
+    fn rma_done(&mut self, id: TransferId) {
+        self.done.push(id);
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer} was lost: {why}");
+    }
+}
+
+fn text(who: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (i * 7 + i / 250 + who) as u8).collect()
+}
+
+/// A process of a job of two, whose members send all that they send to `tap`.
+fn join(rank: JobRank, tap: SocketAddr) -> Net {
+    let exchange = |_: &[u8]| [&encode(tap)[..], &[7; 8]].concat().repeat(2);
+    Net::open(&StartInfo {
+        host_address: HERE,
+        rank,
+        size: 2,
+        neighbours: 1,
+        may_start_threads: true,
+        host_ranks: 2,
+        single_threaded: true,
+        exchange: &exchange,
+        job_token: 1,
+    })
+    .unwrap()
+}
+
+/// Two processes, and who stands between them.
+struct Middle {
+    tap: Socket,
+    memory: Vec<u8>,
+    nets: [Net; 2],
+    got: [Got; 2],
+    segments: [Vec<u8>; 2],
+    /// What was sent, to whom.
+    seen: Vec<(usize, Vec<u8>)>,
+}
+
+impl Middle {
+    fn new() -> Self {
+        let tap = Socket::open(SocketAddr::new(HERE, 0), 8 << 20).unwrap();
+        let nets = [0, 1].map(|rank| join(rank, tap.address));
+        let segments = [0, 1].map(|rank| text(rank + 2, SEGMENT));
+        for (net, segment) in nets.iter().zip(&segments) {
+            net.segments.add(segment.as_ptr() as usize, SEGMENT);
+        }
+        Self {
+            tap,
+            memory: vec![0; BATCH * BUFFER],
+            nets,
+            got: Default::default(),
+            segments,
+            seen: Vec::new(),
+        }
+    }
+
+    fn send(&self, to: &Net, datagram: &[u8]) {
+        let address = Address::new(SocketAddr::new(HERE, to.port()));
+        let (head, rest) = datagram.split_at(datagram.len().min(HEADER));
+        let run = [[IoSlice::new(head), IoSlice::new(rest)]];
+        self.tap.send(&address, &run, false).unwrap();
+    }
+
+    /// What processes have sent.
+    fn look(&mut self) -> Vec<Vec<u8>> {
+        let (mut found, mut all) = (Vec::new(), Vec::new());
+        while self.tap.receive(&mut self.memory, BATCH, &mut found).is_ok() {
+            for (buffer, &(bytes, each)) in self.memory.chunks(BUFFER).zip(&found) {
+                let each = if each == 0 { bytes } else { each };
+                all.extend(buffer[..bytes].chunks(each).map(<[u8]>::to_vec));
+            }
+        }
+        all
+    }
+
+    /// Passes on what processes have sent, and lets them hear it.
+    fn pass(&mut self) {
+        for datagram in self.look() {
+            let to = usize::from(datagram[12]);
+            self.send(&self.nets[to], &datagram);
+            self.seen.push((to, datagram));
+        }
+        for (net, got) in self.nets.iter().zip(&mut self.got) {
+            net.poll(PollScope::All, got);
+        }
+    }
+
+    /// Messages and transfers of all sizes between the two, until all have come.
+    fn work(&mut self) {
+        let mut memory = Vec::new();
+        for me in [0, 1] {
+            let (peer, base) = (1 - me as JobRank, self.segments[1 - me].as_ptr() as usize);
+            let mut at = 0;
+            for (i, &bytes) in SIZES.iter().enumerate() {
+                let sent = [Class::Request, Class::Reply].map(|class| self.nets[me].send(peer, class, &[&text(me, bytes)]));
+                assert_eq!(sent, [Ok(()); 2]);
+                if bytes == 0 {
+                    continue;
+                }
+                let (source, mut copy) = (text(me, bytes), vec![0; bytes]);
+                let id = |get: usize| TransferId((4 * i + 2 * me + get) as u64);
+                let net = &self.nets[me];
+                net.put_to(peer, base + at, (source.as_ptr(), bytes), 100, id(0)).unwrap();
+                net.get_from(peer, copy.as_mut_ptr(), base + READ, bytes, id(1)).unwrap();
+                memory.push((source, copy, me, at));
+                at += bytes;
+            }
+        }
+        let began = Instant::now();
+        while self
+            .got
+            .iter()
+            .any(|got| got.messages.len() < 2 * SIZES.len() || got.done.len() < 2 * (SIZES.len() - 1))
+        {
+            self.pass();
+            assert!(began.elapsed() < PATIENCE, "nothing goes on");
+        }
+        for (me, got) in self.got.iter_mut().enumerate() {
+            let mut expected: Vec<_> = SIZES
+                .iter()
+                .flat_map(|&bytes| [text(1 - me, bytes), text(1 - me, bytes)])
+                .collect();
+            let mut messages: Vec<_> = got.messages.drain(..).map(|(_, bytes)| bytes).collect();
+            expected.sort();
+            messages.sort();
+            assert!(messages == expected, "what came is not what was sent");
+            got.done.clear();
+        }
+        for (source, copy, me, at) in memory {
+            let (segment, bytes) = (&self.segments[1 - me], source.len());
+            assert!(segment[at..at + bytes] == source, "what was put is not there");
+            assert!(segment[READ..READ + bytes] == copy, "what was got is not what is there");
+        }
+        while !self.nets.iter().all(Net::is_quiet) {
+            self.pass();
+            assert!(began.elapsed() < PATIENCE, "something is still under way");
+        }
+    }
+}
+
+/// Sends a process what it must drop, and has it counted.
+fn drop_all(middle: &Middle, net: &Net, count: impl Fn(&Net) -> u64, datagrams: &[Vec<u8>]) {
+    let mut got = Got::default();
+    for some in datagrams.chunks(64) {
+        let expected = count(net) + some.len() as u64;
+        for datagram in some {
+            middle.send(net, datagram);
+        }
+        let began = Instant::now();
+        while count(net) < expected {
+            net.poll(PollScope::All, &mut got);
+            assert!(began.elapsed() < PATIENCE, "{} of {} were counted", count(net), expected);
+        }
+        net.poll(PollScope::All, &mut got);
+        assert_eq!(count(net), expected);
+    }
+    assert_eq!(got, Got::default());
+}
+
+/// Something real, changed into what nobody has sent; or anything.
+fn changed(choices: &mut Seeded, real: &[Vec<u8>], known: &HashSet<Vec<u8>>) -> Vec<u8> {
+    loop {
+        let mut datagram = real[choices.below(real.len())].clone();
+        if choices.below(16) == 0 {
+            datagram = (0..choices.below(200)).map(|_| choices.number(1) as u8).collect();
+        }
+        for _ in 0..=choices.below(2) {
+            let other = &real[choices.below(real.len())];
+            change(choices, &mut datagram, other);
+        }
+        datagram.truncate(MOST);
+        if !known.contains(&datagram) {
+            return datagram;
+        }
+    }
+}
+
+fn strange(net: &Net) -> u64 {
+    net.counters.strange.load(Relaxed)
+}
+
+fn again(net: &Net) -> u64 {
+    net.counters.again.load(Relaxed)
+}
+
+#[test]
+fn strangers_do_nothing() {
+    let mut trial = Trial::new(40_000);
+    let mut choices = Seeded(trial.seed);
+    let mut middle = Middle::new();
+    middle.work();
+    let real: Vec<Vec<u8>> = middle
+        .seen
+        .iter()
+        .filter(|(to, _)| *to == 0)
+        .map(|(_, all)| all.clone())
+        .collect();
+    let known = real.iter().cloned().collect();
+    let kinds: HashSet<[u8; 2]> = real.iter().map(|datagram| [datagram[5], datagram[6]]).collect();
+    assert!(
+        kinds.is_superset(&HashSet::from([[1, 0], [1, 1], [2, 0], [4, 0], [5, 0], [6, 1]])),
+        "{kinds:?}"
+    );
+    let (segment, new) = (middle.segments[0].clone(), join(0, middle.tap.address));
+    let began = Instant::now();
+    while trial.round < trial.rounds {
+        let some: Vec<_> = (0..64).map(|_| changed(&mut choices, &real, &known)).collect();
+        trial.round += 64;
+        // One process in four has not heard of the other.
+        let net = if trial.round / 64 % 4 == 0 { &new } else { &middle.nets[0] };
+        drop_all(&middle, net, strange, &some);
+    }
+    assert!(!new.knows(1), "a stranger made contact");
+    let most = 1 + began.elapsed().as_nanos() / BEAT.as_nanos();
+    let answers = middle.look().len();
+    assert!(answers as u128 <= most, "{answers} answers");
+    drop_all(&middle, &middle.nets[0], again, &real);
+    assert!(middle.segments[0] == segment, "something was placed");
+    middle.look();
+    middle.work();
+    // Farewells, which were withheld until now.
+    middle.nets[1].stop();
+    let mut byes = middle.look();
+    byes.retain(|datagram| datagram[5] == Kind::Bye as u8);
+    assert!(!byes.is_empty());
+    let known = byes.iter().cloned().collect();
+    let forged: Vec<_> = (0..500).map(|_| changed(&mut choices, &byes, &known)).collect();
+    drop_all(&middle, &middle.nets[0], strange, &forged);
+}

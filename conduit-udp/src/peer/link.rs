@@ -1,0 +1,141 @@
+//! Two peers and a link between them, in a time of their own, for tests.
+
+use super::*;
+use crate::memory::Segments;
+use gasnet::conduit::TransferId;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Two peers and a link that misbehaves as `fate` says: how many copies of a datagram arrive, and how many datagrams late.
+pub struct Link {
+    pub keys: Rc<Keys>,
+    pub ends: [Peer; 2],
+    pub segments: [Segments; 2],
+    /// Transfers that were completed.
+    pub done: [Vec<TransferId>; 2],
+    /// All that was sent, if it is to be kept: to whom, and what.
+    pub kept: Option<Vec<(usize, Vec<u8>)>>,
+    /// By the time of arrival: to whom, and what.
+    wire: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
+    pub now: u64,
+    random: u64,
+    /// Messages that came: class and bytes.
+    pub heard: [Vec<(usize, Vec<u8>)>; 2],
+    pub sent: usize,
+    /// Somebody sends what an end would not: it may be found broken, and what it says not be understood.
+    pub is_hostile: bool,
+    /// An end found the other one broken.
+    pub is_broken: bool,
+}
+
+impl Peer {
+    /// The number that a datagram should have.
+    pub fn expected(&self, header: &Header) -> u64 {
+        match header.kind {
+            Kind::Ack | Kind::Bye => self.told,
+            _ => self.incoming[usize::from(header.class)].have().next,
+        }
+    }
+
+    /// Messages of a class that lack parts, at most.
+    pub fn unfinished(&self) -> usize {
+        let [requests, replies] = self.incoming.each_ref().map(Incoming::unfinished);
+        requests.max(replies)
+    }
+}
+
+impl Link {
+    pub fn new(datagram: usize, seed: u64) -> Self {
+        Self::with(Rc::new(Keys::new(9, b"test")), datagram, seed)
+    }
+
+    /// The same with keys that are there.
+    pub fn with(keys: Rc<Keys>, datagram: usize, seed: u64) -> Self {
+        let settings = Settings::read();
+        let end = |me, peer| Peer::new(Pair { me, peer }, datagram, 1 << 16, &settings, 0);
+        Self {
+            keys,
+            ends: [end(0, 1), end(1, 0)],
+            segments: Default::default(),
+            done: Default::default(),
+            kept: None,
+            wire: BTreeMap::new(),
+            now: 1,
+            random: seed,
+            heard: Default::default(),
+            sent: 0,
+            is_hostile: false,
+            is_broken: false,
+        }
+    }
+
+    pub fn random(&mut self) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.random >> 33
+    }
+
+    fn put(&mut self, to: usize, datagrams: Vec<Vec<u8>>, loss: u64, duplicates: u64, late: u64) {
+        for datagram in datagrams {
+            self.sent += 1;
+            if let Some(kept) = &mut self.kept {
+                kept.push((to, datagram.clone()));
+            }
+            let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
+            for _ in 0..copies {
+                let at = self.now + 20_000 + self.random() % late.max(1);
+                self.wire.entry(at).or_default().push_back((to, datagram.clone()));
+            }
+        }
+    }
+
+    pub fn step(&mut self, loss: u64, duplicates: u64, late: u64) {
+        for me in 0..2 {
+            let mut out = Vec::new();
+            self.ends[me].look(self.now);
+            self.ends[me].transmit(&self.keys, self.now, |run| {
+                out.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
+                run.len()
+            });
+            if self.ends[me].is_ack_due(self.now) {
+                let (header, payload) = self.ends[me].acknowledge(&self.keys);
+                out.push([header.as_slice(), &payload].concat());
+            }
+            self.put(1 - me, out, loss, duplicates, late);
+        }
+        self.now += 5_000;
+        while let Some(entry) = self.wire.first_entry().filter(|entry| *entry.key() <= self.now) {
+            for (to, datagram) in entry.remove() {
+                self.arrive(to, &datagram);
+            }
+        }
+    }
+
+    pub fn arrive(&mut self, to: usize, datagram: &[u8]) {
+        let heard = self.hear(to, datagram);
+        assert!(self.is_hostile || !matches!(heard, None | Some(Heard::Nonsense)), "{heard:?}");
+    }
+
+    /// What an end makes of a datagram. None: it is nobody's.
+    pub fn hear(&mut self, to: usize, datagram: &[u8]) -> Option<Heard> {
+        let (head, payload) = datagram.split_first_chunk::<HEADER>()?;
+        let mut header = Header::decode(head)?;
+        let end = &mut self.ends[to];
+        let number = end.number(&mut header);
+        if header.payload as usize != payload.len() || !self.keys.proves(head, number, header.have, payload) {
+            return None;
+        }
+        let heard = end.hear(&header, number, payload, self.now);
+        let heard = end.settle(heard, payload, &self.segments[to], &mut self.done[to]);
+        match &heard {
+            Heard::Packet(class) => self.heard[to].push((*class, payload.to_vec())),
+            Heard::Joined(class, packet) => self.heard[to].push((*class, packet.bytes().to_vec())),
+            Heard::Nonsense => self.is_broken = true,
+            Heard::Nothing | Heard::Again | Heard::Placed | Heard::Bye => {}
+            other => panic!("{other:?} was not settled"),
+        }
+        Some(heard)
+    }
+}
