@@ -70,7 +70,7 @@ impl Conduit for Udp {
         let message = |why| format!("The udp conduit cannot open its socket: {why}.");
         let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
         let net = Arc::new(net);
-        if info.may_start_threads {
+        if info.may_start_threads && net.settings.thread {
             net::Net::start_keeper(&net);
         }
         assert!(self.net.set(net).is_ok(), "defect: the udp conduit was started twice");
@@ -164,6 +164,9 @@ impl Conduit for Udp {
         self.net.get().is_some_and(|net| net.watch(wake))
     }
 }
+
+/// Its environment variables.
+pub static VARIABLES: &[Variable] = variables::TABLE;
 
 /// The conduit that libraries hold.
 pub static CONDUIT: Udp = Udp::new();

@@ -1,7 +1,7 @@
 //! Environment variables of this conduit.
 #![forbid(unsafe_code)]
 
-use gasnet::config::{self, count, double, int, size, FromValue, Key, Variable};
+use gasnet::config::{self, count, double, flag, int, size, FromValue, Key, Variable};
 
 const NETWORKDEPTH: Key<u32> = count(
     "GASNET_NETWORKDEPTH",
@@ -69,6 +69,13 @@ const SENDDEPTH: Key<Option<i64>> = int(
 .no_effect()
 .optional();
 
+const THREAD: Key<bool> = flag(
+    "GASNET_UDP_THREAD",
+    true,
+    "Keep the network going by a thread of its own while the client computes or sleeps; and send short requests that follow each other together.",
+)
+.ours();
+
 /// All of them.
 pub static TABLE: &[Variable] = &[
     NETWORKDEPTH.variable.section("Network: udp"),
@@ -79,6 +86,7 @@ pub static TABLE: &[Variable] = &[
     REQUESTTIMEOUT_BACKOFF.variable.section("Network: udp"),
     RECVDEPTH.variable.section("Network: udp"),
     SENDDEPTH.variable.section("Network: udp"),
+    THREAD.variable.section("Network: udp"),
 ];
 
 /// What they say.
@@ -96,6 +104,8 @@ pub struct Settings {
     pub refusals: u64,
     /// Memory for requests that come while only replies are wanted, bytes.
     pub deferred: usize,
+    /// Whether there shall be a keeper.
+    pub thread: bool,
     /// Whether to say at the end what was dropped.
     pub verbose: bool,
 }
@@ -125,6 +135,7 @@ impl Settings {
             first_probe: nanoseconds(value(&REQUESTTIMEOUT_INITIAL)),
             refusals: 10_000_000_000,
             deferred: 64 << 20,
+            thread: value(&THREAD),
             verbose: config::get().get(&config::VERBOSEENV),
         }
     }

@@ -18,7 +18,7 @@ mod network;
 mod processors;
 
 use gasnet::config::report::{self, json_string};
-use gasnet::config::{Config, TABLE};
+use gasnet::config::{Config, Variable, TABLE};
 use gasnet::os::fd;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -103,6 +103,14 @@ fn topic(word: &str) -> Option<Topic> {
     })
 }
 
+/// The variables of networks.
+const NETWORKS: &[&[Variable]] = &[gasnet_conduit_udp::VARIABLES];
+
+/// All variables.
+fn variables() -> Vec<Variable> {
+    TABLE.iter().chain(NETWORKS.iter().copied().flatten()).copied().collect()
+}
+
 fn version() -> Facts {
     vec![
         ("libgasnet".into(), env!("CARGO_PKG_VERSION").into()),
@@ -123,15 +131,15 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
             Topic::Conduits => {
                 let _ = write!(out, "\nInstalled libraries\n{}", installed::as_text(&installed::libraries()));
             }
-            Topic::Env => out += &report::as_text(TABLE),
-            Topic::EnvMarkdown => out += &report::as_markdown(TABLE),
+            Topic::Env => out += &report::as_text(&variables()),
+            Topic::EnvMarkdown => out += &report::as_markdown(&variables()),
             Topic::Build => {
                 let _ = write!(out, "\nBuild\n{}", lines(&installed::build()));
                 let _ = write!(out, "\nLimits of the library\n{}", lines(&installed::limits()));
             }
             Topic::Limits => out += &machine::as_text(&machine::sections(&root())),
             Topic::Help => out += USAGE,
-            Topic::CheckEnv => match Config::load(&[]) {
+            Topic::CheckEnv => match Config::load(NETWORKS) {
                 Ok(config) => out += &config.verbose(),
                 Err(error) => {
                     let _ = writeln!(out, "{error}");
@@ -151,17 +159,17 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
         members.push(match topic {
             Topic::Version => format!("\"version\": {}", object(&version())),
             Topic::Conduits => format!("\"conduits\": {}", installed::as_json(&installed::libraries())),
-            Topic::Env => format!("\"variables\": {}", report::as_json(TABLE).trim_end()),
+            Topic::Env => format!("\"variables\": {}", report::as_json(&variables()).trim_end()),
             Topic::Build => format!(
                 "\"build\": {},\n\"library_limits\": {}",
                 object(&installed::build()),
                 object(&installed::limits())
             ),
             Topic::Limits => format!("\"machine\": {}", machine::as_json(&machine::sections(&root()))),
-            Topic::EnvMarkdown => format!("\"markdown\": {}", json_string(&report::as_markdown(TABLE))),
+            Topic::EnvMarkdown => format!("\"markdown\": {}", json_string(&report::as_markdown(&variables()))),
             Topic::Help => format!("\"usage\": {}", json_string(USAGE)),
             Topic::CheckEnv => {
-                let problems = Config::load(&[]).err().map(|e| e.problems).unwrap_or_default();
+                let problems = Config::load(NETWORKS).err().map(|e| e.problems).unwrap_or_default();
                 good &= problems.is_empty();
                 let list: Vec<String> = problems.iter().map(|p| json_string(p)).collect();
                 format!("\"problems\": [{}]", list.join(", "))
