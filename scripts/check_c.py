@@ -48,7 +48,7 @@ def arguments():
     parser.add_argument("--families", default="", help="only these folders")
     parser.add_argument("--programs", default="", help="only these programs (names without suffix)")
     parser.add_argument("--configurations", default="", help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks; flavour may be release-large …)")
-    parser.add_argument("--modes", default="seq parsync par")
+    parser.add_argument("--modes", default="", help="only these thread modes")
     parser.add_argument("--np", default="", help="instead of what the programs say")
     parser.add_argument("--few-ranks", default="", help="only those of the counts that the programs say, or else their least")
     parser.add_argument("--jobs", type=int, default=2)
@@ -62,28 +62,41 @@ def arguments():
     return parser.parse_args()
 
 
+def number(text):
+    """A number that looks random, the same one for the same text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
 def chance(seed, key, one_in):
     """True for one in `one_in` keys, the same ones for the same seed."""
-    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") % one_in == 0
+    return number(f"{seed}/{key}") % one_in == 0
 
 
-def main_mode(found, modes):
-    """The thread mode in which a slice runs a program on smp in the release flavour without exception."""
-    allowed = [mode for mode in modes if mode in found.get("MODES", mode).split()]
-    return allowed[-1] if allowed else ""
+# Here a complete matrix has every thread mode; elsewhere each program runs in one, over all programs in all of them.
+EVERY_MODE = (("release", "smp"), ("debug", "smp"), ("release", "sock"), ("release", "udp"))
+
+
+def modes_of(options, found, family, where, source):
+    """The thread modes in which a program runs; `where`: flavour, conduit, neighbourhood size."""
+    modes = (options.modes or "seq parsync par").split()
+    if family == "tools":
+        modes = ["tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"]
+    modes = [mode for mode in modes if mode in found.get("MODES", mode).split()]
+    if not modes or options.modes or options.slice or (where[:2] in EVERY_MODE and where[2] < 2):
+        return modes
+    return [modes[number(f"{source} {where}") % len(modes)]]
 
 
 def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
     table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
-             ("debug", "sock", 1, 12), ("debug", "sock", 2, 12), ("release", "udp", 1, 8), ("debug", "udp", 1, 12)]
+             ("debug", "sock", 1, 12), ("release", "udp", 1, 8), ("debug", "udp", 1, 12)]
     # The universal library, which takes smp where it can.
     table += [("release", "any", 0, 30), ("release", "any", 2, 30), ("debug", "any", 1, 40)]
     prefixes = {"release": options.release, "debug": options.debug}
     for word in options.other.split():
         name, _, prefixes[name] = word.partition("=")
-        table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1), ("sock", 2))]
+        table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))]
     wanted = options.configurations.split()
     for flavour, conduit, size, one_in in table:
         prefix = prefixes[flavour]
@@ -242,16 +255,12 @@ def main():
                     continue
                 if segments not in found.get("SEGMENTS", segments).split():
                     continue
-                modes = options.modes.split()
-                if family == "tools":
-                    modes = ["tools-" + mode for mode in modes if mode != "parsync" and conduit == "smp"]
+                modes = modes_of(options, found, family, (flavour, conduit, size), source)
                 for mode in modes:
-                    if mode not in found.get("MODES", mode).split():
-                        continue
                     case = Case(options, family, source, found, flavour, prefix, conduit, size, mode)
                     # In the release flavour on smp each program runs in one mode: that of its own segment configuration, or FAST.
                     own = "fast" if "fast" in found.get("SEGMENTS", "fast").split() else found["SEGMENTS"].split()[0]
-                    always = (plain, segments, conduit, mode) == ("release", own, "smp", main_mode(found, modes))
+                    always = (plain, segments, conduit, mode) == ("release", own, "smp", modes[-1])
                     if not options.slice or always or chance(options.slice, case.name, one_in):
                         cases.append(case)
     failed = 0
