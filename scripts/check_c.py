@@ -72,13 +72,14 @@ def chance(seed, key, one_in):
     return number(f"{seed}/{key}") % one_in == 0
 
 
+MODES = "seq parsync par"
 # Here a complete matrix has every thread mode; elsewhere each program runs in one, over all programs in all of them.
 EVERY_MODE = (("release", "smp"), ("debug", "smp"), ("release", "sock"), ("release", "udp"))
 
 
 def modes_of(options, found, family, where, source):
     """The thread modes in which a program runs; `where`: flavour, conduit, neighbourhood size."""
-    modes = (options.modes or "seq parsync par").split()
+    modes = (options.modes or MODES).split()
     if family == "tools":
         modes = ["tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"]
     modes = [mode for mode in modes if mode in found.get("MODES", mode).split()]
@@ -183,7 +184,7 @@ def run_script(options, family, flavour, prefix, conduit, size, work):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
     mark = uuid.uuid4().hex
     environment.update(CHECK_SCRIPT=mark)
-    environment.update(PREFIX=prefix, FLAVOUR=flavour, CONDUIT=conduit, MODES=options.modes, OUT=out, QUICK="1" if options.slice else "",
+    environment.update(PREFIX=prefix, FLAVOUR=flavour, CONDUIT=conduit, MODES=options.modes or MODES, OUT=out, QUICK="1" if options.slice else "",
                        SUPERNODE_MAXSIZE=str(size) if size else "")
     name = f"{family}/run.sh {flavour} {conduit}" + (f"/{size}" if size else "")
     started = time.monotonic()
