@@ -34,7 +34,8 @@ def run(program, options, words):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "result.json")
         priority = ["chrt", "-f", str(options.fifo)] if options.fifo else []
-        command = ["timeout", "-k", "5", str(options.limit), *priority, program, "--json", file, *words]
+        count = [str(options.ranks)] if options.count else []
+        command = ["timeout", "-k", "5", str(options.limit), *priority, program, *count, "--json", file, *words]
         environment = dict(os.environ, GASNET_PSHM_NODES=str(options.ranks))
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode != 0:
@@ -55,6 +56,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--fifo", type=int, default=0)
     parser.add_argument("--least", action="store_true")
+    parser.add_argument("--count", action="store_true", help="give programs the number of ranks as their first argument")
     parser.add_argument("--limit", type=int, default=600, help="seconds for one run")
     parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
     options = parser.parse_args(words)

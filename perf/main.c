@@ -150,7 +150,9 @@ static void list(void) {
 
 static void read_options(int argc, char **argv) {
     int i;
-    for (i = 1; i < argc; i++) {
+    /* Some networks start as many ranks as the first argument says, and take it away in those. */
+    int first = argc > 1 && argv[1][0] && strspn(argv[1], "0123456789") == strlen(argv[1]) ? 2 : 1;
+    for (i = first; i < argc; i++) {
         const char *a = argv[i];
         char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(a, "-l") == 0 || strcmp(a, "--list") == 0) list();

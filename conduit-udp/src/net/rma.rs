@@ -27,9 +27,12 @@ impl Net {
         let contact = self.partner(rank)?;
         // SAFETY: a source is readable until the put is complete, by the contract of the trait. It is not written.
         let source = unsafe { Lent::new(source.0 as usize, source.1) };
+        let bytes = source.bytes;
         let mut peer = lock(&contact.state);
         let local = peer.put(&self.keys, address, source, copied, id)?;
-        self.push_on(rank, contact, &mut peer, self.now());
+        if local == LocalCompletion::WithOperation || !self.may_wait(rank, &mut peer, bytes) {
+            self.push_on(rank, contact, &mut peer, self.now());
+        }
         Ok(local)
     }
 
@@ -40,7 +43,10 @@ impl Net {
         let destination = unsafe { Lent::new(destination as usize, bytes) };
         let mut peer = lock(&contact.state);
         peer.get(&self.keys, address, destination, id)?;
-        self.push_on(rank, contact, &mut peer, self.now());
+        // What is asked for is short, whatever comes back.
+        if !self.may_wait(rank, &mut peer, 0) {
+            self.push_on(rank, contact, &mut peer, self.now());
+        }
         Ok(())
     }
 }
