@@ -5,8 +5,10 @@
 #endif
 #include "limits.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -14,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -64,7 +67,7 @@ static void core_of(int index, int *core) {
 }
 
 /* A wish: without it the numbers are less steady. */
-static void bind(int core) {
+static void pin(int core) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET((size_t)core, &set);
@@ -73,7 +76,7 @@ static void bind(int core) {
 void bind_to_core(int index) {
     int core;
     core_of(index, &core);
-    bind(core);
+    pin(core);
 }
 
 size_t places_for(size_t step, size_t room) {
@@ -130,12 +133,12 @@ static double turns(void (*turn)(void *memory, int me, long round), void *memory
     core_of(place == APART, &its);
     other = helper();
     if (other == 0) {
-        bind(its);
+        pin(its);
         for (i = 0; i < rounds * BLOCKS; i++) turn(memory, 1, i);
         _exit(0);
     }
     if (other < 0) return 0;
-    bind(mine);
+    pin(mine);
     for (block = 0; block < BLOCKS; block++) {
         double start = now_us();
         for (i = 0; i < rounds; i++) turn(memory, 0, block * rounds + i);
@@ -180,6 +183,34 @@ static void through_pipe(void *memory, int me, long round) {
     if (me == 0 && write(pipes[0][1], &byte, 1) != 1) _exit(1);
     if (read(pipes[1 - me][0], &byte, 1) != 1) _exit(1);
     if (me == 1 && write(pipes[1][1], &byte, 1) != 1) _exit(1);
+}
+
+static int sockets[2], socket_flags;
+static struct sockaddr_in places[2];
+static void by_datagram(void *memory, int me, long round) {
+    (void)memory;
+    if (me == 0 && sendto(sockets[0], &round, sizeof round, 0, (struct sockaddr *)&places[1], sizeof places[1]) < 0) _exit(1);
+    while (recv(sockets[me], &round, sizeof round, socket_flags) < 0) {
+        if (errno != EAGAIN) _exit(1);
+        if (cores_here == 1) sched_yield();
+    }
+    if (me == 1 && sendto(sockets[1], &round, sizeof round, 0, (struct sockaddr *)&places[0], sizeof places[0]) < 0) _exit(1);
+}
+static double datagrams(int flags) {
+    double time = 0;
+    int i, ready = 1;
+    for (i = 0; i < 2; i++) {
+        socklen_t length = sizeof places[i];
+        memset(&places[i], 0, sizeof places[i]);
+        places[i].sin_family = AF_INET;
+        places[i].sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        sockets[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        ready &= bind(sockets[i], (struct sockaddr *)&places[i], length) == 0 && getsockname(sockets[i], (struct sockaddr *)&places[i], &length) == 0;
+    }
+    socket_flags = flags;
+    if (ready) time = turns(by_datagram, NULL, 3000, APART);
+    for (i = 0; i < 2; i++) close(sockets[i]);
+    return time;
 }
 
 /* Both sleep until the other has counted the word up. */
@@ -292,6 +323,8 @@ void limits_measure(struct limits *limits, int processes) {
         limits->yield_barrier_us = meetings(processes, 0);
         limits->futex_barrier_us = meetings(processes, 1);
     }
+    limits->datagram_us[0] = datagrams(MSG_DONTWAIT);
+    limits->datagram_us[1] = datagrams(0);
     limits->atomic_us = atomics();
     limits->system_call_us = system_calls();
     limits->fork_us = forks();
@@ -304,6 +337,7 @@ void limits_print(const struct limits *limits, FILE *out) {
     fprintf(out, "#   cache line to and fro %.3f us, two of them %.3f us\n", limits->ping_pong_us, limits->two_lines_us);
     fprintf(out, "#   to and fro on two cores and on one: byte through pipes %.2f and %.2f us, futex wake-up %.2f and %.2f us\n", limits->pipe_us[0],
             limits->pipe_us[1], limits->futex_us[0], limits->futex_us[1]);
+    fprintf(out, "#   datagram of 8 bytes to and fro %.2f us, %.2f us by processes that sleep\n", limits->datagram_us[0], limits->datagram_us[1]);
     if (limits->processes > 1) {
         fprintf(out, "#   barrier of %d processes: by sched_yield %.2f us, by futex %.2f us\n", limits->processes, limits->yield_barrier_us,
                 limits->futex_barrier_us);
@@ -322,6 +356,7 @@ double limit_for(const struct limits *limits, const char *name, size_t bytes) {
     while (power < 26 && ((size_t)1 << power) < bytes) power++;
     if (strcmp(name, "copy") == 0) return limits->memcpy_mbs[power] > 0 ? (double)bytes / limits->memcpy_mbs[power] : 0;
     if (strcmp(name, "ping-pong") == 0) return limits->ping_pong_us;
+    if (strcmp(name, "datagram") == 0) return limits->datagram_us[0];
     if (strcmp(name, "barrier") == 0) return limits->yield_barrier_us;
     if (strcmp(name, "atomic") == 0) return limits->atomic_us;
     return 0;

@@ -17,6 +17,7 @@ struct limits {
     double yield_barrier_us;          /* sched_yield barrier of as many processes as there are ranks */
     double futex_barrier_us;          /* the same with a futex */
     double pipe_us[2];                /* a byte through a pipe to another process and back: on two cores, on one */
+    double datagram_us[2];            /* a datagram of 8 bytes to another process over the loop-back interface and back; both look again and again, or sleep */
     double futex_us[2];               /* a futex wake-up to and fro, likewise */
     double system_call_us;
     double atomic_us;                 /* an atomic addition that meets nobody */
