@@ -1,11 +1,12 @@
 //! Barriers over the whole job, with the names of GASNet-1: anonymous ones match anything, two names must agree.
 //!
 //! Two stages: the ranks of a neighbourhood count themselves in shared memory; when all are there, the neighbourhood's first rank
-//! takes part in a dissemination barrier among first ranks (Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991, section 3.3), whose
-//! steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all, or, of few ranks, each looks whether
+//! takes part in a barrier among first ranks ([`plan`]), whose steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all, or, of few ranks, each looks whether
 //! all have arrived.
 //!
 //! SYNC POINT barrier-step: the store into a mailbox in [`on_step`] (release) pairs with the exchange that empties it (acquire).
+
+mod plan;
 
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
@@ -17,24 +18,23 @@ use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
 use crate::{job, runtime, wait};
+use plan::{Step, SLOTS};
 
 const CELLS_AT: usize = 256;
 const WORDS_AT: usize = 1024;
 const _: () = assert!(CELLS_AT + size_of::<Cells>() <= WORDS_AT && WORDS_AT + size_of::<Words>() <= CONTROL);
-/// Steps of a dissemination among up to 2^32 first ranks.
-const STEPS: usize = 32;
 
-/// What other first ranks sent, by parity of the phase and step: a packed name, or 0.
-type Mailbox = [[AtomicU64; STEPS]; 2];
+/// What other first ranks sent, by parity of the phase and slot ([`plan`]): a packed name, or 0.
+type Mailbox = [[AtomicU64; SLOTS]; 2];
 
-static MAILBOX: Mailbox = [const { [const { AtomicU64::new(0) }; STEPS] }; 2];
+static MAILBOX: Mailbox = [const { [const { AtomicU64::new(0) }; SLOTS] }; 2];
 
 /// The network stage of one phase.
 #[derive(Debug)]
 struct Network {
     phase: u32,
-    step: usize,
-    sent: bool,
+    /// Steps that are done.
+    done: usize,
     name: Name,
 }
 
@@ -50,14 +50,14 @@ pub struct Barrier {
     entered: AtomicU32,
     /// Only the neighbourhood's first rank has a network stage, and only in a job of several neighbourhoods.
     network: Option<TryLock<Network>>,
-    /// First ranks of neighbourhoods, and our place among them.
+    /// First ranks of neighbourhoods, and what this rank does among them.
     leaders: Vec<JobRank>,
-    place: usize,
+    plan: Vec<Step>,
 }
 
 impl Barrier {
-    /// The barrier of the neighbourhood behind `comm`.
-    pub fn new(comm: &Comm, leaders: &[JobRank], rank: JobRank) -> Self {
+    /// The barrier of the neighbourhood behind `comm`. `crowded`: first ranks of neighbourhoods share cores.
+    pub fn new(comm: &Comm, leaders: &[JobRank], rank: JobRank, crowded: bool) -> Self {
         // SAFETY: the control page has room for the cells.
         let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
         // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
@@ -71,8 +71,7 @@ impl Barrier {
         let network = (leaders.len() > 1 && place.is_some()).then(|| {
             TryLock::new(Network {
                 phase: 0,
-                step: 0,
-                sent: false,
+                done: 0,
                 name: Name::Anonymous,
             })
         });
@@ -84,7 +83,7 @@ impl Barrier {
             entered: AtomicU32::new(0),
             network,
             leaders: leaders.to_vec(),
-            place: place.unwrap_or(0),
+            plan: place.map_or_else(Vec::new, |place| plan::of(place, leaders.len(), crowded)),
         }
     }
 
@@ -139,14 +138,14 @@ impl Barrier {
         if let Some(network) = &self.network {
             if self.cells.is_ready(phase) {
                 if let Some(mut network) = network.try_lock() {
-                    self.disseminate(&mut network, phase);
+                    self.push_on(&mut network, phase);
                 }
             }
         }
         self.cells.result(phase)
     }
 
-    fn disseminate(&self, network: &mut Network, phase: u32) {
+    fn push_on(&self, network: &mut Network, phase: u32) {
         if self.cells.result(phase).is_some() {
             return;
         }
@@ -154,34 +153,30 @@ impl Barrier {
             let name = self.cells.name(phase);
             *network = Network {
                 phase: phase.wrapping_add(1),
-                step: 0,
-                sent: false,
+                done: 0,
                 name,
             };
         }
-        let count = self.leaders.len();
-        while 1 << network.step < count {
-            if !network.sent {
-                let to = self.leaders[(self.place + (1 << network.step)) % count];
-                if !Self::send_step(to, phase, network.step, network.name) {
-                    return;
+        while let Some(step) = self.plan.get(network.done) {
+            match *step {
+                Step::Tell { place, slot } => {
+                    if !Self::tell(self.leaders[place], phase, slot, network.name) {
+                        return;
+                    }
                 }
-                network.sent = true;
+                Step::Hear { slot } => match MAILBOX[(phase & 1) as usize][slot].swap(0, Ordering::Acquire) {
+                    0 => return,
+                    name => network.name = network.name.merge(Name::unpack(name)),
+                },
             }
-            let slot = &MAILBOX[(phase & 1) as usize][network.step];
-            match slot.swap(0, Ordering::Acquire) {
-                0 => return,
-                name => network.name = network.name.merge(Name::unpack(name)),
-            }
-            network.step += 1;
-            network.sent = false;
+            network.done += 1;
         }
         self.release(phase, network.name);
     }
 
-    fn send_step(to: JobRank, phase: u32, step: usize, name: Name) -> bool {
+    fn tell(to: JobRank, phase: u32, slot: usize, name: Name) -> bool {
         let raw = name.pack();
-        let args = [(phase & 1) as Arg, step as Arg, (raw >> 32) as Arg, raw as Arg];
+        let args = [(phase & 1) as Arg, slot as Arg, (raw >> 32) as Arg, raw as Arg];
         let message = Message::internal(Class::Request, Location { rank: to, ep: 0 }, internal::BARRIER, &args, None);
         inject::try_send(&message).is_ok()
     }
@@ -189,10 +184,10 @@ impl Barrier {
 
 /// A step of another first rank. False if it makes no sense.
 pub fn on_step(args: &[Arg]) -> bool {
-    let &[parity, step, tag, id] = args else {
+    let &[parity, slot, tag, id] = args else {
         return false;
     };
-    let slot = MAILBOX.get(parity as usize).and_then(|steps| steps.get(step as usize));
+    let slot = MAILBOX.get(parity as usize).and_then(|slots| slots.get(slot as usize));
     let Some(slot) = slot else { return false };
     if !(1..=3).contains(&tag) {
         return false;

@@ -50,6 +50,8 @@ pub struct Runtime {
     pub comm: Comm,
     /// How to get at memory of neighbours that is not mapped.
     pub kernel_copy: KernelCopy,
+    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts more than the way of one. The same on all ranks.
+    pub crowded: bool,
     /// The network.
     pub conduit: &'static dyn Conduit,
     /// Its name, as C reads it.
@@ -172,16 +174,18 @@ pub fn init(
     let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
     let max_local_bytes = segment::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
+    let crowded = !single && job.exchange(&[u8::from(is_crowded(job))]).contains(&1);
     let client = Box::leak(Box::new(Client::new(name, flags)));
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, 0)));
     let runtime = Runtime {
         job,
         rank,
         size,
-        legacy_barrier: Barrier::new(&comm, job.leaders(), rank),
+        legacy_barrier: Barrier::new(&comm, job.leaders(), rank, crowded),
         kernel_copy: KernelCopy::new(job, &nbrhd),
         nbrhd,
         comm,
+        crowded,
         conduit,
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
@@ -235,6 +239,12 @@ fn show(config: &Config, chosen: &Chosen) {
     if config.get(&config::VERBOSEENV) {
         eprint!("{}{}", config.verbose(), chosen.explanation);
     }
+}
+
+/// Whether this host has more neighbourhoods than cores.
+fn is_crowded(job: &Job) -> bool {
+    let host = job.host_of(job.rank());
+    job.leaders().iter().filter(|&&leader| job.host_of(leader) == host).count() > job.host_cpus() as usize
 }
 
 /// The least of all ranks' `bytes`.

@@ -115,7 +115,7 @@ impl Net {
             finished: Mutex::default(),
             has_finished: AtomicBool::new(false),
             held: Held::default(),
-            keeper: Keeper::new()?,
+            keeper: Keeper::new(info.host_ranks)?,
             losses: Mutex::default(),
             has_losses: AtomicBool::new(false),
             stopped: AtomicBool::new(false),

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 const ASK_EACH: u64 = 64;
 /// So many requests go together, or so many bytes of them.
 const COMPANY: usize = 16;
-const COMPANY_BYTES: usize = 8 << 10;
+const COMPANY_BYTES: usize = 32 << 10;
 /// Bytes of messages that a class keeps, whole messages but the first.
 const MOST_KEPT: usize = 1 << 20;
 

@@ -7,6 +7,10 @@ use std::task::{Context, Poll};
 use super::call::Call;
 use super::choose::{self, Way};
 use super::near::meet;
+use crate::runtime;
+
+/// What tells messages down a tree from those up, which have the distance.
+const DOWN: u32 = 0;
 
 /// A barrier: in one step if it can.
 pub enum Barrier<T> {
@@ -44,13 +48,39 @@ pub fn over(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     }))
 }
 
-/// Dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance.
+/// Dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance; or a tree, where members share cores.
 pub async fn far(call: Call) {
+    if runtime::get().crowded {
+        return tree(call).await;
+    }
     let (rank, size) = (call.rank(), call.size());
     let mut distance = 1;
     while distance < size {
         call.signal((rank + distance) % size, distance).await;
         call.receive((rank + size - distance) % size, distance).await;
         distance = distance.saturating_mul(2);
+    }
+}
+
+/// Up a binomial tree and down again; [`crate::barrier`] says why.
+async fn tree(call: Call) {
+    let (rank, size) = (call.rank(), call.size());
+    let lowest = if rank == 0 {
+        size.next_power_of_two()
+    } else {
+        rank & rank.wrapping_neg()
+    };
+    let mut distance = 1;
+    while distance < lowest && distance < size - rank {
+        call.receive(rank + distance, distance).await;
+        distance *= 2;
+    }
+    if rank > 0 {
+        call.signal(rank - lowest, lowest).await;
+        call.receive(rank - lowest, DOWN).await;
+    }
+    while distance > 1 {
+        distance /= 2;
+        call.signal(rank + distance, DOWN).await;
     }
 }

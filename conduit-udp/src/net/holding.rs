@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Mutex;
 
 /// Requests of up to so many bytes wait.
-const SHORT: usize = 1 << 10;
+const SHORT: usize = 4 << 10;
 /// So many requests between two polls are a burst.
 const BURST: u32 = 4;
 

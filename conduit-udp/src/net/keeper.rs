@@ -21,7 +21,8 @@ const COMPANY: Duration = Duration::from_micros(100);
 const MOST_COMPANY: Duration = Duration::from_millis(1);
 /// After so many looks that found none waiting, it is told of the next one.
 const LOOKS: u32 = 4;
-/// How often it looks whether the client still polls; a client that has not done so for that long computes.
+/// How often it looks whether the client still polls; a client that has not done so for that long computes. Where processes share cores, each waits for
+/// its own for longer.
 const TICK: Duration = Duration::from_millis(5);
 /// How long it sleeps at most: others may look whether this host answers.
 const MOST: Duration = Duration::from_millis(200);
@@ -39,6 +40,7 @@ const TO_BE_WOKEN: u8 = 2;
 #[derive(Debug)]
 pub struct Keeper {
     bell: Bell,
+    tick: Duration,
     /// Whether there is one.
     here: AtomicBool,
     client: AtomicU8,
@@ -52,10 +54,12 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Nobody yet.
-    pub fn new() -> io::Result<Self> {
+    /// Nobody yet. So many processes share this host.
+    pub fn new(processes: u32) -> io::Result<Self> {
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Ok(Self {
             bell: Bell::new()?,
+            tick: TICK * processes.div_ceil(cores).max(1),
             here: AtomicBool::new(false),
             client: AtomicU8::new(AWAKE),
             polled: AtomicU64::new(0),
@@ -153,8 +157,8 @@ impl Net {
         }
         match keeper.client.load(SeqCst) {
             TO_BE_WOKEN => (MOST, true),
-            ASLEEP => (TICK, false),
-            _ if now < keeper.polled.load(Relaxed) + TICK.as_nanos() as u64 => (TICK, false),
+            ASLEEP => (keeper.tick, false),
+            _ if now < keeper.polled.load(Relaxed) + keeper.tick.as_nanos() as u64 => (keeper.tick, false),
             _ => (self.serve(own), true),
         }
     }
