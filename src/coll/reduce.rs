@@ -15,6 +15,7 @@ use super::choose::{self, FarToAll, Way};
 use super::mail::{Buffer, Span};
 use super::near::reduce as near;
 use super::operators::Operator;
+use crate::runtime;
 
 /// Slot of the result on its way from rank 0 to the root.
 const RESULT: u32 = 1 << 30;
@@ -176,6 +177,8 @@ pub fn to_all(call: Call, target: Span, source: Span, operator: Operator) -> imp
 /// The same in messages.
 async fn far_to_all(call: Call, target: Span, source: Span, operator: Operator) {
     match choose::far_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
+        // Fewer messages, more of them one after the other.
+        FarToAll::Doubling if runtime::get().crowded => up_and_down(call, target, source, operator).await,
         FarToAll::Doubling => doubling(call, target, source, operator).await,
         FarToAll::Halving => halving(call, target, source, operator).await,
         FarToAll::Tree => up_and_down(call, target, source, operator).await,
