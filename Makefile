@@ -10,7 +10,7 @@
 #   make demo             setup, build, install into build/demo, run the heat solver on 4 ranks
 #   make check            what CI runs; make check-all is everything
 #   make check-programs DIR=… [NP="1 2 3 4 7 16"] [CONDUIT=smp] [MODE=par] [FLAVOUR=release] [TESTS="a b"] [TIMEOUT=120]
-#                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
+#                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [ENV="NAME=value"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
 #   make bench [PEER_PREFIX=/opt/other] [CONDUIT=smp] [RANKS=2] [RUNS=5] [FIFO=] [PERF="options tests"]
 #                         times of this library, and in turns of another one installed in PEER_PREFIX (docs/performance.md)
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
@@ -136,7 +136,7 @@ check-all:
 
 check-programs: setup
 	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \
-	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' scripts/check-programs.sh
+	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' ENV='$(ENV)' scripts/check-programs.sh
 
 bench:
 	@PEER_PREFIX='$(PEER_PREFIX)' RANKS='$(RANKS)' RUNS='$(RUNS)' FIFO='$(FIFO)' PERF='$(PERF)' CONDUIT='$(CONDUIT)' scripts/bench.sh

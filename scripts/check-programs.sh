@@ -15,4 +15,4 @@ if [ -z "$prefix" ]; then
 fi
 exec python3 -B "$ROOT/scripts/check_programs.py" --dir "$DIR" --prefix "$prefix" --conduit "$CONDUIT" --mode "$MODE" \
     --flavour "$FLAVOUR" --np "${NP:-1 2 3 4 7 16}" --tests "${TESTS:-}" --skip "${SKIP:-}" --timeout "${TIMEOUT:-120}" \
-    --extra "${EXTRA:-}" --args "${ARGS:-}" --done "${DONE:-done|PASS}" --closing "${CLOSING:-}" --table "$BUILD/check-programs.md"
+    --extra "${EXTRA:-}" --env "${ENV:-}" --args "${ARGS:-}" --done "${DONE:-done|PASS}" --closing "${CLOSING:-}" --table "$BUILD/check-programs.md"

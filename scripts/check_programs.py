@@ -31,6 +31,7 @@ def arguments():
     parser.add_argument("--args", default="", help='arguments: "name=a,b name2=c"')
     parser.add_argument("--done", default=r"done|PASS", help="pattern of the closing line, case does not matter")
     parser.add_argument("--closing", default="", help='closing patterns of single programs: "name=pattern name2=pattern"')
+    parser.add_argument("--env", default="", help='environment of the jobs: "NAME=value NAME2=value2"; other GASNET_* variables do not reach them')
     parser.add_argument("--flags", default="", help="further compiler flags")
     parser.add_argument("--launch", default="direct", choices=("direct", "launcher"))
     parser.add_argument("--table", default="", help="Markdown file to write")
@@ -113,7 +114,7 @@ def main():
                     if mode.startswith("tools-") and count != counts[0]:
                         cells.append("")
                         continue
-                    command, environment = [program], {}
+                    command, environment = [program], pairs(options.env)
                     if options.launch == "launcher":
                         command = [f"{installation.prefix}/bin/gasnetrun_{options.conduit}", "-n", str(count), program]
                     else:
