@@ -57,6 +57,8 @@ pub struct Net {
     /// Peers to report as lost, and why.
     losses: Mutex<Vec<(JobRank, String)>>,
     has_losses: AtomicBool,
+    /// The next poll is to look at what hosts said about datagrams.
+    has_errors: AtomicBool,
     stopped: AtomicBool,
     /// What was dropped.
     pub counters: Counters,
@@ -107,6 +109,7 @@ impl Net {
             deferred_bytes: AtomicUsize::new(0),
             losses: Mutex::default(),
             has_losses: AtomicBool::new(false),
+            has_errors: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             counters: Counters::default(),
         })
@@ -194,7 +197,7 @@ impl Net {
 
     /// Whether a sleep on the socket may begin.
     pub fn is_idle(&self) -> bool {
-        !self.has_losses.load(Relaxed) && self.deferred_bytes.load(Relaxed) == 0
+        !self.has_losses.load(Relaxed) && !self.has_errors.load(Relaxed) && self.deferred_bytes.load(Relaxed) == 0
     }
 
     /// Sends what may go to a peer, and has it looked at while something is under way.
@@ -237,7 +240,7 @@ impl Net {
                 continue;
             }
             // Perhaps that of an earlier datagram, to somebody else; if it comes again and again it is not.
-            self.hear_errors();
+            self.has_errors.store(true, Relaxed);
             if attempt > 1 {
                 self.trouble(contact, &why, true);
             }
@@ -255,6 +258,9 @@ impl Net {
             for (rank, why) in std::mem::take(&mut *lock(&self.losses)) {
                 upcalls.peer_lost(rank, &why);
             }
+        }
+        if self.has_errors.load(Relaxed) && self.has_errors.swap(false, Relaxed) {
+            self.hear_errors();
         }
         let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
         let mut delivered = 0;
