@@ -24,6 +24,7 @@ from cases import CASES, KINDS  # noqa: E402
 from processes import Unavailable  # noqa: E402
 import ends  # noqa: E402,F401  (registers tests, as the following do)
 import errors  # noqa: E402,F401
+import flood  # noqa: E402,F401
 import managers  # noqa: E402,F401
 import places  # noqa: E402,F401
 import safety  # noqa: E402,F401
@@ -128,6 +129,7 @@ def main():
             for group in groups:
                 try:
                     with Bed(**KINDS[kind]) as bed:
+                        bed.thorough = not options.quick
                         for program, case in group:
                             perform(bed, program, case, report, options.times)
                 except Unavailable as why:

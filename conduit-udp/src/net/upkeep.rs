@@ -7,7 +7,7 @@ use crate::place::{Contact, Trouble, HERE, LOST};
 use crate::sys;
 use crate::wire::{Kind, HEADER};
 use gasnet::conduit::JobRank;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -178,10 +178,12 @@ impl Net {
     pub fn stop(&self) {
         let (strange, again) = (self.counters.strange.load(Relaxed), self.counters.again.load(Relaxed));
         if self.settings.verbose && strange + again > 0 {
-            eprintln!(
-                "gasnet: rank {} dropped {strange} datagrams that were damaged, forged or not for it, and {again} that had come before",
+            let line = format!(
+                "gasnet: rank {} dropped {strange} datagrams that were damaged, forged or not for it, and {again} that had come before\n",
                 self.rank
             );
+            // At once, for other ranks say the like at the same time.
+            let _ = io::stderr().write_all(line.as_bytes());
         }
         self.stopped.store(true, Relaxed);
         for _ in 0..2 {
