@@ -14,6 +14,7 @@
 #   make bench [PEER_PREFIX=/opt/other] [CONDUIT=smp] [RANKS=2] [RUNS=5] [FIFO=] [PERF="options tests"]
 #                         times of this library, and in turns of another one installed in PEER_PREFIX (docs/performance.md)
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
+#   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=5]   what is not as it should be, in greater numbers than in make check (docs/testing.md)
 #   make lint | mutants | clean
 #
 # Clients that build GASNet themselves run ./configure, in this folder or another one, and make in that.
@@ -60,7 +61,7 @@ lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par headers setup cluster-setup cluster-check demo check check-all check-programs bench lint mutants install install-includeHEADERS uninstall dist clean FORCE
+.PHONY: all seq parsync par headers setup cluster-setup cluster-check demo check check-all check-programs bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -146,6 +147,9 @@ lint:
 
 mutants:
 	@scripts/mutants.sh
+
+fuzz:
+	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' MINUTES='$(MINUTES)' scripts/fuzz.sh
 
 dist:
 	@scripts/dist.sh

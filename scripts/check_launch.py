@@ -25,6 +25,7 @@ from processes import Unavailable  # noqa: E402
 import custom  # noqa: E402,F401
 import ends  # noqa: E402,F401  (registers tests, as the following do)
 import errors  # noqa: E402,F401
+import flood  # noqa: E402,F401
 import managers  # noqa: E402,F401
 import places  # noqa: E402,F401
 import safety  # noqa: E402,F401
@@ -129,6 +130,7 @@ def main():
             for group in groups:
                 try:
                     with Bed(**KINDS[kind]) as bed:
+                        bed.thorough = not options.quick
                         for program, case in group:
                             perform(bed, program, case, report, options.times)
                 except Unavailable as why:

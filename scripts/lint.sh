@@ -5,6 +5,7 @@
 cd "$ROOT"
 target=$BUILD/lint
 cargo fmt --all -- --check
+cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets -- -D warnings
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --features debug-checks -- -D warnings
 for script in scripts/*.sh scripts/check/*.sh; do

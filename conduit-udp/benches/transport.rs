@@ -7,104 +7,13 @@
 #[path = "../src/clnh.rs"]
 mod clnh;
 
-use gasnet::conduit::{Capabilities, Class, Conduit, JobRank, PollScope, RemoteSegment, TransferId, Upcalls};
+mod measure;
+
+use gasnet::conduit::{Capabilities, Class, Conduit, RemoteSegment, TransferId};
 use gasnet::conformance::Job;
 use gasnet_conduit_udp::Udp;
+use measure::{rate, raw, time, words, Inbox};
 use std::hint::black_box;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
-
-/// How long each row is tried.
-const TIME: Duration = Duration::from_millis(1500);
-
-static ANSWER: [u8; 64 << 10] = [5; 64 << 10];
-
-/// What came.
-struct Inbox<'a> {
-    conduit: &'a dyn Conduit,
-    /// Answers requests with so many bytes.
-    answer: Option<usize>,
-    packets: usize,
-    done: usize,
-}
-
-impl<'a> Inbox<'a> {
-    fn new(conduit: &'a dyn Conduit) -> Self {
-        Self {
-            conduit,
-            answer: None,
-            packets: 0,
-            done: 0,
-        }
-    }
-
-    fn poll(&mut self) {
-        self.conduit.poll(PollScope::All, self);
-    }
-}
-
-impl Upcalls for Inbox<'_> {
-    fn packet(&mut self, source: JobRank, class: Class, _packet: &mut [u8]) {
-        self.packets += 1;
-        if let (Some(bytes), Class::Request) = (self.answer, class) {
-            self.conduit
-                .send(source, Class::Reply, &[&ANSWER[..bytes]])
-                .expect("room for a reply");
-        }
-    }
-    fn rma_done(&mut self, _id: TransferId) {
-        self.done += 1;
-    }
-    fn peer_lost(&mut self, _peer: JobRank, why: &str) {
-        panic!("{why}");
-    }
-}
-
-/// The shortest time of a round, divided by what it does, in nanoseconds.
-fn best(per_round: u32, mut round: impl FnMut()) -> f64 {
-    let (began, mut best) = (Instant::now(), f64::MAX);
-    while began.elapsed() < TIME {
-        let one = Instant::now();
-        round();
-        best = best.min(1e9 * one.elapsed().as_secs_f64() / f64::from(per_round));
-    }
-    best
-}
-
-fn time(row: &str, per_round: u32, round: impl FnMut()) {
-    if wanted(row) {
-        println!("{row:<40} {:>9.0} ns", best(per_round, round));
-    }
-}
-
-fn rate(row: &str, bytes: u32, round: impl FnMut()) {
-    if wanted(row) {
-        println!("{row:<40} {:>9.2} GB/s", 1.0 / best(bytes, round));
-    }
-}
-
-fn wanted(row: &str) -> bool {
-    let mut parts = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
-    parts.peek().is_none() || parts.any(|part| row.contains(&part))
-}
-
-fn raw() -> [UdpSocket; 2] {
-    let sockets = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
-    for socket in &sockets {
-        socket.set_nonblocking(true).expect("non-blocking");
-        for name in [libc::SO_RCVBUF, libc::SO_SNDBUF] {
-            set(socket, libc::SOL_SOCKET, name, 8 << 20);
-        }
-    }
-    sockets
-}
-
-fn set(socket: &UdpSocket, level: i32, name: i32, value: i32) {
-    // SAFETY: the value is live and of the length given.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), 4) };
-    assert_eq!(result, 0);
-}
 
 fn main() {
     let [a, b] = &raw();
@@ -120,16 +29,7 @@ fn main() {
             }
         });
     }
-    let mut word = 1u64;
-    let key = clnh::Key::new(|| {
-        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        word ^ word >> 31
-    });
-    rate("tag of 64 KiB: alone", 100 << 16, || {
-        for _ in 0..100 {
-            black_box(key.hash(black_box(&buffer[..1 << 16])));
-        }
-    });
+    let key = clnh::Key::new(words());
     let memory = vec![1u8; 1 << 20];
     for (row, tag) in [("stream: raw", false), ("stream: raw with the tag", true)] {
         rate(row, 1 << 20, || {

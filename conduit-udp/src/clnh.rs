@@ -30,8 +30,8 @@ impl Key {
         self.slow(bytes)
     }
 
-    /// The same by shifts and additions only.
-    fn slow(&self, bytes: &[u8]) -> u64 {
+    /// The same without the instruction.
+    pub fn slow(&self, bytes: &[u8]) -> u64 {
         let mut sum = 0;
         for block in bytes.chunks(8 * BLOCK) {
             let mut product = 0;
@@ -53,11 +53,19 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// The product of two polynomials over GF(2).
+/// Each fifth bit.
+const FIFTH: u128 = 0x2108_4210_8421_0842_1084_2108_4210_8421;
+
+/// The product of two polynomials over GF(2), by products of integers, in a time that tells nothing about them. The bits of each factor are five apart, so
+/// that the sums, of up to thirteen, stay apart, and the lowest bit of each says whether it is odd. (As T. Pornin's BearSSL does it, with four.)
 fn multiply(a: u64, b: u64) -> u128 {
-    (0..64)
-        .filter(|bit| b >> bit & 1 != 0)
-        .fold(0, |sum, bit| sum ^ u128::from(a) << bit)
+    let mut sums = [0; 5];
+    for i in 0..5 {
+        for j in 0..5 {
+            sums[(i + j) % 5] ^= u128::from(a & (FIFTH << i) as u64) * u128::from(b & (FIFTH << j) as u64);
+        }
+    }
+    (0..5).fold(0, |all, i| all | sums[i] & FIFTH << i)
 }
 
 /// The remainder modulo x^64 + x^4 + x^3 + x + 1.
@@ -165,6 +173,15 @@ mod tests {
     fn products_and_remainders() {
         assert_eq!(multiply(0b101, 0b11), 0b1111);
         assert_eq!(multiply(u64::MAX, 1 << 63), u128::from(u64::MAX) << 63);
+        let mut state = 1u64;
+        for _ in 0..1000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (a, b) = (state, state.rotate_left(29) ^ state >> 7);
+            let bits = (0..64).filter(|bit| b >> bit & 1 != 0);
+            assert_eq!(multiply(a, b), bits.fold(0, |sum, bit| sum ^ u128::from(a) << bit));
+        }
+        // The longest sums.
+        assert_eq!(multiply(u64::MAX, u64::MAX), u128::MAX / 3);
         assert_eq!(reduce(1 << 64), 0b1_1011);
         assert_eq!(reduce(u128::from(u64::MAX)), u64::MAX);
         // x^127 = x^63 · x^64

@@ -13,6 +13,11 @@ pub trait Choices {
     /// A number of so many bytes.
     fn number(&mut self, bytes: usize) -> u64;
 
+    /// Whether there is nothing left to choose.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// A number below `limit`.
     fn below(&mut self, limit: usize) -> usize {
         let bytes = if limit <= 1 << 8 { 1 } else { 4 };
@@ -97,6 +102,32 @@ fn flip(choices: &mut impl Choices, datagram: &mut [u8], most: usize) {
     if bits > 0 {
         datagram[bit / 8] ^= 1 << (bit % 8);
     }
+}
+
+/// What a coverage-guided fuzzer chose; when it has chosen no more, what is first or least.
+#[cfg(fuzzing)]
+struct Given<'a>(&'a [u8]);
+
+#[cfg(fuzzing)]
+impl Choices for Given<'_> {
+    fn number(&mut self, bytes: usize) -> u64 {
+        let (some, rest) = self.0.split_at(bytes.min(self.0.len()));
+        self.0 = rest;
+        some.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Plays a scene as a coverage-guided fuzzer chose it.
+#[cfg(fuzzing)]
+pub fn given(bytes: &[u8]) {
+    use crate::tag::Keys;
+    use std::rc::Rc;
+    thread_local!(static KEYS: Rc<Keys> = Rc::new(Keys::new(9, b"fuzz")));
+    KEYS.with(|keys| member::attack(&mut Given(bytes), keys, || ()));
 }
 
 /// Choices of a generator: SplitMix64 (G. L. Steele et al., 2014).

@@ -8,6 +8,8 @@
 mod clnh;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+#[cfg(fuzzing)]
+pub use fuzz::given as fuzz;
 mod incoming;
 mod memory;
 mod net;

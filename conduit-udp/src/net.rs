@@ -65,6 +65,8 @@ pub struct Net {
     /// Peers to report as lost, and why.
     losses: Mutex<Vec<(JobRank, String)>>,
     has_losses: AtomicBool,
+    /// The next poll is to look at what hosts said about datagrams.
+    has_errors: AtomicBool,
     stopped: AtomicBool,
     /// What was dropped.
     pub counters: Counters,
@@ -118,6 +120,7 @@ impl Net {
             keeper: Keeper::new(info.host_ranks)?,
             losses: Mutex::default(),
             has_losses: AtomicBool::new(false),
+            has_errors: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             counters: Counters::default(),
         })
@@ -207,7 +210,9 @@ impl Net {
 
     /// Whether a sleep may begin, which what comes ends.
     pub fn is_idle(&self) -> bool {
-        let has_news = self.has_losses.load(Relaxed) || self.has_finished.load(Relaxed);
+        let has_news = [&self.has_losses, &self.has_errors, &self.has_finished]
+            .iter()
+            .any(|news| news.load(Relaxed));
         !has_news && self.deferred.iter().all(Deferred::is_empty) && !self.holds()
     }
 
@@ -269,7 +274,7 @@ impl Net {
                 continue;
             }
             // Perhaps that of an earlier datagram, to somebody else; if it comes again and again it is not.
-            self.hear_errors();
+            self.has_errors.store(true, Relaxed);
             if attempt > 1 {
                 self.trouble(contact, &why, true);
             }
@@ -287,6 +292,9 @@ impl Net {
             for (rank, why) in std::mem::take(&mut *lock(&self.losses)) {
                 upcalls.peer_lost(rank, &why);
             }
+        }
+        if self.has_errors.load(Relaxed) && self.has_errors.swap(false, Relaxed) {
+            self.hear_errors();
         }
         let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
         self.release();

@@ -196,6 +196,13 @@ impl Outgoing {
         widen(low, self.base)
     }
 
+    /// Whether a datagram that has not come was last sent with this header.
+    pub fn has_said(&self, number: u32, head: &[u8; HEADER]) -> bool {
+        let index = self.number(number).checked_sub(self.base);
+        let datagram = index.and_then(|index| self.window.get(index as usize));
+        datagram.is_some_and(|datagram| matches!(datagram.state, State::Sent(_)) && datagram.head == *head)
+    }
+
     /// How many wait to be sent.
     pub fn waiting(&self) -> usize {
         self.waiting

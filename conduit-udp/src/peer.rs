@@ -61,6 +61,8 @@ pub struct Peer {
     /// Number of the next datagram without data in each direction: from here, and from there.
     said: u64,
     told: u64,
+    /// The header of the last one from here.
+    last_said: [u8; HEADER],
     /// When something was last sent, or came that helps.
     moved: u64,
     /// Payload buffers that no datagram needs.
@@ -87,6 +89,7 @@ impl Peer {
             owed: (0, 0, false),
             said: 0,
             told: 0,
+            last_said: [0; HEADER],
             moved: now,
             free: Vec::new(),
             listed: false,

@@ -10,6 +10,7 @@ use crate::wire::{Have, Kind};
 use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet::conformance::Log;
 use std::cell::RefCell;
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -171,6 +172,30 @@ fn a_member_that_sends_nonsense_is_lost() {
     bad[..64].copy_from_slice(&head);
     stage.hear(&[bad]);
     assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
+}
+
+#[test]
+fn only_who_has_seen_it_says_that_nobody_listens() {
+    let mut stage = Stage::new();
+    stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
+    stage.stranger.set_nonblocking(true).unwrap();
+    let (why, address) = (
+        io::Error::from_raw_os_error(libc::ECONNREFUSED),
+        stage.stranger.local_addr().unwrap(),
+    );
+    let (began, mut said) = (Instant::now(), [0; 100]);
+    for forged in [true, false] {
+        let until = began.elapsed() + Duration::from_millis(if forged { 100 } else { 60_000 });
+        while stage.log.lost.is_empty() && began.elapsed() < until {
+            stage.net.poll(PollScope::All, &mut stage.log);
+            while stage.stranger.recv(&mut said).is_ok() {}
+            let mut quote = said;
+            quote[60] ^= u8::from(forged);
+            stage.net.hear_error(&why, address, &quote[..64]);
+            stage.net.hear_error(&why, address, &said[..63]);
+        }
+        assert_eq!(stage.log.lost.is_empty(), forged);
+    }
 }
 
 #[test]

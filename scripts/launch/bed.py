@@ -130,6 +130,8 @@ class Bed:
         self.hosts = Hosts(count, **options)
         self.slurm = Slurm(hosts=self.hosts, cpus=8) if slurm else None
         self.program, self.before = None, {}
+        # Tests may take minutes.
+        self.thorough = False
 
     def __enter__(self):
         self.hosts.__enter__()

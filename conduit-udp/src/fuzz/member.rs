@@ -193,6 +193,10 @@ impl Scene {
 
     /// Makes right, most often, what would be found wrong at once.
     fn right(&self, choices: &mut impl Choices, datagram: &mut [u8]) {
+        // What is beside segments is not to be put into them.
+        for byte in datagram.iter_mut().filter(|byte| **byte == COLOUR) {
+            *byte = 0;
+        }
         let bytes = datagram.len().saturating_sub(HEADER) as u64;
         if choices.below(8) > 0 {
             set(datagram, (28, 4), bytes);
@@ -263,6 +267,9 @@ pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut told: impl FnMut(
     let mut scene = Scene::new(keys);
     let (mut sent, mut taken) = (0, 0);
     for _ in 0..choices.below(64) {
+        if choices.is_over() {
+            break;
+        }
         if choices.below(3) == 0 {
             scene.work(choices);
             scene.link.step(0, 0, 1);

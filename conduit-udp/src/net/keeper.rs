@@ -188,6 +188,9 @@ impl Net {
 
     /// Takes in what has come for a client that computes. Returns how long nothing is due.
     fn serve(&self, own: &mut Own) -> Duration {
+        if self.has_errors.load(Relaxed) && self.has_errors.swap(false, Relaxed) {
+            self.hear_errors();
+        }
         let mut none = 0;
         let now = self.receive(Wanted::Nothing, &mut own.context, &mut none, &mut Nobody);
         if now >= self.next_look.load(Relaxed) {

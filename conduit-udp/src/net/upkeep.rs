@@ -5,9 +5,10 @@ use super::{lock, Net, LOOK};
 use crate::peer::payload_of;
 use crate::place::{Contact, Trouble, HERE, LOST};
 use crate::sys;
-use crate::wire::Kind;
+use crate::wire::{Kind, HEADER};
 use gasnet::conduit::JobRank;
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// With many peers that have something under way they are looked at less often, nanoseconds.
@@ -92,36 +93,39 @@ impl Net {
         }
     }
 
-    /// Reads what hosts said about datagrams that they could not deliver.
+    /// Reads what hosts said about datagrams that they could not deliver. No peer may be locked by this thread.
     pub fn hear_errors(&self) {
-        while let Some((why, Some(address))) = self.socket.next_error() {
-            let Some(rank) = self.places.iter().position(|place| place.address == address) else {
-                continue;
-            };
-            let Some(contact) = self.places[rank].peer.get() else {
-                continue;
-            };
-            match why.kind() {
-                ErrorKind::ConnectionRefused => {}
-                _ if why.raw_os_error() == Some(libc::EMSGSIZE) => continue,
-                _ => {
-                    self.trouble(contact, &why, false);
-                    continue;
-                }
-            }
-            let now = self.now();
-            let refusals = contact.refusals.load(Relaxed);
-            if refusals > 0 && now < contact.refused_at.load(Relaxed) + REFUSED_AGAIN {
-                continue;
-            }
-            contact.refused_at.store(now, Relaxed);
-            contact.refusals.store(refusals.saturating_add(1), Relaxed);
-            if refusals + 1 >= REFUSALS {
-                self.lose(
-                    rank as JobRank,
-                    "its host says that nobody listens at its port any more".to_owned(),
-                );
-            }
+        let mut quote = [0; HEADER];
+        while let Some((why, Some(address), quote)) = self.socket.next_error(&mut quote) {
+            self.hear_error(&why, address, quote);
+        }
+    }
+
+    /// Takes in that a datagram to `address` was not delivered, which began like `quote`. Anybody may say so, but only who has seen the datagram can quote it.
+    pub fn hear_error(&self, why: &io::Error, address: SocketAddr, quote: &[u8]) {
+        let Some(rank) = self.places.iter().position(|place| place.address == address) else {
+            return;
+        };
+        let Some(contact) = self.places[rank].peer.get() else { return };
+        if why.raw_os_error() == Some(libc::EMSGSIZE) || !lock(&contact.state).has_said(quote) {
+            return;
+        }
+        if why.kind() != ErrorKind::ConnectionRefused {
+            self.trouble(contact, why, false);
+            return;
+        }
+        let now = self.now();
+        let refusals = contact.refusals.load(Relaxed);
+        if refusals > 0 && now < contact.refused_at.load(Relaxed) + REFUSED_AGAIN {
+            return;
+        }
+        contact.refused_at.store(now, Relaxed);
+        contact.refusals.store(refusals.saturating_add(1), Relaxed);
+        if refusals + 1 >= REFUSALS {
+            self.lose(
+                rank as JobRank,
+                "its host says that nobody listens at its port any more".to_owned(),
+            );
         }
     }
 
@@ -174,10 +178,12 @@ impl Net {
     pub fn stop(&self) {
         let (strange, again) = (self.counters.strange.load(Relaxed), self.counters.again.load(Relaxed));
         if self.settings.verbose && strange + again > 0 {
-            eprintln!(
-                "gasnet: rank {} dropped {strange} datagrams that were damaged, forged or not for it, and {again} that had come before",
+            let line = format!(
+                "gasnet: rank {} dropped {strange} datagrams that were damaged, forged or not for it, and {again} that had come before\n",
                 self.rank
             );
+            // At once, for other ranks say the like at the same time.
+            let _ = io::stderr().write_all(line.as_bytes());
         }
         self.stopped.store(true, Relaxed);
         self.keeper.dismiss();

@@ -181,6 +181,16 @@ impl Peer {
         };
         let mut bytes = header.encode();
         keys.seal(&mut bytes, number, header.have, keys.hash(payload));
+        self.last_said = bytes;
         bytes
+    }
+
+    /// Whether something that was sent to the peer, and may be on its way, begins like this. Only who has seen it can say so, for there is a tag in it.
+    pub fn has_said(&self, quote: &[u8]) -> bool {
+        let Some(head) = quote.first_chunk::<HEADER>() else {
+            return false;
+        };
+        let Some(header) = Header::decode(head) else { return false };
+        *head == self.last_said || self.out[usize::from(header.class)].has_said(header.number, head)
     }
 }

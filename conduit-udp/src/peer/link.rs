@@ -45,6 +45,7 @@ impl Peer {
 }
 
 impl Link {
+    #[cfg(test)]
     pub fn new(datagram: usize, seed: u64) -> Self {
         Self::with(Rc::new(Keys::new(9, b"test")), datagram, seed)
     }

@@ -153,13 +153,12 @@ impl Socket {
         self.fd.as_raw_fd()
     }
 
-    /// The next report of a datagram that could not be delivered, and where to.
-    pub fn next_error(&self) -> Option<(io::Error, Option<SocketAddr>)> {
+    /// The next report of a datagram that could not be delivered: why, where to, and what it began with, so far as the report has it in `quote`.
+    pub fn next_error<'a>(&self, quote: &'a mut [u8]) -> Option<(io::Error, Option<SocketAddr>, &'a [u8])> {
         let mut name = Address::new(self.address);
-        let mut byte = [0u8; 1];
         let mut vector = libc::iovec {
-            iov_base: byte.as_mut_ptr().cast(),
-            iov_len: 1,
+            iov_base: quote.as_mut_ptr().cast(),
+            iov_len: quote.len(),
         };
         // SAFETY: a msghdr is plain data, for which zero is a value.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -187,7 +186,11 @@ impl Socket {
                 head = libc::CMSG_NXTHDR(&message, head);
             }
         }
-        Some((io::Error::from_raw_os_error(number as i32), name.get()))
+        Some((
+            io::Error::from_raw_os_error(number as i32),
+            name.get(),
+            &quote[..got as usize],
+        ))
     }
 }
 
