@@ -32,15 +32,6 @@ pub const UNITS: u32 = 40;
 /// Payloads of largest datagrams are multiples of it.
 pub const UNIT: usize = 64;
 
-/// Where an encoded header has [`Header::payload`].
-const PAYLOAD: usize = 28;
-
-/// The length of the datagram that begins with these bytes, by its header, which may say anything.
-pub fn datagram_length(bytes: &[u8]) -> Option<usize> {
-    let payload = bytes.get(PAYLOAD..HEADER)?.first_chunk::<4>()?;
-    Some(HEADER + u32::from_le_bytes(*payload) as usize)
-}
-
 /// Flag: the sender waits for acknowledgements to go on.
 pub const ACK_NOW: u8 = 1;
 

@@ -1,7 +1,6 @@
 //! Receiving: several datagrams, or trains that the kernel put together again (`UDP_GRO`), by one system call.
 
 use super::{check, Control, Socket, UDP_GRO};
-use crate::wire::datagram_length;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -17,9 +16,6 @@ impl Socket {
     /// that it is a train of (0: it is one).
     pub fn receive(&self, buffers: &mut [u8], count: usize, found: &mut Vec<(usize, usize)>) -> io::Result<()> {
         found.clear();
-        if count == 1 {
-            return self.receive_one(buffers, found);
-        }
         let mut controls = [const { MaybeUninit::<Control>::uninit() }; BATCH];
         let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
@@ -43,8 +39,17 @@ impl Socket {
         }
         let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
         let flags = libc::MSG_DONTWAIT;
-        // SAFETY: `room` messages were written, and all that they point to is live and exclusively borrowed for the call.
-        let got = check(unsafe { libc::recvmmsg(self.fd.as_raw_fd(), first, room, flags as _, ptr::null_mut()) })?;
+        let got = if room == 1 {
+            // SAFETY: the first message was written, and all that it points to is live and exclusively borrowed for the call.
+            unsafe {
+                let bytes = libc::recvmsg(self.fd.as_raw_fd(), &raw mut (*first).msg_hdr, flags);
+                (*first).msg_len = bytes.max(0) as libc::c_uint;
+                check(bytes.min(1) as libc::c_int).map(|_| 1)?
+            }
+        } else {
+            // SAFETY: `room` messages were written; as above.
+            check(unsafe { libc::recvmmsg(self.fd.as_raw_fd(), first, room, flags as _, ptr::null_mut()) })?
+        };
         // SAFETY: that many of those written were filled.
         let filled = unsafe { std::slice::from_raw_parts(first, got as usize) };
         for message in filled {
@@ -52,20 +57,6 @@ impl Socket {
             let bytes = if cut { 0 } else { message.msg_len as usize };
             found.push((bytes, train_length(&message.msg_hdr)));
         }
-        Ok(())
-    }
-}
-
-impl Socket {
-    /// The same of one datagram, or train, by the call that takes least time. It does not tell the length of a train's datagrams; the first one's header
-    /// does. Should that be a stranger's, which went along with those of a member, they are as good as lost.
-    fn receive_one(&self, buffers: &mut [u8], found: &mut Vec<(usize, usize)>) -> io::Result<()> {
-        let buffer = &mut buffers[..BUFFER];
-        // SAFETY: the buffer is live and of that length.
-        let bytes = unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), BUFFER, libc::MSG_DONTWAIT) };
-        let bytes = usize::try_from(bytes).map_err(|_| io::Error::last_os_error())?;
-        let each = datagram_length(&buffer[..bytes]).filter(|&each| each < bytes);
-        found.push((bytes, each.unwrap_or(0)));
         Ok(())
     }
 }
