@@ -6,6 +6,8 @@ use crate::memory::Lent;
 use crate::outgoing::{Body, News, Outgoing};
 use crate::pace::{Pace, ACK_DELAY};
 use crate::packet::Packet;
+use crate::path::Path;
+use crate::pieces::{Gathered, Gathering};
 use crate::slots::Slots;
 use crate::sys::Pieces;
 use crate::tag::Keys;
@@ -41,12 +43,14 @@ pub struct Peer {
     /// By class, as all that is.
     pub out: [Outgoing; 2],
     incoming: [Incoming; 2],
+    gathering: [Gathering; 2],
     /// Long transfers, whose datagrams are made when they can go: puts, and answers to gets.
     pub streams: [VecDeque<Stream>; 2],
     /// Gets whose bytes have not all come.
     pub gets: Slots<Get>,
     /// How much may go there.
     pub pace: Pace,
+    path: Path,
     /// Payload of its largest datagrams.
     pub datagram: usize,
     /// Datagrams of requests that may be under way.
@@ -80,6 +84,8 @@ pub enum Heard {
     Get(u64),
     /// Its payload is for a get; the word says for which, and where.
     Got(u64),
+    /// It is the last piece of a datagram with this payload, of which this is to be made.
+    Gathered(Box<Heard>, Packet),
     /// The peer takes its leave.
     Bye,
     /// The peer is a member, and broken.
@@ -93,11 +99,13 @@ impl Peer {
             pair,
             out: Default::default(),
             incoming: Default::default(),
+            gathering: Default::default(),
             streams: Default::default(),
             gets: Slots::default(),
             pace: Pace::new(datagram, first, settings.first_probe),
             depth: settings.depth,
             asked: now,
+            path: Path::new(datagram),
             datagram,
             owed: (0, 0, false),
             moved: now,
@@ -115,8 +123,16 @@ impl Peer {
 
     /// The path to the peer takes other datagrams now. Those that were made are sent as they are: the kernel cuts what the path does not take.
     pub fn resize(&mut self, datagram: usize) {
-        self.datagram = datagram;
-        self.pace.resize(datagram);
+        self.path.resize(datagram);
+        self.follow_path();
+    }
+
+    fn follow_path(&mut self) {
+        self.datagram = self.path.payload();
+        self.pace.resize(self.datagram);
+        for out in &mut self.out {
+            (out.narrow, out.suspect) = (self.path.is_narrow(), self.path.is_suspect());
+        }
     }
 
     fn parts(&self, bytes: usize) -> usize {
@@ -187,6 +203,9 @@ impl Peer {
 
     /// Gives `send` what may go now, replies first, in runs; it says how many of a run went, and less than all ends it.
     pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[Pieces<'_>]) -> usize) {
+        if self.path.tries_again(now) {
+            self.follow_path();
+        }
         let have = [self.incoming[0].have(), self.incoming[1].have()];
         for class in [1, 0] {
             loop {
@@ -241,6 +260,33 @@ impl Peer {
         match header.kind {
             Kind::Bye => Heard::Bye,
             Kind::Ack => self.all_acknowledged(header, payload, now),
+            Kind::Piece => self.gather(header, number, payload, now),
+            _ => self.take(header, number, payload, now),
+        }
+    }
+
+    /// Takes in a piece of a datagram; with the last one, that.
+    fn gather(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
+        let class = usize::from(header.class);
+        let (incoming, gathering) = (&self.incoming[class], &mut self.gathering[class]);
+        if incoming.is_old(number) {
+            self.owe(true, now);
+            return Heard::Nothing;
+        }
+        gathering.keep_only(|number| !incoming.is_old(number));
+        match gathering.take(header, number, payload) {
+            Gathered::Kept => Heard::Nothing,
+            Gathered::Nonsense => Heard::Nonsense,
+            Gathered::Whole(header, packet) => {
+                let heard = self.take(&header, number, packet.bytes(), now);
+                Heard::Gathered(Box::new(heard), packet)
+            }
+        }
+    }
+
+    /// Takes in a whole datagram with data.
+    fn take(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
+        match header.kind {
             Kind::Data => {
                 let class = usize::from(header.class);
                 let gap = self.incoming[class].have().beyond != 0;
@@ -253,7 +299,7 @@ impl Peer {
                     Taken::Nonsense => Heard::Nonsense,
                 }
             }
-            Kind::Put | Kind::Get | Kind::Got => self.alone(header, number, now),
+            _ => self.alone(header, number, now),
         }
     }
 
@@ -306,6 +352,18 @@ impl Peer {
         if let Some(number) = news.lost_number {
             self.pace.lost(class, number, self.out[class].next());
         }
+        self.judge_path(news, now);
+    }
+
+    fn judge_path(&mut self, news: News, now: u64) {
+        if news.doubted.is_none() && (news.whole == 0 || !self.path.is_suspect()) {
+            return;
+        }
+        if let Some(bytes) = news.doubted {
+            self.path.lost(bytes, now);
+        }
+        self.path.came(news.whole);
+        self.follow_path();
     }
 
     fn owe(&mut self, at_once: bool, now: u64) {
@@ -356,8 +414,9 @@ impl Peer {
             return false;
         }
         let everything = self.pace.probed();
-        for out in &mut self.out {
-            out.probe(everything);
+        for class in 0..2 {
+            let news = self.out[class].probe(everything);
+            self.judge_path(news, now);
         }
         self.moved = now;
         everything

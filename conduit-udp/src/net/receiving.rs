@@ -115,7 +115,7 @@ impl Net {
         match heard {
             // Who serves others is not idle, although it waits for something else.
             Heard::Placed => true,
-            Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) => false,
+            Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) | Heard::Gathered(..) => false,
             Heard::Packet(number) if wanted(class(number)) => {
                 if (payload.start - context.start) % ALIGN == 0 {
                     upcalls.packet(source, class(number), &mut context.memory[payload]);

@@ -174,10 +174,12 @@ impl Net {
     pub fn stop(&self) {
         let dropped = self.counters.strange.load(Relaxed);
         if self.settings.verbose && dropped > 0 {
-            eprintln!(
-                "gasnet: rank {} dropped {dropped} datagrams that were damaged, forged or not for it",
+            // At once, for others end, too.
+            let line = format!(
+                "gasnet: rank {} dropped {dropped} datagrams that were damaged, forged or not for it\n",
                 self.rank
             );
+            let _ = gasnet::os::fd::write_all(2, line.as_bytes());
         }
         self.stopped.store(true, Relaxed);
         for _ in 0..2 {

@@ -12,6 +12,8 @@ pub struct Link {
     pub segments: [Segments; 2],
     /// Transfers that were completed.
     pub done: [Vec<TransferId>; 2],
+    /// Longer datagrams vanish.
+    pub takes: usize,
     /// All that was sent, if it is to be kept: to whom, and what.
     pub kept: Option<Vec<(usize, Vec<u8>)>>,
     /// By the time of arrival: to whom, and what.
@@ -30,6 +32,7 @@ impl Link {
             ends: [end(0, 1), end(1, 0)],
             segments: Default::default(),
             done: Default::default(),
+            takes: usize::MAX,
             kept: None,
             wire: BTreeMap::new(),
             now: 1,
@@ -54,6 +57,7 @@ impl Link {
                 kept.push((to, datagram.clone()));
             }
             let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
+            let copies = if datagram.len() > self.takes { 0 } else { copies };
             for _ in 0..copies {
                 let at = self.now + 20_000 + self.random() % late.max(1);
                 self.wire.entry(at).or_default().push_back((to, datagram.clone()));
@@ -186,6 +190,31 @@ fn paths_that_change_lose_nothing() {
     for seed in 1..4 {
         let mut link = Link::new(65_408, seed);
         link.exchange_over(&[65_408, 1408, LEAST_PAYLOAD, 8896], 300, 50, 50, 50_000);
+    }
+}
+
+#[test]
+fn paths_that_silently_take_less_lose_nothing() {
+    for (seed, loss) in [(1, 0), (2, 100)] {
+        for datagram in [1408, 8896] {
+            let mut link = Link::new(datagram, seed);
+            link.exchange(20, loss, 50, 50_000);
+            // Not even what has been made already.
+            let made = vec![1; 40_000];
+            link.ends[0].keep(&link.keys, 0, &[&made]);
+            link.takes = 1280 - 48;
+            while link.heard[1].is_empty() {
+                link.step(loss, 50, 50_000);
+            }
+            assert_eq!(link.heard[1].pop(), Some((0, made)));
+            link.exchange(30, loss, 50, 50_000);
+            assert!(link.ends[0].path.is_narrow() || link.ends[0].datagram == datagram);
+            // When the path takes all again that is found out.
+            link.takes = usize::MAX;
+            link.now += 60_000_000_000;
+            link.exchange(20, loss, 50, 50_000);
+            assert_eq!(link.ends[0].datagram, datagram);
+        }
     }
 }
 
