@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How jobs start and end: every spawner, over several hosts made by scripts/cluster (root and the packages of `scripts/setup.sh cluster`; without
-them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/launch.md has the matrix.
+"""How jobs start and end, and what they bear: every spawner, and networks that fail, over several hosts made by scripts/cluster (root and the packages
+of `scripts/setup.sh cluster`; without them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/launch.md has the matrix.
 
     scripts/check_launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits udp,any,smp] [--list]
 
@@ -25,6 +25,7 @@ from processes import Unavailable  # noqa: E402
 import custom  # noqa: E402,F401
 import ends  # noqa: E402,F401  (registers tests, as the following do)
 import errors  # noqa: E402,F401
+import faults  # noqa: E402,F401
 import flood  # noqa: E402,F401
 import managers  # noqa: E402,F401
 import places  # noqa: E402,F401

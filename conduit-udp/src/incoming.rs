@@ -101,7 +101,7 @@ impl Incoming {
     }
 
     /// Whether a datagram is of no more use: it came before, or its number is far off and thus that of one long ago.
-    fn is_old(&self, number: u64) -> bool {
+    pub fn is_old(&self, number: u64) -> bool {
         number > self.next + WINDOW as u64 || self.has(number)
     }
 

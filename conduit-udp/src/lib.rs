@@ -3,6 +3,7 @@
 //! Life of a message: `send` cuts it into datagrams, keeps a copy of each until it has come ([`outgoing`]), and sends what the peer's [`pace`] allows.
 //! The receiver checks the tag ([`tag`]), drops what came before, puts messages together ([`incoming`]) and delivers each as soon as it is whole, in any
 //! order. Acknowledgements ride on whatever goes back. Requests and replies are numbered and kept apart, so that replies get through when requests do not.
+//! What the [`path`] turns out not to take goes in [`pieces`].
 //! What is known of a peer begins with the first datagram; there is no handshake.
 
 mod clnh;
@@ -16,7 +17,9 @@ mod net;
 mod outgoing;
 mod pace;
 mod packet;
+mod path;
 mod peer;
+mod pieces;
 mod place;
 mod slots;
 mod sys;

@@ -7,6 +7,7 @@
 
 use crate::incoming::WINDOW;
 use crate::memory::Lent;
+use crate::pieces::{self, NARROW};
 use crate::slots::Slots;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
@@ -18,6 +19,9 @@ use std::ops::Range;
 
 /// Datagrams sent later that came, before one is taken for lost.
 const REORDERED: u64 = 3;
+/// How often a long datagram is sent before the path is doubted, and where it has been already.
+const DOUBTED: u32 = 6;
+const DOUBTED_AGAIN: u32 = 2;
 
 /// Where a datagram is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,8 @@ struct Datagram {
     state: State,
     /// Times that it was sent.
     sendings: u32,
+    /// Whether it has been sent in pieces, as it will be from then on.
+    cut: bool,
     /// Number of its last sending, among all of this class.
     sent_as: u64,
 }
@@ -114,6 +120,10 @@ pub struct News {
     pub lost: usize,
     /// The earliest number that was found to be lost.
     pub lost_number: Option<u64>,
+    /// Bytes of the longest that came and was never sent in pieces.
+    pub whole: usize,
+    /// Bytes of one that makes the path doubtful.
+    pub doubted: Option<usize>,
 }
 
 /// One class of one peer.
@@ -138,6 +148,10 @@ pub struct Outgoing {
     sendings: u64,
     last_come: u64,
     last_come_at: u64,
+    /// Whether long datagrams go in pieces.
+    pub narrow: bool,
+    /// Whether they do not come through, as far as is known.
+    pub suspect: bool,
 }
 
 impl Outgoing {
@@ -182,6 +196,7 @@ impl Outgoing {
             put,
             state: State::Waiting,
             sendings: 0,
+            cut: false,
             sent_as: 0,
         });
     }
@@ -208,7 +223,12 @@ impl Outgoing {
         self.waiting
     }
 
-    /// The run of datagrams that are to be sent next: of no more than `room` bytes, or of one datagram if that may go in any case.
+    fn goes_in_pieces(&self, datagram: &Datagram) -> bool {
+        datagram.cut || (self.narrow && datagram.body.len() > NARROW)
+    }
+
+    /// The run of datagrams that are to be sent next: of no more than `room` bytes, or of one datagram if that may go in any case. What goes in pieces is
+    /// a run of its own.
     pub fn run(&mut self, room: usize, in_any_case: bool) -> Run {
         if self.waiting == 0 {
             return Run::default();
@@ -220,11 +240,15 @@ impl Outgoing {
         for datagram in self.window.range(from..).take(RUN) {
             let bytes = run.bytes + datagram.body.len();
             let fits = bytes <= room || (in_any_case && run.places.is_empty());
-            if datagram.state != State::Waiting || !fits {
+            let alone = self.goes_in_pieces(datagram);
+            if datagram.state != State::Waiting || !fits || (alone && !run.places.is_empty()) {
                 break;
             }
             let end = from + run.places.len() + 1;
             (run.places, run.bytes) = (from..end, bytes);
+            if alone {
+                break;
+            }
         }
         run
     }
@@ -267,7 +291,11 @@ impl Outgoing {
             Header::renew(&mut datagram.head, if place == last { flags } else { 0 }, have);
             keys.seal(&mut datagram.head, base + place as u64, have, hash);
         }
-        let sent = if run.places.len() == 1 {
+        let sent = if self.goes_in_pieces(&self.window[last]) {
+            self.window[last].cut = true;
+            let Datagram { head, body, .. } = &self.window[last];
+            usize::from(pieces::send(keys, head, base + last as u64, have, body.bytes(), send))
+        } else if run.places.len() == 1 {
             let Datagram { head, body, .. } = &self.window[last];
             send(&[[IoSlice::new(head), IoSlice::new(body.bytes())]])
         } else {
@@ -347,6 +375,9 @@ impl Outgoing {
         datagram.state = State::Come;
         let bytes = datagram.body.len();
         news.bytes += bytes;
+        if !datagram.cut {
+            news.whole = news.whole.max(bytes);
+        }
         let Some(at) = datagram.put else { return };
         // A datagram becomes `Come` once only, so that no byte is counted twice.
         let Some(put) = self.puts.get(at) else { return };
@@ -396,6 +427,10 @@ impl Outgoing {
         self.flight -= datagram.body.len();
         self.queued += datagram.body.len();
         news.lost += datagram.body.len();
+        let doubted = if self.suspect { DOUBTED_AGAIN } else { DOUBTED };
+        if datagram.sendings >= doubted && !datagram.cut && datagram.body.len() > NARROW {
+            news.doubted = Some(datagram.body.len());
+        }
         news.lost_number.get_or_insert(self.base + index as u64);
         self.first_waiting = if self.waiting == 0 {
             index

@@ -7,6 +7,8 @@ use crate::incoming::{Incoming, WINDOW};
 use crate::memory::Lent;
 use crate::outgoing::{Body, Outgoing};
 use crate::pace::Pace;
+use crate::path::Path;
+use crate::pieces::Gathering;
 use crate::slots::Slots;
 use crate::sys::Pieces;
 use crate::tag::Keys;
@@ -44,12 +46,14 @@ pub struct Peer {
     /// By class, as all that is.
     pub out: [Outgoing; 2],
     incoming: [Incoming; 2],
+    gathering: [Gathering; 2],
     /// Long transfers, whose datagrams are made when they can go: puts, and answers to gets.
     pub streams: [VecDeque<Stream>; 2],
     /// Gets whose bytes have not all come.
     pub gets: Slots<Get>,
     /// How much may go there.
     pub pace: Pace,
+    path: Path,
     /// Payload of its largest datagrams.
     pub datagram: usize,
     /// Datagrams of requests that may be under way.
@@ -80,11 +84,13 @@ impl Peer {
             pair,
             out: Default::default(),
             incoming: Default::default(),
+            gathering: Default::default(),
             streams: Default::default(),
             gets: Slots::default(),
             pace: Pace::new(datagram, first, settings.first_probe),
             depth: settings.depth,
             asked: now,
+            path: Path::new(datagram),
             datagram,
             owed: (0, 0, false),
             said: 0,
@@ -106,8 +112,16 @@ impl Peer {
 
     /// The path to the peer takes other datagrams now. Those that were made are sent as they are: the kernel cuts what the path does not take.
     pub fn resize(&mut self, datagram: usize) {
-        self.datagram = datagram;
-        self.pace.resize(datagram);
+        self.path.resize(datagram);
+        self.follow_path();
+    }
+
+    fn follow_path(&mut self) {
+        self.datagram = self.path.payload();
+        self.pace.resize(self.datagram);
+        for out in &mut self.out {
+            (out.narrow, out.suspect) = (self.path.is_narrow(), self.path.is_suspect());
+        }
     }
 
     fn parts(&self, bytes: usize) -> usize {
@@ -188,6 +202,9 @@ impl Peer {
 
     /// Gives `send` what may go now, replies first, in runs; it says how many of a run went, and less than all ends it.
     pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[Pieces<'_>]) -> usize) {
+        if self.path.tries_again(now) {
+            self.follow_path();
+        }
         let have = [self.incoming[0].have(), self.incoming[1].have()];
         for class in [1, 0] {
             loop {
@@ -235,8 +252,9 @@ impl Peer {
             return false;
         }
         let everything = self.pace.probed();
-        for out in &mut self.out {
-            out.probe(everything);
+        for class in 0..2 {
+            let news = self.out[class].probe(everything);
+            self.judge_path(news, now);
         }
         self.moved = now;
         everything

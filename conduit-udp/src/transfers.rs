@@ -96,6 +96,12 @@ impl Peer {
                 .is_some_and(|place| place.write(0, payload)),
             Heard::Get(address) => self.serve(payload, |bytes| segments.find(address, bytes)),
             Heard::Got(word) => self.got(word, payload, done),
+            Heard::Gathered(heard, packet) => {
+                return match self.settle(*heard, packet.bytes(), segments, done) {
+                    Heard::Packet(class) => Heard::Joined(class, packet),
+                    other => other,
+                };
+            }
             other => return other,
         };
         if sound {
@@ -181,8 +187,9 @@ mod tests {
     const COPIED: usize = 4096;
 
     /// Puts and gets of many sizes between two processes, over a link that loses, doubles and delays.
-    fn exchange(datagram: usize, seed: u64, (loss, duplicates, late): (u64, u64, u64)) {
+    fn exchange(datagram: usize, takes: usize, seed: u64, (loss, duplicates, late): (u64, u64, u64)) {
         let mut link = Link::new(datagram, seed);
+        link.takes = takes;
         let sizes = [1, 2, 4, 8, 100, 4096, 4097, 70_000, 300_000];
         let total: usize = sizes.iter().sum();
         let mut source: Vec<u8> = (0..total).map(|i| (i * 11 + i / 251) as u8).collect();
@@ -231,8 +238,15 @@ mod tests {
             .enumerate()
         {
             for datagram in [1408, 8896, 65_408] {
-                exchange(datagram, seed as u64 + 3, fate);
+                exchange(datagram, usize::MAX, seed as u64 + 3, fate);
             }
+        }
+    }
+
+    #[test]
+    fn transfers_survive_paths_that_silently_take_less() {
+        for (seed, fate) in [(0, 0, 1), (50, 100, 100_000)].into_iter().enumerate() {
+            exchange(8896, 1280 - 48, seed as u64 + 3, fate);
         }
     }
 

@@ -25,6 +25,8 @@ pub enum Kind {
     Get = 5,
     /// Some of those bytes: [`Header::word`] is the get's number, and in its low [`UNITS`] bits the place in [`UNIT`]s.
     Got = 6,
+    /// A piece of a datagram that the path does not take ([`crate::pieces`]): which, of how many, and of how many bytes of payload.
+    Piece = 7,
 }
 
 /// See [`Kind::Got`].
@@ -126,18 +128,9 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let kind = match bytes[5] {
-            1 => Kind::Data,
-            2 => Kind::Ack,
-            3 => Kind::Bye,
-            4 => Kind::Put,
-            5 => Kind::Get,
-            6 => Kind::Got,
-            _ => return None,
-        };
         let header = Self {
             job: u32_at(0),
-            kind,
+            kind: Kind::Data,
             class: bytes[6],
             flags: bytes[7],
             source: u32_at(8),
@@ -158,9 +151,24 @@ impl Header {
                 },
             ],
         };
-        let is_part = kind != Kind::Data || header.part < header.parts.max(1);
-        let sound = bytes[4] == VERSION && header.class < 2 && is_part;
-        sound.then_some(header)
+        let sound = bytes[4] == VERSION && header.class < 2;
+        header.of_kind(bytes[5]).filter(|_| sound)
+    }
+
+    /// The header with this kind. None: there is none such.
+    pub fn of_kind(self, kind: u8) -> Option<Self> {
+        let kind = match kind {
+            1 => Kind::Data,
+            2 => Kind::Ack,
+            3 => Kind::Bye,
+            4 => Kind::Put,
+            5 => Kind::Get,
+            6 => Kind::Got,
+            7 => Kind::Piece,
+            _ => return None,
+        };
+        let has_parts = matches!(kind, Kind::Data | Kind::Piece);
+        (!has_parts || self.part < self.parts.max(1)).then_some(Self { kind, ..self })
     }
 }
 
@@ -205,7 +213,7 @@ mod tests {
         .encode();
         Header::renew(&mut renewed, header.flags, header.have);
         assert_eq!(renewed, bytes);
-        for (at, value) in [(4, 2), (5, 0), (5, 7), (6, 2), (24, 48)] {
+        for (at, value) in [(4, 2), (5, 0), (5, 8), (6, 2), (24, 48)] {
             let mut bad = bytes;
             bad[at] = value;
             assert_eq!(Header::decode(&bad), None, "{at}");

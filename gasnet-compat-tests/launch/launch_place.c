@@ -10,18 +10,12 @@
  *   --lines=N  every rank prints so many lines
  *   --input    rank 0 prints how much standard input holds, and a checksum
  */
-#include "../common/check.h"
+#include "place.h"
 
 #include <ctype.h>
 #include <gasnet_coll.h>
 
-enum { NAME_BYTES = 128, MEDIUM_BYTES = 4000, ROUNDS = 3 };
-
-/* What a rank says about its place. */
-struct place {
-    char host[NAME_BYTES];
-    gex_Rank_t hosts, host_number, nbrhds, nbrhd_number, on_host, in_nbrhd;
-};
+enum { MEDIUM_BYTES = 4000, ROUNDS = 3 };
 
 static struct place *places;
 static unsigned shorts, mediums, replies;
@@ -60,11 +54,7 @@ static void gather(void) {
     struct place mine;
     gex_Rank_t r;
     PHASE("places");
-    memset(&mine, 0, sizeof mine);
-    REQUIRE(gethostname(mine.host, NAME_BYTES - 1) == 0);
-    gex_System_QueryMyPosition(&mine.nbrhds, &mine.nbrhd_number, &mine.hosts, &mine.host_number);
-    gex_System_QueryHostInfo(NULL, &mine.on_host, NULL);
-    gex_System_QueryNbrhdInfo(NULL, &mine.in_nbrhd, NULL);
+    find_place(&mine);
     places = (struct place *)calloc(np, sizeof *places);
     REQUIRE(places != NULL);
     for (r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &places[r], &mine, sizeof mine, 0));
@@ -265,9 +255,7 @@ int main(int argc, char **argv) {
     gather();
     check_places();
     check_network();
-    printf("rank %u of %u on %s host %u/%u with %u nbrhd %u/%u with %u pid %d\n", (unsigned)me, (unsigned)np, places[me].host,
-           (unsigned)places[me].host_number, (unsigned)places[me].hosts, (unsigned)places[me].on_host, (unsigned)places[me].nbrhd_number,
-           (unsigned)places[me].nbrhds, (unsigned)places[me].in_nbrhd, (int)getpid());
+    print_place(&places[me]);
     print_start(argc, argv, first_plain);
     if (input && me == 0) print_input();
     print_lines(lines);

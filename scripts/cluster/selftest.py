@@ -5,7 +5,6 @@
 
 import argparse
 import collections
-import json
 import os
 import random
 import signal
@@ -19,7 +18,9 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import jobs  # noqa: E402 (the folder above)
 import mpi  # noqa: E402
+from expect import PATIENCE_SECONDS, Failed, expect, nothing_running, python  # noqa: E402
 from hosts import BASE, Hosts  # noqa: E402
+from linktest import bad_network, killed_tunnel, link  # noqa: E402
 from processes import Unavailable, need  # noqa: E402
 from slurm import Slurm  # noqa: E402
 
@@ -29,8 +30,6 @@ USERS = ("root", "nobody")
 KILLS = 10
 # As many processes as there are when all jobs of `killed` run.
 ALL_JOBS = 25
-PATIENCE_SECONDS = 60
-DATAGRAMS = 2000
 
 
 # Sends what is too long until the path's MTU is known to be another one, and prints that.
@@ -51,21 +50,6 @@ print(client.getsockopt(level, mtu))
 """
 
 
-class Failed(Exception):
-    """What was seen instead."""
-
-
-def expect(condition, seen):
-    """Fails with what was seen."""
-    if not condition:
-        raise Failed(seen)
-
-
-def python(name, *arguments):
-    """A program of this folder, with a Python that everybody may run."""
-    return ["/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, "-B", f"{HERE}/{name}", *arguments]
-
-
 def readable():
     """Whether the unprivileged user may read this folder."""
     folder = HERE
@@ -83,16 +67,10 @@ def users():
 
 def machine():
     """What must be as before, when hosts have gone: interfaces, mounts and folders of the machine, as far as hosts have such ones."""
-    interfaces = sorted(n for n in os.listdir("/sys/class/net") if n.startswith(("node", "bridge", "eth")))
+    interfaces = sorted(n for n in os.listdir("/sys/class/net") if n.startswith(("node", "bridge", "eth", "tun")))
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         mounts = sorted(line for line in file if line.split()[4].startswith(("/run", "/etc", "/proc", "/sys", "/dev/shm", "/var/log")))
     return interfaces, mounts, os.path.exists(BASE), os.path.exists("/run/netns")
-
-
-def nothing_running(hosts):
-    """No process of the last job is left on any host."""
-    left = hosts.strays(PATIENCE_SECONDS)
-    expect(not left, f"left running: {left}")
 
 
 def ssh(hosts):
@@ -181,44 +159,6 @@ def batch(slurm):
     found = hosts.check(1, ["salloc", "-N", "3", "srun", "hostname"], cwd="/", timeout=PATIENCE_SECONDS)
     expect(sorted(found.split()) == hosts.names(), f"salloc: {found}")
     nothing_running(hosts)
-
-
-def link(hosts):
-    """Loss, bursts, bundles, copies and changes, as datagrams see them; a cable pulled and put back."""
-    need("nft")
-    seen = []
-    with hosts.popen(2, python("udp_echo.py", "9000"), stdout=subprocess.PIPE, cwd="/") as server:
-        server.stdout.readline()
-
-        def ask(*more, **changes):
-            hosts.link(2, **changes)
-            answer = hosts.check(1, python("udp_echo.py", "9000", "node2", str(DATAGRAMS), *more), cwd="/")
-            seen.append(f"{' '.join([*more, *(f'{k}={v}' for k, v in changes.items())])} {answer.strip()}")
-            return json.loads(answer)
-
-        try:
-            expect(ask(loss=0)["back"] == DATAGRAMS, seen[-1])
-            # Five standard deviations about 20 % of 2000.
-            expect(abs(ask(loss=20, protocol="udp")["back"] - 0.8 * DATAGRAMS) < 90, seen[-1])
-            expect(ask(burst=10)["back"] == 0.8 * DATAGRAMS, seen[-1])
-            expect(ask(loss=20, burst=1, protocol="tcp")["back"] == DATAGRAMS, seen[-1])
-            expect(ask("bundled", protocol="udp")["torn"] == 0, seen[-1])
-            hosts.link(1, segments=1)
-            expect(ask("bundled", segments=1)["torn"] > 0, seen[-1])
-            expect(ask(loss=0, protocol="all", duplicate=20)["twice"] > 0.1 * DATAGRAMS, seen[-1])
-            expect(ask(duplicate=0, corrupt=20)["changed"] > 0.1 * DATAGRAMS, seen[-1])
-            expect(ask(corrupt=0, mtu=1280)["back"] == DATAGRAMS, seen[-1])
-            expect(hosts.check(2, ["cat", "/sys/class/net/eth0/mtu"]) == "1280\n", "the MTU is not what it was made")
-            hosts.link(2, mtu=1500, up=False)
-            expect(hosts.check(2, ["cat", "/sys/class/net/eth0/carrier"]).strip() == "0", "the cable cannot be pulled")
-            hosts.link(2, up=True)
-            expect(ask(rate="100mbit")["back"] == DATAGRAMS, seen[-1])
-            hosts.link(2, rate="")
-        finally:
-            server.kill()
-    hosts.sweep()
-    nothing_running(hosts)
-    return "; ".join(seen)
 
 
 def shapes(report):
@@ -352,10 +292,12 @@ def main():
     report = Report(options.words)
     report.group("hosts", Hosts(HOSTS), [
         ("ssh between all pairs", ssh), ("exit codes and strays", exit_codes), ("hosts are separate", separation), ("hydra PMI_FD", hydra_fd),
-        ("hydra PMI_PORT", hydra_port), ("hydra PMI-2", hydra_pmi2), ("Open MPI PMIx", openmpi), ("link", link), ("crash", crash)])
+        ("hydra PMI_PORT", hydra_port), ("hydra PMI-2", hydra_pmi2), ("Open MPI PMIx", openmpi), ("link", link), ("tunnel", bad_network),
+        ("crash", crash)])
     report.group("slurm", Slurm(HOSTS), [*((f"srun --mpi={kind}", slurm_with(kind)) for kind in ("none", "pmi2", "pmix")),
                                          ("sbatch and salloc", batch)])
     shapes(report)
+    report.item("tunnel killed", killed_tunnel)
     report.item(f"killed {KILLS} times", killed, options.seed)
     print(f"{report.counts['PASS']} passed, {report.counts['FAIL']} failed, {report.counts['SKIP']} skipped")
     return 1 if report.counts["FAIL"] else 0

@@ -4,13 +4,16 @@
     udp_echo.py PORT                    answers every datagram with itself; prints `ready`
     udp_echo.py PORT HOST NUMBER [bundled]
                                         sends NUMBER numbered datagrams of 100 bytes, WINDOW at a time (bundled: by one call, with UDP GSO), and
-                                        prints as JSON what came back: {"sent", "back" (each once), "twice" (further copies), "changed", "torn"
-                                        (times when neither none nor all of WINDOW came back)}"""
+                                        prints as JSON what came back: {"sent", "back" (each once), "twice" (further copies), "changed" (in
+                                        bytes or length), "cut" (of these, shorter ones), "behind" (after one that was sent later), "rows" (of
+                                        numbers that did not come), "torn" (times when neither none nor all of WINDOW came back), "fastest"
+                                        (milliseconds)}"""
 
 import json
 import select
 import socket
 import sys
+import time
 
 WINDOW = 50
 UDP_SEGMENT = 103
@@ -20,8 +23,8 @@ LAST_SILENCE_SECONDS = 2
 
 
 def payload(number):
-    """A datagram with a number in its middle."""
-    return b"x" * 40 + b"%08d" % number + b"y" * 52
+    """A datagram with a number, twice: who sees one changed does not take it for another."""
+    return b"x" * 40 + b"%08d" % number + b"y" * 44 + b"%08d" % number
 
 
 def serve(port):
@@ -42,10 +45,12 @@ class Client:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         self.socket = socket.socket(family, socket.SOCK_DGRAM)
         self.socket.connect(address)
-        self.seen, self.twice, self.changed = set(), 0, 0
+        self.seen, self.twice, self.changed, self.cut, self.behind, self.highest = set(), 0, 0, 0, 0, -1
+        self.since, self.fastest = 0.0, float("inf")
 
     def send(self, numbers, bundled):
         """Some datagrams at once."""
+        self.since = time.monotonic()
         if bundled:
             self.socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(payload(0)))
             self.socket.send(b"".join(payload(n) for n in numbers))
@@ -58,9 +63,15 @@ class Client:
         if not select.select([self.socket], [], [], silence)[0]:
             return False
         data = self.socket.recv(65536)
+        self.fastest = min(self.fastest, time.monotonic() - self.since)
         place = int(data[40:48]) if data[40:48].isdigit() else -1
-        self.changed += data != payload(place)
-        self.twice += data == payload(place) and place in self.seen
+        if data != payload(place):
+            self.changed += 1
+            self.cut += len(data) < len(payload(0))
+            return True
+        self.twice += place in self.seen
+        self.behind += place < self.highest
+        self.highest = max(self.highest, place)
         self.seen.add(place)
         return True
 
@@ -76,7 +87,9 @@ def ask(port, host, number, bundled):
     while client.receive(LAST_SILENCE_SECONDS):
         pass
     torn = sum(not client.seen.issuperset(w) and not client.seen.isdisjoint(w) for w in windows)
-    print(json.dumps({"sent": number, "back": len(client.seen), "twice": client.twice, "changed": client.changed, "torn": torn}))
+    rows = sum(n not in client.seen and (n == 0 or n - 1 in client.seen) for n in range(number))
+    print(json.dumps({"sent": number, "back": len(client.seen), "twice": client.twice, "changed": client.changed, "cut": client.cut,
+                      "behind": client.behind, "rows": rows, "torn": torn, "fastest": round(client.fastest * 1000, 3)}))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import time
 from hosts import Hosts
 from processes import kill_group
 from slurm import Slurm
+from tunnel import Tunnel
 
 # What process managers keep in these folders for themselves.
 NOT_OURS = ("ompi.", "pmix", "prte", "spmix", "slurm", "hydra", "dstore", "dst-", "sm_segment", "gds")
@@ -100,13 +101,18 @@ class Job:
             texts.append(os.pread(file.fileno(), size, 0).decode(errors="replace"))
         return texts
 
-    def await_ranks(self):
-        """Until all ranks wait; returns their places."""
-        end = time.monotonic() + PATIENCE
-        while "waiting\n" not in self.text()[0]:
+    def await_text(self, text, limit=PATIENCE):
+        """Until the job has said this."""
+        end = time.monotonic() + limit
+        while text not in self.text()[0]:
             if self.process.poll() is not None or time.monotonic() > end:
-                raise Wrong(f"the job did not come to wait: {short(' '.join(self.text()))}")
+                raise Wrong(f"the job did not come to say {text!r}: {short(' '.join(self.text()))}")
             time.sleep(0.02)
+
+    def await_ranks(self, text="waiting\n"):
+        """Until all ranks wait, or rank 0 has said this; returns the places of all."""
+        self.await_text(text)
+        end = time.monotonic() + PATIENCE
         # Managers pass on output in any order.
         while True:
             ranks = [Rank(found) for found in LINE.finditer(self.text()[0])]
@@ -124,11 +130,12 @@ class Job:
 
 
 class Bed:
-    """Hosts of one kind, with Slurm if `slurm`, for the tests of one program."""
+    """Hosts of one kind, with Slurm if `slurm`, with a bad network if `tunnel`, for the tests of one program."""
 
-    def __init__(self, count, slurm=False, **options):
+    def __init__(self, count, slurm=False, tunnel=False, **options):
         self.hosts = Hosts(count, **options)
         self.slurm = Slurm(hosts=self.hosts, cpus=8) if slurm else None
+        self.tunnel = Tunnel(self.hosts) if tunnel else None
         self.program, self.before = None, {}
         # Tests may take minutes.
         self.thorough = False
@@ -136,16 +143,16 @@ class Bed:
     def __enter__(self):
         self.hosts.__enter__()
         try:
-            if self.slurm:
-                self.slurm.__enter__()
+            for more in filter(None, (self.slurm, self.tunnel)):
+                more.__enter__()
         except BaseException:
             self.hosts.close(check=False)
             raise
         return self
 
     def __exit__(self, *details):
-        if self.slurm:
-            self.slurm.__exit__(*details)
+        for more in filter(None, (self.slurm, self.tunnel)):
+            more.__exit__(*details)
         self.hosts.__exit__(*details)
 
     def names(self):
@@ -156,9 +163,10 @@ class Bed:
         """The environment for the ssh spawner."""
         return {"GASNET_SSH_SERVERS": " ".join(f"node{n}" for n in numbers or self.hosts.numbers())}
 
-    def launch(self, ranks, *arguments, options=()):
-        """A command line with the launcher."""
-        return [self.program.launcher, "-n", str(ranks), *options, self.program.path, *arguments]
+    def launch(self, ranks, *arguments, options=(), client=None):
+        """A command line with the launcher; `client`: not for the program of most tests, but for this one, as `Program.client` has it."""
+        path = self.program.client(client) if client else self.program.path
+        return [self.program.launcher, "-n", str(ranks), *options, path, *arguments]
 
     def files(self):
         """What lies in the hosts' folders for temporary files and shared memory."""

@@ -15,6 +15,9 @@ KINDS = {
     "two networks": {"count": 3, "networks": 2},
     "managers": {"count": 3, "slurm": True},
     "fresh": {"count": 3},
+    "bad network": {"count": 3, "tunnel": True},
+    "routed": {"count": 2, "routed": True},
+    "routed, IPv6": {"count": 2, "routed": True, "ipv4": False},
 }
 NETWORKED = ("udp", "any")
 ALL = ("udp", "any", "smp")

@@ -134,7 +134,7 @@ impl Net {
         match heard {
             // Who serves others is not idle, although it waits for something else.
             Heard::Placed => true,
-            Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) => false,
+            Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) | Heard::Gathered(..) => false,
             Heard::Again => {
                 self.counters.again.fetch_add(1, Relaxed);
                 false

@@ -6,6 +6,7 @@ use crate::incoming::{Incoming, Taken, ALL_ACKS};
 use crate::outgoing::News;
 use crate::pace::ACK_DELAY;
 use crate::packet::Packet;
+use crate::pieces::Gathered;
 use crate::tag::Keys;
 use crate::wire::{widen, Header, Kind, ACK_NOW, HEADER};
 
@@ -31,6 +32,8 @@ pub enum Heard {
     Get(u64),
     /// Its payload is for a get; the word says for which, and where.
     Got(u64),
+    /// It is the last piece of a datagram with this payload, of which this is to be made.
+    Gathered(Box<Heard>, Packet),
     /// The peer takes its leave.
     Bye,
     /// The peer is a member, and broken.
@@ -66,6 +69,33 @@ impl Peer {
         match header.kind {
             Kind::Bye => Heard::Bye,
             Kind::Ack => self.all_acknowledged(header, payload, now),
+            Kind::Piece => self.gather(header, number, payload, now),
+            _ => self.take(header, number, payload, now),
+        }
+    }
+
+    /// Takes in a piece of a datagram; with the last one, that.
+    fn gather(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
+        let class = usize::from(header.class);
+        let (incoming, gathering) = (&self.incoming[class], &mut self.gathering[class]);
+        if incoming.is_old(number) {
+            self.owe(true, now);
+            return Heard::Again;
+        }
+        gathering.keep_only(|number| !incoming.is_old(number));
+        match gathering.take(header, number, payload) {
+            Gathered::Kept => Heard::Nothing,
+            Gathered::Nonsense => Heard::Nonsense,
+            Gathered::Whole(header, packet) => {
+                let heard = self.take(&header, number, packet.bytes(), now);
+                Heard::Gathered(Box::new(heard), packet)
+            }
+        }
+    }
+
+    /// Takes in a whole datagram with data.
+    fn take(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
+        match header.kind {
             Kind::Data => {
                 let class = usize::from(header.class);
                 let gap = self.incoming[class].have().beyond != 0;
@@ -79,7 +109,7 @@ impl Peer {
                     Taken::Nonsense => Heard::Nonsense,
                 }
             }
-            Kind::Put | Kind::Get | Kind::Got => self.alone(header, number, now),
+            _ => self.alone(header, number, now),
         }
     }
 
@@ -145,6 +175,19 @@ impl Peer {
         if let Some(number) = news.lost_number {
             self.pace.lost(class, number, self.out[class].next());
         }
+        self.judge_path(news, now);
+    }
+
+    /// Learns about the path from what came and what was lost.
+    pub fn judge_path(&mut self, news: News, now: u64) {
+        if news.doubted.is_none() && (news.whole == 0 || !self.path.is_suspect()) {
+            return;
+        }
+        if let Some(bytes) = news.doubted {
+            self.path.lost(bytes, now);
+        }
+        self.path.came(news.whole);
+        self.follow_path();
     }
 
     fn owe(&mut self, at_once: bool, now: u64) {

@@ -13,6 +13,8 @@ pub struct Link {
     pub segments: [Segments; 2],
     /// Transfers that were completed.
     pub done: [Vec<TransferId>; 2],
+    /// Longer datagrams vanish.
+    pub takes: usize,
     /// All that was sent, if it is to be kept: to whom, and what.
     pub kept: Option<Vec<(usize, Vec<u8>)>>,
     /// By the time of arrival: to whom, and what.
@@ -59,6 +61,7 @@ impl Link {
             ends: [end(0, 1), end(1, 0)],
             segments: Default::default(),
             done: Default::default(),
+            takes: usize::MAX,
             kept: None,
             wire: BTreeMap::new(),
             now: 1,
@@ -85,6 +88,7 @@ impl Link {
                 kept.push((to, datagram.clone()));
             }
             let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
+            let copies = if datagram.len() > self.takes { 0 } else { copies };
             for _ in 0..copies {
                 let at = self.now + 20_000 + self.random() % late.max(1);
                 self.wire.entry(at).or_default().push_back((to, datagram.clone()));

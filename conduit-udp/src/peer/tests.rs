@@ -91,6 +91,31 @@ fn paths_that_change_lose_nothing() {
 }
 
 #[test]
+fn paths_that_silently_take_less_lose_nothing() {
+    for (seed, loss) in [(1, 0), (2, 100)] {
+        for datagram in [1408, 8896] {
+            let mut link = Link::new(datagram, seed);
+            link.exchange(20, loss, 50, 50_000);
+            // Not even what has been made already.
+            let made = vec![1; 40_000];
+            link.ends[0].keep(&link.keys, 0, &[&made]);
+            link.takes = 1280 - 48;
+            while link.heard[1].is_empty() {
+                link.step(loss, 50, 50_000);
+            }
+            assert_eq!(link.heard[1].pop(), Some((0, made)));
+            link.exchange(30, loss, 50, 50_000);
+            assert!(link.ends[0].path.is_narrow() || link.ends[0].datagram == datagram);
+            // When the path takes all again that is found out.
+            link.takes = usize::MAX;
+            link.now += 60_000_000_000;
+            link.exchange(20, loss, 50, 50_000);
+            assert_eq!(link.ends[0].datagram, datagram);
+        }
+    }
+}
+
+#[test]
 fn no_more_requests_than_the_depth() {
     let mut link = Link::new(1408, 1);
     link.ends[0].depth = 5;
