@@ -1,5 +1,6 @@
 """What the launch tests stand on: a program built in several ways, hosts of scripts/cluster under it, and a look at what a job did and left."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -167,6 +168,18 @@ class Bed:
         """A command line with the launcher; `client`: not for the program of most tests, but for this one, as `Program.client` has it."""
         path = self.program.client(client) if client else self.program.path
         return [self.program.launcher, "-n", str(ranks), *options, path, *arguments]
+
+    @contextlib.contextmanager
+    def script(self, name, text):
+        """A program for the shell, while it is needed: its place."""
+        path = f"{self.program.folder}/{name}"
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, 0o755)
+        try:
+            yield path
+        finally:
+            os.remove(path)
 
     def files(self):
         """What lies in the hosts' folders for temporary files and shared memory."""

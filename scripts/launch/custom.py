@@ -1,7 +1,5 @@
 """Jobs that a command of the user's starts (GASNET_SPAWNFN=C), and output that agents bring to the first host."""
 
-import os
-
 from bed import Wrong, blocks
 from cases import case
 
@@ -58,11 +56,7 @@ def _(bed):
 
 @case("output: brought to the first host, through shells that show nothing", "three", quick=True)
 def _(bed):
-    shell = f"{bed.program.folder}/mute"
-    with open(shell, "w", encoding="ascii") as file:
-        file.write('#!/bin/sh\nexec ssh "$@" > /dev/null 2>&1\n')
-    os.chmod(shell, 0o755)
-    try:
+    with bed.script("mute", 'exec ssh "$@" > /dev/null 2>&1') as shell:
         mute = {"GASNET_SSH_CMD": shell, **bed.servers()}
         bed.run(bed.launch(5), env=mute, ranks=0, says=["^rank 0 of 5", "!^rank 4 of 5"])
         for env in ({}, {"GASNET_LINEBUFFERSZ": "0"}, {"GASNET_SSH_OUT_DEGREE": "1"}):
@@ -72,8 +66,6 @@ def _(bed):
         for rank in range(3):
             if f"[{rank}] rank {rank} of 3" not in text:
                 raise Wrong(f"no line of rank {rank} has its label: {text}")
-    finally:
-        os.remove(shell)
 
 
 @case("output: much of it, brought to the first host", "three")

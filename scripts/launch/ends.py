@@ -1,6 +1,5 @@
 """How jobs end: by themselves, by a lost process, host or cable, by signals. Afterwards nothing is left."""
 
-import os
 import re
 import time
 
@@ -181,11 +180,7 @@ def _(bed):
 
 @case("ends: signals while hosts have not called", "three")
 def _(bed):
-    shell = f"{bed.program.folder}/never"
-    with open(shell, "w", encoding="ascii") as file:
-        file.write("#!/bin/sh\nsleep 1000\n")
-    os.chmod(shell, 0o755)
-    try:
+    with bed.script("never", "sleep 1000") as shell:
         for signal, code in (("INT", 130), ("TERM", 143)):
             for servers in (bed.servers(), bed.servers(2, 3)):
                 with starting(bed, bed.launch(3), {"GASNET_SSH_CMD": shell, **servers}) as job:
@@ -196,17 +191,21 @@ def _(bed):
                         time.sleep(0.05)
                     kill(bed, 1, first_process(bed), signal)
                     over(bed, job, code)
-    finally:
-        os.remove(shell)
+
+
+def end_with_stopped_agent(bed, job):
+    """Stops the agent of host 3 and ends the job; returns the agent's number there."""
+    ranks = job.await_ranks()
+    agent = inside(agents(bed, ranks, 3)[0].pid)
+    kill(bed, 3, agent, "STOP")
+    kill(bed, 1, inside(agents(bed, ranks, 1)[0].pid), "TERM")
+    return agent
 
 
 @case("ends: a stopped agent holds nobody for ever when it goes on", "three")
 def _(bed):
     with waiting(bed, bed.servers()) as job:
-        ranks = job.await_ranks()
-        agent = inside(agents(bed, ranks, 3)[0].pid)
-        kill(bed, 3, agent, "STOP")
-        kill(bed, 1, inside(agents(bed, ranks, 1)[0].pid), "TERM")
+        agent = end_with_stopped_agent(bed, job)
         time.sleep(1)
         kill(bed, 3, agent, "CONT")
         over(bed, job, 143)
@@ -215,10 +214,7 @@ def _(bed):
 @case("ends: a stopped agent is given up", "fresh")
 def _(bed):
     with waiting(bed, bed.servers()) as job:
-        ranks = job.await_ranks()
-        agent = inside(agents(bed, ranks, 3)[0].pid)
-        kill(bed, 3, agent, "STOP")
-        kill(bed, 1, inside(agents(bed, ranks, 1)[0].pid), "TERM")
+        agent = end_with_stopped_agent(bed, job)
         got = job.await_end(AFTER_SILENCE)
         if got == 0 or "node3 has said nothing" not in " ".join(job.text()):
             raise Wrong(f"exit code {got}: {short(' '.join(job.text()))}")

@@ -71,15 +71,9 @@ def _(bed):
 
 @case("errors: hosts that never call", "three", quick=True)
 def _(bed):
-    shell = f"{bed.program.folder}/sleeper"
-    with open(shell, "w", encoding="ascii") as file:
-        file.write("#!/bin/sh\nexec sleep 1000\n")
-    os.chmod(shell, 0o755)
-    try:
+    with bed.script("sleeper", "exec sleep 1000") as shell:
         bed.run(bed.launch(3), env={"GASNET_SSH_CMD": shell, "GASNET_SPAWN_TIMEOUT": "2", **bed.servers()}, code=None,
                 says=["host node[23] has not called", "GASNET_SPAWN_TIMEOUT"])
-    finally:
-        os.remove(shell)
 
 
 @case("errors: one host is not there, another never calls", "three")
