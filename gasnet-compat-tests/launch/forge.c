@@ -265,7 +265,7 @@ int main(int argc, char **argv) {
     if (setsockopt(raw, SOL_SOCKET, SO_RCVBUF, &least, sizeof least) != 0) fail("a raw socket for sending");
     for (i = 0; i < number; i += BATCH) {
         send_batch(plain, raw);
-        if (any() % 8 == 0) refuse(icmp, any() % 2);
+        if (any() % 4 == 0) refuse(icmp, any() % 2);
         while (i >= at_once && i / BATCH % 32 == 0 && waiting() > WAITING) nanosleep(&pause, NULL);
     }
     while (recv(plain, &byte, 1, MSG_DONTWAIT) >= 0) answers++;
