@@ -56,8 +56,9 @@ impl std::fmt::Debug for Key {
 /// Each fifth bit.
 const FIFTH: u128 = 0x2108_4210_8421_0842_1084_2108_4210_8421;
 
-/// The product of two polynomials over GF(2), by products of integers, in a time that tells nothing about them. The bits of each factor are five apart, so
-/// that the sums, of up to thirteen, stay apart, and the lowest bit of each says whether it is odd. (As T. Pornin's BearSSL does it, with four.)
+/// The product of two polynomials over GF(2), by products of integers, in a time that tells nothing about them. The bits of each factor are five
+/// apart, so that the sums, of up to thirteen, stay apart, and the lowest bit of each says whether it is odd. (As T. Pornin's BearSSL does it, with
+/// four.)
 fn multiply(a: u64, b: u64) -> u128 {
     let mut sums = [0; 5];
     for i in 0..5 {

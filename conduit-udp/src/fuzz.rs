@@ -1,5 +1,6 @@
-//! Datagrams that nobody should send: real ones of every kind, changed. [`stranger`] sends them as who does not know the secret, [`member`] as a member of
-//! the job that is broken, or hostile. `make fuzz` makes more of them than the tests do, and looks for those that reach code that none has reached.
+//! Datagrams that nobody should send: real ones of every kind, changed. [`stranger`] sends them as who does not know the secret, [`member`] as a
+//! member of the job that is broken, or hostile. `make fuzz` makes more of them than the tests do, and looks for those that reach code that none
+//! has reached.
 #![forbid(unsafe_code)]
 
 pub mod member;

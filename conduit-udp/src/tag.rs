@@ -1,8 +1,8 @@
 //! Who may speak: every datagram ends its header with a tag that only members of the job can make.
 //!
 //! The tag is SipHash-2-4 (J.-P. Aumasson and D. J. Bernstein, 2012) of the header, the high halves of the datagram's number and of those that it
-//! acknowledges, which are not sent, and the universal hash of the payload ([`crate::clnh`]). A replayed datagram has a number that has come, or belongs to
-//! another four billion, and so do its acknowledgements.
+//! acknowledges, which are not sent, and the universal hash of the payload ([`crate::clnh`]). A replayed datagram has a number that has come, or
+//! belongs to another four billion, and so do its acknowledgements.
 #![forbid(unsafe_code)]
 
 use crate::clnh;

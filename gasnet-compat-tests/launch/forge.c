@@ -1,8 +1,8 @@
-/* Who is on the network of a job of the udp conduit, but no member of it: sees what its processes send each other on this host, and sends them what it
- * makes of that. It needs a raw socket. See scripts/launch/flood.py.
+/* Who is on the network of a job of the udp conduit, but no member of it: sees what its processes send each other on this host, and sends them what
+ * it makes of that. It needs a raw socket. See scripts/launch/flood.py.
  *
- * forge NUMBER [FREE]: sends NUMBER datagrams; the first FREE of them as fast as it can, the others only while little waits at the receivers. Now and then
- * it says that nobody listens there. Prints for each process a line `rank R port P forged N replayed M`, and how many answers came.
+ * forge NUMBER [FREE]: sends NUMBER datagrams; the first FREE of them as fast as it can, the others only while little waits at the receivers. Now
+ * and then it says that nobody listens there. Prints for each process a line `rank R port P forged N replayed M`, and how many answers came.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -234,7 +234,8 @@ static uint16_t sum(const unsigned char *data, unsigned bytes) {
     return htons((uint16_t)~all);
 }
 
-/* Says to a process, in the name of its host, that nobody listens at the other one's port: for something that it sent a while ago, as it was or changed. */
+/* Says to a process, in the name of its host, that nobody listens at the other one's port: for something that it sent a while ago, as it was or
+ * changed. */
 static void refuse(int icmp, unsigned to) {
     static unsigned char packet[8 + 20 + UDP + HEADER];
     const struct seen *real = one_to(ports[1 - to]);

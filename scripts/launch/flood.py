@@ -1,4 +1,4 @@
-"""A stranger on the network of a running job of the udp conduit: he sees what its processes send each other, and floods them with what he makes of that."""
+"""A stranger on the network of a job of the udp conduit, who sees what its processes send each other, and floods them with what he makes of that."""
 
 import os
 import re
@@ -59,8 +59,8 @@ def resident(bed, path):
 
 
 def flood(bed, job, work, forge, number):
-    """The flood; returns how many rounds the job did meanwhile, and by rank how many datagrams it was sent that were forged, and replayed, and how many the
-    kernel dropped."""
+    """The flood; returns how many rounds the job did meanwhile, and by rank how many datagrams it was sent that were forged, and replayed, and how
+    many the kernel dropped."""
     await_rounds(job, 20)
     memory, before = resident(bed, work), rounds(job)
     stranger = bed.hosts.run(1, [forge, str(number), str(number // 10)], timeout=10 * PATIENCE)

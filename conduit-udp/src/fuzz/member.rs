@@ -1,5 +1,5 @@
-//! A member of the job that is broken, or hostile: its datagrams have the right tag. Whoever hears them may find them good or find their sender broken,
-//! but must not stop, touch memory that was not lent for it, take more memory than its windows have, or report a transfer twice.
+//! A member of the job that is broken, or hostile: its datagrams have the right tag. Whoever hears them may find them good or find their sender
+//! broken, but must not stop, touch memory that was not lent for it, take more memory than its windows have, or report a transfer twice.
 
 use super::{change, set, Choices};
 use crate::incoming::WINDOW;

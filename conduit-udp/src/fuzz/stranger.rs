@@ -1,5 +1,5 @@
-//! Who does not know the secret, but sees what two processes say to each other: whatever he makes of it is counted as strange, has no effect, makes no
-//! contact and gets no answer; and what he sends again is counted, and has no effect.
+//! Who does not know the secret, but sees what two processes say to each other: whatever he makes of it is counted as strange, has no effect, makes
+//! no contact and gets no answer; and what he sends again is counted, and has no effect.
 
 use super::{change, Choices, Seeded, Trial};
 use crate::net::Net;

@@ -101,7 +101,8 @@ impl Net {
         }
     }
 
-    /// Takes in that a datagram to `address` was not delivered, which began like `quote`. Anybody may say so, but only who has seen the datagram can quote it.
+    /// Takes in that a datagram to `address` was not delivered, which began like `quote`. Anybody may say so, but only who has seen the datagram
+    /// can quote it.
     pub fn hear_error(&self, why: &io::Error, address: SocketAddr, quote: &[u8]) {
         let Some(rank) = self.places.iter().position(|place| place.address == address) else {
             return;

@@ -228,7 +228,8 @@ impl Peer {
         bytes
     }
 
-    /// Whether something that was sent to the peer, and may be on its way, begins like this. Only who has seen it can say so, for there is a tag in it.
+    /// Whether something that was sent to the peer, and may be on its way, begins like this. Only who has seen it can say so, for there is a tag in
+    /// it.
     pub fn has_said(&self, quote: &[u8]) -> bool {
         let Some(head) = quote.first_chunk::<HEADER>() else {
             return false;
