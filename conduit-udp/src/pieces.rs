@@ -13,9 +13,9 @@ use std::io::IoSlice;
 /// Payload of datagrams that every path takes: IPv6 promises 1280 bytes (RFC 8200, section 5), of which headers are 48 and [`HEADER`].
 pub const NARROW: usize = (1280 - 48) / 64 * 64 - HEADER;
 /// What stands in front of a piece: the whole's word, and its kind.
-const FRONT: usize = 9;
+pub const FRONT: usize = 9;
 /// Bytes of the whole in each piece but the last.
-const EACH: usize = NARROW - FRONT;
+pub const EACH: usize = NARROW - FRONT;
 
 /// Gives a datagram to `send` in pieces, whose header acknowledges `have`. Returns whether all of them went.
 pub fn send(
@@ -72,6 +72,8 @@ struct Whole {
 pub enum Gathered {
     /// Others are missing.
     Kept,
+    /// It came before.
+    Again,
     /// The datagram is whole.
     Whole(Header, Packet),
     /// Only a defective peer sends that.
@@ -85,6 +87,12 @@ pub struct Gathering {
 }
 
 impl Gathering {
+    /// Datagrams that lack pieces.
+    #[cfg(any(test, fuzzing))]
+    pub fn unfinished(&self) -> usize {
+        self.wholes.len()
+    }
+
     /// Forgets what is not wanted any more.
     pub fn keep_only(&mut self, wanted: impl Fn(u64) -> bool) {
         self.wholes.retain(|whole| wanted(whole.number));
@@ -110,6 +118,9 @@ impl Gathering {
                 self.wholes.len() - 1
             });
         let whole = &mut self.wholes[at];
+        if whole.have >> part & 1 != 0 {
+            return Gathered::Again;
+        }
         whole.bytes.bytes_mut()[part * EACH..][..piece.len()].copy_from_slice(piece);
         whole.have |= 1 << part;
         whole.header.flags |= header.flags;
@@ -196,9 +207,8 @@ mod tests {
                 let mut gathering = Gathering::default();
                 for i in 0..count - 1 {
                     let (piece, payload) = &pieces[i * step % count];
-                    // Twice is as good as once.
-                    for _ in 0..2 {
-                        assert_eq!(gathering.take(piece, 77, payload), Gathered::Kept);
+                    for expected in [Gathered::Kept, Gathered::Again] {
+                        assert_eq!(gathering.take(piece, 77, payload), expected);
                     }
                 }
                 let (piece, payload) = &pieces[(count - 1) * step % count];

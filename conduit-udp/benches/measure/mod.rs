@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// How long each row is tried.
-const TIME: Duration = Duration::from_millis(1500);
+pub const TIME: Duration = Duration::from_millis(1500);
 
 static ANSWER: [u8; 64 << 10] = [5; 64 << 10];
 

@@ -6,6 +6,7 @@ use crate::incoming::WINDOW;
 use crate::memory::tests::lent;
 use crate::peer::link::Link;
 use crate::peer::Heard;
+use crate::pieces::{EACH, FRONT};
 use crate::tag::Keys;
 use crate::wire::{Header, Kind, HEADER, UNITS};
 use crate::MAX_PACKET_BYTES;
@@ -21,7 +22,7 @@ const SEGMENT: usize = 16 << 10;
 /// Puts of up to so many bytes are copied at once.
 const COPIED: usize = 2000;
 /// So often a datagram comes again with other numbers.
-const MANY: usize = 300;
+const MANY: u64 = 300;
 /// What is almost right.
 const NEAR: [i64; 10] = [0, 0, 0, -1, -2, -64, -300, 1, 8, 256];
 /// Before and behind memory that is lent, and what is there.
@@ -133,9 +134,10 @@ impl Scene {
         self.seal(&mut datagram);
         let heard = self.link.hear(0, &datagram);
         if choices.below(64) == 0 {
-            // And many more of the kind.
-            for _ in 0..MANY {
-                self.number(&mut datagram, 0);
+            // And many more of the kind, one by one or all over the window.
+            let step = choices.below(2) as u64;
+            for i in 0..MANY {
+                self.number(&mut datagram, i * step % (WINDOW as u64 + 1));
                 self.seal(&mut datagram);
                 self.link.hear(0, &datagram);
                 self.settle();
@@ -160,9 +162,9 @@ impl Scene {
         let class = choices.below(2);
         let near = choices.one_of(&NEAR);
         let mut any = || choices.number(4);
-        match any() % 7 {
+        match any() % 8 {
             0 => {
-                set(datagram, (5, 1), 1 + any() % 6);
+                set(datagram, (5, 1), 1 + any() % 7);
                 set(datagram, (6, 1), any() % 2);
             }
             1 => {
@@ -181,6 +183,24 @@ impl Scene {
                 set(datagram, (24, 2), any() % 4);
                 set(datagram, (26, 2), any() % 5);
                 set(datagram, (20, 4), [any() % 9000, MAX_PACKET_BYTES as u64][class]);
+            }
+            6 => {
+                // A piece of a datagram, and the whole's word and kind.
+                let bytes = [any() as usize % 9000, any() as usize % 9000, MAX_PACKET_BYTES, 200_000][any() as usize % 4];
+                let (part, parts) = (any() as usize % [9, 200][class], bytes.div_ceil(EACH));
+                let piece = bytes.saturating_sub(part * EACH).min(EACH);
+                let word = (any() << 32) | any();
+                datagram.resize(HEADER + FRONT + piece, 0);
+                set(datagram, (5, 1), Kind::Piece as u64);
+                set(datagram, (20, 4), bytes as u64);
+                set(datagram, (24, 2), part as u64);
+                set(datagram, (26, 2), parts as u64);
+                set(
+                    datagram,
+                    (HEADER, 8),
+                    [word, self.segments[0].inside().as_ptr() as u64][any() as usize % 2],
+                );
+                set(datagram, (HEADER + 8, 1), 1 + any() % 7);
             }
             _ => {
                 // What a get asks for.
@@ -241,7 +261,11 @@ impl Scene {
             end.out.iter().all(|out| out.len() <= WINDOW),
             "more than a window is under way"
         );
-        assert!(end.unfinished() <= WINDOW, "{} messages lack parts", end.unfinished());
+        assert!(
+            end.unfinished() <= WINDOW + 1,
+            "{} messages or datagrams lack parts",
+            end.unfinished()
+        );
         assert!(end.streams[1].len() <= 256, "{} answers to gets", end.streams[1].len());
     }
 

@@ -85,6 +85,7 @@ impl Peer {
         gathering.keep_only(|number| !incoming.is_old(number));
         match gathering.take(header, number, payload) {
             Gathered::Kept => Heard::Nothing,
+            Gathered::Again => Heard::Again,
             Gathered::Nonsense => Heard::Nonsense,
             Gathered::Whole(header, packet) => {
                 let heard = self.take(&header, number, packet.bytes(), now);

@@ -39,10 +39,11 @@ impl Peer {
         }
     }
 
-    /// Messages of a class that lack parts, at most.
+    /// Messages of a class that lack parts, or datagrams that lack pieces, whichever are more.
     pub fn unfinished(&self) -> usize {
-        let [requests, replies] = self.incoming.each_ref().map(Incoming::unfinished);
-        requests.max(replies)
+        let messages = self.incoming.iter().map(Incoming::unfinished);
+        let datagrams = self.gathering.iter().map(Gathering::unfinished);
+        messages.chain(datagrams).max().unwrap_or(0)
     }
 }
 
