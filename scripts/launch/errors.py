@@ -25,6 +25,13 @@ def _(bed):
     bed.run(bed.launch(3), env={"GASNET_SSH_CMD": "/nowhere/rsh", **bed.servers()}, code=None, says=["/nowhere/rsh", "GASNET_SSH_CMD"])
 
 
+@case("errors: a remote shell ends before it has heard what it shall do", "three", quick=True)
+def _(bed):
+    # More than a pipe holds.
+    much = {f"TEST_MUCH_{i}": "x" * 120_000 for i in range(10)}
+    bed.run(bed.launch(3), env={"GASNET_SSH_CMD": "/bin/false", **much, **bed.servers()}, code=None, says=["remote shell for host node[23]"])
+
+
 @case("errors: the program is not on the other host", "three", quick=True)
 def _(bed):
     empty = f"{bed.program.folder}/empty"

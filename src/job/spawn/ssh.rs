@@ -18,7 +18,7 @@ use super::super::tree::{Branch, Tree};
 use super::super::{JobError, StartOptions, MAX_RANKS};
 use super::script::{self, Start};
 use super::{hosts, Contact};
-use crate::os::{fd, net};
+use crate::os::{fd, net, signal};
 
 /// How long the agent above may take to say what the job looks like.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -267,7 +267,12 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
     };
     fd::enlarge_pipe(&input);
     // A shell that has ended already is found so later, with its status.
+    let client = signal::saved(libc::SIGPIPE);
+    signal::ignore(libc::SIGPIPE);
     let _ = input.write_all(&start.line());
+    if let Some(action) = &client {
+        signal::restore(libc::SIGPIPE, action);
+    }
     if map.host_of(0) == branch.host.number {
         branch.input = Some(input.into());
     }
