@@ -54,22 +54,27 @@ def environment(bed, shape):
 
 
 def counter(text, kind, name):
-    """A number of /proc/net/snmp, or of snmp6, which has no kinds."""
+    """A number of /proc/net/snmp, or of snmp6, which has no kinds and is not there without IPv6."""
     if kind is None:
-        return int(re.search(rf"^{name}\s+(\d+)$", text, re.M)[1])
+        found = re.search(rf"^{name}\s+(\d+)$", text, re.M)
+        return int(found[1]) if found else 0
     names, values = [line.split() for line in text.splitlines() if line.startswith(f"{kind}:")]
     return int(dict(zip(names, values))[name])
 
 
 def of_host(bed, number, file, kind, name):
     """Such a number of a host."""
-    with open(f"/proc/{bed.hosts.hosts[number].pid}/net/{file}", encoding="ascii") as opened:
+    path = f"/proc/{bed.hosts.hosts[number].pid}/net/{file}"
+    if not os.path.exists(path):
+        return 0
+    with open(path, encoding="ascii") as opened:
         return counter(opened.read(), kind, name)
 
 
 def checksum_errors(bed):
     """Datagrams that the hosts' kernels dropped for their checksums."""
-    return sum(of_host(bed, number, "snmp", "Udp", "InCsumErrors") for number in bed.hosts.numbers())
+    return sum(of_host(bed, number, "snmp", "Udp", "InCsumErrors") + of_host(bed, number, "snmp6", None, "Udp6InCsumErrors")
+               for number in bed.hosts.numbers())
 
 
 def all_right(text, ranks):
