@@ -34,7 +34,6 @@ def parse_faults(text):
 class Tunnel:
     """The network, from `with` (or `start`) to the end of it. `seed` decides about packets; `mtu` is that of all its devices."""
 
-    NETWORK = "10.90.0.0"
     # What `change` takes, each with the count that shows that it happened.
     FAULTS = {"loss": "lost", "burst": "lost", "duplicate": "doubled", "delay": "came", "late": "held", "hold": "overtaken", "corrupt": "corrupted",
               "disguise": "disguised", "truncate": "truncated"}
@@ -55,6 +54,10 @@ class Tunnel:
     def addresses(self, number):
         """A host's addresses in this network."""
         return [f"10.90.0.{number}", *([f"fd90::{number:x}"] if self.hosts.ipv6 else [])]
+
+    def networks(self):
+        """The network itself, in each family of addresses."""
+        return ["10.90.0.0", *(["fd90::"] if self.hosts.ipv6 else [])]
 
     def start(self):
         """Makes the devices; returns when they can be used."""

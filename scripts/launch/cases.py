@@ -16,7 +16,7 @@ KINDS = {
     "managers": {"count": 3, "slurm": True},
     "fresh": {"count": 3},
     "bad network": {"count": 3, "tunnel": True},
-    "routed": {"count": 2, "routed": True},
+    "routed": {"count": 2, "routed": True, "ipv6": False},
     "routed, IPv6": {"count": 2, "routed": True, "ipv4": False},
 }
 NETWORKED = ("udp", "any")
