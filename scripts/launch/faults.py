@@ -54,27 +54,23 @@ def environment(bed, shape):
 
 
 def counter(text, kind, name):
-    """A number of /proc/net/snmp, or of snmp6, which has no kinds and is not there without IPv6."""
+    """A number of /proc/net/snmp, or of snmp6, which has no kinds."""
     if kind is None:
-        found = re.search(rf"^{name}\s+(\d+)$", text, re.M)
-        return int(found[1]) if found else 0
+        return int(re.search(rf"^{name}\s+(\d+)$", text, re.M)[1])
     names, values = [line.split() for line in text.splitlines() if line.startswith(f"{kind}:")]
     return int(dict(zip(names, values))[name])
 
 
 def of_host(bed, number, file, kind, name):
     """Such a number of a host."""
-    path = f"/proc/{bed.hosts.hosts[number].pid}/net/{file}"
-    if not os.path.exists(path):
-        return 0
-    with open(path, encoding="ascii") as opened:
+    with open(f"/proc/{bed.hosts.hosts[number].pid}/net/{file}", encoding="ascii") as opened:
         return counter(opened.read(), kind, name)
 
 
 def checksum_errors(bed):
     """Datagrams that the hosts' kernels dropped for their checksums."""
-    return sum(of_host(bed, number, "snmp", "Udp", "InCsumErrors") + of_host(bed, number, "snmp6", None, "Udp6InCsumErrors")
-               for number in bed.hosts.numbers())
+    kinds = [("snmp", "Udp", "InCsumErrors"), *([("snmp6", None, "Udp6InCsumErrors")] if bed.hosts.ipv6 else [])]
+    return sum(of_host(bed, number, *kind) for number in bed.hosts.numbers() for kind in kinds)
 
 
 def all_right(text, ranks):
