@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How jobs start and end, and what they bear: every spawner, and networks that fail, over several hosts made by scripts/cluster (root and the packages
-of `scripts/setup.sh cluster`; without them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/launch.md has the matrix.
+"""How jobs start and end, and what they bear: every spawner, and networks that fail, over several hosts made by scripts/cluster (root and the
+packages of `scripts/setup.sh cluster`; without them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/launch.md has
+the matrix.
 
     scripts/check_launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits udp,any,smp] [--list]
 
@@ -11,6 +12,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -121,6 +123,8 @@ def main():
     for name in [n for n in os.environ if n.startswith(("GASNET_", "PMI", "SLURM_", "OMPI_", "SSH_", "AMUDP_", "MPIRUN_"))]:
         if name != jobs.MARK:
             del os.environ[name]
+    # So that nothing is left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     report = Report()
     folder = tempfile.mkdtemp(prefix="gasnet-launch-", dir="/tmp")
     try:

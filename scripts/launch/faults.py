@@ -47,9 +47,9 @@ def environment(bed, shape):
     _, hosts, most = shape
     values = {"TEST_WATCHDOG": str(LIMIT - 20), "GASNET_SUPERNODE_MAXSIZE": str(most), **bed.servers(*range(1, hosts + 1))}
     networks = bed.tunnel.networks() if bed.tunnel else [re.sub(r"1$", "0", address) for address in bed.hosts.addresses(1)]
-    if len(networks) == 2:
-        # Some tests are over IPv4, the others over IPv6.
-        values["GASNET_WORKERIP"] = networks[most]
+    if bed.tunnel or len(networks) > 1:
+        # Some tests are over IPv4, the others over IPv6, where there are both.
+        values["GASNET_WORKERIP"] = networks[most % len(networks)]
     return values
 
 
