@@ -1,6 +1,6 @@
 #!/bin/sh
 # setup.sh [all] [cluster]: installs the Debian packages that building and testing need and that are missing; "all" adds what only `make check-all`
-# needs, "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on disk).
+# needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on disk).
 # With all there it does nothing and uses no network. Rust itself must be there already (rustup, or any toolchain from the version in Cargo.toml on).
 set -eu
 
@@ -24,9 +24,11 @@ need ps procps
 need git git
 need chromium chromium
 need mandoc mandoc
+oldest=
 for more; do
     case $more in
     all)
+        oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1.0/p' "$(dirname -- "$0")/../Cargo.toml")
         need dpkg-buildpackage dpkg-dev
         need dh debhelper
         need lintian lintian
@@ -68,6 +70,8 @@ if command -v rustup >/dev/null 2>&1; then
     for component in rustfmt clippy; do
         cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 || rustup component add "$component"
     done
+    [ -z "$oldest" ] || cargo "+$oldest" --version >/dev/null 2>&1 || rustup -q toolchain install "$oldest" --profile minimal ||
+        echo "setup: without Rust $oldest the step oldest is skipped" >&2
 fi
 [ -n "$missing" ] || exit 0
 

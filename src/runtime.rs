@@ -156,8 +156,8 @@ pub fn init(
     }
     let conduit = chosen.conduit;
     explain_ends();
-    let about = format_args!("conduit={} mode={mode:?} neighbours={nbrhd}", conduit.identity().name);
-    trace::start(config, job, about).map_err(InitError)?;
+    let which = conduit.identity().name;
+    trace::start(config, job, format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}")).map_err(InitError)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
     let single = nbrhd.count() == size;
     set_wait_mode(config, job);

@@ -9,7 +9,20 @@ const BLOCK: usize = 512;
 pub struct Key {
     block: [u64; BLOCK],
     point: u64,
-    fast: bool,
+    way: Way,
+}
+
+/// What the processor multiplies with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Products of integers.
+    Slow,
+    /// PCLMULQDQ: a pair of words at a time.
+    #[cfg(target_arch = "x86_64")]
+    One,
+    /// VPCLMULQDQ: two pairs.
+    #[cfg(target_arch = "x86_64")]
+    Two,
 }
 
 impl Key {
@@ -18,19 +31,24 @@ impl Key {
         Self {
             block: std::array::from_fn(|_| word()),
             point: word(),
-            fast: has_instruction(),
+            way: Way::best(),
         }
     }
 
     /// The hash of some bytes. Their length is not part of it: the header has that.
     pub fn hash(&self, bytes: &[u8]) -> u64 {
-        if self.fast {
-            return fast(self, bytes);
+        match self.way {
+            Way::Slow => self.slow(bytes),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this way is taken only where the processor has the instruction.
+            Way::One => unsafe { x86::by_one(self, bytes) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as above.
+            Way::Two => unsafe { x86::by_two(self, bytes) },
         }
-        self.slow(bytes)
     }
 
-    /// The same without the instruction.
+    /// The same without the processor's help.
     pub fn slow(&self, bytes: &[u8]) -> u64 {
         let mut sum = 0;
         for block in bytes.chunks(8 * BLOCK) {
@@ -78,83 +96,28 @@ fn reduce(product: u128) -> u64 {
     low ^ once as u64 ^ twice as u64
 }
 
-#[cfg(target_arch = "x86_64")]
-fn has_instruction() -> bool {
-    std::arch::is_x86_feature_detected!("pclmulqdq")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_instruction() -> bool {
-    false
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn fast(key: &Key, bytes: &[u8]) -> u64 {
-    key.slow(bytes)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn fast(key: &Key, bytes: &[u8]) -> u64 {
-    // SAFETY: `fast` is set only where the processor has the instruction.
-    unsafe { with_instruction(key, bytes) }
-}
-
-/// # Safety
-/// The processor has PCLMULQDQ.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "pclmulqdq,sse2")]
-unsafe fn with_instruction(key: &Key, bytes: &[u8]) -> u64 {
-    use std::arch::x86_64::{__m128i, _mm_clmulepi64_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_xor_si128};
-
-    let as_number = |v: __m128i| -> u128 {
-        // SAFETY: both are 16 bytes of any value.
-        unsafe { std::mem::transmute(v) }
-    };
-    let times = |a: u64, b: u64| {
-        as_number(_mm_clmulepi64_si128(
-            _mm_set_epi64x(0, a as i64),
-            _mm_set_epi64x(0, b as i64),
-            0,
-        ))
-    };
-    let mut sum = 0;
-    for block in bytes.chunks(8 * BLOCK) {
-        // Four sums, so that a multiplication need not wait for the one before.
-        let mut sums = [_mm_setzero_si128(); 4];
-        let whole = block.len() / 16;
-        let rest = &block[16 * whole..];
-        let step = |i: usize, sum: __m128i| {
-            // SAFETY: 16 bytes at 16 × i are inside the block, and as many are inside the key, which is as long.
-            let (data, word) = unsafe {
-                (
-                    _mm_loadu_si128(block.as_ptr().add(16 * i).cast()),
-                    _mm_loadu_si128(key.block.as_ptr().add(2 * i).cast()),
-                )
-            };
-            let mixed = _mm_xor_si128(data, word);
-            _mm_xor_si128(sum, _mm_clmulepi64_si128(mixed, mixed, 0x10))
-        };
-        for i in 0..whole / 4 {
-            let [a, b, c, d] = sums;
-            sums = [step(4 * i, a), step(4 * i + 1, b), step(4 * i + 2, c), step(4 * i + 3, d)];
+impl Way {
+    #[cfg(target_arch = "x86_64")]
+    fn best() -> Self {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vpclmulqdq") && is_x86_feature_detected!("pclmulqdq") {
+            Self::Two
+        } else if is_x86_feature_detected!("pclmulqdq") {
+            Self::One
+        } else {
+            Self::Slow
         }
-        for i in whole / 4 * 4..whole {
-            sums[0] = step(i, sums[0]);
-        }
-        let mut product = as_number(_mm_xor_si128(
-            _mm_xor_si128(sums[0], sums[1]),
-            _mm_xor_si128(sums[2], sums[3]),
-        ));
-        if !rest.is_empty() {
-            let mut padded = [0; 16];
-            padded[..rest.len()].copy_from_slice(rest);
-            let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| padded[at + i]));
-            product ^= times(word(0) ^ key.block[2 * whole], word(8) ^ key.block[2 * whole + 1]);
-        }
-        sum = reduce(times(sum, key.point)) ^ reduce(product);
     }
-    sum
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn best() -> Self {
+        Self::Slow
+    }
 }
+
+// The path is for benches/, which take this file by its own.
+#[cfg(target_arch = "x86_64")]
+#[path = "clnh/x86.rs"]
+mod x86;
 
 #[cfg(test)]
 mod tests {
@@ -168,6 +131,18 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             state ^ state >> 29
         })
+    }
+
+    /// Those that this processor has.
+    fn ways() -> Vec<Way> {
+        #[cfg(target_arch = "x86_64")]
+        return match Way::best() {
+            Way::Two => vec![Way::One, Way::Two],
+            Way::One => vec![Way::One],
+            Way::Slow => vec![],
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        vec![]
     }
 
     #[test]
@@ -190,13 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_agree() {
-        let key = key();
+    fn all_ways_agree() {
+        let slow = key();
         let data: Vec<u8> = (0..70_000u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
         for bytes in (0..70).chain([
             1008, 1023, 1024, 1025, 1040, 2048, 4080, 4095, 4096, 4097, 4112, 8192, 65_472, 70_000,
         ]) {
-            assert_eq!(key.hash(&data[..bytes]), key.slow(&data[..bytes]), "{bytes}");
+            for way in ways() {
+                let key = Key { way, ..key() };
+                assert_eq!(key.hash(&data[..bytes]), slow.slow(&data[..bytes]), "{bytes} {way:?}");
+            }
         }
     }
 

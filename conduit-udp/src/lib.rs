@@ -115,7 +115,7 @@ impl Conduit for Udp {
 
     fn deregister_segment(&self, key: &SegmentKey) {
         let [_, base, bytes, ..] = key.words;
-        let _ = self.net.get().map(|net| net.segments.remove(base as usize, bytes as usize));
+        let _ = self.net.get().map(|net| net.withdraw(base as usize, bytes as usize));
     }
 
     fn put(

@@ -33,9 +33,15 @@ impl Lent {
         taken
     }
 
+    /// Whether the two have a byte in common.
+    pub fn meets(&self, other: Self) -> bool {
+        self.address < other.address + other.bytes && other.address < self.address + self.bytes
+    }
+
     /// All of it.
     pub fn read(&self) -> &[u8] {
-        // SAFETY: readable, by the contract of `new`.
+        // SAFETY: readable, by the contract of `new`. Where a client writes what it has lent, against the rules of its interface or in the source of another
+        // rank's get, the slice may change while it is looked at: nothing but the bytes that are sent depends on what they are.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
     }
 
@@ -105,7 +111,8 @@ impl Segments {
             offset <= length && bytes <= length - offset
         };
         let found = bytes > 0 && all.iter().any(inside);
-        // SAFETY: inside a registered segment, which no peer uses any more when that is undone.
+        // SAFETY: inside a registered segment. No peer uses it any more when that is undone, and what this process may have to repeat of it is copied
+        // then (`Net::withdraw`).
         found.then(|| unsafe { Lent::new(address, bytes) })
     }
 }

@@ -13,6 +13,7 @@ use crate::place::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
 use crate::sys::{self, Address, Pieces, Socket, BATCH};
 use crate::tag::Keys;
 use crate::variables::Settings;
+use crate::wire::HEADER;
 use crate::MAX_PACKET_BYTES;
 use deferred::Deferred;
 use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
@@ -45,6 +46,8 @@ pub struct Net {
     keys: Keys,
     socket: Socket,
     places: Vec<Place>,
+    /// Peers that were spoken to, or heard.
+    known: Mutex<Vec<JobRank>>,
     began: Instant,
     /// Peers with something under way, or owed, and when to look at them.
     active: Mutex<Vec<JobRank>>,
@@ -105,6 +108,7 @@ impl Net {
             rank: info.rank,
             keys: Keys::new(info.job_token, &randoms),
             places: places.collect(),
+            known: Mutex::default(),
             socket,
             began: Instant::now(),
             active: Mutex::default(),
@@ -146,8 +150,7 @@ impl Net {
     /// Whether nothing is under way.
     #[cfg(test)]
     pub fn is_quiet(&self) -> bool {
-        let mut contacts = self.places.iter().filter_map(|place| place.peer.get());
-        contacts.all(|contact| lock(&contact.state).is_quiet())
+        self.contacts().all(|contact| lock(&contact.state).is_quiet())
     }
 
     /// When a peer was heard.
@@ -169,6 +172,7 @@ impl Net {
                 peer: rank,
             };
             let (first, now) = (self.socket.buffer / 4, self.now());
+            lock(&self.known).push(rank);
             Box::new(Contact {
                 rank,
                 address: Address::new(place.address),
@@ -182,6 +186,14 @@ impl Net {
                 heard: AtomicU64::new(now),
             })
         })
+    }
+
+    /// Those of all peers that were spoken to, or heard, when this is called.
+    fn contacts(&self) -> impl Iterator<Item = &Contact> {
+        let known = lock(&self.known).clone();
+        known
+            .into_iter()
+            .filter_map(|rank| self.places[rank as usize].peer.get().map(|contact| &**contact))
     }
 
     /// See [`gasnet::conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
@@ -244,6 +256,7 @@ impl Net {
             peer.listed = true;
             lock(&self.active).push(rank);
             self.next_look.fetch_min(now + LOOK, Relaxed);
+            self.keeper.note_work(now);
         }
     }
 
@@ -266,9 +279,11 @@ impl Net {
                 return 0;
             }
             if trains && run.len() > 1 && sys::no_trains(&why) {
-                // The path does not take so much at once any more; or else the kernel takes no trains at all.
                 trains = false;
-                if !self.look_at_path(contact) {
+                self.look_at_path(contact);
+                // The path does not take datagrams of that length any more; or else the kernel takes no trains at all.
+                let each: usize = run[0].iter().map(|piece| piece.len()).sum();
+                if each <= HEADER + contact.path.load(Relaxed) {
                     self.trains.store(false, Relaxed);
                 }
                 continue;
@@ -289,14 +304,16 @@ impl Net {
             return 0;
         }
         if self.has_losses.load(Relaxed) && self.has_losses.swap(false, Relaxed) {
-            for (rank, why) in std::mem::take(&mut *lock(&self.losses)) {
+            let losses = std::mem::take(&mut *lock(&self.losses));
+            for (rank, why) in losses {
                 upcalls.peer_lost(rank, &why);
             }
         }
         if self.has_errors.load(Relaxed) && self.has_errors.swap(false, Relaxed) {
             self.hear_errors();
         }
-        let mut context = lock(&self.contexts).pop().unwrap_or_else(Context::new);
+        let used = lock(&self.contexts).pop();
+        let mut context = used.unwrap_or_else(Context::new);
         self.release();
         let (wanted, classes) = match scope {
             PollScope::All => (Wanted::All, [Class::Reply, Class::Request].as_slice()),
@@ -319,7 +336,8 @@ impl Net {
     fn deliver_kept(&self, classes: &[Class], upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
         if self.has_finished.load(Relaxed) && self.has_finished.swap(false, Relaxed) {
-            for id in std::mem::take(&mut *lock(&self.finished)) {
+            let finished = std::mem::take(&mut *lock(&self.finished));
+            for id in finished {
                 upcalls.rma_done(id);
                 delivered += 1;
             }

@@ -1,9 +1,10 @@
 //! What is under way of one class to one peer: datagrams that were not acknowledged yet.
 //!
-//! Which of them are lost is decided as QUIC does (RFC 9002, section 6.1): by later ones that came, three of them or some time before; and by a probe
-//! when nothing comes at all (section 6.2). A number is kept when its datagram is sent again, so that round trips are measured on those that were sent once
-//! (Karn; RFC 6298, section 3).
+//! A number is kept when its datagram is sent again, so that round trips are measured on those that were sent once (Karn; RFC 6298, section 3).
 #![forbid(unsafe_code)]
+
+mod datagram;
+mod loss;
 
 use crate::incoming::WINDOW;
 use crate::memory::Lent;
@@ -12,61 +13,13 @@ use crate::slots::Slots;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
 use crate::wire::{widen, Have, Header, HEADER};
+pub use datagram::Body;
+use datagram::{Datagram, State};
 use gasnet::conduit::TransferId;
+pub use loss::News;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
-
-/// Datagrams sent later that came, before one is taken for lost.
-const REORDERED: u64 = 3;
-/// How often a long datagram is sent before the path is doubted, and where it has been already.
-const DOUBTED: u32 = 6;
-const DOUBTED_AGAIN: u32 = 2;
-
-/// Where a datagram is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Never sent, or lost: to be sent.
-    Waiting,
-    /// Sent at this time.
-    Sent(u64),
-    /// It has come.
-    Come,
-}
-
-/// What a datagram carries.
-#[derive(Debug)]
-pub enum Body {
-    /// A copy, and its hash.
-    Own(Vec<u8>, u64),
-    /// Memory of the client. It is read when it is sent; what is sent again is copied first. So a change between the look for the hash and that for the
-    /// bytes, which a get's source may see, spoils one datagram and no more.
-    Lent(Lent),
-}
-
-impl Body {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Own(bytes, _) => bytes,
-            Self::Lent(lent) => lent.read(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Own(bytes, _) => bytes.len(),
-            Self::Lent(lent) => lent.bytes,
-        }
-    }
-
-    /// Bytes that are kept here.
-    fn kept(&self) -> usize {
-        match self {
-            Self::Own(bytes, _) => bytes.len(),
-            Self::Lent(_) => 0,
-        }
-    }
-}
 
 /// A put that is not complete.
 #[derive(Debug)]
@@ -74,24 +27,6 @@ struct Put {
     id: TransferId,
     /// Bytes that have not come.
     left: usize,
-}
-
-/// A datagram that is kept until it has come.
-#[derive(Debug)]
-struct Datagram {
-    /// The encoded header, as it was last sent.
-    head: [u8; HEADER],
-    /// What is sent behind it.
-    body: Body,
-    /// The put that it is a part of.
-    put: Option<usize>,
-    state: State,
-    /// Times that it was sent.
-    sendings: u32,
-    /// Whether it has been sent in pieces, as it will be from then on.
-    cut: bool,
-    /// Number of its last sending, among all of this class.
-    sent_as: u64,
 }
 
 /// Some datagrams in a row.
@@ -109,30 +44,17 @@ impl Run {
     }
 }
 
-/// What an acknowledgement brought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct News {
-    /// Bytes that have come, payloads only.
-    pub bytes: usize,
-    /// A round trip, in nanoseconds, if one could be measured.
-    pub round_trip: Option<u64>,
-    /// Bytes that were found to be lost.
-    pub lost: usize,
-    /// The earliest number that was found to be lost.
-    pub lost_number: Option<u64>,
-    /// Bytes of the longest that came and was never sent in pieces.
-    pub whole: usize,
-    /// Bytes of one that makes the path doubtful.
-    pub doubted: Option<usize>,
-}
-
 /// One class of one peer.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     /// Number of the first of `window`.
     base: u64,
     window: VecDeque<Datagram>,
-    /// Bytes of payloads that are sent and neither come nor lost.
+    /// How many of these are parts of long transfers.
+    pub long: usize,
+    /// Datagrams that are sent and neither come nor lost, and bytes of their payloads.
+    pub under_way: usize,
+    /// See [`Outgoing::under_way`].
     pub flight: usize,
     /// Bytes of payloads in `window` that are copies.
     pub kept: usize,
@@ -194,11 +116,21 @@ impl Outgoing {
             head: header.encode(),
             body,
             put,
+            long: false,
             state: State::Waiting,
             sendings: 0,
             cut: false,
             sent_as: 0,
         });
+    }
+
+    /// The same of a long transfer, of which others leave some room to messages.
+    pub fn push_long(&mut self, header: Header, body: Body, put: Option<usize>) {
+        self.push(header, body, put);
+        if let Some(datagram) = self.window.back_mut() {
+            datagram.long = true;
+            self.long += 1;
+        }
     }
 
     /// Begins a put of so many bytes; its number is for [`Outgoing::push`].
@@ -216,6 +148,15 @@ impl Outgoing {
         let index = self.number(number).checked_sub(self.base);
         let datagram = index.and_then(|index| self.window.get(index as usize));
         datagram.is_some_and(|datagram| matches!(datagram.state, State::Sent(_)) && datagram.head == *head)
+    }
+
+    /// Copies what is lent of memory that will not be there any more.
+    pub fn copy_lent(&mut self, keys: &Keys, memory: Lent) {
+        for datagram in self.window.iter_mut().filter(|datagram| datagram.state != State::Come) {
+            if matches!(datagram.body, Body::Lent(lent) if lent.meets(memory)) {
+                self.kept += datagram.hold(keys);
+            }
+        }
     }
 
     /// How many wait to be sent.
@@ -276,17 +217,12 @@ impl Outgoing {
         let (base, last) = (self.base, run.places.end - 1);
         for place in run.places.clone() {
             let datagram = &mut self.window[place];
+            if datagram.sendings > 0 {
+                self.kept += datagram.hold(keys);
+            }
             let hash = match &datagram.body {
                 Body::Own(_, hash) => *hash,
-                Body::Lent(lent) if datagram.sendings == 0 => keys.hash(lent.read()),
-                Body::Lent(lent) => {
-                    let mut copy = Vec::with_capacity(lent.bytes);
-                    lent.copy_to(&mut copy);
-                    let hash = keys.hash(&copy);
-                    self.kept += copy.len();
-                    datagram.body = Body::Own(copy, hash);
-                    hash
-                }
+                Body::Lent(lent) => keys.hash(lent.read()),
             };
             Header::renew(&mut datagram.head, if place == last { flags } else { 0 }, have);
             keys.seal(&mut datagram.head, base + place as u64, have, hash);
@@ -311,6 +247,7 @@ impl Outgoing {
             datagram.state = State::Sent(now);
             datagram.sent_as = self.sendings;
             datagram.sendings += 1;
+            self.under_way += 1;
             self.flight += datagram.body.len();
             self.queued -= datagram.body.len();
             self.waiting -= 1;
@@ -357,6 +294,7 @@ impl Outgoing {
         match datagram.state {
             State::Come => return,
             State::Sent(at) => {
+                self.under_way -= 1;
                 self.flight -= datagram.body.len();
                 if datagram.sent_as > self.last_come {
                     self.last_come = datagram.sent_as;
@@ -391,6 +329,7 @@ impl Outgoing {
     fn forget(&mut self, free: &mut Vec<Vec<u8>>) {
         while self.window.front().is_some_and(|d| d.state == State::Come) {
             if let Some(datagram) = self.window.pop_front() {
+                self.long -= usize::from(datagram.long);
                 self.kept -= datagram.body.kept();
                 if let Body::Own(bytes, _) = datagram.body {
                     free.push(bytes);
@@ -399,59 +338,6 @@ impl Outgoing {
                 self.first_waiting = self.first_waiting.saturating_sub(1);
             }
         }
-    }
-
-    /// Finds those that are lost: sent [`REORDERED`] sendings before one that came, or `patience` nanoseconds before it. They wait again.
-    pub fn find_lost(&mut self, patience: u64, news: &mut News) {
-        if self.flight == 0 || self.last_come == 0 {
-            return;
-        }
-        for index in 0..self.window.len() {
-            let datagram = &self.window[index];
-            let State::Sent(at) = datagram.state else { continue };
-            if datagram.sendings == 1 && datagram.sent_as > self.last_come {
-                // All behind it were sent later still.
-                return;
-            }
-            let by_count = datagram.sent_as + REORDERED <= self.last_come;
-            let by_time = datagram.sent_as < self.last_come && at + patience < self.last_come_at;
-            if by_count || by_time {
-                self.lose(index, news);
-            }
-        }
-    }
-
-    fn lose(&mut self, index: usize, news: &mut News) {
-        let datagram = &mut self.window[index];
-        datagram.state = State::Waiting;
-        self.flight -= datagram.body.len();
-        self.queued += datagram.body.len();
-        news.lost += datagram.body.len();
-        let doubted = if self.suspect { DOUBTED_AGAIN } else { DOUBTED };
-        if datagram.sendings >= doubted && !datagram.cut && datagram.body.len() > NARROW {
-            news.doubted = Some(datagram.body.len());
-        }
-        news.lost_number.get_or_insert(self.base + index as u64);
-        self.first_waiting = if self.waiting == 0 {
-            index
-        } else {
-            self.first_waiting.min(index)
-        };
-        self.waiting += 1;
-    }
-
-    /// Nothing comes: what was sent first waits again, or everything.
-    pub fn probe(&mut self, everything: bool) -> News {
-        let mut news = News::default();
-        for index in 0..self.window.len() {
-            if matches!(self.window[index].state, State::Sent(_)) {
-                self.lose(index, &mut news);
-                if !everything {
-                    break;
-                }
-            }
-        }
-        news
     }
 }
 

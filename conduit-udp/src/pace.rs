@@ -110,7 +110,9 @@ impl Pace {
         if self.probes <= 2 {
             return false;
         }
-        self.threshold = (self.window / 2).max(LEAST * self.datagram);
+        if self.probes == 3 {
+            self.threshold = (self.window / 2).max(LEAST * self.datagram);
+        }
         self.window = LEAST * self.datagram;
         true
     }
@@ -180,13 +182,20 @@ mod tests {
         pace.came(0, Some(50_000));
         let once = pace.probe_after();
         assert_eq!(once, LEAST_PROBE);
+        let half = pace.window / 2;
         assert!(!pace.probed() && !pace.probed() && pace.probed());
         assert_eq!((pace.probe_after(), pace.window), (8 * once, 2000));
         for _ in 0..100 {
             pace.probed();
         }
-        assert_eq!(pace.probe_after(), MOST_PROBE);
+        assert_eq!((pace.probe_after(), pace.window), (MOST_PROBE, 2000));
         pace.came(1, None);
         assert_eq!(pace.probe_after(), once);
+        // What went well before all that silence does so again soon.
+        while pace.window < half {
+            let window = pace.window;
+            pace.came(window, None);
+            assert!(pace.window >= (2 * window - 1).min(half));
+        }
     }
 }

@@ -27,6 +27,9 @@ const COMPANY_BYTES: usize = 32 << 10;
 /// Bytes of messages that a class keeps, whole messages but the first.
 const MOST_KEPT: usize = 1 << 20;
 
+/// Who sends by turns: requests, answers to gets, long puts.
+const TURNS: usize = 3;
+
 /// A window holds a largest packet twice.
 const LEAST_PAYLOAD: usize = (2 * MAX_PACKET_BYTES / WINDOW).next_multiple_of(64);
 
@@ -51,13 +54,15 @@ pub struct Peer {
     pub streams: [VecDeque<Stream>; 2],
     /// Gets whose bytes have not all come.
     pub gets: Slots<Get>,
+    /// Whose turn it is to send.
+    turn: usize,
     /// How much may go there.
     pub pace: Pace,
     path: Path,
     /// Payload of its largest datagrams.
     pub datagram: usize,
     /// Datagrams of requests that may be under way.
-    depth: usize,
+    pub depth: usize,
     /// Since when everything that was sent has been unanswered.
     asked: u64,
     /// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
@@ -87,6 +92,7 @@ impl Peer {
             gathering: Default::default(),
             streams: Default::default(),
             gets: Slots::default(),
+            turn: 0,
             pace: Pace::new(datagram, first, settings.first_probe),
             depth: settings.depth,
             asked: now,
@@ -106,8 +112,9 @@ impl Peer {
     /// Whether a message of so many bytes can be kept until it has come.
     pub fn has_room(&self, class: usize, bytes: usize) -> bool {
         let out = &self.out[class];
-        let is_deep = class == 0 && out.len() >= self.depth;
-        !is_deep && out.has_room(self.parts(bytes)) && (out.is_empty() || out.kept + bytes <= MOST_KEPT)
+        let is_deep = class == 0 && out.len() - out.long >= self.depth;
+        let parts = self.parts(bytes);
+        !is_deep && out.has_room(parts) && self.has_share(class, parts) && (out.is_empty() || out.kept + bytes <= MOST_KEPT)
     }
 
     /// The path to the peer takes other datagrams now. Those that were made are sent as they are: the kernel cuts what the path does not take.
@@ -124,7 +131,8 @@ impl Peer {
         }
     }
 
-    fn parts(&self, bytes: usize) -> usize {
+    /// Datagrams of a message.
+    pub fn parts(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.datagram).max(1)
     }
 
@@ -188,7 +196,7 @@ impl Peer {
 
     /// Whether something is under way that will be acknowledged.
     pub fn awaits_answer(&self) -> bool {
-        self.flight() > 0
+        self.out.iter().any(|out| out.under_way > 0)
     }
 
     /// Whether so many requests wait that they should go.
@@ -200,47 +208,68 @@ impl Peer {
         self.out[0].flight + self.out[1].flight
     }
 
-    /// Gives `send` what may go now, replies first, in runs; it says how many of a run went, and less than all ends it.
+    /// Gives `send` what may go now, in runs; it says how many of a run went, and less than all ends it. Replies go first, and what is sent again of
+    /// answers to gets; requests, long puts and answers to gets by turns, so that none of them waits for the end of the others.
     pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[Pieces<'_>]) -> usize) {
         if self.path.tries_again(now) {
             self.follow_path();
         }
         let have = [self.incoming[0].have(), self.incoming[1].have()];
-        for class in [1, 0] {
-            loop {
-                let (flight, window) = (self.flight(), self.pace.window);
-                let room = window.saturating_sub(flight);
-                if !self.out[class].waits() && (room > 0 || flight == 0) {
-                    self.pull(keys, class, room);
-                }
-                let is_last = self.streams[class].is_empty();
-                let out = &mut self.out[class];
-                let run = out.run(room, flight == 0);
-                if run.is_empty() {
-                    break;
-                }
-                let (last, count) = out.last(&run);
-                // Somebody waits for the end of a put.
-                let ends_put = is_last && out.waiting() == count && out.is_put(&run);
-                let asks = ends_put || 2 * (flight + run.bytes) >= window || (last + 1) % ASK_EACH < count as u64;
-                if flight == 0 && !self.pace.is_probing() {
-                    self.asked = now;
-                }
-                let sent = out.send(keys, &run, have, if asks { ACK_NOW } else { 0 }, now, &mut send);
-                if sent > 0 {
-                    self.moved = now;
+        let header_says_all = self.header_says_all();
+        loop {
+            let (flight, window) = (self.flight(), self.pace.window);
+            let (room, first) = (window.saturating_sub(flight), !self.awaits_answer());
+            let Some(class) = self.next_class(keys, room, first) else {
+                return;
+            };
+            let is_last = self.streams[class].is_empty();
+            let out = &mut self.out[class];
+            let run = out.run(room, first);
+            if run.is_empty() {
+                return;
+            }
+            let (last, count) = out.last(&run);
+            // Somebody waits for the end of a put.
+            let ends_put = is_last && out.waiting() == count && out.is_put(&run);
+            let asks = ends_put || 2 * (flight + run.bytes) >= window || (last + 1) % ASK_EACH < count as u64;
+            if first && !self.pace.is_probing() {
+                self.asked = now;
+            }
+            let sent = out.send(keys, &run, have, if asks { ACK_NOW } else { 0 }, now, &mut send);
+            if sent > 0 {
+                self.moved = now;
+                if header_says_all {
                     self.owed = (0, 0, false);
                 }
-                if sent < count {
-                    return;
-                }
+            }
+            if sent < count {
+                return;
             }
         }
     }
 
+    /// The class of which something is to go next, for which datagrams are made if need be. None: nothing waits.
+    fn next_class(&mut self, keys: &Keys, room: usize, in_any_case: bool) -> Option<usize> {
+        if self.out[1].waits() {
+            return Some(1);
+        }
+        for _ in 0..TURNS {
+            let turn = self.turn;
+            self.turn = (turn + 1) % TURNS;
+            let class = [0, 1, 0][turn];
+            if turn > 0 && (room > 0 || in_any_case) {
+                self.pull(keys, class, room);
+            }
+            if self.out[class].waits() {
+                return Some(class);
+            }
+        }
+        None
+    }
+
     /// How long everything that was sent has been unanswered.
     pub fn unanswered(&self, now: u64) -> u64 {
-        if self.flight() == 0 {
+        if !self.awaits_answer() {
             return 0;
         }
         now.saturating_sub(self.asked)
@@ -248,7 +277,7 @@ impl Peer {
 
     /// What was sent is taken for lost, in part, if nothing has moved for long enough. Returns whether all of it was.
     pub fn look(&mut self, now: u64) -> bool {
-        if self.flight() == 0 || now < self.moved + self.pace.probe_after() {
+        if !self.awaits_answer() || now < self.moved + self.pace.probe_after() {
             return false;
         }
         let everything = self.pace.probed();

@@ -9,15 +9,17 @@ use crate::peer::{Heard, Peer};
 use crate::sys::RUN;
 use crate::tag::Keys;
 use crate::wire::{Header, Kind, UNIT, UNITS};
+use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::{Busy, LocalCompletion, TransferId};
 
 /// Long puts that wait to one peer, and gets that wait for it.
 const MOST_PUTS: usize = 64;
 const MOST_GETS: usize = 256;
-/// Places in the window that long transfers leave to messages.
+/// Places in the window that long transfers leave to messages, at least; and those that messages may have while long transfers wait.
 const SPARE: usize = WINDOW / 4;
-/// Answers of up to so many bytes are copied when they are asked for.
-const COPIED: usize = 8 << 10;
+const SHARE: usize = WINDOW / 2;
+/// Datagrams of long transfers are sent from the client's memory where they are longer than this; shorter ones are copied when they are made.
+const LENT_BEYOND: usize = 8 << 10;
 /// Bytes of a request: the number of the get, and how many bytes it wants.
 const REQUEST: usize = 16;
 
@@ -150,14 +152,28 @@ impl Peer {
         true
     }
 
+    /// This memory will not be there any more: what was sent of it and may have to be sent again is copied, and what was not is nobody's any more.
+    pub fn give_back(&mut self, keys: &Keys, memory: Lent) {
+        self.out[1].copy_lent(keys, memory);
+        self.streams[1].retain(|stream| !stream.rest.meets(memory));
+    }
+
+    /// Whether a message of so many parts leaves room to long transfers that wait.
+    pub fn has_share(&self, class: usize, parts: usize) -> bool {
+        let out = &self.out[class];
+        self.streams[class].is_empty() || out.len() - out.long + parts <= SHARE
+    }
+
     /// Makes datagrams of long transfers: one, or more that fit into `room`.
     pub fn pull(&mut self, keys: &Keys, class: usize, room: usize) {
         let kind = [Kind::Put, Kind::Got][class];
+        let most = WINDOW - self.parts(MAX_PACKET_BYTES).max(SPARE);
+        let most = if class == 0 { most.min(self.depth) } else { most };
         let mut bytes = 0;
         while let Some(stream) = self.streams[class].front_mut() {
             let next = stream.rest.bytes.min(self.datagram);
             let out = &mut self.out[class];
-            if !out.has_room(SPARE) || out.waiting() >= RUN || (bytes > 0 && bytes + next > room) {
+            if out.long >= most || !out.has_room(1) || out.waiting() >= RUN || (bytes > 0 && bytes + next > room) {
                 return;
             }
             let part = stream.rest.take(next);
@@ -166,13 +182,13 @@ impl Peer {
             if ends {
                 self.streams[class].pop_front();
             }
-            let body = if part.bytes <= COPIED {
+            let body = if part.bytes <= LENT_BEYOND {
                 self.copy(keys, part)
             } else {
                 Body::Lent(part)
             };
             let header: Header = self.header(keys, kind, class).with_word(word);
-            self.out[class].push(header, body, put);
+            self.out[class].push_long(header, body, put);
             bytes += next;
         }
     }
@@ -276,6 +292,62 @@ mod tests {
             link.arrive(to, &datagram);
         }
         assert!(put.iter().all(|&byte| byte == 7) && got.iter().all(|&byte| byte == 8));
+    }
+
+    #[test]
+    fn answers_outlive_the_memory_that_they_come_from() {
+        let mut link = Link::new(65_408, 5);
+        let (mut source, mut got) = (vec![1u8; 50_000], vec![0u8; 50_000]);
+        let (lender, borrower) = (lent(&mut source), lent(&mut got));
+        let from = source.as_ptr() as usize;
+        link.segments[1].add(from, source.len());
+        link.ends[0].get(&link.keys, from, borrower, TransferId(2)).unwrap();
+        link.step(0, 0, 1);
+        // The answer is lost, and its source overwritten; another answer was not begun.
+        while !link.ends[1].awaits_answer() {
+            link.step(0, 0, 1);
+        }
+        link.drop_all();
+        link.ends[1].give_back(&link.keys, lender);
+        source.fill(9);
+        while link.done[0].is_empty() {
+            link.step(0, 0, 1);
+        }
+        assert!(got.iter().all(|&byte| byte == 1));
+    }
+
+    #[test]
+    fn nobody_waits_for_the_end_of_long_transfers() {
+        let mut link = Link::new(1408, 5);
+        let (mut source, mut there) = (vec![1u8; 4 << 20], vec![0u8; 4 << 20]);
+        let (mut asked, mut answers) = (vec![0u8; 4 << 20], vec![1u8; 4 << 20]);
+        let (to, from) = (there.as_mut_ptr() as usize, answers.as_ptr() as usize);
+        link.segments[1].add(to, there.len());
+        link.segments[0].add(from, answers.len());
+        // End 0 has much to answer, much to put, and many messages.
+        for id in 0..8 {
+            let destination = lent(&mut asked);
+            link.ends[1].get(&link.keys, from, destination, TransferId(id)).unwrap();
+            link.ends[0]
+                .put(&link.keys, to, lent(&mut source), 0, TransferId(id))
+                .unwrap();
+        }
+        let mut messages = 0;
+        while link.done.iter().all(Vec::is_empty) {
+            while link.ends[0].has_room(0, 1000) {
+                link.ends[0].keep(&link.keys, 0, &[&[3; 1000]]);
+                messages += 1;
+            }
+            link.step(0, 0, 1);
+        }
+        // Whichever is first complete, the others have come as far.
+        let ones = |bytes: &[u8]| -> u32 { bytes.iter().map(|&byte| u32::from(byte == 1)).sum() };
+        let (put, got) = (ones(&there), ones(&asked));
+        assert!(
+            messages > 500 && put > 1 << 20 && got > 1 << 20,
+            "{messages} messages, {put} put, {got} got"
+        );
+        (there[0], answers[0]) = (0, 0);
     }
 
     #[test]

@@ -8,7 +8,7 @@ const NETWORKDEPTH: Key<u32> = count(
     "256",
     1,
     1 << 20,
-    "Datagrams of requests that may be under way to one peer; 256 are the most that have an effect.",
+    "Datagrams of requests that may be under way to one peer, and as many of long puts; 256 are the most that have an effect.",
 );
 const SOCKETBUFFER_MAX: Key<u64> = size(
     "GASNET_SOCKETBUFFER_MAX",
@@ -39,7 +39,7 @@ const REQUESTTIMEOUT_INITIAL: Key<i64> = int(
     "20000",
     100,
     1 << 40,
-    "How long the first datagrams to a peer wait for an answer before they are sent again; later ones go by the round trips measured.",
+    "How long the first datagrams to a peer wait for an answer before they are sent again, half a second at most; later ones go by the round trips measured.",
 )
 .unit("microseconds");
 const REQUESTTIMEOUT_BACKOFF: Key<f64> = double(

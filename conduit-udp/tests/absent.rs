@@ -112,6 +112,49 @@ fn requests_go_and_are_kept_while_nobody_polls() {
     job.stop();
 }
 
+#[test]
+fn who_only_puts_hears_others() {
+    let job = pair();
+    let mut memory = [vec![0u64; 1], vec![0u64; 1]];
+    let bases = memory.each_mut().map(|memory| memory.as_mut_ptr() as usize);
+    let segments = [0, 1].map(|rank: usize| RemoteSegment {
+        base: bases[rank],
+        bytes: 8,
+        key: job.of(rank).register_segment(bases[rank], 8).unwrap(),
+        on_device: false,
+    });
+    let (heard, over) = (AtomicBool::new(false), Barrier::new(2));
+    job.run_threads(1, |rank, _, conduit| {
+        let mut come = Come::default();
+        let source = 7u64;
+        let put = |number| {
+            let other = 1 - rank as usize;
+            let (at, source) = (bases[other], (&raw const source).cast());
+            conduit.put(1 - rank, &segments[other], at, source, 8, TransferId(number))
+        };
+        if rank == 0 {
+            // A burst begins, so that puts wait for company; and more follow, each before that has ended, without a poll.
+            let mut puts = 0;
+            while !heard.load(SeqCst) {
+                put(puts).expect("room: while puts are made answers should be heard");
+                puts += 1;
+                if puts > 10 {
+                    sleep(Duration::from_micros(300));
+                }
+            }
+            until(conduit, &mut come, |come| come.done.len() as u64 == puts);
+        } else {
+            sleep(Duration::from_millis(20));
+            put(0).unwrap();
+            until(conduit, &mut come, |come| come.done == [0]);
+            heard.store(true, SeqCst);
+        }
+        over.wait();
+    });
+    assert_eq!(memory, [[7], [7]]);
+    job.stop();
+}
+
 static WOKEN: AtomicBool = AtomicBool::new(false);
 
 #[test]

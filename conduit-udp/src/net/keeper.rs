@@ -6,12 +6,12 @@
 #![forbid(unsafe_code)]
 
 use super::receiving::{Context, Wanted};
-use super::{lock, Net};
+use super::{lock, Deferred, Net};
 use crate::sys::Bell;
 use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
 use gasnet::os::signal;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
@@ -82,6 +82,18 @@ impl Keeper {
         }
     }
 
+    /// Whether the client has polled so lately that it needs nobody to look after its peers.
+    fn has_polled(&self, now: u64) -> bool {
+        now < self.polled.load(Relaxed) + self.tick.as_nanos() as u64
+    }
+
+    /// Something is under way, since `now`. Who computes has a keeper that knows of it.
+    pub fn note_work(&self, now: u64) {
+        if self.watching.load(Relaxed) && self.client.load(Relaxed) == AWAKE && !self.has_polled(now) {
+            self.bell.ring();
+        }
+    }
+
     /// The client sleeps where what comes wakes it.
     pub fn note_sleep(&self) {
         self.client.store(ASLEEP, Relaxed);
@@ -89,6 +101,7 @@ impl Keeper {
 
     /// Something waits for company.
     pub fn note_held(&self) {
+        fence(SeqCst);
         if !self.near.load(Relaxed) && !self.near.swap(true, SeqCst) {
             self.bell.ring();
         }
@@ -149,18 +162,19 @@ impl Net {
     /// Does what is due. Returns how long to sleep, and whether what comes shall end that.
     fn tend(&self, own: &mut Own) -> (Duration, bool) {
         let keeper = &self.keeper;
-        let now = self.now();
-        if keeper.near.load(Relaxed) {
-            if let Some(pause) = self.look_at_held(own) {
-                return (pause, false);
-            }
-        }
-        match keeper.client.load(SeqCst) {
+        let soon = if keeper.near.load(Relaxed) {
+            self.look_at_held(own)
+        } else {
+            None
+        };
+        let (pause, watches) = match keeper.client.load(SeqCst) {
             TO_BE_WOKEN => (MOST, true),
             ASLEEP => (keeper.tick, false),
-            _ if now < keeper.polled.load(Relaxed) + keeper.tick.as_nanos() as u64 => (keeper.tick, false),
+            _ if keeper.has_polled(self.now()) => (keeper.tick, false),
+            // Also one that adds to what waits all the time: others wait for it.
             _ => (self.serve(own), true),
-        }
+        };
+        (soon.map_or(pause, |soon| soon.min(pause)), watches)
     }
 
     /// Sends what waits for company if that does not come. Returns how long to sleep before the next look; none: there is no need for another.
@@ -179,7 +193,8 @@ impl Net {
         }
         own.idle = 0;
         self.keeper.near.store(false, SeqCst);
-        // Who added one before that has not rung.
+        // Who added one before that has not rung; the other side has such a fence, too.
+        fence(SeqCst);
         self.holds().then(|| {
             self.keeper.near.store(true, SeqCst);
             COMPANY
@@ -198,6 +213,10 @@ impl Net {
         }
         if now >= self.next_beat.load(Relaxed) {
             self.beat(now);
+        }
+        // It may have begun to sleep before these were kept.
+        if self.has_finished.load(Relaxed) || !self.deferred.iter().all(Deferred::is_empty) {
+            self.wake_client();
         }
         let next = self.next_look.load(Relaxed).min(self.next_beat.load(Relaxed));
         // A look each so often is enough for what waits for nobody.

@@ -64,7 +64,7 @@ impl Context {
 }
 
 impl Net {
-    /// Takes in what the socket has, and returns when that was.
+    /// Takes in what the socket has, and returns what time it is then.
     pub fn receive(&self, wanted: Wanted, context: &mut Context, delivered: &mut usize, upcalls: &mut dyn Upcalls) -> u64 {
         let buffers = context.start..context.start + BATCH * BUFFER;
         let result = self
@@ -78,7 +78,7 @@ impl Net {
             (context.batch, context.full) = (1, 0);
             return now;
         }
-        let found = std::mem::take(&mut context.found);
+        let (found, before) = (std::mem::take(&mut context.found), *delivered);
         // A buffer more than is filled costs the system a look, and what is long is better looked at while it is in the cache.
         let bytes: usize = found.iter().map(|one| one.0).sum();
         if found.len() < context.batch || bytes > BUFFER / 2 * found.len() {
@@ -101,6 +101,8 @@ impl Net {
             }
         }
         context.found = found;
+        // Handlers may have taken their time.
+        let now = if *delivered == before { now } else { self.now() };
         self.answer(&mut context.touched, now);
         if wanted == Wanted::Nothing && !context.done.is_empty() {
             lock(&self.finished).append(&mut context.done);
@@ -228,10 +230,10 @@ impl Net {
             }
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
+            self.push_on(rank, contact, &mut peer, now);
             if peer.is_ack_due(now) {
                 self.acknowledge(contact, &mut peer);
             }
-            self.push_on(rank, contact, &mut peer, now);
         }
     }
 

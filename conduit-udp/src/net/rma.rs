@@ -15,6 +15,16 @@ impl Net {
         Ok(self.contact(rank))
     }
 
+    /// Peers may name this segment no longer, and its memory is looked at no more. They have all that they got of it, but this process may not know that.
+    pub fn withdraw(&self, base: usize, bytes: usize) {
+        self.segments.remove(base, bytes);
+        // SAFETY: readable, for it was a segment until now.
+        let memory = unsafe { Lent::new(base, bytes) };
+        for contact in self.contacts() {
+            lock(&contact.state).give_back(&self.keys, memory);
+        }
+    }
+
     /// Begins a put; see [`gasnet::conduit::Conduit::put`]. Up to `copied` bytes are copied at once.
     pub fn put_to(
         &self,

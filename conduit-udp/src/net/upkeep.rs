@@ -31,10 +31,10 @@ impl Net {
             return;
         }
         let (mut contacts, mut doubts) = (0, false);
-        for place in &self.places {
-            let Some(contact) = place.peer.get().filter(|_| place.fate.load(Relaxed) == HERE) else {
+        for contact in self.contacts() {
+            if self.places[contact.rank as usize].fate.load(Relaxed) != HERE {
                 continue;
-            };
+            }
             contacts += 1;
             let refused = contact.refusals.load(Relaxed) > 0;
             doubts |= refused;
@@ -50,7 +50,8 @@ impl Net {
     pub fn look(&self, now: u64) {
         let Ok(mut active) = self.active.try_lock() else { return };
         let ranks = std::mem::take(&mut *active);
-        self.next_look.store(now + LOOK + LOOK_EACH * ranks.len() as u64, Relaxed);
+        let next = now + LOOK + LOOK_EACH * ranks.len() as u64;
+        self.next_look.store(next, Relaxed);
         drop(active);
         let mut rest = Vec::with_capacity(ranks.len());
         for rank in ranks {
@@ -72,10 +73,10 @@ impl Net {
                         ),
                     );
                 }
+                peer.transmit(&self.keys, now, |run| self.put(contact, run));
                 if peer.is_ack_due(now) {
                     self.acknowledge(contact, &mut peer);
                 }
-                peer.transmit(&self.keys, now, |run| self.put(contact, run));
             }
             if here && !peer.is_quiet() {
                 rest.push(rank);
@@ -89,7 +90,7 @@ impl Net {
             self.next_look.store(u64::MAX, Relaxed);
         } else {
             // Another thread may have found nothing meanwhile, for this one had taken it all.
-            self.next_look.fetch_min(now + LOOK, Relaxed);
+            self.next_look.fetch_min(next, Relaxed);
         }
     }
 
@@ -104,10 +105,8 @@ impl Net {
     /// Takes in that a datagram to `address` was not delivered, which began like `quote`. Anybody may say so, but only who has seen the datagram
     /// can quote it.
     pub fn hear_error(&self, why: &io::Error, address: SocketAddr, quote: &[u8]) {
-        let Some(rank) = self.places.iter().position(|place| place.address == address) else {
-            return;
-        };
-        let Some(contact) = self.places[rank].peer.get() else { return };
+        let at = |contact: &&Contact| self.places[contact.rank as usize].address == address;
+        let Some(contact) = self.contacts().find(at) else { return };
         if why.raw_os_error() == Some(libc::EMSGSIZE) || !lock(&contact.state).has_said(quote) {
             return;
         }
@@ -124,7 +123,7 @@ impl Net {
         contact.refusals.store(refusals.saturating_add(1), Relaxed);
         if refusals + 1 >= REFUSALS {
             self.lose(
-                rank as JobRank,
+                contact.rank,
                 "its host says that nobody listens at its port any more".to_owned(),
             );
         }
@@ -144,7 +143,8 @@ impl Net {
 
     /// A datagram could not be sent: that is one lost. When it lasts it is the peer that is.
     pub fn trouble(&self, contact: &Contact, why: &io::Error, is_here: bool) {
-        let (now, mut trouble) = (self.now(), lock(&contact.trouble));
+        let mut trouble = lock(&contact.trouble);
+        let now = self.now();
         let since = trouble
             .filter(|last| now < last.last + TROUBLED_AGAIN)
             .map_or(now, |last| last.since);
@@ -189,7 +189,7 @@ impl Net {
         self.stopped.store(true, Relaxed);
         self.keeper.dismiss();
         for _ in 0..2 {
-            for contact in self.places.iter().filter_map(|place| place.peer.get()) {
+            for contact in self.contacts() {
                 // A signal may have come while this very thread was at it: then the peer learns from its agent that the job ends.
                 let Ok(mut state) = contact.state.try_lock() else { continue };
                 let header = state.control(&self.keys, Kind::Bye, &[]);

@@ -202,12 +202,18 @@ impl Peer {
         wanted || count >= ACK_AFTER || (count > 0 && now >= since + ACK_DELAY / 8)
     }
 
+    /// Whether a header has room for all that came out of turn, as it most often has.
+    pub fn header_says_all(&self) -> bool {
+        self.incoming
+            .iter()
+            .all(|incoming| incoming.all()[1..].iter().all(|&word| word == 0))
+    }
+
     /// An acknowledgement of everything, as header and payload. Nothing is owed after it.
     pub fn acknowledge(&mut self, keys: &Keys) -> ([u8; HEADER], Vec<u8>) {
         self.owed = (0, 0, false);
+        let long = !self.header_says_all();
         let all = self.incoming.each_ref().map(Incoming::all);
-        // Most often the header has room for all that came out of turn.
-        let long = all.iter().any(|words| words[1..].iter().any(|&word| word != 0));
         let words = all.iter().flatten().filter(|_| long);
         let payload: Vec<u8> = words.copied().flat_map(u64::to_le_bytes).collect();
         (self.control(keys, Kind::Ack, &payload), payload)

@@ -119,6 +119,12 @@ impl Link {
         }
     }
 
+    /// Loses what is on its way.
+    #[cfg(test)]
+    pub fn drop_all(&mut self) {
+        self.wire.clear();
+    }
+
     pub fn arrive(&mut self, to: usize, datagram: &[u8]) {
         let heard = self.hear(to, datagram);
         assert!(self.is_hostile || !matches!(heard, None | Some(Heard::Nonsense)), "{heard:?}");

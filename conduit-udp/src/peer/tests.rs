@@ -164,3 +164,15 @@ fn silence_is_survived() {
     assert_eq!(link.heard[1].pop(), Some((0, vec![5; 5000])));
     link.exchange(100, 0, 0, 1);
 }
+
+#[test]
+fn even_nothing_is_sent_again() {
+    let mut link = Link::new(1408, 3);
+    link.ends[0].keep(&link.keys, 0, &[]);
+    link.step(1000, 0, 1);
+    for _ in 0..100_000 {
+        link.step(0, 0, 1);
+    }
+    assert_eq!(link.heard[1], [(0, Vec::new())]);
+    assert!(link.ends[0].is_quiet() && !link.ends[0].awaits_answer());
+}

@@ -67,7 +67,7 @@ fn train_length(message: &libc::msghdr) -> usize {
         let mut head = libc::CMSG_FIRSTHDR(message);
         while !head.is_null() {
             if (*head).cmsg_level == libc::IPPROTO_UDP && (*head).cmsg_type == UDP_GRO {
-                return libc::CMSG_DATA(head).cast::<u16>().read_unaligned() as usize;
+                return libc::CMSG_DATA(head).cast::<libc::c_int>().read_unaligned() as usize;
             }
             head = libc::CMSG_NXTHDR(message, head);
         }

@@ -95,9 +95,7 @@ impl Socket {
         let sent = check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, FLAGS as _) })?;
         Ok(lengths[..sent as usize].iter().sum())
     }
-}
 
-impl Socket {
     fn send_short(&self, to: &Address, datagram: &Pieces<'_>) -> io::Result<()> {
         let (mut whole, mut at) = ([0; SHORT], 0);
         for piece in datagram {
