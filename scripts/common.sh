@@ -68,6 +68,8 @@ expand() {
     # Makefile fragments name the prefix in one line only.
     _conduit_include_mak=" -I\$(GASNET_PREFIX)/include/$2-conduit"
     _about="$2, thread mode $3"
+    # Whether jobs can be on several hosts.
+    case $2 in smp | sock) _ssh=0 ;; *) _ssh=1 ;; esac
     [ "$2" != any ] || { _mode_define='' _conduit_include='' _conduit_include_mak='' _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
     _old_ifs=$IFS
     IFS=.
@@ -78,7 +80,7 @@ expand() {
         -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" -e "s|@CONDUIT_INCLUDE@|$(replacement "$_conduit_include")|g" \
         -e "s|@CONDUIT_INCLUDE_MAK@|$_conduit_include_mak|g" \
         -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
-        -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
+        -e "s|@SPAWNER_SSH@|$_ssh|g" -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
         -e "s|@LDFLAGS@|$(replacement "$CONFIG_LDFLAGS")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
         -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \
         -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \

@@ -13,14 +13,14 @@ const NETWORKDEPTH: Key<u32> = count(
 const SOCKETBUFFER_MAX: Key<u64> = size(
     "GASNET_SOCKETBUFFER_MAX",
     "8M",
-    64 << 10,
+    1,
     1 << 30,
-    "Most bytes that are asked for as the socket's buffers; the kernel may give less (net.core.rmem_max, wmem_max).",
+    "Most bytes that are asked for as the socket's buffers, 64K at least; the kernel may give less (net.core.rmem_max, wmem_max).",
 );
 const SOCKETBUFFER_INITIAL: Key<Option<u64>> = size(
     "GASNET_SOCKETBUFFER_INITIAL",
     "",
-    64 << 10,
+    1,
     1 << 30,
     "Bytes that are asked for as the socket's buffers.",
 )
@@ -127,7 +127,7 @@ impl Settings {
         let nanoseconds = |microseconds: i64| microseconds as u64 * 1000;
         Self {
             depth: value(&NETWORKDEPTH) as usize,
-            buffer: value(&SOCKETBUFFER_INITIAL).unwrap_or(most).min(most) as usize,
+            buffer: value(&SOCKETBUFFER_INITIAL).unwrap_or(most).min(most).max(64 << 10) as usize,
             timeout: match value(&REQUESTTIMEOUT_MAX) {
                 0 => u64::MAX,
                 limit => nanoseconds(limit),

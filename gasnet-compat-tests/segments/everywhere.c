@@ -47,7 +47,7 @@ static void bind(void) {
 
 int main(int argc, char **argv) {
     char stack[AREA + 64];
-    test_init("everywhere", &argc, &argv);
+    test_init_flags("everywhere", &argc, &argv, GEX_FLAG_USES_GASNET1);
     everywhere_handlers();
     queries();
     everywhere(stack);

@@ -8,7 +8,7 @@
 int main(int argc, char **argv) {
     char stack[AREA + 64];
     int filtered = refuse(SYS_process_vm_readv, ENOSYS) && refuse(SYS_process_vm_writev, ENOSYS);
-    test_init("refused_enosys", &argc, &argv);
+    test_init_flags("refused_enosys", &argc, &argv, GEX_FLAG_USES_GASNET1);
     if (!filtered) test_skip("this machine has no seccomp filters");
     CHECK(refusal() == ENOSYS);
     everywhere_handlers();

@@ -8,7 +8,7 @@
 int main(int argc, char **argv) {
     char stack[AREA + 64];
     int filtered = refuse(SYS_process_vm_readv, EPERM) && refuse(SYS_process_vm_writev, EPERM);
-    test_init("refused_eperm", &argc, &argv);
+    test_init_flags("refused_eperm", &argc, &argv, GEX_FLAG_USES_GASNET1);
     if (!filtered) test_skip("this machine has no seccomp filters");
     CHECK(refusal() == EPERM);
     everywhere_handlers();

@@ -9,7 +9,7 @@
 int main(int argc, char **argv) {
     char stack[AREA + 64];
     size_t most;
-    test_init("refused_later", &argc, &argv);
+    test_init_flags("refused_later", &argc, &argv, GEX_FLAG_USES_GASNET1);
     everywhere_handlers();
     everywhere(stack);
     most = gex_AM_MaxRequestLong(tm, (me + 1) % np, GEX_EVENT_NOW, 0, 3);

@@ -38,7 +38,7 @@ const OPTIONS: &str = "\
       -v                     be verbose about what is happening
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
-      -spawner=<name>        force use of a specific spawner: fork, ssh, pmi or mpi (-spawn: L, S)
+      -spawner=<name>        force use of a specific spawner: fork, ssh, pmi, mpi or custom (-spawn: L, S, C)
       --conduit=<name>       the conduit that a program with the universal library shall use (auto|smp|sock|udp)
       --help, --version      print this text, or the version
       --                     ends option parsing
@@ -83,8 +83,13 @@ enum Stop {
 
 impl Request {
     /// The value of `-E`: names, or one name and its value.
-    fn pass_on(&mut self, text: &str) {
+    fn pass_on(&mut self, text: &str) -> Result<(), Stop> {
         match text.split_once('=') {
+            Some((name, _)) if name.is_empty() || name.contains(',') => {
+                return wrong(format!(
+                    "option -E {text}: names of variables, or one name and its value, are expected"
+                ));
+            }
             Some((name, value)) => {
                 self.variables.push(name.to_owned());
                 self.assignments.push((name.to_owned(), value.to_owned()));
@@ -93,6 +98,7 @@ impl Request {
                 .variables
                 .extend(text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned)),
         }
+        Ok(())
     }
 }
 
@@ -164,7 +170,7 @@ fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Resul
             "-n" | "-np" => ranks = Some(number(name, &value("a number of processes")?, MOST)?),
             "-N" => request.nodes = Some(number(name, &value("a number of nodes")?, u32::MAX)?),
             "-c" => request.cpus = Some(cpus(&value("a number of cpus")?)?),
-            "-E" => request.pass_on(&value("names of variables")?),
+            "-E" => request.pass_on(&value("names of variables")?)?,
             "-spawner" | "--spawner" | "-spawn" => request.spawner = Some((name.into(), value("a name")?)),
             "--conduit" => request.conduit_option = Some(value("a name")?.to_ascii_lowercase()),
             "-l" | "--label" => request.label = true,
@@ -221,8 +227,8 @@ fn has_network(conduit: &str) -> bool {
 /// What the user says: by an option, by the conduit's variable, by the general one, or by that of udp's programs.
 fn decide(request: &Request) -> Result<Decision, Stop> {
     let network = has_network(&request.conduit);
-    let of_conduit = format!("GASNET_{}_SPAWNER", request.conduit.to_ascii_uppercase());
-    let mut variables = vec![of_conduit];
+    let mut variables = spawner_variables(&request.conduit);
+    variables.retain(|name| name != "GASNET_SPAWNER");
     if network {
         variables.extend(["GASNET_SPAWNER".into(), "GASNET_SPAWNFN".into()]);
     }
@@ -235,7 +241,7 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
         let Some(spawner) = spawner::parse(&source, &name).map_err(Stop::Wrong)? else {
             continue;
         };
-        if spawner == Spawner::Ssh && !network {
+        if matches!(spawner, Spawner::Ssh | Spawner::Custom) && !network {
             return wrong(format!(
                 "{source}={name}: the {} conduit has no network; its spawners are fork, pmi and mpi",
                 request.conduit
@@ -253,12 +259,14 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
     })
 }
 
-/// The variable that tells the program which spawner it is.
-fn spawner_variable(conduit: &str) -> String {
-    if conduit == AUTO {
-        return "GASNET_SPAWNER".into();
-    }
-    format!("GASNET_{}_SPAWNER", conduit.to_ascii_uppercase())
+/// The variables that tell the program which spawner it is, the first of which counts most. A program that chooses its conduit itself may look at any.
+fn spawner_variables(conduit: &str) -> Vec<String> {
+    let of = |name: &str| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase());
+    let general = (conduit == AUTO || has_network(conduit)).then(|| "GASNET_SPAWNER".to_owned());
+    let conduits = CONDUITS.iter().filter(|c| conduit == AUTO || c.0 == conduit);
+    // That for tests has none of its own.
+    let known = conduits.filter(|c| c.0 != "sock" || conduit == "sock");
+    known.map(|c| of(c.0)).chain(general).collect()
 }
 
 /// Name and attached value of an option: `-n4`, `-n=4`, `--conduit=smp`.
@@ -299,12 +307,21 @@ fn environment(request: &Request) -> Vec<(String, String)> {
     let word = match request.decision.spawner {
         Spawner::Fork => "fork",
         Spawner::Ssh => "ssh",
-        Spawner::Manager => "pmi",
+        Spawner::Pmi | Spawner::Mpi => "pmi",
+        // It has no name among those.
+        Spawner::Custom => "auto",
     };
-    if request.decision.spawner != Spawner::Manager {
+    if request.decision.spawner == Spawner::Custom {
+        set.push(("GASNET_SPAWNFN".into(), "C".into()));
+    }
+    if !request.decision.spawner.is_manager() {
         set.push(("GASNET_PSHM_NODES".into(), request.ranks.to_string()));
     }
-    set.push((spawner_variable(&request.conduit), word.into()));
+    set.extend(
+        spawner_variables(&request.conduit)
+            .into_iter()
+            .map(|name| (name, word.into())),
+    );
     // The launcher's name says what its user wants; an option or the environment says it louder.
     let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
     if request.conduit_option.is_some() || (request.conduit != AUTO && !named) {
@@ -330,7 +347,7 @@ fn environment(request: &Request) -> Vec<(String, String)> {
 fn words(request: &Request, set: &[(String, String)]) -> Result<Vec<OsString>, String> {
     let mut program = request.program.clone();
     program[0] = locate(&program[0]);
-    if request.decision.spawner != Spawner::Manager {
+    if !request.decision.spawner.is_manager() {
         return Ok(program);
     }
     let of_gasnet = env::vars()
@@ -343,6 +360,7 @@ fn words(request: &Request, set: &[(String, String)]) -> Result<Vec<OsString>, S
     let filling = Filling {
         ranks: request.ranks,
         nodes: request.nodes,
+        mpi: request.decision.spawner == Spawner::Mpi,
         cpus: request.cpus,
         variables: &variables,
         program: &program,
@@ -376,7 +394,7 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     }
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]).envs(set);
-    if request.decision.spawner == Spawner::Manager {
+    if request.decision.spawner.is_manager() {
         // Or each of its processes would be a job of that many.
         command.env_remove("GASNET_PSHM_NODES");
     }
@@ -473,6 +491,16 @@ mod tests {
         let request = udp(&["-np", "2", "-spawn", "S", "a"]).unwrap();
         assert_eq!((request.conduit.as_str(), request.decision.spawner), ("udp", Spawner::Ssh));
         assert_eq!(udp(&["-n4", "-spawn", "L", "a"]).unwrap().decision.spawner, Spawner::Fork);
+        let request = udp(&["-n4", "-spawn", "C", "a"]).unwrap();
+        let set = environment(&request);
+        let has = |name: &str, value: &str| set.contains(&(name.to_owned(), value.to_owned()));
+        assert!(has("GASNET_SPAWNFN", "C") && has("GASNET_UDP_SPAWNER", "auto") && has("GASNET_SPAWNER", "auto"));
+        assert!(has("GASNET_PSHM_NODES", "4"));
+        let auto = parse("gasnetrun", ["-n2", "-spawner=ssh", "a"].iter().map(OsString::from)).unwrap();
+        let set = environment(&auto);
+        for name in ["GASNET_SMP_SPAWNER", "GASNET_UDP_SPAWNER", "GASNET_SPAWNER"] {
+            assert!(set.contains(&(name.to_owned(), "ssh".to_owned())), "{name}");
+        }
         assert!(read(&["-n", "1", "-t", "a"]).unwrap().test_only);
         assert_eq!(read(&["-n", "1", "--conduit=sock", "a"]).unwrap().conduit, "sock");
         assert_eq!(read(&["-n", "1", "--", "-prog"]).unwrap().program, ["-prog"]);
@@ -490,6 +518,7 @@ mod tests {
         assert!(sentence(&["-n", "2", "-N", "2", "a"]).contains("-N 1"));
         assert!(sentence(&["-n", "2", "-c", "x", "a"]).contains("-c x"));
         assert!(sentence(&["-n", "2", "-foo", "a"]).contains("-foo"));
+        assert!(sentence(&["-n", "2", "-E", "A,B=c", "a"]).contains("A,B=c"));
         assert!(sentence(&["-n", "2", "-spawner=ssh", "a"]).contains("no network"));
         assert!(sentence(&["-n", "2", "-spawner", "smoke", "a"]).contains("no such spawner"));
         assert!(sentence(&["-n", "2", "--conduit", "ibv", "a"]).contains("ibv"));

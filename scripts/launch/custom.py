@@ -1,5 +1,7 @@
 """Jobs that a command of the user's starts (GASNET_SPAWNFN=C), and output that agents bring to the first host."""
 
+import shlex
+
 from bed import Wrong, blocks
 from cases import case
 
@@ -21,6 +23,16 @@ def _(bed):
         bed.run([bed.program.path, "3", f"--end={way}"], env=env, ranks=3, code=code)
     # How a process ends that is not ours only its parent is told, which is the command.
     bed.run([bed.program.path, "3", "--end=kill"], env=env, ranks=3, code=1, says=["rank 2 of 3 .*ended without gasnet_exit"])
+
+
+@case("custom: through launchers", "one", quick=True, conduits=("udp",))
+def _(bed):
+    prefix = bed.program.prefix
+    command = {"GASNET_CSPAWN_CMD": "for i in $(seq %N); do %C & done; wait"}
+    for line, env in (([bed.program.launcher, "-n", "3"], {"GASNET_SPAWNFN": "C"}), ([f"{prefix}/bin/amudprun", "-np", "3"], {"GASNET_SPAWNFN": "c"}),
+                      ([f"{prefix}/bin/amudprun", "-np", "3", "-spawn", "C"], {}),
+                      ([bed.program.launcher, "-n", "3", "-spawner=custom"], {"GASNET_UDP_SPAWNER": "ssh", "GASNET_SPAWNER": "ssh"})):
+        bed.run([*line, bed.program.path, "--", *ODD], env={**command, **env}, places=["node1"] * 3, arguments=ODD)
 
 
 @case("custom: mpiexec over three hosts", "managers", quick=True, conduits=("udp",))
@@ -77,6 +89,24 @@ def _(bed):
         numbers = [line.split()[4] for line in text.splitlines() if line.startswith(f"rank {rank} says line ")]
         if numbers != [str(n) for n in range(lines)]:
             raise Wrong(f"rank {rank} wrote {lines} lines, of which {len(numbers)} came, or in another order")
+
+
+@case("output: a reader who pauses for longer than a host may be silent", "three")
+def _(bed):
+    lines = 200_000
+    job = shlex.join(bed.launch(3, f"--lines={lines}"))
+    text = bed.run(["sh", "-c", f"{job} | {{ sleep 45; cat; }}"], env={"GASNET_ROUTE_OUTPUT": "1", **bed.servers()}, ranks=3, limit=240)
+    for rank in range(3):
+        came = sum(line.startswith(f"rank {rank} says line ") for line in text.splitlines())
+        if came != lines:
+            raise Wrong(f"rank {rank} wrote {lines} lines, of which {came} came")
+
+
+@case("output: a reader who goes", "three", quick=True)
+def _(bed):
+    for options, env in ((["-l"], {}), ([], {"GASNET_ROUTE_OUTPUT": "1"})):
+        job = shlex.join(bed.launch(3, "--lines=100000000", options=options))
+        bed.run(["sh", "-c", f"{job} | head -n 1"], env={**env, **bed.servers()}, says=["rank . "])
 
 
 @case("output: of ranks that a command has started", "one", conduits=("udp",))

@@ -42,6 +42,21 @@ def _(bed):
         bed.run(bed.launch(4, "--end=stop"), env={"GASNET_EXITTIMEOUT": "2", **env}, code=0, ranks=4)
 
 
+@case("ends: the started process is killed while remote shells hang", "three", quick=True)
+def _(bed):
+    with bed.script("hang", "exec sleep 600") as shell:
+        bed.look_around()
+        with starting(bed, bed.launch(3), {"GASNET_SSH_CMD": shell, **bed.servers()}) as job:
+            end = time.monotonic() + 30
+            while sum(p.command == "sleep 600" for p in bed.hosts.strays()) < 2:
+                if time.monotonic() > end:
+                    raise Wrong("the remote shells did not begin")
+                time.sleep(0.05)
+            name = bed.program.path.rsplit("/", 1)[-1]
+            bed.hosts.check(1, ["sh", "-c", f"kill -KILL $(pgrep -f -o '/{name}$')"])
+            over(bed, job, None)
+
+
 def of_manager(manager):
     """All ways under a process manager. What a manager makes of a job that fails is its own: the code must be a failure, and the sentence there."""
     @case(f"ends: {manager}", "managers", quick=manager in managers.QUICK[:1])

@@ -9,7 +9,7 @@ from cases import ALL, case
 
 ODD = ["", "a b", "c'd", 'e"f', "$HOME", "`id`", "*", "\\", "-n", "--", "tab\there", "é", "new\nline", "\n", "end\n", "$(id)", "!x", "#", "~", "a;b&c|d"]
 ODD_VARIABLES = {"PLAIN": "x", "SPACES": " a  b ", "QUOTES": "a'b\"c", "LINES": "one\ntwo\n\n", "EMPTY": "", "DOLLAR": "$x ${HOME} `id` \\",
-                 "BASH_FUNC_x%%": "() {  echo x\n}", "with.dot": "d", "with-dash": "e", "GASNET_NOT_KNOWN": "k'k", "UTF": "ü€"}
+                 "BASH_FUNC_x%%": "() {  echo x\n}", "with.dot": "d", "with-dash": "e", "GASNET_NOT_KNOWN": "k'k", "UTF": "ü€", "n": "5", "line": "one\ntwo"}
 
 
 # One host.
@@ -117,8 +117,19 @@ def _(bed):
         # Found without a word, too, where no process manager is nearer.
         for env in ({"PBS_NODEFILE": path}, {"LSB_HOSTS": "node2 node2 node3"}):
             bed.run(bed.launch(5), env=env, places=two)
+            bed.run([bed.program.path], env={"GASNET_PSHM_NODES": "5", **env}, places=two)
+            # One rank needs no other host.
+            bed.run([bed.program.path], env=env, places=["node1"])
+        for line in (bed.launch(3), [bed.program.path]):
+            bed.run(line, env={"PBS_NODEFILE": "/nowhere", "GASNET_PSHM_NODES": "3"}, places=["node1"] * 3, says=["PBS_NODEFILE=/nowhere.*on this host"])
     finally:
         os.remove(path)
+
+
+@case("ssh: -N", "three", quick=True)
+def _(bed):
+    bed.run(bed.launch(4, options=["-N", "2"]), env=bed.servers(), places=blocks(4, ["node1", "node2"]))
+    bed.run(bed.launch(4, options=["-N", "4"]), env=bed.servers(), code=None, says=["4 hosts are asked for.*GASNET_SSH_SERVERS names 3"])
 
 
 @case("ssh: GASNET_SSH_KEEPDUP", "three")

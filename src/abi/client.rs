@@ -53,7 +53,7 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
             ERR_NOT_INIT
         }
         Ok(rt) => {
-            if rt.job.options().counted {
+            if rt.job.options().counted.is_some() {
                 arguments.drop_first();
             }
             // SAFETY: checked for null; the client's to write.

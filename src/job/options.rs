@@ -10,7 +10,7 @@ use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
 use super::{adopt, pmi, JobError};
-use crate::config::{self, Config, FromValue, SignalSet, Spawner};
+use crate::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;
@@ -49,8 +49,8 @@ pub enum Start {
 pub struct StartOptions {
     /// How the ranks come into being. `GASNET_SPAWNER`, `GASNET_<conduit>_SPAWNER`, `GASNET_SPAWNFN`, or what is found.
     pub start: Start,
-    /// Whether the number of ranks was the program's first argument.
-    pub counted: bool,
+    /// The number of ranks, if that was the program's first argument.
+    pub counted: Option<u32>,
     /// Ranks to start. `GASNET_PSHM_NODES`.
     pub ranks: u32,
     /// Most ranks in a neighbourhood; 0: no limit. `GASNET_SUPERNODE_MAXSIZE`.
@@ -84,7 +84,8 @@ impl StartOptions {
     /// What the environment says.
     pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
         let Decision { start, counted } = start(config, library)?;
-        let ranks = match library.count.filter(|_| counted) {
+        let counted = library.count.filter(|_| counted);
+        let ranks = match counted {
             Some(count) => {
                 // For all that the program starts, here and elsewhere.
                 env::set_var("GASNET_PSHM_NODES", count.to_string());
@@ -113,7 +114,7 @@ impl StartOptions {
             directory: directory.unwrap_or_else(|| PathBuf::from("/tmp")),
             label_output: config.get(&config::LABEL_OUTPUT),
             verbose: config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE),
-            remote: remote(config),
+            remote: remote(config)?,
             custom: Custom {
                 command: ssh::variable("GASNET_CSPAWN_CMD"),
                 servers: ssh::variable("GASNET_CSPAWN_SERVERS").map_or_else(Vec::new, |text| {
@@ -161,28 +162,43 @@ impl StartOptions {
 fn routes(config: &Config, start: &Start) -> bool {
     match start {
         Start::Managed(_) | Start::Fork => false,
-        Start::Custom | Start::Called => {
-            let key = &config::CSPAWN_ROUTE_OUTPUT;
-            let given = ssh::variable(key.variable.name).and_then(|v| key.variable.parse(v.to_str()?).ok());
-            given.and_then(|value| bool::from_value(&value)).unwrap_or(false)
-        }
-        Start::Ssh | Start::Below(_) => config.get(&config::ROUTE_OUTPUT),
+        Start::Custom | Start::Called => under_any_name(&config::CSPAWN_ROUTE_OUTPUT),
+        Start::Ssh | Start::Below(_) => config.get(&config::ROUTE_OUTPUT) || under_any_name(&config::ROUTE_OUTPUT),
     }
+}
+
+/// Whether a flag is set under one of the names that udp's users know.
+fn under_any_name(key: &Key<bool>) -> bool {
+    let given = ssh::variable(key.variable.name).and_then(|v| key.variable.parse(v.to_str()?).ok());
+    given.and_then(|value| bool::from_value(&value)).unwrap_or(false)
 }
 
 fn refuse<T>(message: String) -> Result<T, JobError> {
     Err(JobError { message })
 }
 
-fn remote(config: &Config) -> Remote {
+/// An address or a name, as `GASNET_MASTERIP` gives it. It goes through shells.
+fn master(text: &str) -> Result<String, JobError> {
+    let text = text.trim();
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    if bare.is_empty() || !bare.chars().all(|c| c.is_ascii_alphanumeric() || ".:-_".contains(c)) {
+        return refuse(format!(
+            "GASNET_MASTERIP={text}: an address or a name of this host is expected"
+        ));
+    }
+    Ok(bare.to_owned())
+}
+
+fn remote(config: &Config) -> Result<Remote, JobError> {
     let text = |name: &str| ssh::variable(name).map(|v| v.to_string_lossy().into_owned());
     let names = config.get(&config::SPAWN_ENVIRONMENT).unwrap_or_default();
-    Remote {
+    Ok(Remote {
         command: text("GASNET_SSH_CMD").unwrap_or_else(|| "ssh".into()),
         options: text("GASNET_SSH_OPTIONS").unwrap_or_default(),
         out_degree: config.get(&config::SSH_OUT_DEGREE),
         folder: ssh::variable("GASNET_SSH_REMOTE_PATH"),
-        master: config.get(&config::MASTERIP),
+        env: ssh::variable("GASNET_ENV_CMD").unwrap_or_else(|| "env".into()),
+        master: config.get(&config::MASTERIP).map(|text| master(&text)).transpose()?,
         keep_duplicates: config.get(&config::SSH_KEEPDUP),
         most_hosts: config.get(&config::SPAWN_HOSTS),
         limit: Duration::from_secs_f64(config.get(&config::SPAWN_TIMEOUT)),
@@ -191,7 +207,7 @@ fn remote(config: &Config) -> Remote {
             .map(|n| n.trim().to_owned())
             .filter(|n| !n.is_empty())
             .collect(),
-    }
+    })
 }
 
 fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
@@ -274,8 +290,17 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         start: Start::Managed(kind),
         counted: false,
     };
-    let named = || library.network && hosts::are_named(|name| env::var_os(name));
-    let found = || if named() { Start::Ssh } else { Start::Fork };
+    let ranks = library
+        .count
+        .filter(|_| !set)
+        .unwrap_or_else(|| config.get(&config::PSHM_NODES));
+    let found = || {
+        if library.network && suggests_hosts(ranks) {
+            Start::Ssh
+        } else {
+            Start::Fork
+        }
+    };
     match asked(config, library)? {
         Some((variable, Wish::Of(Spawner::Ssh))) if !library.network => refuse(format!(
             "{variable}=ssh: this library holds no conduit with a network ({}), so that all ranks are on one host",
@@ -295,6 +320,23 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         None if set => Ok(by_argument(found())),
         None => Ok(managed(config)?.map_or_else(|| by_argument(found()), by_manager)),
     }
+}
+
+/// Whether the environment names hosts for so many ranks: a user, or a batch system. (A step of Slurm's is on the hosts that it has.)
+fn suggests_hosts(ranks: u32) -> bool {
+    let environment = |name: &str| env::var_os(name);
+    if hosts::are_named(environment) {
+        return true;
+    }
+    if ranks < 2 || env::var_os("SLURM_STEP_ID").is_some() {
+        return false;
+    }
+    hosts::of_batch_system(environment)
+        .unwrap_or_else(|error| {
+            eprintln!("gasnet: {}; all ranks are on this host", error.message);
+            None
+        })
+        .is_some()
 }
 
 /// The process manager that has started this process.

@@ -1,14 +1,14 @@
 //! Memory that processes share: objects without a name, and mappings of them.
 
 use std::ffi::{CStr, CString};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::check;
 use super::signal;
+use super::{check, retry};
 
 /// The size of a page in bytes.
 pub fn page_size() -> usize {
@@ -224,18 +224,19 @@ fn unnamed_file(directory: &Path) -> io::Result<OwnedFd> {
     Ok(own(fd))
 }
 
-/// Random bits from the kernel.
+/// Random bits from the kernel: by its call, or by its device where a rule forbids that. Secrets are made of them, so that nothing else will do.
+///
+/// # Panics
+/// If the system has neither.
 pub fn random_u64() -> u64 {
-    let mut bits = 0u64;
+    let mut bits = [0; 8];
     // SAFETY: the buffer has eight bytes.
-    let got = unsafe { libc::getrandom((&raw mut bits).cast(), 8, 0) };
-    if got == 8 {
-        return bits;
+    let got = retry(|| unsafe { libc::getrandom(bits.as_mut_ptr().cast(), bits.len(), 0) });
+    if !got.is_ok_and(|n| n == bits.len()) {
+        let read = std::fs::File::open("/dev/urandom").and_then(|mut device| device.read_exact(&mut bits));
+        read.unwrap_or_else(|e| panic!("neither getrandom nor /dev/urandom gives random numbers, of which secrets are made: {e}"));
     }
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |d| d.as_nanos() as u64);
-    now.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(std::process::id()) << 32
+    u64::from_ne_bytes(bits)
 }
 
 /// Maps the first `bytes` of `fd` readable, writable and shared, at `wanted` if nothing is there, else anywhere. Zero bytes give

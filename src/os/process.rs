@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::{fmt, io};
 
@@ -67,6 +69,17 @@ pub unsafe fn fork() -> io::Result<Fork> {
 pub fn die_with_parent() {
     // SAFETY: takes numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) };
+}
+
+/// What `command` starts gets SIGTERM when the thread that starts it ends, in whatever way.
+pub fn die_with_spawner(command: &mut Command) {
+    // SAFETY: between fork and exec, only a system call that takes numbers.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong);
+            Ok(())
+        });
+    }
 }
 
 /// How a child ended.

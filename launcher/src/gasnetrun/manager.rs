@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::Command;
 
 use gasnet::job::shell_words;
@@ -14,6 +15,8 @@ pub struct Filling<'a> {
     pub ranks: u32,
     /// Hosts, if the user has said how many.
     pub nodes: Option<u32>,
+    /// Whether `MPIRUN_CMD` counts before `PMIRUN_CMD`.
+    pub mpi: bool,
     /// Processors of each rank, if the user has said how many.
     pub cpus: Option<u32>,
     /// Variables that the ranks must have.
@@ -24,9 +27,25 @@ pub struct Filling<'a> {
 
 /// The command of the manager, and where it comes from.
 pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String> {
-    for name in ["PMIRUN_CMD", "MPIRUN_CMD"] {
+    let names = if filling.mpi {
+        ["MPIRUN_CMD", "PMIRUN_CMD"]
+    } else {
+        ["PMIRUN_CMD", "MPIRUN_CMD"]
+    };
+    for name in names {
         if let Some(template) = env::var(name).ok().filter(|t| !t.trim().is_empty()) {
-            return Ok((fill(name, &template, filling)?, name.to_owned()));
+            if filling.nodes.is_some() && !template.contains("%M") {
+                eprintln!("gasnetrun: -N has no effect: {name} has no %M, which would stand for it");
+            }
+            let mut line = fill(name, &template, filling)?;
+            let first = line.first().cloned().unwrap_or_default();
+            let is_launcher = LAUNCHERS
+                .iter()
+                .any(|name| Path::new(&first).file_name() == Some(OsStr::new(name)));
+            if is_launcher && is_open_mpi(&output(&first, "--version")) {
+                line.splice(1..1, passed_on(filling));
+            }
+            return Ok((line, name.to_owned()));
         }
     }
     if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
@@ -42,8 +61,24 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     Ok((mpiexec(name, filling, &output(name, "--version")), name.into()))
 }
 
+/// What Open MPI's launcher, which passes no variables on by itself, is called.
+const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
+
+fn is_open_mpi(version: &str) -> bool {
+    ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| version.contains(name))
+}
+
+/// Options by which Open MPI passes variables on.
+fn passed_on(filling: &Filling<'_>) -> Vec<OsString> {
+    filling
+        .variables
+        .iter()
+        .flat_map(|variable| words(["-x", variable]))
+        .collect()
+}
+
 /// What a program says about itself, on either stream.
-fn output(program: &str, option: &str) -> String {
+fn output(program: impl AsRef<OsStr>, option: &str) -> String {
     let said = Command::new(program).arg(option).output();
     said.map_or_else(
         |_| String::new(),
@@ -79,11 +114,16 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
 
 fn mpiexec(name: &str, filling: &Filling<'_>, version: &str) -> Vec<OsString> {
     let mut line = words([name, "-n", &filling.ranks.to_string()]);
+    let each = filling.nodes.map(|nodes| filling.ranks.div_ceil(nodes));
     // Others pass the whole environment on.
-    if version.contains("Open MPI") || version.contains("OpenRTE") || version.contains("PRRTE") {
-        for variable in filling.variables {
-            line.extend(words(["-x", variable]));
-        }
+    if is_open_mpi(version) {
+        line.extend(
+            each.into_iter()
+                .flat_map(|each| words(["--map-by", &format!("ppr:{each}:node")])),
+        );
+        line.extend(passed_on(filling));
+    } else if let Some(each) = each {
+        line.extend(words(["-ppn", &each.to_string()]));
     }
     line.extend(filling.program.iter().cloned());
     line
@@ -146,6 +186,7 @@ mod tests {
         f(&Filling {
             ranks: 5,
             nodes: Some(2),
+            mpi: false,
             cpus: Some(3),
             variables: &["GASNET_X".to_owned()],
             program: &program,
@@ -172,7 +213,9 @@ mod tests {
         assert_eq!(text(&line)[..8], ["srun", "--mpi=pmi2", "-n", "5", "-N", "2", "-c", "3"]);
         assert_eq!(text(&with(|f| srun(f, "none\npmix_v4")))[1], "--mpi=pmix");
         let line = with(|f| mpiexec("mpirun", f, "mpirun (Open MPI) 4.1.4"));
-        assert_eq!(text(&line)[..6], ["mpirun", "-n", "5", "-x", "GASNET_X", "./a b"]);
-        assert_eq!(text(&with(|f| mpiexec("mpiexec", f, "HYDRA build details")))[3], "./a b");
+        let wanted = ["mpirun", "-n", "5", "--map-by", "ppr:3:node", "-x", "GASNET_X", "./a b"];
+        assert_eq!(text(&line)[..8], wanted);
+        let line = with(|f| mpiexec("mpiexec", f, "HYDRA build details"));
+        assert_eq!(text(&line)[..6], ["mpiexec", "-n", "5", "-ppn", "3", "./a b"]);
     }
 }

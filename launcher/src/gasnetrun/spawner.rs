@@ -14,8 +14,19 @@ pub enum Spawner {
     Fork,
     /// The program starts itself on other hosts through remote shells.
     Ssh,
-    /// A process manager starts them.
-    Manager,
+    /// A process manager starts them: that of `PMIRUN_CMD`, or one that is found.
+    Pmi,
+    /// The same, that of `MPIRUN_CMD` first.
+    Mpi,
+    /// A command of the user's starts them, `GASNET_CSPAWN_CMD`.
+    Custom,
+}
+
+impl Spawner {
+    /// Whether a process manager starts the ranks.
+    pub fn is_manager(self) -> bool {
+        matches!(self, Self::Pmi | Self::Mpi)
+    }
 }
 
 /// A spawner, and why it was taken.
@@ -33,9 +44,11 @@ pub fn parse(source: &str, name: &str) -> Result<Option<Spawner>, String> {
         "auto" => Ok(None),
         "fork" | "l" => Ok(Some(Spawner::Fork)),
         "ssh" | "s" => Ok(Some(Spawner::Ssh)),
-        "pmi" | "mpi" => Ok(Some(Spawner::Manager)),
+        "pmi" => Ok(Some(Spawner::Pmi)),
+        "mpi" => Ok(Some(Spawner::Mpi)),
+        "custom" | "c" => Ok(Some(Spawner::Custom)),
         _ => Err(format!(
-            "{source}={name}: there is no such spawner; it is one of auto, fork, ssh, pmi, mpi"
+            "{source}={name}: there is no such spawner; it is one of auto, fork, ssh, pmi, mpi, custom"
         )),
     }
 }
@@ -62,10 +75,13 @@ pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u
     }
     // Inside a step of Slurm's, srun would wait for processors that the step holds.
     if set("SLURM_JOB_ID") && !set("SLURM_STEP_ID") && on_path("srun").is_some() {
-        return decision(Spawner::Manager, "this is an allocation of Slurm's");
+        return decision(Spawner::Pmi, "this is an allocation of Slurm's");
     }
-    let found = hosts::list(&environment, false).ok();
-    if let Some(found) = found.filter(|found| found.names.len() > 1) {
+    let found = hosts::of_batch_system(&environment).unwrap_or_else(|error| {
+        eprintln!("gasnetrun: {}; all ranks are on this host", error.message);
+        None
+    });
+    if let Some(found) = found {
         return decision(Spawner::Ssh, &format!("{} names {} hosts", found.source, found.names.len()));
     }
     match nodes {
@@ -100,7 +116,9 @@ mod tests {
     #[test]
     fn names_of_spawners() {
         assert_eq!(parse("x", " SSH ").unwrap(), Some(Spawner::Ssh));
-        assert_eq!(parse("x", "mpi").unwrap(), Some(Spawner::Manager));
+        assert_eq!(parse("x", "mpi").unwrap(), Some(Spawner::Mpi));
+        assert_eq!(parse("x", "pmi").unwrap(), Some(Spawner::Pmi));
+        assert_eq!(parse("x", "C").unwrap(), Some(Spawner::Custom));
         assert_eq!(parse("x", "auto").unwrap(), None);
         assert!(parse("GASNET_UDP_SPAWNER", "smoke")
             .unwrap_err()

@@ -54,7 +54,7 @@ pub extern "C" fn gasneti_init_mode(
     let arguments = unsafe { Arguments::new(argc, argv) };
     match runtime::init(mode, segments, CString::from(c"LEGACY"), USES_GASNET1, arguments.ranks()) {
         Ok(rt) => {
-            if rt.job.options().counted {
+            if rt.job.options().counted.is_some() {
                 arguments.drop_first();
             }
             OK

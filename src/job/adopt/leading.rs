@@ -143,13 +143,15 @@ impl Leading {
     }
 
     fn be_agent(self, secret: Secret, above: Option<Contact>, options: &StartOptions) -> ! {
+        // A lifeline, two pipes and a process for each rank, hosts that call, strangers, and a few.
+        let _ = process::allow_descriptors(process::open_descriptors() + 4 * self.members.len() as u64 + 1024);
         let end = |why: String| -> ! {
             eprintln!("gasnet: host {}: {why}", net::host_name());
             process::end(1);
         };
         let ranks: Vec<u32> = self.members.keys().copied().collect();
         let up = above.map(|above| {
-            Link::call(&above.addresses(None), above.secret, self.first).unwrap_or_else(|why| {
+            Link::call(&above.addresses(None), above.secret, self.first, options.remote.patience()).unwrap_or_else(|why| {
                 end(format!(
                     "the host above this one cannot be connected ({why}); GASNET_WORKERIP names the network to use"
                 ))

@@ -7,13 +7,16 @@
 //! exit or gone they may *go*. The first agent decides this for all hosts; each agent carries it out on its own.
 
 mod children;
+mod console;
 mod ending;
+mod exchanges;
 pub mod output;
+mod passing;
 mod relay;
 mod signals;
 
 use std::fmt;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use super::board::{Board, Phase};
@@ -27,8 +30,8 @@ use crate::os::process::{self, Ended};
 use crate::os::{cpus, fd, net};
 pub use children::Child;
 use children::State;
+use console::Console;
 use ending::Ending;
-use output::Pump;
 use relay::Relay;
 use signals::Signals;
 
@@ -99,6 +102,9 @@ pub fn run(post: Post<'_>) -> i32 {
         quit_sent: false,
         reported: None,
         ending_since: None,
+        console: Console::new(),
+        held: false,
+        has_held: false,
     };
     let code = agent.run();
     agent.post.tree.close();
@@ -107,6 +113,15 @@ pub fn run(post: Post<'_>) -> i32 {
 
 fn say(what: fmt::Arguments<'_>) {
     let _ = fd::write_all(2, format!("gasnet: {what}\n").as_bytes());
+}
+
+/// To wait for a descriptor.
+fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
 }
 
 /// Passes standard input on to rank 0, which is on another host.
@@ -150,6 +165,11 @@ struct Agent<'a> {
     reported: Option<(Census, Instant)>,
     /// Since when agents below have to speak now and then.
     ending_since: Option<Instant>,
+    /// Where output goes that passes through here and no further.
+    console: Console,
+    /// Whether the agent above wants no output for now, and whether those below were told so.
+    held: bool,
+    has_held: bool,
 }
 
 impl Agent<'_> {
@@ -176,51 +196,6 @@ impl Agent<'_> {
         }
     }
 
-    fn outputs(&mut self) -> impl Iterator<Item = &mut Pump> {
-        self.post.children.iter_mut().flat_map(|c| &mut c.output).flatten()
-    }
-
-    /// Passes on what ranks have written, unless the agent above has enough to do.
-    fn pass_output(&mut self) {
-        if !self.post.tree.is_full() {
-            self.outputs().for_each(Pump::pass);
-            self.lift_output();
-        }
-    }
-
-    /// The same of all that is left, when all ranks are gone.
-    fn end_output(&mut self) {
-        loop {
-            self.outputs().for_each(Pump::pass);
-            if !self.lift_output() {
-                break;
-            }
-        }
-        self.outputs().for_each(Pump::finish);
-        self.lift_output();
-    }
-
-    /// Gives the agent above what is ready for it. Whether there was something.
-    fn lift_output(&mut self) -> bool {
-        let ready: Vec<_> = self.outputs().filter_map(Pump::ready).collect();
-        for (stream, bytes) in &ready {
-            self.post.tree.send_up(&Message::Output {
-                stream: *stream as u32,
-                bytes: bytes.clone(),
-            });
-        }
-        !ready.is_empty()
-    }
-
-    /// What a rank of another host has written.
-    fn take_output(&mut self, stream: u32, bytes: Vec<u8>) {
-        if self.post.tree.is_root() {
-            let _ = fd::write_all(if stream == 2 { 2 } else { 1 }, &bytes);
-        } else {
-            self.post.tree.send_up(&Message::Output { stream, bytes });
-        }
-    }
-
     fn alive(&self) -> impl Iterator<Item = &Child> {
         self.post.children.iter().filter(|c| c.state != State::Gone)
     }
@@ -231,12 +206,9 @@ impl Agent<'_> {
 
     /// Sleeps until something happens, or for a tick while the job ends.
     fn wait(&mut self) {
-        let mut items = vec![libc::pollfd {
-            fd: self.signals.fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        let with_output = !self.post.tree.is_full();
+        let mut items = vec![readable(self.signals.fd())];
+        items.extend(self.console.fd().map(readable));
+        let with_output = !self.holds_output();
         self.post.children.iter().for_each(|c| c.poll_items(with_output, &mut items));
         self.post.tree.poll_items(&mut items);
         let limit = match self.phase {
@@ -505,6 +477,8 @@ impl Agent<'_> {
                 Event::Up(Message::Gather { round, length, parts }) => self.exchange(round, length, parts),
                 Event::Down(Message::Phase { phase, code, look }) => self.decide(phase, code, look),
                 Event::Down(Message::Result { round, bytes }) => self.deliver(round, &bytes),
+                Event::Down(Message::Hold { on }) => self.held = on,
+                Event::Down(Message::Closed { stream }) => self.close_output(stream as RawFd),
                 Event::Down(Message::Signal { number }) => {
                     self.alive().for_each(|c| c.signal(number));
                     self.post.tree.send_down(&Message::Signal { number });
@@ -519,78 +493,5 @@ impl Agent<'_> {
         self.alive().for_each(|c| c.signal(libc::SIGKILL));
         self.post.tree.abandon();
         process::end(BROKEN);
-    }
-
-    /// Hosts with ranks in this part of the job.
-    fn hosts_here(&self) -> usize {
-        if self.post.tree.is_root() {
-            return self.post.map.hosts() as usize;
-        }
-        let below: usize = self.post.tree.branches().iter().map(|b| b.hosts).sum();
-        below + usize::from(self.post.host.is_some())
-    }
-
-    /// All ranks of this host are in an exchange.
-    fn exchange_here(&mut self, round: u32, length: u32) {
-        let Some(host) = self.post.host else { return };
-        let length = length.min(Board::slot_bytes() as u32);
-        let mut bytes = vec![0; self.post.children.len() * length as usize];
-        if length > 0 {
-            for (child, part) in self.post.children.iter().zip(bytes.chunks_exact_mut(length as usize)) {
-                self.post.board.read_slot(round, child.rank, part);
-            }
-        }
-        self.exchange(round, length, vec![(host, bytes)]);
-    }
-
-    fn exchange(&mut self, round: u32, length: u32, parts: relay::Parts) {
-        match self.relay.add(round, length, parts, self.hosts_here()) {
-            Ok(None) => {}
-            Ok(Some(all)) if !self.post.tree.is_root() => self.post.tree.send_up(&Message::Gather {
-                round: all.round,
-                length: all.length,
-                parts: all.parts,
-            }),
-            Ok(Some(all)) => match relay::assemble(self.post.map, all.length as usize, &all.parts) {
-                Some(bytes) => self.deliver(all.round, &bytes),
-                None => self.broken("hosts gave another number of bytes than they have ranks"),
-            },
-            Err(why) => self.broken(&why),
-        }
-    }
-
-    fn broken(&mut self, why: &str) {
-        say(format_args!(
-            "an exchange between hosts failed: {why}. This is a defect of the library; ending the job"
-        ));
-        self.begin(BROKEN, true);
-    }
-
-    /// Passes the outcome of an exchange on, and to the ranks of this host.
-    fn deliver(&mut self, round: u32, bytes: &[u8]) {
-        self.post.tree.send_down(&Message::Result {
-            round,
-            bytes: bytes.to_vec(),
-        });
-        let Some(host) = self.post.host else { return };
-        let length = bytes.len() / self.post.map.size() as usize;
-        if length > Board::slot_bytes() {
-            return self.broken("more bytes came than there is room for");
-        }
-        if length > 0 {
-            for run in self.post.map.runs().iter().filter(|run| run.host != host) {
-                for rank in run.first..run.first + run.count {
-                    let start = rank as usize * length;
-                    self.post.board.write_slot(round, rank, &bytes[start..start + length]);
-                }
-            }
-        }
-        if self.post.board.address().is_none() {
-            // All hosts have called by now.
-            if let Some(address) = self.post.tree.own_address() {
-                self.post.board.set_address(address);
-            }
-        }
-        self.post.board.release_barrier();
     }
 }

@@ -65,7 +65,7 @@ pub struct Pump {
     stream: RawFd,
     manner: Manner,
     partial: Vec<u8>,
-    /// For the agent above.
+    /// What is to go on.
     ready: Vec<u8>,
 }
 
@@ -99,7 +99,7 @@ impl Pump {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => self.source = None,
             }
-            if self.manner.up && !self.ready.is_empty() {
+            if !self.ready.is_empty() {
                 // So that a rank which writes without end leaves time for others.
                 return;
             }
@@ -117,9 +117,17 @@ impl Pump {
         }
     }
 
-    /// What is for the agent above, and of which stream.
+    /// What is to go on, and of which stream.
     pub fn ready(&mut self) -> Option<(RawFd, Vec<u8>)> {
         (!self.ready.is_empty()).then(|| (self.stream, std::mem::take(&mut self.ready)))
+    }
+
+    /// Nobody reads that stream any more: the rank learns it when it writes next.
+    pub fn close(&mut self, stream: RawFd) {
+        if self.stream == stream {
+            self.source = None;
+            self.partial.clear();
+        }
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -135,15 +143,8 @@ impl Pump {
     }
 
     fn flush(&mut self) {
-        let mut line = Vec::with_capacity(self.label.len() + self.partial.len());
-        line.extend_from_slice(self.label.as_bytes());
-        line.append(&mut self.partial);
-        if self.manner.up {
-            self.ready.append(&mut line);
-        } else {
-            // One write per line, so that lines of different ranks do not mix. A reader that went away is the ranks' affair no longer.
-            let _ = fd::write_all(self.stream, &line);
-        }
+        self.ready.extend_from_slice(self.label.as_bytes());
+        self.ready.append(&mut self.partial);
     }
 }
 

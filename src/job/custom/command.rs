@@ -7,8 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, Command};
 
 use super::{refuse, JobError, Secret, StartOptions};
-use crate::job::spawn::script::{program, quoted_word};
+use crate::job::spawn::script::{behind_env, program, quoted_word};
 use crate::job::spawn::Contact;
+use crate::os::process;
 
 /// The command of `GASNET_CSPAWN_CMD` and what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,14 +48,12 @@ impl Custom {
             eprintln!("gasnet: {}", String::from_utf8_lossy(line.as_bytes()));
         }
         let (name, value) = contact.key();
-        Command::new("/bin/sh")
-            .arg("-c")
-            .arg(&line)
-            .env(name, value)
-            .spawn()
-            .map_err(|e| JobError {
-                message: format!("the command of GASNET_CSPAWN_CMD cannot be started: {e}"),
-            })
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(&line).env(name, value);
+        process::die_with_spawner(&mut command);
+        command.spawn().map_err(|e| JobError {
+            message: format!("the command of GASNET_CSPAWN_CMD cannot be started: {e}"),
+        })
     }
 
     /// The command of one rank.
@@ -62,6 +61,7 @@ impl Custom {
         let mut line = self.env.as_deref().unwrap_or(OsStr::new("env")).as_bytes().to_vec();
         line.push(b' ');
         line.extend(quoted_word(contact.public().as_ref()));
+        line.extend(behind_env(words).bytes());
         for word in words {
             line.push(b' ');
             line.extend(quoted_word(word));

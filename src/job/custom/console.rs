@@ -38,7 +38,7 @@ pub fn prepare() -> Result<Option<Console>, JobError> {
     let contact = contact?;
     let here = net::host_name();
     let addresses = contact.addresses(None);
-    let mut link = Link::call(&addresses, contact.secret, CONSOLE).map_err(|why| JobError {
+    let mut link = Link::call(&addresses, contact.secret, CONSOLE, ANSWER).map_err(|why| JobError {
         message: format!(
             "host {here} cannot connect to the console of the job ({why}); if that has another address which can be reached from here, \
              GASNET_MASTERIP names it"

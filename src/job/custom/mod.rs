@@ -42,6 +42,8 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         message: format!("a listening socket has no port: {e}"),
     })?;
     process::flush_streams();
+    // A connection for each rank, those of agents, strangers, and a few.
+    let _ = process::allow_descriptors(process::open_descriptors() + 2 * u64::from(options.ranks) + 1024);
     let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
     let mut store = store::Store::new(options, secret, &listener);
     let served = store.serve(|missing| still_there(&mut command, missing));

@@ -55,6 +55,15 @@ pub fn are_named(environment: impl Fn(&str) -> Option<OsString>) -> bool {
         .any(|(name, _)| environment(name).is_some_and(|v| !v.is_empty()))
 }
 
+/// The hosts of a batch system's allocation, where no user has named any, if there are several. An error if there is a list that cannot be read.
+pub fn of_batch_system(environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Hosts>, JobError> {
+    let is_set = |(name, _): &(&str, Form)| environment(name).is_some_and(|v| !v.is_empty());
+    if are_named(&environment) || !SOURCES[BY_HAND..].iter().any(is_set) {
+        return Ok(None);
+    }
+    list(environment, false).map(|hosts| Some(hosts).filter(|hosts| hosts.names.len() > 1))
+}
+
 /// The hosts that `environment` names; duplicates are left out unless they are to be kept.
 pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: bool) -> Result<Hosts, JobError> {
     let set = |&(name, form): &(&'static str, Form)| environment(name).filter(|v| !v.is_empty()).map(|v| (name, form, v));

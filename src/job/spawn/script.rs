@@ -7,11 +7,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// The command line. `n` is a newline, which the line cannot hold.
-pub const COMMAND: &str = r#"exec /bin/sh -c 'n=$(printf "\nx"); n=${n%x}; IFS= read -r line && eval "$line"'"#;
+/// The command line. `_GASNET_N` is a newline, which the line, `_GASNET_L`, cannot hold. A user may have variables of any other names.
+pub const COMMAND: &str =
+    r#"exec /bin/sh -c '_GASNET_N=$(printf "\nx"); _GASNET_N=${_GASNET_N%x}; IFS= read -r _GASNET_L && eval "$_GASNET_L"'"#;
 
-/// Variables that belong to a session, and those by which process managers know their own.
-const NOT_SENT: [&str; 14] = [
+/// Variables that belong to a session, those by which process managers know their own, and those of [`COMMAND`].
+const NOT_SENT: [&str; 16] = [
+    "_GASNET_N",
+    "_GASNET_L",
     "_",
     "PWD",
     "OLDPWD",
@@ -36,7 +39,7 @@ pub fn quoted_word(word: &OsStr) -> Vec<u8> {
 
 /// A word as `sh` reads it, in one line.
 fn quoted(word: &OsStr) -> Vec<u8> {
-    with_newline(word, br#"'"$n"'"#)
+    with_newline(word, br#"'"$_GASNET_N"'"#)
 }
 
 fn with_newline(word: &OsStr, newline: &[u8]) -> Vec<u8> {
@@ -50,6 +53,16 @@ fn with_newline(word: &OsStr, newline: &[u8]) -> Vec<u8> {
     }
     text.push(b'\'');
     text
+}
+
+/// What stands between `env` and a program, which it would take for another variable if there were an equals sign in its name: a command that only runs
+/// it, and, other than a shell, leaves the variables as they are.
+pub fn behind_env(words: &[OsString]) -> &'static str {
+    if words.first().is_some_and(|program| program.as_bytes().contains(&b'=')) {
+        " nice -n 0"
+    } else {
+        ""
+    }
 }
 
 fn is_identifier(name: &[u8]) -> bool {
@@ -71,6 +84,8 @@ pub struct Start<'a> {
     pub wins: Vec<String>,
     /// Assignments of our own.
     pub assignment: String,
+    /// What `env` is called there.
+    pub env: &'a OsStr,
     /// The program and its arguments.
     pub words: Vec<OsString>,
 }
@@ -87,9 +102,10 @@ impl Start<'_> {
         line.extend(b" || exit 1; ");
         let mut odd = Vec::new();
         for (name, value) in &self.environment {
-            let Some(text) = name.to_str().filter(|t| self.wins(t) || is_sent(t)) else {
+            let text = name.to_string_lossy();
+            if !self.wins(&text) && !is_sent(&text) {
                 continue;
-            };
+            }
             if !is_identifier(name.as_bytes()) {
                 let mut pair = name.clone();
                 pair.push("=");
@@ -98,7 +114,7 @@ impl Start<'_> {
                 odd.extend(quoted(&pair));
                 continue;
             }
-            if !self.wins(text) {
+            if !self.wins(&text) {
                 line.extend(format!("[ \"${{{text}+x}}\" ] || ").bytes());
             }
             line.extend(format!("{text}=").bytes());
@@ -109,8 +125,11 @@ impl Start<'_> {
         line.extend(b"; exec");
         // A shell has no way to name these; env has.
         if !odd.is_empty() {
-            line.extend(b" env --");
+            line.push(b' ');
+            line.extend(quoted(self.env));
+            line.extend(b" --");
             line.extend(odd);
+            line.extend(behind_env(&self.words).bytes());
         }
         for word in &self.words {
             line.push(b' ');
@@ -121,15 +140,17 @@ impl Start<'_> {
     }
 }
 
-/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is. Without its first
-/// argument, if that was the number of ranks (`counted`).
-pub fn program(counted: bool) -> Result<Vec<OsString>, String> {
+/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is. Without the argument that
+/// was the number of ranks, if there was one (`counted`).
+pub fn program(counted: Option<u32>) -> Result<Vec<OsString>, String> {
     let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
     let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
     // Each word ends with a zero byte.
     words.pop();
-    if counted {
-        words.remove(1);
+    // Most often the first one; but what a client passes on need not be what it was started with.
+    let is_count = |word: &OsString| counted.is_some() && word.to_str().and_then(|w| w.parse().ok()) == counted;
+    if let Some(at) = words.iter().skip(1).position(is_count) {
+        words.remove(1 + at);
     }
     let name = words.first().cloned().unwrap_or_default();
     if Path::new(&name).components().count() < 2 {
@@ -214,7 +235,7 @@ mod tests {
     fn everything_arrives_as_it_was() {
         let odd = "a'b\n\"c\" $HOME `id` \\n ! #\n";
         let pair = |n: &str, v: &str| (OsString::from(n), OsString::from(v));
-        let program = r#"pwd; printf '%s|' "$@" "$VALUE" "$OWN" "$NAMED" "$GASNET_X" "$_C" "$SSH_TTY"; cat"#;
+        let program = r#"pwd; printf '%s|' "$@" "$VALUE" "$OWN" "$NAMED" "$GASNET_X" "$_C" "$SSH_TTY" "$n" "$line"; cat"#;
         let mut start = Start {
             folder: OsStr::new("/usr"),
             environment: vec![
@@ -224,18 +245,30 @@ mod tests {
                 pair("GASNET_X", "theirs"),
                 pair("BASH_FUNC_f%%", "() {\n :; }"),
                 pair("SSH_TTY", "x"),
+                pair("n", "5"),
+                pair("line", "one\ntwo"),
             ],
-            wins: vec!["NAMED".into()],
+            wins: vec!["NAMED".into(), "n".into()],
             assignment: "_C='1 2'; export _C".into(),
+            env: OsStr::new("env"),
             words: ["/bin/sh", "-c", program, "x", odd, ""].map(OsString::from).to_vec(),
         };
         let own = [("OWN", "mine"), ("NAMED", "mine"), ("GASNET_X", "mine")];
         let got = arrive(&start, &own, b"line 1\nline 2");
-        let wanted = format!("/usr\n{odd}||{odd}|mine|theirs|theirs|1 2||line 1\nline 2");
+        let wanted = format!("/usr\n{odd}||{odd}|mine|theirs|theirs|1 2||5|one\ntwo|line 1\nline 2");
         assert_eq!(String::from_utf8_lossy(&got), wanted);
         // A shell would drop the odd name.
         start.words = vec!["/usr/bin/env".into()];
         let got = arrive(&start, &own, b"");
+        assert!(String::from_utf8_lossy(&got).contains("BASH_FUNC_f%%=() {\n :; }\n"));
+        // What was read is no variable of the program's.
+        assert!(!String::from_utf8_lossy(&got).contains("_GASNET_"));
+        // A program whose name has an equals sign.
+        let folder = std::env::temp_dir().join(format!("gasnet-script-{}=x", std::process::id()));
+        std::os::unix::fs::symlink("/usr/bin/env", &folder).unwrap();
+        start.words = vec![folder.clone().into_os_string()];
+        let got = arrive(&start, &own, b"");
+        std::fs::remove_file(&folder).unwrap();
         assert!(String::from_utf8_lossy(&got).contains("BASH_FUNC_f%%=() {\n :; }\n"));
     }
 
@@ -246,6 +279,7 @@ mod tests {
             environment: Vec::new(),
             wins: Vec::new(),
             assignment: ":".into(),
+            env: OsStr::new("env"),
             words: vec!["echo".into(), "there".into()],
         };
         assert!(arrive(&start, &[], b"").is_empty());

@@ -18,7 +18,7 @@ use super::super::tree::{Branch, Tree};
 use super::super::{JobError, StartOptions, MAX_RANKS};
 use super::script::{self, Start};
 use super::{hosts, Contact};
-use crate::os::{fd, net, signal};
+use crate::os::{fd, net, process, signal};
 
 /// How long the agent above may take to say what the job looks like.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -34,6 +34,8 @@ pub struct Remote {
     pub out_degree: u32,
     /// Folder on the other hosts. `GASNET_SSH_REMOTE_PATH`.
     pub folder: Option<OsString>,
+    /// What `env` is called on the other hosts. `GASNET_ENV_CMD`.
+    pub env: OsString,
     /// Address of the first host, for the others. `GASNET_MASTERIP`.
     pub master: Option<String>,
     /// Whether a name that comes twice counts twice. `GASNET_SSH_KEEPDUP`.
@@ -44,6 +46,18 @@ pub struct Remote {
     pub limit: Duration,
     /// Variables that win over those of the session there. `GASNET_SPAWN_ENVIRONMENT`.
     pub wins: Vec<String>,
+}
+
+impl Remote {
+    /// How long to wait for the answer of a host that may have others to start first.
+    pub fn patience(&self) -> Duration {
+        const EVER: Duration = Duration::from_secs(24 * 60 * 60);
+        if self.limit.is_zero() {
+            EVER
+        } else {
+            self.limit
+        }
+    }
 }
 
 /// A place in a job of several hosts.
@@ -71,6 +85,14 @@ pub fn variable(name: &str) -> Option<OsString> {
 pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
     let remote = &options.remote;
     let hosts = hosts::list(|name| env::var_os(name), remote.keep_duplicates)?;
+    let most = remote.most_hosts as usize;
+    if most > hosts.names.len() {
+        return failed(format!(
+            "{most} hosts are asked for (-N, GASNET_SPAWN_HOSTS), but {} names {}",
+            hosts.source,
+            hosts.names.len()
+        ));
+    }
     let Some((map, names)) = hosts::layout(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
         return failed(format!(
             "{} ranks cannot be laid out on the hosts of {}",
@@ -125,7 +147,8 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<Place, JobError
             contact.places.join(", ")
         ));
     }
-    let mut up = Link::call(&addresses, contact.secret, contact.host).map_err(|why| JobError {
+    // The host above may have others to start before it answers.
+    let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.patience()).map_err(|why| JobError {
         message: format!(
             "host {here} cannot connect to the host that has started it ({why}); if it has another address that can be reached from \
              here, GASNET_MASTERIP names it"
@@ -239,6 +262,7 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
         environment: env::vars_os().collect(),
         wins: remote.wins.clone(),
         assignment: contact.assignment(),
+        env: &remote.env,
         words: script::program(options.counted)?,
     };
     let mut command = Command::new(&remote.command);
@@ -251,6 +275,7 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
     command.arg(&name).arg(script::COMMAND);
     // In a group of its own, so that what a terminal sends does not end the connection before the job has ended.
     command.stdin(Stdio::piped()).process_group(0);
+    process::die_with_spawner(&mut command);
     if options.verbose {
         eprintln!("gasnet: host {}: {command:?}", name.to_string_lossy());
     }
@@ -265,11 +290,13 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
     let Some(mut input) = shell.stdin.take() else {
         return Err("a remote shell has no input".into());
     };
-    fd::enlarge_pipe(&input);
+    // So that many hosts are started at the same time, not one after the other. The system allows a user's pipes so much in all.
+    let line = start.line();
+    fd::enlarge_pipe(&input, line.len());
     // A shell that has ended already is found so later, with its status.
     let client = signal::saved(libc::SIGPIPE);
     signal::ignore(libc::SIGPIPE);
-    let _ = input.write_all(&start.line());
+    let _ = input.write_all(&line);
     if let Some(action) = &client {
         signal::restore(libc::SIGPIPE, action);
     }

@@ -10,7 +10,7 @@ use super::message::Message;
 use super::secret::{self, Nonce, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
 use crate::os::net;
 
-/// How long a connection to one address may take, and each step of the proof.
+/// How long a connection to one address may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a stranger may keep a connection without proving anything.
 const STRANGER: Duration = Duration::from_secs(10);
@@ -68,22 +68,33 @@ impl Link {
         })
     }
 
-    /// Calls the agent that listens at one of `addresses`, as the agent of `host`. Waits. The error tells of every address.
-    pub fn call(addresses: &[SocketAddr], secret: Secret, host: u32) -> Result<Self, String> {
-        let mut failures = Vec::new();
-        for address in addresses {
-            match Self::call_one(*address, secret, host) {
-                Ok(link) => return Ok(link),
-                Err(error) => failures.push(format!("{address}: {error}")),
+    /// Calls the agent that listens at one of `addresses`, as the agent of `host`. Waits, up to `limit` for who has enough to do. The error tells of
+    /// every address.
+    pub fn call(addresses: &[SocketAddr], secret: Secret, host: u32, limit: Duration) -> Result<Self, String> {
+        let end = Instant::now() + limit;
+        loop {
+            let mut failures = Vec::new();
+            let mut again = false;
+            for address in addresses {
+                match Self::call_one(*address, secret, host, limit) {
+                    Ok(link) => return Ok(link),
+                    Err(error) => {
+                        // Too many may call at the same time.
+                        again |= error.kind() == io::ErrorKind::TimedOut;
+                        failures.push(format!("{address}: {error}"));
+                    }
+                }
+            }
+            if !again || Instant::now() >= end {
+                return Err(failures.join("; "));
             }
         }
-        Err(failures.join("; "))
     }
 
-    fn call_one(address: SocketAddr, secret: Secret, host: u32) -> io::Result<Self> {
+    fn call_one(address: SocketAddr, secret: Secret, host: u32, limit: Duration) -> io::Result<Self> {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.set_write_timeout(Some(limit))?;
         let own = secret::nonce();
         stream.write_all(&secret::call(&own))?;
         let mut answer = [0; ANSWER_BYTES];
@@ -308,7 +319,7 @@ mod tests {
         std::thread::scope(|scope| {
             let call = scope.spawn(|| {
                 let nobody = SocketAddr::new(address.ip(), 1);
-                let mut link = Link::call(&[nobody, address], secret, 12).unwrap();
+                let mut link = Link::call(&[nobody, address], secret, 12, PATIENCE).unwrap();
                 let message = link.wait(Duration::from_secs(60)).unwrap();
                 link.send(&message);
                 link.finish(Duration::from_secs(60));
@@ -323,7 +334,7 @@ mod tests {
             call.join().unwrap();
         });
         std::thread::scope(|scope| {
-            let call = scope.spawn(|| Link::call(&[address], Secret::new(), 12).unwrap_err());
+            let call = scope.spawn(|| Link::call(&[address], Secret::new(), 12, PATIENCE).unwrap_err());
             assert!(meet(&listener, secret).is_none());
             assert!(call.join().unwrap().contains("not of this job"));
         });

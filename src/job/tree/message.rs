@@ -71,6 +71,10 @@ pub enum Message {
     Value { bytes: Vec<u8> },
     /// Up: what a rank has written to standard output (1) or error (2).
     Output { stream: u32, bytes: Vec<u8> },
+    /// Down: whether output shall stay where it is for now, since what it goes to takes no more.
+    Hold { on: bool },
+    /// Down: nobody reads standard output (1) or error (2) any more.
+    Closed { stream: u32 },
     /// Up: a rank is in exit, or was lost.
     Ended { code: i32, lost: bool },
     /// Up: the state of the sender's part of the job.
@@ -218,6 +222,14 @@ impl Message {
                 put(&mut frame, &[*stream]);
                 frame.extend(bytes);
             }
+            Self::Hold { on } => {
+                frame.push(b'B');
+                put(&mut frame, &[u32::from(*on)]);
+            }
+            Self::Closed { stream } => {
+                frame.push(b'X');
+                put(&mut frame, &[*stream]);
+            }
             Self::Ended { code, lost } => {
                 frame.push(b'E');
                 put(&mut frame, &[*code as u32, u32::from(*lost)]);
@@ -329,6 +341,14 @@ impl Message {
                 let bytes = from.0.to_vec();
                 Some(Self::Output { stream, bytes })
             }
+            b'B' => {
+                let on = from.u32()? != 0;
+                from.end(Self::Hold { on })
+            }
+            b'X' => {
+                let stream = from.u32()?;
+                from.end(Self::Closed { stream })
+            }
             b'E' => {
                 let (code, lost) = (from.u32()? as i32, from.u32()? != 0);
                 from.end(Self::Ended { code, lost })
@@ -382,6 +402,8 @@ mod tests {
                 stream: 2,
                 bytes: b"a\nb".to_vec(),
             },
+            Message::Hold { on: true },
+            Message::Closed { stream: 2 },
             Message::Gather {
                 round: 1,
                 length: 2,

@@ -1,0 +1,95 @@
+//! Output of ranks on its way: out of their pipes, to the agent above or out here.
+#![forbid(unsafe_code)]
+
+use std::os::fd::RawFd;
+
+use super::output::Pump;
+use super::{readable, Agent, ENDING, IMPATIENT};
+use crate::job::tree::message::Message;
+use crate::os::fd;
+
+impl Agent<'_> {
+    fn outputs(&mut self) -> impl Iterator<Item = &mut Pump> {
+        self.post.children.iter_mut().flat_map(|c| &mut c.output).flatten()
+    }
+
+    /// Whether ranks' output stays in their pipes for now.
+    pub(super) fn holds_output(&self) -> bool {
+        self.held || self.console.is_full() || self.post.tree.is_full()
+    }
+
+    /// Passes on what ranks have written, unless what it goes to has enough; those below hear of that.
+    pub(super) fn pass_output(&mut self) {
+        self.console.look();
+        for stream in self.console.closed() {
+            self.close_output(stream);
+        }
+        let holds = self.held || self.console.is_full();
+        if std::mem::replace(&mut self.has_held, holds) != holds {
+            self.post.tree.send_down(&Message::Hold { on: holds });
+        }
+        if !self.holds_output() {
+            self.outputs().for_each(Pump::pass);
+            self.lift_output();
+        }
+    }
+
+    /// Nobody reads a stream any more.
+    pub(super) fn close_output(&mut self, stream: RawFd) {
+        self.outputs().for_each(|pump| pump.close(stream));
+        self.post.tree.send_down(&Message::Closed { stream: stream as u32 });
+    }
+
+    /// Passes on all that is left, when all ranks are gone.
+    pub(super) fn end_output(&mut self) {
+        loop {
+            self.outputs().for_each(Pump::pass);
+            if !self.lift_output() {
+                break;
+            }
+        }
+        self.outputs().for_each(Pump::finish);
+        self.lift_output();
+        // A reader who pauses holds the end of the job, as that of any program, unless a signal asks for it.
+        while !self.console.is_done() {
+            let mut items = vec![readable(self.signals.fd())];
+            items.extend(self.console.fd().map(readable));
+            let _ = fd::poll(&mut items, Some(IMPATIENT));
+            self.console.look();
+            while let Some((number, _)) = self.signals.next() {
+                if ENDING.contains(&number) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives on what is ready. Whether there was something.
+    fn lift_output(&mut self) -> bool {
+        let up = self
+            .post
+            .options
+            .output(self.post.tree.is_root())
+            .is_some_and(|manner| manner.up);
+        let ready: Vec<_> = self.outputs().filter_map(Pump::ready).collect();
+        let any = !ready.is_empty();
+        for (stream, bytes) in ready {
+            if up {
+                let stream = stream as u32;
+                self.post.tree.send_up(&Message::Output { stream, bytes });
+            } else {
+                self.console.write(stream, &bytes);
+            }
+        }
+        any
+    }
+
+    /// What a rank of another host has written.
+    pub(super) fn take_output(&mut self, stream: u32, bytes: Vec<u8>) {
+        if self.post.tree.is_root() {
+            self.console.write(if stream == 2 { 2 } else { 1 }, &bytes);
+        } else {
+            self.post.tree.send_up(&Message::Output { stream, bytes });
+        }
+    }
+}
