@@ -102,16 +102,15 @@ impl Console {
     }
 
     fn start(&mut self, stream: RawFd) -> io::Result<Arc<Sink>> {
-        let (reader, writer) = fd::pipe()?;
-        fd::set_nonblocking(&reader)?;
-        fd::set_nonblocking(&writer)?;
-        let news = match &self.sinks[usize::from(stream == 1)] {
+        let news = if let Some(other) = &self.sinks[usize::from(stream == 1)] {
             // The pipe of the other stream.
-            Some(other) => other.news.try_clone()?,
-            None => {
-                self.news = Some(reader);
-                writer
-            }
+            other.news.try_clone()?
+        } else {
+            let (reader, writer) = fd::pipe()?;
+            fd::set_nonblocking(&reader)?;
+            fd::set_nonblocking(&writer)?;
+            self.news = Some(reader);
+            writer
         };
         let sink = Arc::new(Sink {
             queue: Mutex::default(),
