@@ -91,13 +91,14 @@ def modes_of(options, found, family, where, source):
 def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
     table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
-             ("debug", "sock", 1, 12), ("release", "udp", 1, 8), ("debug", "udp", 1, 12)]
+             ("debug", "sock", 1, 12), ("release", "udp", 1, 8), ("release", "udp", 2, 12), ("debug", "udp", 1, 12)]
     # The universal library, which takes smp where it can.
     table += [("release", "any", 0, 30), ("release", "any", 2, 30), ("debug", "any", 1, 40)]
     prefixes = {"release": options.release, "debug": options.debug}
     for word in options.other.split():
         name, _, prefixes[name] = word.partition("=")
         table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))]
+        table += [(name, "udp", 1, 15)] if name.startswith("release") else []
     wanted = options.configurations.split()
     for flavour, conduit, size, one_in in table:
         prefix = prefixes[flavour]
