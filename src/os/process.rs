@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use super::{check, retry};
@@ -79,6 +80,51 @@ pub fn die_with_spawner(command: &mut Command) {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong);
             Ok(())
         });
+    }
+}
+
+/// From now on processes that descend from this one become its children when their parents end.
+pub fn adopt_descendants() {
+    // SAFETY: takes numbers. Where it is refused they become those of the system, as without it.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) };
+}
+
+/// The children of this process that have not been waited for.
+fn children() -> Vec<Pid> {
+    let own = pid();
+    let parent = |stat: &str| stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<Pid>().ok();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<Pid>().ok());
+    numbers
+        .filter(|number| {
+            let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
+            stat.is_ok_and(|stat| parent(&stat) == Some(own))
+        })
+        .collect()
+}
+
+/// Waits for all children, for `limit`; then asks them to end, and after another `patience` makes them.
+pub fn end_children(limit: Duration, patience: Duration) {
+    let start = Instant::now();
+    let mut step = Duration::from_millis(1);
+    let mut asked = Vec::new();
+    loop {
+        let rest: Vec<Pid> = children().into_iter().filter(|&child| reap(child).is_none()).collect();
+        let waited = start.elapsed();
+        for &child in &rest {
+            if waited >= limit + patience {
+                kill(child, libc::SIGKILL);
+            } else if waited >= limit && !asked.contains(&child) {
+                kill(child, libc::SIGTERM);
+                asked.push(child);
+            }
+        }
+        // Those of a child that has just ended are found at the next look.
+        if rest.is_empty() && children().is_empty() {
+            return;
+        }
+        std::thread::sleep(step);
+        step = (step * 2).min(Duration::from_millis(20));
     }
 }
 

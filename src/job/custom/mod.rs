@@ -11,7 +11,7 @@ mod console;
 mod store;
 
 use std::process::Child as Process;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::adopt::Discovery;
 use super::agent::{self, Post};
@@ -26,8 +26,9 @@ pub(super) use store::Callers;
 
 /// How often the console looks whether the command has ended.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the command may go on when the job has ended.
+/// How long the command may go on when the job has ended, and then when it was asked to end.
 const COMMAND_END: Duration = Duration::from_secs(10);
+const COMMAND_PATIENCE: Duration = Duration::from_secs(5);
 
 fn refuse<T>(message: String) -> Result<T, JobError> {
     Err(JobError { message })
@@ -42,6 +43,8 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         message: format!("a listening socket has no port: {e}"),
     })?;
     process::flush_streams();
+    // What a command of several words leaves behind when its shell ends.
+    process::adopt_descendants();
     // A connection for each rank, those of agents, strangers, and a few.
     let _ = process::allow_descriptors(process::open_descriptors() + 2 * u64::from(options.ranks) + 1024);
     let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
@@ -54,8 +57,8 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     let (map, tree) = match discovered {
         Ok(found) => (found.map, found.tree),
         Err(why) => {
-            let _ = command.kill();
-            let _ = command.wait();
+            // Those that have called say themselves why they end.
+            process::end_children(Duration::from_secs(1), COMMAND_PATIENCE);
             return refuse(why);
         }
     };
@@ -75,7 +78,8 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         tree,
     };
     let code = agent::run(post);
-    end(&mut command);
+    // It should end with its processes; it is not waited for for ever.
+    process::end_children(COMMAND_END, COMMAND_PATIENCE);
     process::end(code);
 }
 
@@ -86,18 +90,5 @@ fn still_there(command: &mut Process, missing: u32) -> Result<(), String> {
             "the command of GASNET_CSPAWN_CMD ended ({status}) when {missing} of its processes had not called yet"
         )),
         _ => Ok(()),
-    }
-}
-
-/// The command should end with its processes; it is not waited for for ever.
-fn end(command: &mut Process) {
-    let end = Instant::now() + COMMAND_END;
-    while matches!(command.try_wait(), Ok(None)) {
-        if Instant::now() >= end {
-            process::kill(command.id() as i32, libc::SIGTERM);
-            let _ = command.wait();
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
