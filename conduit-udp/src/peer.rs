@@ -14,7 +14,7 @@ use crate::sys::Pieces;
 use crate::tag::Keys;
 use crate::transfers::{Get, Stream};
 use crate::variables::Settings;
-use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER};
+use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER, UNIT};
 use crate::MAX_PACKET_BYTES;
 pub use hearing::Heard;
 use std::collections::VecDeque;
@@ -136,14 +136,21 @@ impl Peer {
         bytes.div_ceil(self.datagram).max(1)
     }
 
+    /// Bytes of each but the last of the datagrams of so many bytes: about equally many, so that the one that comes last is not there long after the others.
+    pub fn part(&self, bytes: usize) -> usize {
+        let equal = bytes.div_ceil(self.parts(bytes));
+        equal.next_multiple_of(UNIT).min(self.datagram)
+    }
+
     /// Keeps a message, for which there is room; it waits to be sent.
     pub fn keep(&mut self, keys: &Keys, class: usize, slices: &[&[u8]]) {
         let message: usize = slices.iter().map(|slice| slice.len()).sum();
         let parts = self.parts(message);
+        let each = self.part(message);
         let mut rest = slices.iter().copied();
         let mut slice: &[u8] = &[];
         for part in 0..parts {
-            let bytes = self.datagram.min(message - part * self.datagram);
+            let bytes = each.min(message - part * each);
             let mut payload = self.free.pop().unwrap_or_default();
             payload.clear();
             while payload.len() < bytes {

@@ -65,8 +65,9 @@ impl Peer {
             return Err(Busy);
         }
         let put = Some(self.out[0].begin_put(id, source.bytes));
+        let each = self.part(source.bytes);
         while source.bytes > 0 {
-            let part = source.take(self.datagram);
+            let part = source.take(each);
             let body = self.copy(keys, part);
             let header = self.header(keys, Kind::Put, 0).with_word(word);
             self.out[0].push(header, body, put);
@@ -170,12 +171,21 @@ impl Peer {
         let most = WINDOW - self.parts(MAX_PACKET_BYTES).max(SPARE);
         let most = if class == 0 { most.min(self.depth) } else { most };
         let mut bytes = 0;
-        while let Some(stream) = self.streams[class].front_mut() {
-            let next = stream.rest.bytes.min(self.datagram);
+        while let Some(rest) = self.streams[class].front().map(|stream| stream.rest.bytes) {
+            // The last two are equally long.
+            let part = if rest < 2 * self.datagram {
+                self.part(rest)
+            } else {
+                self.datagram
+            };
+            let next = rest.min(part);
             let out = &mut self.out[class];
             if out.long >= most || !out.has_room(1) || out.waiting() >= RUN || (bytes > 0 && bytes + next > room) {
                 return;
             }
+            let Some(stream) = self.streams[class].front_mut() else {
+                return;
+            };
             let part = stream.rest.take(next);
             let (word, put, ends) = (stream.word, stream.put, stream.rest.bytes == 0);
             stream.word += if class == 0 { next } else { next / UNIT } as u64;
