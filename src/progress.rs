@@ -1,4 +1,4 @@
-//! The progress engine: what a poll does. Handlers run here and nowhere else.
+//! The progress engine: what a poll does. Handlers run here, and in requests of a rank to itself (`am/home.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,14 +13,15 @@ const CHECKED: bool = cfg!(feature = "debug-checks");
 /// Address of the state of the thread that polls in a PARSYNC library; 0 for none.
 static POLLING: AtomicUsize = AtomicUsize::new(0);
 
-/// In the debug flavour and PARSYNC: the only thread that polls. Threads that are elsewhere inside GASNet are not seen.
-struct Alone {
+/// In the debug flavour and PARSYNC: the only thread that polls, or runs a handler. Threads that are elsewhere inside GASNet are not seen.
+pub struct Alone {
     outermost: bool,
 }
 
 impl Alone {
+    /// Until this goes.
     #[inline]
-    fn enter() -> Self {
+    pub fn enter() -> Self {
         if !CHECKED || Mode::get() != Mode::Parsync {
             return Self { outermost: false };
         }

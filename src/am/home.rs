@@ -8,6 +8,7 @@ use std::ptr;
 use super::deliver::Delivery;
 use super::table::INDEX_BASE;
 use super::{inject, kind, long, Category, Message, IN_PLACE};
+use crate::progress;
 use crate::runtime::Runtime;
 use crate::shm::layout::class_index;
 use crate::thread;
@@ -36,6 +37,7 @@ pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
 
 fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
     let header = inject::head(m, kind, IN_PLACE);
+    let _alone = progress::Alone::enter();
     Delivery::new(rt).run_here((header, m.category, m.class), m.args, payload);
 }
 
