@@ -248,10 +248,20 @@ impl Net {
 
     /// Sends what may go to a peer, and has it looked at while something is under way.
     fn push_on(&self, rank: JobRank, contact: &Contact, peer: &mut Peer, now: u64) {
+        self.transmit(contact, peer, now);
+        self.keep_in_view(rank, peer, now);
+    }
+
+    /// Sends what may go to a peer.
+    fn transmit(&self, contact: &Contact, peer: &mut Peer, now: u64) {
         if contact.is_changed.load(Relaxed) && contact.is_changed.swap(false, Relaxed) {
             peer.resize(contact.path.load(Relaxed));
         }
         peer.transmit(&self.keys, now, |run| self.put(contact, run));
+    }
+
+    /// Has a peer looked at while something is under way there, or owed.
+    fn keep_in_view(&self, rank: JobRank, peer: &mut Peer, now: u64) {
         if !peer.listed && !peer.is_quiet() {
             peer.listed = true;
             lock(&self.active).push(rank);

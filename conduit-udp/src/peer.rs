@@ -226,13 +226,15 @@ impl Peer {
         loop {
             let (flight, window) = (self.flight(), self.pace.window);
             let (room, first) = (window.saturating_sub(flight), !self.awaits_answer());
-            let Some(class) = self.next_class(keys, room, first) else {
+            let Some((class, turn, next_turn)) = self.next_class(keys, room, first) else {
                 return;
             };
             let is_last = self.streams[class].is_empty();
             let out = &mut self.out[class];
             let run = out.run(room, first);
             if run.is_empty() {
+                // It keeps its turn until there is room.
+                self.turn = turn;
                 return;
             }
             let (last, count) = out.last(&run);
@@ -245,6 +247,7 @@ impl Peer {
             let sent = out.send(keys, &run, have, if asks { ACK_NOW } else { 0 }, now, &mut send);
             if sent > 0 {
                 self.moved = now;
+                self.turn = next_turn;
                 if header_says_all {
                     self.owed = (0, 0, false);
                 }
@@ -255,20 +258,20 @@ impl Peer {
         }
     }
 
-    /// The class of which something is to go next, for which datagrams are made if need be. None: nothing waits.
-    fn next_class(&mut self, keys: &Keys, room: usize, in_any_case: bool) -> Option<usize> {
+    /// The class of which something is to go next, for which datagrams are made if need be; whose turn it is, and will be when that has gone. None:
+    /// nothing waits.
+    fn next_class(&mut self, keys: &Keys, room: usize, in_any_case: bool) -> Option<(usize, usize, usize)> {
         if self.out[1].waits() {
-            return Some(1);
+            return Some((1, self.turn, self.turn));
         }
-        for _ in 0..TURNS {
-            let turn = self.turn;
-            self.turn = (turn + 1) % TURNS;
+        for i in 0..TURNS {
+            let turn = (self.turn + i) % TURNS;
             let class = [0, 1, 0][turn];
             if turn > 0 && (room > 0 || in_any_case) {
                 self.pull(keys, class, room);
             }
             if self.out[class].waits() {
-                return Some(class);
+                return Some((class, turn, (turn + 1) % TURNS));
             }
         }
         None

@@ -230,10 +230,11 @@ impl Net {
             }
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
-            self.push_on(rank, contact, &mut peer, now);
+            self.transmit(contact, &mut peer, now);
             if peer.is_ack_due(now) {
                 self.acknowledge(contact, &mut peer);
             }
+            self.keep_in_view(rank, &mut peer, now);
         }
     }
 

@@ -189,7 +189,7 @@ impl Net {
         self.stopped.store(true, Relaxed);
         self.keeper.dismiss();
         for _ in 0..2 {
-            for contact in self.contacts() {
+            for contact in self.places.iter().filter_map(|place| place.peer.get()) {
                 // A signal may have come while this very thread was at it: then the peer learns from its agent that the job ends.
                 let Ok(mut state) = contact.state.try_lock() else { continue };
                 let header = state.control(&self.keys, Kind::Bye, &[]);
