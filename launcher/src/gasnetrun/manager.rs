@@ -39,10 +39,8 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
             }
             let mut line = fill(name, &template, filling)?;
             let first = line.first().cloned().unwrap_or_default();
-            let is_launcher = LAUNCHERS
-                .iter()
-                .any(|name| Path::new(&first).file_name() == Some(OsStr::new(name)));
-            if is_launcher && is_open_mpi(&output(&first, "--version")) {
+            let own_name = Path::new(&first).file_name().unwrap_or(&first).to_string_lossy();
+            if LAUNCHERS.iter().any(|name| own_name.starts_with(name)) && is_open_mpi(&output(&first, "--version")) {
                 line.splice(1..1, passed_on(filling));
             }
             return Ok((line, name.to_owned()));
@@ -61,7 +59,7 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     Ok((mpiexec(name, filling, &output(name, "--version")), name.into()))
 }
 
-/// What Open MPI's launcher, which passes no variables on by itself, is called.
+/// What the names of Open MPI's launcher, which passes no variables on by itself, begin with (Debian has `mpirun.openmpi`).
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 
 fn is_open_mpi(version: &str) -> bool {
