@@ -26,7 +26,7 @@ impl Agent<'_> {
         }
         let holds = self.held || self.console.is_full();
         if std::mem::replace(&mut self.has_held, holds) != holds {
-            self.post.tree.send_down(&Message::Hold { on: holds });
+            self.tell_below(&Message::Hold { on: holds });
         }
         if !self.holds_output() {
             self.outputs().for_each(Pump::pass);
@@ -37,7 +37,14 @@ impl Agent<'_> {
     /// Nobody reads a stream any more.
     pub(super) fn close_output(&mut self, stream: RawFd) {
         self.outputs().for_each(|pump| pump.close(stream));
-        self.post.tree.send_down(&Message::Closed { stream: stream as u32 });
+        self.tell_below(&Message::Closed { stream: stream as u32 });
+    }
+
+    /// Tells those whose output comes here. Where it does not, each has a reader of its own.
+    fn tell_below(&mut self, message: &Message) {
+        if self.post.options.route_output.is_some() {
+            self.post.tree.send_down(message);
+        }
     }
 
     /// Passes on all that is left, when all ranks are gone.
