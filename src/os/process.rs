@@ -83,14 +83,15 @@ pub fn die_with_spawner(command: &mut Command) {
     }
 }
 
-/// From now on processes that descend from this one become its children when their parents end.
-pub fn adopt_descendants() {
+/// From now on processes that descend from this one become its children when their parents end. Gives the children that there are.
+pub fn adopt_descendants() -> Vec<Pid> {
     // SAFETY: takes numbers. Where it is refused they become those of the system, as without it.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) };
+    children(&[])
 }
 
-/// The children of this process that have not been waited for.
-fn children() -> Vec<Pid> {
+/// The children of this process that have not been waited for, but for some.
+fn children(others: &[Pid]) -> Vec<Pid> {
     let own = pid();
     let parent = |stat: &str| stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<Pid>().ok();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -98,18 +99,18 @@ fn children() -> Vec<Pid> {
     numbers
         .filter(|number| {
             let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
-            stat.is_ok_and(|stat| parent(&stat) == Some(own))
+            stat.is_ok_and(|stat| parent(&stat) == Some(own)) && !others.contains(number)
         })
         .collect()
 }
 
-/// Waits for all children, for `limit`; then asks them to end, and after another `patience` makes them.
-pub fn end_children(limit: Duration, patience: Duration) {
+/// Waits for all children but `others`, for `limit`; then asks them to end, and after another `patience` makes them.
+pub fn end_children(others: &[Pid], limit: Duration, patience: Duration) {
     let start = Instant::now();
     let mut step = Duration::from_millis(1);
     let mut asked = Vec::new();
     loop {
-        let rest: Vec<Pid> = children().into_iter().filter(|&child| reap(child).is_none()).collect();
+        let rest: Vec<Pid> = children(others).into_iter().filter(|&child| reap(child).is_none()).collect();
         let waited = start.elapsed();
         for &child in &rest {
             if waited >= limit + patience {
@@ -120,7 +121,7 @@ pub fn end_children(limit: Duration, patience: Duration) {
             }
         }
         // Those of a child that has just ended are found at the next look.
-        if rest.is_empty() && children().is_empty() {
+        if rest.is_empty() && children(others).is_empty() {
             return;
         }
         std::thread::sleep(step);

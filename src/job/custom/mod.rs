@@ -44,7 +44,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     })?;
     process::flush_streams();
     // What a command of several words leaves behind when its shell ends.
-    process::adopt_descendants();
+    let others = process::adopt_descendants();
     // A connection for each rank, those of agents, strangers, and a few.
     let _ = process::allow_descriptors(process::open_descriptors() + 2 * u64::from(options.ranks) + 1024);
     let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
@@ -58,7 +58,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         Ok(found) => (found.map, found.tree),
         Err(why) => {
             // Those that have called say themselves why they end.
-            process::end_children(Duration::from_secs(1), COMMAND_PATIENCE);
+            process::end_children(&others, Duration::from_secs(1), COMMAND_PATIENCE);
             return refuse(why);
         }
     };
@@ -79,7 +79,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     };
     let code = agent::run(post);
     // It should end with its processes; it is not waited for for ever.
-    process::end_children(COMMAND_END, COMMAND_PATIENCE);
+    process::end_children(&others, COMMAND_END, COMMAND_PATIENCE);
     process::end(code);
 }
 
