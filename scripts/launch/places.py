@@ -136,7 +136,7 @@ def _(bed):
 def _(bed):
     env = {"GASNET_SSH_SERVERS": "node2 node3 node2"}
     bed.run(bed.launch(6), env=env, places=blocks(6, ["node2", "node3"]), nbrhds=2)
-    bed.run(bed.launch(6), env={**env, "GASNET_SSH_KEEPDUP": "1"}, places=blocks(6, ["node2", "node3", "node2"]), nbrhds=3)
+    bed.run(bed.launch(6), env={**env, "GASNET_SSH_KEEPDUP": "1"}, places=blocks(6, ["node2", "node3", "node2"]), nbrhds=2)
 
 
 @case("ssh: fewer ranks than hosts, and -N", "three", quick=True)
@@ -272,7 +272,7 @@ def remote_shell(bed, text, *arguments):
 
 @case("ssh: GASNET_SSH_CMD and GASNET_SSH_OPTIONS", "three", quick=True)
 def _(bed):
-    said = remote_shell(bed, 'printf "<%s>" "$1" "$2" "$3" "$4" >> $LOG; echo >> $LOG; shift 4; exec ssh "$@"\n', "a", "'b  c'", '"d\'e"', "f\\ g")
+    said = remote_shell(bed, 'printf "<%s><%s><%s><%s>\\n" "$1" "$2" "$3" "$4" >> $LOG; shift 4; exec ssh "$@"\n', "a", "'b  c'", '"d\'e"', "f\\ g")
     if said.splitlines() != ["<a><b  c><d'e><f g>"] * 2:
         raise Wrong(f"the remote shell got {said!r}")
     bed.run(bed.launch(3), env={"GASNET_SSH_OPTIONS": "-o 'LogLevel ERROR' -o \"ConnectTimeout 20\" -4", **bed.servers()}, places=blocks(3, bed.names()))
