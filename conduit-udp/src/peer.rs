@@ -222,7 +222,6 @@ impl Peer {
             self.follow_path();
         }
         let have = [self.incoming[0].have(), self.incoming[1].have()];
-        let header_says_all = self.header_says_all();
         loop {
             let (flight, window) = (self.flight(), self.pace.window);
             let (room, first) = (window.saturating_sub(flight), !self.awaits_answer());
@@ -248,7 +247,7 @@ impl Peer {
             if sent > 0 {
                 self.moved = now;
                 self.turn = next_turn;
-                if header_says_all {
+                if self.header_says_all() {
                     self.owed = (0, 0, false);
                 }
             }

@@ -168,6 +168,9 @@ impl Peer {
     /// Makes datagrams of long transfers: one, or more that fit into `room`.
     pub fn pull(&mut self, keys: &Keys, class: usize, room: usize) {
         let kind = [Kind::Put, Kind::Got][class];
+        if self.streams[class].is_empty() {
+            return;
+        }
         let most = WINDOW - self.parts(MAX_PACKET_BYTES).max(SPARE);
         let most = if class == 0 { most.min(self.depth) } else { most };
         let mut bytes = 0;
