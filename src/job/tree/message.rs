@@ -188,35 +188,6 @@ impl Message {
                 put(&mut frame, &[ranks.len() as u32]);
                 put(&mut frame, ranks);
             }
-            Self::Hello { wish, host } => {
-                frame.push(b'W');
-                put(&mut frame, &[u32::from(wish.is_some()), wish.unwrap_or(0)]);
-                put_text(&mut frame, host);
-            }
-            Self::Place {
-                rank,
-                size,
-                job,
-                environment,
-            } => {
-                frame.push(b'L');
-                put(&mut frame, &[*rank, *size]);
-                put_text(&mut frame, job);
-                put_pairs(&mut frame, environment);
-            }
-            Self::Fence { puts } => {
-                frame.push(b'F');
-                put_pairs(&mut frame, puts);
-            }
-            Self::Get { owner, key } => {
-                frame.push(b'Q');
-                put(&mut frame, &[*owner]);
-                put_text(&mut frame, key);
-            }
-            Self::Value { bytes } => {
-                frame.push(b'V');
-                put_text(&mut frame, bytes);
-            }
             Self::Output { stream, bytes } => {
                 frame.push(b'O');
                 put(&mut frame, &[*stream]);
@@ -238,10 +209,49 @@ impl Message {
                 frame.push(b'C');
                 put(&mut frame, &[census.running, census.present, census.look, census.quiet]);
             }
+            Self::Hello { .. } | Self::Place { .. } | Self::Fence { .. } | Self::Get { .. } | Self::Value { .. } => {
+                self.put_console(&mut frame);
+            }
         }
         let length = (frame.len() - 4) as u32;
         frame[..4].copy_from_slice(&length.to_le_bytes());
         frame
+    }
+
+    /// The same of what processes and a console tell each other.
+    fn put_console(&self, frame: &mut Vec<u8>) {
+        match self {
+            Self::Hello { wish, host } => {
+                frame.push(b'W');
+                put(frame, &[u32::from(wish.is_some()), wish.unwrap_or(0)]);
+                put_text(frame, host);
+            }
+            Self::Place {
+                rank,
+                size,
+                job,
+                environment,
+            } => {
+                frame.push(b'L');
+                put(frame, &[*rank, *size]);
+                put_text(frame, job);
+                put_pairs(frame, environment);
+            }
+            Self::Fence { puts } => {
+                frame.push(b'F');
+                put_pairs(frame, puts);
+            }
+            Self::Get { owner, key } => {
+                frame.push(b'Q');
+                put(frame, &[*owner]);
+                put_text(frame, key);
+            }
+            Self::Value { bytes } => {
+                frame.push(b'V');
+                put_text(frame, bytes);
+            }
+            _ => unreachable!("defect: a message of agents among those of consoles"),
+        }
     }
 
     /// Takes the first frame off `stream`, if it is there whole. An error if the bytes are none of ours.
@@ -310,32 +320,6 @@ impl Message {
                 let ranks = from.list(Reader::u32)?;
                 from.end(Self::Here { first, name, ranks })
             }
-            b'W' => {
-                let (set, number, host) = (from.u32()?, from.u32()?, from.text()?);
-                let wish = (set != 0).then_some(number);
-                from.end(Self::Hello { wish, host })
-            }
-            b'L' => {
-                let (rank, size, job, environment) = (from.u32()?, from.u32()?, from.text()?, from.pairs()?);
-                from.end(Self::Place {
-                    rank,
-                    size,
-                    job,
-                    environment,
-                })
-            }
-            b'F' => {
-                let puts = from.pairs()?;
-                from.end(Self::Fence { puts })
-            }
-            b'Q' => {
-                let (owner, key) = (from.u32()?, from.text()?);
-                from.end(Self::Get { owner, key })
-            }
-            b'V' => {
-                let bytes = from.text()?;
-                from.end(Self::Value { bytes })
-            }
             b'O' => {
                 let stream = from.u32()?;
                 let bytes = from.0.to_vec();
@@ -361,6 +345,38 @@ impl Message {
                     quiet: from.u32()?,
                 };
                 from.end(Self::Report(census))
+            }
+            _ => Self::parse_console(kind, from),
+        }
+    }
+
+    fn parse_console(kind: u8, mut from: Reader<'_>) -> Option<Self> {
+        match kind {
+            b'W' => {
+                let (set, number, host) = (from.u32()?, from.u32()?, from.text()?);
+                let wish = (set != 0).then_some(number);
+                from.end(Self::Hello { wish, host })
+            }
+            b'L' => {
+                let (rank, size, job, environment) = (from.u32()?, from.u32()?, from.text()?, from.pairs()?);
+                from.end(Self::Place {
+                    rank,
+                    size,
+                    job,
+                    environment,
+                })
+            }
+            b'F' => {
+                let puts = from.pairs()?;
+                from.end(Self::Fence { puts })
+            }
+            b'Q' => {
+                let (owner, key) = (from.u32()?, from.text()?);
+                from.end(Self::Get { owner, key })
+            }
+            b'V' => {
+                let bytes = from.text()?;
+                from.end(Self::Value { bytes })
             }
             _ => None,
         }
