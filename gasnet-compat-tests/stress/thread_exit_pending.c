@@ -5,7 +5,12 @@
 #include "stress.h"
 
 enum { WORDS = 512, ROUNDS = 40, SINK = 200 };
-static uint64_t *target, source[ROUNDS][WORDS];
+/* Of each segment: what each thread puts, what all get, and what is put by threads that hand its events over. */
+struct places {
+    uint64_t put[ROUNDS][WORDS], got[WORDS], handed[WORDS];
+};
+static struct places *target;
+static uint64_t source[ROUNDS][WORDS];
 static gex_Rank_t next;
 static gex_Event_t handed[WORDS];
 static uint64_t fetched[WORDS];
@@ -22,8 +27,8 @@ static void *leave_pending(void *round) {
     size_t r = (size_t)(uintptr_t)round, i;
     char payload[64];
     for (i = 0; i < WORDS; i++) source[r][i] = stress_word(r, i);
-    for (i = 0; i < WORDS; i++) gex_RMA_PutNBI(tm, next, target + i, &source[r][i], 8, GEX_EVENT_DEFER, 0);
-    for (i = 0; i < WORDS; i++) gex_RMA_GetNBI(tm, &fetched[i], next, target + WORDS + i, 8, 0);
+    for (i = 0; i < WORDS; i++) gex_RMA_PutNBI(tm, next, &target->put[r][i], &source[r][i], 8, GEX_EVENT_DEFER, 0);
+    for (i = 0; i < WORDS; i++) gex_RMA_GetNBI(tm, &fetched[i], next, &target->got[i], 8, 0);
     stress_fill(payload, sizeof payload, 3);
     gex_AM_RequestMedium0(tm, next, SINK, payload, sizeof payload, GEX_EVENT_NOW, 0);
     return NULL;
@@ -34,8 +39,8 @@ static void *hand_over(void *unused) {
     size_t i;
     (void)unused;
     for (i = 0; i < WORDS; i++)
-        handed[i] = i % 2 ? gex_RMA_PutNB(tm, next, target + i, &source[0][i], 8, GEX_EVENT_DEFER, 0)
-                          : gex_RMA_GetNB(tm, &fetched[i], next, target + WORDS + i, 8, 0);
+        handed[i] = i % 2 ? gex_RMA_PutNB(tm, next, &target->handed[i], &source[0][i], 8, GEX_EVENT_DEFER, 0)
+                          : gex_RMA_GetNB(tm, &fetched[i], next, &target->got[i], 8, 0);
     return NULL;
 }
 
@@ -52,23 +57,24 @@ static void run_thread(void *(*body)(void *), uintptr_t argument) {
 }
 
 int main(int argc, char **argv) {
-    uint64_t *mine;
+    struct places *mine;
     size_t i;
     uintptr_t round;
     test_init("thread_exit_pending", &argc, &argv);
     register_handler(SINK, (gex_AM_Fn_t)on_sink, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0);
-    test_attach(2 * WORDS * 8);
+    test_attach(sizeof(struct places));
     next = (me + 1) % np;
-    mine = (uint64_t *)seg_of(me);
-    for (i = 0; i < WORDS; i++) mine[WORDS + i] = stress_word(1000 + me, i);
-    target = (uint64_t *)(void *)seg_of(next);
+    mine = (struct places *)seg_of(me);
+    for (i = 0; i < WORDS; i++) mine->got[i] = stress_word(1000 + me, i);
+    target = (struct places *)(void *)seg_of(next);
     barrier();
     PHASE("exit with implicit operations in flight");
     for (round = 0; round < ROUNDS; round++) run_thread(leave_pending, round);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&sunk) == ROUNDS);
     /* nobody can sync the operations of a thread that is gone, but they do happen */
     for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&fetched[i] == stress_word(1000 + next, i));
-    for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&mine[i] == stress_word(ROUNDS - 1, i));
+    for (round = 0; round < ROUNDS; round++)
+        for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&mine->put[round][i] == stress_word(round, i));
     barrier();
 
     PHASE("events of a thread that is gone");
@@ -80,6 +86,6 @@ int main(int argc, char **argv) {
         for (i = 0; i < WORDS; i += 2) CHECK(fetched[i] == stress_word(1000 + next, i));
     }
     barrier();
-    for (i = 1; i < WORDS; i += 2) CHECK(mine[i] == stress_word(0, i));
+    for (i = 1; i < WORDS; i += 2) CHECK(mine->handed[i] == stress_word(0, i));
     return test_finish();
 }
