@@ -135,6 +135,14 @@ case $(make -n -C words install prefix=here DESTDIR=stage 2>&1) in
 *"PREFIX='$WORK/words/here' DESTDIR='$WORK/words/stage'"*) pass "configure: relative prefix and DESTDIR" ;;
 *) fail "configure: relative prefix and DESTDIR" ;;
 esac
+# What a site says about the launcher.
+in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts --without-mpirun-cmd
+has "a site's command" '^DEFAULT_SSH_CMD := rsh \$\$x$' site/config.mk
+has "a site's list of hosts" "^DEFAULT_SSH_NODEFILE := $WORK/site/hosts$" site/config.mk
+for number in many 65537 123456; do
+    refuses "a number that is none" 'a number up to 65536 is expected' --with-ssh-out-degree=$number
+done
+refuses "a command that is not there" 'needs a value' --with-ssh-cmd
 attempt "configure: --help" sh -c "'$ROOT/configure' --help | grep -q -- --with-cflags"
 
 # A release.
@@ -148,7 +156,8 @@ if [ "$SCOPE" = all ]; then
     # Configured in place, and once more elsewhere, each with options of its own.
     odd='-DTEXT="x  y" -DQ="it'"'"'s"'
     configured() (
-        cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other && ../GASNet-2025.8.0/configure --with-cflags="$odd"
+        cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other && ../GASNet-2025.8.0/configure --with-cflags="$odd" \
+            --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts --with-mpirun-cmd='mpiexec -n %N %C #'
     )
     in_place() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
@@ -158,7 +167,7 @@ if [ "$SCOPE" = all ]; then
     installed() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
         mkdir -p other/build/release && cp -R GASNet-2025.8.0/build/release/cargo other/build/release/ && make -C GASNet-2025.8.0 install prefix="$WORK/pfx" &&
-            make -C other install prefix="$WORK/pfx2" && grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
+            make -C other install prefix="$WORK/pfx2" && pfx2/bin/gasnet_info --env >env && grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
             grep -qF -- "$odd" pfx2/include/smp-conduit/smp-seq.mak && ! grep -q INSIDE pfx2/include/smp-conduit/smp-seq.mak
     )
     cleaned() (
@@ -168,6 +177,13 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: configured in place and elsewhere" configured
     attempt "dist: builds offline, in place" in_place
     attempt "dist: installs from both" installed
+    # What the site says counts where the environment says nothing.
+    for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts"; do
+        has "the site's default is in the programs" "default: $value (this site's)" env
+    done
+    says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true
+    says "a site's command" 'mpiexec -n 2 /bin/true #' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
+    says "what a user says comes first" 'mine' env MPIRUN_CMD='mine %N %C' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
     for mode in seq par; do
         printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
             "$WORK/GASNet-2025.8.0/smp-conduit/smp-$mode.mak" "$ROOT/scripts/check/hello.c" >h.mk

@@ -10,6 +10,7 @@
 //! A value that the library does not use is not checked: that of a variable without effect, or of one for test programs.
 #![forbid(unsafe_code)]
 
+mod built_in;
 mod fault_plan;
 mod kind;
 mod lists;
@@ -19,6 +20,7 @@ mod suggest;
 pub mod table;
 mod variable;
 
+pub use built_in::built_in;
 pub use fault_plan::FaultPlan;
 pub use kind::{Kind, Value};
 pub use lists::{RankSet, SignalSet};
@@ -81,6 +83,16 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut config = Self::defaults(extra);
         let mut problems = Vec::new();
+        let mut senseless = Vec::new();
+        for setting in &mut config.settings {
+            let Some(text) = built_in(setting.variable.name) else {
+                continue;
+            };
+            match read(setting.variable, text.as_ref()) {
+                Ok(value) => setting.value = value,
+                Err(problem) => senseless.push((setting.variable.name, problem)),
+            }
+        }
         for (name, text) in environment {
             let Some(name) = name.to_str() else { continue };
             match config.settings.iter_mut().find(|s| s.variable.name == name) {
@@ -90,6 +102,14 @@ impl Config {
                     Err(problem) => problems.push(problem),
                 },
                 _ => {}
+            }
+        }
+        for (name, problem) in senseless {
+            // Who sets the variable is not troubled.
+            if config.setting(name).is_some_and(|setting| !setting.is_set) {
+                problems.push(format!(
+                    "this library was built with a default that makes no sense: {problem}"
+                ));
             }
         }
         if problems.is_empty() {

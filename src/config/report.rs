@@ -1,6 +1,7 @@
 //! The table as text: for `GASNET_VERBOSEENV`, `gasnet_info` and the documentation.
 #![forbid(unsafe_code)]
 
+use super::built_in;
 use super::suggest::nearest;
 use super::{Config, Origin, Scope, Setting, Status, Variable};
 pub use gasnet_tools::parse::display_size;
@@ -73,7 +74,8 @@ pub fn as_text(table: &[Variable]) -> String {
         let _ = writeln!(out, "{section}\n");
         for v in rows {
             let _ = writeln!(out, "  {}\n      {}", v.name, v.help);
-            let _ = writeln!(out, "      accepts: {}\n      default: {}", accepted(v), default_of(v));
+            let default = built_in(v.name).map_or_else(|| default_of(v), |site| format!("{site} (this site's)"));
+            let _ = writeln!(out, "      accepts: {}\n      default: {default}", accepted(v));
             let mut notes = vec![format!("read by: {}", v.scope.name())];
             if v.status != Status::InEffect {
                 notes.push(v.status.name().into());

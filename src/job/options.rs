@@ -331,12 +331,7 @@ fn suggests_hosts(ranks: u32) -> bool {
     if ranks < 2 || env::var_os("SLURM_STEP_ID").is_some() {
         return false;
     }
-    hosts::of_batch_system(environment)
-        .unwrap_or_else(|error| {
-            eprintln!("gasnet: {}; all ranks are on this host", error.message);
-            None
-        })
-        .is_some()
+    hosts::allocated("gasnet", environment).is_some()
 }
 
 /// The process manager that has started this process.

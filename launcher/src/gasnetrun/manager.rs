@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
+use gasnet::config::built_in;
 use gasnet::job::shell_words;
 
 use super::spawner::on_path;
@@ -32,8 +33,10 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     } else {
         ["PMIRUN_CMD", "MPIRUN_CMD"]
     };
-    for name in names {
-        if let Some(template) = env::var(name).ok().filter(|t| !t.trim().is_empty()) {
+    let given = names.map(|name| (name, env::var(name).ok()));
+    let of_site = names.map(|name| (name, built_in(name).map(str::to_owned)));
+    for (name, template) in given.into_iter().chain(of_site) {
+        if let Some(template) = template.filter(|t| !t.trim().is_empty()) {
             if filling.nodes.is_some() && !template.contains("%M") {
                 eprintln!("gasnetrun: -N has no effect: {name} has no %M, which would stand for it");
             }

@@ -77,14 +77,11 @@ pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u
     if set("SLURM_JOB_ID") && !set("SLURM_STEP_ID") && on_path("srun").is_some() {
         return decision(Spawner::Pmi, "this is an allocation of Slurm's");
     }
-    let found = hosts::of_batch_system(&environment).unwrap_or_else(|error| {
-        eprintln!("gasnetrun: {}; all ranks are on this host", error.message);
-        None
-    });
-    if let Some(found) = found {
+    if let Some(found) = hosts::allocated("gasnetrun", &environment) {
         return decision(Spawner::Ssh, &format!("{} names {} hosts", found.source, found.names.len()));
     }
     match nodes {
+        Some(nodes) if nodes > 1 && hosts::has_default() => decision(Spawner::Ssh, "this site has a list of hosts"),
         Some(nodes) if nodes > 1 => Err(format!(
             "-N {nodes}: no hosts are known; name them with GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or take a process manager by -spawner=pmi"
         )),
@@ -110,7 +107,11 @@ mod tests {
         );
         assert_eq!(found(&[("LSB_HOSTS", "a a b")], None).unwrap(), Spawner::Ssh);
         assert_eq!(found(&[("LSB_HOSTS", "a a")], None).unwrap(), Spawner::Fork);
-        assert!(found(&[], Some(2)).unwrap_err().contains("GASNET_SSH_SERVERS"));
+        if hosts::has_default() {
+            assert_eq!(found(&[], Some(2)).unwrap(), Spawner::Ssh);
+        } else {
+            assert!(found(&[], Some(2)).unwrap_err().contains("GASNET_SSH_SERVERS"));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use super::super::map::{Map, Run};
 use super::super::JobError;
+use crate::config::built_in;
 
 /// Where names of hosts come from: the first that is set counts.
 const SOURCES: [(&str, Form); 10] = [
@@ -40,7 +41,7 @@ enum Form {
 pub struct Hosts {
     /// The names, in order.
     pub names: Vec<String>,
-    /// The variable that gave them.
+    /// What gave them: a variable, or the site's default of one.
     pub source: &'static str,
 }
 
@@ -55,8 +56,13 @@ pub fn are_named(environment: impl Fn(&str) -> Option<OsString>) -> bool {
         .any(|(name, _)| environment(name).is_some_and(|v| !v.is_empty()))
 }
 
+/// Whether the site has a list of hosts, for those who name none.
+pub fn has_default() -> bool {
+    built_in("GASNET_SSH_NODEFILE").is_some()
+}
+
 /// The hosts of a batch system's allocation, where no user has named any, if there are several. An error if there is a list that cannot be read.
-pub fn of_batch_system(environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Hosts>, JobError> {
+fn of_batch_system(environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Hosts>, JobError> {
     let is_set = |(name, _): &(&str, Form)| environment(name).is_some_and(|v| !v.is_empty());
     if are_named(&environment) || !SOURCES[BY_HAND..].iter().any(is_set) {
         return Ok(None);
@@ -64,10 +70,19 @@ pub fn of_batch_system(environment: impl Fn(&str) -> Option<OsString>) -> Result
     list(environment, false).map(|hosts| Some(hosts).filter(|hosts| hosts.names.len() > 1))
 }
 
+/// The hosts of a batch system's allocation, where no user has named any, if there are several. `who` says so of a list that cannot be read.
+pub fn allocated(who: &str, environment: impl Fn(&str) -> Option<OsString>) -> Option<Hosts> {
+    of_batch_system(environment).unwrap_or_else(|error| {
+        eprintln!("{who}: {}; all ranks are on this host", error.message);
+        None
+    })
+}
+
 /// The hosts that `environment` names; duplicates are left out unless they are to be kept.
 pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: bool) -> Result<Hosts, JobError> {
     let set = |&(name, form): &(&'static str, Form)| environment(name).filter(|v| !v.is_empty()).map(|v| (name, form, v));
-    let Some((source, form, value)) = SOURCES.iter().find_map(set) else {
+    let of_site = || built_in("GASNET_SSH_NODEFILE").map(|file| ("the default of GASNET_SSH_NODEFILE", Form::File, file.into()));
+    let Some((source, form, value)) = SOURCES.iter().find_map(set).or_else(of_site) else {
         let all: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
         return error(format!(
             "no hosts are known to start ranks on: none of {} is set",

@@ -18,6 +18,7 @@ use super::super::tree::{Branch, Tree};
 use super::super::{JobError, StartOptions, MAX_RANKS};
 use super::script::{self, Start};
 use super::{hosts, Contact};
+use crate::config::built_in;
 use crate::os::{fd, net, process, signal};
 
 /// How long the agent above may take to say what the job looks like.
@@ -74,11 +75,12 @@ fn failed<T>(message: String) -> Result<T, JobError> {
     Err(JobError { message })
 }
 
-/// A variable by the name that GASNet documents, or one of the other names that udp's users know it by.
+/// A variable by the name that GASNet documents, or one of the other names that udp's users know it by; or the site's default.
 pub fn variable(name: &str) -> Option<OsString> {
     let plain = name.strip_prefix("GASNET_").unwrap_or(name);
     let names = [name.to_owned(), format!("AMUDP_{plain}"), plain.to_owned()];
-    names.iter().find_map(|name| env::var_os(name).filter(|v| !v.is_empty()))
+    let given = names.iter().find_map(|name| env::var_os(name).filter(|v| !v.is_empty()));
+    given.or_else(|| built_in(name).map(OsString::from))
 }
 
 /// Begins a job of `options.ranks` ranks on the hosts that the environment names.

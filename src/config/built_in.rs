@@ -1,0 +1,19 @@
+//! Defaults of a site: what `configure` or `make` was told about variables of the launcher (`configure --with-ssh-cmd=…`, `make DEFAULT_SSH_CMD=…`).
+//! They count where no variable does.
+#![forbid(unsafe_code)]
+
+/// The variables that may have such a default, and what it is.
+const DEFAULTS: [(&str, Option<&str>); 6] = [
+    ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
+    ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
+    ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),
+    ("GASNET_SSH_OUT_DEGREE", option_env!("DEFAULT_SSH_OUT_DEGREE")),
+    ("MPIRUN_CMD", option_env!("DEFAULT_MPIRUN_CMD")),
+    ("PMIRUN_CMD", option_env!("DEFAULT_PMIRUN_CMD")),
+];
+
+/// The site's default of a variable, if it has one.
+pub fn built_in(name: &str) -> Option<&'static str> {
+    let (_, value) = DEFAULTS.iter().find(|(known, _)| *known == name)?;
+    value.filter(|value| !value.is_empty())
+}
