@@ -495,6 +495,8 @@ pub fn peer_lost(make: Make<'_>) {
 pub struct Log {
     /// Source, class and bytes of the packets that came.
     pub packets: Vec<(JobRank, Class, Vec<u8>)>,
+    /// Transfers that became complete.
+    pub done: Vec<TransferId>,
     /// Peers that were lost.
     pub lost: Vec<JobRank>,
 }
@@ -504,8 +506,8 @@ impl Upcalls for Log {
         assert_eq!(packet.as_ptr().align_offset(64), 0, "a packet is not aligned");
         self.packets.push((source, class, packet.to_vec()));
     }
-    fn rma_done(&mut self, _id: TransferId) {
-        unreachable!()
+    fn rma_done(&mut self, id: TransferId) {
+        self.done.push(id);
     }
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
         self.lost.push(peer);

@@ -23,7 +23,7 @@ use std::mem::ManuallyDrop;
 use std::net::UdpSocket;
 use std::os::fd::FromRawFd;
 use std::time::{Duration, Instant};
-use wire::{Have, HEADER};
+use wire::{Known, HEADER, SEALED};
 
 fn main() {
     let payload = vec![5u8; 64 << 10];
@@ -52,18 +52,23 @@ fn hashes(payload: &[u8]) {
 
 fn tags(payload: &[u8]) {
     let keys = tag::Keys::new(1, b"random");
-    let (mut header, have) = ([3; HEADER], [Have::default(); 2]);
+    let mut header = [3; HEADER];
+    let known = |number| Known {
+        target: 1,
+        number,
+        next: [0; 2],
+    };
     time("seal a header", 1000, || {
         for number in 0..1000 {
-            keys.seal(black_box(&mut header), number, have, 7);
+            keys.seal(black_box(&mut header), &known(number), (8, 7));
         }
     });
     for bytes in [0, 8, 1408, 65_408] {
         let data = &payload[..bytes];
-        keys.seal(&mut header, 5, have, keys.hash(data));
+        keys.seal(&mut header, &known(5), (bytes, keys.hash(data)));
         time(&format!("check a header and {bytes}"), 100, || {
             for _ in 0..100 {
-                assert!(keys.proves(black_box(&header), 5, have, data));
+                assert!(keys.proves(black_box(&header), &known(5), data));
             }
         });
     }
@@ -134,7 +139,8 @@ fn datagrams(payload: &[u8]) {
         };
         for (what, forged) in [
             ("a real one", None),
-            ("a forged one", Some(changed(HEADER - 1))),
+            ("a forged header", Some(changed(SEALED))),
+            ("a forged payload", Some(changed(HEADER - 1))),
             ("one of another job", Some(changed(0))),
         ] {
             let row = format!("a datagram with {bytes}: {what}");

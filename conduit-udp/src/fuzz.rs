@@ -7,7 +7,7 @@ pub mod member;
 #[cfg(test)]
 mod stranger;
 
-use crate::wire::HEADER;
+use crate::wire::{at, HEADER, SEALED};
 
 /// Where all that is to be chosen comes from.
 pub trait Choices {
@@ -35,24 +35,23 @@ pub trait Choices {
 }
 
 /// Where a header has what, and how many bytes of it.
-const FIELDS: [(usize, usize); 17] = [
-    (0, 4),
-    (4, 1),
-    (5, 1),
-    (6, 1),
-    (7, 1),
-    (8, 4),
-    (12, 4),
-    (16, 4),
-    (20, 4),
-    (24, 2),
-    (26, 2),
-    (28, 4),
-    (32, 4),
-    (36, 4),
-    (40, 8),
-    (48, 8),
-    (56, 8),
+const FIELDS: [(usize, usize); 16] = [
+    (at::JOB, 4),
+    (at::VERSION, 1),
+    (at::KIND, 1),
+    (at::CLASS, 1),
+    (at::FLAGS, 1),
+    (at::SOURCE, 4),
+    (at::NUMBER, 4),
+    (at::MESSAGE, 4),
+    (at::PART, 2),
+    (at::PARTS, 2),
+    (at::NEXT[0], 4),
+    (at::NEXT[1], 4),
+    (at::BEYOND[0], 8),
+    (at::BEYOND[1], 8),
+    (SEALED, 8),
+    (SEALED + 8, 8),
 ];
 
 /// Writes a number where a datagram has room for it.

@@ -16,7 +16,7 @@ pub struct Lent {
 
 impl Lent {
     /// # Safety
-    /// It may be read, and written where [`Lent::write`] is called, until its transfer is complete.
+    /// It may be read, and written where [`Lent::write`] or [`crate::sys::Socket::receive_around`] is called, until its transfer is complete.
     pub const unsafe fn new(address: usize, bytes: usize) -> Self {
         Self { address, bytes }
     }
@@ -33,9 +33,23 @@ impl Lent {
         taken
     }
 
+    /// So many bytes at an offset. None: it does not have them.
+    pub fn at(&self, offset: usize, bytes: usize) -> Option<Self> {
+        let has = offset <= self.bytes && bytes <= self.bytes - offset;
+        has.then_some(Self {
+            address: self.address.wrapping_add(offset),
+            bytes,
+        })
+    }
+
     /// Whether the two have a byte in common.
     pub fn meets(&self, other: Self) -> bool {
         self.address < other.address + other.bytes && other.address < self.address + self.bytes
+    }
+
+    /// Where it begins, for the system to write there.
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.address as *mut u8
     }
 
     /// All of it.
@@ -59,12 +73,15 @@ impl Lent {
         }
     }
 
-    /// Writes at an offset; 1, 2, 4 or 8 aligned bytes by one store, for clients wait on flags. Returns whether it fits.
+    /// Writes at an offset, unless the bytes are there already ([`Lent::at`]); 1, 2, 4 or 8 aligned bytes by one store, for clients wait on flags. Returns
+    /// whether it fits.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
-        if offset > self.bytes || bytes.len() > self.bytes - offset {
+        let Some(Self { address: at, .. }) = self.at(offset, bytes.len()) else {
             return false;
+        };
+        if ptr::addr_eq(bytes.as_ptr(), at as *const u8) {
+            return true;
         }
-        let at = self.address + offset;
         // SAFETY: writable, by the contract of `new`: the range was just looked at. Aligned where that is asked for; others may read there at the same
         // time, hence atomics.
         unsafe {

@@ -2,7 +2,9 @@
 
 mod deferred;
 mod holding;
+mod in_place;
 mod keeper;
+mod members;
 mod receiving;
 mod rma;
 mod upkeep;
@@ -28,6 +30,8 @@ use std::time::Instant;
 
 /// Peers with something under way are looked at so often, nanoseconds.
 const LOOK: u64 = 50_000;
+/// So many peers on this host, the first, have sockets of their own. (Elsewhere the way is longer than the look for it, and firewalls may know the other port only.)
+const LINES: usize = 16;
 
 /// What did not count.
 #[derive(Debug, Default)]
@@ -48,6 +52,8 @@ pub struct Net {
     places: Vec<Place>,
     /// Peers that were spoken to, or heard.
     known: Mutex<Vec<JobRank>>,
+    /// Those of them that are on this host.
+    lines: AtomicUsize,
     began: Instant,
     /// Peers with something under way, or owed, and when to look at them.
     active: Mutex<Vec<JobRank>>,
@@ -68,6 +74,8 @@ pub struct Net {
     /// Peers to report as lost, and why.
     losses: Mutex<Vec<(JobRank, String)>>,
     has_losses: AtomicBool,
+    /// When long parts of transfers may be received in their places again.
+    in_place_from: AtomicU64,
     /// The next poll is to look at what hosts said about datagrams.
     has_errors: AtomicBool,
     stopped: AtomicBool,
@@ -109,6 +117,7 @@ impl Net {
             keys: Keys::new(info.job_token, &randoms),
             places: places.collect(),
             known: Mutex::default(),
+            lines: AtomicUsize::new(0),
             socket,
             began: Instant::now(),
             active: Mutex::default(),
@@ -124,6 +133,7 @@ impl Net {
             keeper: Keeper::new(info.host_ranks)?,
             losses: Mutex::default(),
             has_losses: AtomicBool::new(false),
+            in_place_from: AtomicU64::new(0),
             has_errors: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             counters: Counters::default(),
@@ -172,10 +182,14 @@ impl Net {
                 peer: rank,
             };
             let (first, now) = (self.socket.buffer / 4, self.now());
+            let address = Address::new(place.address);
             lock(&self.known).push(rank);
+            let is_here = place.address.ip() == self.socket.address.ip() && self.lines.fetch_add(1, Relaxed) < LINES;
+            let line = is_here.then(|| self.socket.line(&address, self.settings.buffer));
             Box::new(Contact {
                 rank,
-                address: Address::new(place.address),
+                address,
+                line: line.and_then(Result::ok),
                 path: AtomicUsize::new(payload_of(largest)),
                 is_changed: AtomicBool::new(false),
                 trouble: Mutex::default(),
@@ -230,18 +244,25 @@ impl Net {
 
     /// A sleep on the socket may begin; see [`gasnet::conduit::Conduit::arm_wake`].
     pub fn arm_wake(&self) -> bool {
-        let may = self.is_idle();
-        if may {
-            self.keeper.note_sleep();
+        self.keeper.note_sleep();
+        // What the keeper takes from the socket at this moment wakes nobody. From now on it takes nothing.
+        let may = !self.keeper.is_serving() && self.is_idle();
+        if !may {
+            self.keeper.note_awake();
         }
         may
     }
 
     /// A sleep elsewhere may begin; see [`gasnet::conduit::Conduit::watch`].
     pub fn watch(&self, wake: fn()) -> bool {
-        let may = self.keeper.is_here() && self.is_idle();
-        if may {
-            self.keeper.watch(wake);
+        if !self.keeper.is_here() {
+            return false;
+        }
+        self.keeper.watch(wake);
+        // What the keeper has kept before it could know is seen here.
+        let may = self.is_idle();
+        if !may {
+            self.keeper.note_awake();
         }
         may
     }
@@ -273,8 +294,12 @@ impl Net {
     /// Sends a run of datagrams. Returns how many went, or need not be tried again now.
     fn put(&self, contact: &Contact, run: &[Pieces<'_>]) -> usize {
         let mut trains = self.trains.load(Relaxed);
+        let (socket, to) = match &contact.line {
+            Some(line) => (line, None),
+            None => (&self.socket, Some(&contact.address)),
+        };
         for attempt in 0..4 {
-            let why = match self.socket.send(&contact.address, run, trains) {
+            let why = match socket.send(to, run, trains) {
                 Ok(sent) => {
                     contact.ease(true);
                     return sent;
@@ -361,3 +386,6 @@ impl Net {
         delivered
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::pieces::{self, NARROW};
 use crate::slots::Slots;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
-use crate::wire::{widen, Have, Header, HEADER};
+use crate::wire::{widen, Have, Header, Known, ACK_NOW, HEADER};
 pub use datagram::Body;
 use datagram::{Datagram, State};
 use gasnet::conduit::TransferId;
@@ -42,6 +42,17 @@ impl Run {
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
+}
+
+/// What the headers of a run say beside their own.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    /// Rank of the peer.
+    pub target: u32,
+    /// What has come from it.
+    pub have: [Have; 2],
+    /// Whether the last one asks for an acknowledgement.
+    pub asks: bool,
 }
 
 /// One class of one peer.
@@ -105,7 +116,6 @@ impl Outgoing {
     /// Keeps a datagram, whose number is [`Outgoing::next`]. It waits to be sent.
     pub fn push(&mut self, mut header: Header, body: Body, put: Option<usize>) {
         header.number = self.next() as u32;
-        header.payload = body.len() as u32;
         self.kept += body.kept();
         self.queued += body.len();
         if self.waiting == 0 {
@@ -119,6 +129,7 @@ impl Outgoing {
             long: false,
             state: State::Waiting,
             sendings: 0,
+            tries: 0,
             cut: false,
             sent_as: 0,
         });
@@ -204,33 +215,34 @@ impl Outgoing {
         self.window[run.places.end - 1].put.is_some()
     }
 
-    /// Gives a run to `send`, complete with what the peer is to know; the last one has `flags`. That says how many went, at `now`, which is returned.
-    pub fn send(
-        &mut self,
-        keys: &Keys,
-        run: &Run,
-        have: [Have; 2],
-        flags: u8,
-        now: u64,
-        send: &mut impl FnMut(&[Pieces<'_>]) -> usize,
-    ) -> usize {
+    /// Gives a run to `send`, complete with what the peer is to know. That says how many went, at `now`, which is returned.
+    pub fn send(&mut self, keys: &Keys, run: &Run, word: Word, now: u64, send: &mut impl FnMut(&[Pieces<'_>]) -> usize) -> usize {
         let (base, last) = (self.base, run.places.end - 1);
+        let known = |place: usize| Known {
+            target: word.target,
+            number: base + place as u64,
+            next: word.have.map(|have| have.next),
+        };
+        let in_pieces = self.goes_in_pieces(&self.window[last]);
         for place in run.places.clone() {
             let datagram = &mut self.window[place];
-            if datagram.sendings > 0 {
+            // What goes in pieces may go in part, and again.
+            if in_pieces || datagram.is_to_be_held() {
                 self.kept += datagram.hold(keys);
             }
             let hash = match &datagram.body {
                 Body::Own(_, hash) => *hash,
                 Body::Lent(lent) => keys.hash(lent.read()),
             };
-            Header::renew(&mut datagram.head, if place == last { flags } else { 0 }, have);
-            keys.seal(&mut datagram.head, base + place as u64, have, hash);
+            let asks = if place == last && word.asks { ACK_NOW } else { 0 };
+            let flags = asks | datagram.try_flags();
+            Header::renew(&mut datagram.head, flags, word.have);
+            keys.seal(&mut datagram.head, &known(place), (datagram.body.len(), hash));
         }
-        let sent = if self.goes_in_pieces(&self.window[last]) {
+        let sent = if in_pieces {
             self.window[last].cut = true;
             let Datagram { head, body, .. } = &self.window[last];
-            usize::from(pieces::send(keys, head, base + last as u64, have, body.bytes(), send))
+            usize::from(pieces::send(keys, head, &known(last), body.bytes(), send))
         } else if run.places.len() == 1 {
             let Datagram { head, body, .. } = &self.window[last];
             send(&[[IoSlice::new(head), IoSlice::new(body.bytes())]])

@@ -5,7 +5,7 @@ mod hearing;
 
 use crate::incoming::{Incoming, WINDOW};
 use crate::memory::Lent;
-use crate::outgoing::{Body, Outgoing};
+use crate::outgoing::{Body, Outgoing, Word};
 use crate::pace::Pace;
 use crate::path::Path;
 use crate::pieces::Gathering;
@@ -14,7 +14,7 @@ use crate::sys::Pieces;
 use crate::tag::Keys;
 use crate::transfers::{Get, Stream};
 use crate::variables::Settings;
-use crate::wire::{Have, Header, Kind, ACK_NOW, HEADER, UNIT};
+use crate::wire::{Have, Header, Kind, HEADER, UNIT};
 use crate::MAX_PACKET_BYTES;
 pub use hearing::Heard;
 use std::collections::VecDeque;
@@ -48,7 +48,8 @@ pub struct Peer {
     pair: Pair,
     /// By class, as all that is.
     pub out: [Outgoing; 2],
-    incoming: [Incoming; 2],
+    /// See [`Peer::out`].
+    pub incoming: [Incoming; 2],
     gathering: [Gathering; 2],
     /// Long transfers, whose datagrams are made when they can go: puts, and answers to gets.
     pub streams: [VecDeque<Stream>; 2],
@@ -182,12 +183,10 @@ impl Peer {
             class: class as u8,
             flags: 0,
             source: self.pair.me,
-            target: self.pair.peer,
             number: 0,
             message: 0,
             part: 0,
             parts: 0,
-            payload: 0,
             have: [Have::default(); 2],
         }
     }
@@ -221,7 +220,7 @@ impl Peer {
         if self.path.tries_again(now) {
             self.follow_path();
         }
-        let have = [self.incoming[0].have(), self.incoming[1].have()];
+        let (target, have) = (self.pair.peer, [self.incoming[0].have(), self.incoming[1].have()]);
         loop {
             let (flight, window) = (self.flight(), self.pace.window);
             let (room, first) = (window.saturating_sub(flight), !self.awaits_answer());
@@ -243,7 +242,8 @@ impl Peer {
             if first && !self.pace.is_probing() {
                 self.asked = now;
             }
-            let sent = out.send(keys, &run, have, if asks { ACK_NOW } else { 0 }, now, &mut send);
+            let word = Word { target, have, asks };
+            let sent = out.send(keys, &run, word, now, &mut send);
             if sent > 0 {
                 self.moved = now;
                 self.turn = next_turn;

@@ -6,7 +6,7 @@
 use crate::packet::Packet;
 use crate::sys::{Pieces, RUN};
 use crate::tag::Keys;
-use crate::wire::{Have, Header, Kind, HEADER};
+use crate::wire::{Header, Kind, Known, ACK_NOW, HEADER};
 use crate::MAX_PACKET_BYTES;
 use std::io::IoSlice;
 
@@ -17,15 +17,16 @@ pub const FRONT: usize = 9;
 /// Bytes of the whole in each piece but the last.
 pub const EACH: usize = NARROW - FRONT;
 
-/// Gives a datagram to `send` in pieces, whose header acknowledges `have`. Returns whether all of them went.
-pub fn send(
-    keys: &Keys,
-    head: &[u8; HEADER],
-    number: u64,
-    have: [Have; 2],
-    body: &[u8],
-    send: &mut impl FnMut(&[Pieces<'_>]) -> usize,
-) -> bool {
+/// Whether a datagram is part of a message, or a piece of such a part.
+pub fn is_message(header: &Header, payload: &[u8]) -> bool {
+    match header.kind {
+        Kind::Piece => payload.get(FRONT - 1) == Some(&(Kind::Data as u8)),
+        kind => kind == Kind::Data,
+    }
+}
+
+/// Gives a datagram to `send` in pieces. Returns whether all of them went.
+pub fn send(keys: &Keys, head: &[u8; HEADER], known: &Known, body: &[u8], send: &mut impl FnMut(&[Pieces<'_>]) -> usize) -> bool {
     let Some(whole) = Header::decode(head) else { return false };
     let parts = body.len().div_ceil(EACH);
     let pieces: Vec<_> = body
@@ -35,15 +36,18 @@ pub fn send(
             let payload = [&whole.word().to_le_bytes()[..], &[whole.kind as u8], bytes].concat();
             let header = Header {
                 kind: Kind::Piece,
-                flags: if part + 1 == parts { whole.flags } else { 0 },
+                flags: if part + 1 == parts {
+                    whole.flags
+                } else {
+                    whole.flags & !ACK_NOW
+                },
                 message: body.len() as u32,
                 part: part as u16,
                 parts: parts as u16,
-                payload: payload.len() as u32,
                 ..whole
             };
             let mut head = header.encode();
-            keys.seal(&mut head, number, have, keys.hash(&payload));
+            keys.seal(&mut head, known, (payload.len(), keys.hash(&payload)));
             (head, payload)
         })
         .collect();
@@ -100,6 +104,7 @@ impl Gathering {
 
     /// Takes in a piece of the datagram `number`, which has not come yet.
     pub fn take(&mut self, header: &Header, number: u64, payload: &[u8]) -> Gathered {
+        let bytes = header.message as usize;
         let Some((header, part, piece)) = self.look(header, number, payload) else {
             return Gathered::Nonsense;
         };
@@ -112,8 +117,8 @@ impl Gathering {
                     number,
                     header,
                     have: 0,
-                    parts: (header.payload as usize).div_ceil(EACH) as u16,
-                    bytes: Packet::new(header.payload as usize),
+                    parts: bytes.div_ceil(EACH) as u16,
+                    bytes: Packet::new(bytes),
                 });
                 self.wholes.len() - 1
             });
@@ -123,7 +128,7 @@ impl Gathering {
         }
         whole.bytes.bytes_mut()[part * EACH..][..piece.len()].copy_from_slice(piece);
         whole.have |= 1 << part;
-        whole.header.flags |= header.flags;
+        whole.header.flags |= header.flags & ACK_NOW;
         if whole.have.count_ones() < u32::from(whole.parts) {
             return Gathered::Kept;
         }
@@ -138,16 +143,11 @@ impl Gathering {
         let left = bytes.checked_sub(part * EACH)?;
         let fits = bytes <= MAX_PACKET_BYTES && usize::from(header.parts) == bytes.div_ceil(EACH) && piece.len() == left.min(EACH);
         let word = u64::from_le_bytes(std::array::from_fn(|i| front[i]));
-        let whole = Header {
-            payload: header.message,
-            ..header.with_word(word)
-        };
-        let whole = whole.of_kind(front[FRONT - 1])?;
+        let whole = header.with_word(word).of_kind(front[FRONT - 1])?;
         let is_plain = matches!(whole.kind, Kind::Data | Kind::Put | Kind::Get | Kind::Got);
         let first = self.wholes.iter().find(|whole| whole.number == number);
-        let agrees = first.is_none_or(|first| {
-            (first.header.payload, first.header.kind, first.header.word()) == (whole.payload, whole.kind, word)
-        });
+        let agrees = first
+            .is_none_or(|first| (first.bytes.bytes().len(), first.header.kind, first.header.word()) == (bytes, whole.kind, word));
         (fits && is_plain && agrees).then_some((whole, part, piece))
     }
 }
@@ -155,34 +155,41 @@ impl Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Have;
 
-    fn whole(kind: Kind, bytes: usize) -> Header {
+    fn whole(kind: Kind) -> Header {
         Header {
             job: 1,
             kind,
             class: 1,
             flags: crate::wire::ACK_NOW,
             source: 3,
-            target: 4,
             number: 77,
             message: 0,
             part: 0,
             parts: 0,
-            payload: bytes as u32,
             have: [Have::default(); 2],
         }
         .with_word(0x0002_0001_0000_1234)
     }
 
+    fn known(header: &Header) -> Known {
+        Known {
+            target: 4,
+            number: (5 << 32) + u64::from(header.number),
+            next: [0; 2],
+        }
+    }
+
     /// The pieces of a datagram, none longer than every path takes.
     fn cut(header: &Header, body: &[u8]) -> Vec<(Header, Vec<u8>)> {
         let (keys, mut all) = (Keys::new(1, b""), Vec::new());
-        let number = (5 << 32) + u64::from(header.number);
-        let went = send(&keys, &header.encode(), number, header.have, body, &mut |run| {
+        let known = known(header);
+        let went = send(&keys, &header.encode(), &known, body, &mut |run| {
             for [head, payload] in run {
                 assert!(head.len() + payload.len() + 48 <= 1280);
                 let head = head[..].try_into().unwrap();
-                assert!(keys.proves(head, number, header.have, payload));
+                assert!(keys.proves(head, &known, payload));
                 all.push((Header::decode(head).unwrap(), payload.to_vec()));
             }
             run.len()
@@ -200,7 +207,7 @@ mod tests {
             (Kind::Put, MAX_PACKET_BYTES),
         ] {
             let body: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 256) as u8).collect();
-            let header = whole(kind, bytes);
+            let header = whole(kind);
             let pieces = cut(&header, &body);
             let count = pieces.len();
             for step in [1, count - 1] {
@@ -224,18 +231,24 @@ mod tests {
 
     #[test]
     fn what_cannot_go_is_not_sent() {
-        let header = whole(Kind::Put, 8896);
+        let header = whole(Kind::Put);
         let mut calls = 0;
-        let went = send(&Keys::new(1, b""), &header.encode(), 1, header.have, &[0; 8896], &mut |run| {
-            calls += 1;
-            run.len() - 1
-        });
+        let went = send(
+            &Keys::new(1, b""),
+            &header.encode(),
+            &known(&header),
+            &[0; 8896],
+            &mut |run| {
+                calls += 1;
+                run.len() - 1
+            },
+        );
         assert_eq!((went, calls), (false, 1));
     }
 
     #[test]
     fn nonsense_is_found_out() {
-        let pieces = cut(&whole(Kind::Put, 3000), &[5; 3000]);
+        let pieces = cut(&whole(Kind::Put), &[5; 3000]);
         let take = |changed: &Header, payload: &[u8]| {
             let mut gathering = Gathering::default();
             assert_eq!(gathering.take(&pieces[0].0, 77, &pieces[0].1), Gathered::Kept);
@@ -277,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_is_not_wanted_is_forgotten() {
-        let pieces = cut(&whole(Kind::Put, 3000), &[5; 3000]);
+        let pieces = cut(&whole(Kind::Put), &[5; 3000]);
         let mut gathering = Gathering::default();
         for number in 70..80 {
             assert_eq!(gathering.take(&pieces[0].0, number, &pieces[0].1), Gathered::Kept);

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::peer::Peer;
-use crate::sys::Address;
+use crate::sys::{Address, Socket};
 use gasnet::conduit::JobRank;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -36,6 +36,8 @@ pub struct Contact {
     pub rank: JobRank,
     /// Where it receives.
     pub address: Address,
+    /// What sends there and nowhere else, if it is on this host.
+    pub line: Option<Socket>,
     /// Payload of the largest datagram on the path there, and whether the peer's state is yet to hear of it.
     pub path: AtomicUsize,
     /// See [`Contact::path`].

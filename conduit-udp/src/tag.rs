@@ -1,13 +1,15 @@
-//! Who may speak: every datagram ends its header with a tag that only members of the job can make.
+//! Who may speak: every datagram ends its header with two tags that only members of the job can make.
 //!
-//! The tag is SipHash-2-4 (J.-P. Aumasson and D. J. Bernstein, 2012) of the header, the high halves of the datagram's number and of those that it
-//! acknowledges, which are not sent, and the universal hash of the payload ([`crate::clnh`]). A replayed datagram has a number that has come, or
-//! belongs to another four billion, and so do its acknowledgements.
+//! They are the halves of SipHash-2-4-128 (J.-P. Aumasson and D. J. Bernstein, 2012) of the header and of what both ends know without being told
+//! ([`Known`], and how long the payload is): the first half as it is, the second masks the universal hash of the payload ([`crate::clnh`]), as M. N. Wegman
+//! and J. L. Carter do it (1981). So a header proves itself before anybody looks at the payload, or even has it. Datagrams with the same header have the same
+//! payload (its flags tell tries apart), so that one mask never goes with two hashes. A replayed datagram has a number that has come, or belongs to another four billion,
+//! and so do its acknowledgements.
 #![forbid(unsafe_code)]
 
 use crate::clnh;
-use crate::wire::{Have, HEADER, SEALED};
-use siphasher::sip::SipHasher24;
+use crate::wire::{Known, HEADER, SEALED};
+use siphasher::{sip::SipHasher24, sip128};
 
 /// The secrets of a job.
 #[derive(Debug)]
@@ -42,27 +44,35 @@ impl Keys {
         self.payload.hash(payload)
     }
 
-    fn tag(&self, header: &[u8], number: u64, have: [Have; 2], hash: u64) -> u64 {
+    /// What a header's first tag is, and what masks the hash of its payload, which is of so many bytes.
+    fn tags(&self, header: &[u8; HEADER], known: &Known, bytes: usize) -> (u64, u64) {
         let mut all = [0; SEALED + 20];
         all[..SEALED].copy_from_slice(&header[..SEALED]);
-        for (i, number) in [number, have[0].next, have[1].next].into_iter().enumerate() {
-            all[SEALED + 4 * i..SEALED + 4 * i + 4].copy_from_slice(&number.to_le_bytes()[4..]);
+        let high = [known.number, known.next[0], known.next[1]].map(|number| (number >> 32) as u32);
+        let words = [known.target, bytes as u32, high[0], high[1], high[2]];
+        for (to, word) in all[SEALED..].chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
         }
-        all[SEALED + 12..].copy_from_slice(&hash.to_le_bytes());
-        SipHasher24::new_with_keys(self.sip.0, self.sip.1).hash(&all)
+        sip128::SipHasher24::new_with_keys(self.sip.0, self.sip.1).hash(&all).as_u64()
     }
 
-    /// Puts the tag into an encoded header, of which `number` and `have` are the full numbers.
-    pub fn seal(&self, header: &mut [u8; HEADER], number: u64, have: [Have; 2], hash: u64) {
-        let tag = self.tag(header, number, have, hash);
-        header[SEALED..].copy_from_slice(&tag.to_le_bytes());
+    /// Puts the tags into an encoded header, whose payload is of so many bytes and has this hash.
+    pub fn seal(&self, header: &mut [u8; HEADER], known: &Known, (bytes, hash): (usize, u64)) {
+        let (tag, mask) = self.tags(header, known, bytes);
+        header[SEALED..SEALED + 8].copy_from_slice(&tag.to_le_bytes());
+        header[SEALED + 8..].copy_from_slice(&(mask ^ hash).to_le_bytes());
     }
 
-    /// Whether the tag is right. Its comparison takes the same time wherever it differs.
-    pub fn proves(&self, header: &[u8; HEADER], number: u64, have: [Have; 2], payload: &[u8]) -> bool {
-        let tag = self.tag(header, number, have, self.hash(payload)).to_le_bytes();
-        let differs = tag.iter().zip(&header[SEALED..]).fold(0, |sum, (a, b)| sum | (a ^ b));
-        differs == 0
+    /// The hash that the payload must have, if the header of a datagram with so many bytes behind it is of a member.
+    pub fn opens(&self, header: &[u8; HEADER], known: &Known, bytes: usize) -> Option<u64> {
+        let (tag, mask) = self.tags(header, known, bytes);
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
+        (word(SEALED) == tag).then(|| word(SEALED + 8) ^ mask)
+    }
+
+    /// Whether both tags are right.
+    pub fn proves(&self, header: &[u8; HEADER], known: &Known, payload: &[u8]) -> bool {
+        self.opens(header, known, payload.len()) == Some(self.hash(payload))
     }
 }
 
@@ -77,20 +87,77 @@ mod tests {
         let keys = Keys::new(1, b"random");
         let mut header = [3; HEADER];
         let payload = vec![5; 3000];
-        let have = |first, second| [first, second].map(|next| Have { next, beyond: 0 });
-        keys.seal(&mut header, 77, have(5, 6), keys.hash(&payload));
-        assert!(keys.proves(&header, 77, have(5, 6), &payload));
-        for (number, first, second) in [(77 + BILLIONS, 5, 6), (77, 5 + BILLIONS, 6), (77, 5, 6 + BILLIONS)] {
-            assert!(!keys.proves(&header, number, have(first, second), &payload));
+        let known = Known {
+            target: 9,
+            number: 77,
+            next: [5, 6],
+        };
+        keys.seal(&mut header, &known, (payload.len(), keys.hash(&payload)));
+        assert!(keys.proves(&header, &known, &payload));
+        let (target, number, next) = (known.target, known.number, known.next);
+        for other in [
+            Known { target: 8, ..known },
+            Known {
+                number: number + BILLIONS,
+                ..known
+            },
+            Known {
+                next: [next[0] + BILLIONS, next[1]],
+                ..known
+            },
+            Known {
+                next: [next[0], next[1] + BILLIONS],
+                ..known
+            },
+        ] {
+            assert_eq!(keys.opens(&header, &other, payload.len()), None, "{other:?}, not {target}");
         }
-        assert!(!keys.proves(&header, 77, have(5, 6), &payload[1..]));
-        assert!(!keys.proves(&header, 77, have(5, 6), &[]));
-        assert!(!Keys::new(1, b"randoM").proves(&header, 77, have(5, 6), &payload));
-        assert!(!Keys::new(2, b"random").proves(&header, 77, have(5, 6), &payload));
+        // The header proves itself, its length, and no other payload.
+        assert_eq!(keys.opens(&header, &known, payload.len()), Some(keys.hash(&payload)));
+        assert_eq!(keys.opens(&header, &known, payload.len() - 1), None);
+        assert!(!keys.proves(&header, &known, &payload[1..]) && !keys.proves(&header, &known, &[]));
+        let mut changed = payload.clone();
+        changed[2999] ^= 128;
+        assert!(!keys.proves(&header, &known, &changed));
+        for stranger in [Keys::new(1, b"randoM"), Keys::new(2, b"random")] {
+            assert_eq!(stranger.opens(&header, &known, payload.len()), None);
+        }
         for byte in 0..HEADER {
             let mut bad = header;
             bad[byte] ^= 1;
-            assert!(!keys.proves(&bad, 77, have(5, 6), &payload), "{byte}");
+            assert!(!keys.proves(&bad, &known, &payload), "{byte}");
+            assert_eq!(
+                keys.opens(&bad, &known, payload.len()).is_some(),
+                byte >= SEALED + 8,
+                "{byte}"
+            );
         }
+    }
+
+    #[test]
+    fn masks_differ() {
+        let keys = Keys::new(1, b"random");
+        let known = Known {
+            target: 9,
+            number: 77,
+            next: [5, 6],
+        };
+        let seal = |first: u8, known: &Known| {
+            let mut header = [first; HEADER];
+            keys.seal(&mut header, known, (100, 0));
+            header[SEALED + 8..].to_vec()
+        };
+        let all = [
+            seal(1, &known),
+            seal(2, &known),
+            seal(
+                1,
+                &Known {
+                    number: 77 + BILLIONS,
+                    ..known
+                },
+            ),
+        ];
+        assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
     }
 }

@@ -3,10 +3,11 @@
 use crate::memory::tests::lent;
 use crate::net::Net;
 use crate::peer::{Pair, Peer};
+use crate::pieces;
 use crate::place::encode;
 use crate::tag::Keys;
 use crate::variables::Settings;
-use crate::wire::{Have, Kind};
+use crate::wire::{at, Kind, Known};
 use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet::conformance::Log;
 use std::cell::RefCell;
@@ -47,9 +48,14 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
 }
 
 /// The datagrams of a message from process 1.
-fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<Vec<u8>> {
-    let mut all = Vec::new();
+pub fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<Vec<u8>> {
     peer.keep(keys, class as usize, &[message]);
+    waiting(keys, peer)
+}
+
+/// The datagrams that wait to be sent.
+pub fn waiting(keys: &Keys, peer: &mut Peer) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
     peer.transmit(keys, 1, |run| {
         all.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
         run.len()
@@ -61,15 +67,16 @@ fn peer() -> Peer {
     Peer::new(Pair { me: 1, peer: 0 }, 1408, 1 << 20, &Settings::read(), 0)
 }
 
-struct Stage {
-    net: Net,
-    keys: Keys,
-    stranger: UdpSocket,
-    log: Log,
+/// A process of a job of two, whose peer is played.
+pub struct Stage {
+    pub net: Net,
+    pub keys: Keys,
+    pub stranger: UdpSocket,
+    pub log: Log,
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
         let (net, keys) = net(&stranger);
         Self {
@@ -81,7 +88,7 @@ impl Stage {
     }
 
     /// Sends these, from an address that is not the sender's, and polls until nothing comes any more.
-    fn hear(&mut self, datagrams: &[Vec<u8>]) {
+    pub fn hear(&mut self, datagrams: &[Vec<u8>]) {
         self.hear_in(PollScope::All, datagrams);
     }
 
@@ -97,11 +104,11 @@ impl Stage {
         }
     }
 
-    fn strange(&self) -> u64 {
+    pub fn strange(&self) -> u64 {
         self.net.counters.strange.load(Relaxed)
     }
 
-    fn again(&self) -> u64 {
+    pub fn again(&self) -> u64 {
         self.net.counters.again.load(Relaxed)
     }
 }
@@ -143,12 +150,17 @@ fn what_is_repeated_comes_once_and_what_is_changed_never() {
     let message: Vec<u8> = (0..5000).map(|i| i as u8).collect();
     let parts = datagrams(&stage.keys, &mut peer, Class::Request, &message);
     assert_eq!(parts.len(), 4);
-    for at in (0..parts[1].len()).step_by(7) {
-        let mut changed = parts[1].clone();
-        changed[at] ^= 0x40;
-        stage.hear(&[changed, parts[1][..at].to_vec(), [&parts[1][..], &[0]].concat()]);
+    // Whether they know each other or not.
+    for known in [false, true] {
+        for at in (0..parts[1].len()).step_by(7) {
+            let mut changed = parts[1].clone();
+            changed[at] ^= 0x40;
+            stage.hear(&[changed, parts[1][..at].to_vec(), [&parts[1][..], &[0]].concat()]);
+        }
+        assert_eq!(stage.net.knows(1), known);
+        stage.net.heard(1);
     }
-    assert_eq!(stage.strange(), parts[1].len().div_ceil(7) as u64 * 3);
+    assert_eq!(stage.strange(), parts[1].len().div_ceil(7) as u64 * 6);
     for _ in 0..3 {
         stage.hear(&parts);
     }
@@ -166,9 +178,14 @@ fn a_member_that_sends_nonsense_is_lost() {
     let mut peer = peer();
     let mut bad = datagrams(&stage.keys, &mut peer, Class::Request, b"four").remove(0);
     // A message of five bytes in one part of four.
-    bad[20] = 5;
+    bad[at::MESSAGE] = 5;
     let mut head: [u8; 64] = bad[..64].try_into().unwrap();
-    stage.keys.seal(&mut head, 0, [Have::default(); 2], stage.keys.hash(b"four"));
+    let known = Known {
+        target: 0,
+        number: 0,
+        next: [0; 2],
+    };
+    stage.keys.seal(&mut head, &known, (4, stage.keys.hash(b"four")));
     bad[..64].copy_from_slice(&head);
     stage.hear(&[bad]);
     assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
@@ -196,6 +213,25 @@ fn only_who_has_seen_it_says_that_nobody_listens() {
         }
         assert_eq!(stage.log.lost.is_empty(), forged);
     }
+}
+
+#[test]
+fn who_is_on_this_host_is_sent_to_by_a_line() {
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let (net, _) = net(&stranger);
+    net.send(1, Class::Request, &[b"hello"]).unwrap();
+    let (bytes, from) = stranger.recv_from(&mut [0; 1000]).unwrap();
+    assert!(bytes == 64 + 5 && from.ip().is_loopback() && from.port() != net.port());
+    // What this host says of that socket's datagrams is heard.
+    drop(stranger);
+    let (began, mut log) = (Instant::now(), Why::default());
+    while log.0.is_empty() {
+        net.poll(PollScope::All, &mut log);
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    let [(1, why)] = &log.0[..] else { panic!("{:?}", log.0) };
+    assert!(why.contains("nobody listens"), "{why}");
 }
 
 #[test]
@@ -286,16 +322,38 @@ fn what_is_replayed_is_counted_and_no_sign_of_life() {
     assert!(stage.net.heard(1) > heard && stage.again() == 20);
 }
 
-#[test]
-fn requests_that_cannot_be_kept_come_later() {
+/// A datagram in pieces.
+fn cut(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
+    let (head, body) = datagram.split_first_chunk().unwrap();
+    let known = Known {
+        target: 0,
+        number,
+        next: [0; 2],
+    };
+    let mut all = Vec::new();
+    assert!(pieces::send(keys, head, &known, body, &mut |run| {
+        all.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
+        run.len()
+    }));
+    all
+}
+
+/// Requests come when only replies are wanted, more than may be kept: each as one datagram, or as two pieces of one.
+fn more_than_can_be_kept(count: usize, bytes: usize, in_pieces: bool) {
     let mut stage = Stage::new();
     let mut peer = peer();
-    stage.net.settings.deferred = 1000;
-    let messages: Vec<Vec<u8>> = (0..30).map(|i| vec![i; 100]).collect();
-    let all: Vec<_> = messages
-        .iter()
-        .flat_map(|message| datagrams(&stage.keys, &mut peer, Class::Request, message))
-        .collect();
+    stage.net.settings.deferred = count / 3 * bytes;
+    let messages: Vec<Vec<u8>> = (0..count).map(|i| vec![i as u8; bytes]).collect();
+    let mut all = Vec::new();
+    for (i, message) in messages.iter().enumerate() {
+        let whole = datagrams(&stage.keys, &mut peer, Class::Request, message);
+        all.extend(if in_pieces {
+            cut(&stage.keys, i as u64, &whole[0])
+        } else {
+            whole
+        });
+    }
+    assert_eq!(all.len(), if in_pieces { 2 * count } else { count });
     let reply = datagrams(&stage.keys, &mut peer, Class::Reply, b"reply");
     for datagram in all.iter().chain(&reply) {
         stage.hear_in(PollScope::Replies, std::slice::from_ref(datagram));
@@ -303,12 +361,23 @@ fn requests_that_cannot_be_kept_come_later() {
     assert_eq!(stage.log.packets, [(1, Class::Reply, b"reply".to_vec())]);
     stage.net.poll(PollScope::All, &mut stage.log);
     let kept = stage.log.packets.len() - 1;
-    assert!((3..10).contains(&kept), "{kept}");
+    assert!((count / 9..count / 3 + 2).contains(&kept), "{kept}");
     stage.hear(&all);
     let mut came: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
     came.sort();
-    assert!(came[..30] == messages && came.len() == 31);
-    assert_eq!((stage.again(), stage.strange()), (kept as u64, 0));
+    came.retain(|message| message != b"reply");
+    assert!(came == messages);
+    assert_eq!((stage.again(), stage.strange()), ((kept * all.len() / count) as u64, 0));
+}
+
+#[test]
+fn requests_that_cannot_be_kept_come_later() {
+    more_than_can_be_kept(30, 100, false);
+}
+
+#[test]
+fn pieces_of_requests_that_cannot_be_kept_come_later() {
+    more_than_can_be_kept(9, 1300, true);
 }
 
 #[test]
@@ -322,11 +391,7 @@ fn puts_go_into_segments_only() {
     let mut put = |stage: &mut Stage, address: usize, bytes: usize| {
         let from = lent(&mut source[..bytes]);
         peer.put(&stage.keys, address, from, bytes, TransferId(1)).unwrap();
-        let mut all = Vec::new();
-        peer.transmit(&stage.keys, 1, |run| {
-            all.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
-            run.len()
-        });
+        let all = waiting(&stage.keys, &mut peer);
         for datagram in &all {
             stage.stranger.send_to(datagram, ("127.0.0.1", stage.net.port())).unwrap();
         }

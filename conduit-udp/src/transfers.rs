@@ -23,6 +23,11 @@ const LENT_BEYOND: usize = 8 << 10;
 /// Bytes of a request: the number of the get, and how many bytes it wants.
 const REQUEST: usize = 16;
 
+/// Which get it answers, and where in its destination ([`Kind::Got`]).
+fn answer(word: u64) -> (usize, usize) {
+    ((word >> UNITS) as usize, (word & ((1 << UNITS) - 1)) as usize * UNIT)
+}
+
 /// A long transfer, of which datagrams are made when they can go.
 #[derive(Debug)]
 pub struct Stream {
@@ -90,6 +95,23 @@ impl Peer {
         Ok(())
     }
 
+    /// Where the payload of a datagram of a transfer belongs, if it has not come yet, and there is such a place.
+    pub fn place_of(&mut self, header: &Header, number: u64, bytes: usize, segments: &Segments) -> Option<Lent> {
+        let class = usize::from(header.class);
+        if self.incoming[class].is_old(number) {
+            return None;
+        }
+        match (header.kind, class) {
+            (Kind::Put, 0) => segments.find(header.word(), bytes as u64),
+            (Kind::Got, 1) => {
+                let (number, offset) = answer(header.word());
+                let get = self.gets.get(number).filter(|get| bytes <= get.left)?;
+                get.destination.at(offset, bytes)
+            }
+            _ => None,
+        }
+    }
+
     /// Does what a datagram of a transfer says, which [`Peer::hear`] found to be new; transfers of this process that are complete go to `done`.
     pub fn settle(&mut self, heard: Heard, payload: &[u8], segments: &Segments, done: &mut Vec<TransferId>) -> Heard {
         done.append(&mut self.out[0].done);
@@ -137,14 +159,14 @@ impl Peer {
 
     /// Places what came for a get, which goes to `done` when that was the last. False: no such bytes are missing.
     fn got(&mut self, word: u64, payload: &[u8], done: &mut Vec<TransferId>) -> bool {
-        let (number, place) = ((word >> UNITS) as usize, (word & ((1 << UNITS) - 1)) as usize);
+        let (number, offset) = answer(word);
         let Some(get) = self.gets.get(number) else { return false };
         // Its bytes are counted, so that a peer that sends some twice never gets at memory that was given back.
         let Some(left) = get.left.checked_sub(payload.len()) else {
             return false;
         };
         get.left = left;
-        if !get.destination.write(place * UNIT, payload) {
+        if !get.destination.write(offset, payload) {
             return false;
         }
         if left == 0 {

@@ -1,14 +1,43 @@
 //! What a datagram looks like: a header of 64 bytes, little-endian, and a part of a message.
 //!
-//! Every header acknowledges what its sender has of both classes, so that an answer is an acknowledgement, too.
+//! Every header acknowledges what its sender has of both classes, so that an answer is an acknowledgement, too. What both ends know without being told
+//! is not in it, but its tags cover that ([`Known`]).
 #![forbid(unsafe_code)]
 
 /// Bytes of a header.
 pub const HEADER: usize = 64;
-/// Of the header, what the tag covers; the tag itself follows.
-pub const SEALED: usize = 56;
+/// Of the header, what says something; the tags follow ([`crate::tag`]).
+pub const SEALED: usize = 48;
 /// Of this format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// Where things are in a header.
+pub mod at {
+    /// The job; four bytes.
+    pub const JOB: usize = 0;
+    /// Of this format.
+    pub const VERSION: usize = 4;
+    /// See [`super::Kind`].
+    pub const KIND: usize = 5;
+    /// 0 or 1.
+    pub const CLASS: usize = 6;
+    /// See [`super::ACK_NOW`] and [`super::AGAIN`].
+    pub const FLAGS: usize = 7;
+    /// Rank of the sender; four bytes.
+    pub const SOURCE: usize = 8;
+    /// Of the datagram; four bytes.
+    pub const NUMBER: usize = 12;
+    /// Bytes of the message, four; or the word, eight ([`super::Header::word`]).
+    pub const MESSAGE: usize = 16;
+    /// Which part; two bytes.
+    pub const PART: usize = 20;
+    /// Of how many; two bytes.
+    pub const PARTS: usize = 22;
+    /// What has come, by class: before what number, four bytes.
+    pub const NEXT: [usize; 2] = [24, 28];
+    /// And what behind it; eight bytes.
+    pub const BEYOND: [usize; 2] = [32, 40];
+}
 
 /// What a datagram is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +65,8 @@ pub const UNIT: usize = 64;
 
 /// Flag: the sender waits for acknowledgements to go on.
 pub const ACK_NOW: u8 = 1;
+/// The other flags count the tries to send the datagram, so that no header is like another one with the same number but with other payload.
+pub const AGAIN: u8 = 2;
 
 /// What a receiver has of one class: everything before `next`, and the bits' places behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +77,18 @@ pub struct Have {
     pub beyond: u64,
 }
 
-/// The header, but for its tag.
+/// What both ends know of a datagram without being told.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// Rank of the receiver.
+    pub target: u32,
+    /// The datagram's full number.
+    pub number: u64,
+    /// Full numbers of the first datagrams that its sender lacks, by class.
+    pub next: [u64; 2],
+}
+
+/// The header, but for its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The job.
@@ -55,12 +97,10 @@ pub struct Header {
     pub kind: Kind,
     /// Class of the data: 0 or 1.
     pub class: u8,
-    /// [`ACK_NOW`] or nothing.
+    /// [`ACK_NOW`], and a multiple of [`AGAIN`].
     pub flags: u8,
     /// Rank of the sender.
     pub source: u32,
-    /// Rank of the receiver.
-    pub target: u32,
     /// Low half of the datagram's number, from this sender to this receiver: in its class, or among those that have none.
     pub number: u32,
     /// Bytes of the whole message.
@@ -69,42 +109,33 @@ pub struct Header {
     pub part: u16,
     /// Parts of the message.
     pub parts: u16,
-    /// Bytes behind the header.
-    pub payload: u32,
     /// Acknowledgements, by class.
     pub have: [Have; 2],
 }
 
 impl Header {
-    /// The bytes that the tag covers, and room for the tag.
+    /// What it says, and room for the tags.
     pub fn encode(&self) -> [u8; HEADER] {
         let mut out = [0; HEADER];
-        let mut at = 0;
-        let mut put = |bytes: &[u8]| {
-            out[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
-        };
-        put(&self.job.to_le_bytes());
-        put(&[VERSION, self.kind as u8, self.class, self.flags]);
-        for word in [self.source, self.target, self.number, self.message] {
-            put(&word.to_le_bytes());
-        }
-        put(&self.part.to_le_bytes());
-        put(&self.parts.to_le_bytes());
-        put(&self.payload.to_le_bytes());
-        put(&(self.have[0].next as u32).to_le_bytes());
-        put(&(self.have[1].next as u32).to_le_bytes());
-        put(&self.have[0].beyond.to_le_bytes());
-        put(&self.have[1].beyond.to_le_bytes());
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(at::JOB, &self.job.to_le_bytes());
+        put(at::VERSION, &[VERSION, self.kind as u8, self.class, self.flags]);
+        put(at::SOURCE, &self.source.to_le_bytes());
+        put(at::NUMBER, &self.number.to_le_bytes());
+        put(at::MESSAGE, &self.message.to_le_bytes());
+        put(at::PART, &self.part.to_le_bytes());
+        put(at::PARTS, &self.parts.to_le_bytes());
+        Self::renew(&mut out, self.flags, self.have);
         out
     }
 
     /// Puts what changes with each sending into an encoded header.
     pub fn renew(bytes: &mut [u8; HEADER], flags: u8, have: [Have; 2]) {
-        bytes[7] = flags;
-        for (i, have) in have.into_iter().enumerate() {
-            bytes[32 + 4 * i..36 + 4 * i].copy_from_slice(&(have.next as u32).to_le_bytes());
-            bytes[40 + 8 * i..48 + 8 * i].copy_from_slice(&have.beyond.to_le_bytes());
+        bytes[at::FLAGS] = flags;
+        for (class, have) in have.into_iter().enumerate() {
+            let (next, beyond) = (at::NEXT[class], at::BEYOND[class]);
+            bytes[next..next + 4].copy_from_slice(&(have.next as u32).to_le_bytes());
+            bytes[beyond..beyond + 8].copy_from_slice(&have.beyond.to_le_bytes());
         }
     }
 
@@ -128,31 +159,24 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let header = Self {
-            job: u32_at(0),
-            kind: Kind::Data,
-            class: bytes[6],
-            flags: bytes[7],
-            source: u32_at(8),
-            target: u32_at(12),
-            number: u32_at(16),
-            message: u32_at(20),
-            part: u16_at(24),
-            parts: u16_at(26),
-            payload: u32_at(28),
-            have: [
-                Have {
-                    next: u32_at(32).into(),
-                    beyond: u64_at(40),
-                },
-                Have {
-                    next: u32_at(36).into(),
-                    beyond: u64_at(48),
-                },
-            ],
+        let have = |class: usize| Have {
+            next: u32_at(at::NEXT[class]).into(),
+            beyond: u64_at(at::BEYOND[class]),
         };
-        let sound = bytes[4] == VERSION && header.class < 2;
-        header.of_kind(bytes[5]).filter(|_| sound)
+        let header = Self {
+            job: u32_at(at::JOB),
+            kind: Kind::Data,
+            class: bytes[at::CLASS],
+            flags: bytes[at::FLAGS],
+            source: u32_at(at::SOURCE),
+            number: u32_at(at::NUMBER),
+            message: u32_at(at::MESSAGE),
+            part: u16_at(at::PART),
+            parts: u16_at(at::PARTS),
+            have: [have(0), have(1)],
+        };
+        let sound = bytes[at::VERSION] == VERSION && header.class < 2;
+        header.of_kind(bytes[at::KIND]).filter(|_| sound)
     }
 
     /// The header with this kind. None: there is none such.
@@ -188,13 +212,11 @@ mod tests {
             kind: Kind::Data,
             class: 1,
             flags: ACK_NOW,
-            source: 7,
-            target: 70_000,
+            source: 70_000,
             number: u32::MAX,
             message: 68_000,
             part: 3,
             parts: 48,
-            payload: 1408,
             have: [
                 Have {
                     next: 5,
@@ -213,7 +235,7 @@ mod tests {
         .encode();
         Header::renew(&mut renewed, header.flags, header.have);
         assert_eq!(renewed, bytes);
-        for (at, value) in [(4, 2), (5, 0), (5, 8), (6, 2), (24, 48)] {
+        for (at, value) in [(at::VERSION, 1), (at::KIND, 0), (at::KIND, 8), (at::CLASS, 2), (at::PART, 48)] {
             let mut bad = bytes;
             bad[at] = value;
             assert_eq!(Header::decode(&bad), None, "{at}");

@@ -23,11 +23,11 @@
 enum {
     HEADER = 64,   /* of a datagram of the conduit's; where it has what: */
     KIND = 5,      /* what it is for, 1 to 6 */
-    TARGET = 12,   /* the rank that it is for, */
-    NUMBER = 16,   /* its number, */
-    PAYLOAD = 28,  /* the bytes behind the header, */
-    HAVE = 32,     /* what it acknowledges, */
-    TAG = 56,      /* and its tag */
+    SOURCE = 8,    /* the rank that sent it, */
+    NUMBER = 12,   /* its number, */
+    HAVE = 24,     /* what it acknowledges, */
+    TAG = 48,      /* its tag, */
+    MASKED = 56,   /* and what its payload proves itself by */
     UDP = 8,       /* bytes of the header that a raw socket wants */
     SEEN = 4000,   /* datagrams that are looked at, */
     ENOUGH = 200,  /* at least so many to each process; no longer than so many seconds */
@@ -47,7 +47,8 @@ struct seen {
 
 static struct seen seen[SEEN];
 static unsigned seen_count;
-static uint16_t ports[2];
+/* Where the two processes receive, and what each sends from to the other. */
+static uint16_t ports[2], lines[2];
 static unsigned long forged[2], replayed[2];
 
 static void fail(const char *what) {
@@ -72,12 +73,19 @@ static void set_number(unsigned char *data, unsigned at, uint32_t value) {
     for (i = 0; i < 4; i++) data[at + i] = (unsigned char)(value >> 8 * i);
 }
 
+/* How long the first datagram of some is: those of a train have the same job, version and sender. */
+static size_t first_of(const unsigned char *data, size_t bytes) {
+    size_t at;
+    for (at = HEADER; at + HEADER <= bytes; at++)
+        if (!memcmp(data + at, data, KIND) && !memcmp(data + at + SOURCE, data + SOURCE, 4)) return at;
+    return bytes;
+}
+
 /* Keeps the datagrams of a packet: the kernel shows a train of them as one. */
 static void keep(uint16_t from, uint16_t to, const unsigned char *data, size_t bytes) {
     while (bytes >= HEADER && seen_count < SEEN) {
-        size_t length = HEADER + (size_t)number_at(data, PAYLOAD);
+        size_t length = first_of(data, bytes);
         struct seen *one = &seen[seen_count];
-        if (length > bytes) return;
         one->from = from, one->to = to, one->bytes = (unsigned)length;
         one->data = malloc(length);
         if (!one->data) fail("memory");
@@ -107,9 +115,9 @@ static void look(void) {
         if (bytes <= (ssize_t)head) continue;
         memcpy(&from, packet + head - UDP, 2);
         memcpy(&there, packet + head - UDP + 2, 2);
-        if (!ports[0]) ports[0] = there, ports[1] = from;
-        i = there != ports[0];
-        if (there != ports[i] || from != ports[1 - i]) continue;
+        i = ports[0] && there != ports[0];
+        if (!ports[i]) ports[i] = there, lines[1 - i] = from;
+        if (there != ports[i] || from != lines[1 - i]) continue;
         /* Of one process not more than half. */
         if (to[i] >= SEEN / 2) continue;
         keep(from, there, packet + head, (size_t)bytes - head);
@@ -168,8 +176,8 @@ static unsigned make(unsigned to, unsigned char *data) {
     case 3: /* the next numbers, everything acknowledged, and the tag guessed */
         set_number(data, NUMBER, number_at(data, NUMBER) + 1 + any() % 256);
         set_number(data, HAVE + 4 * (any() % 2), any());
-        set_number(data, TAG, any());
-        set_number(data, TAG + 4, any());
+        set_number(data, TAG + 4 * (any() % 2), any());
+        set_number(data, MASKED + 4 * (any() % 2), any());
         break;
     case 4: /* what was sent to the other one */
         real = one_to(ports[1 - to]);
@@ -190,7 +198,6 @@ static unsigned make(unsigned to, unsigned char *data) {
     default: /* a farewell */
         bytes = HEADER;
         data[KIND] = 3;
-        set_number(data, PAYLOAD, 0);
         set_number(data, TAG, any());
     }
     forged[to]++;
@@ -207,7 +214,7 @@ static void send_batch(int plain, int raw) {
     for (i = 0; i < BATCH; i++) {
         unsigned to = any() % 2;
         unsigned bytes = make(to, memory[i] + UDP);
-        uint16_t head[4] = {ports[1 - to], ports[to], htons((uint16_t)(UDP + bytes)), 0};
+        uint16_t head[4] = {lines[1 - to], ports[to], htons((uint16_t)(UDP + bytes)), 0};
         memcpy(memory[i], head, UDP);
         vectors[i].iov_base = memory[i] + (as_other ? 0 : UDP);
         vectors[i].iov_len = bytes + (as_other ? UDP : 0);
@@ -241,7 +248,7 @@ static void refuse(int icmp, unsigned to) {
     const struct seen *real = one_to(ports[1 - to]);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct iphdr *ip = (struct iphdr *)(void *)(packet + 8);
-    uint16_t head[4] = {ports[to], ports[1 - to], htons((uint16_t)(UDP + real->bytes)), 0}, check;
+    uint16_t head[4] = {lines[to], ports[1 - to], htons((uint16_t)(UDP + real->bytes)), 0}, check;
     memset(packet, 0, sizeof packet);
     packet[0] = 3, packet[1] = 3;
     ip->version = 4, ip->ihl = 5, ip->ttl = 64, ip->protocol = IPPROTO_UDP;
@@ -271,7 +278,7 @@ int main(int argc, char **argv) {
     }
     while (recv(plain, &byte, 1, MSG_DONTWAIT) >= 0) answers++;
     for (i = 0; i < 2; i++) {
-        unsigned rank = number_at(one_to(ports[i])->data, TARGET);
+        unsigned rank = number_at(one_to(ports[1 - i])->data, SOURCE);
         printf("rank %u port %u forged %lu replayed %lu\n", rank, ntohs(ports[i]), forged[i], replayed[i]);
     }
     printf("answers %d\n", answers);

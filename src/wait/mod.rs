@@ -277,6 +277,9 @@ fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) {
     if !coll::goes_on() && rt.conduit.arm_wake() {
         // A failure is a sleep of no time.
         let _ = fd::poll(&mut item, Some(limit));
+    } else {
+        // Perhaps a thread of the conduit's is at it.
+        std::thread::yield_now();
     }
 }
 

@@ -8,7 +8,7 @@ use crate::peer::link::Link;
 use crate::peer::Heard;
 use crate::pieces::{EACH, FRONT};
 use crate::tag::Keys;
-use crate::wire::{Header, Kind, HEADER, UNITS};
+use crate::wire::{at, Header, Kind, HEADER, UNITS};
 use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::TransferId;
 use std::collections::HashMap;
@@ -164,25 +164,25 @@ impl Scene {
         let mut any = || choices.number(4);
         match any() % 8 {
             0 => {
-                set(datagram, (5, 1), 1 + any() % 7);
-                set(datagram, (6, 1), any() % 2);
+                set(datagram, (at::KIND, 1), 1 + any() % 7);
+                set(datagram, (at::CLASS, 1), any() % 2);
             }
             1 => {
                 let base = self.segments[0].inside().as_ptr() as u64;
                 let ends = [base, base + SEGMENT as u64, base + any() % SEGMENT as u64];
                 let end = ends[any() as usize % ends.len()];
-                set(datagram, (20, 8), end.wrapping_add_signed(near));
+                set(datagram, (at::MESSAGE, 8), end.wrapping_add_signed(near));
             }
-            2 => set(datagram, (20, 8), ((any() % 4) << UNITS) + any() % 200),
+            2 => set(datagram, (at::MESSAGE, 8), ((any() % 4) << UNITS) + any() % 200),
             3 => {
                 let next = self.link.ends[0].out[class].next();
-                set(datagram, (32 + 4 * class, 4), next.wrapping_add_signed(near));
+                set(datagram, (at::NEXT[class], 4), next.wrapping_add_signed(near));
             }
-            4 => set(datagram, (40 + 8 * class, 8), (any() << 32 | any()) >> (any() % 64)),
+            4 => set(datagram, (at::BEYOND[class], 8), (any() << 32 | any()) >> (any() % 64)),
             5 => {
-                set(datagram, (24, 2), any() % 4);
-                set(datagram, (26, 2), any() % 5);
-                set(datagram, (20, 4), [any() % 9000, MAX_PACKET_BYTES as u64][class]);
+                set(datagram, (at::PART, 2), any() % 4);
+                set(datagram, (at::PARTS, 2), any() % 5);
+                set(datagram, (at::MESSAGE, 4), [any() % 9000, MAX_PACKET_BYTES as u64][class]);
             }
             6 => {
                 // A piece of a datagram, and the whole's word and kind.
@@ -191,10 +191,10 @@ impl Scene {
                 let piece = bytes.saturating_sub(part * EACH).min(EACH);
                 let word = (any() << 32) | any();
                 datagram.resize(HEADER + FRONT + piece, 0);
-                set(datagram, (5, 1), Kind::Piece as u64);
-                set(datagram, (20, 4), bytes as u64);
-                set(datagram, (24, 2), part as u64);
-                set(datagram, (26, 2), parts as u64);
+                set(datagram, (at::KIND, 1), Kind::Piece as u64);
+                set(datagram, (at::MESSAGE, 4), bytes as u64);
+                set(datagram, (at::PART, 2), part as u64);
+                set(datagram, (at::PARTS, 2), parts as u64);
                 set(
                     datagram,
                     (HEADER, 8),
@@ -218,13 +218,11 @@ impl Scene {
             *byte = 0;
         }
         let bytes = datagram.len().saturating_sub(HEADER) as u64;
-        if choices.below(8) > 0 {
-            set(datagram, (28, 4), bytes);
-        }
         if choices.below(2) > 0 {
-            set(datagram, (32, 8), 0);
-            set(datagram, (40, 8), 0);
-            set(datagram, (48, 8), 0);
+            for class in 0..2 {
+                set(datagram, (at::NEXT[class], 4), 0);
+                set(datagram, (at::BEYOND[class], 8), 0);
+            }
         }
         if choices.below(4) > 0 {
             self.number(datagram, choices.one_of(&[0, 0, 0, 1, 2, 63, 255, 256, 257]));
@@ -232,7 +230,7 @@ impl Scene {
         let header = datagram.first_chunk().and_then(Header::decode);
         let is_single = header.is_some_and(|header| header.kind == Kind::Data && header.parts <= 1);
         if is_single && choices.below(4) > 0 {
-            set(datagram, (20, 4), bytes);
+            set(datagram, (at::MESSAGE, 4), bytes);
         }
     }
 
@@ -240,7 +238,7 @@ impl Scene {
     fn number(&self, datagram: &mut [u8], ahead: u64) {
         if let Some(header) = datagram.first_chunk().and_then(Header::decode) {
             let expected = self.link.ends[0].expected(&header);
-            set(datagram, (16, 4), expected.wrapping_add(ahead));
+            set(datagram, (at::NUMBER, 4), expected.wrapping_add(ahead));
         }
     }
 
@@ -250,9 +248,9 @@ impl Scene {
             return;
         };
         let Some(mut header) = Header::decode(head) else { return };
-        let number = self.link.ends[0].number(&mut header);
+        let known = self.link.ends[0].know(&mut header);
         let hash = self.link.keys.hash(payload);
-        self.link.keys.seal(head, number, header.have, hash);
+        self.link.keys.seal(head, &known, (payload.len(), hash));
     }
 
     fn check(&mut self) {

@@ -5,7 +5,7 @@ use super::{change, Choices, Seeded, Trial};
 use crate::net::Net;
 use crate::place::encode;
 use crate::sys::{Address, Socket, BATCH, BUFFER};
-use crate::wire::{Kind, HEADER};
+use crate::wire::{at, Kind, HEADER};
 use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use std::collections::HashSet;
 use std::io::IoSlice;
@@ -99,7 +99,7 @@ impl Middle {
         let address = Address::new(SocketAddr::new(HERE, to.port()));
         let (head, rest) = datagram.split_at(datagram.len().min(HEADER));
         let run = [[IoSlice::new(head), IoSlice::new(rest)]];
-        self.tap.send(&address, &run, false).unwrap();
+        self.tap.send(Some(&address), &run, false).unwrap();
     }
 
     /// What processes have sent.
@@ -117,7 +117,7 @@ impl Middle {
     /// Passes on what processes have sent, and lets them hear it.
     fn pass(&mut self) {
         for datagram in self.look() {
-            let to = usize::from(datagram[12]);
+            let to = usize::from(1 - datagram[at::SOURCE]);
             self.send(&self.nets[to], &datagram);
             self.seen.push((to, datagram));
         }
@@ -237,7 +237,10 @@ fn strangers_do_nothing() {
         .map(|(_, all)| all.clone())
         .collect();
     let known = real.iter().cloned().collect();
-    let kinds: HashSet<[u8; 2]> = real.iter().map(|datagram| [datagram[5], datagram[6]]).collect();
+    let kinds: HashSet<[u8; 2]> = real
+        .iter()
+        .map(|datagram| [datagram[at::KIND], datagram[at::CLASS]])
+        .collect();
     assert!(
         kinds.is_superset(&HashSet::from([[1, 0], [1, 1], [2, 0], [4, 0], [5, 0], [6, 1]])),
         "{kinds:?}"
@@ -262,7 +265,7 @@ fn strangers_do_nothing() {
     // Farewells, which were withheld until now.
     middle.nets[1].stop();
     let mut byes = middle.look();
-    byes.retain(|datagram| datagram[5] == Kind::Bye as u8);
+    byes.retain(|datagram| datagram[at::KIND] == Kind::Bye as u8);
     assert!(!byes.is_empty());
     let known = byes.iter().cloned().collect();
     let forged: Vec<_> = (0..500).map(|_| changed(&mut choices, &byes, &known)).collect();

@@ -51,6 +51,8 @@ pub struct Keeper {
     near: AtomicBool,
     /// Whether it sleeps where what comes wakes it.
     watching: AtomicBool,
+    /// Whether it takes in what has come.
+    serving: AtomicBool,
 }
 
 impl Keeper {
@@ -66,6 +68,7 @@ impl Keeper {
             wake: Mutex::new(None),
             near: AtomicBool::new(false),
             watching: AtomicBool::new(false),
+            serving: AtomicBool::new(false),
         })
     }
 
@@ -89,14 +92,24 @@ impl Keeper {
 
     /// Something is under way, since `now`. Who computes has a keeper that knows of it.
     pub fn note_work(&self, now: u64) {
-        if self.watching.load(Relaxed) && self.client.load(Relaxed) == AWAKE && !self.has_polled(now) {
+        if self.watching.load(Relaxed) && !self.has_polled(now) {
             self.bell.ring();
         }
     }
 
     /// The client sleeps where what comes wakes it.
     pub fn note_sleep(&self) {
-        self.client.store(ASLEEP, Relaxed);
+        self.client.store(ASLEEP, SeqCst);
+    }
+
+    /// It does not, after all.
+    pub fn note_awake(&self) {
+        self.client.store(AWAKE, Relaxed);
+    }
+
+    /// Whether it takes in what has come, and may not know that the client sleeps.
+    pub fn is_serving(&self) -> bool {
+        self.serving.load(SeqCst)
     }
 
     /// Something waits for company.
@@ -114,6 +127,7 @@ impl Keeper {
         if !self.watching.load(SeqCst) {
             self.bell.ring();
         }
+        fence(SeqCst);
     }
 
     /// The end: it looks, and goes.
@@ -167,12 +181,23 @@ impl Net {
         } else {
             None
         };
-        let (pause, watches) = match keeper.client.load(SeqCst) {
-            TO_BE_WOKEN => (MOST, true),
-            ASLEEP => (keeper.tick, false),
-            _ if keeper.has_polled(self.now()) => (keeper.tick, false),
-            // Also one that adds to what waits all the time: others wait for it.
-            _ => (self.serve(own), true),
+        let (pause, watches) = match (keeper.client.load(SeqCst), keeper.has_polled(self.now())) {
+            // It may have seen what was kept, or not; and slept since, or not.
+            (TO_BE_WOKEN, true) if self.has_kept() => {
+                self.wake_client();
+                (WOKEN, true)
+            }
+            (TO_BE_WOKEN, true) => (MOST, true),
+            (_, true) => (keeper.tick, false),
+            // Also one that adds to what waits all the time: others wait for it. And one whose sleep has ended without a poll.
+            (_, false) => {
+                keeper.serving.store(true, SeqCst);
+                // Who polls and sleeps meanwhile sees that, or is seen here.
+                let is_asleep = keeper.client.load(SeqCst) == ASLEEP && keeper.has_polled(self.now());
+                let pause = if is_asleep { keeper.tick } else { self.serve(own) };
+                keeper.serving.store(false, SeqCst);
+                (pause, !is_asleep)
+            }
         };
         (soon.map_or(pause, |soon| soon.min(pause)), watches)
     }
@@ -214,13 +239,19 @@ impl Net {
         if now >= self.next_beat.load(Relaxed) {
             self.beat(now);
         }
-        // It may have begun to sleep before these were kept.
-        if self.has_finished.load(Relaxed) || !self.deferred.iter().all(Deferred::is_empty) {
+        // It may have begun to sleep before these were kept; or sees them.
+        fence(SeqCst);
+        if self.has_kept() {
             self.wake_client();
         }
         let next = self.next_look.load(Relaxed).min(self.next_beat.load(Relaxed));
         // A look each so often is enough for what waits for nobody.
         Duration::from_nanos(next.saturating_sub(now)).clamp(WOKEN, MOST)
+    }
+
+    /// Whether something waits for the client's next poll.
+    fn has_kept(&self) -> bool {
+        self.has_finished.load(Relaxed) || !self.deferred.iter().all(Deferred::is_empty)
     }
 
     fn wake_client(&self) {

@@ -1,15 +1,16 @@
 //! What the socket has: datagrams are checked, taken in, and answered.
 #![forbid(unsafe_code)]
 
+use super::in_place::{is_long, is_nothing, Came};
 use super::{lock, Net};
 use crate::packet::{Packet, ALIGN};
 use crate::peer::{Heard, Peer};
 use crate::place::{Contact, HERE, LEFT};
 use crate::sys::{BATCH, BUFFER};
-use crate::wire::{Header, Kind, HEADER};
+use crate::wire::HEADER;
 use crate::MAX_PACKET_BYTES;
 use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
-use std::io::{ErrorKind, IoSlice};
+use std::io::IoSlice;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What may be delivered. The rest is kept for a poll that wants it.
@@ -25,25 +26,29 @@ pub enum Wanted {
 
 impl Wanted {
     /// Whether packets of a class may be delivered.
-    fn has(self, class: usize) -> bool {
+    pub fn has(self, class: usize) -> bool {
         self == Self::All || (self == Self::Replies && class == Class::Reply as usize)
     }
 }
 
 /// What a poll receives into. Polls of several threads, and one inside another, have one each.
 pub struct Context {
-    memory: Vec<u8>,
-    /// Where the buffers begin, and a place for one packet behind them.
-    start: usize,
-    /// Buffers for the next call of the system, and what the last one found.
+    /// The buffers, and a place for one packet behind them.
+    pub memory: Vec<u8>,
+    /// Where they begin.
+    pub start: usize,
+    /// Buffers for the next call of the system.
     batch: usize,
     /// How often in a row that filled them all.
     full: u32,
-    found: Vec<(usize, usize)>,
+    /// What the last one found, as [`crate::sys::Socket::receive`] says it.
+    pub found: Vec<(usize, usize)>,
     /// Peers that sent something in this poll.
-    touched: Vec<JobRank>,
+    pub touched: Vec<JobRank>,
     /// Transfers that became complete in it.
-    done: Vec<TransferId>,
+    pub done: Vec<TransferId>,
+    /// Whether the last datagram was a long part of a transfer, so that the next one perhaps is, too.
+    pub is_long: bool,
 }
 
 impl Context {
@@ -59,6 +64,7 @@ impl Context {
             found: Vec::with_capacity(BATCH),
             touched: Vec::new(),
             done: Vec::new(),
+            is_long: false,
         }
     }
 }
@@ -66,41 +72,19 @@ impl Context {
 impl Net {
     /// Takes in what the socket has, and returns what time it is then.
     pub fn receive(&self, wanted: Wanted, context: &mut Context, delivered: &mut usize, upcalls: &mut dyn Upcalls) -> u64 {
-        let buffers = context.start..context.start + BATCH * BUFFER;
-        let result = self
-            .socket
-            .receive(&mut context.memory[buffers], context.batch, &mut context.found);
-        let now = self.now();
-        if let Err(why) = result {
-            if !matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
-                self.hear_errors();
-            }
-            (context.batch, context.full) = (1, 0);
-            return now;
-        }
-        let (found, before) = (std::mem::take(&mut context.found), *delivered);
-        // A buffer more than is filled costs the system a look, and what is long is better looked at while it is in the cache.
-        let bytes: usize = found.iter().map(|one| one.0).sum();
-        if found.len() < context.batch || bytes > BUFFER / 2 * found.len() {
-            (context.batch, context.full) = ((context.batch / 2).max(1), 0);
+        let before = *delivered;
+        let came = if context.is_long && self.may_place() {
+            self.receive_in_place(wanted, context, delivered)
         } else {
-            context.full += 1;
-            if context.full > 1 {
-                context.batch = (2 * context.batch).min(BATCH);
-            }
+            Came::Unknown
+        };
+        if came == Came::Unknown && !self.fetch(context) {
+            return self.now();
         }
-        for (i, &(bytes, each)) in found.iter().enumerate() {
-            let begin = context.start + i * BUFFER;
-            if bytes == 0 {
-                self.counters.strange.fetch_add(1, Relaxed);
-            }
-            let each = if each == 0 { bytes.max(1) } else { each };
-            for at in (0..bytes).step_by(each) {
-                let range = begin + at..begin + (at + each).min(bytes);
-                *delivered += usize::from(self.datagram(wanted, range, context, now, upcalls));
-            }
+        let now = self.now();
+        if came != Came::Nothing {
+            self.take_found(wanted, context, now, delivered, upcalls);
         }
-        context.found = found;
         // Handlers may have taken their time.
         let now = if *delivered == before { now } else { self.now() };
         self.answer(&mut context.touched, now);
@@ -113,6 +97,51 @@ impl Net {
             upcalls.rma_done(id);
         }
         now
+    }
+
+    /// Fills the buffers with what the socket has. Returns whether it had anything.
+    fn fetch(&self, context: &mut Context) -> bool {
+        let buffers = context.start..context.start + BATCH * BUFFER;
+        let result = self
+            .socket
+            .receive(&mut context.memory[buffers], context.batch, &mut context.found);
+        if let Err(why) = result {
+            if !is_nothing(&why) {
+                self.hear_errors();
+            }
+            (context.batch, context.full) = (1, 0);
+            return false;
+        }
+        // A buffer more than is filled costs the system a look, and what is long is better looked at while it is in the cache.
+        let found = &context.found;
+        let bytes: usize = found.iter().map(|one| one.0).sum();
+        if found.len() < context.batch || bytes > BUFFER / 2 * found.len() {
+            (context.batch, context.full) = ((context.batch / 2).max(1), 0);
+        } else {
+            context.full += 1;
+            if context.full > 1 {
+                context.batch = (2 * context.batch).min(BATCH);
+            }
+        }
+        true
+    }
+
+    /// Takes in what is in the buffers.
+    pub fn take_found(&self, wanted: Wanted, context: &mut Context, now: u64, delivered: &mut usize, upcalls: &mut dyn Upcalls) {
+        let found = std::mem::take(&mut context.found);
+        context.is_long = false;
+        for (i, &(bytes, each)) in found.iter().enumerate() {
+            let begin = context.start + i * BUFFER;
+            if bytes == 0 {
+                self.counters.strange.fetch_add(1, Relaxed);
+            }
+            let each = if each == 0 { bytes.max(1) } else { each };
+            for at in (0..bytes).step_by(each) {
+                let range = begin + at..begin + (at + each).min(bytes);
+                *delivered += usize::from(self.datagram(wanted, range, context, now, upcalls));
+            }
+        }
+        context.found = found;
     }
 
     /// Takes in one datagram. Returns whether a packet was delivered, or a part of a transfer.
@@ -135,7 +164,10 @@ impl Net {
         let payload = range.start + HEADER..range.end;
         match heard {
             // Who serves others is not idle, although it waits for something else.
-            Heard::Placed => true,
+            Heard::Placed => {
+                context.is_long = is_long((range.len(), 0));
+                true
+            }
             Heard::Nothing | Heard::Put(_) | Heard::Get(_) | Heard::Got(_) | Heard::Gathered(..) => false,
             Heard::Again => {
                 self.counters.again.fetch_add(1, Relaxed);
@@ -165,57 +197,20 @@ impl Net {
                 false
             }
             Heard::Nonsense => {
-                self.lose(source, "it sent a malformed packet".to_owned());
+                self.lose_broken(source);
                 false
             }
         }
     }
 
+    /// A member sent what no member sends.
+    pub fn lose_broken(&self, source: JobRank) {
+        self.lose(source, "it sent a malformed packet".to_owned());
+    }
+
     fn defer(&self, source: JobRank, class: usize, packet: Packet) -> bool {
         self.deferred[class].add(source, packet);
         false
-    }
-
-    /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
-    fn hear(&self, wanted: Wanted, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
-        let (head, payload) = bytes.split_first_chunk::<HEADER>()?;
-        let mut header = Header::decode(head)?;
-        let place = self.places.get(header.source as usize)?;
-        let plausible = header.job == self.keys.job && header.target == self.rank && header.payload as usize == payload.len();
-        if !plausible {
-            return None;
-        }
-        // Strangers make no contact.
-        if place.peer.get().is_none() && !self.keys.proves(head, u64::from(header.number), header.have, payload) {
-            return None;
-        }
-        let contact = self.contact(header.source);
-        let mut peer = lock(&contact.state);
-        let number = peer.number(&mut header);
-        if !self.keys.proves(head, number, header.have, payload) {
-            return None;
-        }
-        // Who leaves says so twice, and what was under way comes late.
-        if place.fate.load(Relaxed) != HERE {
-            return Some((header.source, Heard::Again));
-        }
-        let class = usize::from(header.class);
-        let is_too_much = || self.deferred[class].bytes() >= self.settings.deferred;
-        let heard = if header.kind == Kind::Data && !wanted.has(class) && is_too_much() {
-            // As good as lost: it will be sent again.
-            peer.hear_word(&header, now)
-        } else {
-            peer.hear(&header, number, payload, now)
-        };
-        if heard != Heard::Again {
-            if contact.refusals.load(Relaxed) != 0 {
-                contact.refusals.store(0, Relaxed);
-            }
-            contact.heard.store(now, Relaxed);
-            contact.ease(false);
-        }
-        let heard = peer.settle(heard, payload, &self.segments, done);
-        Some((header.source, heard))
     }
 
     /// Acknowledges what is due, after a batch, and has the rest looked at later.

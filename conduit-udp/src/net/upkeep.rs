@@ -40,6 +40,10 @@ impl Net {
             doubts |= refused;
             if refused || now >= contact.heard.load(Relaxed) + BEAT {
                 self.acknowledge(contact, &mut lock(&contact.state));
+                // This host may say at once that nobody is there. To the main socket it would have been told unasked.
+                if contact.line.is_some() {
+                    self.has_errors.store(true, Relaxed);
+                }
             }
         }
         let next = if doubts { REFUSED_AGAIN } else { BEAT + BEAT_EACH * contacts };
@@ -59,9 +63,14 @@ impl Net {
             let mut peer = lock(&contact.state);
             let here = self.places[rank as usize].fate.load(Relaxed) == HERE;
             if here {
-                if peer.look(now) && self.look_at_path(contact) {
-                    contact.is_changed.store(false, Relaxed);
-                    peer.resize(contact.path.load(Relaxed));
+                if peer.look(now) {
+                    if contact.line.is_some() {
+                        self.has_errors.store(true, Relaxed);
+                    }
+                    if self.look_at_path(contact) {
+                        contact.is_changed.store(false, Relaxed);
+                        peer.resize(contact.path.load(Relaxed));
+                    }
                 }
                 let silent = peer.unanswered(now);
                 if silent > self.settings.timeout {
@@ -96,9 +105,12 @@ impl Net {
 
     /// Reads what hosts said about datagrams that they could not deliver. No peer may be locked by this thread.
     pub fn hear_errors(&self) {
-        let mut quote = [0; HEADER];
-        while let Some((why, Some(address), quote)) = self.socket.next_error(&mut quote) {
-            self.hear_error(&why, address, quote);
+        let lines = self.contacts().filter_map(|contact| contact.line.as_ref());
+        for socket in std::iter::once(&self.socket).chain(lines) {
+            let mut quote = [0; HEADER];
+            while let Some((why, Some(address), quote)) = socket.next_error(&mut quote) {
+                self.hear_error(&why, address, quote);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::memory::Lent;
 use crate::tag::Keys;
-use crate::wire::HEADER;
+use crate::wire::{AGAIN, HEADER};
 
 /// Where a datagram is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +52,9 @@ impl Body {
     }
 }
 
+/// Tries of a datagram without a copy of what is lent.
+const UNHELD: u32 = 2;
+
 /// A datagram that is kept until it has come.
 #[derive(Debug)]
 pub struct Datagram {
@@ -67,6 +70,8 @@ pub struct Datagram {
     pub state: State,
     /// Times that it was sent.
     pub sendings: u32,
+    /// And those that this was tried.
+    pub tries: u32,
     /// Whether it has been sent in pieces, as it will be from then on.
     pub cut: bool,
     /// Number of its last sending, among all of this class.
@@ -74,6 +79,21 @@ pub struct Datagram {
 }
 
 impl Datagram {
+    /// The flags of the next try. The first two, whose payloads may be the client's, which may change, have none of the others'.
+    pub fn try_flags(&mut self) -> u8 {
+        let again = self
+            .tries
+            .checked_sub(UNHELD)
+            .map_or(self.tries, |tries| UNHELD + tries % (128 - UNHELD));
+        self.tries += 1;
+        again as u8 * AGAIN
+    }
+
+    /// Whether its payload must be a copy from now on: what is sent again is the same each time.
+    pub fn is_to_be_held(&self) -> bool {
+        self.sendings > 0 || self.tries >= UNHELD
+    }
+
     /// Copies what is lent, and returns how many bytes that are.
     pub fn hold(&mut self, keys: &Keys) -> usize {
         let Body::Lent(lent) = self.body else { return 0 };
@@ -82,5 +102,36 @@ impl Datagram {
         let hash = keys.hash(&copy);
         self.body = Body::Own(copy, hash);
         lent.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_try_has_the_flags_of_one_without_a_copy() {
+        let mut datagram = Datagram {
+            head: [0; HEADER],
+            body: Body::Own(Vec::new(), 0),
+            put: None,
+            long: false,
+            state: State::Waiting,
+            sendings: 0,
+            tries: 0,
+            cut: false,
+            sent_as: 0,
+        };
+        let (mut unheld, mut last) = (Vec::new(), u8::MAX);
+        for _ in 0..1000 {
+            let held = datagram.is_to_be_held();
+            let flags = datagram.try_flags();
+            assert!(flags & crate::wire::ACK_NOW == 0 && flags != last && !unheld.contains(&flags));
+            if !held {
+                unheld.push(flags);
+            }
+            last = flags;
+        }
+        assert_eq!(unheld.len(), 2);
     }
 }

@@ -8,15 +8,19 @@ fn header() -> Header {
         class: 0,
         flags: 0,
         source: 0,
-        target: 1,
         number: 0,
         message: 10,
         part: 0,
         parts: 1,
-        payload: 10,
         have: [Have::default(); 2],
     }
 }
+
+const WORD: Word = Word {
+    target: 1,
+    have: [Have { next: 0, beyond: 0 }; 2],
+    asks: false,
+};
 
 /// Sends what waits, one by one; the numbers.
 fn send(out: &mut Outgoing, now: u64) -> Vec<u64> {
@@ -24,7 +28,7 @@ fn send(out: &mut Outgoing, now: u64) -> Vec<u64> {
     while out.waits() {
         let run = out.run(0, true);
         numbers.push(out.last(&run).0);
-        out.send(&Keys::new(1, b""), &run, [Have::default(); 2], 0, now, &mut |run| run.len());
+        out.send(&Keys::new(1, b""), &run, WORD, now, &mut |run| run.len());
     }
     numbers
 }
@@ -52,7 +56,7 @@ fn runs_end_where_room_or_order_ends() {
     assert_eq!((run.bytes, out.last(&run)), (50, (4, 5)));
     // Three of them go; number 1 comes.
     let keys = Keys::new(1, b"");
-    assert_eq!(out.send(&keys, &run, [Have::default(); 2], 0, 5, &mut |_| 3), 3);
+    assert_eq!(out.send(&keys, &run, WORD, 5, &mut |_| 3), 3);
     assert_eq!((out.flight, out.waiting()), (30, RUN + 7));
     let mut news = out.acknowledged(have(0, 1), 6, &mut Vec::new()).unwrap();
     assert_eq!(news.bytes, 10);

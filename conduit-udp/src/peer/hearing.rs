@@ -8,7 +8,7 @@ use crate::pace::ACK_DELAY;
 use crate::packet::Packet;
 use crate::pieces::Gathered;
 use crate::tag::Keys;
-use crate::wire::{widen, Header, Kind, ACK_NOW, HEADER};
+use crate::wire::{widen, Header, Kind, Known, ACK_NOW, HEADER};
 
 /// Datagrams that come before an acknowledgement goes, if nothing else goes there.
 const ACK_AFTER: u32 = 32;
@@ -41,14 +41,18 @@ pub enum Heard {
 }
 
 impl Peer {
-    /// The full number of a datagram of the peer's, which its tag covers. What it acknowledges gets full numbers, too.
-    pub fn number(&self, header: &mut Header) -> u64 {
+    /// What a datagram of the peer's need not say, but its tags cover. What it acknowledges gets full numbers.
+    pub fn know(&self, header: &mut Header) -> Known {
         for (out, have) in self.out.iter().zip(&mut header.have) {
             have.next = out.number(have.next as u32);
         }
-        match header.kind {
-            Kind::Ack | Kind::Bye => widen(header.number, self.told),
-            _ => self.incoming[usize::from(header.class)].number(header.number),
+        Known {
+            target: self.pair.me,
+            number: match header.kind {
+                Kind::Ack | Kind::Bye => widen(header.number, self.told),
+                _ => self.incoming[usize::from(header.class)].number(header.number),
+            },
+            next: header.have.map(|have| have.next),
         }
     }
 
@@ -225,12 +229,16 @@ impl Peer {
         self.said += 1;
         let header = Header {
             number: number as u32,
-            payload: payload.len() as u32,
             have: [self.incoming[0].have(), self.incoming[1].have()],
             ..self.header(keys, kind, 0)
         };
         let mut bytes = header.encode();
-        keys.seal(&mut bytes, number, header.have, keys.hash(payload));
+        let known = Known {
+            target: self.pair.peer,
+            number,
+            next: header.have.map(|have| have.next),
+        };
+        keys.seal(&mut bytes, &known, (payload.len(), keys.hash(payload)));
         self.last_said = bytes;
         bytes
     }

@@ -135,11 +135,11 @@ impl Link {
         let (head, payload) = datagram.split_first_chunk::<HEADER>()?;
         let mut header = Header::decode(head)?;
         let end = &mut self.ends[to];
-        let number = end.number(&mut header);
-        if header.payload as usize != payload.len() || !self.keys.proves(head, number, header.have, payload) {
+        let known = end.know(&mut header);
+        if !self.keys.proves(head, &known, payload) {
             return None;
         }
-        let heard = end.hear(&header, number, payload, self.now);
+        let heard = end.hear(&header, known.number, payload, self.now);
         let heard = end.settle(heard, payload, &self.segments[to], &mut self.done[to]);
         match &heard {
             Heard::Packet(class) => self.heard[to].push((*class, payload.to_vec())),

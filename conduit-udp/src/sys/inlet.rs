@@ -1,6 +1,7 @@
 //! Receiving: several datagrams, or trains that the kernel put together again (`UDP_GRO`), by one system call.
 
 use super::{check, Control, Socket, UDP_GRO};
+use crate::memory::Lent;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -21,10 +22,7 @@ impl Socket {
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
         let mut room = 0;
         for (i, buffer) in buffers.chunks_exact_mut(BUFFER).take(count.min(BATCH)).enumerate() {
-            let vector = vectors[i].write(libc::iovec {
-                iov_base: buffer.as_mut_ptr().cast(),
-                iov_len: BUFFER,
-            });
+            let vector = vectors[i].write(part(buffer.as_mut_ptr(), BUFFER));
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
             header.msg_iov = vector;
@@ -38,27 +36,82 @@ impl Socket {
             room += 1;
         }
         let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
-        let flags = libc::MSG_DONTWAIT;
         let got = if room == 1 {
             // SAFETY: the first message was written, and all that it points to is live and exclusively borrowed for the call.
             unsafe {
-                let bytes = libc::recvmsg(self.fd.as_raw_fd(), &raw mut (*first).msg_hdr, flags);
-                (*first).msg_len = bytes.max(0) as libc::c_uint;
-                check(bytes.min(1) as libc::c_int).map(|_| 1)?
+                (*first).msg_len = self.receive_one(&mut (*first).msg_hdr, 0)? as libc::c_uint;
+                1
             }
         } else {
             // SAFETY: `room` messages were written; as above.
-            check(unsafe { libc::recvmmsg(self.fd.as_raw_fd(), first, room, flags as _, ptr::null_mut()) })?
+            check(unsafe { libc::recvmmsg(self.fd.as_raw_fd(), first, room, libc::MSG_DONTWAIT as _, ptr::null_mut()) })?
         };
         // SAFETY: that many of those written were filled.
         let filled = unsafe { std::slice::from_raw_parts(first, got as usize) };
-        for message in filled {
-            let cut = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
-            let bytes = if cut { 0 } else { message.msg_len as usize };
-            found.push((bytes, train_length(&message.msg_hdr)));
-        }
+        found.extend(
+            filled
+                .iter()
+                .map(|message| found_in(&message.msg_hdr, message.msg_len as usize)),
+        );
         Ok(())
     }
+
+    /// Looks at how the next datagram begins, which stays where it is; that, and how long it is, as [`Socket::receive`] says it.
+    pub fn peek(&self, head: &mut [u8]) -> io::Result<(usize, usize)> {
+        let bytes = head.len();
+        self.scatter(&mut [part(head.as_mut_ptr(), bytes)], libc::MSG_PEEK | libc::MSG_TRUNC)
+    }
+
+    /// Receives one datagram, or train: the first bytes of it into as many of `buffer`, those that follow into memory that somebody lends, and what is left
+    /// into what is left of the buffer behind a gap of that length. How long it is, as [`Socket::receive`] says it.
+    pub fn receive_around(&self, buffer: &mut [u8], first: usize, lent: Lent) -> io::Result<(usize, usize)> {
+        let (head, rest) = buffer.split_at_mut(first);
+        let rest = &mut rest[lent.bytes..];
+        let mut parts = [
+            part(head.as_mut_ptr(), head.len()),
+            part(lent.as_mut_ptr(), lent.bytes),
+            part(rest.as_mut_ptr(), rest.len()),
+        ];
+        self.scatter(&mut parts, 0)
+    }
+
+    fn scatter(&self, parts: &mut [libc::iovec], flags: libc::c_int) -> io::Result<(usize, usize)> {
+        let mut control = MaybeUninit::<Control>::uninit();
+        // SAFETY: a msghdr is plain data, for which zero is a value.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = parts.as_mut_ptr();
+        header.msg_iovlen = parts.len() as _;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of::<Control>() as _;
+        // SAFETY: the parts are what a caller has, or what somebody lends; the rest is live and exclusively borrowed for the call.
+        let bytes = unsafe { self.receive_one(&mut header, flags)? };
+        // With this flag a datagram that is cut tells how long it is.
+        if flags & libc::MSG_TRUNC != 0 {
+            return Ok((bytes, train_length(&header)));
+        }
+        Ok(found_in(&header, bytes))
+    }
+
+    /// # Safety
+    /// All that the message points to is live and may be written.
+    unsafe fn receive_one(&self, message: &mut libc::msghdr, flags: libc::c_int) -> io::Result<usize> {
+        // SAFETY: by the contract.
+        let bytes = unsafe { libc::recvmsg(self.fd.as_raw_fd(), message, libc::MSG_DONTWAIT | flags) };
+        check(bytes.min(1) as libc::c_int).map(|_| bytes as usize)
+    }
+}
+
+fn part(base: *mut u8, bytes: usize) -> libc::iovec {
+    libc::iovec {
+        iov_base: base.cast(),
+        iov_len: bytes,
+    }
+}
+
+/// What one message has: how many bytes, none where there were too many, and the length of the datagrams that it is a train of.
+fn found_in(message: &libc::msghdr, bytes: usize) -> (usize, usize) {
+    let cut = message.msg_flags & libc::MSG_TRUNC != 0;
+    (if cut { 0 } else { bytes }, train_length(message))
 }
 
 fn train_length(message: &libc::msghdr) -> usize {

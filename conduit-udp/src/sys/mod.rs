@@ -12,6 +12,8 @@ use std::ptr;
 
 /// Largest payload of a datagram.
 const LARGEST: usize = 65_507;
+/// Bytes for what hosts say of a line's datagrams.
+const REPORTS: libc::c_int = 64 << 10;
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
@@ -146,6 +148,38 @@ impl Socket {
         check(unsafe { libc::getsockname(fd.as_raw_fd(), ptr::from_mut(&mut bound.bytes).cast(), &mut bound.length) })?;
         let address = bound.get().ok_or(io::ErrorKind::Unsupported)?;
         Ok(Self { fd, address, buffer })
+    }
+
+    /// A socket that only sends, and to one address: the system need not look up the way there each time.
+    pub fn line(&self, to: &Address, bytes: usize) -> io::Result<Self> {
+        let line = Self::open(SocketAddr::new(self.address.ip(), 0), bytes)?;
+        // Room for what hosts say of its datagrams; but nothing is to come there, and what does would stay.
+        set(&line.fd, libc::SOL_SOCKET, libc::SO_RCVBUF, REPORTS)?;
+        line.take_nothing()?;
+        // SAFETY: the address is live and of the length given.
+        check(unsafe { libc::connect(line.fd.as_raw_fd(), ptr::from_ref(&to.bytes).cast(), to.length) })?;
+        Ok(line)
+    }
+
+    /// From now on drops what comes.
+    fn take_nothing(&self) -> io::Result<()> {
+        let mut drop_all = libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: 0,
+        };
+        let program = libc::sock_fprog {
+            len: 1,
+            filter: &raw mut drop_all,
+        };
+        let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
+        // SAFETY: the program is live and of the length given, and so is what it points to. The kernel makes a copy.
+        check(unsafe {
+            let value = ptr::from_ref(&program).cast();
+            libc::setsockopt(self.raw(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, length)
+        })
+        .map(drop)
     }
 
     /// The descriptor.

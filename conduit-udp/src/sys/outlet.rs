@@ -38,14 +38,20 @@ fn train(run: &[Pieces<'_>]) -> usize {
     run.len()
 }
 
+fn raw_name(to: Option<&Address>) -> (*const libc::sockaddr_storage, libc::socklen_t) {
+    to.map_or((ptr::null(), 0), |to| (ptr::from_ref(&to.bytes), to.length))
+}
+
 impl Socket {
-    /// Sends a run of at most [`RUN`] datagrams. Returns how many went; an error is that of the first. Without `trains` each goes by itself.
-    pub fn send(&self, to: &Address, run: &[Pieces<'_>], trains: bool) -> io::Result<usize> {
+    /// Sends a run of at most [`RUN`] datagrams, with no address on a [`Socket::line`]. Returns how many went; an error is that of the first. Without
+    /// `trains` each goes by itself.
+    pub fn send(&self, to: Option<&Address>, run: &[Pieces<'_>], trains: bool) -> io::Result<usize> {
         if let [datagram] = run {
             if bytes(datagram) <= SHORT {
                 return self.send_short(to, datagram).map(|()| 1);
             }
         }
+        let (name, name_length) = raw_name(to);
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RUN];
         let mut controls = [const { MaybeUninit::<Control>::uninit() }; RUN];
         let mut lengths = [0; RUN];
@@ -54,8 +60,8 @@ impl Socket {
             let length = if trains { train(&run[at..]) } else { 1 };
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-            header.msg_name = ptr::from_ref(&to.bytes).cast_mut().cast();
-            header.msg_namelen = to.length;
+            header.msg_name = name.cast_mut().cast();
+            header.msg_namelen = name_length;
             // An IoSlice is documented to be an iovec.
             header.msg_iov = run[at..].as_ptr().cast_mut().cast();
             header.msg_iovlen = (2 * length) as _;
@@ -96,12 +102,13 @@ impl Socket {
         Ok(lengths[..sent as usize].iter().sum())
     }
 
-    fn send_short(&self, to: &Address, datagram: &Pieces<'_>) -> io::Result<()> {
+    fn send_short(&self, to: Option<&Address>, datagram: &Pieces<'_>) -> io::Result<()> {
         let (mut whole, mut at) = ([0; SHORT], 0);
         for piece in datagram {
             whole[at..at + piece.len()].copy_from_slice(piece);
             at += piece.len();
         }
+        let (name, name_length) = raw_name(to);
         // SAFETY: the bytes and the address are live and of the lengths given.
         let sent = unsafe {
             libc::sendto(
@@ -109,8 +116,8 @@ impl Socket {
                 whole.as_ptr().cast(),
                 at,
                 FLAGS,
-                ptr::from_ref(&to.bytes).cast(),
-                to.length,
+                name.cast(),
+                name_length,
             )
         };
         if sent < 0 {
@@ -132,16 +139,21 @@ mod tests {
 
     /// Sends datagrams of these lengths and looks what comes.
     fn travel(from: &Socket, to: &Socket, lengths: &[usize], trains: bool) -> io::Result<()> {
+        let address = Address::new(to.address);
+        travel_by(from, Some(&address), to, lengths, trains)
+    }
+
+    /// The same from a socket that needs an address, or does not.
+    fn travel_by(from: &Socket, name: Option<&Address>, to: &Socket, lengths: &[usize], trains: bool) -> io::Result<()> {
         let all: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, &n)| vec![i as u8; n]).collect();
         let run: Vec<Pieces<'_>> = all
             .iter()
             .map(|bytes| bytes.split_at(bytes.len().min(3)))
             .map(|(a, b)| [IoSlice::new(a), IoSlice::new(b)])
             .collect();
-        let address = Address::new(to.address);
         let mut sent = 0;
         while sent < run.len() {
-            sent += from.send(&address, &run[sent..], trains)?;
+            sent += from.send(name, &run[sent..], trains)?;
         }
         let (mut memory, mut found, mut come) = (vec![0; BATCH * BUFFER], Vec::new(), Vec::new());
         while come.len() < all.len() {
@@ -159,6 +171,7 @@ mod tests {
     #[test]
     fn runs_of_all_lengths_travel() {
         let (a, b) = (socket(), socket());
+        let line = a.line(&Address::new(b.address), 1 << 20).unwrap();
         for lengths in [
             &[100][..],
             &[100; 32],
@@ -170,6 +183,7 @@ mod tests {
         ] {
             for trains in [true, false] {
                 travel(&a, &b, lengths, trains).unwrap();
+                travel_by(&line, None, &b, lengths, trains).unwrap();
             }
         }
     }
