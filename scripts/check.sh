@@ -1,6 +1,7 @@
 #!/bin/sh
 # check.sh quick|all [STEP...]: runs the steps in scripts/check/ (all, or those whose names are given, for example "symbols install")
 # and counts. SEED (any word) chooses the part of the large matrices that a quick check takes. A step prints lines "PASS name", "FAIL name why", "SKIP name reason"; everything else is explanation.
+# CONTINUE=1: a step that has passed here before, with the very same sources, is not run again; what it said then counts. For checks that are interrupted.
 . "$(dirname -- "$0")/common.sh"
 
 SCOPE=$1
@@ -11,9 +12,12 @@ STAGE_DEBUG=$BUILD/stage-debug
 SEED=${SEED:-1}
 export ROOT BUILD CC CXX SCOPE STAGE_RELEASE STAGE_DEBUG SEED
 
-log=$BUILD/check.log
-mkdir -p "$BUILD"
+log=$BUILD/check.log passed_before=$BUILD/check.passed
+mkdir -p "$BUILD" "$passed_before"
 : >"$log"
+# What is not committed has no name.
+sources=
+if [ -z "$(git -C "$ROOT" status --porcelain 2>&1)" ]; then sources=$(git -C "$ROOT" rev-parse 'HEAD^{tree}' 2>/dev/null) || sources=; fi
 started=$(date +%s)
 
 for script in "$ROOT"/scripts/check/[0-9]*.sh; do
@@ -21,6 +25,13 @@ for script in "$ROOT"/scripts/check/[0-9]*.sh; do
     step=${step#*-}
     case " $* " in "  " | *" $step "*) ;; *) continue ;; esac
     echo "== $step ($(($(date +%s) - started)) s)"
+    kept=$passed_before/$SCOPE-$SEED-$step
+    if [ "${CONTINUE:-}" = 1 ] && [ -n "$sources" ] && [ "$(head -n 1 "$kept" 2>/dev/null)" = "$sources" ]; then
+        tail -n +2 "$kept" >>"$log"
+        echo "   passed before: $(grep -c '^PASS ' "$kept")"
+        continue
+    fi
+    rm -f "$kept"
     {
         status=0
         timeout --kill-after=30 "${STEP_TIMEOUT:-5400}" sh "$script" </dev/null 2>&1 || status=$?
@@ -31,6 +42,7 @@ for script in "$ROOT"/scripts/check/[0-9]*.sh; do
     if [ "$status" -ne 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then
         echo "FAIL $step exit status $status" | tee -a "$log"
     fi
+    if [ "$status" -eq 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then { echo "$sources"; cat "$BUILD/check.step"; } >"$kept"; fi
     # Without a library nothing else can be checked.
     if [ "$step" = build ] && [ "$status" -ne 0 ]; then break; fi
 done
