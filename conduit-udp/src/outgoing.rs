@@ -122,17 +122,7 @@ impl Outgoing {
             self.first_waiting = self.window.len();
         }
         self.waiting += 1;
-        self.window.push_back(Datagram {
-            head: header.encode(),
-            body,
-            put,
-            long: false,
-            state: State::Waiting,
-            sendings: 0,
-            tries: 0,
-            cut: false,
-            sent_as: 0,
-        });
+        self.window.push_back(Datagram::new(header.encode(), body, put));
     }
 
     /// The same of a long transfer, of which others leave some room to messages.

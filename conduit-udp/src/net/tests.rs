@@ -1,8 +1,8 @@
 //! Long parts of transfers, from a peer that is played, and from strangers.
 
-use super::in_place::Came;
-use super::lock;
+use super::in_place::{Came, Expected};
 use super::receiving::{Context, Wanted};
+use super::{lock, Net};
 use crate::memory::tests::lent;
 use crate::memory::Segments;
 use crate::peer::{Pair, Peer};
@@ -38,6 +38,26 @@ impl Stage {
 
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + i / 250) as u8).collect()
+}
+
+/// The datagrams of a put into a segment.
+fn put(stage: &Stage, source: &mut [u8], segment: &[u8]) -> Vec<Vec<u8>> {
+    let base = segment.as_ptr() as usize;
+    stage.net.segments.add(base, segment.len());
+    let mut peer = far(stage);
+    peer.put(&stage.keys, base, lent(source), 0, TransferId(1)).unwrap();
+    waiting(&stage.keys, &mut peer)
+}
+
+/// What is to be received next, when it has come.
+fn expected(net: &Net) -> Expected<'_> {
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        if let Ok(expected) = net.expect() {
+            return expected.unwrap();
+        }
+    }
 }
 
 /// Sends three long parts of a transfer to `place`, with forged ones between them: what is forged counts as strange, and what comes after is right.
@@ -77,13 +97,8 @@ fn arrive(stage: &mut Stage, parts: &[Vec<u8>], place: *const u8, expected: &[u8
 fn puts_prove_themselves_in_their_places() {
     let mut stage = Stage::new();
     let (mut source, segment) = (pattern(3 * LONG), vec![0u8; 3 * LONG]);
-    let base = segment.as_ptr();
-    stage.net.segments.add(base as usize, segment.len());
-    let mut peer = far(&stage);
-    peer.put(&stage.keys, base as usize, lent(&mut source), 0, TransferId(1))
-        .unwrap();
-    let parts = waiting(&stage.keys, &mut peer);
-    arrive(&mut stage, &parts, base, &source);
+    let parts = put(&stage, &mut source, &segment);
+    arrive(&mut stage, &parts, segment.as_ptr(), &source);
     // A copy of what has come is not received there any more.
     stage.net.in_place_from.store(0, Relaxed);
     stage.expects_long(true);
@@ -98,12 +113,7 @@ fn puts_prove_themselves_in_their_places() {
 fn what_comes_instead_is_taken_in() {
     let mut stage = Stage::new();
     let (mut source, segment) = (pattern(2 * LONG), vec![0u8; 2 * LONG]);
-    let base = segment.as_ptr();
-    stage.net.segments.add(base as usize, segment.len());
-    let mut peer = far(&stage);
-    peer.put(&stage.keys, base as usize, lent(&mut source), 0, TransferId(1))
-        .unwrap();
-    let parts = waiting(&stage.keys, &mut peer);
+    let parts = put(&stage, &mut source, &segment);
     let mut other = Peer::new(Pair { me: 1, peer: 0 }, 65_408, 1 << 20, &Settings::read(), 0);
     let messages = [pattern(100), pattern(65_000)];
     let short = datagrams(&stage.keys, &mut other, Class::Reply, &messages[0]).remove(0);
@@ -116,13 +126,8 @@ fn what_comes_instead_is_taken_in() {
     // Something shorter, something longer, the other part, and nothing come instead.
     for instead in [Some(&short), Some(&long), Some(&parts[0]), None] {
         stage.stranger.send_to(&parts[1], there).unwrap();
-        let (began, mut context, mut delivered) = (Instant::now(), Context::new(), 0);
-        let expected = loop {
-            assert!(began.elapsed() < Duration::from_secs(60));
-            if let Ok(expected) = stage.net.expect() {
-                break expected.unwrap();
-            }
-        };
+        let (mut context, mut delivered) = (Context::new(), 0);
+        let expected = expected(&stage.net);
         assert_eq!(socket.recv(&mut vec![0; 65_536]).unwrap(), parts[1].len());
         if let Some(instead) = instead {
             stage.stranger.send_to(instead, there).unwrap();
@@ -179,20 +184,10 @@ fn what_hosts_say_is_heard_while_something_long_is_expected() {
     assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "nobody has read it");
     // The same between the look and the reception.
     let (mut source, segment) = (pattern(2 * LONG), vec![0u8; 2 * LONG]);
-    stage.net.segments.add(segment.as_ptr() as usize, segment.len());
-    let mut peer = far(&stage);
-    peer.put(&stage.keys, segment.as_ptr() as usize, lent(&mut source), 0, TransferId(1))
-        .unwrap();
-    let parts = waiting(&stage.keys, &mut peer);
+    let parts = put(&stage, &mut source, &segment);
     stage.net.heard(1);
     stage.stranger.send_to(&parts[1], ("127.0.0.1", stage.net.port())).unwrap();
-    let began = Instant::now();
-    let expected = loop {
-        assert!(began.elapsed() < Duration::from_secs(60));
-        if let Ok(expected) = stage.net.expect() {
-            break expected.unwrap();
-        }
-    };
+    let expected = expected(&stage.net);
     stage.net.socket.send(Some(&Address::new(nobody)), &run, false).unwrap();
     let (mut context, mut delivered) = (Context::new(), 0);
     let came = stage

@@ -79,6 +79,21 @@ pub struct Datagram {
 }
 
 impl Datagram {
+    /// One that waits to be sent for the first time.
+    pub fn new(head: [u8; HEADER], body: Body, put: Option<usize>) -> Self {
+        Self {
+            head,
+            body,
+            put,
+            long: false,
+            state: State::Waiting,
+            sendings: 0,
+            tries: 0,
+            cut: false,
+            sent_as: 0,
+        }
+    }
+
     /// The flags of the next try. The first two, whose payloads may be the client's, which may change, have none of the others'.
     pub fn try_flags(&mut self) -> u8 {
         let again = self
@@ -111,17 +126,7 @@ mod tests {
 
     #[test]
     fn no_try_has_the_flags_of_one_without_a_copy() {
-        let mut datagram = Datagram {
-            head: [0; HEADER],
-            body: Body::Own(Vec::new(), 0),
-            put: None,
-            long: false,
-            state: State::Waiting,
-            sendings: 0,
-            tries: 0,
-            cut: false,
-            sent_as: 0,
-        };
+        let mut datagram = Datagram::new([0; HEADER], Body::Own(Vec::new(), 0), None);
         let (mut unheld, mut last) = (Vec::new(), u8::MAX);
         for _ in 0..1000 {
             let held = datagram.is_to_be_held();
