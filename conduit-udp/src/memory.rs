@@ -73,7 +73,7 @@ impl Lent {
         }
     }
 
-    /// Writes at an offset, unless the bytes are there already ([`Lent::at`]); 1, 2, 4 or 8 aligned bytes by one store, for clients wait on flags. Returns
+    /// Writes at an offset, unless that is where the bytes are, received in their place; 1, 2, 4 or 8 aligned bytes by one store, for clients wait on flags. Returns
     /// whether it fits.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
         let Some(Self { address: at, .. }) = self.at(offset, bytes.len()) else {

@@ -52,7 +52,7 @@ pub struct Net {
     places: Vec<Place>,
     /// Peers that were spoken to, or heard.
     known: Mutex<Vec<JobRank>>,
-    /// Those of them that are on this host.
+    /// How many of them are on this host.
     lines: AtomicUsize,
     began: Instant,
     /// Peers with something under way, or owed, and when to look at them.

@@ -157,7 +157,7 @@ if [ "$SCOPE" = all ]; then
     odd='-DTEXT="x  y" -DQ="it'"'"'s"'
     configured() (
         cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other && ../GASNet-2025.8.0/configure --with-cflags="$odd" \
-            --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts --with-mpirun-cmd='mpiexec -n %N %C #'
+            --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts --with-mpirun-cmd='start-here -n %N %C #'
     )
     in_place() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
@@ -182,7 +182,7 @@ if [ "$SCOPE" = all ]; then
         has "the site's default is in the programs" "default: $value (this site's)" env
     done
     says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true
-    says "a site's command" 'mpiexec -n 2 /bin/true #' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
+    says "a site's command" "start-here -n 2 /bin/true '#'" pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
     says "what a user says comes first" 'mine' env MPIRUN_CMD='mine %N %C' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
     for mode in seq par; do
         printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
