@@ -36,6 +36,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TESTS = os.path.join(ROOT, "gasnet-compat-tests")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
 NOT_FAMILIES = ("common", "headers")
+LONG_SCRIPTS = ("exit",)
 
 
 def arguments():
@@ -57,6 +58,7 @@ def arguments():
     parser.add_argument("--env", default="", help="further environment, NAME=value words")
     parser.add_argument("--skip", default="", help="not these programs: NAME=reason_without_blanks words")
     parser.add_argument("--no-scripts", action="store_true", help="leave out folders that have a script of their own")
+    parser.add_argument("--only-scripts", action="store_true", help="only those")
     parser.add_argument("--sample", default="", help="seed: take only one in four programs, chosen by this text")
     parser.add_argument("--timeout-factor", type=float, default=1)
     return parser.parse_args()
@@ -73,7 +75,8 @@ def chance(seed, key, one_in):
 
 
 MODES = "seq parsync par"
-# Here a complete matrix has every thread mode; elsewhere each program runs in one, over all programs in all of them.
+# Here a complete matrix has every thread mode; elsewhere each program runs in one, over all programs in all of them. So do the stress programs, which
+# take half of the time, but for the first of these.
 EVERY_MODE = (("release", "smp"), ("debug", "smp"), ("release", "sock"), ("release", "udp"))
 
 
@@ -83,7 +86,8 @@ def modes_of(options, found, family, where, source):
     if family == "tools":
         modes = ["tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"]
     modes = [mode for mode in modes if mode in found.get("MODES", mode).split()]
-    if not modes or options.modes or options.slice or (where[:2] in EVERY_MODE and where[2] < 2):
+    every = EVERY_MODE[:1] if family == "stress" else EVERY_MODE
+    if not modes or options.modes or options.slice or (where[:2] in every and where[2] < 2):
         return modes
     return [modes[number(f"{source} {where}") % len(modes)]]
 
@@ -241,6 +245,7 @@ def main():
                 always = (flavour, conduit) == ("release", "smp")
                 if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):
                     scripts.append((family, flavour, prefix, conduit, size))
+            if has_script or options.only_scripts:
                 continue
             for source in sorted(f for f in os.listdir(folder) if f.endswith((".c", ".cc"))):
                 if wanted_programs and os.path.splitext(source)[0] not in wanted_programs:
@@ -274,14 +279,13 @@ def main():
                 case.devices = devices
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             running = [pool.submit(case.run, installations[case.prefix], work) for case in cases]
+            # The longest first.
+            scripts.sort(key=lambda script: script[0] not in LONG_SCRIPTS)
+            running += [pool.submit(run_script, options, *script, work) for script in scripts]
             for future in running:
                 lines = future.result()
                 failed += any(line.startswith("FAIL ") for line in lines)
                 print("\n".join(lines), flush=True)
-        for script in scripts:
-            lines = run_script(options, *script, work)
-            failed += any(line.startswith("FAIL ") for line in lines)
-            print("\n".join(lines), flush=True)
     return 1 if failed else 0
 
 

@@ -27,4 +27,14 @@ scratch() {
     trap 'rm -rf "$WORK"' EXIT
 }
 
+# compat_tests OPTION: gasnet-compat-tests over everything that was built; a quick check takes a part of the matrix.
+compat_tests() {
+    _other='' _slice=''
+    for _name in release-large release-everything debug-large debug-everything; do
+        [ ! -d "$BUILD/stage-$_name" ] || _other="$_other $_name=$BUILD/stage-$_name"
+    done
+    [ "$SCOPE" = all ] || _slice=$SEED
+    python3 -B "$ROOT/scripts/check_c.py" --release "$STAGE_RELEASE" --debug "$STAGE_DEBUG" --other "$_other" --slice "$_slice" --timeout-factor 3 "$1"
+}
+
 finish() { exit $((failures > 0)); }
