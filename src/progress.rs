@@ -46,9 +46,28 @@ impl Drop for Alone {
     }
 }
 
+/// So many requests of a thread that goes on sending look at the network once: a look is a call of the system there, and no answer can have come yet.
+const REQUESTS_A_LOOK: u32 = 4;
+
 /// Takes what has arrived, a bounded amount; returns how much. `Replies` when called for a reply that waits inside a request handler.
 #[inline]
 pub fn poll(scope: PollScope) -> usize {
+    poll_from(scope, !runtime::get().single_neighbourhood())
+}
+
+/// The poll that is part of a request.
+#[inline]
+pub fn poll_after_request() {
+    let looks = !runtime::get().single_neighbourhood() && {
+        let requests = &thread::current().requests;
+        requests.set(requests.get().wrapping_add(1));
+        requests.get() % REQUESTS_A_LOOK == 0
+    };
+    poll_from(PollScope::All, looks);
+}
+
+#[inline(always)]
+fn poll_from(scope: PollScope, network: bool) -> usize {
     let rt = runtime::get();
     let _alone = Alone::enter();
     if CHECKED {
@@ -56,7 +75,7 @@ pub fn poll(scope: PollScope) -> usize {
     }
     let mut delivery = Delivery::new(rt);
     let mut count = rt.comm.poll(scope, &mut delivery);
-    if !rt.single_neighbourhood() {
+    if network {
         count += rt.conduit.poll(scope, &mut delivery);
     }
     if scope == PollScope::All {

@@ -73,6 +73,8 @@ pub struct Thread {
     handler_index: Cell<u8>,
     /// Polls in a row that found nothing.
     pub vain_polls: Cell<u32>,
+    /// Requests to others, so far.
+    pub requests: Cell<u32>,
     /// The present wait, for the stall watchdog.
     pub watch: Watch,
     /// HSLs held, known in the debug flavour.
@@ -159,6 +161,7 @@ fn create() -> &'static Thread {
         token: Cell::new(ptr::null()),
         handler_index: Cell::new(0),
         vain_polls: Cell::new(0),
+        requests: Cell::new(0),
         watch: Watch::new(),
         locks_held: Held::none(),
         reducing: Cell::new(false),

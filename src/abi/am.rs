@@ -7,7 +7,7 @@ use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{inject, lub_medium, max_medium, Arg, Category, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
-use crate::conduit::{Class, JobRank, PollScope};
+use crate::conduit::{Class, JobRank};
 use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::{
@@ -152,7 +152,7 @@ fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
     }
     // A message to this process itself left nothing to be done.
     if message.class == Class::Request && message.target.rank != runtime::get().rank {
-        progress::poll(PollScope::All);
+        progress::poll_after_request();
     }
     0
 }

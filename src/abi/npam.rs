@@ -10,7 +10,7 @@ use crate::am::npam::{limit, Prepared, SrcDesc, Wish};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
-use crate::conduit::{Class, PollScope};
+use crate::conduit::Class;
 use crate::segment::disposition::{own, peer_base, reaching, SELF, SELF_OFFSET};
 use crate::{progress, runtime, team, thread, trace};
 
@@ -286,7 +286,7 @@ unsafe fn commit(
     // SAFETY: the client's local-completion option, as given at Prepare.
     unsafe { complete_locally(p.lc_opt) };
     if class == Class::Request && flags & FLAG_IMMEDIATE == 0 {
-        progress::poll(PollScope::All);
+        progress::poll_after_request();
     }
     0
 }
