@@ -73,6 +73,8 @@ pub struct Thread {
     handler_index: Cell<u8>,
     /// Polls in a row that found nothing.
     pub vain_polls: Cell<u32>,
+    /// Whether its last look for messages found some, after which it may be somebody else's turn.
+    pub found: Cell<bool>,
     /// Requests to others, so far.
     pub requests: Cell<u32>,
     /// The present wait, for the stall watchdog.
@@ -161,6 +163,7 @@ fn create() -> &'static Thread {
         token: Cell::new(ptr::null()),
         handler_index: Cell::new(0),
         vain_polls: Cell::new(0),
+        found: Cell::new(false),
         requests: Cell::new(0),
         watch: Watch::new(),
         locks_held: Held::none(),

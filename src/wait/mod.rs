@@ -199,6 +199,19 @@ impl Waiter {
         }
     }
 
+    /// A turn: polls, or gives way. Where a look is a call of the system and others want the core, who has just found something gives way first:
+    /// the next message for it will come from one of them.
+    #[inline]
+    fn turn(&mut self, scope: PollScope) {
+        let found = &thread::current().found;
+        if !found.replace(false) && progress::poll(scope) > 0 {
+            found.set(is_crowded() && !runtime::get().single_neighbourhood());
+            self.reset();
+        } else {
+            self.idle();
+        }
+    }
+
     /// Nothing happened in this turn.
     #[inline]
     pub fn idle(&mut self) {
@@ -320,11 +333,7 @@ pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
 pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -> Option<T>) -> T {
     let mut waiter = Waiter::new(reason);
     loop {
-        if progress::poll(scope) > 0 {
-            waiter.reset();
-        } else {
-            waiter.idle();
-        }
+        waiter.turn(scope);
         if let Some(value) = ready() {
             waiter.done();
             return value;
@@ -335,11 +344,7 @@ pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -
 /// One step of `GASNET_BLOCKUNTIL`: polls, then waits a bounded time. `state` is the loop's own, zero at first.
 pub fn step(state: &mut u32) {
     let mut waiter = Waiter::from_state(*state);
-    if progress::poll(PollScope::All) > 0 {
-        waiter.reset();
-    } else {
-        waiter.idle();
-    }
+    waiter.turn(PollScope::All);
     *state = waiter.state();
 }
 
