@@ -47,6 +47,8 @@ pub struct Net {
     /// What the environment says.
     pub settings: Settings,
     rank: JobRank,
+    /// Whether ranks are on other hosts.
+    spans_hosts: bool,
     keys: Keys,
     socket: Socket,
     places: Vec<Place>,
@@ -114,6 +116,7 @@ impl Net {
         Ok(Self {
             settings,
             rank: info.rank,
+            spans_hosts: info.host_ranks < info.size,
             keys: Keys::new(info.job_token, &randoms),
             places: places.collect(),
             known: Mutex::default(),

@@ -62,6 +62,7 @@ def _(bed):
     fails("echo %M; %C", "GASNET_CSPAWN_SERVERS names no hosts")
     fails("GASNET_WORKER_RANK=NOT_SET %C & %C; wait", "GASNET_WORKER_RANK=NOT_SET")
     fails("GASNET_WORKER_RANK=1 %C & GASNET_WORKER_RANK=1 %C; wait", "each once")
+    fails("for i in 1 2 3; do %C & done; wait", "started more processes than the job's 2")
     # What the shell had started beside them goes, too.
     fails("sleep 600 & (sleep 601; :) & GASNET_WORKER_RANK=1 %C & GASNET_WORKER_RANK=1 %C; wait", "each once")
 

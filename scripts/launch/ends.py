@@ -87,6 +87,47 @@ for _manager in managers.MANAGERS:
     of_manager(_manager)
 
 
+@case("ends: SIGKILL of a process manager's part", "managers", quick=True)
+def _(bed):
+    for manager, part in (("hydra", "hydra_pmi_proxy"), ("mpirun of Open MPI", "mpirun.openmpi|mpirun|orterun|prterun")):
+        # Scripts between the two live on.
+        for shell in ([], ["sh", "-c", '"$@"; exit $?', "sh"]):
+            words, env = managers.command(bed, manager, 6, "--end=wait")
+            at = words.index(bed.program.path)
+            words[at:at] = shell
+            with starting(bed, words, env) as job:
+                job.await_ranks()
+                bed.hosts.check(1, ["sh", "-c", f"kill -KILL $(pgrep -o '^({part})$')"])
+                over(bed, job, None)
+
+
+@case("ends: a rank of a process manager's that never comes", "managers", quick=True)
+def _(bed):
+    script = '[ "${PMI_RANK:-$PMIX_RANK}" != 1 ] || %s; exec "$0"'
+    # (Slurm's part for PMIx does not end when its ranks give up a fence.)
+    for manager in ("hydra", "hydra, PMI-2", "mpirun of Open MPI", "srun --mpi=pmi2"):
+        # srun waits for what it has started, whatever becomes of the rest.
+        for way in ("exit 0",) if manager.startswith("srun") else ("exit 0", "exec sleep 600"):
+            words, env = managers.command(bed, manager, 3)
+            words[words.index(bed.program.path):] = ["sh", "-c", script % way, bed.program.path]
+            if manager == "mpirun of Open MPI":
+                words[1:1] = ["-x", "GASNET_SPAWN_TIMEOUT"]
+            with starting(bed, words, {"GASNET_SPAWN_TIMEOUT": "1", **env}) as job:
+                try:
+                    over(bed, job, None)
+                except Wrong as wrong:
+                    raise Wrong(f"{manager}, {way}: {wrong}") from None
+
+
+@case("ends: another interface than is asked for", "managers", quick=True)
+def _(bed):
+    for manager, asked, says in (("hydra", "pmix", "GASNET_PMI asks for PMIx"), ("mpirun of Open MPI", "pmi1", "GASNET_PMI asks for PMI-1")):
+        words, env = managers.command(bed, manager, 3)
+        if manager != "hydra":
+            words[1:1] = ["-x", "GASNET_PMI"]
+        bed.run(words, env={**env, "GASNET_PMI": asked}, code=None, ranks=0, says=[says], manager=True)
+
+
 def starting(bed, words, env):
     """A job in the background."""
     bed.look_around()

@@ -3,6 +3,7 @@
 import os
 import re
 
+import mpi
 from bed import Wrong, blocks
 from cases import case
 from ends import over, waiting
@@ -113,3 +114,53 @@ def _(bed):
         for name in (shell, log):
             if os.path.exists(name):
                 os.remove(name)
+
+
+# Calls each local socket of GASNet's as another user, keeps all connections, until the file argv[1] is there.
+MEETER = r"""
+import os, socket, sys, time
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+kept, calls = [], 0
+print("ready", flush=True)
+end = time.monotonic() + 60
+while time.monotonic() < end and not os.path.exists(sys.argv[1]):
+    with open("/proc/net/unix", "rb") as file:
+        names = {line.split()[-1][1:] for line in file if line.split()[-1].startswith(b"@gasnet-")}
+    for name in names:
+        try:
+            call = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            call.connect(b"\0" + name)
+            calls += 1
+            kept = [*kept[-300:], call]
+            call.send(b"\x04\0\0\0\0\0\0\0")
+        except OSError:
+            pass
+print("called", calls, flush=True)
+"""
+
+
+@case("safety: strangers where the ranks of a host meet", "managers", quick=True, conduits=("udp", "smp"))
+def _(bed):
+    stop = f"{bed.program.folder}/stop"
+    stranger = bed.hosts.popen(1, ["python3", "-c", MEETER, stop], stdout=-1, text=True)
+    try:
+        if stranger.stdout.readline() != "ready\n":
+            raise Wrong("the stranger did not start")
+        bed.hosts.accept()
+        late = ["sh", "-c", '[ $PMI_RANK -lt 2 ] || sleep 1; exec "$0"', bed.program.path]
+        for length in ("1", "4096"):
+            # The queue of callers may be as short as can be.
+            bed.hosts.check(1, ["sysctl", "-qw", f"net.core.somaxconn={length}"])
+            for words in ([bed.program.path], late):
+                bed.run(mpi.hydra(6, ["node1"], words), places=["node1"] * 6, manager=True)
+        with open(stop, "w", encoding="ascii"):
+            pass
+        said = stranger.stdout.read()
+        if int(said.split()[1]) < 4:
+            raise Wrong(f"the stranger did not call often enough: {said}")
+    finally:
+        bed.hosts.run(1, ["sysctl", "-qw", "net.core.somaxconn=4096"])
+        stranger.kill()
+        stranger.wait()
+        if os.path.exists(stop):
+            os.remove(stop)

@@ -201,7 +201,7 @@ variables! {
             "Variables, between commas, that win over those which a host's own session sets. All others are passed on where it does not.")
             .scope(Scope::Launcher).ours();
         SPAWN_TIMEOUT: f64 = double("GASNET_SPAWN_TIMEOUT", "120", 0.0, 86400.0,
-            "How long the other hosts of a job may take to call the one that has started them; 0 for ever.").unit("seconds")
+            "How long the other hosts of a job may take to call the one that has started them; a process manager's ranks wait for each other ten times as long; 0 for ever.").unit("seconds")
             .scope(Scope::Launcher).ours();
         PMI: String = form("GASNET_PMI", "auto", "auto, pmi1, pmi2 or pmix", is_pmi,
             "Which interface to use of the process manager that has started the ranks.").scope(Scope::Launcher).ours();

@@ -172,6 +172,7 @@ impl<'a> Launch<'a> {
                 host: self.common.host,
                 board: self.common.board,
                 children: self.children,
+                daemons: Vec::new(),
                 tree: self.tree,
             }),
             Err(error) => {

@@ -318,7 +318,25 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
             )),
         },
         None if set => Ok(by_argument(found())),
-        None => Ok(managed(config)?.map_or_else(|| by_argument(found()), by_manager)),
+        None => {
+            let kind = managed(config)?;
+            if kind.is_none() && ranks == 1 {
+                warn_of_lonely_task(|name| env::var(name).ok());
+            }
+            Ok(kind.map_or_else(|| by_argument(found()), by_manager))
+        }
+    }
+}
+
+/// A step of Slurm's without PMI is as many jobs of one rank as it has tasks, which is seldom meant. The first task says so.
+fn warn_of_lonely_task(variable: impl Fn(&str) -> Option<String>) {
+    let number = |name: &str| variable(name)?.parse::<u32>().ok();
+    let tasks = number("SLURM_STEP_NUM_TASKS").unwrap_or(1);
+    if tasks > 1 && variable("SLURM_STEP_ID").is_some() && number("SLURM_PROCID") == Some(0) {
+        eprintln!(
+            "gasnet: srun has started {tasks} tasks, but offers them no PMI, so that each is a job of one rank; `srun --mpi=pmi2` or `--mpi=pmix` makes \
+             them one"
+        );
     }
 }
 
@@ -337,7 +355,7 @@ fn suggests_hosts(ranks: u32) -> bool {
 /// The process manager that has started this process.
 fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
     let choice = config.get(&config::PMI).parse().map_err(|message| JobError { message })?;
-    Ok(pmi::detect_here(choice))
+    pmi::detect_here(choice).map_err(|message| JobError { message })
 }
 
 /// The documented formula: min(MAX, MIN + ranks × FACTOR), unless the whole is given.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::{check, retry};
@@ -164,6 +165,30 @@ pub fn peer_process(fd: RawFd) -> io::Result<(libc::pid_t, libc::uid_t)> {
     // SAFETY: the structure is writable and has that size.
     check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut who).cast(), &raw mut size) })?;
     Ok((who.pid, who.uid))
+}
+
+/// Connects to a local socket whose name is none of the file system, and waits for `limit` at most where too many others do.
+pub fn connect_to_name(name: &[u8], limit: Duration) -> io::Result<UnixStream> {
+    // SAFETY: takes numbers.
+    let fd = check(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: just returned, and nobody else knows it.
+    let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    stream.set_write_timeout(Some(limit))?;
+    // SAFETY: plain data, for which zero is a value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let room = &mut address.sun_path[1..];
+    if name.len() > room.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in room.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+    // SAFETY: an address of that length.
+    retry(|| unsafe { libc::connect(fd, (&raw const address).cast(), length as libc::socklen_t) as isize })?;
+    stream.set_write_timeout(None)?;
+    Ok(stream)
 }
 
 /// Whether the other end of a socket is closed everywhere. Async-signal-safe.

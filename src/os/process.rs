@@ -212,10 +212,21 @@ impl PidFd {
 
 /// Whether a process is stopped, by a signal or a debugger. A thread of it other than the first is not looked at.
 pub fn is_stopped(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name in parentheses may hold anything, parentheses included; the state comes after it.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    matches!(state, Some('T' | 't'))
+    stat(pid).first().is_some_and(|state| matches!(state.as_str(), "T" | "t"))
+}
+
+/// The parent of a process; none if it cannot be seen.
+pub fn parent_of(pid: Pid) -> Option<Pid> {
+    stat(pid).get(1)?.parse().ok()
+}
+
+/// What the system says of a process, from its state on.
+fn stat(pid: Pid) -> Vec<String> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    // The name in parentheses may hold anything, parentheses included.
+    let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    rest.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Ends the process at once: no handlers, no buffers. Async-signal-safe.

@@ -134,9 +134,17 @@ impl Net {
         contact.refused_at.store(now, Relaxed);
         contact.refusals.store(refusals.saturating_add(1), Relaxed);
         if refusals + 1 >= REFUSALS {
+            let ip = self.places[contact.rank as usize].address.ip();
+            let hint = if ip.is_loopback() && self.spans_hosts {
+                format!(
+                    "; {ip}, where it is said to be, is this host itself: GASNET_WORKERIP must name a network that joins the hosts"
+                )
+            } else {
+                String::new()
+            };
             self.lose(
                 contact.rank,
-                "its host says that nobody listens at its port any more".to_owned(),
+                format!("its host says that nobody listens at its port any more{hint}"),
             );
         }
     }

@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use super::variables;
-use crate::job::custom::Callers;
+use crate::job::custom::{too_many, Callers};
 use crate::job::map::{Map, Run};
-use crate::job::tree::link::{self, Known, Link, Stranger};
+use crate::job::tree::link::{self, Known, Link, Stranger, CONSOLE};
 use crate::job::tree::message::{Host, Message, Pairs};
 use crate::job::tree::secret::Secret;
 use crate::job::tree::{Branch, Tree};
@@ -175,6 +175,7 @@ impl<'a> Discovery<'a> {
             match stranger.hear(self.secret) {
                 Known::NotYet(stranger) => self.strangers.push(stranger),
                 Known::Nobody => {}
+                Known::Agent(CONSOLE, _) if self.first.is_none() => return Err(too_many(self.options.ranks)),
                 Known::Agent(first, link) => self.below.push((first, link, Vec::new())),
             }
         }

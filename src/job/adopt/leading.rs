@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
 
 use super::discovery::Discovery;
 use super::meeting::{block, Meeting, Member};
+use super::reception::Reception;
 use super::{failed, variables, welcome, Manager};
 use crate::job::spawn::Contact;
 use crate::job::tree::link::{self, Link};
@@ -53,19 +53,15 @@ pub struct Leading {
 
 impl Leading {
     /// Lets all ranks of this host in, which have called before the fence, and tells them where it is called.
-    pub fn new(calls: &UnixListener, meeting: &mut Meeting, options: &StartOptions) -> Result<Self, JobError> {
+    pub fn new(reception: Reception, meeting: &mut Meeting, options: &StartOptions) -> Result<Self, JobError> {
         let failed = |e: &io::Error| failed("letting in the other ranks of this host", e);
-        let mut members = BTreeMap::new();
-        calls.set_nonblocking(true).map_err(|e| failed(&e))?;
         let own = meeting.own_end.take();
-        let others = std::iter::from_fn(|| match calls.accept() {
-            Ok((stream, _)) => Some(stream),
-            Err(_) => None,
-        });
-        for stream in own.into_iter().chain(others) {
-            let (rank, member) = Member::admit(stream).map_err(|e| failed(&e))?;
-            members.insert(rank, member);
-        }
+        // Who has not said by now which rank it is, is none.
+        let mut members: BTreeMap<u32, Member> = own
+            .into_iter()
+            .chain(reception.close())
+            .filter_map(|stream| Member::admit(stream).ok())
+            .collect();
         let Some(&first) = members.keys().next() else {
             return Err(failed(&io::Error::other("not even this rank has called")));
         };
@@ -191,14 +187,31 @@ mod tests {
         let job = format!("test-{}", mem::random_u64());
         let mut first = Meeting::at(&job, 5).unwrap();
         let mut second = Meeting::at(&job, 3).unwrap();
-        assert!(first.listener.is_some() && second.listener.is_none());
+        assert!(first.reception.is_some() && second.reception.is_none());
         first.introduce().unwrap();
         second.introduce().unwrap();
-        let listener = first.listener.take().unwrap();
+        let reception = first.reception.take().unwrap();
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
-        let leading = Leading::new(&listener, &mut first, &options).unwrap();
+        let leading = Leading::new(reception, &mut first, &options).unwrap();
         assert_eq!(leading.members.keys().copied().collect::<Vec<_>>(), [3, 5]);
         let place = Place::decode(&second.hear().unwrap()).unwrap();
         assert_eq!((place.first, leading.first), (3, 3));
+    }
+
+    #[test]
+    fn who_does_not_say_which_rank_it_is_is_nobody() {
+        let job = format!("test-{}", mem::random_u64());
+        let mut first = Meeting::at(&job, 0).unwrap();
+        let silent: Vec<_> = (1..=100).map(|rank| Meeting::at(&job, rank).unwrap()).collect();
+        drop(silent);
+        let mut last = Meeting::at(&job, 9).unwrap();
+        (&last.leader).write_all(b"\x04\0\0\0").unwrap();
+        let mut second = Meeting::at(&job, 7).unwrap();
+        second.introduce().unwrap();
+        first.introduce().unwrap();
+        let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
+        let leading = Leading::new(first.reception.take().unwrap(), &mut first, &options).unwrap();
+        assert_eq!(leading.members.keys().copied().collect::<Vec<_>>(), [0, 7]);
+        assert!(second.hear().is_ok() && last.hear().is_err());
     }
 }

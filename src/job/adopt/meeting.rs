@@ -1,16 +1,24 @@
-//! Where the ranks of one host meet: at a local socket without a place in the file system, whose name follows from that of the job.
+//! Where the ranks of one host meet: at a local socket without a place in the file system, whose name follows from that of the job. Its name is no
+//! secret: whoever else is there is not let in ([`super::reception`]), and not listened to.
 
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::MARGIN;
+use super::reception::Reception;
+use super::{daemon, MARGIN};
 use crate::os::process::{self, Pid, PidFd};
 use crate::os::{cpus, fd};
+
+/// A rank has said who it is before it can be let in.
+const SAID: Duration = Duration::from_secs(1);
+/// Names, of which the first that no other user holds is taken.
+const NAMES: u32 = 8;
 
 /// What the ranks of a host meet at.
 pub struct Meeting {
@@ -18,7 +26,7 @@ pub struct Meeting {
     /// To the leader, which may be this process.
     pub leader: UnixStream,
     /// At the leader: where the others of this host call.
-    pub listener: Option<UnixListener>,
+    pub reception: Option<Reception>,
     /// At the leader: the other end of `leader`.
     pub own_end: Option<UnixStream>,
 }
@@ -31,6 +39,8 @@ pub struct Member {
     pub process: PidFd,
     /// To it.
     pub stream: UnixStream,
+    /// The process manager's part on this host.
+    pub daemon: Option<Pid>,
     /// Cores that it may use.
     pub cpus: Vec<u16>,
 }
@@ -42,31 +52,43 @@ impl Meeting {
         let mut hash = SipHasher24::new();
         hash.write(job.as_bytes());
         let name = format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128());
-        let address = SocketAddr::from_abstract_name(&name)?;
-        match UnixListener::bind_addr(&address) {
+        for number in 0..NAMES {
+            if let Some(meeting) = Self::at_name(&format!("{name}-{number}"), rank)? {
+                return Ok(meeting);
+            }
+        }
+        Err(io::Error::other(format!(
+            "another user holds all local sockets {name}-0 to -{}",
+            NAMES - 1
+        )))
+    }
+
+    /// None: another user has it.
+    fn at_name(name: &str, rank: u32) -> io::Result<Option<Self>> {
+        match UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) {
             Ok(listener) => {
+                let reception = Reception::open(listener)?;
                 let (leader, own_end) = UnixStream::pair()?;
-                Ok(Self {
+                Ok(Some(Self {
                     rank,
                     leader,
-                    listener: Some(listener),
+                    reception: Some(reception),
                     own_end: Some(own_end),
-                })
+                }))
             }
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
-                let leader = UnixStream::connect_addr(&address)?;
+                let leader = match fd::connect_to_name(name.as_bytes(), MARGIN) {
+                    // Nobody of this job's makes others wait for so long.
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                    other => other?,
+                };
                 let (_, user) = fd::peer_process(leader.as_raw_fd())?;
-                if user != process::user() {
-                    return Err(io::Error::other(format!(
-                        "user {user} holds the local socket {name} of this job"
-                    )));
-                }
-                Ok(Self {
+                Ok((user == process::user()).then_some(Self {
                     rank,
                     leader,
-                    listener: None,
+                    reception: None,
                     own_end: None,
-                })
+                }))
             }
             Err(e) => Err(e),
         }
@@ -83,7 +105,8 @@ impl Meeting {
     pub fn introduce(&mut self) -> io::Result<()> {
         let process = PidFd::open(process::pid())?;
         let cpus: Vec<u8> = cpus::numbers().iter().flat_map(|&cpu| (cpu as u16).to_le_bytes()).collect();
-        let hello = [&self.rank.to_le_bytes()[..], &cpus].concat();
+        let daemon = daemon::of_this().unwrap_or(0);
+        let hello = [&self.rank.to_le_bytes()[..], &daemon.to_le_bytes(), &cpus].concat();
         let length = (hello.len() as u32).to_le_bytes();
         fd::send_descriptors(self.leader.as_raw_fd(), &length, &[process.fd()])?;
         self.leader.write_all(&hello)
@@ -107,25 +130,23 @@ pub fn block(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Member {
-    /// The rank that has called.
+    /// The rank that has called, if it is one.
     pub fn admit(mut stream: UnixStream) -> io::Result<(u32, Self)> {
-        let (pid, user) = fd::peer_process(stream.as_raw_fd())?;
-        if user != process::user() {
-            return Err(io::Error::other(format!(
-                "process {pid} of user {user} called in the job's name"
-            )));
-        }
-        stream.set_read_timeout(Some(MARGIN))?;
+        let (pid, _) = fd::peer_process(stream.as_raw_fd())?;
+        stream.set_read_timeout(Some(SAID))?;
         let mut length = [0; 4];
         let (got, mut descriptors) = fd::receive_descriptors(stream.as_raw_fd(), &mut length)?;
         let process = descriptors.pop().filter(|_| got == 4).ok_or(io::ErrorKind::InvalidData)?;
         let hello = read_rest(&mut stream, length)?;
-        let (rank, cpus) = hello.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
+        let (rank, rest) = hello.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
+        let (daemon, cpus) = rest.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
         let cpus = cpus.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
+        let daemon = Pid::from_le_bytes(*daemon);
         let member = Self {
             pid,
             process: PidFd::from(process),
             stream,
+            daemon: (daemon > 0).then_some(daemon),
             cpus,
         };
         Ok((u32::from_le_bytes(*rank), member))

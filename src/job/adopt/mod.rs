@@ -5,19 +5,23 @@
 //! child. The agents call each other in a tree that follows from the numbers of the ranks, tell the first one which ranks they have, and hear from it
 //! what the job looks like. Then each gives its ranks what forked ones are born with: lifeline, board, memory.
 
+mod daemon;
 mod discovery;
 mod leading;
 mod meeting;
+mod reception;
 mod variables;
 mod welcome;
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use super::pmi::{self, PmiError, ProcessManager};
 use super::tree::secret::Secret;
 use super::{custom, Job, JobError, StartOptions};
+use crate::os::fd;
 pub(super) use discovery::Discovery;
 use leading::Leading;
 use meeting::Meeting;
@@ -25,6 +29,10 @@ use welcome::Welcome;
 
 /// How long a rank waits for its leader beyond what its hosts may take.
 const MARGIN: Duration = Duration::from_secs(30);
+/// Ranks of a manager's, whose programs may do much before they call gex_Client_Init, wait for each other for so many times as long as for a host.
+const TIMES: u32 = 10;
+/// How long a manager may take to pass on a sentence.
+const SAID: Duration = Duration::from_millis(100);
 
 type Manager = Box<dyn ProcessManager>;
 
@@ -94,7 +102,9 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     };
     let joined = join_with(manager, options);
     if let Err(error) = &joined {
-        eprintln!("gasnet: rank {}: {error}", manager.rank());
+        let _ = fd::write_all(2, format!("gasnet: rank {}: {error}\n", manager.rank()).as_bytes());
+        // It ends this process, perhaps before it has passed that on.
+        thread::sleep(SAID);
         manager.abort(1, &error.message);
     }
     joined
@@ -110,16 +120,22 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     if rank == 0 {
         manager.put("secret", &secret.bytes())?;
     }
-    manager.fence()?;
-    let leading = match meeting.listener.take() {
-        Some(listener) => Some(Leading::new(&listener, &mut meeting, options)?),
+    let limit = (!options.remote.limit.is_zero()).then(|| options.remote.limit.saturating_mul(TIMES));
+    manager.fence(limit).map_err(|error| JobError {
+        message: format!(
+            "{error}; the ranks wait for each other here, at most for {TIMES} times GASNET_SPAWN_TIMEOUT: perhaps one has ended, or does not call \
+             gex_Client_Init"
+        ),
+    })?;
+    let leading = match meeting.reception.take() {
+        Some(reception) => Some(Leading::new(reception, &mut meeting, options)?),
         None => None,
     };
     let place = meeting
         .hear()
         .map_err(|e| failed("hearing from the first rank of this host", &e))?;
     manager.put("at", &place)?;
-    manager.fence()?;
+    manager.fence(limit)?;
     if let Some(leading) = leading {
         leading.start_agent(manager, options)?;
     }

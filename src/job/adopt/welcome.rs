@@ -8,7 +8,7 @@ use super::discovery::Found;
 use super::meeting::{block, read_rest, Meeting, Member};
 use super::{failed, variables, MARGIN};
 use crate::job::agent::output::{become_output, Pipes};
-use crate::job::agent::{Child, Post};
+use crate::job::agent::{Child, Daemon, Post};
 use crate::job::board::Board;
 use crate::job::launch::{self, Common};
 use crate::job::map::Map;
@@ -40,6 +40,7 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
     let mut cpus: Vec<u16> = members.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
     cpus.dedup();
+    let daemons = Daemon::watch(members.values().filter_map(|member| member.daemon).collect());
     let runs = Message::Start {
         runs: map.runs().to_vec(),
         nbrhd_max: map.nbrhd_max(),
@@ -80,6 +81,7 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
         host: Some(host),
         board,
         children,
+        daemons,
         tree,
     })
 }

@@ -8,6 +8,7 @@
 
 mod children;
 mod console;
+mod daemon;
 mod ending;
 mod exchanges;
 pub mod output;
@@ -31,6 +32,7 @@ use crate::os::{cpus, fd, net};
 pub use children::Child;
 use children::State;
 use console::Console;
+pub use daemon::Daemon;
 use ending::Ending;
 use relay::Relay;
 use signals::Signals;
@@ -61,6 +63,8 @@ pub struct Post<'a> {
     pub board: Board,
     /// Its ranks.
     pub children: Vec<Child>,
+    /// Who has started them, if that is a process manager.
+    pub daemons: Vec<Daemon>,
     /// The agents of other hosts.
     pub tree: Tree,
 }
@@ -183,6 +187,7 @@ impl Agent<'_> {
                 self.read_lifeline(i);
                 self.reap(i);
             }
+            self.look_at_daemons();
             self.hear_tree();
             self.pass_output();
             self.advance(Instant::now());
@@ -210,6 +215,7 @@ impl Agent<'_> {
         items.extend(self.console.fd().map(readable));
         let with_output = !self.holds_output();
         self.post.children.iter().for_each(|c| c.poll_items(with_output, &mut items));
+        items.extend(self.post.daemons.iter().map(|daemon| readable(daemon.process.fd())));
         self.post.tree.poll_items(&mut items);
         let limit = match self.phase {
             Phase::Running if self.post.tree.is_impatient() => Some(IMPATIENT),
@@ -299,6 +305,20 @@ impl Agent<'_> {
             Ended::Unknown => {
                 say(format_args!(
                     "{who} is gone, and another thread of the started process took its status; ending the job"
+                ));
+                self.begin(BROKEN, true);
+            }
+        }
+    }
+
+    /// A process manager that ends before its ranks was ended by somebody, and cannot end them any more.
+    fn look_at_daemons(&mut self) {
+        while let Some(i) = self.post.daemons.iter().position(|daemon| daemon.process.has_ended()) {
+            let Daemon { pid, name, .. } = self.post.daemons.swap_remove(i);
+            if self.leave_at.is_none() && self.running().next().is_some() {
+                say(format_args!(
+                    "host {}: the process manager that has started the ranks here ({name}, pid {pid}) is gone; ending the job",
+                    net::host_name()
                 ));
                 self.begin(BROKEN, true);
             }

@@ -18,6 +18,9 @@ use crate::os::net;
 /// How long the console may take for an answer: it waits for the slowest process.
 const ANSWER: Duration = Duration::from_secs(300);
 
+/// As good as none.
+const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
+
 /// The process manager that the console is.
 #[derive(Debug)]
 pub struct Console {
@@ -101,12 +104,12 @@ impl Console {
     }
 
     /// Asks, and waits for the answer.
-    fn ask(&mut self, what: &str, message: &Message) -> Result<Vec<u8>, PmiError> {
+    fn ask(&mut self, what: &str, message: &Message, limit: Duration) -> Result<Vec<u8>, PmiError> {
         let Some(link) = &mut self.link else {
             return Err(Self::failed(what, "all was asked"));
         };
         link.send(message);
-        match link.wait(ANSWER) {
+        match link.wait(limit) {
             Ok(Message::Value { bytes }) => Ok(bytes),
             Ok(_) => Err(Self::failed(what, "it said something else")),
             Err(why) => Err(Self::failed(what, &why)),
@@ -136,15 +139,16 @@ impl ProcessManager for Console {
         Ok(())
     }
 
-    fn fence(&mut self) -> Result<(), PmiError> {
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
         let puts = std::mem::take(&mut self.puts);
         let puts = puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect();
-        self.ask("end a fence", &Message::Fence { puts }).map(drop)
+        self.ask("end a fence", &Message::Fence { puts }, limit.unwrap_or(NO_LIMIT))
+            .map(drop)
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
         let key = key.as_bytes().to_vec();
-        self.ask("give a value", &Message::Get { owner, key })
+        self.ask("give a value", &Message::Get { owner, key }, ANSWER)
     }
 
     /// The console goes on to the next thing when no rank asks any more.

@@ -22,7 +22,7 @@ use super::{JobError, StartOptions};
 use crate::os::{process, signal};
 pub use command::Custom;
 pub(super) use console::prepare;
-pub(super) use store::Callers;
+pub(super) use store::{too_many, Callers};
 
 /// How often the console looks whether the command has ended.
 const LOOK: Duration = Duration::from_millis(100);
@@ -75,6 +75,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         host: None,
         board,
         children: Vec::new(),
+        daemons: Vec::new(),
         tree,
     };
     let code = agent::run(post);

@@ -24,6 +24,11 @@ pub fn identity() -> String {
     format!("{} {network} {}", boot.trim(), net::host_name())
 }
 
+/// What is wrong with a command that starts more processes than it is to.
+pub fn too_many(ranks: u32) -> String {
+    format!("the command of GASNET_CSPAWN_CMD has started more processes than the job's {ranks}; %N in it stands for that number")
+}
+
 /// Who has called the console in another matter.
 #[derive(Default)]
 pub struct Callers {
@@ -80,6 +85,9 @@ impl<'a> Store<'a> {
         loop {
             self.meet();
             self.hear()?;
+            if self.workers.len() > self.options.ranks as usize {
+                return Err(too_many(self.options.ranks));
+            }
             let said = self.workers.iter().filter(|w| w.hello.is_some()).count() as u32;
             let missing = self.options.ranks.saturating_sub(said);
             if !self.placed && missing == 0 {
@@ -169,12 +177,6 @@ impl<'a> Store<'a> {
     /// All have called: they get their numbers.
     fn place(&mut self) -> Result<(), String> {
         let size = self.options.ranks;
-        if self.workers.len() as u32 != size {
-            return Err(format!(
-                "{} processes have called, but the job has {size} ranks",
-                self.workers.len()
-            ));
-        }
         let hellos: Vec<_> = self.workers.iter().filter_map(|w| w.hello.clone()).collect();
         let ranks = numbers(&hellos)?;
         let environment: Vec<_> = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();

@@ -80,8 +80,13 @@ pub enum Place {
 /// Which process manager has started this process, according to the variables that `variable` looks up; none when none has.
 ///
 /// The environment of a job is inherited by jobs inside it, and then has the marks of both managers. Their descriptors are not: `is_open` says
-/// whether a descriptor is open here, and a `PMI_FD` that is not counts only when there is nothing else.
-pub fn detect(choice: Choice, variable: impl Fn(&str) -> Option<String>, is_open: impl Fn(i32) -> bool) -> Option<Kind> {
+/// whether a descriptor is open here, and a `PMI_FD` that is not counts only when there is nothing else. It is an error to choose one interface where
+/// there is only another: each process would be a job of its own.
+pub fn detect(
+    choice: Choice,
+    variable: impl Fn(&str) -> Option<String>,
+    is_open: impl Fn(i32) -> bool,
+) -> Result<Option<Kind>, String> {
     let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
     let place = if let Some(descriptor) = variable("PMI_FD") {
         Some(Place::Inherited(descriptor))
@@ -101,14 +106,18 @@ pub fn detect(choice: Choice, variable: impl Fn(&str) -> Option<String>, is_open
         Place::Inherited(text) => !text.trim().parse().is_ok_and(&is_open),
         Place::Port { .. } => false,
     };
-    match choice {
-        Choice::Pmi1 | Choice::Pmi2 => wire.map(Kind::Wire),
-        Choice::Pmix => pmix,
-        Choice::Auto => match (wire, pmix) {
-            (Some(start), Some(pmix)) if stale(&start) => Some(pmix),
-            (Some(start), _) => Some(Kind::Wire(start)),
-            (None, pmix) => pmix,
-        },
+    let other = |asked: &str, there: &str| {
+        Err(format!(
+            "GASNET_PMI asks for {asked}, but it is {there} that this process was started with; unset the variable, or choose that"
+        ))
+    };
+    match (choice, wire, pmix) {
+        (Choice::Pmi1 | Choice::Pmi2, None, Some(_)) => other("PMI-1 or PMI-2", "PMIx (PMIX_NAMESPACE)"),
+        (Choice::Pmix, Some(start), None) if !stale(&start) => other("PMIx", "PMI-1 or PMI-2 (PMI_FD or PMI_PORT)"),
+        (Choice::Pmi1 | Choice::Pmi2, wire, _) => Ok(wire.map(Kind::Wire)),
+        (Choice::Auto, Some(start), Some(pmix)) if stale(&start) => Ok(Some(pmix)),
+        (Choice::Auto, Some(start), _) => Ok(Some(Kind::Wire(start))),
+        (Choice::Auto | Choice::Pmix, _, pmix) => Ok(pmix),
     }
 }
 
@@ -116,9 +125,13 @@ pub fn detect(choice: Choice, variable: impl Fn(&str) -> Option<String>, is_open
 mod tests {
     use super::*;
 
-    fn found(choice: Choice, pairs: &[(&str, &str)]) -> Option<Kind> {
+    fn detected(choice: Choice, pairs: &[(&str, &str)]) -> Result<Option<Kind>, String> {
         let variable = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned());
         detect(choice, variable, |descriptor| descriptor == 7)
+    }
+
+    fn found(choice: Choice, pairs: &[(&str, &str)]) -> Option<Kind> {
+        detected(choice, pairs).unwrap()
     }
 
     fn place(kind: Option<Kind>) -> Place {
@@ -150,7 +163,8 @@ mod tests {
             job: None,
         };
         assert_eq!(found(Choice::Auto, &FD), Some(Kind::Wire(start)));
-        assert_eq!(found(Choice::Pmix, &FD), None);
+        assert!(detected(Choice::Pmix, &FD).unwrap_err().contains("PMI_FD"));
+        assert_eq!(found(Choice::Pmix, &[("PMI_FD", "8")]), None);
         // One that is closed, or no number, is for `connect` to complain of.
         assert_eq!(place(found(Choice::Auto, &[("PMI_FD", "8")])), Place::Inherited("8".into()));
         assert_eq!(place(found(Choice::Pmi2, &[("PMI_FD", "x")])), Place::Inherited("x".into()));
@@ -173,7 +187,7 @@ mod tests {
     #[test]
     fn marks_of_two_managers() {
         assert_eq!(found(Choice::Auto, &PMIX), Some(Kind::Pmix));
-        assert_eq!(found(Choice::Pmi2, &PMIX), None);
+        assert!(detected(Choice::Pmi2, &PMIX).unwrap_err().contains("PMIx"));
         let open: Vec<_> = FD.into_iter().chain(PMIX).collect();
         assert_eq!(place(found(Choice::Auto, &open)), Place::Inherited("7".into()));
         assert_eq!(found(Choice::Pmix, &open), Some(Kind::Pmix));

@@ -18,6 +18,7 @@ mod wire;
 
 use std::fmt;
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use super::spawn::Contact;
 
@@ -49,8 +50,9 @@ pub trait ProcessManager: Send {
     /// for values of their own. Keys are 1 to [`KEY_MAX`] characters of `[a-z0-9-]`.
     fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError>;
 
-    /// Collective: returns when all processes have called it. What any has put before, all can get after.
-    fn fence(&mut self) -> Result<(), PmiError>;
+    /// Collective: returns when all processes have called it. What any has put before, all can get after. It is an error that not all have after
+    /// `limit`, if there is one.
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError>;
 
     /// What process `owner` has put under `key` before the last fence.
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError>;
@@ -79,8 +81,8 @@ pub trait ProcessManager: Send {
     fn descriptor(&self) -> Option<RawFd>;
 }
 
-/// Which process manager has started this process, according to its environment and its descriptors.
-pub fn detect_here(choice: Choice) -> Option<Kind> {
+/// Which process manager has started this process, according to its environment and its descriptors. An error says that it is another one than is chosen.
+pub fn detect_here(choice: Choice) -> Result<Option<Kind>, String> {
     detect(
         choice,
         |name| std::env::var(name).ok(),

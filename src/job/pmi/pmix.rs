@@ -8,6 +8,8 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::os::fd::RawFd;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 use std::{mem, ptr, slice};
 
 use super::{check_key, check_place, check_put, quoted, PmiError, ProcessManager, VALUE_MAX};
@@ -16,6 +18,8 @@ use crate::library::{self, functions, Library};
 use crate::os::signal;
 
 const SUCCESS: c_int = 0;
+/// `PMIX_OPERATION_SUCCEEDED`: already.
+const DONE: c_int = -157;
 /// `PMIX_RANK_WILDCARD`: all processes of the namespace.
 const ALL_RANKS: u32 = u32::MAX - 1;
 /// `PMIX_GLOBAL`.
@@ -99,11 +103,34 @@ functions! {
         abort = c"PMIx_Abort" (c_int, *const c_char, *mut Proc, usize) -> c_int;
         put = c"PMIx_Put" (u8, *const c_char, *mut Value) -> c_int;
         commit = c"PMIx_Commit" () -> c_int;
-        fence = c"PMIx_Fence" (*const Proc, usize, *const Info, usize) -> c_int;
+        fence = c"PMIx_Fence_nb" (*const Proc, usize, *const Info, usize, Done, *mut c_void) -> c_int;
         get = c"PMIx_Get" (*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
         error_text = c"PMIx_Error_string" (c_int) -> *const c_char;
         version = c"PMIx_Get_version" () -> *const c_char;
     }
+}
+
+/// `pmix_op_cbfunc_t`: with how it went, and what was given for it.
+type Done = extern "C" fn(c_int, *mut c_void);
+
+/// A fence under way, with what the library may look at until it has ended.
+struct Fence {
+    all: Proc,
+    instruction: Info,
+    result: Mutex<Option<c_int>>,
+    ended: Condvar,
+}
+
+// SAFETY: the process and the instruction are only read, and point to nothing; the rest is made for threads.
+unsafe impl Send for Fence {}
+// SAFETY: as above.
+unsafe impl Sync for Fence {}
+
+extern "C" fn fence_ended(result: c_int, fence: *mut c_void) {
+    // SAFETY: what was given for this call, which comes once.
+    let fence = unsafe { Arc::from_raw(fence.cast_const().cast::<Fence>()) };
+    *fence.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    fence.ended.notify_one();
 }
 
 /// A client of PMIx, after the start.
@@ -300,15 +327,36 @@ impl ProcessManager for Pmix {
         self.api.check(result, "PMIx_Put").map_err(|why| self.error(&why))
     }
 
-    fn fence(&mut self) -> Result<(), PmiError> {
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
         // SAFETY: no preconditions after the start.
         let result = unsafe { (self.api.commit)() };
         self.api.check(result, "PMIx_Commit").map_err(|why| self.error(&why))?;
-        let collect = instruction(c"pmix.collect", BOOL, Data { flag: true });
-        let all = self.me.with_rank(ALL_RANKS);
-        // SAFETY: one process, and one instruction.
-        let result = unsafe { (self.api.fence)(&raw const all, 1, &raw const collect, 1) };
-        self.api.check(result, "PMIx_Fence").map_err(|why| self.error(&why))
+        // Servers know limits only for the processes of their host.
+        let fence = Arc::new(Fence {
+            all: self.me.with_rank(ALL_RANKS),
+            instruction: instruction(c"pmix.collect", BOOL, Data { flag: true }),
+            result: Mutex::new(None),
+            ended: Condvar::new(),
+        });
+        let given = Arc::into_raw(Arc::clone(&fence)).cast_mut().cast();
+        // SAFETY: one process and one instruction, which live until the call that ends the fence, if that comes.
+        let begun = unsafe { (self.api.fence)(&raw const fence.all, 1, &raw const fence.instruction, 1, fence_ended, given) };
+        if begun != SUCCESS {
+            // SAFETY: no call will come, so that this is still ours.
+            drop(unsafe { Arc::from_raw(given.cast_const().cast::<Fence>()) });
+            if begun == DONE {
+                return Ok(());
+            }
+            return self.api.check(begun, "PMIx_Fence_nb").map_err(|why| self.error(&why));
+        }
+        let result = fence.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = limit.unwrap_or(Duration::MAX);
+        let waited = fence.ended.wait_timeout_while(result, limit, |result| result.is_none());
+        let result = *waited.unwrap_or_else(PoisonError::into_inner).0;
+        match result {
+            Some(result) => self.api.check(result, "PMIx_Fence_nb").map_err(|why| self.error(&why)),
+            None => Err(self.error("it does not end a fence")),
+        }
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {

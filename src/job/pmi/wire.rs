@@ -244,9 +244,10 @@ impl ProcessManager for Wire {
         Ok(())
     }
 
-    fn fence(&mut self) -> Result<(), PmiError> {
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
+        let limit = limit.map(|limit| Instant::now() + limit);
         if self.version == Version::One {
-            return self.ask("barrier_in", &[], "barrier_out", None).map(drop);
+            return self.ask("barrier_in", &[], "barrier_out", limit).map(drop);
         }
         self.fences += 1;
         let (fences, mut distance) = (self.fences, 1u64);
@@ -255,9 +256,9 @@ impl ProcessManager for Wire {
             // No key of a value starts like this one.
             let key = |rank: u64| format!("_fence_{fences}_{distance}_{rank}");
             self.put_piece(&key(rank), "1")?;
-            self.ask("kvs-fence", &[], "kvs-fence-response", None)?;
+            self.ask("kvs-fence", &[], "kvs-fence-response", limit)?;
             let before = (rank + size - distance % size) % size;
-            self.get_piece(before as u32, &key(before), None)?;
+            self.get_piece(before as u32, &key(before), limit)?;
             distance *= 2;
             if distance >= size {
                 return Ok(());

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::stream::Stream;
 use super::wire::Wire;
@@ -38,7 +38,7 @@ fn use_it(mut manager: Box<dyn ProcessManager>, rank: u32, size: u32, came: &Ato
     assert_eq!((manager.rank(), manager.size()), (rank, size));
     manager.put("small", &value(rank, rank as usize)).unwrap();
     manager.put("large-0", &value(rank, VALUE_MAX)).unwrap();
-    manager.fence().unwrap();
+    manager.fence(None).unwrap();
     for owner in 0..size {
         assert_eq!(manager.get(owner, "small"), Ok(value(owner, owner as usize)));
         assert_eq!(manager.get(owner, "large-0"), Ok(value(owner, VALUE_MAX)));
@@ -56,7 +56,7 @@ fn use_it(mut manager: Box<dyn ProcessManager>, rank: u32, size: u32, came: &Ato
             thread::yield_now();
         }
         came.fetch_add(1, SeqCst);
-        manager.fence().unwrap();
+        manager.fence(None).unwrap();
         assert!(came.load(SeqCst) >= fence * size, "the fence is no barrier");
     }
     assert_eq!(manager.get(size - 1, "later"), Ok(vec![9]));
@@ -134,7 +134,7 @@ fn connecting_back() {
         manager.describe()
     );
     assert_eq!((manager.rank(), manager.size()), (0, 1));
-    manager.fence().unwrap();
+    manager.fence(None).unwrap();
     manager.finalize();
     assert!(server.join().unwrap());
 }
@@ -183,7 +183,7 @@ fn a_manager_that_closes_the_connection() {
             assert!(why.contains("closed the connection") && why.contains("PMI_FD="), "{why}");
         }
         type Call = fn(&mut Wire) -> Result<(), PmiError>;
-        let calls: [Call; 3] = [|w| w.put("a", b"b"), ProcessManager::fence, |w| w.get(0, "a").map(drop)];
+        let calls: [Call; 3] = [|w| w.put("a", b"b"), |w| w.fence(None), |w| w.get(0, "a").map(drop)];
         for call in calls {
             scripted(choice, &answers, |wire| {
                 let mut wire = wire.unwrap();
@@ -196,6 +196,20 @@ fn a_manager_that_closes_the_connection() {
             });
         }
         scripted(choice, &answers, |wire| wire.unwrap().finalize());
+    }
+}
+
+#[test]
+fn a_fence_that_does_not_end() {
+    for (choice, answers) in [(Choice::Pmi1, [INIT_1, MAXES, SPACE]), (Choice::Pmi2, [INIT_2, FULL, ID])] {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&answers.concat()).unwrap();
+        if choice == Choice::Pmi2 {
+            theirs.write_all(b"    28cmd=kvs-put-response;rc=0;  ").unwrap();
+        }
+        let mut wire = Wire::connect(&start(inherited(&ours), choice, 0, 2)).unwrap();
+        let why = wire.fence(Some(Duration::from_millis(20))).unwrap_err().message;
+        assert!(why.contains("does not answer"), "{why}");
     }
 }
 

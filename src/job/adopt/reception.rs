@@ -1,0 +1,69 @@
+//! Where the leader of a host lets the others in, on a thread of its own as long as they may call: a queue of callers has an end, and who finds it full
+//! waits. Anybody on the host can see the socket's name and call; users who are not this one are sent away.
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread::{self, JoinHandle};
+
+use crate::os::{fd, process, signal};
+
+/// Callers that may wait at the end, at most: more than kernels let wait.
+const MOST_WAITING: usize = 1 << 16;
+/// The buffers of the client do not matter here.
+const STACK: usize = 128 << 10;
+
+/// The thread.
+#[derive(Debug)]
+pub struct Reception {
+    thread: JoinHandle<Vec<UnixStream>>,
+    /// It goes on until this is closed.
+    open: UnixStream,
+}
+
+impl Reception {
+    /// Opens it.
+    pub fn open(listener: UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let (open, closed) = UnixStream::pair()?;
+        // Signals are the client's.
+        let mask = signal::block_all();
+        let thread = thread::Builder::new()
+            .name("gasnet-meeting".into())
+            .stack_size(STACK)
+            .spawn(move || receive(&listener, &closed));
+        signal::set_mask(&mask);
+        Ok(Self { thread: thread?, open })
+    }
+
+    /// Closes it, and gives those of this user's processes that have called until now.
+    pub fn close(self) -> Vec<UnixStream> {
+        drop(self.open);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+fn receive(listener: &UnixListener, closed: &UnixStream) -> Vec<UnixStream> {
+    let mut callers = Vec::new();
+    loop {
+        let mut items = [listener.as_raw_fd(), closed.as_raw_fd()].map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        });
+        // A failure is a look too many.
+        let _ = fd::poll(&mut items, None);
+        let is_closed = items[1].revents != 0;
+        for _ in 0..MOST_WAITING {
+            let Ok((stream, _)) = listener.accept() else { break };
+            let is_ours = fd::peer_process(stream.as_raw_fd()).is_ok_and(|(_, user)| user == process::user());
+            if is_ours {
+                callers.push(stream);
+            }
+        }
+        if is_closed {
+            return callers;
+        }
+    }
+}
