@@ -1,7 +1,9 @@
 //! Objects that were destroyed, for the debug flavour: their memory stays, so that a later use of the handle is noticed.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+
+use crate::atomic::Mutex;
 
 /// Addresses of destroyed objects of one kind.
 #[derive(Debug)]

@@ -8,11 +8,12 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use gasnet_tools::process::{say, Label};
 
+use crate::atomic::Mutex;
 use crate::conduit::{Class, JobRank};
 use crate::event::{Category, Event, Op};
 use crate::job::Job;

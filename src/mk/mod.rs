@@ -11,8 +11,9 @@ pub mod ze;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
+use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::Device;
 use crate::rma;
 

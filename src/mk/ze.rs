@@ -6,9 +6,10 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::{Driver, Owner, Refusal};
+use crate::atomic::Mutex;
 use crate::conduit::Device;
 use crate::library::functions;
 

@@ -1,9 +1,10 @@
 //! What clients have lent to live teams as scratch space, for the debug flavour: it belongs to one team until that ends, and its segment lives
 //! as long.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::Scratch;
+use crate::atomic::Mutex;
 use crate::segment::Segment;
 
 /// With the address of the segment that it is in.
