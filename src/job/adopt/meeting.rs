@@ -19,6 +19,8 @@ use crate::os::{cpus, fd};
 const SAID: Duration = Duration::from_secs(1);
 /// Names, of which the first that no other user holds is taken.
 const NAMES: u32 = 8;
+/// With each of them, if its holder goes just then.
+const TRIES: u32 = 100;
 
 /// What the ranks of a host meet at.
 pub struct Meeting {
@@ -53,12 +55,18 @@ impl Meeting {
         hash.write(job.as_bytes());
         let name = format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128());
         for number in 0..NAMES {
-            if let Some(meeting) = Self::at_name(&format!("{name}-{number}"), rank)? {
-                return Ok(meeting);
+            for _ in 0..TRIES {
+                match Self::at_name(&format!("{name}-{number}"), rank) {
+                    Ok(None) => break,
+                    Ok(Some(meeting)) => return Ok(meeting),
+                    // Whoever held it has gone; a rank of this job stays until all have called.
+                    Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
+                    Err(e) => return Err(e),
+                }
             }
         }
         Err(io::Error::other(format!(
-            "another user holds all local sockets {name}-0 to -{}",
+            "other users hold all local sockets {name}-0 to -{}",
             NAMES - 1
         )))
     }

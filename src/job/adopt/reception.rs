@@ -6,12 +6,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::os::{fd, process, signal};
 
 /// Callers that may wait at the end, at most: more than kernels let wait.
 const MOST_WAITING: usize = 1 << 16;
-/// The buffers of the client do not matter here.
+const PAUSE: Duration = Duration::from_millis(10);
+/// It calls nothing of the client's.
 const STACK: usize = 128 << 10;
 
 /// The thread.
@@ -56,7 +58,15 @@ fn receive(listener: &UnixListener, closed: &UnixStream) -> Vec<UnixStream> {
         let _ = fd::poll(&mut items, None);
         let is_closed = items[1].revents != 0;
         for _ in 0..MOST_WAITING {
-            let Ok((stream, _)) = listener.accept() else { break };
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    // No more descriptors, perhaps: that does not change at once.
+                    thread::sleep(PAUSE);
+                    break;
+                }
+            };
             let is_ours = fd::peer_process(stream.as_raw_fd()).is_ok_and(|(_, user)| user == process::user());
             if is_ours {
                 callers.push(stream);
