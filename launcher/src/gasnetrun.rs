@@ -385,8 +385,8 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
         for word in &line {
             let _ = write!(text, " {}", quoted(word));
         }
-        let spawner = request.decision.spawner;
-        eprintln!("{launcher}: spawner {spawner:?}, because {}", request.decision.why);
+        let spawner = request.decision.spawner.name();
+        eprintln!("{launcher}: spawner {spawner}, because {}", request.decision.why);
         eprintln!("{launcher}: running: env{text}");
     }
     if request.test_only {

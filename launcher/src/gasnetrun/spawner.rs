@@ -23,6 +23,17 @@ pub enum Spawner {
 }
 
 impl Spawner {
+    /// The word that asks for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fork => "fork",
+            Self::Ssh => "ssh",
+            Self::Pmi => "pmi",
+            Self::Mpi => "mpi",
+            Self::Custom => "custom",
+        }
+    }
+
     /// Whether a process manager starts the ranks.
     pub fn is_manager(self) -> bool {
         matches!(self, Self::Pmi | Self::Mpi)

@@ -164,13 +164,11 @@ impl<'a> Store<'a> {
     }
 
     fn who(worker: &Worker) -> String {
-        let host = worker
-            .hello
-            .as_ref()
-            .map(|(_, host)| String::from_utf8_lossy(host).into_owned());
-        let name = host
-            .and_then(|host| host.split(' ').next_back().map(str::to_owned))
-            .unwrap_or_default();
+        let Some((_, host)) = &worker.hello else {
+            return "it had not said where it is".into();
+        };
+        let host = String::from_utf8_lossy(host);
+        let name = host.split(' ').next_back().unwrap_or_default();
         format!("rank {} on host {name}", worker.rank)
     }
 
