@@ -119,13 +119,15 @@ def _(bed):
                     raise Wrong(f"{manager}, {way}: {wrong}") from None
 
 
-@case("ends: another interface than is asked for", "managers", quick=True)
+@case("ends: another interface than is asked for, or none", "managers", quick=True)
 def _(bed):
     for manager, asked, says in (("hydra", "pmix", "GASNET_PMI asks for PMIx"), ("mpirun of Open MPI", "pmi1", "GASNET_PMI asks for PMI-1")):
         words, env = managers.command(bed, manager, 3)
         if manager != "hydra":
             words[1:1] = ["-x", "GASNET_PMI"]
         bed.run(words, env={**env, "GASNET_PMI": asked}, code=None, ranks=0, says=[says], manager=True)
+    words = ["srun", "-n", "3", "-N", "3", "--mpi=none", bed.program.path]
+    bed.run(words, says=["srun has started 3 tasks, but offers them no PMI", "^rank 0 of 1 .*"], ranks=0, manager=True)
 
 
 def starting(bed, words, env):

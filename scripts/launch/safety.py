@@ -147,7 +147,7 @@ def _(bed):
         if stranger.stdout.readline() != "ready\n":
             raise Wrong("the stranger did not start")
         bed.hosts.accept()
-        late = ["sh", "-c", '[ $PMI_RANK -lt 2 ] || sleep 1; exec "$0"', bed.program.path]
+        late = ["sh", "-c", '[ $PMI_RANK -lt 2 ] || sleep 1; ulimit -Sn 40; exec "$0"', bed.program.path]
         for length in ("1", "4096"):
             # The queue of callers may be as short as can be.
             bed.hosts.check(1, ["sysctl", "-qw", f"net.core.somaxconn={length}"])

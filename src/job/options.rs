@@ -320,24 +320,23 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         None if set => Ok(by_argument(found())),
         None => {
             let kind = managed(config)?;
-            if kind.is_none() && ranks == 1 {
-                warn_of_lonely_task(|name| env::var(name).ok());
+            let lonely = || lonely_task(|name| env::var(name).ok());
+            if let Some(tasks) = lonely().filter(|_| kind.is_none() && ranks == 1) {
+                eprintln!(
+                    "gasnet: srun has started {tasks} tasks, but offers them no PMI, so that each is a job of one rank; `srun --mpi=pmi2` or \
+                     `--mpi=pmix` makes them one"
+                );
             }
             Ok(kind.map_or_else(|| by_argument(found()), by_manager))
         }
     }
 }
 
-/// A step of Slurm's without PMI is as many jobs of one rank as it has tasks, which is seldom meant. The first task says so.
-fn warn_of_lonely_task(variable: impl Fn(&str) -> Option<String>) {
+/// A step of Slurm's without PMI is as many jobs of one rank as it has tasks, which is seldom meant. Gives the first task their number, to say so.
+fn lonely_task(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
     let number = |name: &str| variable(name)?.parse::<u32>().ok();
-    let tasks = number("SLURM_STEP_NUM_TASKS").unwrap_or(1);
-    if tasks > 1 && variable("SLURM_STEP_ID").is_some() && number("SLURM_PROCID") == Some(0) {
-        eprintln!(
-            "gasnet: srun has started {tasks} tasks, but offers them no PMI, so that each is a job of one rank; `srun --mpi=pmi2` or `--mpi=pmix` makes \
-             them one"
-        );
-    }
+    let tasks = number("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1);
+    tasks.filter(|_| variable("SLURM_STEP_ID").is_some() && number("SLURM_PROCID") == Some(0))
 }
 
 /// Whether the environment names hosts for so many ranks: a user, or a batch system. (A step of Slurm's is on the hosts that it has.)
@@ -446,5 +445,21 @@ mod tests {
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MIN", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5")]) - 3.0).abs() < 1e-9);
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 0.5).abs() < 1e-9);
         assert!((timeout(&[("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_first_of_several_tasks_without_a_manager_is_told() {
+        let told = |pairs: &[(&str, &str)]| lonely_task(|name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned()));
+        let step = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "3"), ("SLURM_PROCID", "0")];
+        assert_eq!(told(&step), Some(3));
+        for other in [
+            ("SLURM_PROCID", "1"),
+            ("SLURM_STEP_NUM_TASKS", "1"),
+            ("SLURM_STEP_NUM_TASKS", "x"),
+        ] {
+            let changed = step.map(|pair| if pair.0 == other.0 { other } else { pair });
+            assert_eq!(told(&changed), None, "{other:?}");
+        }
+        assert_eq!(told(&step[1..]), None);
     }
 }

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use super::pmi::{self, PmiError, ProcessManager};
 use super::tree::secret::Secret;
-use super::{custom, Job, JobError, StartOptions};
-use crate::os::fd;
+use super::{custom, Job, JobError, StartOptions, MAX_RANKS};
+use crate::os::{fd, process};
 pub(super) use discovery::Discovery;
 use leading::Leading;
 use meeting::Meeting;
@@ -112,6 +112,9 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
 
 fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobError> {
     let rank = manager.rank();
+    // Whoever leads has a connection and a process for each rank of its host until the agent has them; and a socket for what else it does.
+    let wanted = process::open_descriptors() + 2 * u64::from(manager.size().min(MAX_RANKS)) + 32;
+    let descriptors = process::allow_descriptors(wanted).ok();
     let mut meeting = Meeting::at(manager.job_id(), rank).map_err(|e| failed("meeting the other ranks of this host", &e))?;
     meeting
         .introduce()
@@ -139,6 +142,7 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     if let Some(leading) = leading {
         leading.start_agent(manager, options)?;
     }
+    descriptors.iter().for_each(process::restore_descriptor_limit);
     manager.asked_all();
     Welcome::wait(&mut meeting, options)?.job(rank, options)
 }
