@@ -15,6 +15,9 @@ use gasnet_conduit_udp::Udp;
 use measure::{rate, raw, time, words, Inbox};
 use std::hint::black_box;
 
+/// Bytes of a long datagram.
+const CHUNK: usize = 65_408;
+
 fn main() {
     let [a, b] = &raw();
     let [at_a, at_b] = [a, b].map(|socket| socket.local_addr().expect("an address"));
@@ -30,17 +33,23 @@ fn main() {
         });
     }
     let key = clnh::Key::new(words());
-    let memory = vec![1u8; 1 << 20];
-    for (row, tag) in [("stream: raw", false), ("stream: raw with the tag", true)] {
+    let (memory, mut there) = (vec![1u8; 1 << 20], vec![0u8; 1 << 20]);
+    // Each part to a place of its own, as a put's, or all to the same, which stays in a cache.
+    for (row, tag, apart) in [
+        ("stream: raw", false, false),
+        ("stream: raw with the tag", true, false),
+        ("stream: raw with the tag, parts apart", true, true),
+    ] {
         rate(row, 1 << 20, || {
-            for chunk in memory.chunks(65_408) {
+            for (i, chunk) in memory.chunks(CHUNK).enumerate() {
                 if tag {
                     black_box(key.hash(chunk));
                 }
                 a.send_to(chunk, at_b).expect("sent");
-                let bytes = b.recv(&mut buffer).expect("received");
+                let to = &mut there[if apart { i * CHUNK } else { 0 }..][..chunk.len()];
+                b.recv(to).expect("received");
                 if tag {
-                    black_box(key.hash(&buffer[..bytes]));
+                    black_box(key.hash(to));
                 }
             }
         });

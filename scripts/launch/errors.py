@@ -32,6 +32,12 @@ def _(bed):
     bed.run(bed.launch(3), env={"GASNET_SSH_CMD": "/bin/false", **much, **bed.servers()}, code=None, says=["remote shell for host node[23]"])
 
 
+@case("errors: what a remote shell shall do is taken away", "three", quick=True)
+def _(bed):
+    with bed.script("taker", 'IFS= read -r line; exec ssh "$@"') as shell:
+        bed.run(bed.launch(3), env={"GASNET_SSH_CMD": shell, **bed.servers()}, code=None, says=["what to start here has not come", "host node[23]"])
+
+
 @case("errors: the program is not on the other host", "three", quick=True)
 def _(bed):
     empty = f"{bed.program.folder}/empty"

@@ -4,25 +4,14 @@ import os
 import re
 import time
 
-import jobs
 from bed import PATIENCE, Wrong, short
 from cases import case
 from ends import over, starting
 
-SOURCES = f"{os.path.dirname(os.path.abspath(__file__))}/../../gasnet-compat-tests/launch"
 MANY, FEW = 10_000_000, 100_000
 # Memory that ranks may take more than before, MiB: buffers of the socket's are the kernel's.
 GROWTH = 64
 DROPPED = re.compile(r"rank (\d) dropped (\d+) datagrams that were damaged, forged or not for it, and (\d+) that had come before")
-
-
-def build(program, name):
-    """Compiles a program beside that of the other tests."""
-    path = f"{program.folder}/{name}"
-    done, messages = jobs.Installation(program.prefix).compile([f"{SOURCES}/{name}.c"], path, program.conduit, "seq", ["-Wall", "-Wextra", "-Werror"])
-    if not done:
-        raise Wrong(f"{name} does not compile: {messages[-500:]}")
-    return path
 
 
 def rounds(job):
@@ -81,7 +70,7 @@ def flood(bed, job, work, forge, number):
 
 def flooded(bed, number, milliseconds=0, **variables):
     """A job in such a flood, of which in each round one rank computes for so long; and whether the ranks' counts are right."""
-    work, forge = build(bed.program, "launch_work"), build(bed.program, "forge")
+    work, forge = bed.program.client("launch/launch_work"), bed.program.client("launch/forge")
     stop = f"{bed.program.folder}/stop"
     env = {"GASNET_SUPERNODE_MAXSIZE": "1", "GASNET_VERBOSEENV": "1", "TEST_WATCHDOG": "1800", **variables}
     try:

@@ -283,6 +283,9 @@ variables! {
     "Waiting and threads" {
         WAITMODE: WaitMode = choice("GASNET_WAITMODE", "adaptive",
             "How a waiting thread spends its time.").scope(Scope::Rank).ours();
+        HOST_CORES: u32 = count("GASNET_HOST_CORES", "0", 0, 1 << 20,
+            "Processor cores that the ranks of a host share: more ranks than these are patient with each other. 0: those that the ranks may run on, within \
+             the quota of their control group.").unit("cores").ours();
         MAX_THREADS: u32 = count("GASNET_MAX_THREADS", "4294967295", 1, u32::MAX,
             "Most client threads of a process that GASNet serves at one time.").unit("threads").unset_means("no limit");
         THREAD_STACK_MIN: u64 = size("GASNET_THREAD_STACK_MIN", "0", 0, 1 << 40,

@@ -88,7 +88,7 @@ pub(super) fn job(
         map: common.map.clone(),
         pid: process::pid(),
         token: common.token,
-        cpus: common.cpus,
+        cpus: if options.cores > 0 { options.cores } else { common.cpus },
         board: common.board,
         round: AtomicU32::new(0),
         comm: memory.0,

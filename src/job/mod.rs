@@ -242,7 +242,7 @@ impl Job {
         self.token
     }
 
-    /// Processor cores that the ranks on this host share: those of the affinity mask, less what a control group's quota takes away.
+    /// Processor cores that the ranks on this host share: as the user says, or those of the affinity mask, less what a control group's quota takes away.
     pub fn host_cpus(&self) -> u32 {
         self.cpus
     }

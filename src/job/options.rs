@@ -55,6 +55,8 @@ pub struct StartOptions {
     pub ranks: u32,
     /// Most ranks in a neighbourhood; 0: no limit. `GASNET_SUPERNODE_MAXSIZE`.
     pub nbrhd_max: u32,
+    /// Cores that the ranks of a host share; 0: those that there are. `GASNET_HOST_CORES`.
+    pub cores: u32,
     /// How long an ending job waits for a rank before it kills it. `GASNET_EXITTIMEOUT` and relatives.
     pub exit_timeout: Duration,
     /// Whether a rank that returns from `main` or calls `exit` ends the job. `GASNET_CATCH_EXIT`.
@@ -107,6 +109,7 @@ impl StartOptions {
             counted,
             ranks,
             nbrhd_max: config.get(&config::SUPERNODE_MAXSIZE),
+            cores: config.get(&config::HOST_CORES),
             exit_timeout: exit_timeout(config, ranks),
             catch_exit: config.get(&config::CATCH_EXIT),
             no_catch: config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new())),

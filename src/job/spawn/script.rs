@@ -1,6 +1,7 @@
 //! What the remote shell does. Its command line is the same for every job, so that any login shell understands it and nothing secret shows in a list of
 //! processes: it reads one line from standard input and carries that out. The line goes to the folder, sets the variables, and becomes the program. What
-//! follows it on standard input is the program's: a shell's `read` takes no byte too many.
+//! follows it on standard input is the program's: a shell's `read` takes no byte too many. A start-up file of the login shell that reads standard input
+//! takes the line away; what comes then instead, perhaps what the program was to read, is not carried out.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,8 +9,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 /// The command line. `_GASNET_N` is a newline, which the line, `_GASNET_L`, cannot hold. A user may have variables of any other names.
-pub const COMMAND: &str =
-    r#"exec /bin/sh -c '_GASNET_N=$(printf "\nx"); _GASNET_N=${_GASNET_N%x}; IFS= read -r _GASNET_L && eval "$_GASNET_L"'"#;
+pub const COMMAND: &str = concat!(
+    r#"exec /bin/sh -c '_GASNET_N=$(printf "\nx"); _GASNET_N=${_GASNET_N%x}; IFS= read -r _GASNET_L && "#,
+    r#"case $_GASNET_L in ": GASNet; "*) eval "$_GASNET_L"; exit;; esac; echo "gasnet: host $(uname -n): what to start here has not come on "#,
+    r#"standard input. Does a start-up file of the login shell, or an option of the remote shell, take it away?" >&2; exit 1'"#
+);
+/// How the line begins.
+const BEGIN: &[u8] = b": GASNet; cd ";
 
 /// Variables that belong to a session, those by which process managers know their own, and those of [`COMMAND`].
 const NOT_SENT: [&str; 16] = [
@@ -97,7 +103,7 @@ impl Start<'_> {
 
     /// The line, with its end.
     pub fn line(&self) -> Vec<u8> {
-        let mut line = b"cd ".to_vec();
+        let mut line = BEGIN.to_vec();
         line.extend(quoted(self.folder));
         line.extend(b" || exit 1; ");
         let mut odd = Vec::new();
@@ -270,6 +276,27 @@ mod tests {
         let got = arrive(&start, &own, b"");
         std::fs::remove_file(&folder).unwrap();
         assert!(String::from_utf8_lossy(&got).contains("BASH_FUNC_f%%=() {\n :; }\n"));
+    }
+
+    #[test]
+    fn a_line_that_was_taken_away() {
+        for (input, said) in [
+            ("", true),
+            ("echo hello\n: GASNet; echo hello\n", true),
+            (": GASNet; echo hello >&2\n", false),
+        ] {
+            let mut shell = Command::new("/bin/sh");
+            shell
+                .args(["-c", COMMAND])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            let mut child = shell.spawn().unwrap();
+            child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+            let out = child.wait_with_output().unwrap();
+            assert!(out.stdout.is_empty() && out.status.success() != said);
+            assert_eq!(String::from_utf8_lossy(&out.stderr).contains("has not come"), said, "{input}");
+        }
     }
 
     #[test]
