@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 const ASK_EACH: u64 = 64;
 /// So many requests go together, or so many bytes of them.
 const COMPANY: usize = 16;
-const COMPANY_BYTES: usize = 32 << 10;
+const COMPANY_BYTES: usize = 48 << 10;
 /// Bytes of messages that a class keeps, whole messages but the first.
 const MOST_KEPT: usize = 1 << 20;
 
@@ -205,9 +205,11 @@ impl Peer {
         self.out.iter().any(|out| out.under_way > 0)
     }
 
-    /// Whether so many requests wait that they should go.
+    /// Whether so many requests wait that they should go, puts that are not cut into datagrams yet among them.
     pub fn has_company(&self) -> bool {
-        self.out[0].waiting() >= COMPANY || self.out[0].queued >= COMPANY_BYTES
+        let puts = &self.streams[0];
+        let bytes: usize = puts.iter().take(COMPANY).map(Stream::left).sum();
+        self.out[0].waiting() + puts.len() >= COMPANY || self.out[0].queued + bytes >= COMPANY_BYTES
     }
 
     fn flight(&self) -> usize {

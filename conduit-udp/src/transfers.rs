@@ -39,6 +39,13 @@ pub struct Stream {
     put: Option<usize>,
 }
 
+impl Stream {
+    /// Bytes that are left of it.
+    pub fn left(&self) -> usize {
+        self.rest.bytes
+    }
+}
+
 /// A get whose bytes have not all come.
 #[derive(Debug)]
 pub struct Get {

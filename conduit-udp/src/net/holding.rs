@@ -1,4 +1,4 @@
-//! Short requests that wait for company: several in one call of the system take a fraction of the time. The first few of a burst go at once; later ones,
+//! Requests that wait for company: several in one call of the system take a fraction of the time. The first few of a burst go at once; later ones,
 //! while an answer is due, wait until there are enough of them, something comes from the peer, the client polls without having sent anything, or the
 //! keeper finds that none was added for a while. Without a keeper nothing waits: a client that computes would forget it.
 #![forbid(unsafe_code)]
@@ -10,8 +10,8 @@ use gasnet::conduit::JobRank;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Mutex;
 
-/// Requests of up to so many bytes wait.
-const SHORT: usize = 4 << 10;
+/// Requests of up to so many bytes wait: several of them still make a train.
+const SHORT: usize = 20 << 10;
 /// So many requests between two polls are a burst.
 const BURST: u32 = 4;
 

@@ -40,7 +40,7 @@ impl Net {
         let bytes = source.bytes;
         let mut peer = lock(&contact.state);
         let local = peer.put(&self.keys, address, source, copied, id)?;
-        if local == LocalCompletion::WithOperation || !self.may_wait(rank, &mut peer, bytes) {
+        if !self.may_wait(rank, &mut peer, bytes) {
             self.push_on(rank, contact, &mut peer, self.now());
         }
         Ok(local)
