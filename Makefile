@@ -3,7 +3,7 @@
 #   make [CONDUITS="smp udp"] [MODES="seq parsync par"] [DEBUG=1]          build the libraries, the tools and the launcher
 #        [UNIVERSAL=0]                       without libgasnet, which holds all CONDUITS and chooses at start
 #        [SEGMENT=fast|large|everything]     with this GASNet-1 segment configuration; each installation has one
-#        [DEFAULT_SSH_CMD= DEFAULT_SSH_OPTIONS= DEFAULT_SSH_NODEFILE= DEFAULT_SSH_OUT_DEGREE= DEFAULT_MPIRUN_CMD= DEFAULT_PMIRUN_CMD=]
+#        [DEFAULT_SSH_CMD= DEFAULT_SSH_OPTIONS= DEFAULT_SSH_NODEFILE= DEFAULT_SSH_OUT_DEGREE= DEFAULT_MAX_SEGSIZE= DEFAULT_MPIRUN_CMD= DEFAULT_PMIRUN_CMD=]
 #                                            what the launcher does where GASNET_SSH_CMD and so on, MPIRUN_CMD and PMIRUN_CMD are not set
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]        and install them (LIBDIR_SO=1: .so links in lib/ itself)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
@@ -56,7 +56,7 @@ CORE := $(BUILD)/$(FLAVOUR)
 B := $(CORE)$(if $(filter-out fast,$(SEGMENT)),-$(SEGMENT))
 
 export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PREFIX DESTDIR LIBDIR_SO CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
-export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
+export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
 
 libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \
 	$(if $(filter 1,$(UNIVERSAL)),$(B)/lib/libgasnet.a)

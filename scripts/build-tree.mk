@@ -8,7 +8,7 @@ UNIVERSAL ?= 1
 # What may have quotes goes by the environment. The source tree's own config.mk, if somebody configured in place, is not for us.
 CONFIGURED := 1
 export CC CXX CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS CONFIGURED
-export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
+export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
 
 # Make splits names at blanks.
 $(if $(word 2,$(PREFIX)),$(error the prefix must not have blanks in its name: $(PREFIX)))

@@ -60,6 +60,8 @@ pub struct Net {
     /// Peers with something under way, or owed, and when to look at them.
     active: Mutex<Vec<JobRank>>,
     next_look: AtomicU64,
+    /// When somebody last looked.
+    looked: AtomicU64,
     next_beat: AtomicU64,
     /// Whether the kernel takes trains.
     trains: AtomicBool,
@@ -125,6 +127,7 @@ impl Net {
             began: Instant::now(),
             active: Mutex::default(),
             next_look: AtomicU64::new(u64::MAX),
+            looked: AtomicU64::new(0),
             next_beat: AtomicU64::new(upkeep::BEAT),
             trains: AtomicBool::new(true),
             contexts: Mutex::default(),
@@ -305,6 +308,10 @@ impl Net {
             let why = match socket.send(to, run, trains) {
                 Ok(sent) => {
                     contact.ease(true);
+                    if sent < run.len() {
+                        // The system does not say why it stopped: perhaps what a host said of an earlier datagram, which is still to be read.
+                        self.has_errors.store(true, Relaxed);
+                    }
                     return sent;
                 }
                 Err(why) => why,
@@ -316,7 +323,7 @@ impl Net {
                 self.trouble(contact, &why, true);
                 return 0;
             }
-            if trains && run.len() > 1 && sys::no_trains(&why) {
+            if attempt > 0 && trains && run.len() > 1 && sys::no_trains(&why) {
                 trains = false;
                 self.look_at_path(contact);
                 // The path does not take datagrams of that length any more; or else the kernel takes no trains at all.

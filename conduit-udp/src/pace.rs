@@ -64,11 +64,6 @@ impl Pace {
         self.window = self.window.max(LEAST * datagram);
     }
 
-    /// Whether nothing has come since the last probe.
-    pub fn is_probing(&self) -> bool {
-        self.probes > 0
-    }
-
     /// `bytes` have come, and perhaps a round trip was measured.
     pub fn came(&mut self, bytes: usize, round_trip: Option<u64>) {
         if let Some(time) = round_trip {

@@ -42,6 +42,27 @@ pub struct Pair {
     pub peer: u32,
 }
 
+/// What one class waits for.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// Since when everything that was sent has been unanswered.
+    asked: u64,
+    /// When something was last sent, or came that helps.
+    moved: u64,
+    /// Whether nothing has come since it was taken for lost.
+    probing: bool,
+}
+
+impl Clock {
+    fn new(now: u64) -> Self {
+        Self {
+            asked: now,
+            moved: now,
+            probing: false,
+        }
+    }
+}
+
 /// What is known of a peer since the first contact.
 #[derive(Debug)]
 pub struct Peer {
@@ -64,8 +85,6 @@ pub struct Peer {
     pub datagram: usize,
     /// Datagrams of requests that may be under way.
     pub depth: usize,
-    /// Since when everything that was sent has been unanswered.
-    asked: u64,
     /// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
     owed: (u32, u64, bool),
     /// Number of the next datagram without data in each direction: from here, and from there.
@@ -73,8 +92,8 @@ pub struct Peer {
     told: u64,
     /// The header of the last one from here.
     last_said: [u8; HEADER],
-    /// When something was last sent, or came that helps.
-    moved: u64,
+    /// By class: what one hears says nothing about the other, whose only datagram may be lost.
+    clocks: [Clock; 2],
     /// Payload buffers that no datagram needs.
     free: Vec<Vec<u8>>,
     /// Whether the list of peers to look at has it.
@@ -96,14 +115,13 @@ impl Peer {
             turn: 0,
             pace: Pace::new(datagram, first, settings.first_probe),
             depth: settings.depth,
-            asked: now,
             path: Path::new(datagram),
             datagram,
             owed: (0, 0, false),
             said: 0,
             told: 0,
             last_said: [0; HEADER],
-            moved: now,
+            clocks: [Clock::new(now); 2],
             free: Vec::new(),
             listed: false,
             held: false,
@@ -241,13 +259,14 @@ impl Peer {
             // Somebody waits for the end of a put.
             let ends_put = is_last && out.waiting() == count && out.is_put(&run);
             let asks = ends_put || 2 * (flight + run.bytes) >= window || (last + 1) % ASK_EACH < count as u64;
-            if first && !self.pace.is_probing() {
-                self.asked = now;
+            let clock = &mut self.clocks[class];
+            if out.under_way == 0 && !clock.probing {
+                clock.asked = now;
             }
             let word = Word { target, have, asks };
             let sent = out.send(keys, &run, word, now, &mut send);
             if sent > 0 {
-                self.moved = now;
+                clock.moved = now;
                 self.turn = next_turn;
                 if self.header_says_all() {
                     self.owed = (0, 0, false);
@@ -278,25 +297,33 @@ impl Peer {
         None
     }
 
-    /// How long everything that was sent has been unanswered.
+    /// How long everything that was sent of a class has been unanswered; of that which waits longer.
     pub fn unanswered(&self, now: u64) -> u64 {
-        if !self.awaits_answer() {
-            return 0;
-        }
-        now.saturating_sub(self.asked)
+        let classes = self.out.iter().zip(&self.clocks).filter(|(out, _)| out.under_way > 0);
+        classes.map(|(_, clock)| now.saturating_sub(clock.asked)).max().unwrap_or(0)
     }
 
-    /// What was sent is taken for lost, in part, if nothing has moved for long enough. Returns whether all of it was.
+    /// This process did nothing for a while: what has been unanswered meanwhile may have been answered.
+    pub fn was_away(&mut self, now: u64) {
+        self.clocks.iter_mut().for_each(|clock| clock.asked = now);
+    }
+
+    /// What was sent of a class is taken for lost, in part, if nothing of it has moved for long enough. Returns whether all of it was.
     pub fn look(&mut self, now: u64) -> bool {
-        if !self.awaits_answer() || now < self.moved + self.pace.probe_after() {
+        let after = self.pace.probe_after();
+        let waits = |class: usize, after: u64| self.out[class].under_way > 0 && now >= self.clocks[class].moved + after;
+        if !waits(0, after) && !waits(1, after) {
             return false;
         }
+        // Both by one probe, where that is not much too early.
+        let late = [0, 1].map(|class| waits(class, after / 2));
         let everything = self.pace.probed();
-        for class in 0..2 {
+        for class in (0..2).filter(|&class| late[class]) {
+            let clock = &mut self.clocks[class];
+            (clock.moved, clock.probing) = (now, true);
             let news = self.out[class].probe(everything);
             self.judge_path(news, now);
         }
-        self.moved = now;
         everything
     }
 

@@ -67,6 +67,24 @@ pub struct Trouble {
     pub is_here: bool,
 }
 
+/// Errors that are further apart have nothing to do with each other. A host that is switched off is told of every three seconds, when the system has given
+/// up asking for it; and what makes it ask again is a probe.
+const TROUBLED_AGAIN: u64 = 8_000_000_000;
+
+impl Trouble {
+    /// What there is with one more at `now`.
+    pub fn after(last: Option<Self>, now: u64, is_here: bool) -> Self {
+        let since = last
+            .filter(|last| now < last.last + TROUBLED_AGAIN)
+            .map_or(now, |last| last.since);
+        Self {
+            since,
+            last: now,
+            is_here,
+        }
+    }
+}
+
 impl Contact {
     /// A datagram went, or one came.
     pub fn ease(&self, went: bool) {
@@ -107,4 +125,20 @@ pub fn decode(bytes: &[u8]) -> SocketAddr {
         std::array::from_fn::<u8, 16, _>(|i| bytes[i]).into()
     };
     SocketAddr::new(ip, port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_come_every_three_seconds_are_one_trouble() {
+        let second = |n: u64| n * 1_000_000_000;
+        let mut trouble = None;
+        for n in [5, 8, 11, 14] {
+            trouble = Some(Trouble::after(trouble, second(n), false));
+            assert_eq!(trouble.unwrap().since, second(5));
+        }
+        assert_eq!(Trouble::after(trouble, second(30), false).since, second(30));
+    }
 }

@@ -31,7 +31,8 @@ const REQUESTTIMEOUT_MAX: Key<i64> = int(
     "0",
     0,
     1 << 50,
-    "How long a peer may leave everything unanswered before the job ends; 0: as long as its host does not say that it is gone.",
+    "How long a peer may leave everything unanswered before the job ends; 0: as long as its host does not say that it is gone, and systems on the way do \
+     not say for ten seconds that nothing can be sent there.",
 )
 .unit("microseconds");
 const REQUESTTIMEOUT_INITIAL: Key<i64> = int(

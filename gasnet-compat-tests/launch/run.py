@@ -123,6 +123,9 @@ class Tests:
                     count=3)
         self.expect("the same without a launcher", [self.program, "nested", f"{self.program} rank 8"], 0, "^rank [01] of 2$",
                     "inner job ended with 8$", ranks=2, count=2)
+        if jobtest.CONDUIT == "udp":
+            self.expect("a number of its own", [self.program, "nested", f"{self.program} 3 rank 8"], 0, "^rank [012] of 3$", "inner job ended with 8$",
+                        ranks=2, count=3)
         self.expect("the same, labelled", [*run, "-l", self.program, "nested", inner], 0, "rank [012] of 3$", "inner job ended with 7$", count=3)
 
     def bare_start(self):

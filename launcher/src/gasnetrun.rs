@@ -63,7 +63,7 @@ struct Request {
     cpus: Option<u32>,
     /// Names that `-E` gives, and what it sets.
     variables: Vec<String>,
-    assignments: Vec<(String, String)>,
+    assignments: Vec<(String, OsString)>,
     label: bool,
     verbose: bool,
     test_only: bool,
@@ -82,23 +82,27 @@ enum Stop {
 }
 
 impl Request {
-    /// The value of `-E`: names, or one name and its value.
-    fn pass_on(&mut self, text: &str) -> Result<(), Stop> {
-        match text.split_once('=') {
-            Some((name, _)) if name.is_empty() || name.contains(',') => {
-                return wrong(format!(
-                    "option -E {text}: names of variables, or one name and its value, are expected"
-                ));
-            }
-            Some((name, value)) => {
+    /// The value of `-E`: names, or one name and its value, which is kept byte by byte.
+    fn pass_on(&mut self, given: &OsStr) -> Result<(), Stop> {
+        let bytes = given.as_bytes();
+        let Some(end) = bytes.iter().position(|&byte| byte == b'=') else {
+            let text = given.to_string_lossy();
+            let names = text.split(',').map(str::trim).filter(|n| !n.is_empty());
+            self.variables.extend(names.map(str::to_owned));
+            return Ok(());
+        };
+        match std::str::from_utf8(&bytes[..end]) {
+            Ok(name) if !name.is_empty() && !name.contains(',') => {
                 self.variables.push(name.to_owned());
-                self.assignments.push((name.to_owned(), value.to_owned()));
+                let value = OsStr::from_bytes(&bytes[end + 1..]).to_owned();
+                self.assignments.push((name.to_owned(), value));
+                Ok(())
             }
-            None => self
-                .variables
-                .extend(text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned)),
+            _ => wrong(format!(
+                "option -E {}: names of variables, or one name and its value, are expected",
+                given.to_string_lossy()
+            )),
         }
-        Ok(())
     }
 }
 
@@ -147,6 +151,15 @@ fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Resul
     };
     let mut ranks = None;
     while let Some(argument) = arguments.next() {
+        if let Some(value) = argument.as_bytes().strip_prefix(b"-E") {
+            let attached = value.strip_prefix(b"=").unwrap_or(value);
+            let attached = (!value.is_empty()).then(|| OsStr::from_bytes(attached).to_owned());
+            match attached.or_else(|| arguments.next()) {
+                Some(value) => request.pass_on(&value)?,
+                None => return wrong("option '-E' needs names of variables"),
+            }
+            continue;
+        }
         let text = argument.to_string_lossy();
         if text == "--" {
             request.program.extend(arguments.by_ref());
@@ -170,7 +183,6 @@ fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Resul
             "-n" | "-np" => ranks = Some(number(name, &value("a number of processes")?, MOST)?),
             "-N" => request.nodes = Some(number(name, &value("a number of nodes")?, u32::MAX)?),
             "-c" => request.cpus = Some(cpus(&value("a number of cpus")?)?),
-            "-E" => request.pass_on(&value("names of variables")?)?,
             "-spawner" | "--spawner" | "-spawn" => request.spawner = Some((name.into(), value("a name")?)),
             "--conduit" => request.conduit_option = Some(value("a name")?.to_ascii_lowercase()),
             "-l" | "--label" => request.label = true,
@@ -271,10 +283,6 @@ fn spawner_variables(conduit: &str) -> Vec<String> {
 
 /// Name and attached value of an option: `-n4`, `-n=4`, `--conduit=smp`.
 fn split(text: &str) -> (&str, Option<String>) {
-    // What follows -E may hold an equals sign of its own.
-    if let Some(rest) = text.strip_prefix("-E").filter(|rest| !rest.is_empty()) {
-        return ("-E", Some(rest.strip_prefix('=').unwrap_or(rest).to_owned()));
-    }
     if let Some((name, value)) = text.split_once('=') {
         return (name, Some(value.to_owned()));
     }
@@ -301,8 +309,8 @@ fn cpus(text: &str) -> Result<u32, Stop> {
 }
 
 /// The environment of the job, beside what the launcher has itself.
-fn environment(request: &Request) -> Vec<(String, String)> {
-    let mut set: Vec<(String, String)> = request.assignments.clone();
+fn environment(request: &Request) -> Vec<(String, OsString)> {
+    let mut set: Vec<(String, OsString)> = request.assignments.clone();
     // An option wins over the environment, which the program reads.
     let word = match request.decision.spawner {
         Spawner::Fork => "fork",
@@ -315,7 +323,7 @@ fn environment(request: &Request) -> Vec<(String, String)> {
         set.push(("GASNET_SPAWNFN".into(), "C".into()));
     }
     if !request.decision.spawner.is_manager() {
-        set.push(("GASNET_PSHM_NODES".into(), request.ranks.to_string()));
+        set.push(("GASNET_PSHM_NODES".into(), request.ranks.to_string().into()));
     }
     set.extend(
         spawner_variables(&request.conduit)
@@ -325,13 +333,13 @@ fn environment(request: &Request) -> Vec<(String, String)> {
     // The launcher's name says what its user wants; an option or the environment says it louder.
     let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
     if request.conduit_option.is_some() || (request.conduit != AUTO && !named) {
-        set.push(("GASNET_CONDUIT".into(), request.conduit.clone()));
+        set.push(("GASNET_CONDUIT".into(), request.conduit.clone().into()));
     }
     if let Some(nodes) = request.nodes.filter(|_| request.decision.spawner == Spawner::Ssh) {
-        set.push(("GASNET_SPAWN_HOSTS".into(), nodes.to_string()));
+        set.push(("GASNET_SPAWN_HOSTS".into(), nodes.to_string().into()));
     }
     if !request.variables.is_empty() {
-        set.push(("GASNET_SPAWN_ENVIRONMENT".into(), request.variables.join(",")));
+        set.push(("GASNET_SPAWN_ENVIRONMENT".into(), request.variables.join(",").into()));
     }
     if request.label {
         set.push(("GASNET_LABEL_OUTPUT".into(), "1".into()));
@@ -344,14 +352,14 @@ fn environment(request: &Request) -> Vec<(String, String)> {
 }
 
 /// The words to become: the program, or a process manager that starts it.
-fn words(request: &Request, set: &[(String, String)]) -> Result<Vec<OsString>, String> {
+fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>, String> {
     let mut program = request.program.clone();
     program[0] = locate(&program[0]);
     if !request.decision.spawner.is_manager() {
         return Ok(program);
     }
-    let of_gasnet = env::vars()
-        .map(|(name, _)| name)
+    let of_gasnet = env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
         .filter(|name| name.starts_with("GASNET_") && name != "GASNET_PSHM_NODES");
     let ours = set.iter().map(|(name, _)| name.clone());
     let mut variables: Vec<String> = request.variables.iter().cloned().chain(ours).chain(of_gasnet).collect();
@@ -380,7 +388,7 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     if request.verbose {
         let mut text = String::new();
         for (name, value) in &set {
-            let _ = write!(text, " {name}={value}");
+            let _ = write!(text, " {name}={}", value.to_string_lossy());
         }
         for word in &line {
             let _ = write!(text, " {}", quoted(word));
@@ -394,6 +402,8 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     }
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]).envs(set);
+    // If this launcher is started by a rank of another job: the number of ranks is not that one's.
+    command.env_remove("_GASNET_JOB_RANKS");
     if request.decision.spawner.is_manager() {
         // Or each of its processes would be a job of that many.
         command.env_remove("GASNET_PSHM_NODES");
@@ -485,7 +495,11 @@ mod tests {
             (request.nodes, request.cpus, request.variables.join(" ")),
             (Some(1), Some(0), "A B C".into())
         );
-        assert_eq!(request.assignments, [("C".to_owned(), "d=e".to_owned())]);
+        assert_eq!(request.assignments, [("C".to_owned(), OsString::from("d=e"))]);
+        let odd = OsStr::from_bytes(b"-EC=\xe9");
+        let line = [OsStr::new("-n1"), odd, OsStr::new("a")].map(OsStr::to_owned);
+        let request = parse("gasnetrun_smp", line.into_iter()).unwrap();
+        assert_eq!(request.assignments[0].1.as_bytes(), b"\xe9");
         assert_eq!(request.decision.spawner, Spawner::Fork);
         let udp = |line: &[&str]| parse("amudprun", line.iter().map(OsString::from));
         let request = udp(&["-np", "2", "-spawn", "S", "a"]).unwrap();
@@ -493,13 +507,13 @@ mod tests {
         assert_eq!(udp(&["-n4", "-spawn", "L", "a"]).unwrap().decision.spawner, Spawner::Fork);
         let request = udp(&["-n4", "-spawn", "C", "a"]).unwrap();
         let set = environment(&request);
-        let has = |name: &str, value: &str| set.contains(&(name.to_owned(), value.to_owned()));
+        let has = |name: &str, value: &str| set.contains(&(name.to_owned(), value.into()));
         assert!(has("GASNET_SPAWNFN", "C") && has("GASNET_UDP_SPAWNER", "auto") && has("GASNET_SPAWNER", "auto"));
         assert!(has("GASNET_PSHM_NODES", "4"));
         let auto = parse("gasnetrun", ["-n2", "-spawner=ssh", "a"].iter().map(OsString::from)).unwrap();
         let set = environment(&auto);
         for name in ["GASNET_SMP_SPAWNER", "GASNET_UDP_SPAWNER", "GASNET_SPAWNER"] {
-            assert!(set.contains(&(name.to_owned(), "ssh".to_owned())), "{name}");
+            assert!(set.contains(&(name.to_owned(), "ssh".into())), "{name}");
         }
         assert!(read(&["-n", "1", "-t", "a"]).unwrap().test_only);
         assert_eq!(read(&["-n", "1", "--conduit=sock", "a"]).unwrap().conduit, "sock");

@@ -62,7 +62,7 @@ class Hosts:
     ssh: start ssh servers. ipv4, ipv6: address families (IPv6 only where the kernel has it). networks: further ones are eth1 with 10.78.0.n and
     fd78::n, and so on; names mean the first. mtu: of all links. user: who besides root can log in and be named in `run`.
     routed: a router instead of bridges, which answers "too big" (ICMP) where a bridge loses packets silently when a host's MTU becomes smaller.
-    own_name_is_loopback: each host's /etc/hosts gives 127.0.1.1 for its own name, as Debian's installer writes it. own_identity: a boot_id and
+    own_name_is_loopback: each host's /etc/hosts gives 127.0.1.1 for its own name, as Debian's installer writes it, and names with a domain, cluster. own_identity: a boot_id and
     machine-id for each host; without it all have the machine's, like careless clones."""
 
     def __init__(self, count, *, ssh=True, ipv4=True, ipv6=True, networks=1, mtu=1500, user="nobody", routed=False,

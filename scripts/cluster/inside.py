@@ -187,7 +187,8 @@ def private_folders(plan, host):
     own = f"{BASE}/etc/{host['name']}"
     names = plan["names"]
     if plan["own_name_is_loopback"]:
-        names = f"127.0.1.1 {host['name']}\n" + "".join(f"{line}\n" for line in names.splitlines() if line.split()[1] != host["name"])
+        others = (line for line in names.splitlines() if line.split()[1] != host["name"])
+        names = f"127.0.1.1 {host['name']}.cluster {host['name']}\n" + "".join(f"{line} {line.split()[1]}.cluster\n" for line in others)
     bind_text("127.0.0.1 localhost\n::1 localhost ip6-localhost\n" + names, f"{own}/hosts", "/etc/hosts")
     bind_text(host["name"] + "\n", f"{own}/hostname", "/etc/hostname")
     if plan["own_identity"]:

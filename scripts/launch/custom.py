@@ -2,6 +2,7 @@
 
 import shlex
 
+import mpi
 from bed import Wrong, blocks
 from cases import case
 
@@ -40,6 +41,14 @@ def _(bed):
     bed.run([bed.program.path, "6", "--", "x"], env=hydra(bed), places=blocks(6, bed.names()), nbrhds=3, arguments=["x"], manager=True)
     bed.run([bed.program.path, "6", "--end=exit:5"], env=hydra(bed), ranks=6, code=5, manager=True)
     bed.run([bed.program.path, "5", "--end=kill"], env=hydra(bed), ranks=0, code=None, manager=True)
+
+
+@case("custom: Open MPI's mpirun over three hosts, as documented", "managers", conduits=("udp",))
+def _(bed):
+    # It passes nothing on but what begins with its own letters, and gives each rank its number.
+    mpirun = " ".join(mpi.openmpi(6, bed.names(), [])).replace("-n 6", "-n %N")
+    env = {"GASNET_SPAWNFN": "C", "GASNET_CSPAWN_CMD": f'cd "%D" && {mpirun} %C', "GASNET_WORKER_RANK": "OMPI_COMM_WORLD_RANK"}
+    bed.run([bed.program.path, "6", "--", "x"], env=env, places=blocks(6, bed.names()), nbrhds=3, arguments=["x"], manager=True)
 
 
 @case("custom: hosts for the command, variables from the console", "three", conduits=("udp",))
@@ -105,11 +114,35 @@ def _(bed):
             raise Wrong(f"rank {rank} wrote {lines} lines, of which {came} came")
 
 
+@case("output: a reader who pauses when ranks elsewhere have ended", "three", quick=True)
+def _(bed):
+    # What they wrote is in the remote shells, which wait for the reader.
+    lines = 20_000
+    job = shlex.join(bed.launch(3, f"--lines={lines}"))
+    text = bed.run(["sh", "-c", f"{job} | {{ sleep 15; cat; }}"], env=bed.servers(), ranks=3, limit=120)
+    for rank in range(3):
+        came = sum(line.startswith(f"rank {rank} says line ") for line in text.splitlines())
+        if came != lines:
+            raise Wrong(f"rank {rank} wrote {lines} lines, of which {came} came")
+
+
 @case("output: a reader who goes", "three", quick=True)
 def _(bed):
     for options, env in ((["-l"], {}), ([], {"GASNET_ROUTE_OUTPUT": "1"})):
         job = shlex.join(bed.launch(3, "--lines=100000000", options=options))
         bed.run(["sh", "-c", f"{job} | head -n 1"], env={**env, **bed.servers()}, says=["rank . "])
+
+
+@case("output: of ranks of one host, in whole lines", "one", conduits=("udp",))
+def _(bed):
+    lines = 5_000
+    for name in ("GASNET_ROUTE_OUTPUT", "AMUDP_ROUTE_OUTPUT"):
+        text = bed.run(bed.launch(3, f"--lines={lines}"), env={name: "1"}, ranks=3)
+        for rank in range(3):
+            numbers = [line.split()[4] for line in text.splitlines() if line.startswith(f"rank {rank} says line ")]
+            if numbers != [str(n) for n in range(lines)]:
+                raise Wrong(f"rank {rank} wrote {lines} lines, of which {len(numbers)} came whole")
+    bed.run(bed.launch(3), env={"AMUDP_ROUTE_OUTPUT": "maybe"}, code=None, says=["ROUTE_OUTPUT=maybe: a boolean", "!^rank"])
 
 
 @case("output: of ranks that a command has started", "one", conduits=("udp",))

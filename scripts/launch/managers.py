@@ -127,11 +127,16 @@ def _(bed):
     open_mpi = " ".join(mpi.openmpi(5, bed.names(), [])[:-2])
     bed.run(bed.launch(5, "--env=GASNET_X", options=["-spawner=mpi", "-N", "3"]), env={"MPIRUN_CMD": f"{open_mpi} -x GASNET_X -np %N %C", "GASNET_X": "a b"},
             places=blocks(5, bed.names()), variables={"GASNET_X": "a b"}, manager=True)
+    # What -E names reaches Open MPI's ranks elsewhere, also behind env.
+    bed.run(bed.launch(5, "--env=TEST_X", options=["-spawner=mpi", "-E", "TEST_X=a b"]), env={"MPIRUN_CMD": f"env -u NOT_SET TEST_Y=1 {open_mpi} -np %N %C"},
+            places=blocks(5, bed.names()), variables={"TEST_X": "a b"}, manager=True)
 
 
 @case("launcher: -spawner=pmi without a template", "managers")
 def _(bed):
     bed.run(bed.launch(3, "--", *ODD, options=["-spawner=pmi"]), places=["node1"] * 3, arguments=ODD, manager=True)
+    # With a variable that is not UTF-8.
+    bed.run(["sh", "-c", r"""X=$(printf '\351') exec "$@" """, "sh", *bed.launch(3, options=["-spawner=pmi"])], places=["node1"] * 3, manager=True)
 
 
 @case("launcher: inside an allocation of Slurm's", "managers", quick=True)
@@ -141,6 +146,11 @@ def _(bed):
     bed.run([*allocation, *bed.launch(4, options=["-N", "2"])], ranks=4, says=["host 1/2 with 2", "!on node3"], manager=True)
     bed.run([*allocation, *bed.launch(4, options=["-spawner=ssh"])], places=blocks(4, bed.names()), manager=True)
     bed.run([*allocation, *bed.launch(4, options=["-spawner=fork"])], places=["node1"] * 4, manager=True)
+    # A shell that salloc begins as a step of its own, which holds no processors.
+    bed.run([*allocation, "env", "SLURM_STEP_ID=4294967290", *bed.launch(6)], places=blocks(6, bed.names()), manager=True)
+    # As in a script that was submitted with --export=NONE.
+    bed.run([*allocation, "env", "SLURM_EXPORT_ENV=NONE", *bed.launch(6, "--env=TEST_X", options=["-E", "TEST_X=a b"])], places=blocks(6, bed.names()),
+            variables={"TEST_X": "a b"}, manager=True)
 
 
 @case("launcher: a wish for a process manager where none is", "three", quick=True, conduits=("udp", "any"))

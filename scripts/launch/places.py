@@ -111,11 +111,11 @@ def _(bed):
         file.write("node2\nnode2\nnode3\n")
     try:
         two = blocks(5, ["node2", "node3"])
-        for env in ({"PBS_NODEFILE": path}, {"PE_HOSTFILE": path}, {"LSB_HOSTS": "node2 node2 node3"}, {"SLURM_JOB_NODELIST": "node[2-3]"},
-                    {"SLURM_NODELIST": "node2,node3"}):
+        for env in ({"PBS_NODEFILE": path}, {"PE_HOSTFILE": path}, {"LSB_HOSTS": "node2 node2 node3"}, {"LSB_DJOB_HOSTFILE": path},
+                    {"LSB_MCPU_HOSTS": "node2 42 node3 7 "}, {"SLURM_JOB_NODELIST": "node[2-3]"}, {"SLURM_NODELIST": "node2,node3"}):
             bed.run(bed.launch(5, options=["-spawner=ssh"]), env=env, places=two)
         # Found without a word, too, where no process manager is nearer.
-        for env in ({"PBS_NODEFILE": path}, {"LSB_HOSTS": "node2 node2 node3"}):
+        for env in ({"PBS_NODEFILE": path}, {"LSB_HOSTS": "node2 node2 node3"}, {"LSB_MCPU_HOSTS": "node2 42 node3 7 "}):
             bed.run(bed.launch(5), env=env, places=two)
             bed.run([bed.program.path], env={"GASNET_PSHM_NODES": "5", **env}, places=two)
             # One rank needs no other host.
@@ -227,6 +227,9 @@ def _(bed):
 def _(bed):
     bed.run(bed.launch(5), env=bed.servers(), places=blocks(5, bed.names()))
     bed.run(bed.launch(5), env=bed.servers(2, 3), places=blocks(5, ["node2", "node3"]))
+    # A longer name than the host's own is the same host, which needs no remote shell to itself, and whose ranks are not at 127.0.1.1 for others.
+    long = {"GASNET_SSH_SERVERS": " ".join(f"{name}.cluster" for name in bed.names()), "GASNET_SPAWN_VERBOSE": "1"}
+    bed.run(bed.launch(5), env=long, places=blocks(5, bed.names()), says=["host node2.cluster:", "!host node1.cluster:"])
 
 
 @case("ssh: GASNET_MASTERIP", "three")

@@ -1,13 +1,14 @@
-//! Defaults of a site: what `configure` or `make` was told about variables of the launcher (`configure --with-ssh-cmd=…`, `make DEFAULT_SSH_CMD=…`).
+//! Defaults of a site: what `configure` or `make` was told about variables of the launcher and of segments (`configure --with-ssh-cmd=…`, `make DEFAULT_SSH_CMD=…`).
 //! They count where no variable does.
 #![forbid(unsafe_code)]
 
 /// The variables that may have such a default, and what it is.
-const DEFAULTS: [(&str, Option<&str>); 6] = [
+const DEFAULTS: [(&str, Option<&str>); 7] = [
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
     ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),
     ("GASNET_SSH_OUT_DEGREE", option_env!("DEFAULT_SSH_OUT_DEGREE")),
+    ("GASNET_MAX_SEGSIZE", option_env!("DEFAULT_MAX_SEGSIZE")),
     ("MPIRUN_CMD", option_env!("DEFAULT_MPIRUN_CMD")),
     ("PMIRUN_CMD", option_env!("DEFAULT_PMIRUN_CMD")),
 ];

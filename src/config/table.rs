@@ -243,7 +243,8 @@ variables! {
     "Segments" {
         MAX_SEGSIZE: SegmentLimit = segment_limit("GASNET_MAX_SEGSIZE", "0.85/H",
             "Upper limit of segment memory, per process (/P) or per host (/H).");
-        USE_HUGEPAGES: bool = flag("GASNET_USE_HUGEPAGES", false, "Use huge pages for segments; falls back to normal pages.");
+        USE_HUGEPAGES: bool = flag("GASNET_USE_HUGEPAGES", false,
+            "Use huge pages for segments; falls back to normal pages. Where it is not set and HUGETLB_DEFAULT_PAGE_SIZE is: yes.");
         NUMA: bool = flag("GASNET_NUMA", true,
             "On machines with several NUMA nodes, prefer that of a rank's cores for its segment, unless its cores are of several nodes.").ours();
         NUMA_LIBRARY: Option<String> = text("GASNET_NUMA_LIBRARY",
@@ -294,8 +295,8 @@ variables! {
             "Added to the default stack of such threads.").unit("bytes").no_effect();
     }
     "Barriers and collectives" {
-        BARRIER: BarrierKind = choice("GASNET_BARRIER", "PSHM",
-            "Algorithm of barriers; every name gives the one that fits the neighbourhoods.");
+        BARRIER: BarrierKind = choice("GASNET_BARRIER", "DISSEM",
+            "Algorithm of barriers; every name gives the one that fits the neighbourhoods.").no_effect();
         COLL_SCRATCH_SIZE: u64 = size("GASNET_COLL_SCRATCH_SIZE", "2MB", 0, 1 << 40,
             "Scratch space of the primordial team on each rank; small values are raised.").unit("bytes").no_effect();
         COLL_ENABLE_SEARCH: bool = flag("GASNET_COLL_ENABLE_SEARCH", false,

@@ -46,7 +46,7 @@ fn all_problems_are_reported_and_name_their_variable() {
     let error = load(&[
         ("GASNET_PSHM_NODES", "abc"),
         ("GASNET_FREEZE", "maybe"),
-        ("GASNET_BARRIER", "QUICK"),
+        ("GASNET_CATCH_EXIT", "QUICK"),
     ])
     .unwrap_err();
     assert_eq!(error.problems.len(), 3);

@@ -1,7 +1,7 @@
 //! The memory that the supervisor and all ranks of a host share: the phase of the job, a barrier, and room for exchanges.
 //!
-//! It has a line and slots for every rank of the job, by rank, so that an exchange looks the same with one host and with many; what belongs to other
-//! hosts' ranks is written by the supervisor only, and memory that nobody writes costs nothing.
+//! It has a line and slots for every rank of the job, by rank, and memory that nobody writes costs nothing. With other hosts the supervisor writes what all
+//! ranks have given, end to end, over the slots of the ranks of this host, which it has read by then: so a round touches no more than comes of it.
 //!
 //! Everything is an atomic or is reached through raw pointers: any process may die between any two instructions, and none of the waits
 //! below may then last for ever. What keeps them finite is the supervisor, which advances the phase when a rank dies.
@@ -249,7 +249,7 @@ impl Board {
         (self.base + Self::slots_offset(self.ranks) + (set + rank as usize) * SLOT_BYTES) as *mut u8
     }
 
-    /// Puts `bytes` (at most [`Board::slot_bytes`]) into the slot of `rank`, which is the caller's own or, for the supervisor, on another host.
+    /// Puts `bytes` (at most [`Board::slot_bytes`]) into the slot of `rank`, which is the caller's own.
     pub fn write_slot(&self, round: u32, rank: u32, bytes: &[u8]) {
         assert!(bytes.len() <= SLOT_BYTES);
         // SAFETY: the slot has room, and nobody reads it before the barrier that ends this round: readers of the round before last,
@@ -257,11 +257,30 @@ impl Board {
         unsafe { self.slot(round, rank).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
-    /// Copies what `rank` wrote in this round, after the round's barrier.
+    /// Copies what `rank`, of this host, wrote in this round, when all of the host are in the round's barrier. Supervisor only.
     pub fn read_slot(&self, round: u32, rank: u32, into: &mut [u8]) {
         assert!(into.len() <= SLOT_BYTES);
-        // SAFETY: as above; the owner writes again only two rounds later, after a barrier that the caller has not yet entered.
+        // SAFETY: as above; the owner writes again only two rounds later, after a barrier that the supervisor has yet to release.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.slot(round, rank), into.len()) };
+    }
+
+    /// Writes what all ranks of the job gave in this round, equally much each. Supervisor only, before it releases the round's barrier.
+    pub fn write_results(&self, round: u32, bytes: &[u8]) {
+        assert!(self.relayed && bytes.len() <= self.ranks as usize * SLOT_BYTES);
+        // SAFETY: there is room. All ranks of the host wait for the barrier, and their slots of this round have been read.
+        unsafe { self.slot(round, 0).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    /// Copies what `rank` gave in this round, after the round's barrier. `into` is as long as what each rank gave.
+    pub fn read_result(&self, round: u32, rank: u32, into: &mut [u8]) {
+        assert!(rank < self.ranks && into.len() <= SLOT_BYTES);
+        let each = if self.relayed { into.len() } else { SLOT_BYTES };
+        // SAFETY: it is within the slots of this round, which are written again only two rounds later, after a barrier that the caller has not yet
+        // entered.
+        unsafe {
+            let from = self.slot(round, 0).add(rank as usize * each);
+            into.as_mut_ptr().copy_from_nonoverlapping(from, into.len());
+        }
     }
 }
 
@@ -302,6 +321,32 @@ mod tests {
                 let mut bytes = [9; SLOT_BYTES];
                 board.read_slot(round, rank, &mut bytes);
                 assert!(bytes.iter().all(|&b| b == (round * 3 + rank) as u8));
+            }
+        }
+    }
+
+    #[test]
+    fn results_are_those_of_all_ranks() {
+        for relayed in [false, true] {
+            let board = Board::create(5, 2, relayed).unwrap();
+            for round in 0..4u32 {
+                let length = [1, 100, SLOT_BYTES, 0][round as usize];
+                let of = |rank: u32| vec![(round * 5 + rank + 1) as u8; length];
+                let here = if relayed { 1..3 } else { 0..5 };
+                here.clone().for_each(|rank| board.write_slot(round, rank, &of(rank)));
+                if relayed {
+                    for rank in here {
+                        let mut own = vec![0; length];
+                        board.read_slot(round, rank, &mut own);
+                        assert_eq!(own, of(rank));
+                    }
+                    board.write_results(round, &(0..5).flat_map(of).collect::<Vec<_>>());
+                }
+                for rank in 0..5 {
+                    let mut bytes = vec![0; length];
+                    board.read_result(round, rank, &mut bytes);
+                    assert_eq!(bytes, of(rank));
+                }
             }
         }
     }

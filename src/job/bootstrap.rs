@@ -70,7 +70,7 @@ impl Job {
             for rank in 0..self.size() {
                 let start = rank as usize * length;
                 self.board
-                    .read_slot(round, rank, &mut all[start + part.start..start + part.end]);
+                    .read_result(round, rank, &mut all[start + part.start..start + part.end]);
             }
         });
         all
@@ -84,7 +84,7 @@ impl Job {
                 self.board.write_slot(round, root, &bytes[part.clone()]);
             }
             self.meet(round, part.len());
-            self.board.read_slot(round, root, &mut bytes[part]);
+            self.board.read_result(round, root, &mut bytes[part]);
         });
     }
 

@@ -15,6 +15,15 @@ use crate::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;
 
+const RANKS: &str = "GASNET_PSHM_NODES";
+/// What that was in a job, for programs that its ranks start: nobody has set it for those. (The launcher takes this away.)
+const RANKS_OF_JOB: &str = "_GASNET_JOB_RANKS";
+
+/// Whether the number of ranks is that of the job which this process is started from.
+fn is_inherited() -> bool {
+    env::var_os(RANKS_OF_JOB).is_some_and(|of_job| env::var_os(RANKS) == Some(of_job))
+}
+
 /// What a library brings along.
 #[derive(Clone, Debug, Default)]
 pub struct Library<'a> {
@@ -90,11 +99,14 @@ impl StartOptions {
         let ranks = match counted {
             Some(count) => {
                 // For all that the program starts, here and elsewhere.
-                env::set_var("GASNET_PSHM_NODES", count.to_string());
+                env::set_var(RANKS, count.to_string());
                 count
             }
             None => config.get(&config::PSHM_NODES),
         };
+        if let Some(value) = env::var_os(RANKS) {
+            env::set_var(RANKS_OF_JOB, value);
+        }
         if start == Start::Fork && ranks > MAX_RANKS {
             return refuse(format!(
                 "GASNET_PSHM_NODES={ranks}: one host starts at most {MAX_RANKS} ranks; more hosts can be named with GASNET_SSH_SERVERS"
@@ -104,7 +116,7 @@ impl StartOptions {
             .get(&config::TMPDIR)
             .or_else(|| env::var_os("TMPDIR").filter(|d| !d.is_empty()).map(PathBuf::from));
         Ok(Self {
-            route_output: routes(config, &start).then(|| config.get(&config::LINEBUFFERSZ) as usize),
+            route_output: routes(config, &start)?.then(|| config.get(&config::LINEBUFFERSZ) as usize),
             start,
             counted,
             ranks,
@@ -116,18 +128,19 @@ impl StartOptions {
             sync_files: config.get(&config::FS_SYNC),
             directory: directory.unwrap_or_else(|| PathBuf::from("/tmp")),
             label_output: config.get(&config::LABEL_OUTPUT),
-            verbose: config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE),
+            verbose: is_verbose(config),
             remote: remote(config)?,
             custom: Custom {
                 command: ssh::variable("GASNET_CSPAWN_CMD"),
                 servers: ssh::variable("GASNET_CSPAWN_SERVERS").map_or_else(Vec::new, |text| {
                     let text = text.to_string_lossy();
-                    text.split([' ', ','])
+                    text.split(|c: char| c == ',' || c.is_whitespace())
                         .filter(|name| !name.is_empty())
                         .map(str::to_owned)
                         .collect()
                 }),
                 env: ssh::variable("GASNET_ENV_CMD"),
+                rank_in: rank_in(),
             },
             workers: workers(config)?,
         })
@@ -141,7 +154,7 @@ impl StartOptions {
         self.catch_exit = config.get(&config::CATCH_EXIT);
         self.no_catch = config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new()));
         self.sync_files = config.get(&config::FS_SYNC);
-        self.verbose = config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE);
+        self.verbose = is_verbose(config);
     }
 
     /// What an agent does with its ranks' output, if it has to do with it; whether it is the first one.
@@ -161,19 +174,36 @@ impl StartOptions {
     }
 }
 
-/// Whether the agents bring output to the first host. Process managers do that themselves, and on one host there is nothing to bring.
-fn routes(config: &Config, start: &Start) -> bool {
+/// Whether the agents bring output to the first host, in whole lines. Process managers do that themselves.
+fn routes(config: &Config, start: &Start) -> Result<bool, JobError> {
     match start {
-        Start::Managed(_) | Start::Fork => false,
-        Start::Custom | Start::Called => under_any_name(&config::CSPAWN_ROUTE_OUTPUT),
-        Start::Ssh | Start::Below(_) => config.get(&config::ROUTE_OUTPUT) || under_any_name(&config::ROUTE_OUTPUT),
+        Start::Managed(_) => Ok(false),
+        Start::Custom | Start::Called => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
+        Start::Fork | Start::Ssh | Start::Below(_) => under_any_name(config, &config::ROUTE_OUTPUT),
     }
 }
 
-/// Whether a flag is set under one of the names that udp's users know.
-fn under_any_name(key: &Key<bool>) -> bool {
-    let given = ssh::variable(key.variable.name).and_then(|v| key.variable.parse(v.to_str()?).ok());
-    given.and_then(|value| bool::from_value(&value)).unwrap_or(false)
+/// Whether a flag is set, under its own name or one of those that udp's users know.
+fn under_any_name(config: &Config, key: &Key<bool>) -> Result<bool, JobError> {
+    let name = key.variable.name;
+    let Some(text) = ssh::variable(name).filter(|_| !config.is_set(key)) else {
+        return Ok(config.get(key));
+    };
+    let given = text.to_str().and_then(|text| key.variable.parse(text).ok());
+    match given.and_then(|value| bool::from_value(&value)) {
+        Some(value) => Ok(value),
+        None => refuse(format!(
+            "{}={}: {} is expected (the variable is {name}, or the same with AMUDP_ or nothing for GASNET_)",
+            name.trim_start_matches("GASNET_"),
+            text.to_string_lossy(),
+            key.variable.kind.accepts()
+        )),
+    }
+}
+
+/// Whether the start is to be reported.
+fn is_verbose(config: &Config) -> bool {
+    config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE)
 }
 
 fn refuse<T>(message: String) -> Result<T, JobError> {
@@ -211,6 +241,13 @@ fn remote(config: &Config) -> Result<Remote, JobError> {
             .filter(|n| !n.is_empty())
             .collect(),
     })
+}
+
+/// The variable that `GASNET_WORKER_RANK` names for all processes of a command. (A number would be for one.)
+fn rank_in() -> Option<String> {
+    let name = env::var("GASNET_WORKER_RANK").ok()?.trim().to_owned();
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    (is_name && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')).then_some(name)
 }
 
 fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
@@ -281,22 +318,17 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         let start = Start::Called;
         return Ok(Decision { start, counted: false });
     }
-    let set = config
-        .settings()
-        .iter()
-        .any(|s| s.variable.name == "GASNET_PSHM_NODES" && s.is_set);
+    let set = config.settings().iter().any(|s| s.variable.name == RANKS && s.is_set);
+    let count = library.count.filter(|_| !set || is_inherited());
     let by_argument = |start| Decision {
         start,
-        counted: !set && library.count.is_some(),
+        counted: count.is_some(),
     };
     let by_manager = |kind| Decision {
         start: Start::Managed(kind),
         counted: false,
     };
-    let ranks = library
-        .count
-        .filter(|_| !set)
-        .unwrap_or_else(|| config.get(&config::PSHM_NODES));
+    let ranks = count.unwrap_or_else(|| config.get(&config::PSHM_NODES));
     let found = || {
         if library.network && suggests_hosts(ranks) {
             Start::Ssh
@@ -348,7 +380,7 @@ fn suggests_hosts(ranks: u32) -> bool {
     if hosts::are_named(environment) {
         return true;
     }
-    if ranks < 2 || env::var_os("SLURM_STEP_ID").is_some() {
+    if ranks < 2 || hosts::is_in_step(environment) {
         return false;
     }
     hosts::allocated("gasnet", environment).is_some()

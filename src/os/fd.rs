@@ -31,17 +31,6 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pair(fds))
 }
 
-/// Gives a pipe room for so many bytes, as far as a user may ask for it, so that a writer need not wait for a reader.
-pub fn enlarge_pipe(pipe: &impl AsRawFd, bytes: usize) {
-    // SAFETY: takes numbers.
-    let has = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_GETPIPE_SZ) };
-    let wanted = i32::try_from(bytes).unwrap_or(i32::MAX);
-    if has < wanted {
-        // SAFETY: takes numbers. A failure leaves it as it was.
-        unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, wanted) };
-    }
-}
-
 /// Whether a descriptor is open in this process.
 pub fn is_open(fd: RawFd) -> bool {
     // SAFETY: takes numbers.

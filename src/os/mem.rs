@@ -1,7 +1,8 @@
 //! Memory that processes share: objects without a name, and mappings of them.
 
 use std::ffi::{CStr, CString};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
@@ -175,6 +176,14 @@ impl AnonMemory {
 fn own(fd: RawFd) -> OwnedFd {
     // SAFETY: called with a descriptor that a system call has just returned and nobody else knows.
     unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Such an object with these bytes, to be read as a file from its beginning.
+pub fn file_of(name: &str, directory: &Path, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(anon_memory(name, directory, &mut |_| {})?.fd);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 fn memfd(name: &CStr) -> io::Result<OwnedFd> {

@@ -8,6 +8,7 @@ mod numa;
 pub mod reach;
 pub mod window;
 
+use std::env;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -212,7 +213,10 @@ impl Runtime {
 
     /// Huge pages, if the user asks for them. Without them things are slower, not wrong.
     fn advise(&self, mapping: &shm::segment::Mapping, bytes: usize) {
-        if config::get().get(&config::USE_HUGEPAGES) {
+        let config = config::get();
+        // Who sets the size of huge pages for libraries (libhugetlbfs, Cray's modules) wants them, unless it is said otherwise.
+        let wants = || env::var_os("HUGETLB_DEFAULT_PAGE_SIZE").is_some_and(|size| !size.is_empty());
+        if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
             match mem::want_huge_pages(mapping.base, bytes) {
                 Err(why) if self.rank == self.nbrhd.first() => {
                     gasnet_tools::process::warn(format_args!("GASNET_USE_HUGEPAGES: {why}; segments have normal pages"));

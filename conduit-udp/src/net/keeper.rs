@@ -244,8 +244,12 @@ impl Net {
         if self.has_kept() {
             self.wake_client();
         }
-        let next = self.next_look.load(Relaxed).min(self.next_beat.load(Relaxed));
-        // A look each so often is enough for what waits for nobody.
+        self.until_due(now)
+    }
+
+    /// How long nothing is due. A look each so often is enough for what waits for nobody.
+    fn until_due(&self, now: u64) -> Duration {
+        let next = self.next_look.load(SeqCst).min(self.next_beat.load(Relaxed));
         Duration::from_nanos(next.saturating_sub(now)).clamp(WOKEN, MOST)
     }
 
@@ -276,6 +280,8 @@ fn keep(net: &Weak<Net>) {
         let (limit, watches) = net.tend(&mut own);
         let keeper = &net.keeper;
         keeper.watching.store(watches, SeqCst);
+        // What came under way before somebody could ring is seen here.
+        let limit = if watches { limit.min(net.until_due(net.now())) } else { limit };
         // Who began to sleep meanwhile has seen that nobody watches, and rung; or is seen here.
         let to_be_woken = keeper.client.load(SeqCst) == TO_BE_WOKEN;
         let socket = (watches || to_be_woken).then(|| net.fd());

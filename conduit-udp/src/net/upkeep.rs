@@ -16,8 +16,10 @@ const LOOK_EACH: u64 = 1_000;
 /// Times that a peer's host says that nobody listens there, with so much time between them, before the peer is lost.
 const REFUSALS: u8 = 3;
 const REFUSED_AGAIN: u64 = 10_000_000;
-/// Errors of sending that are further apart have nothing to do with each other.
-const TROUBLED_AGAIN: u64 = 2_000_000_000;
+/// With so much time between them a silent peer that was refused is sent something: the word of its host quotes the last of these, and takes its time.
+const DOUBTED_AGAIN: u64 = 100_000_000;
+/// A process that has not looked for so long was away: nobody can have answered it.
+const AWAY: u64 = 1_000_000_000;
 /// A peer that is silent for so long, nanoseconds, is sent something, so that its host can say that it is gone. With many peers less often.
 pub const BEAT: u64 = 500_000_000;
 const BEAT_EACH: u64 = 1_000_000;
@@ -46,7 +48,7 @@ impl Net {
                 }
             }
         }
-        let next = if doubts { REFUSED_AGAIN } else { BEAT + BEAT_EACH * contacts };
+        let next = if doubts { DOUBTED_AGAIN } else { BEAT + BEAT_EACH * contacts };
         self.next_beat.store(now + next, Relaxed);
     }
 
@@ -57,12 +59,16 @@ impl Net {
         let next = now + LOOK + LOOK_EACH * ranks.len() as u64;
         self.next_look.store(next, Relaxed);
         drop(active);
+        let was_away = now > self.looked.swap(now, Relaxed) + AWAY;
         let mut rest = Vec::with_capacity(ranks.len());
         for rank in ranks {
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
             let here = self.places[rank as usize].fate.load(Relaxed) == HERE;
             if here {
+                if was_away {
+                    peer.was_away(now);
+                }
                 if peer.look(now) {
                     if contact.line.is_some() {
                         self.has_errors.store(true, Relaxed);
@@ -165,14 +171,9 @@ impl Net {
     pub fn trouble(&self, contact: &Contact, why: &io::Error, is_here: bool) {
         let mut trouble = lock(&contact.trouble);
         let now = self.now();
-        let since = trouble
-            .filter(|last| now < last.last + TROUBLED_AGAIN)
-            .map_or(now, |last| last.since);
-        *trouble = Some(Trouble {
-            since,
-            last: now,
-            is_here,
-        });
+        let next = Trouble::after(*trouble, now, is_here);
+        let since = next.since;
+        *trouble = Some(next);
         contact.has_trouble.store(true, Relaxed);
         drop(trouble);
         if now - since >= self.settings.refusals {

@@ -1,7 +1,7 @@
 //! What a peer says: its datagrams, what they acknowledge, and what it is owed for them.
 #![forbid(unsafe_code)]
 
-use super::Peer;
+use super::{Clock, Peer};
 use crate::incoming::{Incoming, Taken, ALL_ACKS};
 use crate::outgoing::News;
 use crate::pace::ACK_DELAY;
@@ -174,7 +174,7 @@ impl Peer {
         if news.bytes == 0 && news.round_trip.is_none() {
             return;
         }
-        (self.moved, self.asked) = (now, now);
+        self.clocks[class] = Clock::new(now);
         self.pace.came(news.bytes, news.round_trip);
         self.out[class].find_lost(self.pace.patience(), &mut news);
         if let Some(number) = news.lost_number {

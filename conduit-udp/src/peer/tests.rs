@@ -166,6 +166,29 @@ fn silence_is_survived() {
 }
 
 #[test]
+fn one_class_does_not_hide_the_silence_of_the_other() {
+    for class in 0..2 {
+        let mut link = Link::new(1408, 3);
+        link.ends[0].keep(&link.keys, class, &[b"lost"]);
+        link.step(1000, 0, 1);
+        let began = link.now;
+        // What the two say to each other meanwhile is answered at once, each time.
+        for turn in 0..4_000usize {
+            if turn % 10 == 0 {
+                link.ends[0].keep(&link.keys, 1 - class, &[b"other"]);
+                link.ends[1].keep(&link.keys, class, &[b"other"]);
+            }
+            link.step(0, 0, 1);
+            if turn == 200 {
+                assert_eq!(link.ends[0].unanswered(link.now), link.now - began + 5_000);
+            }
+        }
+        let lost = link.heard[1].iter().filter(|(_, bytes)| bytes == b"lost").count();
+        assert_eq!(lost, 1, "class {class}");
+    }
+}
+
+#[test]
 fn even_nothing_is_sent_again() {
     let mut link = Link::new(1408, 3);
     link.ends[0].keep(&link.keys, 0, &[]);

@@ -41,10 +41,8 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
                 eprintln!("gasnetrun: -N has no effect: {name} has no %M, which would stand for it");
             }
             let mut line = fill(name, &template, filling)?;
-            let first = line.first().cloned().unwrap_or_default();
-            let own_name = Path::new(&first).file_name().unwrap_or(&first).to_string_lossy();
-            if LAUNCHERS.iter().any(|name| own_name.starts_with(name)) && is_open_mpi(&output(&first, "--version")) {
-                line.splice(1..1, passed_on(filling));
+            if let Some(at) = launcher(&line).filter(|&at| is_open_mpi(&output(&line[at], "--version"))) {
+                line.splice(at + 1..=at, passed_on(filling));
             }
             return Ok((line, name.to_owned()));
         }
@@ -64,6 +62,29 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
 
 /// What the names of Open MPI's launcher, which passes no variables on by itself, begin with (Debian has `mpirun.openmpi`).
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
+
+/// Where in a command line a launcher is that may be Open MPI's: at its beginning, or behind `env` and what belongs to that.
+fn launcher(line: &[OsString]) -> Option<usize> {
+    let name = |word: &OsString| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned();
+    let mut at = 0;
+    if line.first().is_some_and(|word| name(word) == "env") {
+        at = 1;
+        while let Some(word) = line.get(at).map(|word| word.to_string_lossy()) {
+            at += match &*word {
+                "-u" | "--unset" | "-C" | "--chdir" => 2,
+                word if word.starts_with('-') || word.contains('=') => 1,
+                _ => break,
+            };
+        }
+    }
+    let own_name = name(line.get(at)?);
+    let is = |launcher: &&str| {
+        own_name
+            .strip_prefix(*launcher)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    LAUNCHERS.iter().any(|launcher| is(launcher)).then_some(at)
+}
 
 fn is_open_mpi(version: &str) -> bool {
     ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| version.contains(name))
@@ -102,7 +123,8 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
     } else {
         "--mpi=pmi2"
     };
-    let mut line = words(["srun", interface, "-n", &filling.ranks.to_string()]);
+    // In a batch script that was submitted with --export=NONE, steps would get nothing either.
+    let mut line = words(["srun", interface, "--export=ALL", "-n", &filling.ranks.to_string()]);
     if let Some(nodes) = filling.nodes {
         line.extend(words(["-N", &nodes.to_string()]));
     }
@@ -116,6 +138,12 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
 fn mpiexec(name: &str, filling: &Filling<'_>, version: &str) -> Vec<OsString> {
     let mut line = words([name, "-n", &filling.ranks.to_string()]);
     let each = filling.nodes.map(|nodes| filling.ranks.div_ceil(nodes));
+    if let Some((each, nodes)) = each.zip(filling.nodes) {
+        let hosts = filling.ranks.div_ceil(each);
+        if hosts != nodes {
+            eprintln!("gasnetrun: -N {nodes}: {name} is told to put {each} ranks on each host, which fills {hosts} of them");
+        }
+    }
     // Others pass the whole environment on.
     if is_open_mpi(version) {
         line.extend(
@@ -209,9 +237,21 @@ mod tests {
     }
 
     #[test]
+    fn launchers_are_found_behind_env() {
+        let at = |line: &str| launcher(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(at("mpirun -np 3 a"), Some(0));
+        assert_eq!(at("/opt/x/mpirun.openmpi -np 3 a"), Some(0));
+        assert_eq!(at("env A=b -u C D=e mpirun -np 3 a"), Some(5));
+        for other in ["mpirun-batch -np 3 a", "env A=b", "srun mpirun", "srun -n 3 a"] {
+            assert_eq!(at(other), None, "{other}");
+        }
+    }
+
+    #[test]
     fn managers_that_are_known() {
         let line = with(|f| srun(f, "MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n"));
-        assert_eq!(text(&line)[..8], ["srun", "--mpi=pmi2", "-n", "5", "-N", "2", "-c", "3"]);
+        let wanted = ["srun", "--mpi=pmi2", "--export=ALL", "-n", "5", "-N", "2", "-c", "3"];
+        assert_eq!(text(&line)[..9], wanted);
         assert_eq!(text(&with(|f| srun(f, "none\npmix_v4")))[1], "--mpi=pmix");
         let line = with(|f| mpiexec("mpirun", f, "mpirun (Open MPI) 4.1.4"));
         let wanted = ["mpirun", "-n", "5", "--map-by", "ppr:3:node", "-x", "GASNET_X", "./a b"];

@@ -85,7 +85,7 @@ pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u
         return decision(Spawner::Ssh, "hosts are named");
     }
     // Inside a step of Slurm's, srun would wait for processors that the step holds.
-    if set("SLURM_JOB_ID") && !set("SLURM_STEP_ID") && on_path("srun").is_some() {
+    if set("SLURM_JOB_ID") && !hosts::is_in_step(&environment) && on_path("srun").is_some() {
         return decision(Spawner::Pmi, "this is an allocation of Slurm's");
     }
     if let Some(found) = hosts::allocated("gasnetrun", &environment) {

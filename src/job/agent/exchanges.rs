@@ -57,19 +57,13 @@ impl Agent<'_> {
             round,
             bytes: bytes.to_vec(),
         });
-        let Some(host) = self.post.host else { return };
-        let length = bytes.len() / self.post.map.size() as usize;
-        if length > Board::slot_bytes() {
+        if self.post.host.is_none() {
+            return;
+        }
+        if bytes.len() > self.post.map.size() as usize * Board::slot_bytes() {
             return self.broken("more bytes came than there is room for");
         }
-        if length > 0 {
-            for run in self.post.map.runs().iter().filter(|run| run.host != host) {
-                for rank in run.first..run.first + run.count {
-                    let start = rank as usize * length;
-                    self.post.board.write_slot(round, rank, &bytes[start..start + length]);
-                }
-            }
-        }
+        self.post.board.write_results(round, bytes);
         if self.post.board.address().is_none() {
             // All hosts have called by now.
             if let Some(address) = self.post.tree.own_address() {

@@ -85,8 +85,8 @@ pub fn run(post: Post<'_>) -> i32 {
         }
     };
     let mut post = post;
-    if let Some(input) = post.tree.take_input() {
-        pump_input(input);
+    if let Some((input, before)) = post.tree.take_input() {
+        pump_input(input, before);
     }
     // Rank 0 is the only reader: were the supervisor to hold it as well, a writer would never learn that rank 0 has closed it.
     fd::empty_stdin();
@@ -128,13 +128,14 @@ fn readable(fd: RawFd) -> libc::pollfd {
     }
 }
 
-/// Passes standard input on to rank 0, which is on another host.
-fn pump_input(to: OwnedFd) {
-    if !net::may_read_stdin() {
-        return;
-    }
-    let Ok(from) = fd::duplicate(0) else { return };
+/// Passes standard input on to rank 0, which is on another host, behind what its remote shell is to read. That may take its time.
+fn pump_input(to: OwnedFd, before: Vec<u8>) {
+    let from = net::may_read_stdin().then(|| fd::duplicate(0).ok()).flatten();
     std::thread::spawn(move || {
+        if fd::write_all(to.as_raw_fd(), &before).is_err() {
+            return;
+        }
+        let Some(from) = from else { return };
         let mut buffer = [0; 16 << 10];
         while let Ok(n) = fd::read(from.as_raw_fd(), &mut buffer) {
             if n == 0 || fd::write_all(to.as_raw_fd(), &buffer[..n]).is_err() {

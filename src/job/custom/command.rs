@@ -20,6 +20,47 @@ pub struct Custom {
     pub servers: Vec<String>,
     /// What `env` is called on the other hosts. `GASNET_ENV_CMD`.
     pub env: Option<OsString>,
+    /// The variable in which processes find their numbers, if the console knows it. `GASNET_WORKER_RANK`.
+    pub rank_in: Option<String>,
+}
+
+/// By which a process is told that, if not by the variable of that name.
+pub(super) const RANK_IN: &str = "_GASNET_WORKER_RANK";
+
+/// Whether a shell is inside quotes at some place of a pattern, and of which kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quotes {
+    None,
+    Single,
+    Double,
+}
+
+impl Quotes {
+    /// Behind a byte of the pattern.
+    fn behind(self, byte: u8) -> Self {
+        match (self, byte) {
+            (Self::None, b'\'') => Self::Single,
+            (Self::None, b'"') => Self::Double,
+            (Self::Single, b'\'') | (Self::Double, b'"') => Self::None,
+            _ => self,
+        }
+    }
+
+    /// A word as the shell reads it here.
+    fn word(self, word: &OsStr) -> Vec<u8> {
+        let all = word.as_bytes();
+        match self {
+            Self::None => quoted_word(word),
+            Self::Single => all
+                .iter()
+                .flat_map(|&b| if b == b'\'' { br"'\''".to_vec() } else { vec![b] })
+                .collect(),
+            Self::Double => {
+                let escaped = |&b: &u8| if br#""\$`"#.contains(&b) { vec![b'\\', b] } else { vec![b] };
+                all.iter().flat_map(escaped).collect()
+            }
+        }
+    }
 }
 
 impl Custom {
@@ -47,9 +88,9 @@ impl Custom {
         if options.verbose {
             eprintln!("gasnet: {}", String::from_utf8_lossy(line.as_bytes()));
         }
-        let (name, value) = contact.key();
+        let (names, value) = contact.key();
         let mut command = Command::new("/bin/sh");
-        command.arg("-c").arg(&line).env(name, value);
+        command.arg("-c").arg(&line).envs(names.map(|name| (name, &value)));
         process::die_with_spawner(&mut command);
         command.spawn().map_err(|e| JobError {
             message: format!("the command of GASNET_CSPAWN_CMD cannot be started: {e}"),
@@ -61,6 +102,11 @@ impl Custom {
         let mut line = self.env.as_deref().unwrap_or(OsStr::new("env")).as_bytes().to_vec();
         line.push(b' ');
         line.extend(quoted_word(contact.public().as_ref()));
+        // Where the command passes no environment on.
+        if let Some(wish) = &self.rank_in {
+            line.push(b' ');
+            line.extend(quoted_word(format!("{RANK_IN}={wish}").as_ref()));
+        }
         line.extend(behind_env(words).bytes());
         for word in words {
             line.push(b' ');
@@ -72,16 +118,25 @@ impl Custom {
     fn fill(&self, pattern: &OsStr, ranks: u32, words: &[OsString], contact: &Contact) -> Result<OsString, JobError> {
         let mut line = Vec::new();
         let mut bytes = pattern.as_bytes().iter();
+        let mut quotes = Quotes::None;
         while let Some(&byte) = bytes.next() {
             if byte != b'%' {
                 line.push(byte);
+                quotes = quotes.behind(byte);
+                if byte == b'\\' && quotes != Quotes::Single {
+                    // What follows is no quote, and a per cent sign stands for itself only if it is doubled.
+                    if let Some(&next) = bytes.as_slice().first().filter(|&&next| next != b'%') {
+                        line.push(next);
+                        bytes.next();
+                    }
+                }
                 continue;
             }
             match bytes.next() {
                 Some(b'N') => line.extend(ranks.to_string().bytes()),
                 Some(b'C') => line.extend(self.of_rank(words, contact)),
-                Some(b'D') => line.extend(quoted_word(env::current_dir().unwrap_or_default().as_os_str())),
-                Some(b'P') => line.extend(quoted_word(words.first().map_or(OsStr::new(""), OsString::as_os_str))),
+                Some(b'D') => line.extend(quotes.word(env::current_dir().unwrap_or_default().as_os_str())),
+                Some(b'P') => line.extend(quotes.word(words.first().map_or(OsStr::new(""), OsString::as_os_str))),
                 Some(b'M') if self.servers.is_empty() => {
                     return refuse("GASNET_CSPAWN_CMD has %M, but GASNET_CSPAWN_SERVERS names no hosts".into());
                 }
@@ -107,6 +162,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn words_stay_words_inside_quotes() {
+        let word = OsStr::new(r#"a'b"c$d`e\f g"#);
+        for (quotes, mark) in [(Quotes::None, ""), (Quotes::Single, "'"), (Quotes::Double, "\"")] {
+            let text = [mark.as_bytes(), &quotes.word(word), mark.as_bytes()].concat();
+            let output = Command::new("/bin/sh")
+                .arg("-c")
+                .arg(OsString::from_vec([b"printf %s ", &text[..]].concat()))
+                .output()
+                .unwrap();
+            assert_eq!(OsString::from_vec(output.stdout), word, "{quotes:?}");
+        }
+    }
+
+    #[test]
     fn patterns_are_filled() {
         let contact = Contact {
             host: 0,
@@ -119,6 +188,7 @@ mod tests {
             command: None,
             servers: vec!["a".into(), "b".into(), "c".into()],
             env: Some("/bin/env".into()),
+            rank_in: None,
         };
         let words = ["./a b".into(), "x'y".into()];
         let fill = |pattern: &str| {
@@ -127,6 +197,10 @@ mod tests {
                 .map(|l| l.to_string_lossy().into_owned())
         };
         assert_eq!(fill("run -n %N -h '%M' 100%% %P").unwrap(), "run -n 2 -h 'a b' 100% './a b'");
+        assert_eq!(
+            fill(r#"run "a '%P" '%P"' \'%P \%%"#).unwrap(),
+            r#"run "a './a b" './a b"' \''./a b' \%"#
+        );
         let line = fill("%C").unwrap();
         assert!(
             line.starts_with("/bin/env '_GASNET_CONSOLE=7,0,10.0.0.1' './a b' 'x'"),
@@ -134,6 +208,15 @@ mod tests {
         );
         // The secret is not on the command line.
         assert!(!line.contains(&contact.key().1));
+        let knows = Custom {
+            rank_in: Some("PMI_RANK".into()),
+            ..custom.clone()
+        };
+        let line = knows.fill("%C".as_ref(), 2, &words, &contact).unwrap();
+        assert!(
+            line.to_string_lossy().contains(" '_GASNET_WORKER_RANK=PMI_RANK' './a b'"),
+            "{line:?}"
+        );
         assert!(fill("%X").unwrap_err().message.contains("%X"));
         let none = Custom::default();
         assert!(none

@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
+use super::command::RANK_IN;
 use super::store::identity;
 use super::{refuse, JobError};
 use crate::job::pmi::{PmiError, ProcessManager};
@@ -68,7 +69,8 @@ pub fn prepare() -> Result<Option<Console>, JobError> {
     for (name, value) in environment {
         let name = OsString::from_vec(name);
         let of_gasnet = name.to_str().is_some_and(|n| n.starts_with("GASNET_"));
-        if of_gasnet || env::var_os(&name).is_none() {
+        // What the command has given this process is meant for it; nothing counts as unset with GASNet's variables.
+        if env::var_os(&name).is_none_or(|own| of_gasnet && own.is_empty()) {
             env::set_var(&name, OsString::from_vec(value));
         }
     }
@@ -82,9 +84,11 @@ pub fn prepare() -> Result<Option<Console>, JobError> {
     }))
 }
 
-/// The number that this process shall have: `GASNET_WORKER_RANK`, or the variable that this names.
+/// The number that this process shall have: `GASNET_WORKER_RANK`, or the variable that this names, here or at the console.
 fn wish() -> Result<Option<u32>, JobError> {
-    let Some(text) = env::var("GASNET_WORKER_RANK").ok().filter(|t| !t.trim().is_empty()) else {
+    let told = ["GASNET_WORKER_RANK", RANK_IN].map(|name| env::var(name).ok().filter(|t| !t.trim().is_empty()));
+    env::remove_var(RANK_IN);
+    let Some(text) = told.into_iter().flatten().next() else {
         return Ok(None);
     };
     if let Ok(number) = text.trim().parse() {

@@ -14,6 +14,9 @@ const VARIABLE: &str = "_GASNET_CONTACT";
 const CONSOLE: &str = "_GASNET_CONSOLE";
 const KEY: &str = "_GASNET_KEY";
 const KEY_C: &CStr = c"_GASNET_KEY";
+/// The secret once more: Open MPI passes variables on whose names begin like this.
+const OPEN_MPI_KEY: &str = "OMPI_GASNET_KEY";
+const OPEN_MPI_KEY_C: &CStr = c"OMPI_GASNET_KEY";
 const VARIABLE_C: &CStr = c"_GASNET_CONTACT";
 
 /// See the module.
@@ -38,22 +41,24 @@ impl Contact {
         format!("{CONSOLE}={},{},{}", self.port, u8::from(self.chosen), self.places.join(","))
     }
 
-    /// The rest: a variable and its value.
-    pub fn key(&self) -> (&'static str, String) {
-        (KEY, format!("{:032x}", u128::from_be_bytes(self.secret.bytes())))
+    /// The rest: variables, and the value of each.
+    pub fn key(&self) -> ([&'static str; 2], String) {
+        let value = format!("{:032x}", u128::from_be_bytes(self.secret.bytes()));
+        ([KEY, OPEN_MPI_KEY], value)
     }
 
-    /// Takes both out of this process's environment, if they are there.
+    /// Takes all of it out of this process's environment, if they are there.
     pub fn take_public() -> Option<Result<Self, JobError>> {
         let public = std::env::var(CONSOLE).ok()?;
-        let key = std::env::var(KEY).ok();
+        let key = std::env::var(KEY).or_else(|_| std::env::var(OPEN_MPI_KEY)).ok();
         std::env::remove_var(CONSOLE);
         process::erase_variable(KEY_C);
+        process::erase_variable(OPEN_MPI_KEY_C);
         let Some(key) = key else {
             return Some(Err(JobError {
                 message: format!(
                     "the command of GASNET_CSPAWN_CMD has not passed its environment on: {KEY}, the secret of the job, is not set here. Tell the \
-                     command to pass that variable on (as in mpirun -x {KEY})"
+                     command to pass that variable on (as in ssh HOST {KEY}=${KEY} %C)"
                 ),
             }));
         };

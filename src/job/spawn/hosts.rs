@@ -1,7 +1,7 @@
 //! On which hosts the ranks of a job go: lists of names from variables, files and batch systems (ssh-spawner README, "Runtime Configuration" and
 //! "Process Layout").
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::super::JobError;
 use crate::config::built_in;
 
 /// Where names of hosts come from: the first that is set counts.
-const SOURCES: [(&str, Form); 10] = [
+const SOURCES: [(&str, Form); 12] = [
     ("GASNET_SSH_NODEFILE", Form::File),
     ("GASNET_SSH_SERVERS", Form::List),
     ("AMUDP_SSH_SERVERS", Form::List),
@@ -19,6 +19,9 @@ const SOURCES: [(&str, Form); 10] = [
     ("GASNET_NODEFILE", Form::File),
     ("PBS_NODEFILE", Form::File),
     ("LSB_HOSTS", Form::List),
+    // The list is not set where it would be longer than 4096 bytes.
+    ("LSB_DJOB_HOSTFILE", Form::File),
+    ("LSB_MCPU_HOSTS", Form::Pairs),
     ("PE_HOSTFILE", Form::File),
     ("SLURM_JOB_NODELIST", Form::Slurm),
     ("SLURM_NODELIST", Form::Slurm),
@@ -32,6 +35,8 @@ enum Form {
     File,
     /// Names between commas or white space.
     List,
+    /// Names and numbers of processors by turns.
+    Pairs,
     /// Slurm's short form: `node[1-3,07],login`.
     Slurm,
 }
@@ -59,6 +64,13 @@ pub fn are_named(environment: impl Fn(&str) -> Option<OsString>) -> bool {
 /// Whether the site has a list of hosts, for those who name none.
 pub fn has_default() -> bool {
     built_in("GASNET_SSH_NODEFILE").is_some()
+}
+
+/// Whether this process is in a step of Slurm's, which has processors of its own. (An interactive step, Slurm's shell for who asks for an allocation, has
+/// none.)
+pub fn is_in_step(environment: impl Fn(&str) -> Option<OsString>) -> bool {
+    const INTERACTIVE: &str = "4294967290";
+    environment("SLURM_STEP_ID").is_some_and(|id| !id.is_empty() && id != INTERACTIVE)
 }
 
 /// The hosts of a batch system's allocation, where no user has named any, if there are several. An error if there is a list that cannot be read.
@@ -92,6 +104,7 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
     let text = value.to_string_lossy().into_owned();
     let names = match form {
         Form::List => Some(parse_list(&text)),
+        Form::Pairs => Some(parse_list(&text).into_iter().step_by(2).collect()),
         Form::Slurm => parse_slurm(&text),
         Form::File => match fs::read_to_string(PathBuf::from(&value)) {
             Ok(content) => Some(parse_file(&content)),
@@ -106,7 +119,7 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
         return error(format!("{source}: {bad} is no name of a host"));
     }
     if !keep_duplicates {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
     }
     Ok(Hosts { names, source })
@@ -170,13 +183,21 @@ fn expand(item: &str, names: &mut Vec<String>) -> Option<()> {
 /// names of the hosts by their numbers, too; a name that comes twice is one host.
 pub fn layout(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option<(Map, Vec<String>)> {
     let limit = if most == 0 { usize::MAX } else { most as usize };
-    let entries = &names[..names.len().min(limit).min(ranks as usize)];
+    let mut used = HashSet::new();
+    let mut entries: Vec<&String> = Vec::new();
+    for name in names {
+        if used.contains(name) || used.len() < limit {
+            used.insert(name);
+            entries.push(name);
+        }
+    }
+    entries.truncate(ranks as usize);
     let count = u32::try_from(entries.len()).ok().filter(|&n| n > 0)?;
     let mut numbers: HashMap<&str, u32> = HashMap::new();
     let mut hosts = Vec::new();
     let mut runs = Vec::new();
     let mut first = 0;
-    for (i, name) in entries.iter().enumerate() {
+    for (i, name) in entries.into_iter().enumerate() {
         let host = *numbers.entry(name).or_insert_with(|| {
             hosts.push(name.clone());
             hosts.len() as u32 - 1
@@ -205,6 +226,7 @@ mod tests {
             (vec!["a".into(), "b".into(), "c".into()], "GASNET_SSH_SERVERS")
         );
         assert_eq!(from(&[("SSH_SERVERS", "a b a")], true).unwrap().names.len(), 3);
+        assert_eq!(from(&[("LSB_MCPU_HOSTS", "a 42 b 42 ")], true).unwrap().names, ["a", "b"]);
         assert_eq!(
             parse_slurm("node[1-3,07],login,r[1-2]n[09-10]").unwrap(),
             ["node1", "node2", "node3", "node07", "login", "r1n09", "r1n10", "r2n09", "r2n10"]
@@ -213,6 +235,13 @@ mod tests {
             assert_eq!(parse_slurm(bad), None, "{bad}");
         }
         assert_eq!(parse_file("# comment\n\nnode1 4 queue\n  node2 # two\n"), ["node1", "node2"]);
+    }
+
+    #[test]
+    fn an_interactive_step_is_none() {
+        let is = |id: Option<&str>| is_in_step(|_| id.map(OsString::from));
+        assert!(is(Some("0")) && is(Some("7")));
+        assert!(!is(None) && !is(Some("")) && !is(Some("4294967290")));
     }
 
     #[test]
@@ -239,6 +268,8 @@ mod tests {
         assert_eq!((map.ranks_on(0), hosts), (vec![0, 1, 4, 5], names("n1 n2")));
         assert_eq!(layout(&names("a b c"), 2, 0, 0).unwrap().0.hosts(), 2);
         assert_eq!(layout(&names("a b c"), 8, 2, 0).unwrap().0.hosts(), 2);
+        let (map, hosts) = layout(&names("a a b b c"), 8, 2, 0).unwrap();
+        assert_eq!((map.ranks_on(0), hosts), (vec![0, 1, 2, 3], names("a b")));
         assert!(layout(&[], 8, 0, 0).is_none());
     }
 }

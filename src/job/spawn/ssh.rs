@@ -1,9 +1,9 @@
 //! The ssh spawner: a tree of remote shells, one per host, each of which becomes the agent of its host (ssh-spawner README).
 
+use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::super::{JobError, StartOptions, MAX_RANKS};
 use super::script::{self, Start};
 use super::{hosts, Contact};
 use crate::config::built_in;
-use crate::os::{fd, net, process, signal};
+use crate::os::{mem, net, process};
 
 /// How long the agent above may take to say what the job looks like.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -88,11 +88,11 @@ pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
     let remote = &options.remote;
     let hosts = hosts::list(|name| env::var_os(name), remote.keep_duplicates)?;
     let most = remote.most_hosts as usize;
-    if most > hosts.names.len() {
+    let named = hosts.names.iter().collect::<HashSet<_>>().len();
+    if most > named {
         return failed(format!(
-            "{most} hosts are asked for (-N, GASNET_SPAWN_HOSTS), but {} names {}",
-            hosts.source,
-            hosts.names.len()
+            "{most} hosts are asked for (-N, GASNET_SPAWN_HOSTS), but {} names {named}",
+            hosts.source
         ));
     }
     let Some((map, names)) = hosts::layout(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
@@ -122,12 +122,19 @@ pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
     }
     let own_name = net::host_name();
     let own_addresses = net::addresses();
+    let is_own = |ip: IpAddr| own_addresses.iter().any(|own| own.ip == ip);
+    let short = |name: &str| name.split('.').next().map(str::to_owned);
+    // A longer name than this host's own, or one of another domain, is asked for: Debian has it mean 127.0.1.1.
+    let means_here = |name: &str| {
+        let found = (name, 0).to_socket_addrs().into_iter().flatten();
+        found.map(|a| a.ip().to_canonical()).any(|ip| ip.is_loopback() || is_own(ip))
+    };
     let is_here = |name: &str| {
-        let ip: Option<IpAddr> = name.parse().ok();
         name == own_name
-            || own_name.split('.').next() == Some(name)
             || name == "localhost"
-            || ip.is_some_and(|ip| own_addresses.iter().any(|own| own.ip == ip))
+            || own_name.split('.').next() == Some(name)
+            || name.parse().is_ok_and(is_own)
+            || (short(name) == short(&own_name) && means_here(name))
     };
     let host = names.iter().position(|name| is_here(name)).map(|i| i as u32);
     let todo = (0..map.hosts()).filter(|&number| Some(number) != host).map(|number| Host {
@@ -275,8 +282,17 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
     }
     let name = OsString::from_vec(branch.host.name.clone());
     command.arg(&name).arg(script::COMMAND);
+    let line = start.line();
+    // Only where rank 0 is there is anything to follow. A file keeps nobody waiting whose shell does not read.
+    let goes_on = map.host_of(0) == branch.host.number;
+    command.stdin(if goes_on {
+        Stdio::piped()
+    } else {
+        let file = mem::file_of("gasnet-start", &options.directory, &line);
+        Stdio::from(file.map_err(|e| format!("there is no memory for what a remote shell is to read: {e}"))?)
+    });
     // In a group of its own, so that what a terminal sends does not end the connection before the job has ended.
-    command.stdin(Stdio::piped()).process_group(0);
+    command.process_group(0);
     process::die_with_spawner(&mut command);
     if options.verbose {
         eprintln!("gasnet: host {}: {command:?}", name.to_string_lossy());
@@ -289,22 +305,7 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
         )
     })?;
     branch.shell = Some(shell.id() as i32);
-    let Some(mut input) = shell.stdin.take() else {
-        return Err("a remote shell has no input".into());
-    };
-    // So that many hosts are started at the same time, not one after the other. The system allows a user's pipes so much in all.
-    let line = start.line();
-    fd::enlarge_pipe(&input, line.len());
-    // A shell that has ended already is found so later, with its status.
-    let client = signal::saved(libc::SIGPIPE);
-    signal::ignore(libc::SIGPIPE);
-    let _ = input.write_all(&line);
-    if let Some(action) = &client {
-        signal::restore(libc::SIGPIPE, action);
-    }
-    if map.host_of(0) == branch.host.number {
-        branch.input = Some(input.into());
-    }
+    branch.input = shell.stdin.take().map(|input| (input.into(), line));
     Ok(())
 }
 

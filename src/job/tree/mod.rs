@@ -10,12 +10,13 @@ use std::net::{IpAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use crate::os::fd;
 use crate::os::process::{self, Pid};
 use link::{Known, Link, Stranger};
 use message::{Census, Host, Message};
 use secret::Secret;
 
-/// How long a remote shell may take to end when its host has.
+/// How long a remote shell may take to end when its host has, not counting the time that it waits for the reader of this process's output.
 const SHELL_END: Duration = Duration::from_secs(5);
 /// More bytes that wait for the agent above are much.
 const FULL: usize = 1 << 20;
@@ -35,8 +36,8 @@ pub struct Branch {
     pub census: Census,
     /// The remote shell that has started it.
     pub shell: Option<Pid>,
-    /// Where to write what rank 0 shall read, if it is right there.
-    pub input: Option<OwnedFd>,
+    /// Where to write what rank 0 shall read, if it is right there, and what the shell is to read before that.
+    pub input: Option<(OwnedFd, Vec<u8>)>,
     link: Option<Link>,
     /// When its agent last said something.
     heard: Instant,
@@ -167,8 +168,8 @@ impl Tree {
         &self.branches
     }
 
-    /// Where to write what rank 0 shall read, if it is on a host right below.
-    pub fn take_input(&mut self) -> Option<OwnedFd> {
+    /// Where to write what rank 0 shall read, if it is on a host right below, and what is to be written before that.
+    pub fn take_input(&mut self) -> Option<(OwnedFd, Vec<u8>)> {
         self.branches.iter_mut().find_map(|b| b.input.take())
     }
 
@@ -381,12 +382,16 @@ impl Tree {
     }
 }
 
-/// Collects those of `processes` that have ended; whether that was all of them before `limit`.
+/// Collects those of `processes`, which write where this one does, that have ended; whether that was all of them before `limit`, or before the reader
+/// had gone on for so long.
 fn ended_within(processes: &mut Vec<Pid>, limit: Duration) -> bool {
-    let end = Instant::now() + limit;
+    let mut end = Instant::now() + limit;
     let mut step = Duration::from_micros(200);
     loop {
         processes.retain(|&pid| process::reap(pid).is_none());
+        if !fd::is_writable(1) || !fd::is_writable(2) {
+            end = Instant::now() + limit;
+        }
         if processes.is_empty() || Instant::now() >= end {
             return processes.is_empty();
         }
