@@ -81,6 +81,8 @@ pub struct Outgoing {
     sendings: u64,
     last_come: u64,
     last_come_at: u64,
+    /// The last that has come or not, for its datagram has: the number of the sending, when that was, and since when this is known.
+    perhaps_come: Option<(u64, u64, u64)>,
     /// Whether long datagrams go in pieces.
     pub narrow: bool,
     /// Whether they do not come through, as far as is known.
@@ -298,7 +300,9 @@ impl Outgoing {
             State::Sent(at) => {
                 self.under_way -= 1;
                 self.flight -= datagram.body.len();
-                if datagram.sent_as > self.last_come {
+                if datagram.probes {
+                    self.perhaps_come.get_or_insert((datagram.sent_as, at, now));
+                } else if datagram.sent_as > self.last_come {
                     self.last_come = datagram.sent_as;
                     self.last_come_at = at;
                     if datagram.sendings == 1 {
@@ -326,6 +330,19 @@ impl Outgoing {
             self.done.push(put.id);
             self.puts.remove(at);
         }
+    }
+
+    /// Whether so many nanoseconds have brought nothing that says otherwise: what was the answer to a probe was one to all.
+    pub fn takes_answer(&mut self, patience: u64, now: u64) -> bool {
+        let due = self
+            .perhaps_come
+            .filter(|&(.., since)| self.under_way == 0 || now >= since + patience);
+        let Some((sending, at, _)) = due else { return false };
+        self.perhaps_come = None;
+        if sending > self.last_come {
+            (self.last_come, self.last_come_at) = (sending, at);
+        }
+        self.under_way > 0
     }
 
     fn forget(&mut self, free: &mut Vec<Vec<u8>>) {

@@ -5,7 +5,7 @@ mod hearing;
 
 use crate::incoming::{Incoming, WINDOW};
 use crate::memory::Lent;
-use crate::outgoing::{Body, Outgoing, Word};
+use crate::outgoing::{Body, News, Outgoing, Word};
 use crate::pace::Pace;
 use crate::path::Path;
 use crate::pieces::Gathering;
@@ -310,6 +310,11 @@ impl Peer {
 
     /// What was sent of a class is taken for lost, in part, if nothing of it has moved for long enough. Returns whether all of it was.
     pub fn look(&mut self, now: u64) -> bool {
+        for class in 0..2 {
+            if self.out[class].takes_answer(self.pace.patience(), now) {
+                self.find_lost(class, News::default(), now);
+            }
+        }
         let after = self.pace.probe_after();
         let waits = |class: usize, after: u64| self.out[class].under_way > 0 && now >= self.clocks[class].moved + after;
         if !waits(0, after) && !waits(1, after) {

@@ -76,6 +76,8 @@ pub struct Datagram {
     pub cut: bool,
     /// Number of its last sending, among all of this class.
     pub sent_as: u64,
+    /// Whether that only asks whether the peer is there: what comes may be an earlier one.
+    pub probes: bool,
 }
 
 impl Datagram {
@@ -91,6 +93,7 @@ impl Datagram {
             tries: 0,
             cut: false,
             sent_as: 0,
+            probes: false,
         }
     }
 

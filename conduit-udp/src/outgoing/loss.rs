@@ -1,5 +1,6 @@
 //! Which datagrams are lost is decided as QUIC does (RFC 9002, section 6.1): by later ones that came, three of them or some time before; and by a probe when
-//! nothing comes at all (section 6.2).
+//! nothing comes at all (section 6.2). QUIC gives a probe a number of its own. Here it is the first datagram again, and when that has come it may have been
+//! the earlier one: from a peer that had no core for a while, and goes on to take in the others. So it counts for later than those only after a while.
 #![forbid(unsafe_code)]
 
 use super::{Outgoing, State};
@@ -52,6 +53,7 @@ impl Outgoing {
     fn lose(&mut self, index: usize, news: &mut News) {
         let datagram = &mut self.window[index];
         datagram.state = State::Waiting;
+        datagram.probes = false;
         self.under_way -= 1;
         self.flight -= datagram.body.len();
         self.queued += datagram.body.len();
@@ -76,6 +78,7 @@ impl Outgoing {
             if matches!(self.window[index].state, State::Sent(_)) {
                 self.lose(index, &mut news);
                 if !everything {
+                    self.window[index].probes = true;
                     break;
                 }
             }

@@ -126,6 +126,31 @@ fn a_probe_is_the_first_or_everything() {
 }
 
 #[test]
+fn an_answer_to_a_probe_may_be_that_to_the_first_sending() {
+    for others_come in [true, false] {
+        let mut out = with(10);
+        out.probe(false);
+        assert_eq!(send(&mut out, 5_000), [0]);
+        // The peer has had no core, and takes in one after the other.
+        let mut news = out.acknowledged(have(3, 0), 5_100, &mut Vec::new()).unwrap();
+        assert!(!out.takes_answer(500, 5_100));
+        out.find_lost(500, &mut news);
+        assert_eq!((news.lost, out.flight), (0, 70));
+        if others_come {
+            out.acknowledged(have(10, 0), 5_200, &mut Vec::new()).unwrap();
+            assert!(!out.takes_answer(500, 5_700) && out.is_empty());
+            continue;
+        }
+        // Or it has got no more than that.
+        assert!(!out.takes_answer(500, 5_599) && out.takes_answer(500, 5_600));
+        let mut news = News::default();
+        out.find_lost(500, &mut news);
+        assert_eq!((news.lost, out.flight), (70, 0));
+        assert!(!out.takes_answer(500, 9_000));
+    }
+}
+
+#[test]
 fn the_window_is_an_end() {
     let mut out = with(WINDOW);
     assert!(!out.has_room(1));

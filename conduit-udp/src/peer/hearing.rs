@@ -170,12 +170,18 @@ impl Peer {
         Heard::Nothing
     }
 
-    fn learn(&mut self, class: usize, mut news: News, now: u64) {
+    fn learn(&mut self, class: usize, news: News, now: u64) {
         if news.bytes == 0 && news.round_trip.is_none() {
             return;
         }
         self.clocks[class] = Clock::new(now);
         self.pace.came(news.bytes, news.round_trip);
+        self.out[class].takes_answer(self.pace.patience(), now);
+        self.find_lost(class, news, now);
+    }
+
+    /// Finds what is lost of a class, after this news.
+    pub fn find_lost(&mut self, class: usize, mut news: News, now: u64) {
         self.out[class].find_lost(self.pace.patience(), &mut news);
         if let Some(number) = news.lost_number {
             self.pace.lost(class, number, self.out[class].next());
