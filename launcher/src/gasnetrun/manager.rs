@@ -83,7 +83,7 @@ fn launcher(line: &[OsString]) -> Option<usize> {
             .strip_prefix(*launcher)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    LAUNCHERS.iter().any(|launcher| is(launcher)).then_some(at)
+    LAUNCHERS.iter().any(is).then_some(at)
 }
 
 fn is_open_mpi(version: &str) -> bool {
