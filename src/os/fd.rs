@@ -1,7 +1,9 @@
 //! Descriptors: pairs of sockets, pipes, readiness.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -49,6 +51,28 @@ pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
     // SAFETY: just made, and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// The pipe that a descriptor writes to, opened once more: whoever gets that may make it non-blocking without doing so to those who have the first one. None
+/// if it is no pipe, or may not be opened.
+pub fn reopen_pipe(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: zero is a value of this plain structure.
+    let mut about: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a live structure to write.
+    check(unsafe { libc::fstat(fd, &raw mut about) }).ok()?;
+    if about.st_mode & libc::S_IFMT != libc::S_IFIFO {
+        return None;
+    }
+    let mut options = OpenOptions::new();
+    // It does not wait for a reader, as one with a name would; but writes shall wait.
+    let again = options
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(format!("/proc/self/fd/{fd}"))
+        .ok()?;
+    // SAFETY: takes numbers.
+    check(unsafe { libc::fcntl(again.as_raw_fd(), libc::F_SETFL, 0) }).ok()?;
+    Some(again.into())
 }
 
 /// Makes reads and writes of an open file return at once.
@@ -351,6 +375,20 @@ mod tests {
         assert!(peer_is_gone(b.as_raw_fd()));
         assert_eq!(receive(b.as_raw_fd(), &mut buffer).unwrap(), 0);
         assert_eq!(send(b.as_raw_fd(), b"x").unwrap_err().raw_os_error(), Some(libc::EPIPE));
+    }
+
+    #[test]
+    fn a_pipe_opened_again_has_flags_of_its_own() {
+        // SAFETY: takes numbers.
+        let flags = |fd: &OwnedFd| unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) } & libc::O_NONBLOCK;
+        let (reader, writer) = pipe().unwrap();
+        let again = reopen_pipe(writer.as_raw_fd()).unwrap();
+        assert_eq!((flags(&writer), flags(&again)), (0, 0));
+        set_nonblocking(&again).unwrap();
+        assert_eq!((flags(&writer), flags(&again)), (0, libc::O_NONBLOCK));
+        write_all(again.as_raw_fd(), b"there").unwrap();
+        assert_eq!(read(reader.as_raw_fd(), &mut [0; 16]).unwrap(), 5);
+        assert!(reopen_pipe(seqpacket_pair().unwrap().0.as_raw_fd()).is_none());
     }
 
     #[test]

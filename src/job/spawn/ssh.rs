@@ -19,7 +19,7 @@ use super::super::{JobError, StartOptions, MAX_RANKS};
 use super::script::{self, Start};
 use super::{hosts, Contact};
 use crate::config::built_in;
-use crate::os::{mem, net, process};
+use crate::os::{fd, mem, net, process};
 
 /// How long the agent above may take to say what the job looks like.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -291,6 +291,9 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
         let file = mem::file_of("gasnet-start", &options.directory, &line);
         Stdio::from(file.map_err(|e| format!("there is no memory for what a remote shell is to read: {e}"))?)
     });
+    // ssh makes a pipe non-blocking, for all who share it: what ranks of this host write into a full one would be lost.
+    let output = |stream| fd::reopen_pipe(stream).map_or_else(Stdio::inherit, Stdio::from);
+    command.stdout(output(1)).stderr(output(2));
     // In a group of its own, so that what a terminal sends does not end the connection before the job has ended.
     command.process_group(0);
     process::die_with_spawner(&mut command);
