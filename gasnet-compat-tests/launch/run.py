@@ -20,14 +20,14 @@ ODD_ARGUMENTS = ["", "a b", "c'd", 'e"f', "$HOME", "`id`", "*", "\\", "-n", "--"
 
 # Variables that clients set on any conduit, with values of theirs (src/config/tests.rs has the names, too): in effect here, accepted, and unknown.
 USED = [("GASNET_SMP_SPAWNER", "fork"), ("GASNET_SPAWN_VERBOSE", "0"), ("GASNET_BACKTRACE", "1"), ("GASNET_FREEZE_ON_ERROR", "0"),
-        ("GASNET_CATCH_EXIT", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5"), ("GASNET_EXITTIMEOUT_MIN", "10"), ("GASNET_BARRIER", "PSHM"),
+        ("GASNET_CATCH_EXIT", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5"), ("GASNET_EXITTIMEOUT_MIN", "10"),
         ("GASNET_MAX_SEGSIZE", "128.0MB/P"), ("GASNET_SPAWNFN", "L"), ("GASNET_MASTERIP", "127.0.0.1"), ("GASNET_WORKERIP", "127.0.0.0"), ("GASNET_ROUTE_OUTPUT", "0")]
 # Jobs of these can be on several hosts.
 NETWORK = jobtest.CONDUIT in ("udp", "any")
 if not NETWORK:
     USED += [("GASNET_SPAWNER", "ssh"), ("GASNET_SSH_SERVERS", "node0 node1")]
 NOT_USED = [("GASNET_PHYSMEM_MAX", "16GB"), ("GASNET_PHYSMEM_PROBE", "0"), ("GASNET_PHYSMEM_NOPROBE", "1"), ("GASNET_HOST_DETECT", "gethostid"),
-            ("GASNET_COLL_SCRATCH_SEG_SIZE", "2M"), ("GASNET_IBV_SPAWNER", "mpi"),
+            ("GASNET_COLL_SCRATCH_SEG_SIZE", "2M"), ("GASNET_IBV_SPAWNER", "mpi"), ("GASNET_BARRIER", "PSHM"),
             ("GASNET_OFI_SPAWNER", "pmi"), ("GASNET_UCX_SPAWNER", "ssh"), ("GASNET_IBV_SPAWNFN", "S"), ("GASNET_SPAWN_CONTROL", "pmi"),
             ("GASNET_QUIET", "y"), ("GASNET_SUPPRESS_DEBUG_WARNING", "1"), ("GASNET_RCV_THREAD", "1"), ("GASNET_PINNED_REGIONS_MAX", "1024"),
             ("GASNET_IBV_PORTS_VERBOSE", "0"), ("GASNET_DOMAIN_COUNT", "4"), ("GASNET_AM_DOMAIN_POLL_MASK", "255"), ("GASNET_USE_FENCED_PUTS", "1"),

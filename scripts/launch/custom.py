@@ -126,6 +126,14 @@ def _(bed):
         raise Wrong(f"three ranks wrote {lines + 1} lines each, of which {came} came: {each}")
 
 
+@case("output: a reader who never reads, and SIGTERM", "three")
+def _(bed):
+    fifo = f"{bed.program.folder}/fifo"
+    job = shlex.join(bed.launch(3, "--lines=20000"))
+    script = f"mkfifo {fifo}; exec 3<>{fifo}; {job} >{fifo} 3>&- & sleep 6; kill -TERM $!; wait $!; echo ended with $?; rm {fifo}"
+    bed.run(["sh", "-c", script], env=bed.servers(), ranks=0, limit=60, says=["ended with [1-9]"])
+
+
 @case("output: a reader who goes", "three", quick=True)
 def _(bed):
     for options, env in ((["-l"], {}), ([], {"GASNET_ROUTE_OUTPUT": "1"})):

@@ -16,8 +16,13 @@ use crate::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 pub const MAX_RANKS: u32 = 1024;
 
 const RANKS: &str = "GASNET_PSHM_NODES";
-/// What that was in a job, for programs that its ranks start: nobody has set it for those. (The launcher takes this away.)
+/// What that is in a job, for programs that its ranks start: nobody has set it for those. (The launcher takes this away.)
 const RANKS_OF_JOB: &str = "_GASNET_JOB_RANKS";
+
+/// The number of ranks of a job as its ranks have it: as nobody writes it who sets one for another job.
+fn inherited(ranks: u32) -> String {
+    format!("+{ranks}")
+}
 
 /// Whether the number of ranks is that of the job which this process is started from.
 fn is_inherited() -> bool {
@@ -104,8 +109,9 @@ impl StartOptions {
             }
             None => config.get(&config::PSHM_NODES),
         };
-        if let Some(value) = env::var_os(RANKS) {
-            env::set_var(RANKS_OF_JOB, value);
+        if env::var_os(RANKS).is_some() {
+            env::set_var(RANKS, inherited(ranks));
+            env::set_var(RANKS_OF_JOB, inherited(ranks));
         }
         if start == Start::Fork && ranks > MAX_RANKS {
             return refuse(format!(
@@ -116,7 +122,7 @@ impl StartOptions {
             .get(&config::TMPDIR)
             .or_else(|| env::var_os("TMPDIR").filter(|d| !d.is_empty()).map(PathBuf::from));
         Ok(Self {
-            route_output: routes(config, &start)?.then(|| config.get(&config::LINEBUFFERSZ) as usize),
+            route_output: routes(config, &start, library.network)?.then(|| config.get(&config::LINEBUFFERSZ) as usize),
             start,
             counted,
             ranks,
@@ -175,9 +181,11 @@ impl StartOptions {
 }
 
 /// Whether the agents bring output to the first host, in whole lines. Process managers do that themselves.
-fn routes(config: &Config, start: &Start) -> Result<bool, JobError> {
+fn routes(config: &Config, start: &Start, network: bool) -> Result<bool, JobError> {
     match start {
         Start::Managed(_) => Ok(false),
+        // The other names are udp's.
+        Start::Fork if !network => Ok(config.get(&config::ROUTE_OUTPUT)),
         Start::Custom | Start::Called => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
         Start::Fork | Start::Ssh | Start::Below(_) => under_any_name(config, &config::ROUTE_OUTPUT),
     }

@@ -180,7 +180,10 @@ fn own(fd: RawFd) -> OwnedFd {
 
 /// Such an object with these bytes, to be read as a file from its beginning.
 pub fn file_of(name: &str, directory: &Path, bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(anon_memory(name, directory, &mut |_| {})?.fd);
+    let memory = anon_memory(name, directory, &mut |_| {})?;
+    // Where a limit of the user's does not allow it, that says so.
+    memory.resize(bytes.len())?;
+    let mut file = File::from(memory.fd);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())

@@ -187,7 +187,8 @@ impl Net {
                 self.wake_client();
                 (WOKEN, true)
             }
-            (TO_BE_WOKEN, true) => (MOST, true),
+            // What is due the client does itself, if it polls before it computes.
+            (TO_BE_WOKEN, true) => (keeper.tick.min(MOST), true),
             (_, true) => (keeper.tick, false),
             // Also one that adds to what waits all the time: others wait for it. And one whose sleep has ended without a poll.
             (_, false) => {
@@ -244,12 +245,8 @@ impl Net {
         if self.has_kept() {
             self.wake_client();
         }
-        self.until_due(now)
-    }
-
-    /// How long nothing is due. A look each so often is enough for what waits for nobody.
-    fn until_due(&self, now: u64) -> Duration {
-        let next = self.next_look.load(SeqCst).min(self.next_beat.load(Relaxed));
+        let next = self.next_look.load(Relaxed).min(self.next_beat.load(Relaxed));
+        // A look each so often is enough for what waits for nobody.
         Duration::from_nanos(next.saturating_sub(now)).clamp(WOKEN, MOST)
     }
 
@@ -280,8 +277,6 @@ fn keep(net: &Weak<Net>) {
         let (limit, watches) = net.tend(&mut own);
         let keeper = &net.keeper;
         keeper.watching.store(watches, SeqCst);
-        // What came under way before somebody could ring is seen here.
-        let limit = if watches { limit.min(net.until_due(net.now())) } else { limit };
         // Who began to sleep meanwhile has seen that nobody watches, and rung; or is seen here.
         let to_be_woken = keeper.client.load(SeqCst) == TO_BE_WOKEN;
         let socket = (watches || to_be_woken).then(|| net.fd());

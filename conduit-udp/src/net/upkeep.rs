@@ -58,8 +58,8 @@ impl Net {
         let ranks = std::mem::take(&mut *active);
         let next = now + LOOK + LOOK_EACH * ranks.len() as u64;
         self.next_look.store(next, Relaxed);
-        drop(active);
         let was_away = now > self.looked.swap(now, Relaxed) + AWAY;
+        drop(active);
         let mut rest = Vec::with_capacity(ranks.len());
         for rank in ranks {
             let contact = self.contact(rank);

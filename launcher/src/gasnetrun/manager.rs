@@ -81,7 +81,7 @@ fn launcher(line: &[OsString]) -> Option<usize> {
     let is = |launcher: &&str| {
         own_name
             .strip_prefix(*launcher)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
     };
     LAUNCHERS.iter().any(is).then_some(at)
 }
@@ -242,7 +242,8 @@ mod tests {
         assert_eq!(at("mpirun -np 3 a"), Some(0));
         assert_eq!(at("/opt/x/mpirun.openmpi -np 3 a"), Some(0));
         assert_eq!(at("env A=b -u C D=e mpirun -np 3 a"), Some(5));
-        for other in ["mpirun-batch -np 3 a", "env A=b", "srun mpirun", "srun -n 3 a"] {
+        assert_eq!(at("mpirun-openmpi-mp -np 3 a"), Some(0));
+        for other in ["mpirunner -np 3 a", "env A=b", "srun mpirun", "srun -n 3 a"] {
             assert_eq!(at(other), None, "{other}");
         }
     }

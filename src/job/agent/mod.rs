@@ -35,7 +35,7 @@ use console::Console;
 pub use daemon::Daemon;
 use ending::Ending;
 use relay::Relay;
-use signals::Signals;
+use signals::{Signals, ENDING};
 
 /// How often an ending job is looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -46,8 +46,6 @@ const BEFORE_QUIT: Duration = Duration::from_millis(30);
 /// How often an agent speaks while the job ends, and how long it may be silent then.
 const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(30);
-/// Signals that ask a job to end.
-const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 /// Exit code of a job that its own machinery has ended.
 const BROKEN: i32 = 1;
 
@@ -111,7 +109,8 @@ pub fn run(post: Post<'_>) -> i32 {
         has_held: false,
     };
     let code = agent.run();
-    agent.post.tree.close();
+    let tree = std::mem::replace(&mut agent.post.tree, Tree::alone());
+    tree.close(|| agent.signals.has_asked());
     code
 }
 

@@ -4,7 +4,8 @@
 use std::os::fd::RawFd;
 
 use super::output::Pump;
-use super::{readable, Agent, ENDING, IMPATIENT};
+use super::signals::ENDING;
+use super::{readable, Agent, IMPATIENT};
 use crate::job::tree::message::Message;
 use crate::os::fd;
 

@@ -15,11 +15,15 @@ const FORWARDED: [i32; 6] = [
     libc::SIGUSR2,
 ];
 
+/// Signals that ask a job to end.
+pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
 static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 
 /// The queue.
 pub struct Signals {
     reader: OwnedFd,
+    asked: bool,
 }
 
 impl Signals {
@@ -44,7 +48,7 @@ impl Signals {
         // A rank may have ended while signals were held back and the handler was not there.
         on_signal(libc::SIGCHLD, std::ptr::null_mut(), std::ptr::null_mut());
         signal::unblock_all();
-        Ok(Self { reader })
+        Ok(Self { reader, asked: false })
     }
 
     /// Readable when there are some.
@@ -56,9 +60,19 @@ impl Signals {
     pub fn next(&mut self) -> Option<(i32, bool)> {
         let mut item = [0; 2];
         match fd::read(self.fd(), &mut item) {
-            Ok(2) => Some((i32::from(item[0]), item[1] != 0)),
+            Ok(2) => {
+                let number = i32::from(item[0]);
+                self.asked |= ENDING.contains(&number);
+                Some((number, item[1] != 0))
+            }
             _ => None,
         }
+    }
+
+    /// Whether one has asked for the end by now, those that nobody has taken among them, which are dropped: then nobody is waited for who reads slowly.
+    pub fn has_asked(&mut self) -> bool {
+        while self.next().is_some() {}
+        self.asked
     }
 }
 

@@ -341,8 +341,9 @@ impl Tree {
         events
     }
 
-    /// The end: what is still to be said above is said, and remote shells end.
-    pub fn close(mut self) {
+    /// The end: what is still to be said above is said, and remote shells end, which may wait for a reader of this process's output who pauses, until
+    /// somebody has asked for the end.
+    pub fn close(mut self, mut is_asked: impl FnMut() -> bool) {
         if let Some(up) = &mut self.up {
             up.finish(SHELL_END);
         }
@@ -351,7 +352,8 @@ impl Tree {
         }
         let mut shells: Vec<Pid> = self.branches.iter().filter_map(|b| b.shell).collect();
         for (limit, number) in [(SHELL_END, libc::SIGTERM), (SHELL_END_BY_FORCE, libc::SIGKILL)] {
-            if ended_within(&mut shells, limit) {
+            let may_wait = || number == libc::SIGTERM && !is_asked();
+            if ended_within(&mut shells, limit, may_wait) {
                 return;
             }
             // A shell may be a script: what it runs is in its group.
@@ -382,14 +384,14 @@ impl Tree {
     }
 }
 
-/// Collects those of `processes`, which write where this one does, that have ended; whether that was all of them before `limit`, or before the reader
-/// had gone on for so long.
-fn ended_within(processes: &mut Vec<Pid>, limit: Duration) -> bool {
+/// Collects those of `processes`, which write where this one does, that have ended; whether that was all of them before `limit`, from when the reader has
+/// gone on if they may wait for one who pauses.
+fn ended_within(processes: &mut Vec<Pid>, limit: Duration, mut may_wait: impl FnMut() -> bool) -> bool {
     let mut end = Instant::now() + limit;
     let mut step = Duration::from_micros(200);
     loop {
         processes.retain(|&pid| process::reap(pid).is_none());
-        if !fd::is_writable(1) || !fd::is_writable(2) {
+        if (!fd::is_writable(1) || !fd::is_writable(2)) && may_wait() {
             end = Instant::now() + limit;
         }
         if processes.is_empty() || Instant::now() >= end {
