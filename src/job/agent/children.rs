@@ -161,13 +161,13 @@ impl Child {
         self.beats_now(board, with_polls).wrapping_sub(self.beats) >= 3
     }
 
-    /// Kills it if it has had its time, unless its last output is on its way to a slow reader.
-    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant) {
+    /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way.
+    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant, may_wait: bool) {
         if self.state == State::Gone || self.deadline.is_none_or(|d| now < d) {
             return;
         }
         let patience = board.line(self.rank).patience.load(Ordering::Relaxed);
-        if self.state == State::InExit && patience != self.patience {
+        if may_wait && self.state == State::InExit && patience != self.patience {
             self.patience = patience;
             self.deadline = Some(now + Duration::from_secs(1));
         } else {

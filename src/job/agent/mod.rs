@@ -110,7 +110,7 @@ pub fn run(post: Post<'_>) -> i32 {
     };
     let code = agent.run();
     let tree = std::mem::replace(&mut agent.post.tree, Tree::alone());
-    tree.close(|| agent.signals.has_asked());
+    tree.close(|| agent.signals.have_asked_by_now(code));
     code
 }
 
@@ -232,6 +232,9 @@ impl Agent<'_> {
         while let Some((number, by_process)) = self.signals.next() {
             if number == libc::SIGCHLD {
                 continue;
+            }
+            if self.phase > Phase::Running {
+                self.signals.note(number);
             }
             // Adopted ranks are their process manager's, on all hosts.
             if self.post.children.iter().any(Child::is_adopted) {
@@ -440,8 +443,9 @@ impl Agent<'_> {
                 self.running().for_each(|c| c.signal(libc::SIGQUIT));
             }
         }
+        let asked = self.signals.have_asked(self.code);
         for child in &mut self.post.children {
-            child.kill_if_overdue(&self.post.board, now);
+            child.kill_if_overdue(&self.post.board, now, !asked);
         }
         self.miss_silent(now);
     }
@@ -500,6 +504,9 @@ impl Agent<'_> {
                 Event::Down(Message::Hold { on }) => self.held = on,
                 Event::Down(Message::Closed { stream }) => self.close_output(stream as RawFd),
                 Event::Down(Message::Signal { number }) => {
+                    if self.phase > Phase::Running {
+                        self.signals.note(number);
+                    }
                     self.alive().for_each(|c| c.signal(number));
                     self.post.tree.send_down(&Message::Signal { number });
                 }

@@ -2,12 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 use super::output::Pump;
 use super::signals::ENDING;
 use super::{readable, Agent, IMPATIENT};
 use crate::job::tree::message::Message;
 use crate::os::fd;
+
+/// How long a reader may take for the last output of a job that a signal has ended.
+const LAST_OUTPUT: Duration = Duration::from_secs(5);
 
 impl Agent<'_> {
     fn outputs(&mut self) -> impl Iterator<Item = &mut Pump> {
@@ -58,14 +62,19 @@ impl Agent<'_> {
         }
         self.outputs().for_each(Pump::finish);
         self.lift_output();
-        // A reader who pauses holds the end of the job, as that of any program, unless a signal asks for it.
-        while !self.console.is_done() {
+        // A reader who pauses holds the end of the job, as that of any program, unless a signal asks for it; for a while if one has before.
+        let asked = self.signals.have_asked(self.code).then(Instant::now);
+        while !self.console.is_done() && asked.is_none_or(|since| since.elapsed() < LAST_OUTPUT) {
             let mut items = vec![readable(self.signals.fd())];
             items.extend(self.console.fd().map(readable));
             let _ = fd::poll(&mut items, Some(IMPATIENT));
             self.console.look();
             while let Some((number, _)) = self.signals.next() {
                 if ENDING.contains(&number) {
+                    // What is left is lost, so that this is no success.
+                    if let Some(ending) = self.ending.as_mut().filter(|ending| ending.code == 0) {
+                        ending.code = 128 + number;
+                    }
                     return;
                 }
             }

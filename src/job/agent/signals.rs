@@ -60,19 +60,27 @@ impl Signals {
     pub fn next(&mut self) -> Option<(i32, bool)> {
         let mut item = [0; 2];
         match fd::read(self.fd(), &mut item) {
-            Ok(2) => {
-                let number = i32::from(item[0]);
-                self.asked |= ENDING.contains(&number);
-                Some((number, item[1] != 0))
-            }
+            Ok(2) => Some((i32::from(item[0]), item[1] != 0)),
             _ => None,
         }
     }
 
-    /// Whether one has asked for the end by now, those that nobody has taken among them, which are dropped: then nobody is waited for who reads slowly.
-    pub fn has_asked(&mut self) -> bool {
-        while self.next().is_some() {}
-        self.asked
+    /// Notes a signal that has come while the job ends.
+    pub fn note(&mut self, number: i32) {
+        self.asked |= ENDING.contains(&number);
+    }
+
+    /// Whether a signal has ended the job, which ends with `code`, or come since: then nobody is waited for who reads slowly.
+    pub fn have_asked(&self, code: i32) -> bool {
+        self.asked || ENDING.contains(&(code - 128))
+    }
+
+    /// The same when nobody takes them any more.
+    pub fn have_asked_by_now(&mut self, code: i32) -> bool {
+        while let Some((number, _)) = self.next() {
+            self.note(number);
+        }
+        self.have_asked(code)
     }
 }
 
