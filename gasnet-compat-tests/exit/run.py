@@ -163,6 +163,22 @@ def run_slow_reader(shop, program):
     jobtest.report("exit: a slow reader gets all output", "" if (process.returncode, count) == (0, 40003) else f"{process.returncode}, {count} lines")
 
 
+def run_no_reader(shop, program):
+    """A signal ends a job whose output nobody reads, also one of a single rank, which no supervisor looks after."""
+    for count in (1, 2):
+        process = shop.start([program, "much-output"], os.urandom(12).hex(), count, {"GASNET_EXITTIMEOUT": "0.5"})
+        time.sleep(1)
+        problem = "it ended by itself" if process.poll() is not None else ""
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            problem = f"it waits for its reader {LIMIT} s after the signal"
+            process.kill()
+        process.stdout.close()
+        jobtest.report(f"exit: SIGTERM and a reader who never reads, ranks: {count}", problem)
+
+
 def run_signals_to_supervisor(shop, program):
     """Signals to the started process reach the ranks; its death ends them."""
     for case in ("wait", "spin"):
@@ -261,6 +277,7 @@ def main():
         mode = "par" if "par" in programs else jobtest.MODES[0]
         run_cases(shop, programs)
         run_slow_reader(shop, programs[mode])
+        run_no_reader(shop, programs[mode])
         run_signals_to_supervisor(shop, programs[mode])
         run_stopped_orphan(shop, programs[mode])
         life = shop.compile(os.path.join(HERE, "life.c"), mode)

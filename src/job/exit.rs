@@ -20,6 +20,7 @@ static CODE: AtomicI32 = AtomicI32::new(0);
 static HOOK: OnceLock<fn()> = OnceLock::new();
 static LINGER: OnceLock<fn()> = OnceLock::new();
 static BY_SIGNAL: AtomicBool = AtomicBool::new(false);
+static ASKED: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 
@@ -40,6 +41,12 @@ pub(super) fn set_linger(hook: fn()) {
 /// A signal handler is about to end the process: what it has interrupted may hold locks.
 pub(super) fn by_signal() {
     BY_SIGNAL.store(true, Ordering::Relaxed);
+}
+
+/// A signal has asked for the end, maybe of a process that is ending already: its last output waits for no reader who does not read.
+/// Async-signal-safe.
+pub(super) fn asked() {
+    ASKED.store(true, Ordering::Relaxed);
 }
 
 /// See [`super::on_exit_hook`].
@@ -181,7 +188,7 @@ impl Job {
         }
     }
 
-    /// Writes what streams hold. A slow reader may take its time; a lock that some other thread holds (in `fgets` on standard input, say)
+    /// Writes what streams hold. A slow reader may take its time, unless a signal asks for the end; a lock that some other thread holds (in `fgets` on standard input, say)
     /// must not keep the process for ever, so an alarm looks after it.
     fn flush(&self) {
         signal::handle(libc::SIGALRM, look_after_flush, &[]);
@@ -196,7 +203,8 @@ impl Job {
 }
 
 extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    if !fd::is_writable(1) || !fd::is_writable(2) {
+    let reader_pauses = !fd::is_writable(1) || !fd::is_writable(2);
+    if reader_pauses && !ASKED.load(Ordering::Relaxed) {
         if let Some(job) = JOB.get() {
             job.board.line(job.rank).patience.fetch_add(1, Ordering::Relaxed);
         }

@@ -159,6 +159,7 @@ pub(super) fn signal_name(number: i32) -> &'static str {
 
 extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
+    exit::asked();
     if exit::begun() {
         return;
     }
