@@ -1,4 +1,4 @@
-//! Fatal errors of the runtime: one paragraph that says what failed, on which rank, why and what to try; then the job ends.
+//! Fatal errors of the runtime: one paragraph that says what failed, on which rank, why and what to try; then the job ends. And warnings.
 
 use std::fmt;
 
@@ -6,6 +6,12 @@ use std::fmt;
 #[macro_export]
 macro_rules! fatal {
     ($($arg:tt)*) => { $crate::fatal::fatal(format_args!($($arg)*)) };
+}
+
+/// Writes `message` as a warning, with this rank's name, in one line to standard error.
+#[cold]
+pub fn warn(message: fmt::Arguments<'_>) {
+    gasnet_tools::process::warn(message);
 }
 
 /// Ends the job with `message`.

@@ -82,6 +82,8 @@ pub struct Net {
     in_place_from: AtomicU64,
     /// The next poll is to look at what hosts said about datagrams.
     has_errors: AtomicBool,
+    /// A peer that never said anything was spoken of.
+    has_doubted: AtomicBool,
     stopped: AtomicBool,
     /// What was dropped.
     pub counters: Counters,
@@ -141,6 +143,7 @@ impl Net {
             has_losses: AtomicBool::new(false),
             in_place_from: AtomicU64::new(0),
             has_errors: AtomicBool::new(false),
+            has_doubted: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             counters: Counters::default(),
         })
@@ -204,6 +207,7 @@ impl Net {
                 refusals: AtomicU8::new(0),
                 refused_at: AtomicU64::new(0),
                 heard: AtomicU64::new(now),
+                has_spoken: AtomicBool::new(false),
             })
         })
     }

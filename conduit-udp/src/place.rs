@@ -52,8 +52,10 @@ pub struct Contact {
     pub refusals: AtomicU8,
     /// See [`Contact::refusals`].
     pub refused_at: AtomicU64,
-    /// When it was heard.
+    /// When it was heard; if it never was, when it was first spoken to.
     pub heard: AtomicU64,
+    /// Whether it ever was.
+    pub has_spoken: AtomicBool,
 }
 
 /// Datagrams that could not be sent.

@@ -262,7 +262,7 @@ fn what_can_never_be_sent_is_told() {
 fn who_never_answers_is_told_if_wanted() {
     let mut stage = Stage::new();
     let mut log = Why::default();
-    stage.net.settings.timeout = 30_000_000;
+    (stage.net.settings.timeout, stage.net.settings.introduction) = (30_000_000, 30_000_000);
     stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
     let began = Instant::now();
     while log.0.is_empty() {
@@ -271,6 +271,27 @@ fn who_never_answers_is_told_if_wanted() {
     }
     let [(1, why)] = &log.0[..] else { panic!("{:?}", log.0) };
     assert!(why.contains("GASNET_REQUESTTIMEOUT_MAX"), "{why}");
+}
+
+#[test]
+fn who_was_never_heard_is_told_earlier() {
+    for was_heard in [true, false] {
+        let mut stage = Stage::new();
+        let mut log = Why::default();
+        stage.net.settings.introduction = 30_000_000;
+        if was_heard {
+            let hello = datagrams(&stage.keys, &mut peer(), Class::Request, b"hello");
+            stage.hear(&hello);
+        }
+        stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
+        let limit = Duration::from_millis(if was_heard { 200 } else { 60_000 });
+        let began = Instant::now();
+        while log.0.is_empty() && began.elapsed() < limit {
+            stage.net.poll(PollScope::All, &mut log);
+        }
+        assert_eq!(log.0.is_empty(), was_heard);
+        assert!(log.0.iter().all(|(_, why)| why.contains("nor ever before")), "{:?}", log.0);
+    }
 }
 
 /// Peers that were lost, and why.

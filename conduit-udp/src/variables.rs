@@ -26,15 +26,17 @@ const SOCKETBUFFER_INITIAL: Key<Option<u64>> = size(
 )
 .unset_means("as GASNET_SOCKETBUFFER_MAX")
 .optional();
-const REQUESTTIMEOUT_MAX: Key<i64> = int(
+const REQUESTTIMEOUT_MAX: Key<Option<i64>> = int(
     "GASNET_REQUESTTIMEOUT_MAX",
-    "0",
+    "",
     0,
     1 << 50,
     "How long a peer may leave everything unanswered before the job ends; 0: as long as its host does not say that it is gone, and systems on the way do \
      not say for ten seconds that nothing can be sent there.",
 )
-.unit("microseconds");
+.unit("microseconds")
+.unset_means("0, but five minutes for a peer that never said anything")
+.optional();
 const REQUESTTIMEOUT_INITIAL: Key<i64> = int(
     "GASNET_REQUESTTIMEOUT_INITIAL",
     "20000",
@@ -90,6 +92,10 @@ pub static TABLE: &[Variable] = &[
     THREAD.variable.section("Network: udp"),
 ];
 
+/// A client that computes before it first looks at the network is heard by its keeper; one that is stopped in that moment should go on before this ends.
+const INTRODUCTION: u64 = 300_000_000_000;
+const DOUBTS: u64 = 10_000_000_000;
+
 /// What they say.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -99,6 +105,10 @@ pub struct Settings {
     pub buffer: usize,
     /// How long a peer may leave everything unanswered, nanoseconds.
     pub timeout: u64,
+    /// The same of one that never said anything, and when a warning says so.
+    pub introduction: u64,
+    /// See [`Settings::introduction`].
+    pub doubts: u64,
     /// How long the first datagrams wait for an answer, nanoseconds.
     pub first_probe: u64,
     /// How long each datagram to a peer may be refused by this host before the peer counts as lost, nanoseconds.
@@ -126,13 +136,13 @@ impl Settings {
     pub fn read() -> Self {
         let most = value(&SOCKETBUFFER_MAX);
         let nanoseconds = |microseconds: i64| microseconds as u64 * 1000;
+        let timeout = value(&REQUESTTIMEOUT_MAX).map(|limit| if limit == 0 { u64::MAX } else { nanoseconds(limit) });
         Self {
             depth: value(&NETWORKDEPTH) as usize,
             buffer: value(&SOCKETBUFFER_INITIAL).unwrap_or(most).min(most).max(64 << 10) as usize,
-            timeout: match value(&REQUESTTIMEOUT_MAX) {
-                0 => u64::MAX,
-                limit => nanoseconds(limit),
-            },
+            timeout: timeout.unwrap_or(u64::MAX),
+            introduction: timeout.unwrap_or(INTRODUCTION),
+            doubts: DOUBTS,
             first_probe: nanoseconds(value(&REQUESTTIMEOUT_INITIAL)),
             refusals: 10_000_000_000,
             deferred: 64 << 20,
@@ -158,5 +168,6 @@ mod tests {
         let settings = Settings::read();
         assert_eq!((settings.depth, settings.buffer), (256, 8 << 20));
         assert_eq!((settings.timeout, settings.first_probe), (u64::MAX, 20_000_000));
+        assert_eq!(settings.introduction, 300_000_000_000);
     }
 }

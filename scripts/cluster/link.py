@@ -62,17 +62,23 @@ class Link:
         lines = []
         if place == "bridge":
             if state["duplicate"]:
-                lines.append(f'{what}numgen random mod {CHANCES} < {round(state["duplicate"] / 100 * CHANCES)} counter dup to "{self.port}"')
+                lines.append(f'{what}{some(state["duplicate"])} counter dup to "{self.port}"')
             return table(self.table, "egress", self.port, lines)
         if state["loss"] and state["burst"] > 1:
             period = math.ceil(state["burst"] * 100 / state["loss"])
             lines.append(f'{what}numgen inc mod {period} < {state["burst"]} counter drop')
         elif state["loss"]:
-            lines.append(f'{what}numgen random mod {CHANCES} < {round(state["loss"] / 100 * CHANCES)} counter drop')
+            lines.append(f'{what}{some(state["loss"])} counter drop')
         if state["corrupt"]:
             chance = round(state["corrupt"] / 100 * CHANCES / len(PLACES))
             lines += [f"{what}numgen random mod {CHANCES} < {chance} counter @ih,{8 * place},8 set 0x5a" for place in PLACES]
         return table(self.table, "ingress", self.device, lines)
+
+
+def some(percent):
+    """The condition that makes so many per cent of packets, at random, be meant."""
+    share = round(percent / 100 * CHANCES)
+    return f"numgen random mod {CHANCES} < {share}" if share < CHANCES else ""
 
 
 def table(name, hook, device, lines):

@@ -91,6 +91,9 @@ impl Net {
                 contact.refusals.store(0, Relaxed);
             }
             contact.heard.store(now, Relaxed);
+            if !contact.has_spoken.load(Relaxed) {
+                contact.has_spoken.store(true, Relaxed);
+            }
             contact.ease(false);
         }
         peer.settle(heard, payload, &self.segments, done)

@@ -7,6 +7,7 @@ use crate::place::{Contact, Trouble, HERE, LOST};
 use crate::sys;
 use crate::wire::{Kind, HEADER};
 use gasnet::conduit::JobRank;
+use gasnet::fatal;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,6 +62,7 @@ impl Net {
         let was_away = now > self.looked.swap(now, Relaxed) + AWAY;
         drop(active);
         let mut rest = Vec::with_capacity(ranks.len());
+        let mut stranger = None;
         for rank in ranks {
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
@@ -79,14 +81,9 @@ impl Net {
                     }
                 }
                 let silent = peer.unanswered(now);
-                if silent > self.settings.timeout {
-                    let seconds = silent / 1_000_000_000;
-                    self.lose(
-                        rank,
-                        format!(
-                            "it has answered nothing for {seconds} seconds; GASNET_REQUESTTIMEOUT_MAX says how long that may last"
-                        ),
-                    );
+                self.judge_silence(contact, silent);
+                if silent > self.settings.doubts && !contact.has_spoken.load(Relaxed) {
+                    stranger.get_or_insert((contact, silent));
                 }
                 peer.transmit(&self.keys, now, |run| self.put(contact, run));
                 if peer.is_ack_due(now) {
@@ -107,6 +104,48 @@ impl Net {
             // Another thread may have found nothing meanwhile, for this one had taken it all.
             self.next_look.fetch_min(next, Relaxed);
         }
+        drop(active);
+        if let Some((contact, silent)) = stranger.filter(|_| !self.has_doubted.swap(true, Relaxed)) {
+            self.doubt(contact, silent);
+        }
+    }
+
+    /// Loses a peer that has left everything unanswered for too long, `silent` nanoseconds.
+    fn judge_silence(&self, contact: &Contact, silent: u64) {
+        let has_spoken = contact.has_spoken.load(Relaxed);
+        let limit = if has_spoken {
+            self.settings.timeout
+        } else {
+            self.settings.introduction
+        };
+        if silent <= limit {
+            return;
+        }
+        let before = if has_spoken {
+            ""
+        } else {
+            ", nor ever before: something between the hosts, like a firewall, may keep back UDP"
+        };
+        let seconds = silent / 1_000_000_000;
+        self.lose(
+            contact.rank,
+            format!("it has answered nothing for {seconds} seconds{before}; GASNET_REQUESTTIMEOUT_MAX says how long that may last"),
+        );
+    }
+
+    /// Says, once, that a peer was never heard.
+    fn doubt(&self, contact: &Contact, silent: u64) {
+        let end = match self.settings.introduction {
+            u64::MAX => "The job goes on waiting".to_owned(),
+            limit => format!("The job ends after {} seconds", limit / 1_000_000_000),
+        };
+        fatal::warn(format_args!(
+            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped, something between the hosts, like a firewall, may keep \
+             back UDP. {end} (GASNET_REQUESTTIMEOUT_MAX).",
+            contact.rank,
+            self.places[contact.rank as usize].address,
+            silent / 1_000_000_000
+        ));
     }
 
     /// Reads what hosts said about datagrams that they could not deliver. No peer may be locked by this thread.
@@ -142,16 +181,13 @@ impl Net {
         if refusals + 1 >= REFUSALS {
             let ip = self.places[contact.rank as usize].address.ip();
             let hint = if ip.is_loopback() && self.spans_hosts {
-                format!(
-                    "; {ip}, where it is said to be, is this host itself: GASNET_WORKERIP must name a network that joins the hosts"
-                )
+                format!("any more; {ip}, where it is said to be, is this host itself: GASNET_WORKERIP must name a network that joins the hosts")
+            } else if contact.has_spoken.load(Relaxed) || contact.line.is_some() {
+                "any more".to_owned()
             } else {
-                String::new()
+                format!("(nothing was ever heard from {ip}: perhaps a firewall that rejects UDP says so)")
             };
-            self.lose(
-                contact.rank,
-                format!("its host says that nobody listens at its port any more{hint}"),
-            );
+            self.lose(contact.rank, format!("its host says that nobody listens at its port {hint}"));
         }
     }
 
