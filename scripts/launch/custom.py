@@ -134,6 +134,14 @@ def _(bed):
     bed.run(["sh", "-c", script], env=bed.servers(), ranks=0, limit=60, says=["ended with [1-9]"])
 
 
+@case("output: a device that is full", "one", quick=True)
+def _(bed):
+    # Where agents write, the job fails; what ranks write themselves is the client's, but is not lost without a word.
+    for options, code, says in ((["-l"], None, "standard output cannot be written: No space left"),
+                                ([], 0, "WARNING.*standard output cannot be written.*: No space left")):
+        bed.run(["sh", "-c", f"{shlex.join(bed.launch(3, options=options))} > /dev/full"], ranks=0, code=code, says=[says])
+
+
 @case("output: a reader who goes", "three", quick=True)
 def _(bed):
     for options, env in ((["-l"], {}), ([], {"GASNET_ROUTE_OUTPUT": "1"})):

@@ -19,7 +19,7 @@ static THREAD: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static HOOK: OnceLock<fn()> = OnceLock::new();
 static LINGER: OnceLock<fn()> = OnceLock::new();
-static BY_SIGNAL: AtomicBool = AtomicBool::new(false);
+static BY_SIGNAL: AtomicI32 = AtomicI32::new(0);
 static ASKED: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
@@ -39,8 +39,8 @@ pub(super) fn set_linger(hook: fn()) {
 }
 
 /// A signal handler is about to end the process: what it has interrupted may hold locks.
-pub(super) fn by_signal() {
-    BY_SIGNAL.store(true, Ordering::Relaxed);
+pub(super) fn by_signal(number: i32) {
+    BY_SIGNAL.store(number, Ordering::Relaxed);
 }
 
 /// A signal has asked for the end, maybe of a process that is ending already: its last output waits for no reader who does not read.
@@ -73,7 +73,7 @@ pub(super) fn catch_exit() {
 
 /// Ends a process that is in no job.
 pub(super) fn without_job(code: i32) -> ! {
-    process::flush_streams();
+    let _ = process::flush_streams();
     process::end(code)
 }
 
@@ -156,7 +156,8 @@ impl Job {
         if let Some(socket) = &self.lifeline {
             // The message is small and the first: it cannot meet a full socket. A failure means that the supervisor is gone, and then
             // this process ends by signal.
-            let _ = fd::send(socket.as_raw_fd(), &Word::Exit { code }.encode());
+            let signal = BY_SIGNAL.load(Ordering::Relaxed);
+            let _ = fd::send(socket.as_raw_fd(), &Word::Exit { code, signal }.encode());
         } else {
             self.board.set_code(code);
             self.board.advance(Phase::Go);
@@ -172,7 +173,7 @@ impl Job {
             match self.board.phase() {
                 Phase::Go => return,
                 seen => {
-                    let linger = LINGER.get().filter(|_| !BY_SIGNAL.load(Ordering::Relaxed));
+                    let linger = LINGER.get().filter(|_| BY_SIGNAL.load(Ordering::Relaxed) == 0);
                     if let Some(linger) = linger {
                         linger();
                     }
@@ -194,7 +195,14 @@ impl Job {
         signal::handle(libc::SIGALRM, look_after_flush, &[]);
         signal::unblock(&[libc::SIGALRM]);
         signal::repeat_alarm(LOOK_MS);
-        process::flush_streams();
+        if let Err(why) = process::flush_streams() {
+            // A reader who has gone, or a stream that the client has closed, is nothing to speak of.
+            if !matches!(why.raw_os_error(), Some(libc::EPIPE | libc::EBADF)) {
+                gasnet_tools::process::warn(format_args!(
+                    "standard output cannot be written, so that the last of it is lost: {why}"
+                ));
+            }
+        }
         if self.options.sync_files {
             process::sync_files();
         }

@@ -147,7 +147,7 @@ impl<'a> Launch<'a> {
         let wanted =
             process::open_descriptors() + 3 * u64::from(here) + 2 * tree.branches().len() as u64 + MOST_STRANGERS as u64 + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
-        process::flush_streams();
+        let _ = process::flush_streams();
         let mask = signal::block_all();
         let child_signal = signal::saved(libc::SIGCHLD);
         signal::set_default(libc::SIGCHLD);

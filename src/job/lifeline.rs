@@ -49,6 +49,8 @@ pub enum Word {
     Exit {
         /// See there.
         code: i32,
+        /// The signal that asked for that; 0: none did.
+        signal: i32,
     },
     /// All ranks of this host have written their part of an exchange with those of other hosts.
     Exchange {
@@ -63,7 +65,7 @@ impl Word {
     /// As it travels. Async-signal-safe.
     pub fn encode(self) -> [u8; 9] {
         let (kind, a, b) = match self {
-            Self::Exit { code } => (b'E', code as u32, 0),
+            Self::Exit { code, signal } => (b'E', code as u32, signal as u32),
             Self::Exchange { round, length } => (b'X', round, length),
         };
         let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
@@ -76,7 +78,10 @@ impl Word {
         let (a, b) = numbers.split_first_chunk::<4>()?;
         let (a, b) = (u32::from_le_bytes(*a), u32::from_le_bytes(b.try_into().ok()?));
         match kind {
-            b'E' => Some(Self::Exit { code: a as i32 }),
+            b'E' => Some(Self::Exit {
+                code: a as i32,
+                signal: b as i32,
+            }),
             b'X' => Some(Self::Exchange { round: a, length: b }),
             _ => None,
         }
@@ -90,7 +95,8 @@ mod tests {
     #[test]
     fn words_travel() {
         for code in [0, 1, -1, 255, 256, i32::MAX, i32::MIN] {
-            assert_eq!(Word::decode(&Word::Exit { code }.encode()), Some(Word::Exit { code }));
+            let word = Word::Exit { code, signal: 15 };
+            assert_eq!(Word::decode(&word.encode()), Some(word));
         }
         let exchange = Word::Exchange {
             round: u32::MAX,

@@ -163,10 +163,10 @@ extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mu
     if exit::begun() {
         return;
     }
+    exit::by_signal(number);
     if client_has_quit_handler() {
         signal::raise(libc::SIGQUIT);
     }
-    exit::by_signal();
     job.exit(128 + number)
 }
 
@@ -192,6 +192,6 @@ extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut l
     } else {
         job.board.code()
     };
-    exit::by_signal();
+    exit::by_signal(number);
     job.exit(code)
 }

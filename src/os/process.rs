@@ -242,16 +242,22 @@ extern "C" {
 }
 
 /// Writes what C's output streams hold back: the standard ones first, because to flush all means to wait for the lock of each, also of
-/// standard input, where another thread may be reading. Not async-signal-safe.
-pub fn flush_streams() {
+/// standard input, where another thread may be reading. The error is standard output's. Not async-signal-safe.
+pub fn flush_streams() -> io::Result<()> {
     // SAFETY: the C library owns the variable; clients may point it elsewhere, before.
     let output = unsafe { stdout };
     // SAFETY: as above.
     let errors = unsafe { stderr };
-    for stream in [output, errors, std::ptr::null_mut()] {
+    // SAFETY: a stream of the C library.
+    let result = match unsafe { libc::fflush(output) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    for stream in [errors, std::ptr::null_mut()] {
         // SAFETY: a stream of the C library, or null for all streams.
         unsafe { libc::fflush(stream) };
     }
+    result
 }
 
 /// Asks the system to write all files to their devices.

@@ -110,7 +110,7 @@ impl Leading {
             }
             None => manager.console(),
         };
-        process::flush_streams();
+        let _ = process::flush_streams();
         let mask = signal::block_all();
         // SAFETY: as in a forked job: the child goes on with the allocator, which glibc keeps usable, and our own state.
         let forked = unsafe { process::fork() }.map_err(|e| failed("forking the agent of this host", &e));

@@ -187,8 +187,8 @@ mod tests {
         let mut child = Child::new(3, 0, ours, None);
         assert!(child.word().is_none());
         fd::send(theirs.as_raw_fd(), b"nonsense").unwrap();
-        fd::send(theirs.as_raw_fd(), &Word::Exit { code: 7 }.encode()).unwrap();
-        assert_eq!(child.word(), Some(Word::Exit { code: 7 }));
+        fd::send(theirs.as_raw_fd(), &Word::Exit { code: 7, signal: 0 }.encode()).unwrap();
+        assert_eq!(child.word(), Some(Word::Exit { code: 7, signal: 0 }));
         drop(theirs);
         assert!(child.word().is_none() && child.lifeline.is_none());
     }

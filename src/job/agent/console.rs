@@ -23,6 +23,8 @@ pub struct Console {
     full: bool,
     /// Streams whose readers are gone, as far as that was told.
     told: [bool; 2],
+    /// Something could not be written, and not because nobody reads it.
+    failed: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,8 @@ struct Queue {
     taken: usize,
     /// Nobody reads any more.
     closed: bool,
+    /// Why it could not be written, if not because the reader has gone.
+    failure: Option<io::Error>,
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
@@ -70,9 +74,11 @@ impl Sink {
                 let next = piece(rest);
                 let written = fd::write_all(stream, next);
                 let mut queue = lock(&self.queue);
-                if written.is_err() {
+                let is_over = written.is_err();
+                if let Err(why) = written {
                     *queue = Queue {
                         closed: true,
+                        failure: (why.kind() != io::ErrorKind::BrokenPipe).then_some(why),
                         ..Queue::default()
                     };
                 } else {
@@ -81,7 +87,7 @@ impl Sink {
                 drop(queue);
                 // A full pipe has news enough.
                 fd::write_pair(self.news.as_raw_fd(), 1, true);
-                if written.is_err() {
+                if is_over {
                     return;
                 }
                 rest = &rest[next.len()..];
@@ -98,6 +104,7 @@ impl Console {
             news: None,
             full: false,
             told: [false; 2],
+            failed: false,
         }
     }
 
@@ -177,6 +184,20 @@ impl Console {
         self.full
     }
 
+    /// Why streams could not be written, other than that their readers have gone. Each is told once.
+    pub fn failures(&mut self) -> Vec<(RawFd, io::Error)> {
+        let failure = |sink: &Option<Arc<Sink>>| lock(&sink.as_ref()?.queue).failure.take();
+        let streams = (1..).zip(&self.sinks);
+        let failures: Vec<_> = streams.filter_map(|(stream, sink)| Some((stream, failure(sink)?))).collect();
+        self.failed |= !failures.is_empty();
+        failures
+    }
+
+    /// Whether there were failures.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
     /// Streams that nobody reads any more. Each is told once.
     pub fn closed(&mut self) -> Vec<RawFd> {
         let mut closed = Vec::new();
@@ -226,6 +247,7 @@ mod tests {
             news: Some(news),
             full: false,
             told: [false; 2],
+            failed: false,
         };
         fd::set_nonblocking(console.news.as_ref().unwrap()).unwrap();
         let all: Vec<u8> = (0..3 * FULL)

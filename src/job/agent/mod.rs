@@ -107,6 +107,7 @@ pub fn run(post: Post<'_>) -> i32 {
         console: Console::new(),
         held: false,
         has_held: false,
+        asked_rank: None,
     };
     let code = agent.run();
     let tree = std::mem::replace(&mut agent.post.tree, Tree::alone());
@@ -174,6 +175,8 @@ struct Agent<'a> {
     /// Whether the agent above wants no output for now, and whether those below were told so.
     held: bool,
     has_held: bool,
+    /// The first rank here that a signal has asked to end: its number, process and signal.
+    asked_rank: Option<(u32, i32, i32)>,
 }
 
 impl Agent<'_> {
@@ -193,11 +196,28 @@ impl Agent<'_> {
             self.advance(Instant::now());
             self.report();
         }
+        self.tell_signal();
         self.end_output();
         if self.post.tree.is_root() {
-            self.ending.as_ref().map_or(0, |e| e.code)
+            match self.ending.as_ref().map_or(0, |e| e.code) {
+                0 => i32::from(self.console.has_failed()),
+                code => code,
+            }
         } else {
             0
+        }
+    }
+
+    /// Names the signal that made the first rank end the job, unless this process has had such a signal, too, and passed it on.
+    fn tell_signal(&mut self) {
+        while let Some((number, _)) = self.signals.next() {
+            self.signals.note(number);
+        }
+        if let Some((rank, pid, number)) = self.asked_rank.filter(|_| !self.signals.have_come()) {
+            let (size, name) = (self.post.map.size(), signal_name(number));
+            say(format_args!(
+                "rank {rank} of {size} (pid {pid}) received {name}, which ended the job"
+            ));
         }
     }
 
@@ -254,8 +274,13 @@ impl Agent<'_> {
     fn read_lifeline(&mut self, i: usize) {
         while let Some(word) = self.post.children[i].word() {
             match word {
-                Word::Exit { code } => {
-                    self.post.children[i].state = State::InExit;
+                Word::Exit { code, signal } => {
+                    let child = &mut self.post.children[i];
+                    child.state = State::InExit;
+                    // A manager says itself whom it ends. And that nobody reads what a rank writes is no news.
+                    if ![0, libc::SIGPIPE].contains(&signal) && self.phase == Phase::Running && !child.is_adopted() {
+                        self.asked_rank.get_or_insert((child.rank, child.pid, signal));
+                    }
                     self.begin(code, false);
                 }
                 Word::Exchange { round, length } => self.exchange_here(round, length),
@@ -504,6 +529,7 @@ impl Agent<'_> {
                 Event::Down(Message::Hold { on }) => self.held = on,
                 Event::Down(Message::Closed { stream }) => self.close_output(stream as RawFd),
                 Event::Down(Message::Signal { number }) => {
+                    self.signals.hear(number);
                     if self.phase > Phase::Running {
                         self.signals.note(number);
                     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::output::Pump;
 use super::signals::ENDING;
-use super::{readable, Agent, IMPATIENT};
+use super::{readable, say, Agent, IMPATIENT};
 use crate::job::tree::message::Message;
 use crate::os::fd;
 
@@ -26,6 +26,7 @@ impl Agent<'_> {
     /// Passes on what ranks have written, unless what it goes to has enough; those below hear of that.
     pub(super) fn pass_output(&mut self) {
         self.console.look();
+        self.tell_failures();
         for stream in self.console.closed() {
             self.close_output(stream);
         }
@@ -36,6 +37,15 @@ impl Agent<'_> {
         if !self.holds_output() {
             self.outputs().for_each(Pump::pass);
             self.lift_output();
+        }
+    }
+
+    /// Output that cannot be written makes the job fail, and is not lost without a word.
+    fn tell_failures(&mut self) {
+        for (stream, why) in self.console.failures() {
+            if stream == 1 {
+                say(format_args!("standard output cannot be written: {why}"));
+            }
         }
     }
 
@@ -79,6 +89,7 @@ impl Agent<'_> {
                 }
             }
         }
+        self.tell_failures();
     }
 
     /// Gives on what is ready. Whether there was something.

@@ -23,6 +23,9 @@ static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 /// The queue.
 pub struct Signals {
     reader: OwnedFd,
+    /// One that asks for the end has come, at any time.
+    come: bool,
+    /// The same while the job ended.
     asked: bool,
 }
 
@@ -48,7 +51,11 @@ impl Signals {
         // A rank may have ended while signals were held back and the handler was not there.
         on_signal(libc::SIGCHLD, std::ptr::null_mut(), std::ptr::null_mut());
         signal::unblock_all();
-        Ok(Self { reader, asked: false })
+        Ok(Self {
+            reader,
+            come: false,
+            asked: false,
+        })
     }
 
     /// Readable when there are some.
@@ -60,9 +67,22 @@ impl Signals {
     pub fn next(&mut self) -> Option<(i32, bool)> {
         let mut item = [0; 2];
         match fd::read(self.fd(), &mut item) {
-            Ok(2) => Some((i32::from(item[0]), item[1] != 0)),
+            Ok(2) => {
+                self.hear(i32::from(item[0]));
+                Some((i32::from(item[0]), item[1] != 0))
+            }
             _ => None,
         }
+    }
+
+    /// Notes a signal that has come here, or to an agent above.
+    pub fn hear(&mut self, number: i32) {
+        self.come |= ENDING.contains(&number);
+    }
+
+    /// Whether a signal has come that asks for the end.
+    pub fn have_come(&self) -> bool {
+        self.come
     }
 
     /// Notes a signal that has come while the job ends.

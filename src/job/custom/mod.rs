@@ -42,7 +42,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     let port = listener.local_addr().map(|a| a.port()).map_err(|e| JobError {
         message: format!("a listening socket has no port: {e}"),
     })?;
-    process::flush_streams();
+    let _ = process::flush_streams();
     // What a command of several words leaves behind when its shell ends.
     let others = process::adopt_descendants();
     // A connection for each rank, those of agents, strangers, and a few.
