@@ -72,7 +72,7 @@ impl Conduit for Udp {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let message = |why| format!("The udp conduit cannot open its socket: {why}.");
+        let message = |why| format!("The udp conduit cannot begin: {why}.");
         let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
         let net = Arc::new(net);
         if info.may_start_threads && net.settings.thread {

@@ -105,7 +105,8 @@ impl Net {
         let addresses: Vec<SocketAddr> = entries.clone().map(decode).collect();
         if let Some(rank) = addresses.iter().position(|a| a.is_ipv4() != socket.address.is_ipv4()) {
             return Err(io::Error::other(format!(
-                "rank {rank} is at {}, rank {} at {}, which are of different versions of IP; GASNET_WORKERIP names the network to use",
+                "rank {rank} is at {} and rank {} at {}, so that hosts were named by addresses of both versions of IP; GASNET_WORKERIP, set to one host's address \
+                 in a network that all hosts have, makes them use that",
                 addresses[rank].ip(),
                 info.rank,
                 socket.address.ip()

@@ -244,12 +244,13 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
     if network {
         variables.extend(["GASNET_SPAWNER".into(), "GASNET_SPAWNFN".into()]);
     }
-    let from_environment = variables.into_iter().map(|name| (env::var(&name).unwrap_or_default(), name));
-    let from_option = request.spawner.iter().map(|(option, name)| (name.clone(), option.clone()));
-    for (name, source) in from_option
-        .chain(from_environment)
-        .filter(|(name, _)| !name.trim().is_empty())
-    {
+    let from_environment = variables.into_iter().map(|name| (spawner::variable(&name), name));
+    let from_option = request
+        .spawner
+        .iter()
+        .map(|(option, name)| (Ok(Some(name.clone())), option.clone()));
+    for (name, source) in from_option.chain(from_environment) {
+        let Some(name) = name.map_err(Stop::Wrong)? else { continue };
         let Some(spawner) = spawner::parse(&source, &name).map_err(Stop::Wrong)? else {
             continue;
         };

@@ -1,5 +1,6 @@
 """Jobs that a command of the user's starts (GASNET_SPAWNFN=C), and output that agents bring to the first host."""
 
+import os
 import shlex
 
 import mpi
@@ -76,6 +77,22 @@ def _(bed):
     fails("sleep 600 & (sleep 601; :) & GASNET_WORKER_RANK=1 %C & GASNET_WORKER_RANK=1 %C; wait", "each once")
 
 
+@case("custom: a command that starts nothing", "one", conduits=("udp",))
+def _(bed):
+    for command, state in (("true", "has ended"), ("sleep 600", "still runs")):
+        env = {"GASNET_SPAWNFN": "C", "GASNET_CSPAWN_CMD": command, "GASNET_SPAWN_TIMEOUT": "7"}
+        early = ["has ended without an error, and of 2 processes 2 have not called"] if command == "true" else []
+        bed.run([bed.program.path, "2"], env=env, code=None, says=[*early, f"of 2 processes 2 have not called.*which {state}.*GASNET_SPAWN_TIMEOUT"])
+
+
+@case("launcher: values that cannot be", "one", conduits=("udp",))
+def _(bed):
+    for name, value, says in (("GASNET_SPAWNER", "custom", "one of auto, fork, ssh, pmi, mpi$"), ("GASNET_SPAWNFN", "fork", "one of L, S, C$"),
+                              ("GASNET_SPAWNER", b"\xff", "UTF-8"), ("GASNET_UDP_SPAWNER", b"\xff", "UTF-8")):
+        bed.run(bed.launch(2), env={name: os.fsdecode(value)}, code=None, says=[says, "!^rank"])
+    bed.run(bed.launch(2, options=["-spawner=pmi"]), env={"MPIRUN_CMD": os.fsdecode(b"\xff %C")}, code=None, says=["MPIRUN_CMD=.*UTF-8", "!^rank"])
+
+
 # Output.
 
 @case("output: brought to the first host, through shells that show nothing", "three", quick=True)
@@ -138,7 +155,7 @@ def _(bed):
 def _(bed):
     # Where agents write, the job fails; what ranks write themselves is the client's, but is not lost without a word.
     for options, code, says in ((["-l"], None, "standard output cannot be written: No space left"),
-                                ([], 0, "WARNING.*standard output cannot be written.*: No space left")):
+                                ([], 0, "WARNING \\(proc 0\\): standard output cannot be written, so that some of it is lost")):
         bed.run(["sh", "-c", f"{shlex.join(bed.launch(3, options=options))} > /dev/full"], ranks=0, code=code, says=[says])
 
 

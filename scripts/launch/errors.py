@@ -12,6 +12,14 @@ def _(bed):
     bed.run(bed.launch(3), env={"GASNET_SSH_SERVERS": "node99 node2"}, code=None, says=["node99"])
 
 
+@case("errors: numbers of ranks that cannot be", "one", quick=True, conduits=("udp",))
+def _(bed):
+    for number in ("0", "1048577", "99999999999999999999"):
+        bed.run([bed.program.path, number], code=None, says=["first argument.*number of its ranks, 1 to 1048576", "!^rank"])
+    bed.run([bed.program.path, "1025"], code=None, says=["number of ranks 1025: one host starts at most 1024", "!GASNET_PSHM_NODES=", "!^rank"])
+    bed.run([bed.program.path, "0"], env={"GASNET_PSHM_NODES": "1"}, ranks=1, arguments=["0"])
+
+
 @case("errors: deep in the tree, a host that is not there", "seven")
 def _(bed):
     servers = {"GASNET_SSH_SERVERS": "node1 node2 node3 node99 node5", "GASNET_SSH_OUT_DEGREE": "1"}

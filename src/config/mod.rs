@@ -174,7 +174,10 @@ fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
     }
     let result = match text.to_str() {
         Some(text) => variable.parse(text),
-        None => Err(variable.complaint(&text.to_string_lossy())),
+        None => Err(format!(
+            "{} (this one is not UTF-8)",
+            variable.complaint(&text.to_string_lossy())
+        )),
     };
     match result {
         Err(_) if !variable.status.is_effective() || variable.scope == Scope::Tests => Ok(variable.default_value()),

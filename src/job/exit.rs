@@ -197,9 +197,9 @@ impl Job {
         signal::repeat_alarm(LOOK_MS);
         if let Err(why) = process::flush_streams() {
             // A reader who has gone, or a stream that the client has closed, is nothing to speak of.
-            if !matches!(why.raw_os_error(), Some(libc::EPIPE | libc::EBADF)) {
+            if !fd::peer_is_gone(1) {
                 gasnet_tools::process::warn(format_args!(
-                    "standard output cannot be written, so that the last of it is lost: {why}"
+                    "standard output cannot be written, so that some of it is lost: {why}"
                 ));
             }
         }

@@ -101,21 +101,27 @@ impl StartOptions {
     pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
         let Decision { start, counted } = start(config, library)?;
         let counted = library.count.filter(|_| counted);
-        let ranks = match counted {
-            Some(count) => {
-                // For all that the program starts, here and elsewhere.
-                env::set_var(RANKS, count.to_string());
-                count
-            }
-            None => config.get(&config::PSHM_NODES),
-        };
-        if env::var_os(RANKS).is_some() {
+        let ranks = counted.unwrap_or_else(|| config.get(&config::PSHM_NODES));
+        if counted.is_some_and(|count| !(1..=1 << 20).contains(&count)) {
+            return refuse(
+                "the first argument of a program that starts itself is the number of its ranks, 1 to 1048576, and this one is out of that range; with \
+                 gasnetrun_<conduit> -n or GASNET_PSHM_NODES the first argument is the program's own"
+                    .into(),
+            );
+        }
+        // For all that the program starts, here and elsewhere.
+        if counted.is_some() || env::var_os(RANKS).is_some() {
             env::set_var(RANKS, inherited(ranks));
             env::set_var(RANKS_OF_JOB, inherited(ranks));
         }
         if start == Start::Fork && ranks > MAX_RANKS {
+            let name = if counted.is_some() {
+                "number of ranks "
+            } else {
+                "GASNET_PSHM_NODES="
+            };
             return refuse(format!(
-                "GASNET_PSHM_NODES={ranks}: one host starts at most {MAX_RANKS} ranks; more hosts can be named with GASNET_SSH_SERVERS"
+                "{name}{ranks}: one host starts at most {MAX_RANKS} ranks; more hosts can be named with GASNET_SSH_SERVERS"
             ));
         }
         let directory = config

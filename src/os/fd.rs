@@ -204,7 +204,7 @@ pub fn connect_to_name(name: &[u8], limit: Duration) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Whether the other end of a socket is closed everywhere. Async-signal-safe.
+/// Whether the other end of a socket or pipe is closed everywhere, or `fd` is. Async-signal-safe.
 pub fn peer_is_gone(fd: RawFd) -> bool {
     let mut item = libc::pollfd {
         fd,

@@ -242,7 +242,7 @@ extern "C" {
 }
 
 /// Writes what C's output streams hold back: the standard ones first, because to flush all means to wait for the lock of each, also of
-/// standard input, where another thread may be reading. The error is standard output's. Not async-signal-safe.
+/// standard input, where another thread may be reading. The error is standard output's, also an earlier one. Not async-signal-safe.
 pub fn flush_streams() -> io::Result<()> {
     // SAFETY: the C library owns the variable; clients may point it elsewhere, before.
     let output = unsafe { stdout };
@@ -250,7 +250,9 @@ pub fn flush_streams() -> io::Result<()> {
     let errors = unsafe { stderr };
     // SAFETY: a stream of the C library.
     let result = match unsafe { libc::fflush(output) } {
-        0 => Ok(()),
+        // SAFETY: as above.
+        0 if unsafe { libc::ferror(output) } == 0 => Ok(()),
+        0 => Err(io::Error::other("an earlier write has failed")),
         _ => Err(io::Error::last_os_error()),
     };
     for stream in [errors, std::ptr::null_mut()] {

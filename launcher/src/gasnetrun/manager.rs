@@ -8,7 +8,7 @@ use std::process::Command;
 use gasnet::config::built_in;
 use gasnet::job::shell_words;
 
-use super::spawner::on_path;
+use super::spawner::{on_path, variable};
 
 /// What a template is filled with.
 pub struct Filling<'a> {
@@ -33,10 +33,10 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     } else {
         ["PMIRUN_CMD", "MPIRUN_CMD"]
     };
-    let given = names.map(|name| (name, env::var(name).ok()));
-    let of_site = names.map(|name| (name, built_in(name).map(str::to_owned)));
+    let given = names.map(|name| (name, variable(name)));
+    let of_site = names.map(|name| (name, Ok(built_in(name).map(str::to_owned))));
     for (name, template) in given.into_iter().chain(of_site) {
-        if let Some(template) = template.filter(|t| !t.trim().is_empty()) {
+        if let Some(template) = template? {
             if filling.nodes.is_some() && !template.contains("%M") {
                 eprintln!("gasnetrun: -N has no effect: {name} has no %M, which would stand for it");
             }

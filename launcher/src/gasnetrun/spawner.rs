@@ -49,18 +49,39 @@ pub struct Decision {
     pub why: String,
 }
 
-/// A name that a user gives; none for `auto`.
+/// A name that a user gives by an option or a variable; none for `auto`. The variables take what programs take that start without the launcher.
 pub fn parse(source: &str, name: &str) -> Result<Option<Spawner>, String> {
-    match name.trim().to_ascii_lowercase().as_str() {
-        "auto" => Ok(None),
-        "fork" | "l" => Ok(Some(Spawner::Fork)),
-        "ssh" | "s" => Ok(Some(Spawner::Ssh)),
-        "pmi" => Ok(Some(Spawner::Pmi)),
-        "mpi" => Ok(Some(Spawner::Mpi)),
-        "custom" | "c" => Ok(Some(Spawner::Custom)),
-        _ => Err(format!(
-            "{source}={name}: there is no such spawner; it is one of auto, fork, ssh, pmi, mpi, custom"
-        )),
+    let letters = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
+    let words = [Spawner::Fork, Spawner::Ssh, Spawner::Pmi, Spawner::Mpi].map(|spawner| (spawner.name(), spawner));
+    let known: Vec<(&str, Spawner)> = match source {
+        "GASNET_SPAWNFN" => letters.to_vec(),
+        _ if source.starts_with("GASNET_") => words.to_vec(),
+        _ => words
+            .into_iter()
+            .chain([("custom", Spawner::Custom)])
+            .chain(letters)
+            .collect(),
+    };
+    let (asked, has_auto) = (name.trim(), source != "GASNET_SPAWNFN");
+    if has_auto && asked.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    let found = known.iter().find(|(word, _)| asked.eq_ignore_ascii_case(word));
+    found.map(|(_, spawner)| Some(*spawner)).ok_or_else(|| {
+        let words: Vec<&str> = has_auto
+            .then_some("auto")
+            .into_iter()
+            .chain(known.iter().map(|k| k.0))
+            .collect();
+        format!("{source}={name}: there is no such spawner; it is one of {}", words.join(", "))
+    })
+}
+
+/// What a variable says, unless it is unset or empty.
+pub fn variable(name: &str) -> Result<Option<String>, String> {
+    match env::var_os(name).map(OsString::into_string).transpose() {
+        Ok(value) => Ok(value.filter(|value| !value.trim().is_empty())),
+        Err(value) => Err(format!("{name}={}: a text in UTF-8 is expected", value.to_string_lossy())),
     }
 }
 

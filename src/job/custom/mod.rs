@@ -84,12 +84,13 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     process::end(code);
 }
 
-/// Whether the command runs, or has ended well: some only queue what they start.
-fn still_there(command: &mut Process, missing: u32) -> Result<(), String> {
+/// Whether the command runs. It may have ended well: some only queue what they start.
+fn still_there(command: &mut Process, missing: u32) -> Result<bool, String> {
     match command.try_wait() {
         Ok(Some(status)) if !status.success() => Err(format!(
             "the command of GASNET_CSPAWN_CMD ended ({status}) when {missing} of its processes had not called yet"
         )),
-        _ => Ok(()),
+        Ok(status) => Ok(status.is_none()),
+        Err(_) => Ok(true),
     }
 }

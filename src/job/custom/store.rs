@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStringExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Secret, StartOptions, LOOK};
 use crate::job::tree::link::{let_in, poll_items, Known, Link, Stranger, CONSOLE};
@@ -14,6 +14,9 @@ use crate::os::{fd, mem, net};
 
 /// Fences of ranks that find each other.
 const FENCES: u32 = 2;
+
+/// When the command has ended so long ago, and processes are missing, that is said.
+const NOTICE: Duration = Duration::from_secs(5);
 
 /// What tells hosts apart: the boot of the kernel, the network name space, and the name.
 pub fn identity() -> String {
@@ -78,10 +81,11 @@ impl<'a> Store<'a> {
     }
 
     /// Serves all processes until they have found each other. Gives who else has called meanwhile. `still_there` is asked, with the number
-    /// of processes that have not called, whether there is any use in waiting.
-    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<(), String>) -> Result<Callers, String> {
+    /// of processes that have not called, whether there is any use in waiting, and whether the command runs.
+    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Callers, String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
+        let (mut ended, mut is_told) = (None, false);
         loop {
             self.meet();
             self.hear()?;
@@ -101,13 +105,23 @@ impl<'a> Store<'a> {
                 });
             }
             if missing > 0 {
-                still_there(missing)?;
+                let all = self.options.ranks;
+                if !still_there(missing)? {
+                    let since = *ended.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= NOTICE && !std::mem::replace(&mut is_told, true) {
+                        eprintln!(
+                            "gasnet: the command of GASNET_CSPAWN_CMD has ended without an error, and of {all} processes {missing} have not called; \
+                             this goes on waiting, for they may be queued"
+                        );
+                    }
+                }
                 if end.is_some_and(|end| Instant::now() >= end) {
                     return Err(format!(
-                        "of {} processes {missing} have not called the console in {} seconds; connections to this host may be blocked \
-                         (GASNET_MASTERIP names the address to use), or the command of GASNET_CSPAWN_CMD starts fewer (GASNET_SPAWN_TIMEOUT)",
-                        self.options.ranks,
-                        limit.as_secs()
+                        "of {all} processes {missing} have not called the console in {} seconds; connections to this host may be blocked \
+                         (GASNET_MASTERIP names the address to use), or the command of GASNET_CSPAWN_CMD, which {}, starts fewer \
+                         (GASNET_SPAWN_TIMEOUT)",
+                        limit.as_secs(),
+                        if ended.is_some() { "has ended" } else { "still runs" }
                     ));
                 }
             }

@@ -301,8 +301,13 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
         eprintln!("gasnet: host {}: {command:?}", name.to_string_lossy());
     }
     let mut shell = command.spawn().map_err(|e| {
+        let advice = match e.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => "`ulimit -n` limits open files",
+            Some(libc::EAGAIN | libc::ENOMEM) => "`ulimit -u` limits processes, `ulimit -v` memory",
+            _ => "GASNET_SSH_CMD names another; options belong into GASNET_SSH_OPTIONS",
+        };
         format!(
-            "the remote shell \"{}\" for host {} cannot be started: {e}; GASNET_SSH_CMD names another",
+            "the remote shell \"{}\" for host {} cannot be started: {e}; {advice}",
             remote.command,
             name.to_string_lossy()
         )
