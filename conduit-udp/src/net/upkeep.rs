@@ -140,7 +140,7 @@ impl Net {
             limit => format!("The job ends after {} seconds", limit / 1_000_000_000),
         };
         fatal::warn(format_args!(
-            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped, something between the hosts, like a firewall, may keep \
+            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, something between the hosts, like a firewall, may keep \
              back UDP. {end} (GASNET_REQUESTTIMEOUT_MAX).",
             contact.rank,
             self.places[contact.rank as usize].address,
