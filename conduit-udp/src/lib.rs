@@ -75,7 +75,7 @@ impl Conduit for Udp {
         let message = |why| format!("The udp conduit cannot begin: {why}.");
         let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
         let net = Arc::new(net);
-        if info.may_start_threads && net.settings.thread {
+        if net.settings.thread {
             net::Net::start_keeper(&net);
         }
         assert!(self.net.set(net).is_ok(), "defect: the udp conduit was started twice");

@@ -98,9 +98,10 @@ impl Net {
     /// Opens the socket and tells everybody where it is.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
         let mut settings = Settings::read();
-        if !(info.may_start_threads && settings.thread) {
+        settings.thread &= info.may_start_threads;
+        if !settings.thread {
             // Peers have no keeper either: until they look at the network for the first time they may compute as long as they like.
-            settings.introduction = settings.timeout;
+            (settings.introduction, settings.doubts) = (settings.timeout, u64::MAX);
         }
         let socket = Socket::open(SocketAddr::new(info.host_address, 0), settings.buffer)?;
         let own = gasnet::os::mem::random_u64().to_ne_bytes();

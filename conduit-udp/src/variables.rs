@@ -35,7 +35,7 @@ const REQUESTTIMEOUT_MAX: Key<Option<i64>> = int(
      not say for ten seconds that nothing can be sent there.",
 )
 .unit("microseconds")
-.unset_means("0, but five minutes for a peer that never said anything")
+.unset_means("0, but five minutes for a peer on another host from which nobody ever said anything")
 .optional();
 const REQUESTTIMEOUT_INITIAL: Key<i64> = int(
     "GASNET_REQUESTTIMEOUT_INITIAL",

@@ -4,6 +4,7 @@
 #include <gasnetex.h>
 #include <gasnet_tools.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,6 +230,19 @@ static int run_process(const char *name) {
     if (!strcmp(name, "unflushed-spin")) {
         printf("rank %u wrote this before it was told\n", (unsigned)me);
         ONE(gasnet_exit(17), spin());
+    }
+    if (!strcmp(name, "kept-output")) {
+        /* Nobody reads: what printf keeps is to be written at the end. */
+        static const char full[4096];
+        int flags = fcntl(1, F_GETFL);
+        if (!me) {
+            fcntl(1, F_SETFL, flags | O_NONBLOCK);
+            while (write(1, full, sizeof full) > 0) {}
+            fcntl(1, F_SETFL, flags);
+        }
+        barrier();
+        printf("kept by rank %u\n", (unsigned)me);
+        return 1;
     }
     if (!strcmp(name, "much-output")) {
         int i;

@@ -165,19 +165,24 @@ def run_slow_reader(shop, program):
 
 
 def run_no_reader(shop, program):
-    """A signal ends a job whose output nobody reads, also one of a single rank, which no supervisor looks after."""
-    for count in (1, 2):
-        process = shop.start([program, "much-output"], os.urandom(12).hex(), count, {"GASNET_EXITTIMEOUT": "0.5"})
+    """A signal ends a job whose output nobody reads, also one of a single rank, which no supervisor looks after; and that is no success."""
+    started, rank = "the started process", "a rank"
+    for case, count, number, target in (
+        ("much-output", 1, signal.SIGTERM, started), ("much-output", 1, signal.SIGQUIT, started), ("kept-output", 1, signal.SIGTERM, started),
+        ("much-output", 2, signal.SIGTERM, started), ("kept-output", 2, signal.SIGTERM, started), ("much-output", 2, signal.SIGTERM, rank),
+    ):
+        process = shop.start([program, case], os.urandom(12).hex(), count, {"GASNET_EXITTIMEOUT": "0.5"})
         time.sleep(1)
         problem = "it ended by itself" if process.poll() is not None else ""
-        process.send_signal(signal.SIGTERM)
+        os.kill(process.pid if target is started else jobtest.children_of(process.pid)[0], number)
         try:
-            process.wait(LIMIT)
+            if process.wait(LIMIT) != 128 + number:
+                problem = f"exit status {process.returncode}"
         except subprocess.TimeoutExpired:
             problem = f"it waits for its reader {LIMIT} s after the signal"
             process.kill()
         process.stdout.close()
-        jobtest.report(f"exit: SIGTERM and a reader who never reads, ranks: {count}", problem)
+        jobtest.report(f"exit: {number.name} to {target} and a reader who never reads, {case}, ranks: {count}", problem)
 
 
 def run_signals_to_supervisor(shop, program):

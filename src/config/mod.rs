@@ -7,7 +7,7 @@
 //! as not set. A `GASNET_*` name that no declaration knows is not an error: clients have their own; [`Config::unknown`]
 //! lists them for `GASNET_VERBOSEENV=1`.
 //!
-//! A value that the library does not use is not checked: that of a variable without effect, or of one for test programs.
+//! A value that the library does not use is not checked: that of a variable without effect, or of one for gasnetrun or test programs.
 #![forbid(unsafe_code)]
 
 mod built_in;
@@ -180,7 +180,7 @@ fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
         )),
     };
     match result {
-        Err(_) if !variable.status.is_effective() || variable.scope == Scope::Tests => Ok(variable.default_value()),
+        Err(_) if !variable.status.is_effective() || variable.scope.is_of_others() => Ok(variable.default_value()),
         result => result,
     }
 }

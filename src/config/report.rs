@@ -3,7 +3,7 @@
 
 use super::built_in;
 use super::suggest::nearest;
-use super::{Config, Origin, Scope, Setting, Status, Variable};
+use super::{Config, Origin, Setting, Status, Variable};
 pub use gasnet_tools::parse::display_size;
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ impl Config {
     /// The lines of `GASNET_VERBOSEENV`: every variable that has an effect or is set, then unknown names.
     /// For rank 0, to standard error.
     pub fn verbose(&self) -> String {
-        let read_by_us = |v: &Variable| v.status.is_effective() && v.scope != Scope::Tests;
+        let read_by_us = |v: &Variable| v.status.is_effective() && !v.scope.is_of_others();
         let shown = |s: &&Setting| s.is_set || (read_by_us(s.variable) && !shown_by_tools(s));
         let mut out: String = self.settings().iter().filter(shown).map(|s| line(s) + "\n").collect();
         for name in self.unknown() {

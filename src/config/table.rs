@@ -173,9 +173,9 @@ variables! {
             "Bring the output of ranks that GASNET_CSPAWN_CMD has started to the console. Otherwise the command has to.").scope(Scope::Launcher);
         MPIRUN_CMD: Option<String> = text("MPIRUN_CMD",
             "Command of a process manager for gasnetrun -spawner=mpi or pmi: %N ranks, %C program and arguments, %P and %A each of them, %M number of hosts, \
-             %H GASNET_NODEFILE, %D the folder, %% a percent sign.").scope(Scope::Launcher)
+             %H GASNET_NODEFILE, %D the folder, %% a percent sign.").scope(Scope::Gasnetrun)
             .unset_means("srun, mpiexec.hydra, mpiexec or mpirun, as found");
-        PMIRUN_CMD: Option<String> = text("PMIRUN_CMD", "The same; -spawner=pmi looks at it before MPIRUN_CMD.").scope(Scope::Launcher)
+        PMIRUN_CMD: Option<String> = text("PMIRUN_CMD", "The same; -spawner=pmi looks at it before MPIRUN_CMD.").scope(Scope::Gasnetrun)
             .unset_means("MPIRUN_CMD");
         ENV_CMD: Option<String> = text("GASNET_ENV_CMD", "What env is called on the other hosts; also AMUDP_ENV_CMD, ENV_CMD.").scope(Scope::Launcher)
             .unset_means("env");

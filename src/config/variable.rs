@@ -41,6 +41,8 @@ pub enum Scope {
     Job,
     /// Every rank, and ranks may differ.
     Rank,
+    /// `gasnetrun`, not the library.
+    Gasnetrun,
     /// The programs of the test-suites, not the library.
     Tests,
 }
@@ -66,12 +68,18 @@ pub enum Origin {
 }
 
 impl Scope {
+    /// Whether the library, in whatever process, never looks at the value.
+    pub const fn is_of_others(self) -> bool {
+        matches!(self, Self::Gasnetrun | Self::Tests)
+    }
+
     /// One word, for tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Launcher => "launcher",
             Self::Job => "job",
             Self::Rank => "rank",
+            Self::Gasnetrun => "gasnetrun",
             Self::Tests => "tests",
         }
     }

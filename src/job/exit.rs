@@ -20,7 +20,9 @@ static CODE: AtomicI32 = AtomicI32::new(0);
 static HOOK: OnceLock<fn()> = OnceLock::new();
 static LINGER: OnceLock<fn()> = OnceLock::new();
 static BY_SIGNAL: AtomicI32 = AtomicI32::new(0);
-static ASKED: AtomicBool = AtomicBool::new(false);
+/// The signal that has asked for the end of a job without an agent; 0 while there is none.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+static FLUSHES: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 
@@ -43,10 +45,16 @@ pub(super) fn by_signal(number: i32) {
     BY_SIGNAL.store(number, Ordering::Relaxed);
 }
 
-/// A signal has asked for the end, maybe of a process that is ending already: its last output waits for no reader who does not read.
-/// Async-signal-safe.
-pub(super) fn asked() {
-    ASKED.store(true, Ordering::Relaxed);
+/// A signal has asked for the end, maybe of a process that is ending already. Where no agent looks after that, the last output waits for its reader no longer
+/// than the exit timeout. Async-signal-safe.
+pub(super) fn asked(job: &Job, number: i32) {
+    let is_first = job.lifeline.is_none()
+        && ASKED
+            .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok();
+    if is_first && FLUSHES.load(Ordering::Relaxed) {
+        job.allow_exit_timeout();
+    }
 }
 
 /// See [`super::on_exit_hook`].
@@ -103,6 +111,11 @@ impl Job {
     /// the exit timeout: one of them may wait for a thread that has met the end of the job.
     fn returned(&self, code: i32) {
         self.take_leave(code);
+        self.allow_exit_timeout();
+    }
+
+    /// From now on the last strike comes after the exit timeout. Async-signal-safe.
+    fn allow_exit_timeout(&self) {
         STRIKE_COUNT.store(0, Ordering::Relaxed);
         let interval = self.options.exit_timeout / (STRIKES + 1);
         signal::repeat_alarm(i32::try_from(interval.as_millis()).unwrap_or(i32::MAX).max(1));
@@ -189,15 +202,20 @@ impl Job {
         }
     }
 
-    /// Writes what streams hold. A slow reader may take its time, unless a signal asks for the end; a lock that some other thread holds (in `fgets` on standard input, say)
-    /// must not keep the process for ever, so an alarm looks after it.
+    /// Writes what streams hold. A slow reader may take its time, unless a signal asks for the end; a lock that some other thread holds (in `fgets` on
+    /// standard input, say) must not keep the process for ever, so an alarm looks after it.
     fn flush(&self) {
         signal::handle(libc::SIGALRM, look_after_flush, &[]);
         signal::unblock(&[libc::SIGALRM]);
         signal::repeat_alarm(LOOK_MS);
+        FLUSHES.store(true, Ordering::Relaxed);
+        if ASKED.load(Ordering::Relaxed) != 0 {
+            self.allow_exit_timeout();
+        }
         if let Err(why) = process::flush_streams() {
             // A reader who has gone, or a stream that the client has closed, is nothing to speak of.
             if !fd::peer_is_gone(1) {
+                let why = why.map_or("an earlier write has failed".into(), |why| why.to_string());
                 gasnet_tools::process::warn(format_args!(
                     "standard output cannot be written, so that some of it is lost: {why}"
                 ));
@@ -206,17 +224,23 @@ impl Job {
         if self.options.sync_files {
             process::sync_files();
         }
+        FLUSHES.store(false, Ordering::Relaxed);
         signal::repeat_alarm(0);
     }
 }
 
 extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let reader_pauses = !fd::is_writable(1) || !fd::is_writable(2);
-    if reader_pauses && !ASKED.load(Ordering::Relaxed) {
+    let asked = ASKED.load(Ordering::Relaxed);
+    if reader_pauses && asked == 0 {
         if let Some(job) = JOB.get() {
             job.board.line(job.rank).patience.fetch_add(1, Ordering::Relaxed);
         }
     } else if STRIKE_COUNT.fetch_add(1, Ordering::Relaxed) >= STRIKES {
-        process::end(CODE.load(Ordering::Relaxed));
+        // What a signal has cut off is no success.
+        match CODE.load(Ordering::Relaxed) {
+            0 if reader_pauses => process::end(128 + asked),
+            code => process::end(code),
+        }
     }
 }

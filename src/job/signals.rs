@@ -159,7 +159,10 @@ pub(super) fn signal_name(number: i32) -> &'static str {
 
 extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
-    exit::asked();
+    // That a reader has gone asks for nothing more.
+    if number != libc::SIGPIPE {
+        exit::asked(job, number);
+    }
     if exit::begun() {
         return;
     }
@@ -184,6 +187,7 @@ extern "C" fn in_background(number: i32, info: *mut libc::siginfo_t, context: *m
 
 extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
+    exit::asked(job, number);
     if exit::begun() {
         return;
     }

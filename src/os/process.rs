@@ -242,18 +242,19 @@ extern "C" {
 }
 
 /// Writes what C's output streams hold back: the standard ones first, because to flush all means to wait for the lock of each, also of
-/// standard input, where another thread may be reading. The error is standard output's, also an earlier one. Not async-signal-safe.
-pub fn flush_streams() -> io::Result<()> {
+/// standard input, where another thread may be reading. The error is standard output's; of an earlier one nobody knows why.
+/// Not async-signal-safe, but without the allocator.
+pub fn flush_streams() -> Result<(), Option<io::Error>> {
     // SAFETY: the C library owns the variable; clients may point it elsewhere, before.
     let output = unsafe { stdout };
     // SAFETY: as above.
     let errors = unsafe { stderr };
-    // SAFETY: a stream of the C library.
+    // SAFETY: a stream of the C library, or null for all streams.
     let result = match unsafe { libc::fflush(output) } {
-        // SAFETY: as above.
-        0 if unsafe { libc::ferror(output) } == 0 => Ok(()),
-        0 => Err(io::Error::other("an earlier write has failed")),
-        _ => Err(io::Error::last_os_error()),
+        // SAFETY: a stream of the C library.
+        0 if output.is_null() || unsafe { libc::ferror(output) } == 0 => Ok(()),
+        0 => Err(None),
+        _ => Err(Some(io::Error::last_os_error())),
     };
     for stream in [errors, std::ptr::null_mut()] {
         // SAFETY: a stream of the C library, or null for all streams.

@@ -9,6 +9,7 @@ use super::receiving::{Context, Wanted};
 use super::{lock, Deferred, Net};
 use crate::sys::Bell;
 use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
+use gasnet::fatal;
 use gasnet::os::signal;
 use std::io;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
@@ -171,6 +172,11 @@ impl Net {
             .spawn(move || keep(&own));
         signal::set_mask(&mask);
         net.keeper.here.store(started.is_ok(), Relaxed);
+        if let Err(why) = started {
+            fatal::warn(format_args!(
+                "The udp conduit cannot start a thread: {why}. While this rank computes it answers nobody, as with GASNET_UDP_THREAD=0."
+            ));
+        }
     }
 
     /// Does what is due. Returns how long to sleep, and whether what comes shall end that.

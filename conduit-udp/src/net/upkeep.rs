@@ -8,8 +8,10 @@ use crate::sys;
 use crate::wire::{Kind, HEADER};
 use gasnet::conduit::JobRank;
 use gasnet::fatal;
+use gasnet::os::fd;
+use std::collections::HashSet;
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// With many peers that have something under way they are looked at less often, nanoseconds.
@@ -62,7 +64,7 @@ impl Net {
         let was_away = now > self.looked.swap(now, Relaxed) + AWAY;
         drop(active);
         let mut rest = Vec::with_capacity(ranks.len());
-        let mut stranger = None;
+        let (mut stranger, mut spoken) = (None, None);
         for rank in ranks {
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
@@ -81,8 +83,9 @@ impl Net {
                     }
                 }
                 let silent = peer.unanswered(now);
-                self.judge_silence(contact, silent);
-                if silent > self.settings.doubts && !contact.has_spoken.load(Relaxed) {
+                let is_strange = self.is_strange(contact, silent, &mut spoken);
+                self.judge_silence(contact, silent, is_strange);
+                if silent > self.settings.doubts && is_strange {
                     stranger.get_or_insert((contact, silent));
                 }
                 peer.transmit(&self.keys, now, |run| self.put(contact, run));
@@ -105,26 +108,46 @@ impl Net {
             self.next_look.fetch_min(next, Relaxed);
         }
         drop(active);
-        if let Some((contact, silent)) = stranger.filter(|_| !self.has_doubted.swap(true, Relaxed)) {
+        // Who reads that may pause, and whom this thread serves must not wait for him.
+        if let Some((contact, silent)) = stranger.filter(|_| fd::is_writable(2) && !self.has_doubted.swap(true, Relaxed)) {
             self.doubt(contact, silent);
         }
     }
 
-    /// Loses a peer that has left everything unanswered for too long, `silent` nanoseconds.
-    fn judge_silence(&self, contact: &Contact, silent: u64) {
-        let has_spoken = contact.has_spoken.load(Relaxed);
-        let limit = if has_spoken {
-            self.settings.timeout
-        } else {
+    fn is_on_this_host(&self, contact: &Contact) -> bool {
+        self.places[contact.rank as usize].address.ip() == self.socket.address.ip()
+    }
+
+    /// Whether a peer that is silent for longer than it may seem natural was never heard, nor anybody at its address. Those who were are put into `spoken`
+    /// when they are looked for the first time.
+    fn is_strange(&self, contact: &Contact, silent: u64, spoken: &mut Option<HashSet<IpAddr>>) -> bool {
+        if silent <= self.settings.doubts.min(self.settings.introduction) || contact.has_spoken.load(Relaxed) {
+            return false;
+        }
+        let address = |contact: &Contact| self.places[contact.rank as usize].address.ip();
+        let spoken = spoken.get_or_insert_with(|| {
+            self.contacts()
+                .filter(|contact| contact.has_spoken.load(Relaxed))
+                .map(address)
+                .collect()
+        });
+        !spoken.contains(&address(contact))
+    }
+
+    /// Loses a peer that has left everything unanswered for too long, `silent` nanoseconds. Who is on this host and strange is most likely stopped.
+    fn judge_silence(&self, contact: &Contact, silent: u64, is_strange: bool) {
+        let limit = if is_strange && !self.is_on_this_host(contact) {
             self.settings.introduction
+        } else {
+            self.settings.timeout
         };
         if silent <= limit {
             return;
         }
-        let before = if has_spoken {
-            ""
-        } else {
+        let before = if is_strange {
             ", nor ever before: something between the hosts, like a firewall, may keep back UDP"
+        } else {
+            ""
         };
         let seconds = silent / 1_000_000_000;
         self.lose(
@@ -135,12 +158,17 @@ impl Net {
 
     /// Says, once, that a peer was never heard.
     fn doubt(&self, contact: &Contact, silent: u64) {
-        let end = match self.settings.introduction {
+        let (limit, between) = if self.is_on_this_host(contact) {
+            (self.settings.timeout, "on this host")
+        } else {
+            (self.settings.introduction, "between the hosts")
+        };
+        let end = match limit {
             u64::MAX => "The job goes on waiting".to_owned(),
             limit => format!("The job ends after {} seconds", limit / 1_000_000_000),
         };
         fatal::warn(format_args!(
-            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, something between the hosts, like a firewall, may keep \
+            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, something {between}, like a firewall, may keep \
              back UDP. {end} (GASNET_REQUESTTIMEOUT_MAX).",
             contact.rank,
             self.places[contact.rank as usize].address,
@@ -217,6 +245,9 @@ impl Net {
             let hint = match why.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => "a firewall or another rule of this host forbids it",
                 Some(libc::ENOBUFS) => "its network interface takes nothing",
+                Some(libc::EHOSTUNREACH) if !is_here && !contact.has_spoken.load(Relaxed) => {
+                    "a firewall that rejects UDP may say so; `ip route get` with that address may say more, and GASNET_WORKERIP names another network"
+                }
                 _ => "`ip route get` with that address may say more, and GASNET_WORKERIP names another network",
             };
             self.lose(contact.rank, format!("datagrams to {ip} cannot be sent: {why}; {hint}"));

@@ -34,7 +34,12 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
         ["PMIRUN_CMD", "MPIRUN_CMD"]
     };
     let given = names.map(|name| (name, variable(name)));
-    let of_site = names.map(|name| (name, Ok(built_in(name).map(str::to_owned))));
+    let of_site = names.map(|name| {
+        (
+            name,
+            Ok(built_in(name).filter(|text| !text.trim().is_empty()).map(str::to_owned)),
+        )
+    });
     for (name, template) in given.into_iter().chain(of_site) {
         if let Some(template) = template? {
             if filling.nodes.is_some() && !template.contains("%M") {

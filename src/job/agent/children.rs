@@ -161,19 +161,21 @@ impl Child {
         self.beats_now(board, with_polls).wrapping_sub(self.beats) >= 3
     }
 
-    /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way.
-    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant, may_wait: bool) {
+    /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way. Whether that was cut off.
+    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant, may_wait: bool) -> bool {
         if self.state == State::Gone || self.deadline.is_none_or(|d| now < d) {
-            return;
+            return false;
         }
         let patience = board.line(self.rank).patience.load(Ordering::Relaxed);
-        if may_wait && self.state == State::InExit && patience != self.patience {
+        let writes = self.state == State::InExit && patience != self.patience;
+        if may_wait && writes {
             self.patience = patience;
             self.deadline = Some(now + Duration::from_secs(1));
         } else {
             self.signal(libc::SIGKILL);
             self.deadline = None;
         }
+        writes && !may_wait
     }
 }
 

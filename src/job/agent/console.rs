@@ -78,7 +78,7 @@ impl Sink {
                 if let Err(why) = written {
                     *queue = Queue {
                         closed: true,
-                        failure: (why.kind() != io::ErrorKind::BrokenPipe).then_some(why),
+                        failure: (why.kind() != io::ErrorKind::BrokenPipe && !fd::peer_is_gone(stream)).then_some(why),
                         ..Queue::default()
                     };
                 } else {

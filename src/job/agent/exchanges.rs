@@ -1,7 +1,7 @@
 //! Exchanges of all ranks: their bytes travel up, and the outcome down.
 #![forbid(unsafe_code)]
 
-use super::{relay, say, Agent, BROKEN};
+use super::{relay, Agent, BROKEN};
 use crate::job::board::Board;
 use crate::job::tree::message::Message;
 
@@ -45,7 +45,7 @@ impl Agent<'_> {
     }
 
     fn broken(&mut self, why: &str) {
-        say(format_args!(
+        self.say(format_args!(
             "an exchange between hosts failed: {why}. This is a defect of the library; ending the job"
         ));
         self.begin(BROKEN, true);

@@ -77,7 +77,7 @@ pub fn run(post: Post<'_>) -> i32 {
     let signals = match Signals::install() {
         Ok(signals) => signals,
         Err(e) => {
-            say(format_args!("the supervisor cannot start: {e}"));
+            let _ = fd::write_all(2, sentence(format_args!("the supervisor cannot start: {e}")).as_bytes());
             post.children.iter().for_each(Child::kill_and_wait);
             return BROKEN;
         }
@@ -108,6 +108,7 @@ pub fn run(post: Post<'_>) -> i32 {
         held: false,
         has_held: false,
         asked_rank: None,
+        cut_by: None,
     };
     let code = agent.run();
     let tree = std::mem::replace(&mut agent.post.tree, Tree::alone());
@@ -115,8 +116,9 @@ pub fn run(post: Post<'_>) -> i32 {
     code
 }
 
-fn say(what: fmt::Arguments<'_>) {
-    let _ = fd::write_all(2, format!("gasnet: {what}\n").as_bytes());
+/// What an agent says itself.
+fn sentence(what: fmt::Arguments<'_>) -> String {
+    format!("gasnet: {what}\n")
 }
 
 /// To wait for a descriptor.
@@ -177,6 +179,8 @@ struct Agent<'a> {
     has_held: bool,
     /// The first rank here that a signal has asked to end: its number, process and signal.
     asked_rank: Option<(u32, i32, i32)>,
+    /// The signal that has cut output off whose reader paused.
+    cut_by: Option<i32>,
 }
 
 impl Agent<'_> {
@@ -199,13 +203,24 @@ impl Agent<'_> {
         self.tell_signal();
         self.end_output();
         if self.post.tree.is_root() {
-            match self.ending.as_ref().map_or(0, |e| e.code) {
-                0 => i32::from(self.console.has_failed()),
-                code => code,
-            }
+            self.exit_code()
         } else {
             0
         }
+    }
+
+    /// That of the job, unless output is lost: that is no success.
+    fn exit_code(&self) -> i32 {
+        match (self.ending.as_ref().map_or(0, |e| e.code), self.cut_by) {
+            (0, Some(number)) => 128 + number,
+            (0, None) => i32::from(self.console.has_failed()),
+            (code, _) => code,
+        }
+    }
+
+    /// Says something on standard error, whose reader may pause: the agent does not wait for it.
+    fn say(&mut self, what: fmt::Arguments<'_>) {
+        self.console.write(2, sentence(what).as_bytes());
     }
 
     /// Names the signal that made the first rank end the job, unless this process has had such a signal, too, and passed it on.
@@ -215,7 +230,7 @@ impl Agent<'_> {
         }
         if let Some((rank, pid, number)) = self.asked_rank.filter(|_| !self.signals.have_come()) {
             let (size, name) = (self.post.map.size(), signal_name(number));
-            say(format_args!(
+            self.say(format_args!(
                 "rank {rank} of {size} (pid {pid}) received {name}, which ended the job"
             ));
         }
@@ -312,26 +327,26 @@ impl Agent<'_> {
             Ended::Exited(0) if !catches => {}
             Ended::Exited(status) if !catches => self.begin(status, false),
             Ended::Exited(status) => {
-                say(format_args!(
+                self.say(format_args!(
                     "{who} ended with status {status} without gasnet_exit; ending the job"
                 ));
                 self.begin(status, true);
             }
             Ended::Killed(number) => {
                 match signal_name(number) {
-                    "signal" => say(format_args!("{who} was killed by signal {number}; ending the job")),
-                    name => say(format_args!("{who} was killed by {name}; ending the job")),
+                    "signal" => self.say(format_args!("{who} was killed by signal {number}; ending the job")),
+                    name => self.say(format_args!("{who} was killed by {name}; ending the job")),
                 }
                 self.begin(128 + number, true);
             }
             // Its parent, a process manager, knows how, and ends the job if that was a failure.
             Ended::Unknown if adopted && !catches => {}
             Ended::Unknown if adopted => {
-                say(format_args!("{who} ended without gasnet_exit; ending the job"));
+                self.say(format_args!("{who} ended without gasnet_exit; ending the job"));
                 self.begin(BROKEN, true);
             }
             Ended::Unknown => {
-                say(format_args!(
+                self.say(format_args!(
                     "{who} is gone, and another thread of the started process took its status; ending the job"
                 ));
                 self.begin(BROKEN, true);
@@ -344,7 +359,7 @@ impl Agent<'_> {
         while let Some(i) = self.post.daemons.iter().position(|daemon| daemon.process.has_ended()) {
             let Daemon { pid, name, .. } = self.post.daemons.swap_remove(i);
             if self.leave_at.is_none() && self.running().next().is_some() {
-                say(format_args!(
+                self.say(format_args!(
                     "host {}: the process manager that has started the ranks here ({name}, pid {pid}) is gone; ending the job",
                     net::host_name()
                 ));
@@ -470,7 +485,9 @@ impl Agent<'_> {
         }
         let asked = self.signals.have_asked(self.code);
         for child in &mut self.post.children {
-            child.kill_if_overdue(&self.post.board, now, !asked);
+            if child.kill_if_overdue(&self.post.board, now, !asked) {
+                self.cut_by = self.signals.asked();
+            }
         }
         self.miss_silent(now);
     }
@@ -481,7 +498,7 @@ impl Agent<'_> {
             return;
         }
         for why in self.post.tree.silent(SILENCE) {
-            say(format_args!("{why}; the job ends without it"));
+            self.say(format_args!("{why}; the job ends without it"));
             self.begin(BROKEN, true);
         }
     }
@@ -518,7 +535,7 @@ impl Agent<'_> {
             match event {
                 Event::Orphaned => self.orphaned(),
                 Event::Lost(why) => {
-                    say(format_args!("{why}; ending the job"));
+                    self.say(format_args!("{why}; ending the job"));
                     self.begin(BROKEN, true);
                 }
                 Event::Up(Message::Ended { code, lost }) => self.begin(code, lost),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::output::Pump;
 use super::signals::ENDING;
-use super::{readable, say, Agent, IMPATIENT};
+use super::{readable, Agent, IMPATIENT};
 use crate::job::tree::message::Message;
 use crate::os::fd;
 
@@ -44,7 +44,7 @@ impl Agent<'_> {
     fn tell_failures(&mut self) {
         for (stream, why) in self.console.failures() {
             if stream == 1 {
-                say(format_args!("standard output cannot be written: {why}"));
+                self.say(format_args!("standard output cannot be written: {why}"));
             }
         }
     }
@@ -73,23 +73,29 @@ impl Agent<'_> {
         self.outputs().for_each(Pump::finish);
         self.lift_output();
         // A reader who pauses holds the end of the job, as that of any program, unless a signal asks for it; for a while if one has before.
-        let asked = self.signals.have_asked(self.code).then(Instant::now);
-        while !self.console.is_done() && asked.is_none_or(|since| since.elapsed() < LAST_OUTPUT) {
+        let since = Instant::now();
+        let is_bounded = self.signals.have_asked(self.code);
+        let mut is_asked = false;
+        loop {
+            // To tell what has failed is more to write.
+            let was_done = self.console.is_done();
+            self.tell_failures();
+            if was_done && self.console.is_done() {
+                return;
+            }
+            if is_asked || (is_bounded && since.elapsed() >= LAST_OUTPUT) {
+                self.cut_by = self.signals.asked();
+                return;
+            }
             let mut items = vec![readable(self.signals.fd())];
             items.extend(self.console.fd().map(readable));
             let _ = fd::poll(&mut items, Some(IMPATIENT));
             self.console.look();
             while let Some((number, _)) = self.signals.next() {
-                if ENDING.contains(&number) {
-                    // What is left is lost, so that this is no success.
-                    if let Some(ending) = self.ending.as_mut().filter(|ending| ending.code == 0) {
-                        ending.code = 128 + number;
-                    }
-                    return;
-                }
+                self.signals.note(number);
+                is_asked |= ENDING.contains(&number);
             }
         }
-        self.tell_failures();
     }
 
     /// Gives on what is ready. Whether there was something.

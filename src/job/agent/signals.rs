@@ -25,8 +25,8 @@ pub struct Signals {
     reader: OwnedFd,
     /// One that asks for the end has come, at any time.
     come: bool,
-    /// The same while the job ended.
-    asked: bool,
+    /// The last one of these that has come while the job ended.
+    asked: Option<i32>,
 }
 
 impl Signals {
@@ -54,7 +54,7 @@ impl Signals {
         Ok(Self {
             reader,
             come: false,
-            asked: false,
+            asked: None,
         })
     }
 
@@ -87,12 +87,19 @@ impl Signals {
 
     /// Notes a signal that has come while the job ends.
     pub fn note(&mut self, number: i32) {
-        self.asked |= ENDING.contains(&number);
+        if ENDING.contains(&number) {
+            self.asked = Some(number);
+        }
+    }
+
+    /// The last signal that has come while the job ended, and asked for that.
+    pub fn asked(&self) -> Option<i32> {
+        self.asked
     }
 
     /// Whether a signal has ended the job, which ends with `code`, or come since: then nobody is waited for who reads slowly.
     pub fn have_asked(&self, code: i32) -> bool {
-        self.asked || ENDING.contains(&(code - 128))
+        self.asked.is_some() || ENDING.contains(&(code - 128))
     }
 
     /// The same when nobody takes them any more.
