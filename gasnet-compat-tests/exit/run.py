@@ -170,6 +170,7 @@ def run_no_reader(shop, program):
     for case, count, number, target in (
         ("much-output", 1, signal.SIGTERM, started), ("much-output", 1, signal.SIGQUIT, started), ("kept-output", 1, signal.SIGTERM, started),
         ("much-output", 2, signal.SIGTERM, started), ("kept-output", 2, signal.SIGTERM, started), ("much-output", 2, signal.SIGTERM, rank),
+        ("kept-output", 2, signal.SIGTERM, rank),
     ):
         process = shop.start([program, case], os.urandom(12).hex(), count, {"GASNET_EXITTIMEOUT": "0.5"})
         time.sleep(1)

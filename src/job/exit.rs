@@ -30,10 +30,12 @@ static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 const LONG_LOOK: Duration = Duration::from_millis(100);
 const SHORT_LOOK: Duration = Duration::from_millis(2);
 
-/// While output is flushed, how often somebody looks whether that gets anywhere, and how often it (or exit handlers) may not.
-const LOOK_MS: i32 = 250;
-const STRIKES: u32 = 8;
-static STRIKE_COUNT: AtomicU32 = AtomicU32::new(0);
+/// While output is flushed, or exit handlers run, how often somebody looks at least whether that gets anywhere, how many times at least before it is over, and
+/// how long a flush may stand still while its reader does not.
+const LOOK: Duration = Duration::from_millis(250);
+const LEAST_LOOKS: u32 = 9;
+const STANDSTILL: Duration = Duration::from_millis(2250);
+static LOOKS_LEFT: AtomicU32 = AtomicU32::new(0);
 
 /// See [`super::on_linger_hook`].
 pub(super) fn set_linger(hook: fn()) {
@@ -45,16 +47,27 @@ pub(super) fn by_signal(number: i32) {
     BY_SIGNAL.store(number, Ordering::Relaxed);
 }
 
-/// A signal has asked for the end, maybe of a process that is ending already. Where no agent looks after that, the last output waits for its reader no longer
-/// than the exit timeout. Async-signal-safe.
+/// A signal has asked for the end, maybe of a process that is ending already: then its last output waits for its reader no longer than the exit timeout, which
+/// the agent looks after, if there is one. Async-signal-safe.
 pub(super) fn asked(job: &Job, number: i32) {
+    if let Some(socket) = job.lifeline.as_ref().filter(|_| begun()) {
+        let _ = fd::send(socket.as_raw_fd(), &Word::Asked { signal: number }.encode());
+    }
     let is_first = job.lifeline.is_none()
         && ASKED
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
     if is_first && FLUSHES.load(Ordering::Relaxed) {
-        job.allow_exit_timeout();
+        allow(job.options.exit_timeout);
     }
+}
+
+/// From now on a standstill may last so long. Async-signal-safe.
+fn allow(time: Duration) {
+    let interval = (time / LEAST_LOOKS).clamp(Duration::from_millis(1), LOOK).as_millis();
+    let looks = time.as_millis() / interval;
+    LOOKS_LEFT.store(u32::try_from(looks).unwrap_or(u32::MAX), Ordering::Relaxed);
+    signal::repeat_alarm(interval as i32);
 }
 
 /// See [`super::on_exit_hook`].
@@ -111,14 +124,7 @@ impl Job {
     /// the exit timeout: one of them may wait for a thread that has met the end of the job.
     fn returned(&self, code: i32) {
         self.take_leave(code);
-        self.allow_exit_timeout();
-    }
-
-    /// From now on the last strike comes after the exit timeout. Async-signal-safe.
-    fn allow_exit_timeout(&self) {
-        STRIKE_COUNT.store(0, Ordering::Relaxed);
-        let interval = self.options.exit_timeout / (STRIKES + 1);
-        signal::repeat_alarm(i32::try_from(interval.as_millis()).unwrap_or(i32::MAX).max(1));
+        allow(self.options.exit_timeout);
     }
 
     /// Everything that an ending rank does for the others, up to its last output.
@@ -207,10 +213,10 @@ impl Job {
     fn flush(&self) {
         signal::handle(libc::SIGALRM, look_after_flush, &[]);
         signal::unblock(&[libc::SIGALRM]);
-        signal::repeat_alarm(LOOK_MS);
         FLUSHES.store(true, Ordering::Relaxed);
-        if ASKED.load(Ordering::Relaxed) != 0 {
-            self.allow_exit_timeout();
+        match ASKED.load(Ordering::Relaxed) {
+            0 => allow(STANDSTILL),
+            _ => allow(self.options.exit_timeout),
         }
         if let Err(why) = process::flush_streams() {
             // A reader who has gone, or a stream that the client has closed, is nothing to speak of.
@@ -230,17 +236,22 @@ impl Job {
 }
 
 extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    let reader_pauses = !fd::is_writable(1) || !fd::is_writable(2);
     let asked = ASKED.load(Ordering::Relaxed);
-    if reader_pauses && asked == 0 {
+    let reader_pauses = || !fd::is_writable(1) || !fd::is_writable(2);
+    if asked == 0 && reader_pauses() {
         if let Some(job) = JOB.get() {
             job.board.line(job.rank).patience.fetch_add(1, Ordering::Relaxed);
         }
-    } else if STRIKE_COUNT.fetch_add(1, Ordering::Relaxed) >= STRIKES {
-        // What a signal has cut off is no success.
-        match CODE.load(Ordering::Relaxed) {
-            0 if reader_pauses => process::end(128 + asked),
-            code => process::end(code),
-        }
+        return;
+    }
+    let left = LOOKS_LEFT.load(Ordering::Relaxed);
+    if left > 1 {
+        LOOKS_LEFT.store(left - 1, Ordering::Relaxed);
+        return;
+    }
+    // What a signal has cut off is no success.
+    match CODE.load(Ordering::Relaxed) {
+        0 if asked != 0 => process::end(128 + asked),
+        code => process::end(code),
     }
 }

@@ -52,6 +52,11 @@ pub enum Word {
         /// The signal that asked for that; 0: none did.
         signal: i32,
     },
+    /// A signal has asked this rank for its end, when it was in exit already.
+    Asked {
+        /// Its number.
+        signal: i32,
+    },
     /// All ranks of this host have written their part of an exchange with those of other hosts.
     Exchange {
         /// Its number.
@@ -66,6 +71,7 @@ impl Word {
     pub fn encode(self) -> [u8; 9] {
         let (kind, a, b) = match self {
             Self::Exit { code, signal } => (b'E', code as u32, signal as u32),
+            Self::Asked { signal } => (b'A', signal as u32, 0),
             Self::Exchange { round, length } => (b'X', round, length),
         };
         let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
@@ -82,6 +88,7 @@ impl Word {
                 code: a as i32,
                 signal: b as i32,
             }),
+            b'A' => Some(Self::Asked { signal: a as i32 }),
             b'X' => Some(Self::Exchange { round: a, length: b }),
             _ => None,
         }
@@ -98,6 +105,8 @@ mod tests {
             let word = Word::Exit { code, signal: 15 };
             assert_eq!(Word::decode(&word.encode()), Some(word));
         }
+        let asked = Word::Asked { signal: 15 };
+        assert_eq!(Word::decode(&asked.encode()), Some(asked));
         let exchange = Word::Exchange {
             round: u32::MAX,
             length: 4096,

@@ -187,7 +187,10 @@ extern "C" fn in_background(number: i32, info: *mut libc::siginfo_t, context: *m
 
 extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
-    exit::asked(job, number);
+    // An agent sends this signal itself, to those who are late.
+    if job.lifeline.is_none() {
+        exit::asked(job, number);
+    }
     if exit::begun() {
         return;
     }

@@ -174,7 +174,7 @@ impl Net {
         net.keeper.here.store(started.is_ok(), Relaxed);
         if let Err(why) = started {
             fatal::warn(format_args!(
-                "The udp conduit cannot start a thread: {why}. While this rank computes it answers nobody, as with GASNET_UDP_THREAD=0."
+                "The udp conduit cannot start a thread: {why}. While this rank computes it answers nobody."
             ));
         }
     }

@@ -5,6 +5,7 @@ use super::{lock, Net, LOOK};
 use crate::peer::payload_of;
 use crate::place::{Contact, Trouble, HERE, LOST};
 use crate::sys;
+use crate::variables::Settings;
 use crate::wire::{Kind, HEADER};
 use gasnet::conduit::JobRank;
 use gasnet::fatal;
@@ -64,7 +65,7 @@ impl Net {
         let was_away = now > self.looked.swap(now, Relaxed) + AWAY;
         drop(active);
         let mut rest = Vec::with_capacity(ranks.len());
-        let (mut stranger, mut spoken) = (None, None);
+        let (mut doubtful, mut spoken) = (None, None);
         for rank in ranks {
             let contact = self.contact(rank);
             let mut peer = lock(&contact.state);
@@ -83,10 +84,10 @@ impl Net {
                     }
                 }
                 let silent = peer.unanswered(now);
-                let is_strange = self.is_strange(contact, silent, &mut spoken);
-                self.judge_silence(contact, silent, is_strange);
-                if silent > self.settings.doubts && is_strange {
-                    stranger.get_or_insert((contact, silent));
+                let limit = self.limit_of_silence(contact, silent, &mut spoken);
+                self.judge_silence(contact, silent, limit);
+                if silent > self.settings.doubts && !contact.has_spoken.load(Relaxed) {
+                    doubtful.get_or_insert((contact, silent, limit));
                 }
                 peer.transmit(&self.keys, now, |run| self.put(contact, run));
                 if peer.is_ack_due(now) {
@@ -109,45 +110,58 @@ impl Net {
         }
         drop(active);
         // Who reads that may pause, and whom this thread serves must not wait for him.
-        if let Some((contact, silent)) = stranger.filter(|_| fd::is_writable(2) && !self.has_doubted.swap(true, Relaxed)) {
-            self.doubt(contact, silent);
+        let doubtful = doubtful.filter(|_| fd::is_writable(2) && !self.has_doubted.swap(true, Relaxed));
+        if let Some((contact, silent, limit)) = doubtful {
+            self.doubt(contact, silent, limit);
         }
     }
 
-    fn is_on_this_host(&self, contact: &Contact) -> bool {
-        self.places[contact.rank as usize].address.ip() == self.socket.address.ip()
-    }
-
-    /// Whether a peer that is silent for longer than it may seem natural was never heard, nor anybody at its address. Those who were are put into `spoken`
-    /// when they are looked for the first time.
-    fn is_strange(&self, contact: &Contact, silent: u64, spoken: &mut Option<HashSet<IpAddr>>) -> bool {
-        if silent <= self.settings.doubts.min(self.settings.introduction) || contact.has_spoken.load(Relaxed) {
-            return false;
+    /// How long a peer may leave everything unanswered that is silent since `silent` nanoseconds: less than others where nobody was ever heard at its address,
+    /// unless that is this host, where it is most likely stopped. The addresses are put into `spoken` when they are wanted for the first time.
+    fn limit_of_silence(&self, contact: &Contact, silent: u64, spoken: &mut Option<HashSet<IpAddr>>) -> u64 {
+        let Settings {
+            timeout, introduction, ..
+        } = self.settings;
+        let address = self.address(contact);
+        if silent <= self.settings.doubts.min(introduction)
+            || contact.has_spoken.load(Relaxed)
+            || address == self.socket.address.ip()
+        {
+            return timeout;
         }
-        let address = |contact: &Contact| self.places[contact.rank as usize].address.ip();
         let spoken = spoken.get_or_insert_with(|| {
-            self.contacts()
-                .filter(|contact| contact.has_spoken.load(Relaxed))
-                .map(address)
-                .collect()
+            let those = self.contacts().filter(|contact| contact.has_spoken.load(Relaxed));
+            those.map(|contact| self.address(contact)).collect()
         });
-        !spoken.contains(&address(contact))
+        if spoken.contains(&address) {
+            timeout
+        } else {
+            introduction
+        }
     }
 
-    /// Loses a peer that has left everything unanswered for too long, `silent` nanoseconds. Who is on this host and strange is most likely stopped.
-    fn judge_silence(&self, contact: &Contact, silent: u64, is_strange: bool) {
-        let limit = if is_strange && !self.is_on_this_host(contact) {
-            self.settings.introduction
+    fn address(&self, contact: &Contact) -> IpAddr {
+        self.places[contact.rank as usize].address.ip()
+    }
+
+    /// What may keep back the word of a peer that was never heard.
+    fn obstacle(&self, contact: &Contact) -> &'static str {
+        if self.address(contact) == self.socket.address.ip() {
+            "a firewall of this host, perhaps, may keep back UDP"
         } else {
-            self.settings.timeout
-        };
+            "something between the hosts, like a firewall, may keep back UDP"
+        }
+    }
+
+    /// Loses a peer that has left everything unanswered for too long.
+    fn judge_silence(&self, contact: &Contact, silent: u64, limit: u64) {
         if silent <= limit {
             return;
         }
-        let before = if is_strange {
-            ", nor ever before: something between the hosts, like a firewall, may keep back UDP"
+        let before = if contact.has_spoken.load(Relaxed) {
+            String::new()
         } else {
-            ""
+            format!(", nor ever before: {}", self.obstacle(contact))
         };
         let seconds = silent / 1_000_000_000;
         self.lose(
@@ -157,22 +171,17 @@ impl Net {
     }
 
     /// Says, once, that a peer was never heard.
-    fn doubt(&self, contact: &Contact, silent: u64) {
-        let (limit, between) = if self.is_on_this_host(contact) {
-            (self.settings.timeout, "on this host")
-        } else {
-            (self.settings.introduction, "between the hosts")
-        };
+    fn doubt(&self, contact: &Contact, silent: u64, limit: u64) {
         let end = match limit {
             u64::MAX => "The job goes on waiting".to_owned(),
             limit => format!("The job ends after {} seconds", limit / 1_000_000_000),
         };
         fatal::warn(format_args!(
-            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, something {between}, like a firewall, may keep \
-             back UDP. {end} (GASNET_REQUESTTIMEOUT_MAX).",
+            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, {}. {end} (GASNET_REQUESTTIMEOUT_MAX).",
             contact.rank,
             self.places[contact.rank as usize].address,
-            silent / 1_000_000_000
+            silent / 1_000_000_000,
+            self.obstacle(contact)
         ));
     }
 

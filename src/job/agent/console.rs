@@ -109,15 +109,14 @@ impl Console {
     }
 
     fn start(&mut self, stream: RawFd) -> io::Result<Arc<Sink>> {
-        let news = if let Some(other) = &self.sinks[usize::from(stream == 1)] {
+        let (reader, news) = if let Some(other) = &self.sinks[usize::from(stream == 1)] {
             // The pipe of the other stream.
-            other.news.try_clone()?
+            (None, other.news.try_clone()?)
         } else {
             let (reader, writer) = fd::pipe()?;
             fd::set_nonblocking(&reader)?;
             fd::set_nonblocking(&writer)?;
-            self.news = Some(reader);
-            writer
+            (Some(reader), writer)
         };
         let sink = Arc::new(Sink {
             queue: Mutex::default(),
@@ -129,6 +128,7 @@ impl Console {
             .name("gasnet-output".into())
             .stack_size(STACK)
             .spawn(move || its.work(stream))?;
+        self.news = reader.or(self.news.take());
         Ok(sink)
     }
 

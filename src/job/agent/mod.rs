@@ -46,6 +46,8 @@ const BEFORE_QUIT: Duration = Duration::from_millis(30);
 /// How often an agent speaks while the job ends, and how long it may be silent then.
 const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(30);
+/// How long one whose job is gone may take to write what it has said.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 /// Exit code of a job that its own machinery has ended.
 const BROKEN: i32 = 1;
 
@@ -112,8 +114,12 @@ pub fn run(post: Post<'_>) -> i32 {
     };
     let code = agent.run();
     let tree = std::mem::replace(&mut agent.post.tree, Tree::alone());
-    tree.close(|| agent.signals.have_asked_by_now(code));
-    code
+    let is_root = tree.is_root();
+    let has_cut = tree.close(|| agent.signals.have_asked_by_now(code));
+    match agent.signals.asked() {
+        Some(number) if is_root && has_cut && code == 0 => 128 + number,
+        _ => code,
+    }
 }
 
 /// What an agent says itself.
@@ -298,6 +304,7 @@ impl Agent<'_> {
                     }
                     self.begin(code, false);
                 }
+                Word::Asked { signal } => self.signals.note(signal),
                 Word::Exchange { round, length } => self.exchange_here(round, length),
             }
         }
@@ -562,6 +569,11 @@ impl Agent<'_> {
     fn orphaned(&mut self) {
         self.alive().for_each(|c| c.signal(libc::SIGKILL));
         self.post.tree.abandon();
+        // What this agent has said itself a moment ago.
+        let since = Instant::now();
+        while !self.console.is_done() && since.elapsed() < LAST_WORDS {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         process::end(BROKEN);
     }
 }

@@ -27,7 +27,9 @@ impl Agent<'_> {
     pub(super) fn pass_output(&mut self) {
         self.console.look();
         self.tell_failures();
-        for stream in self.console.closed() {
+        // Where ranks' output goes up, only what agents say themselves goes out here.
+        let goes_up = self.goes_up();
+        for stream in self.console.closed().into_iter().filter(|_| !goes_up) {
             self.close_output(stream);
         }
         let holds = self.held || self.console.is_full();
@@ -73,17 +75,18 @@ impl Agent<'_> {
         self.outputs().for_each(Pump::finish);
         self.lift_output();
         // A reader who pauses holds the end of the job, as that of any program, unless a signal asks for it; for a while if one has before.
-        let since = Instant::now();
-        let is_bounded = self.signals.have_asked(self.code);
-        let mut is_asked = false;
+        let (mut asked_since, mut is_asked) = (None, false);
         loop {
+            if asked_since.is_none() && self.signals.have_asked(self.code) {
+                asked_since = Some(Instant::now());
+            }
             // To tell what has failed is more to write.
             let was_done = self.console.is_done();
             self.tell_failures();
             if was_done && self.console.is_done() {
                 return;
             }
-            if is_asked || (is_bounded && since.elapsed() >= LAST_OUTPUT) {
+            if is_asked || asked_since.is_some_and(|since| since.elapsed() >= LAST_OUTPUT) {
                 self.cut_by = self.signals.asked();
                 return;
             }
@@ -95,16 +98,21 @@ impl Agent<'_> {
                 self.signals.note(number);
                 is_asked |= ENDING.contains(&number);
             }
+            // Those above want to hear that this agent is there, and may pass a signal on.
+            self.hear_tree();
+            self.report();
         }
+    }
+
+    /// Whether what ranks write is for the agent above.
+    fn goes_up(&self) -> bool {
+        let manner = self.post.options.output(self.post.tree.is_root());
+        manner.is_some_and(|manner| manner.up)
     }
 
     /// Gives on what is ready. Whether there was something.
     fn lift_output(&mut self) -> bool {
-        let up = self
-            .post
-            .options
-            .output(self.post.tree.is_root())
-            .is_some_and(|manner| manner.up);
+        let up = self.goes_up();
         let ready: Vec<_> = self.outputs().filter_map(Pump::ready).collect();
         let any = !ready.is_empty();
         for (stream, bytes) in ready {

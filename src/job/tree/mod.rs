@@ -342,8 +342,8 @@ impl Tree {
     }
 
     /// The end: what is still to be said above is said, and remote shells end, which may wait for a reader of this process's output who pauses, until
-    /// somebody has asked for the end.
-    pub fn close(mut self, mut is_asked: impl FnMut() -> bool) {
+    /// somebody has asked for the end. Whether shells had to be ended.
+    pub fn close(mut self, mut is_asked: impl FnMut() -> bool) -> bool {
         if let Some(up) = &mut self.up {
             up.finish(SHELL_END);
         }
@@ -354,7 +354,7 @@ impl Tree {
         for (limit, number) in [(SHELL_END, libc::SIGTERM), (SHELL_END_BY_FORCE, libc::SIGKILL)] {
             let may_wait = || number == libc::SIGTERM && !is_asked();
             if ended_within(&mut shells, limit, may_wait) {
-                return;
+                return number == libc::SIGKILL;
             }
             // A shell may be a script: what it runs is in its group.
             for &pid in &shells {
@@ -362,6 +362,7 @@ impl Tree {
             }
         }
         shells.into_iter().for_each(process::wait);
+        true
     }
 
     /// Whether there is no other agent.
