@@ -238,6 +238,21 @@ def _(bed):
         bed.hosts.link(2, loss=0, protocol="all")
 
 
+@case("faults: UDP is rejected between the hosts", "three", conduits=("udp",))
+def _(bed):
+    for word, says in (("port-unreachable", "nobody listens at its port .nothing was ever heard from .*a firewall that rejects UDP"),
+                       ("admin-prohibited", "cannot be sent: No route to host.*; a firewall that rejects UDP may say so")):
+        rule = f"meta l4proto udp reject with icmpx type {word}"
+        table = f"table inet wall {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}\n"
+        try:
+            for host in bed.hosts.numbers():
+                bed.hosts.check(host, ["nft", "-f", "-"], stdin=table)
+            bed.run(bed.launch(3), env=environment(bed, (3, 3, 0)), code=None, limit=60, says=[says])
+        finally:
+            for host in bed.hosts.numbers():
+                bed.hosts.check(host, ["nft", "-f", "-"], stdin="table inet wall\ndelete table inet wall\n")
+
+
 of_cable(PAIR, 3, quick=True)
 for _shape in SHAPES:
     of_cable(_shape, 8)
