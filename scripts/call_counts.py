@@ -7,7 +7,6 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 
 import jobs
 
@@ -63,8 +62,7 @@ def main():
     installation = jobs.Installation(options.prefix)
     wanted = options.programs.split()
     failed = set()
-    with tempfile.TemporaryDirectory(prefix="gasnet-calls-", dir="/tmp") as work:
-        os.chmod(work, 0o755)
+    with jobs.scratch() as work:
         module, counts = f"{work}/audit.so", f"{work}/counts"
         subprocess.run([options.cc, "-shared", "-fPIC", "-O2", "-o", module, f"{ROOT}/scripts/call-audit.c"], check=True)
         with open(counts, "w"):

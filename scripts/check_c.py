@@ -277,8 +277,7 @@ def main():
                     if not options.slice or always or chance(options.slice, case.name, one_in):
                         cases.append(case)
     failed = 0
-    with tempfile.TemporaryDirectory(prefix="gasnet-check-", dir="/tmp") as work:
-        os.chmod(work, 0o755)
+    with jobs.scratch() as work:
         if any(jobs.wants_stand_ins(case.found) for case in cases):
             devices = jobs.stand_ins(os.path.join(work, "devices"))
             for case in cases:

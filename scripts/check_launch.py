@@ -11,10 +11,8 @@ The release flavour of udp makes all tests, and the others a part (--all: all). 
 import argparse
 import os
 import re
-import shutil
 import signal
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -126,10 +124,7 @@ def main():
     # So that nothing is left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     report = Report()
-    folder = tempfile.mkdtemp(prefix="gasnet-launch-", dir="/tmp")
-    try:
-        # Other users run the program, too.
-        os.chmod(folder, 0o755)
+    with jobs.scratch() as folder:
         for kind, tests in chosen(options, build(options, folder, report)).items():
             groups = [[test] for test in tests] if kind == "fresh" else [tests]
             for group in groups:
@@ -142,8 +137,6 @@ def main():
                     report("SKIP", f"{len(group)} tests on hosts of the kind \"{kind}\"", str(why))
                 except RuntimeError as why:
                     report("FAIL", f"hosts of the kind \"{kind}\"", str(why))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return int(report.failed > 0)
 
 

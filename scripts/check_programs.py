@@ -9,7 +9,6 @@ import argparse
 import os
 import re
 import sys
-import tempfile
 
 import jobs
 
@@ -84,8 +83,7 @@ def main():
         sources = [f for f in sources if os.path.splitext(f)[0] in wanted]
     sources = [f for f in sources if os.path.splitext(f)[0] not in unwanted]
     rows, reasons, failed, passed = [], [], 0, 0
-    with tempfile.TemporaryDirectory(prefix="gasnet-programs-") as work:
-        os.chmod(work, 0o755)
+    with jobs.scratch() as work:
         for source in sources:
             name = os.path.splitext(source)[0]
             for mode in options.mode.split():

@@ -1,6 +1,7 @@
 """Compiles and runs client programs for the checks: flags from an installation's pkg-config file, a job under a time limit,
 and the search for whatever the job left behind. Only the standard library is used."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,6 +14,48 @@ import uuid
 MARK = "GASNET_CHECK_JOB"
 GRACE_SECONDS = 3.0
 NOBODY = 65534
+# Says whose processes those are that a check has started; and where jobs have their folders.
+RUN, FOLDERS = "CHECK_RUN", ["/tmp"]
+
+
+@contextlib.contextmanager
+def scratch():
+    """A folder for all that this check makes, which other users can read. When this process ends, in whatever way, SIGKILL included, a process of its own
+    ends what the check has started, and removes the folder. To be entered before there are threads."""
+    folder, mark = tempfile.mkdtemp(prefix="gasnet-check-", dir="/tmp"), uuid.uuid4().hex
+    os.chmod(folder, 0o755)
+    reader, writer = os.pipe()
+    watcher = os.fork()
+    if watcher == 0:
+        os.close(writer)
+        clean_up_after(reader, folder, mark)
+    os.close(reader)
+    os.environ[RUN] = mark
+    FOLDERS.append(folder)
+    try:
+        yield folder
+    finally:
+        FOLDERS.pop()
+        del os.environ[RUN]
+        os.close(writer)
+        os.waitpid(watcher, 0)
+
+
+def clean_up_after(reader, folder, mark):
+    """Waits until nobody holds the other end of a pipe, and cleans up."""
+    try:
+        # Who ends the check's session, or reads what it says, is not to meet this process.
+        os.setsid()
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        null = os.open("/dev/null", os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        os.read(reader, 1)
+        kill_job(mark)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os._exit(0)
 
 
 class Installation:
@@ -106,7 +149,7 @@ def kill_job(mark):
 def run(command, timeout, environment=None, unprivileged=True, stdin=None):
     """Runs a job in an empty folder of its own that is also its TMPDIR. An unprivileged job runs as nobody."""
     mark = uuid.uuid4().hex
-    folder = tempfile.mkdtemp(prefix="gasnet-job-", dir="/tmp")
+    folder = tempfile.mkdtemp(prefix="gasnet-job-", dir=FOLDERS[-1])
     temporary = os.path.join(folder, "tmp")
     os.mkdir(temporary)
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}

@@ -25,6 +25,7 @@ scratch() {
     WORK=$(mktemp -d /tmp/gasnet-check-XXXXXX)
     chmod 755 "$WORK"
     trap 'rm -rf "$WORK"' EXIT
+    trap 'exit 1' HUP INT TERM
 }
 
 # compat_tests OPTION: gasnet-compat-tests over everything that was built; a quick check takes a part of the matrix.

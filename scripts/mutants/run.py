@@ -223,7 +223,7 @@ def run_rust_test(test, program, timeout):
 
 def run_program(test, program, timeout):
     """None when the job did what it should, else what it did."""
-    mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="gasnet-mutant-", dir="/tmp")
+    mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="gasnet-mutant-", dir=jobs.FOLDERS[-1])
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
     variables.update({jobs.MARK: mark, "TMPDIR": folder, "GASNET_PSHM_NODES": str(test.ranks), "TEST_WATCHDOG": str(max(5, int(timeout) - 3))})
     if test.devices:
@@ -395,4 +395,5 @@ def tell(mutant, future):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with jobs.scratch():
+        sys.exit(main())
