@@ -7,6 +7,7 @@ mod keeper;
 mod members;
 mod receiving;
 mod rma;
+mod silence;
 mod upkeep;
 
 use crate::memory::Segments;

@@ -5,14 +5,11 @@ use super::{lock, Net, LOOK};
 use crate::peer::payload_of;
 use crate::place::{Contact, Trouble, HERE, LOST};
 use crate::sys;
-use crate::variables::Settings;
 use crate::wire::{Kind, HEADER};
 use gasnet::conduit::JobRank;
-use gasnet::fatal;
 use gasnet::os::fd;
-use std::collections::HashSet;
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// With many peers that have something under way they are looked at less often, nanoseconds.
@@ -114,75 +111,6 @@ impl Net {
         if let Some((contact, silent, limit)) = doubtful {
             self.doubt(contact, silent, limit);
         }
-    }
-
-    /// How long a peer may leave everything unanswered that is silent since `silent` nanoseconds: less than others where nobody was ever heard at its address,
-    /// unless that is this host, where it is most likely stopped. The addresses are put into `spoken` when they are wanted for the first time.
-    fn limit_of_silence(&self, contact: &Contact, silent: u64, spoken: &mut Option<HashSet<IpAddr>>) -> u64 {
-        let Settings {
-            timeout, introduction, ..
-        } = self.settings;
-        let address = self.address(contact);
-        if silent <= self.settings.doubts.min(introduction)
-            || contact.has_spoken.load(Relaxed)
-            || address == self.socket.address.ip()
-        {
-            return timeout;
-        }
-        let spoken = spoken.get_or_insert_with(|| {
-            let those = self.contacts().filter(|contact| contact.has_spoken.load(Relaxed));
-            those.map(|contact| self.address(contact)).collect()
-        });
-        if spoken.contains(&address) {
-            timeout
-        } else {
-            introduction
-        }
-    }
-
-    fn address(&self, contact: &Contact) -> IpAddr {
-        self.places[contact.rank as usize].address.ip()
-    }
-
-    /// What may keep back the word of a peer that was never heard.
-    fn obstacle(&self, contact: &Contact) -> &'static str {
-        if self.address(contact) == self.socket.address.ip() {
-            "a firewall of this host, perhaps, may keep back UDP"
-        } else {
-            "something between the hosts, like a firewall, may keep back UDP"
-        }
-    }
-
-    /// Loses a peer that has left everything unanswered for too long.
-    fn judge_silence(&self, contact: &Contact, silent: u64, limit: u64) {
-        if silent <= limit {
-            return;
-        }
-        let before = if contact.has_spoken.load(Relaxed) {
-            String::new()
-        } else {
-            format!(", nor ever before: {}", self.obstacle(contact))
-        };
-        let seconds = silent / 1_000_000_000;
-        self.lose(
-            contact.rank,
-            format!("it has answered nothing for {seconds} seconds{before}; GASNET_REQUESTTIMEOUT_MAX says how long that may last"),
-        );
-    }
-
-    /// Says, once, that a peer was never heard.
-    fn doubt(&self, contact: &Contact, silent: u64, limit: u64) {
-        let end = match limit {
-            u64::MAX => "The job goes on waiting".to_owned(),
-            limit => format!("The job ends after {} seconds", limit / 1_000_000_000),
-        };
-        fatal::warn(format_args!(
-            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, {}. {end} (GASNET_REQUESTTIMEOUT_MAX).",
-            contact.rank,
-            self.places[contact.rank as usize].address,
-            silent / 1_000_000_000,
-            self.obstacle(contact)
-        ));
     }
 
     /// Reads what hosts said about datagrams that they could not deliver. No peer may be locked by this thread.
