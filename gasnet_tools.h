@@ -1,0 +1,1 @@
+include/gasnet_tools.h
