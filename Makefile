@@ -64,7 +64,7 @@ lists := $(wildcard exports/*.txt tools/exports.txt)
 packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par headers setup cluster-setup cluster-check demo check check-all check-programs bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
+.PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check demo check check-all check-programs bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -79,6 +79,8 @@ $(CORE)/core/%.a: FORCE
 	@scripts/build-core.sh $*
 $(CORE)/core/gasnetrun: FORCE
 	@scripts/build-core.sh launcher
+
+launcher: $(CORE)/core/gasnetrun
 
 # Conduits one after the other: Cargo locks its folder.
 $(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/core/tools.a $(if $(filter 1,$(UNIVERSAL)),$(CORE)/core/any.a)

@@ -22,11 +22,13 @@ source = +@$(LOCKED) $(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CON
 LOCKED := mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'")
 tree := $(patsubst %/build,%,$(BUILD))
 
-.PHONY: all seq parsync par install install-includeHEADERS uninstall check dist
+.PHONY: all seq parsync par launcher install install-includeHEADERS uninstall check dist
 all:
 	$(source) MODES='$(MODES)' all
 seq parsync par:
 	$(source) MODES=$@ UNIVERSAL=0 all
+launcher:
+	$(source) CONDUITS= UNIVERSAL=0 launcher
 install:
 	$(source) MODES='$(MODES)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' install
 # For those who know that headers have a target of their own elsewhere.

@@ -53,6 +53,17 @@ MAKEFILE
 done
 CONDUITS=$conduits
 linked "$CORE/core/gasnetrun" "$tree/bin/gasnetrun"
+case " $conduits " in
+*" udp "*)
+    linked "$CORE/core/gasnetrun" "$tree/bin/amudprun"
+    mkdir -p "$tree/other/amudp"
+    replace "$tree/other/amudp/Makefile" <<MAKEFILE
+# Written by configure. make amudprun, make amudprun-host, make clean
+tree := $tree
+include $ROOT/scripts/build-amudp.mk
+MAKEFILE
+    ;;
+esac
 expand "$ROOT/pkgconfig/conduit.mak.in" any par "$B" | replace "$tree/gasnet.mak"
 for mode in seq par; do
     expand "$ROOT/pkgconfig/tools.mak.in" tools "$mode" "$B" | replace "$tree/gasnet_tools-$mode.mak"
