@@ -14,6 +14,7 @@
 // The core's side. mode: 0 SEQ, 1 PARSYNC, 2 PAR. segments: 0 FAST, 1 LARGE, 2 EVERYTHING.
 extern int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *client_name,
                                     int *argc, char ***argv, gex_Flags_t flags);
+extern uint64_t gasneti_max_threads(void);
 extern int gasneti_init_mode(int mode, int segments, int *argc, char ***argv);
 
 int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
@@ -118,6 +119,9 @@ int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, cha
     const int result = check(client);
     return result != GASNET_OK ? result : gasneti_init_mode(mode_of(client), GASNETI_SEGMENT_NUMBER, argc, argv);
 }
+
+// Answers before initialisation, too, when the core does not know the mode yet.
+uint64_t gex_System_QueryMaxThreads(void) { return OWN_MODE == 0 ? 1 : gasneti_max_threads(); }
 
 // For callers without a C preprocessor.
 int gex_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *clientName, int *argc, char ***argv,

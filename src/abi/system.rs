@@ -49,9 +49,10 @@ pub extern "C" fn gex_System_SetVerboseErrors(enable: i32) {
     VERBOSE_ERRORS.store(enable, Ordering::Relaxed);
 }
 
-/// Client threads that may be inside GASNet at once: no limit of ours in threaded modes.
+/// Client threads that may be inside GASNet at once: no limit of ours in threaded modes. `gex_System_QueryMaxThreads` itself is in the marker object,
+/// which knows the thread mode before initialisation, too.
 #[no_mangle]
-pub extern "C" fn gex_System_QueryMaxThreads() -> u64 {
+pub extern "C" fn gasneti_max_threads() -> u64 {
     if Mode::get() == Mode::Seq {
         return 1;
     }

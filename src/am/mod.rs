@@ -17,7 +17,9 @@ pub mod table;
 pub mod token;
 pub mod wire;
 
-use crate::conduit::{Class, JobRank};
+use std::sync::OnceLock;
+
+use crate::conduit::{Class, JobRank, Limits};
 use crate::shm::layout::MAX_MEDIUM;
 
 /// Most arguments of a handler (`gex_AM_MaxArgs`).
@@ -192,12 +194,16 @@ impl<'a> Message<'a> {
 /// Largest payload that a Medium to `rank` may have.
 pub fn max_medium(rank: Option<JobRank>) -> usize {
     let rt = crate::runtime::get();
-    let network = (rt.conduit_limits.max_packet_bytes.saturating_sub(OVERHEAD) & !63).min(MAX_MEDIUM);
     match rank {
         Some(rank) if rt.is_neighbour(rank) => MAX_MEDIUM,
         None if rt.single_neighbourhood() => MAX_MEDIUM,
-        _ => network,
+        _ => network_medium(&rt.conduit_limits),
     }
+}
+
+/// Largest payload of a Medium in one packet of a conduit.
+fn network_medium(limits: &Limits) -> usize {
+    (limits.max_packet_bytes.saturating_sub(OVERHEAD) & !63).min(MAX_MEDIUM)
 }
 
 /// Largest payload of a Long, to anyone: what fits a C `int`, which is how clients store it. Into memory that the sender cannot touch it
@@ -207,7 +213,17 @@ pub const MAX_LONG: usize = 0x7fff_ffff;
 /// Largest buffer of the library's for a negotiated payload, whatever its category: more would be memory that only copies pass through.
 pub const MAX_PREPARED: usize = MAX_MEDIUM;
 
-/// The least of [`max_medium`] over all peers that a job of this conduit can have (`gex_AM_LUBRequestMedium`).
+/// The least of [`max_medium`] over all peers of any job that this library can carry (`gex_AM_LUBRequestMedium`). The same value before and after
+/// initialisation: clients size buffers by it early.
 pub fn lub_medium() -> usize {
-    max_medium(None)
+    static LEAST: OnceLock<usize> = OnceLock::new();
+    *LEAST.get_or_init(|| {
+        let networks = crate::runtime::linked_conduits()
+            .iter()
+            .filter(|conduit| !conduit.needs_single_neighbourhood());
+        networks
+            .map(|conduit| network_medium(&conduit.limits()))
+            .min()
+            .unwrap_or(MAX_MEDIUM)
+    })
 }
