@@ -12,7 +12,7 @@ use crate::conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, Tran
 use crate::config::{self, Config};
 use crate::endpoint::{self, Endpoint};
 use crate::faulty::Faulty;
-use crate::job::{self, Inside, Job, Library, Nbrhd, StartOptions};
+use crate::job::{self, Count, Inside, Job, Library, Nbrhd, StartOptions};
 use crate::lent::Lent;
 use crate::os::{mem, membarrier, process};
 use crate::progress;
@@ -33,7 +33,7 @@ use crate::wait::{self, WaitMode};
 unsafe extern "Rust" {
     /// The networks of this library. A conduit crate defines it; it is the only link between the two.
     #[link_name = "gasneti_conduits"]
-    safe fn linked_conduits() -> &'static [&'static dyn Conduit];
+    pub safe fn linked_conduits() -> &'static [&'static dyn Conduit];
 }
 
 /// Everything that lives from initialisation to the end of the process.
@@ -89,6 +89,9 @@ pub fn try_get() -> Option<&'static Runtime> {
 pub fn get() -> &'static Runtime {
     match try_get() {
         Some(rt) => rt,
+        None if STARTED.load(Ordering::Relaxed) => {
+            crate::fatal!("a GASNet function was called in a process where gex_Client_Init (or gasnet_init) did not succeed")
+        }
         None => crate::fatal!("a GASNet function was called before gex_Client_Init (or gasnet_init) returned"),
     }
 }
@@ -117,9 +120,14 @@ impl Runtime {
     }
 }
 
-/// Why initialisation failed, in sentences for the user; empty when another rank says it.
+/// Why initialisation failed: a message for the user, which is empty when another rank prints it.
 #[derive(Debug)]
-pub struct InitError(pub String);
+pub enum InitError {
+    /// This process has initialised before; the first job goes on.
+    Again(String),
+    /// No job came about, or this process could not join it.
+    Job(String),
+}
 
 /// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective. `count` is the program's first argument, if that
 /// may be a number of ranks; the options say whether it was taken for one.
@@ -128,16 +136,16 @@ pub fn init(
     segments: Configuration,
     name: CString,
     flags: u32,
-    count: Option<u32>,
+    count: Option<Count>,
 ) -> Result<&'static Runtime, InitError> {
     gasnet_tools::timer::begin();
     if STARTED.swap(true, Ordering::SeqCst) {
-        return Err(InitError(
+        return Err(InitError::Again(
             "GASNet is initialised already: one client per process is supported".into(),
         ));
     }
     if another_is_active() {
-        return Err(InitError(
+        return Err(InitError::Again(
             "another libgasnet is active in this process; link only one of libgasnet-<conduit>-<mode>, as archive or as shared library".into(),
         ));
     }
@@ -145,19 +153,19 @@ pub fn init(
     segments.set();
     let conduits = linked_conduits();
     let (options, choice) = plan(conduits, count)?;
-    let job = job::start(&options).map_err(|e| InitError(e.message))?;
+    let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
     // The first host's environment may have told more.
     let config = config::get();
-    let choice = choice.wanting(&config.get(&config::CONDUIT)).map_err(InitError)?;
+    let choice = choice.wanting(&config.get(&config::CONDUIT)).map_err(InitError::Job)?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
-    let chosen = choice.agree(job).map_err(InitError)?;
+    let chosen = choice.agree(job).map_err(InitError::Job)?;
     if rank == 0 {
         show(config, &chosen);
     }
     let conduit = chosen.conduit;
     explain_ends();
     let which = conduit.identity().name;
-    trace::start(config, job, format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}")).map_err(InitError)?;
+    trace::start(config, job, format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}")).map_err(InitError::Job)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
     let single = nbrhd.count() == size;
     set_wait_mode(config, job);
@@ -211,10 +219,10 @@ pub fn init(
 }
 
 /// What is known before there are ranks: the configuration, how the job starts, and which conduits may carry it.
-fn plan(conduits: &[&'static dyn Conduit], count: Option<u32>) -> Result<(StartOptions, Choice), InitError> {
+fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(StartOptions, Choice), InitError> {
     let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
-    job::prepare().map_err(|e| InitError(e.message))?;
-    let config = Config::load(&variables).map_err(|e| InitError(e.to_string()))?;
+    job::prepare().map_err(|e| InitError::Job(e.message))?;
+    let config = Config::load(&variables).map_err(|e| InitError::Job(e.to_string()))?;
     config::install(config);
     let config = config::get();
     let library = Library {
@@ -222,9 +230,9 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<u32>) -> Result<(StartO
         network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
         count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
     };
-    let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError(e.message))?;
-    job::meet_manager(&mut options).map_err(|e| InitError(e.message))?;
-    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError)?;
+    let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError::Job(e.message))?;
+    job::meet_manager(&mut options).map_err(|e| InitError::Job(e.message))?;
+    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError::Job)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
     gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
@@ -333,7 +341,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     // One rank says what is probably the same for all; the others end as quietly as they can.
     let all = job.exchange(&[u8::from(mapped.is_ok())]);
     if let Some(first) = all.iter().position(|&ok| ok == 0) {
-        return Err(InitError(match mapped {
+        return Err(InitError::Job(match mapped {
             Err(why) if first == job.rank() as usize => format!(
                 "{} bytes of communication memory for {ranks} neighbours cannot be had: {why}. Smaller GASNET_PSHM_NETWORK_DEPTH or \
                  GASNET_PSHM_RING_SIZE need less.",
@@ -342,7 +350,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
             _ => String::new(),
         }));
     }
-    let base = mapped.map_err(|why| InitError(why.to_string()))?;
+    let base = mapped.map_err(|why| InitError::Job(why.to_string()))?;
     membarrier::register();
     // SAFETY: the mapping is page-aligned, as long as the layout, zero when new, and never unmapped.
     let memory = unsafe { CommMemory::new(base as *mut u8, layout) };
@@ -374,13 +382,13 @@ fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: u3
         size: job.size(),
         neighbours: job.nbrhd().count(),
         may_start_threads: flags & client::FLAG_DEFER_THREADS == 0,
-        host_address: job.address().map_err(|e| InitError(e.message))?,
+        host_address: job.address().map_err(|e| InitError::Job(e.message))?,
         host_ranks: job.host().len() as u32,
         single_threaded: mode == Mode::Seq,
         exchange: &|bytes| job.exchange(bytes),
         job_token: job.token(),
     };
-    conduit.start(&info).map_err(|e| InitError(e.message))
+    conduit.start(&info).map_err(|e| InitError::Job(e.message))
 }
 
 /// Called once on the way out.

@@ -3,16 +3,67 @@
 use std::ffi::{c_char, c_int, CStr, CString};
 
 use super::arguments::Arguments;
-use super::{complain, ERR_BAD_ARG, ERR_NOT_INIT, OK};
-use crate::client::is_client_name;
-use crate::runtime;
+use super::{complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
+use crate::client::is_recommended_name;
+use crate::job;
+use crate::runtime::{self, InitError, Runtime};
 use crate::segment::configuration::Configuration;
 use crate::sync::Mode;
 
 const KNOWN_FLAGS: u32 = 1 | 2;
 
-/// What `gex_Client_Init` of every thread mode and segment configuration does. `argc` and `argv` are left alone, unless the first argument was taken
-/// for the number of ranks.
+/// What a marker object passes: the thread mode and the segment configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Marked {
+    /// 0 SEQ, 1 PARSYNC, 2 PAR.
+    pub mode: c_int,
+    /// 0 FAST, 1 LARGE, 2 EVERYTHING.
+    pub segments: c_int,
+}
+
+/// Starts the runtime for `function`. A job that does not come about ends the process here, with one message and a failure: clients that ignore
+/// results would otherwise go on, each rank as a program of its own. Errors of the call itself are returned.
+///
+/// # Safety
+/// As for [`Arguments::new`].
+pub unsafe fn begin(
+    function: &str,
+    marked: Marked,
+    name: &CStr,
+    flags: u32,
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+) -> Result<&'static Runtime, c_int> {
+    let (Some(mode), Some(segments)) = (Mode::from_raw(marked.mode), Configuration::from_raw(marked.segments)) else {
+        return Err(ERR_BAD_ARG);
+    };
+    // SAFETY: by contract.
+    let arguments = unsafe { Arguments::new(argc, argv) };
+    match runtime::init(mode, segments, CString::from(name), flags, arguments.ranks()) {
+        Ok(rt) => {
+            if rt.job.options().counted.is_some() {
+                arguments.drop_first();
+            }
+            Ok(rt)
+        }
+        Err(InitError::Again(why)) => {
+            complain(function, &why);
+            Err(ERR_NOT_INIT)
+        }
+        Err(InitError::Job(why)) => {
+            if !why.is_empty() {
+                gasnet_tools::process::say(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
+            }
+            job::exit(1)
+        }
+    }
+}
+
+/// What `gex_Client_Init` of every thread mode and segment configuration does. `*argc` and `*argv` are left alone, unless the first argument was
+/// taken for the number of ranks. Any name is taken, and so are unknown flags; the debug flavour warns.
+///
+/// # Safety
+/// The specification's contract of `gex_Client_Init`.
 #[no_mangle]
 pub unsafe extern "C" fn gasneti_client_init_mode(
     mode: c_int,
@@ -25,36 +76,19 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     argv: *mut *mut *mut c_char,
     flags: u32,
 ) -> c_int {
-    let (Some(mode), Some(segments)) = (Mode::from_raw(mode), Configuration::from_raw(segments)) else {
-        return ERR_BAD_ARG;
-    };
+    let function = "gex_Client_Init";
     if client.is_null() || endpoint.is_null() || team.is_null() || name.is_null() {
-        complain("gex_Client_Init", "client_p, ep_p, tm_p and clientName must not be null");
+        complain(function, "client_p, ep_p, tm_p and clientName must not be null");
         return ERR_BAD_ARG;
     }
     // SAFETY: not null; a C string by the specification.
     let name = unsafe { CStr::from_ptr(name) };
-    if !is_client_name(name.to_bytes()) {
-        complain(
-            "gex_Client_Init",
-            &format!("{name:?} is not a client name: a letter, then letters, digits and underscores"),
-        );
-        return ERR_BAD_ARG;
-    }
-    if flags & !KNOWN_FLAGS != 0 {
-        complain("gex_Client_Init", &format!("unknown flags {:#x}", flags & !KNOWN_FLAGS));
-        return ERR_BAD_ARG;
-    }
     // SAFETY: the client's promise.
-    let arguments = unsafe { Arguments::new(argc, argv) };
-    match runtime::init(mode, segments, CString::from(name), flags, arguments.ranks()) {
-        Err(error) => {
-            complain("gex_Client_Init", &error.0);
-            ERR_NOT_INIT
-        }
+    match unsafe { begin(function, Marked { mode, segments }, name, flags, argc, argv) } {
+        Err(code) => code,
         Ok(rt) => {
-            if rt.job.options().counted.is_some() {
-                arguments.drop_first();
+            if rules::CHECKED && rt.rank == 0 {
+                warn_about(name, flags);
             }
             // SAFETY: checked for null; the client's to write.
             unsafe { client.write(rt.client) };
@@ -64,5 +98,17 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
             unsafe { team.write(rt.team0.handle()) };
             OK
         }
+    }
+}
+
+/// What the specification advises against, and other libraries need not take.
+fn warn_about(name: &CStr, flags: u32) {
+    if !is_recommended_name(name.to_bytes()) {
+        crate::fatal::warn(format_args!(
+            "gex_Client_Init: the specification recommends client names of a letter, then letters, digits and underscores; this one is {name:?}"
+        ));
+    }
+    if flags & !KNOWN_FLAGS != 0 {
+        crate::fatal::warn(format_args!("gex_Client_Init: unknown flags {:#x} have no effect", flags & !KNOWN_FLAGS));
     }
 }

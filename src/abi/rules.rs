@@ -153,12 +153,10 @@ pub fn event(function: &str, event: Event) {
 #[inline]
 pub fn job_rank(function: &str, rank: u32) {
     if CHECKED && rank >= runtime::get().size {
-        let rt = runtime::get();
-        crate::fatal!(
-            "rank {}: {function}: job rank {rank} does not exist in a job of {}",
-            rt.rank,
-            rt.size
-        );
+        crate::team::no_rank(format_args!(
+            "{function}: job rank {rank} does not exist in a job of {}",
+            runtime::get().size
+        ));
     }
 }
 

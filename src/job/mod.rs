@@ -40,7 +40,7 @@ pub use bootstrap::on_idle_hook;
 use map::Map;
 pub use nbrhd::Nbrhd;
 use options::Start;
-pub use options::{Library, StartOptions, MAX_RANKS};
+pub use options::{Count, Library, StartOptions, MAX_RANKS};
 pub use signals::set_fault_note;
 pub use spawn::{hosts, script::words as shell_words};
 

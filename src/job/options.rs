@@ -37,7 +37,16 @@ pub struct Library<'a> {
     /// Whether one of them has a network that reaches other hosts.
     pub network: bool,
     /// The program's first argument, if that may be a number of ranks.
-    pub count: Option<u32>,
+    pub count: Option<Count>,
+}
+
+/// A number that is the program's first argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// The client passed its arguments, so that it can be taken away.
+    Passed(u32),
+    /// The client passed none: the number stands in the process's command line. What it means to the program is not known.
+    Unpassed(u32),
 }
 
 /// How the ranks come into being.
@@ -100,7 +109,16 @@ impl StartOptions {
     /// What the environment says.
     pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
         let Decision { start, counted } = start(config, library)?;
-        let counted = library.count.filter(|_| counted);
+        let counted = match library.count.filter(|_| counted) {
+            Some(Count::Unpassed(number)) => {
+                return refuse(format!(
+                    "the first argument of this program is {number}. As a number of ranks it cannot be taken, because argc and argv were not passed. \
+                     Start the program with gasnetrun_<conduit> -n N, or set GASNET_PSHM_NODES=N (1 for one rank)"
+                ))
+            }
+            Some(Count::Passed(count)) => Some(count),
+            None => None,
+        };
         let ranks = counted.unwrap_or_else(|| config.get(&config::PSHM_NODES));
         if counted.is_some_and(|count| !(1..=1 << 20).contains(&count)) {
             return refuse(
@@ -342,7 +360,10 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         start: Start::Managed(kind),
         counted: false,
     };
-    let ranks = count.unwrap_or_else(|| config.get(&config::PSHM_NODES));
+    let ranks = match count {
+        Some(Count::Passed(count)) => count,
+        _ => config.get(&config::PSHM_NODES),
+    };
     let found = || {
         if library.network && suggests_hosts(ranks) {
             Start::Ssh
@@ -456,7 +477,7 @@ mod tests {
         assert!(read(&[("GASNET_SMP_SPAWNER", "FORK")]).is_ok());
     }
 
-    fn of_network(pairs: &[(&str, &str)], count: Option<u32>) -> Result<(Start, bool), String> {
+    fn of_network(pairs: &[(&str, &str)], count: Option<Count>) -> Result<(Start, bool), String> {
         let library = Library {
             names: vec!["net"],
             network: true,
@@ -469,11 +490,12 @@ mod tests {
 
     #[test]
     fn spawners_by_wish() {
+        let three = Some(Count::Passed(3));
         assert_eq!(of_network(&[("GASNET_SPAWNER", "ssh")], None).unwrap(), (Start::Ssh, false));
-        assert_eq!(of_network(&[("GASNET_SPAWNFN", "L")], Some(3)).unwrap(), (Start::Fork, true));
-        assert_eq!(of_network(&[("GASNET_SPAWNFN", "S")], Some(3)).unwrap(), (Start::Ssh, true));
+        assert_eq!(of_network(&[("GASNET_SPAWNFN", "L")], three).unwrap(), (Start::Fork, true));
+        assert_eq!(of_network(&[("GASNET_SPAWNFN", "S")], three).unwrap(), (Start::Ssh, true));
         assert_eq!(
-            of_network(&[("GASNET_PSHM_NODES", "4")], Some(3)).unwrap(),
+            of_network(&[("GASNET_PSHM_NODES", "4")], three).unwrap(),
             (Start::Fork, false)
         );
         assert!(of_network(&[("GASNET_SPAWNFN", "G")], None)
@@ -485,6 +507,22 @@ mod tests {
             read(&[("GASNET_SPAWNER", "ssh"), ("GASNET_SPAWNFN", "S")]).unwrap().start,
             Start::Fork
         );
+    }
+
+    #[test]
+    fn a_number_that_was_not_passed_is_refused() {
+        let read = |pairs: &[(&str, &str)]| {
+            let library = Library {
+                names: vec!["net"],
+                network: true,
+                count: Some(Count::Unpassed(3)),
+            };
+            let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
+            let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
+            StartOptions::from_config(&config, &library).map_err(|e| e.message)
+        };
+        assert!(read(&[]).unwrap_err().contains("first argument of this program is 3"));
+        assert_eq!(read(&[("GASNET_PSHM_NODES", "4")]).unwrap().ranks, 4);
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod groups;
 pub mod members;
 pub mod scratch;
 
+use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -194,10 +195,10 @@ impl Team {
         ptr::from_ref(self) as usize | TAG_TEAM
     }
 
-    /// The member with `rank`.
+    /// The member with `rank`. Fatal if there is none: its message would wait for ever.
     #[inline]
     pub fn locate(&self, rank: u32) -> Location {
-        if cfg!(feature = "debug-checks") && rank >= self.size {
+        if rank >= self.size {
             self.no_member(rank);
         }
         self.members.locate(rank).unwrap_or_else(|| self.no_member(rank))
@@ -205,11 +206,7 @@ impl Team {
 
     #[cold]
     fn no_member(&self, rank: u32) -> ! {
-        crate::fatal!(
-            "rank {}: rank {rank} is not in a team of {} members",
-            runtime::get().rank,
-            self.size
-        )
+        no_rank(format_args!("rank {rank} is not in a team of {} members", self.size))
     }
 
     /// The number of the group that the member with `rank` is in.
@@ -282,7 +279,25 @@ pub fn pair(local: EpIndex, remote: EpIndex) -> usize {
 pub fn open(handle: usize, rank: u32) -> Option<Location> {
     let Named::Team(team) = decode(handle) else { return None };
     let count = team.head.count.load(Ordering::Acquire);
-    (rank.wrapping_sub(team.head.first.load(Ordering::Relaxed)) < count).then(|| team.locate(rank))
+    if rank.wrapping_sub(team.head.first.load(Ordering::Relaxed)) < count {
+        team.members.locate(rank)
+    } else {
+        None
+    }
+}
+
+/// Ends the job for a call that names a rank which does not exist. The usual reason is a program that was started without its launcher.
+#[cold]
+pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
+    let rt = runtime::get();
+    if rt.size > 1 {
+        crate::fatal!("rank {}: {why}", rt.rank);
+    }
+    crate::fatal!(
+        "rank {}: {why}. This job has one rank: to have more, start the program with its launcher, for example gasnetrun_{} -n N",
+        rt.rank,
+        rt.conduit.identity().name
+    )
 }
 
 /// The local endpoint and the peer that `(handle, rank)` names.
@@ -291,12 +306,9 @@ pub fn resolve(handle: usize, rank: u32) -> (EpIndex, Location) {
     match decode(handle) {
         Named::Team(team) => (team.ep, team.locate(rank)),
         Named::Pair(local, remote) => {
-            if cfg!(feature = "debug-checks") && rank >= runtime::get().size {
-                crate::fatal!(
-                    "rank {}: job rank {rank} does not exist in a job of {}",
-                    runtime::get().rank,
-                    runtime::get().size
-                );
+            let size = runtime::get().size;
+            if rank >= size {
+                no_rank(format_args!("job rank {rank} does not exist in a job of {size}"));
             }
             (local, Location { rank, ep: remote })
         }

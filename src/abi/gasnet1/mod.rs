@@ -3,20 +3,18 @@
 mod am;
 mod rma;
 
-use std::ffi::{c_int, CString};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::arguments::Arguments;
-use super::{complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
+use super::client::{begin, Marked};
+use super::{complain, rules, ERR_BAD_ARG, OK};
 use crate::am::table::{Entry, ANY_FLAGS, ANY_NARGS};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::os::mem;
 use crate::runtime;
-use crate::segment::configuration::Configuration;
 use crate::segment::Segment;
-use crate::sync::Mode;
 
 /// `GEX_FLAG_USES_GASNET1`.
 const USES_GASNET1: u32 = 1;
@@ -47,23 +45,9 @@ pub extern "C" fn gasneti_init_mode(
     argc: *mut c_int,
     argv: *mut *mut *mut std::ffi::c_char,
 ) -> c_int {
-    let (Some(mode), Some(segments)) = (Mode::from_raw(mode), Configuration::from_raw(segments)) else {
-        return ERR_BAD_ARG;
-    };
     // SAFETY: the client's promise.
-    let arguments = unsafe { Arguments::new(argc, argv) };
-    match runtime::init(mode, segments, CString::from(c"LEGACY"), USES_GASNET1, arguments.ranks()) {
-        Ok(rt) => {
-            if rt.job.options().counted.is_some() {
-                arguments.drop_first();
-            }
-            OK
-        }
-        Err(error) => {
-            complain("gasnet_init", &error.0);
-            ERR_NOT_INIT
-        }
-    }
+    let started = unsafe { begin("gasnet_init", Marked { mode, segments }, c"LEGACY", USES_GASNET1, argc, argv) };
+    started.map_or_else(|code| code, |_| OK)
 }
 
 /// `gasnet_handlerentry_t`.
