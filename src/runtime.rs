@@ -231,6 +231,9 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
         count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
     };
     let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError::Job(e.message))?;
+    if let Some(words) = &options.restart {
+        return Err(InitError::Job(job::restart(words, options.ranks).message));
+    }
     job::meet_manager(&mut options).map_err(|e| InitError::Job(e.message))?;
     let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError::Job)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.

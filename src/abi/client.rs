@@ -2,8 +2,7 @@
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
-use super::arguments::Arguments;
-use super::{complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
+use super::{arguments, complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::client::is_recommended_name;
 use crate::job;
 use crate::runtime::{self, InitError, Runtime};
@@ -25,7 +24,7 @@ pub struct Marked {
 /// results would otherwise go on, each rank as a program of its own. Errors of the call itself are returned.
 ///
 /// # Safety
-/// As for [`Arguments::new`].
+/// As for [`arguments::count`].
 pub unsafe fn begin(
     function: &str,
     marked: Marked,
@@ -38,14 +37,9 @@ pub unsafe fn begin(
         return Err(ERR_BAD_ARG);
     };
     // SAFETY: by contract.
-    let arguments = unsafe { Arguments::new(argc, argv) };
-    match runtime::init(mode, segments, CString::from(name), flags, arguments.ranks()) {
-        Ok(rt) => {
-            if rt.job.options().counted.is_some() {
-                arguments.drop_first();
-            }
-            Ok(rt)
-        }
+    let count = unsafe { arguments::count(argc, argv) };
+    match runtime::init(mode, segments, CString::from(name), flags, count) {
+        Ok(rt) => Ok(rt),
         Err(InitError::Again(why)) => {
             complain(function, &why);
             Err(ERR_NOT_INIT)
@@ -59,8 +53,7 @@ pub unsafe fn begin(
     }
 }
 
-/// What `gex_Client_Init` of every thread mode and segment configuration does. `*argc` and `*argv` are left alone, unless the first argument was
-/// taken for the number of ranks. Any name is taken, and so are unknown flags; the debug flavour warns.
+/// What `gex_Client_Init` of every thread mode and segment configuration does. `*argc` and `*argv` are left alone. Any name is taken, and so are unknown flags; the debug flavour warns.
 ///
 /// # Safety
 /// The specification's contract of `gex_Client_Init`.

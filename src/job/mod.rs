@@ -21,6 +21,7 @@ mod map;
 mod nbrhd;
 mod options;
 mod pmi;
+mod restart;
 mod signals;
 mod spawn;
 mod tree;
@@ -41,6 +42,7 @@ use map::Map;
 pub use nbrhd::Nbrhd;
 use options::Start;
 pub use options::{Count, Library, StartOptions, MAX_RANKS};
+pub use restart::restart;
 pub use signals::set_fault_note;
 pub use spawn::{hosts, script::words as shell_words};
 

@@ -1,6 +1,7 @@
 //! What a job is started with.
 
 use std::env;
+use std::ffi::CString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use crate::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;
 
-const RANKS: &str = "GASNET_PSHM_NODES";
+pub(super) const RANKS: &str = "GASNET_PSHM_NODES";
 /// What that is in a job, for programs that its ranks start: nobody has set it for those. (The launcher takes this away.)
-const RANKS_OF_JOB: &str = "_GASNET_JOB_RANKS";
+pub(super) const RANKS_OF_JOB: &str = "_GASNET_JOB_RANKS";
 
 /// The number of ranks of a job as its ranks have it: as nobody writes it who sets one for another job.
 fn inherited(ranks: u32) -> String {
@@ -41,10 +42,15 @@ pub struct Library<'a> {
 }
 
 /// A number that is the program's first argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// The client passed its arguments, so that it can be taken away.
-    Passed(u32),
+    /// The client passed its arguments.
+    Passed {
+        /// The number; [`u32::MAX`] stands for all that are greater.
+        ranks: u32,
+        /// The program's name and its other arguments.
+        rest: Vec<CString>,
+    },
     /// The client passed none: the number stands in the process's command line. What it means to the program is not known.
     Unpassed(u32),
 }
@@ -72,8 +78,8 @@ pub enum Start {
 pub struct StartOptions {
     /// How the ranks come into being. `GASNET_SPAWNER`, `GASNET_<conduit>_SPAWNER`, `GASNET_SPAWNFN`, or what is found.
     pub start: Start,
-    /// The number of ranks, if that was the program's first argument.
-    pub counted: Option<u32>,
+    /// The program's arguments without the first one, if that is the number of ranks. The program is to be started again with them ([`super::restart`]).
+    pub restart: Option<Vec<CString>>,
     /// Ranks to start. `GASNET_PSHM_NODES`.
     pub ranks: u32,
     /// Most ranks in a neighbourhood; 0: no limit. `GASNET_SUPERNODE_MAXSIZE`.
@@ -109,18 +115,17 @@ impl StartOptions {
     /// What the environment says.
     pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
         let Decision { start, counted } = start(config, library)?;
-        let counted = match library.count.filter(|_| counted) {
+        let (ranks, restart) = match library.count.clone().filter(|_| counted) {
+            Some(Count::Passed { ranks, rest }) => (ranks, Some(rest)),
             Some(Count::Unpassed(number)) => {
                 return refuse(format!(
                     "the first argument of this program is {number}. As a number of ranks it cannot be taken, because argc and argv were not passed. \
                      Start the program with gasnetrun_<conduit> -n N, or set GASNET_PSHM_NODES=N (1 for one rank)"
                 ))
             }
-            Some(Count::Passed(count)) => Some(count),
-            None => None,
+            None => (config.get(&config::PSHM_NODES), None),
         };
-        let ranks = counted.unwrap_or_else(|| config.get(&config::PSHM_NODES));
-        if counted.is_some_and(|count| !(1..=1 << 20).contains(&count)) {
+        if restart.is_some() && !(1..=1 << 20).contains(&ranks) {
             return refuse(
                 "the first argument of a program that starts itself is the number of its ranks, 1 to 1048576, and this one is out of that range; with \
                  gasnetrun_<conduit> -n or GASNET_PSHM_NODES the first argument is the program's own"
@@ -128,12 +133,12 @@ impl StartOptions {
             );
         }
         // For all that the program starts, here and elsewhere.
-        if counted.is_some() || env::var_os(RANKS).is_some() {
+        if restart.is_none() && env::var_os(RANKS).is_some() {
             env::set_var(RANKS, inherited(ranks));
             env::set_var(RANKS_OF_JOB, inherited(ranks));
         }
         if start == Start::Fork && ranks > MAX_RANKS {
-            let name = if counted.is_some() {
+            let name = if restart.is_some() {
                 "number of ranks "
             } else {
                 "GASNET_PSHM_NODES="
@@ -148,7 +153,7 @@ impl StartOptions {
         Ok(Self {
             route_output: routes(config, &start, library.network)?.then(|| config.get(&config::LINEBUFFERSZ) as usize),
             start,
-            counted,
+            restart,
             ranks,
             nbrhd_max: config.get(&config::SUPERNODE_MAXSIZE),
             cores: config.get(&config::HOST_CORES),
@@ -351,7 +356,7 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         return Ok(Decision { start, counted: false });
     }
     let set = config.settings().iter().any(|s| s.variable.name == RANKS && s.is_set);
-    let count = library.count.filter(|_| !set || is_inherited());
+    let count = library.count.as_ref().filter(|_| !set || is_inherited());
     let by_argument = |start| Decision {
         start,
         counted: count.is_some(),
@@ -361,7 +366,7 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         counted: false,
     };
     let ranks = match count {
-        Some(Count::Passed(count)) => count,
+        Some(Count::Passed { ranks, .. }) => *ranks,
         _ => config.get(&config::PSHM_NODES),
     };
     let found = || {
@@ -490,12 +495,15 @@ mod tests {
 
     #[test]
     fn spawners_by_wish() {
-        let three = Some(Count::Passed(3));
+        let three = || {
+            let rest = vec![CString::from(c"a.out")];
+            Some(Count::Passed { ranks: 3, rest })
+        };
         assert_eq!(of_network(&[("GASNET_SPAWNER", "ssh")], None).unwrap(), (Start::Ssh, false));
-        assert_eq!(of_network(&[("GASNET_SPAWNFN", "L")], three).unwrap(), (Start::Fork, true));
-        assert_eq!(of_network(&[("GASNET_SPAWNFN", "S")], three).unwrap(), (Start::Ssh, true));
+        assert_eq!(of_network(&[("GASNET_SPAWNFN", "L")], three()).unwrap(), (Start::Fork, true));
+        assert_eq!(of_network(&[("GASNET_SPAWNFN", "S")], three()).unwrap(), (Start::Ssh, true));
         assert_eq!(
-            of_network(&[("GASNET_PSHM_NODES", "4")], three).unwrap(),
+            of_network(&[("GASNET_PSHM_NODES", "4")], three()).unwrap(),
             (Start::Fork, false)
         );
         assert!(of_network(&[("GASNET_SPAWNFN", "G")], None)

@@ -1,6 +1,6 @@
 //! Processes: fork, wait, limits, identity.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -43,6 +43,15 @@ pub fn erase_variable(name: &CStr) {
     if let Ok(name) = name.to_str() {
         std::env::remove_var(name);
     }
+}
+
+/// Runs `program` in this process, with the arguments `words` (the first is its name) and the environment as it is. Returns only if that fails.
+pub fn replace(program: &CStr, words: &[CString]) -> io::Error {
+    let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: terminated strings, and a list of such that ends with null.
+    unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
+    io::Error::last_os_error()
 }
 
 /// What `fork` returned.

@@ -83,7 +83,7 @@ impl Custom {
             places: places.to_vec(),
             chosen,
         };
-        let words = program(options.counted).map_err(|message| JobError { message })?;
+        let words = program().map_err(|message| JobError { message })?;
         let line = self.fill(pattern, options.ranks, &words, &contact)?;
         if options.verbose {
             eprintln!("gasnet: {}", String::from_utf8_lossy(line.as_bytes()));

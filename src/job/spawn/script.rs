@@ -146,18 +146,12 @@ impl Start<'_> {
     }
 }
 
-/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is. Without the argument that
-/// was the number of ranks, if there was one (`counted`).
-pub fn program(counted: Option<u32>) -> Result<Vec<OsString>, String> {
+/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is.
+pub fn program() -> Result<Vec<OsString>, String> {
     let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
     let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
     // Each word ends with a zero byte.
     words.pop();
-    // Most often the first one; but what a client passes on need not be what it was started with.
-    let is_count = |word: &OsString| counted.is_some() && word.to_str().and_then(|w| w.parse().ok()) == counted;
-    if let Some(at) = words.iter().skip(1).position(is_count) {
-        words.remove(1 + at);
-    }
     let name = words.first().cloned().unwrap_or_default();
     if Path::new(&name).components().count() < 2 {
         let path = env::current_exe().map_err(|e| format!("the path of this program cannot be found: {e}"))?;

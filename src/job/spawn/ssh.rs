@@ -272,7 +272,7 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
         wins: remote.wins.clone(),
         assignment: contact.assignment(),
         env: &remote.env,
-        words: script::program(options.counted)?,
+        words: script::program()?,
     };
     let mut command = Command::new(&remote.command);
     command.args(words);
