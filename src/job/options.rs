@@ -395,23 +395,41 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         None if set => Ok(by_argument(found())),
         None => {
             let kind = managed(config)?;
-            let lonely = || lonely_task(|name| env::var(name).ok());
-            if let Some(tasks) = lonely().filter(|_| kind.is_none() && ranks == 1) {
-                eprintln!(
-                    "gasnet: srun has started {tasks} tasks, but offers them no PMI, so that each is a job of one rank; `srun --mpi=pmi2` or \
-                     `--mpi=pmix` makes them one"
-                );
+            match lonely_task(|name| env::var(name).ok()) {
+                Some(task) if kind.is_none() && ranks == 1 => refuse(task.refusal()),
+                _ => Ok(kind.map_or_else(|| by_argument(found()), by_manager)),
             }
-            Ok(kind.map_or_else(|| by_argument(found()), by_manager))
         }
     }
 }
 
-/// A step of Slurm's without PMI is as many jobs of one rank as it has tasks, which is seldom meant. Gives the first task their number, to say so.
-fn lonely_task(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
+/// A task of a step of Slurm's that has several and offers them no PMI: each would be a job of one rank, which is seldom meant.
+#[derive(Debug, PartialEq, Eq)]
+struct LonelyTask {
+    tasks: u32,
+    is_first: bool,
+}
+
+impl LonelyTask {
+    /// What to do; the other tasks end without a message.
+    fn refusal(&self) -> String {
+        if !self.is_first {
+            return String::new();
+        }
+        format!(
+            "srun has started {} tasks, but offers them no PMI, so that each would be a job of one rank. `srun --mpi=pmi2` or `--mpi=pmix` makes them one \
+             job; GASNET_PSHM_NODES=1 says that each is to be one",
+            self.tasks
+        )
+    }
+}
+
+fn lonely_task(variable: impl Fn(&str) -> Option<String>) -> Option<LonelyTask> {
     let number = |name: &str| variable(name)?.parse::<u32>().ok();
-    let tasks = number("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1);
-    tasks.filter(|_| variable("SLURM_STEP_ID").is_some() && number("SLURM_PROCID") == Some(0))
+    let tasks = number("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1)?;
+    variable("SLURM_STEP_ID")?;
+    let is_first = number("SLURM_PROCID")? == 0;
+    Some(LonelyTask { tasks, is_first })
 }
 
 /// Whether the environment names hosts for so many ranks: a user, or a batch system. (A step of Slurm's is on the hosts that it has.)
@@ -543,18 +561,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_several_tasks_without_a_manager_is_told() {
-        let told = |pairs: &[(&str, &str)]| lonely_task(|name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned()));
+    fn several_tasks_without_a_manager_are_refused() {
+        let found = |pairs: &[(&str, &str)]| lonely_task(|name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned()));
         let step = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "3"), ("SLURM_PROCID", "0")];
-        assert_eq!(told(&step), Some(3));
-        for other in [
-            ("SLURM_PROCID", "1"),
-            ("SLURM_STEP_NUM_TASKS", "1"),
-            ("SLURM_STEP_NUM_TASKS", "x"),
-        ] {
-            let changed = step.map(|pair| if pair.0 == other.0 { other } else { pair });
-            assert_eq!(told(&changed), None, "{other:?}");
-        }
-        assert_eq!(told(&step[1..]), None);
+        let with = |other: (&'static str, &'static str)| step.map(|pair| if pair.0 == other.0 { other } else { pair });
+        assert!(found(&step).unwrap().refusal().contains("3 tasks"));
+        assert_eq!(found(&with(("SLURM_PROCID", "1"))).unwrap().refusal(), "");
+        assert_eq!(found(&with(("SLURM_STEP_NUM_TASKS", "1"))), None);
+        assert_eq!(found(&with(("SLURM_STEP_NUM_TASKS", "x"))), None);
+        assert_eq!(found(&step[1..]), None);
     }
 }
