@@ -68,12 +68,12 @@ class Tests:
     def wrong_counts(self):
         """One clear sentence each, and no job."""
         for value in ("0", "-1", "four", "2x", "1.5", "100000", "99999999999999999999", " "):
-            self.expect(f"GASNET_PSHM_NODES='{value}'", [self.program], 3, "GASNET_PSHM_NODES=", "!^rank", count=1,
+            self.expect(f"GASNET_PSHM_NODES='{value}'", [self.program], 1, "GASNET_PSHM_NODES=", "!^rank", count=1,
                         extra={"GASNET_PSHM_NODES": value})
         spawner = [("GASNET_SMP_SPAWNER", "ssh")] if jobtest.CONDUIT == "smp" else []
         for name, value in (*spawner, ("GASNET_SMP_SPAWNER", "magic"), ("GASNET_EXITTIMEOUT", "soon"),
                             ("GASNET_CATCH_EXIT", "perhaps"), ("GASNET_NO_CATCH_SIGNAL", "SIGNOPE"), ("GASNET_SUPERNODE_MAXSIZE", "-2")):
-            self.expect(f"{name}={value}", [self.program], 3, f"{name}={value}", "!^rank", extra={name: value}, ranks=2)
+            self.expect(f"{name}={value}", [self.program], 1, f"{name}={value}", "!^rank", extra={name: value}, ranks=2)
 
     def launcher_options(self):
         """The launcher's own command line."""
@@ -127,6 +127,18 @@ class Tests:
             self.expect("a number of its own", [self.program, "nested", f"{self.program} 3 rank 8"], 0, "^rank [012] of 3$", "inner job ended with 8$",
                         ranks=2, count=3)
         self.expect("the same, labelled", [*run, "-l", self.program, "nested", inner], 0, "rank [012] of 3$", "inner job ended with 7$", count=3)
+
+    def number_first(self):
+        """A program of udp that is started with the number of its ranks: `main` sees in every rank what a launcher would have passed."""
+        if jobtest.CONDUIT != "udp":
+            return
+        self.expect("a number first", [self.program, "2", "arguments", "a", "b"], 0, r"^\[a\]\[b\]$", count=2)
+        self.expect("what main had before initialisation", [self.program, "2", "early", "a", "b"], 0, r"^early a b, then early a b$", count=2)
+        self.expect("a second number is the program's own", [self.program, "2", "3", "x"], 0, r"^3 x, then 3 x$", count=2)
+        self.expect("output before initialisation", [self.program, "2", "loud"], 0, "^loud$", count=3)
+        self.expect("a number that was not passed", [self.program, "2"], 1, "first argument of this program is 2", "gasnetrun", "!^rank",
+                    extra={"SHOW_BARE": "1"}, count=1)
+        self.expect("the same with a launcher", [LAUNCHER, "-n", "3", self.program, "2"], 0, "^rank [012] of 3$", extra={"SHOW_BARE": "1"}, count=3)
 
     def bare_start(self):
         """gex_Client_Init without argc and argv, main without gasnet_exit: how UPC++ and Caffeine start and end."""
@@ -239,7 +251,7 @@ def main():
         program = shop.compile(os.path.join(HERE, "show.c"), mode)
         if program:
             tests = Tests(shop, program)
-            for test in (tests.ranks, tests.wrong_counts, tests.launcher_options, tests.arguments, tests.nesting, tests.bare_start,
+            for test in (tests.ranks, tests.wrong_counts, tests.launcher_options, tests.arguments, tests.nesting, tests.number_first, tests.bare_start,
                          tests.variables, tests.exit_codes, tests.streams, tests.terminal, tests.stop_and_continue, tests.under_a_tool):
                 test()
     jobtest.finish()
