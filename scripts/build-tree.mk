@@ -39,6 +39,11 @@ check: $(addprefix run-tests-,$(MODES))
 dist:
 	$(source) dist
 
+# A variable of this makefile, for clients' scripts: make echovar VARNAME=CONDUITS.
+.PHONY: echovar
+echovar:
+	@echo '$(VARNAME)="$($(VARNAME))"'
+
 include $(SRCDIR)/scripts/build-tests.mk
 include $(SRCDIR)/scripts/build-clean.mk
 

@@ -149,7 +149,7 @@ attempt "configure: --help" sh -c "'$ROOT/configure' --help | grep -q -- --with-
 attempt "dist: make dist" make -s -C "$ROOT" dist BUILD="$WORK/dist"
 attempt "dist: whatever the umask" sh -c "umask 077 && make -s -C '$ROOT' dist BUILD='$WORK/dist077' && cmp dist/*.tar.gz dist077/*.tar.gz"
 attempt "dist: it unpacks" tar -xzf dist/GASNet-2025.8.0.tar.gz
-for file in gasnet.h gasnetex.h gasnet_config.h.in configure Bootstrap docs/GASNet-EX.md vendor; do
+for file in gasnet.h gasnetex.h gasnet_config.h.in configure Bootstrap docs/GASNet-EX.txt vendor; do
     [ -e "GASNet-2025.8.0/$file" ] || fail "dist: no $file in the release"
 done
 if [ "$SCOPE" = all ]; then
