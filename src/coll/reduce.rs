@@ -176,6 +176,10 @@ pub fn to_all(call: Call, target: Span, source: Span, operator: Operator) -> imp
 
 /// The same in messages.
 async fn far_to_all(call: Call, target: Span, source: Span, operator: Operator) {
+    // Nothing is sent for no elements, so there is nothing to wait for.
+    if source.bytes == 0 {
+        return;
+    }
     match choose::far_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
         // Fewer messages, more of them one after the other.
         FarToAll::Doubling if runtime::get().crowded => up_and_down(call, target, source, operator).await,
