@@ -23,6 +23,9 @@
 
 /* ---- compiler: the compilers that also claim to be GNU C come first, GNU C last ---- */
 
+/* Open MPI's mpi.h has some of these names, with other values. */
+#undef PLATFORM_COMPILER_VERSION_INT
+#undef PLATFORM_COMPILER_VERSION
 #define PLATFORM_COMPILER_VERSION_INT(maj, min, pat) ((maj) * 1000000 + (min) * 1000 + (pat))
 
 #if defined(__INTEL_LLVM_COMPILER)

@@ -116,19 +116,19 @@ impl Job {
         if !self.is_own_process() {
             without_job(code);
         }
-        self.take_leave(code);
+        self.take_leave(code, true);
         process::end(CODE.load(Ordering::Relaxed))
     }
 
     /// The client returned from `main` or called `exit`, and goes on with the exit handlers that were registered before ours. They have
     /// the exit timeout: one of them may wait for a thread that has met the end of the job.
     fn returned(&self, code: i32) {
-        self.take_leave(code);
+        self.take_leave(code, false);
         allow(self.options.exit_timeout);
     }
 
-    /// Everything that an ending rank does for the others, up to its last output.
-    fn take_leave(&self, code: i32) {
+    /// Everything that an ending rank does for the others, up to its last output. `whole`: nothing of the client runs afterwards.
+    fn take_leave(&self, code: i32, whole: bool) {
         let me = process::thread();
         match THREAD.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => self.announce(code),
@@ -138,7 +138,7 @@ impl Job {
         }
         self.wait_for_go();
         run_hook();
-        adopt::take_leave();
+        adopt::take_leave(whole);
         self.flush();
     }
 

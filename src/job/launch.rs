@@ -10,7 +10,7 @@ use super::options::Start;
 use super::spawn::ssh::{self, Place};
 use super::tree::link::MOST_STRANGERS;
 use super::tree::Tree;
-use super::{adopt, custom, lifeline, Job, JobError, StartOptions};
+use super::{adopt, custom, lifeline, mpi, Job, JobError, StartOptions};
 use crate::os::mem::{self, AnonMemory};
 use crate::os::process::{self, Fork};
 use crate::os::{cpus, fd, signal};
@@ -199,6 +199,7 @@ impl<'a> Launch<'a> {
     /// each rank, and none in the supervisor.
     fn fork_all(&mut self) -> Result<Option<Job>, JobError> {
         let Some(host) = self.common.host else { return Ok(None) };
+        mpi::before_fork();
         let ranks = self.common.map.ranks_on(host);
         let mut rest = &ranks[..];
         while let Some(&first) = rest.first() {

@@ -18,6 +18,7 @@ mod exit;
 mod launch;
 mod lifeline;
 mod map;
+mod mpi;
 mod nbrhd;
 mod options;
 mod pmi;

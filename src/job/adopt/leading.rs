@@ -125,7 +125,7 @@ impl Leading {
                 if !matches!(unsafe { process::fork() }, Ok(Fork::Child)) {
                     process::end(0);
                 }
-                if let Some(descriptor) = manager.descriptor() {
+                for descriptor in manager.descriptors() {
                     fd::close_copy(descriptor);
                 }
                 signal::set_default(libc::SIGCHLD);

@@ -84,11 +84,11 @@ pub(super) fn meet(kind: Option<pmi::Kind>, options: &mut StartOptions) -> Resul
     Ok(())
 }
 
-/// This rank ends in order. May be called when there is no manager, and from any thread.
-pub(super) fn take_leave() {
+/// This rank ends in order; `whole` as for [`pmi::ProcessManager::finalize`]. May be called when there is no manager, and from any thread.
+pub(super) fn take_leave(whole: bool) {
     // Somebody who holds it is on the way out, too.
     if let Some(mut manager) = MANAGER.try_lock().ok().and_then(|mut held| held.take()) {
-        manager.finalize();
+        manager.finalize(whole);
     }
 }
 

@@ -161,7 +161,7 @@ impl ProcessManager for Console {
     }
 
     /// Nothing: the agent of the host speaks for its ranks.
-    fn finalize(&mut self) {}
+    fn finalize(&mut self, _whole: bool) {}
 
     /// Nothing but the connection's end, which the console sees.
     fn abort(&mut self, _code: i32, _why: &str) {}
@@ -170,7 +170,7 @@ impl ProcessManager for Console {
         Some(self.contact.clone())
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
-        self.link.as_ref().map(Link::fd)
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.link.as_ref().map(Link::fd).into_iter().collect()
     }
 }

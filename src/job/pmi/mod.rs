@@ -20,6 +20,7 @@ use std::fmt;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use super::mpi::{self, Mpi};
 use super::spawn::Contact;
 
 pub use detect::{detect, Choice, Kind, Place, WireStart, LOOKED_FOR};
@@ -65,7 +66,9 @@ pub trait ProcessManager: Send {
     ///
     /// Not before the others have got what they want of this process: a fence after their gets shows that. A manager may leave values with their
     /// owners until somebody asks (PRRTE 3 does), and let those wait for ever that ask too late.
-    fn finalize(&mut self);
+    ///
+    /// `whole`: no other library of this process speaks to the manager any more, either (`gasnet_exit`), whether or not it has said so.
+    fn finalize(&mut self, whole: bool);
 
     /// Asks the manager to end the job, with this exit code if the manager can pass one on (PMIx and hydra do, Slurm's PMI does not). It may end this
     /// process, too, during the call or later, or not at all. Managers that can tell somebody are told `why`.
@@ -76,9 +79,9 @@ pub trait ProcessManager: Send {
         None
     }
 
-    /// The descriptor that leads to the manager, if there is one that this module knows. It stays open in this process, and other processes must not use it: a
-    /// child that is not to outlive the connection closes its copy.
-    fn descriptor(&self) -> Option<RawFd>;
+    /// The descriptors that lead to the manager, as far as this module knows them. They stay open in this process, and other processes must not use them: a
+    /// child that is not to outlive the connection closes its copies.
+    fn descriptors(&self) -> Vec<RawFd>;
 }
 
 /// Which process manager has started this process, according to its environment and its descriptors. An error says that it is another one than is chosen.
@@ -96,7 +99,18 @@ pub fn detect_here(choice: Choice) -> Result<Option<Kind>, String> {
 /// interrupts the other; Slurm does not answer a second start of PMI-1 or PMI-2.
 pub fn connect(kind: Kind) -> Result<Box<dyn ProcessManager>, PmiError> {
     match kind {
-        Kind::Wire(start) => Ok(Box::new(wire::Wire::connect(&start)?)),
+        Kind::Wire(start) => {
+            let wire = wire::Wire::connect(&start)?;
+            // Hydra names no job.
+            let is_of_slurm = start.job.is_some() && std::env::var_os("SLURM_STEP_ID").is_some();
+            if wire.rank() == 0 && is_of_slurm && mpi::state() == Mpi::Idle {
+                gasnet_tools::process::warn(format_args!(
+                    "this program has MPI, too, and Slurm's PMI serves only one of two libraries: an MPI that uses it and is initialised after GASNet \
+                     waits for ever. Call MPI_Init first, or use srun --mpi=pmix or mpiexec"
+                ));
+            }
+            Ok(Box::new(wire))
+        }
         Kind::Pmix => Ok(Box::new(pmix::Pmix::connect()?)),
     }
 }

@@ -20,6 +20,8 @@ use crate::os::signal;
 const SUCCESS: c_int = 0;
 /// `PMIX_OPERATION_SUCCEEDED`: already.
 const DONE: c_int = -157;
+/// Libraries of one process that may have initialised PMIx: it counts them.
+const MOST_USERS: u32 = 8;
 /// `PMIX_RANK_WILDCARD`: all processes of the namespace.
 const ALL_RANKS: u32 = u32::MAX - 1;
 /// `PMIX_GLOBAL`.
@@ -100,6 +102,7 @@ functions! {
     Api of PMIX {
         init = c"PMIx_Init" (*mut Proc, *mut Info, usize) -> c_int;
         finalize = c"PMIx_Finalize" (*const Info, usize) -> c_int;
+        initialized = c"PMIx_Initialized" () -> c_int;
         abort = c"PMIx_Abort" (c_int, *const c_char, *mut Proc, usize) -> c_int;
         put = c"PMIx_Put" (u8, *const c_char, *mut Value) -> c_int;
         commit = c"PMIx_Commit" () -> c_int;
@@ -368,10 +371,17 @@ impl ProcessManager for Pmix {
         found.map_err(|why| PmiError::new(format!("no value of rank {owner} for key \"{key}\": {}", self.error(&why))))
     }
 
-    fn finalize(&mut self) {
-        // A manager that has gone before has nothing to be told.
-        // SAFETY: no instructions.
-        unsafe { (self.api.finalize)(ptr::null(), 0) };
+    fn finalize(&mut self, whole: bool) {
+        // Open MPI has initialised it, too; without MPI_Finalize that would be a failure of the process.
+        for _ in 0..if whole { MOST_USERS } else { 1 } {
+            // A manager that has gone before has nothing to be told.
+            // SAFETY: no instructions.
+            unsafe { (self.api.finalize)(ptr::null(), 0) };
+            // SAFETY: no preconditions.
+            if unsafe { (self.api.initialized)() } == 0 {
+                break;
+            }
+        }
     }
 
     fn abort(&mut self, code: i32, why: &str) {
@@ -381,7 +391,7 @@ impl ProcessManager for Pmix {
         unsafe { (self.api.abort)(code, why.as_ptr(), ptr::null_mut(), 0) };
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
-        None
+    fn descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
     }
 }

@@ -15,9 +15,10 @@ const LENGTH: usize = 6;
 /// A connection. Its errors are the ends of sentences that start with the manager's name.
 #[derive(Debug)]
 pub struct Stream {
-    descriptor: RawFd,
-    /// A connection that this process has made. One that it has inherited is never closed: it is not ours alone.
-    _made: Option<OwnedFd>,
+    connection: OwnedFd,
+    /// The number under which the process has inherited the connection. It stays open: an MPI in the same process may use it, too. When that closes it,
+    /// the number may come to mean something of the client's.
+    inherited: Option<RawFd>,
     unread: Vec<u8>,
 }
 
@@ -30,9 +31,10 @@ impl Stream {
                  closed it, or the variable is left over from another job: start this process by the manager itself, or unset the variable"
             )
         })?;
+        let connection = fd::duplicate(descriptor).map_err(|why| format!("its descriptor cannot be duplicated: {why}"))?;
         Ok(Self {
-            descriptor,
-            _made: None,
+            connection,
+            inherited: Some(descriptor),
             unread: Vec::new(),
         })
     }
@@ -43,22 +45,27 @@ impl Stream {
         // Its messages are short and wait for each other. Without it they are later, not lost.
         let _ = stream.set_nodelay(true);
         Ok(Self {
-            descriptor: stream.as_raw_fd(),
-            _made: Some(stream.into()),
+            connection: stream.into(),
+            inherited: None,
             unread: Vec::new(),
         })
     }
 
-    /// The descriptor.
-    pub fn descriptor(&self) -> RawFd {
-        self.descriptor
+    /// Whether this process has made the connection itself, so that no other library uses it.
+    pub fn is_own(&self) -> bool {
+        self.inherited.is_none()
+    }
+
+    /// The descriptors that lead to the manager, as long as nobody else has closed the inherited one.
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        self.inherited.into_iter().chain([self.connection.as_raw_fd()]).collect()
     }
 
     /// Sends all of a message.
     pub fn send(&self, message: &str, limit: Option<Instant>) -> Result<(), String> {
         let mut rest = message.as_bytes();
         while !rest.is_empty() {
-            match fd::send(self.descriptor, rest) {
+            match fd::send(self.connection.as_raw_fd(), rest) {
                 Ok(sent) => rest = &rest[sent..],
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait(libc::POLLOUT, limit)?,
                 Err(e) => return Err(lost(&e)),
@@ -119,7 +126,7 @@ impl Stream {
     fn receive(&mut self, limit: Option<Instant>) -> Result<(), String> {
         let mut buffer = [0; 4096];
         loop {
-            match fd::receive(self.descriptor, &mut buffer) {
+            match fd::receive(self.connection.as_raw_fd(), &mut buffer) {
                 Ok(0) => return Err(GONE.into()),
                 Ok(length) => {
                     self.unread.extend_from_slice(&buffer[..length]);
@@ -134,7 +141,7 @@ impl Stream {
     /// Returns when something may have happened; an error when the limit has passed.
     fn wait(&self, events: i16, limit: Option<Instant>) -> Result<(), String> {
         let mut item = [libc::pollfd {
-            fd: self.descriptor,
+            fd: self.connection.as_raw_fd(),
             events,
             revents: 0,
         }];

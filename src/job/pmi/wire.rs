@@ -287,7 +287,7 @@ impl ProcessManager for Wire {
         text::decode(&whole).ok_or_else(|| self.error(&format!("the value of rank {owner} for key \"{key}\" comes back damaged")))
     }
 
-    fn finalize(&mut self) {
+    fn finalize(&mut self, _whole: bool) {
         if self.broken {
             return;
         }
@@ -317,7 +317,7 @@ impl ProcessManager for Wire {
         let _ = self.stream.send(&message, Some(Instant::now() + END_LIMIT));
     }
 
-    fn descriptor(&self) -> Option<RawFd> {
-        Some(self.stream.descriptor())
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.stream.descriptors()
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{answer_limit, Version, Wire};
+use crate::job::mpi::{self, Mpi};
 use crate::job::pmi::message::line;
 use crate::job::pmi::{check_place, quoted, text, Choice, Place, PmiError, WireStart};
 
@@ -102,6 +103,10 @@ impl Wire {
             Choice::Pmi2 => &[Version::Two],
             Choice::Auto | Choice::Pmix => &[Version::One, Version::Two],
         };
+        // An MPI of this process has agreed on version 1 already, by this very connection. Slurm answers no second `init`.
+        if matches!(choice, Choice::Auto | Choice::Pmi1) && !self.stream.is_own() && mpi::state() == Mpi::Running {
+            return Ok(Version::One);
+        }
         let mut refused = Vec::new();
         for &version in versions {
             self.version = version;
