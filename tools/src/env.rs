@@ -113,7 +113,8 @@ pub fn bool(name: &str, default: bool) -> bool {
     query(name, default, YES_OR_NO, parse::boolean, show_bool)
 }
 
-/// An integer (`default_unit` 0), or a memory size in bytes whose unit, where none is given, is `default_unit` bytes.
+/// An integer (`default_unit` 0), or a memory size in bytes whose unit, where none is given, is `default_unit` bytes. These are clients' variables: of a
+/// text that is none the longest number counts that it begins with, as in the reference, with a warning.
 pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
     let accepts = if default_unit == 0 {
         "an integer, decimal or hexadecimal with 0x"
@@ -124,7 +125,14 @@ pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
         name,
         default,
         accepts,
-        |t| number::parse_int(t, default_unit),
+        |text| {
+            let value = number::parse_int(text, default_unit).unwrap_or_else(|why| {
+                let value = number::parse_int_prefix(text, default_unit);
+                process::warn(format_args!("environment variable {name}='{text}' is {why}; it should be {accepts}; {value} is taken"));
+                value
+            });
+            Ok(value)
+        },
         |v| show_int(v, default_unit != 0),
     )
 }
