@@ -184,7 +184,7 @@ pub fn init(
     let max_global_bytes = least_of_all(job, max_local_bytes);
     let crowded = !single && job.exchange(&[u8::from(is_crowded(job))]).contains(&1);
     let client = Box::leak(Box::new(Client::new(name, flags)));
-    let team0 = Box::leak(Box::new(Team::primordial(job, &comm, 0)));
+    let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
     let runtime = Runtime {
         job,
         rank,
@@ -198,7 +198,7 @@ pub fn init(
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
         client,
-        endpoint0: Box::leak(Box::new(Endpoint::new(0, 0))),
+        endpoint0: Box::leak(Box::new(Endpoint::new(0, flags))),
         team0,
         directory: OnceLock::new(),
         max_local_bytes,

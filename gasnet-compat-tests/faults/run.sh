@@ -118,6 +118,7 @@ for what in barrier blockuntil flood; do
 done
 expect prepared-offset bad 'GEX_FLAG_SELF_SEG_OFFSET' "$run" 2 "$bad" prepared-offset
 if [ "$FLAVOUR" = debug ]; then
+    expect atomic-bits-of-float bad 'GEX_DT_FLT' "$run" 2 "$bad" atomic-bits-of-float
     for what in rank-am rank-put; do expect $what bad 'rank' "$run" 2 "$bad" $what; done
     expect handler-index bad '250' "$run" 2 "$bad" handler-index
     for what in address-put address-get address-span; do expect $what bad 'segment' "$run" 2 "$bad" $what; done
@@ -140,7 +141,6 @@ if [ "$FLAVOUR" = debug ]; then
 fi
 expect atomic-outside bad 'segment' "$run" 2 "$bad" atomic-outside
 expect atomic-misaligned bad 'aligned' "$run" 2 "$bad" atomic-misaligned
-expect atomic-bits-of-float bad 'GEX_DT_FLT' "$run" 2 "$bad" atomic-bits-of-float
 expect atomic-two-types bad 'dt' "$run" 2 "$bad" atomic-two-types
 expect atomic-pair bad 'TM-pair' "$run" 2 "$bad" atomic-pair
 if [ "$FLAVOUR" = debug ]; then
@@ -179,7 +179,7 @@ mk touch 'SIGSEGV|signal 11|Segmentation'
 [ "$FLAVOUR" != debug ] || mk handler 'inside AM handler 200'
 
 expect segment-huge bad 'segment|bytes' "$run" 2 "$bad" segment-huge
-expect segment-odd bad 'page|segment' "$run" 2 "$bad" segment-odd
+expect segment-odd 0 '^fine: 2' "$run" 2 "$bad" segment-odd
 expect segment-zero bad 'page|segment' "$run" 2 "$bad" segment-zero
 expect segment-max 0 '^fine: 2' "$run" 2 "$bad" segment-max
 

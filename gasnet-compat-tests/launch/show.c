@@ -26,7 +26,9 @@ int main(int argc, char **argv) {
     int early_argc = argc;
     char **early_argv = argv;
     int rc;
-    if (!strcmp(what, "loud")) printf("loud\n");
+    for (i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "loud")) printf("loud\n");
+    }
     rc = gex_Client_Init(&client, &ep, &tm, "SHOW", bare ? NULL : &argc, bare ? NULL : &argv, 0);
     if (rc != GASNET_OK) return 3;
     me = (unsigned)gex_TM_QueryRank(tm);

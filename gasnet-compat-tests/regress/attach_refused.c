@@ -10,8 +10,8 @@ int main(int argc, char **argv) {
     test_init("attach_refused", &argc, &argv);
     most = gasnet_getMaxLocalSegmentSize();
 
-    PHASE("no multiple of a page");
-    CHECK(gex_Segment_Attach(&segment, tm, me == np - 1 ? page + 1 : page) != GASNET_OK);
+    PHASE("no bytes");
+    CHECK(gex_Segment_Attach(&segment, tm, me == np - 1 ? 0 : page) != GASNET_OK);
     PHASE("more than there is");
     CHECK(gex_Segment_Attach(&segment, tm, me == 0 ? most + page : page) != GASNET_OK);
     PHASE("nothing wrong");

@@ -31,18 +31,18 @@ pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: usize, dt: 
     if known == 0 {
         crate::fatal!("gex_AD_Create: dt {dt:#x} is not one built-in type (GEX_DT_I32, _U32, _I64, _U64, _FLT or _DBL)");
     }
-    if ops == 0 || ops & !known != 0 {
+    if rules::CHECKED && (ops == 0 || ops & !known != 0) {
         crate::fatal!(
             "gex_AD_Create: {:#x} of the operations {ops:#x} are not operations of remote atomics on {}",
             ops & !known,
             codes::type_name(dt)
         );
     }
-    if (flags & FAVOURS).count_ones() > 1 {
+    if rules::CHECKED && (flags & FAVOURS).count_ones() > 1 {
         crate::fatal!("gex_AD_Create: at most one GEX_FLAG_AD_FAVOR_* may be given; the flags are {flags:#x}");
     }
     rules::only_flags("gex_AD_Create", flags, FAVOURS);
-    let domain = Box::into_raw(Box::new(Domain::new(tm, team, dt, ops, flags)));
+    let domain = Box::into_raw(Box::new(Domain::new(tm, team, dt, ops & known, flags)));
     if rules::CHECKED {
         team.domains.fetch_add(1, Ordering::Relaxed);
     }

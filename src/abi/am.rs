@@ -45,7 +45,8 @@ fn check(m: &Message<'_>) {
     if m.category == Category::Long && m.bytes > 0 {
         rules::no_overlap("AM injection", m.target, m.destination, m.payload, m.bytes);
         let rt = runtime::get();
-        if rt.segment_of(m.target).is_none_or(|s| !s.contains(m.destination, m.bytes)) {
+        let inside = || rt.segment_of(m.target).is_some_and(|s| s.contains(m.destination, m.bytes));
+        if !rt.is_own_memory(m.target) && !inside() {
             rt.outside_segment(m.target, m.destination, m.bytes);
         }
     }
@@ -399,13 +400,14 @@ functions! {
     gex_AM_RequestShort16 gex_AM_RequestMedium16 gex_AM_RequestLong16 gex_AM_ReplyShort16 gex_AM_ReplyMedium16 gex_AM_ReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
 }
 
-/// The process that a limit query is about; None for the worst of all.
+/// The process that a limit query is about; None for the worst of all, and for ranks that do not exist.
 fn about(tm: usize, rank: u32) -> Option<JobRank> {
     if rank == u32::MAX {
         return None;
     }
     match team::decode(tm) {
-        Named::Team(team) => Some(team.locate(rank).rank),
+        Named::Team(team) if rules::CHECKED || rank < team.size => Some(team.locate(rank).rank),
+        Named::Team(_) => None,
         Named::Pair(..) => {
             rules::job_rank("gex_AM_Max*", rank);
             Some(rank)

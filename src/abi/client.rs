@@ -70,12 +70,12 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     flags: u32,
 ) -> c_int {
     let function = "gex_Client_Init";
-    if client.is_null() || endpoint.is_null() || team.is_null() || name.is_null() {
-        complain(function, "client_p, ep_p, tm_p and clientName must not be null");
+    if client.is_null() || endpoint.is_null() || team.is_null() {
+        complain(function, "client_p, ep_p and tm_p must not be null");
         return ERR_BAD_ARG;
     }
     // SAFETY: not null; a C string by the specification.
-    let name = unsafe { CStr::from_ptr(name) };
+    let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
     // SAFETY: the client's promise.
     match unsafe { begin(function, Marked { mode, segments }, name, flags, argc, argv) } {
         Err(code) => code,

@@ -26,6 +26,7 @@ pub mod team;
 pub mod trace;
 pub mod vis;
 
+use crate::am::table::RegisterError;
 use crate::mk::Refusal;
 
 /// `GASNET_OK`.
@@ -55,6 +56,16 @@ pub const EVENT_GROUP: usize = 3;
 pub fn complain(function: &str, why: &str) {
     if system::verbose_errors() && !why.is_empty() {
         gasnet_tools::process::say(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
+    }
+}
+
+/// The answer of a call that registers handlers. An index that cannot be had is a lack of resources, as in the reference.
+pub fn registered(function: &str, result: Result<(), RegisterError>) -> i32 {
+    let Err(why) = result else { return OK };
+    complain(function, &why.to_string());
+    match why {
+        RegisterError::Index(_) | RegisterError::Taken(_) | RegisterError::Full => ERR_RESOURCE,
+        RegisterError::Null(_) | RegisterError::Args(..) | RegisterError::Flags(..) => ERR_BAD_ARG,
     }
 }
 

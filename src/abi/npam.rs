@@ -421,12 +421,13 @@ macro_rules! cancels {
         pub unsafe extern "C" fn $name(desc: *const SrcDesc, flags: u32) -> c_int {
             // SAFETY: what Prepare returned on this thread; null is caught.
             match unsafe { desc.as_ref() } {
-                Some(desc) if flags == 0 && desc.prepared().is_some() => {
+                Some(desc) if desc.prepared().is_some() => {
+                    rules::no_flags(stringify!($name), flags);
                     desc.cancel();
                     0
                 }
                 _ => {
-                    complain(stringify!($name), "flags must be 0 and the descriptor one that was prepared and not committed");
+                    complain(stringify!($name), "the descriptor must be one that was prepared and not committed");
                     ERR_BAD_ARG
                 }
             }

@@ -62,7 +62,7 @@ pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
     runtime::get().client
 }
 
-/// Flags passed when the endpoint was created: none for a primordial one.
+/// Flags passed when the endpoint was created; of a primordial one those of `gex_Client_Init`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryFlags(ep: *const Endpoint) -> u32 {
     // SAFETY: a handle of ours.
@@ -125,19 +125,12 @@ pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mu
     // SAFETY: the client's table of `count` entries.
     let entries = unsafe { std::slice::from_raw_parts_mut(table, count) };
     // SAFETY: a handle of ours.
-    match unsafe { rules::endpoint("gex_EP_RegisterHandlers", ep) }
-        .handlers
-        .register(entries)
-    {
-        Ok(()) => OK,
-        Err(error) => {
-            complain("gex_EP_RegisterHandlers", &error.to_string());
-            ERR_BAD_ARG
-        }
-    }
+    let handlers = &unsafe { rules::endpoint("gex_EP_RegisterHandlers", ep) }.handlers;
+    super::registered("gex_EP_RegisterHandlers", handlers.register(entries))
 }
 
-/// Allocates and binds the primordial segment. Collective. In EVERYTHING there is none, and the answer is `GEX_SEGMENT_INVALID`.
+/// Allocates and binds the primordial segment. Collective. A size that is no multiple of a page is rounded up (a warning in the debug flavour). In
+/// EVERYTHING there is no segment, and the answer is `GEX_SEGMENT_INVALID`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: usize, bytes: usize) -> c_int {
     super::not_in_handler("gex_Segment_Attach");
@@ -146,7 +139,27 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
         complain("gex_Segment_Attach", "segment_p must not be null");
         return ERR_BAD_ARG;
     }
-    match runtime::get().attach(bytes, call_attach_hook) {
+    let page = mem::page_size();
+    if rules::CHECKED && bytes % page != 0 {
+        crate::fatal::warn(format_args!(
+            "gex_Segment_Attach: {bytes} bytes is no multiple of GASNET_PAGESIZE, {page}, and is rounded up"
+        ));
+    }
+    // What cannot be rounded is refused as too much.
+    let whole = bytes.checked_next_multiple_of(page).unwrap_or(bytes);
+    match attach("gex_Segment_Attach", whole) {
+        Ok(attached) => {
+            // SAFETY: not null; the client's to write.
+            unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
+            OK
+        }
+        Err(code) => code,
+    }
+}
+
+/// Attaches for `function`. An error is the code to return.
+pub(super) fn attach(function: &str, bytes: usize) -> Result<Option<&'static Segment>, c_int> {
+    let (why, code) = match runtime::get().attach(bytes, call_attach_hook) {
         Ok(attached) => {
             if let Some(made) = attached {
                 trace::created(format_args!(
@@ -154,19 +167,13 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
                     made.bytes, made.base
                 ));
             }
-            // SAFETY: not null; the client's to write.
-            unsafe { segment.write(attached.map_or(ptr::null(), ptr::from_ref)) };
-            OK
+            return Ok(attached);
         }
-        Err(AttachError::Argument(why)) => {
-            complain("gex_Segment_Attach", &why);
-            ERR_BAD_ARG
-        }
-        Err(AttachError::Resource(why)) => {
-            complain("gex_Segment_Attach", &why);
-            ERR_RESOURCE
-        }
-    }
+        Err(AttachError::Argument(why)) => (why, ERR_BAD_ARG),
+        Err(AttachError::Resource(why)) => (why, ERR_RESOURCE),
+    };
+    complain(function, &why);
+    Err(code)
 }
 
 /// Addresses of a bound segment: the owner's, ours if it is mapped here, and its length.
@@ -437,7 +444,7 @@ pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::get().max_local_bytes
+    runtime::try_get().map_or(0, |rt| rt.max_local_bytes)
 }
 
 /// Largest segment that every rank may attach; in EVERYTHING that of all memory.
@@ -446,7 +453,7 @@ pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::get().max_global_bytes
+    runtime::try_get().map_or(0, |rt| rt.max_global_bytes)
 }
 
 /// `gasnet_seginfo_t`.
@@ -457,10 +464,10 @@ pub struct SegInfo {
     size: usize,
 }
 
-/// Fills `table` with the first `count` ranks' segments.
+/// Fills `table` with the first `count` ranks' segments. Before initialisation there are no ranks.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int) -> c_int {
-    let rt = runtime::get();
+    let Some(rt) = runtime::try_get().filter(|_| count != 0) else { return OK };
     if table.is_null() || count < 0 {
         complain("gasnet_getSegmentInfo", "seginfo_table must not be null");
         return ERR_BAD_ARG;

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use super::{ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::sync::Mode;
-use crate::{client, runtime};
+use crate::client;
+use crate::runtime::{self, Runtime};
 
 static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
 
@@ -15,16 +16,16 @@ pub fn verbose_errors() -> bool {
     VERBOSE_ERRORS.load(Ordering::Relaxed) != 0
 }
 
-/// Rank of this process in the job.
+/// Rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobRank() -> u32 {
-    runtime::get().rank
+    runtime::try_get().map_or(u32::MAX, |rt| rt.rank)
 }
 
-/// Processes in the job.
+/// Processes in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobSize() -> u32 {
-    runtime::get().size
+    runtime::try_get().map_or(0, |rt| rt.size)
 }
 
 /// The conduit in use, in lower case: what a program that is linked with the universal library cannot know from its headers. The text is
@@ -108,25 +109,30 @@ struct Infos {
     host: Vec<u32>,
 }
 
-fn infos() -> &'static Infos {
+fn infos(rt: &Runtime) -> &'static Infos {
     static INFOS: OnceLock<Infos> = OnceLock::new();
-    INFOS.get_or_init(|| {
-        let rt = runtime::get();
-        Infos {
-            neighbours: rt.nbrhd.ranks().collect(),
-            host: rt.job.host().to_vec(),
-        }
+    INFOS.get_or_init(|| Infos {
+        neighbours: rt.nbrhd.ranks().collect(),
+        host: rt.job.host().to_vec(),
     })
 }
 
-unsafe fn answer(ranks: &'static [u32], info: *mut *const u32, count: *mut u32, mine: *mut u32) {
-    let me = ranks.iter().position(|&r| r == runtime::get().rank).unwrap_or(0);
+/// Answers with `ranks`; before initialisation with no ranks and `GEX_RANK_INVALID`.
+unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *const u32, count: *mut u32, mine: *mut u32) {
+    let (list, number, me) = match runtime::try_get() {
+        None => (std::ptr::null(), 0, u32::MAX),
+        Some(rt) => {
+            let ranks = ranks(infos(rt));
+            let me = ranks.iter().position(|&r| r == rt.rank).unwrap_or(0);
+            (ranks.as_ptr(), ranks.len() as u32, me as u32)
+        }
+    };
     // SAFETY: null or the client's to write.
-    unsafe { store(info, ranks.as_ptr()) };
+    unsafe { store(info, list) };
     // SAFETY: as above.
-    unsafe { store(count, ranks.len() as u32) };
+    unsafe { store(count, number) };
     // SAFETY: as above.
-    unsafe { store(mine, me as u32) };
+    unsafe { store(mine, me) };
 }
 
 /// Writes `value` unless the place is null.
@@ -144,28 +150,32 @@ pub unsafe fn store<T>(place: *mut T, value: T) {
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryNbrhdInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
     // SAFETY: the caller's outputs, each null or valid.
-    unsafe { answer(&infos().neighbours, info, count, mine) }
+    unsafe { answer(|infos| &infos.neighbours, info, count, mine) }
 }
 
 /// As `gex_System_QueryNbrhdInfo` for the host.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryHostInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
     // SAFETY: the caller's outputs, each null or valid.
-    unsafe { answer(&infos().host, info, count, mine) }
+    unsafe { answer(|infos| &infos.host, info, count, mine) }
 }
 
-/// Number and own place among neighbourhoods and hosts.
+/// Number and own place among neighbourhoods and hosts; 0 and `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mut u32, hosts: *mut u32, host: *mut u32) {
-    let rt = runtime::get();
-    let job = rt.job;
-    let values = [
-        (nbrhds, job.leaders().len() as u32),
-        (nbrhd, job.nbrhd_of(rt.rank)),
-        (hosts, job.host_count()),
-        (host, job.host_of(rt.rank)),
-    ];
-    for (output, value) in values {
+    let values = match runtime::try_get() {
+        None => [0, u32::MAX, 0, u32::MAX],
+        Some(rt) => {
+            let job = rt.job;
+            [
+                job.leaders().len() as u32,
+                job.nbrhd_of(rt.rank),
+                job.host_count(),
+                job.host_of(rt.rank),
+            ]
+        }
+    };
+    for (output, value) in [nbrhds, nbrhd, hosts, host].into_iter().zip(values) {
         // SAFETY: the caller's outputs, each null or valid.
         unsafe { store(output, value) };
     }

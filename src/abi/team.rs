@@ -81,11 +81,15 @@ pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: u16) -> usize 
     team::pair(unsafe { &*ep }.index, remote)
 }
 
-/// The process of a team's member.
+/// The process of a team's member; `GEX_RANK_INVALID` if there is none (an error in the debug flavour).
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: usize, rank: u32) -> u32 {
     not_in_handler("gex_TM_TranslateRankToJobrank");
-    team::team(tm, "gex_TM_TranslateRankToJobrank").locate(rank).rank
+    let team = team::team(tm, "gex_TM_TranslateRankToJobrank");
+    if !rules::CHECKED && rank >= team.size {
+        return u32::MAX;
+    }
+    team.locate(rank).rank
 }
 
 /// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.

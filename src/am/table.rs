@@ -97,7 +97,7 @@ pub enum RegisterError {
     Null(usize),
     /// More arguments than [`MAX_ARGS`].
     Args(usize, c_uint),
-    /// No category or no direction among the flags.
+    /// No category or no direction among the flags; in the debug flavour also unknown ones.
     Flags(usize, u32),
     /// No index left.
     Full,
@@ -157,7 +157,7 @@ impl Table {
             if entry.nargs as usize > MAX_ARGS {
                 return Err(RegisterError::Args(i, entry.nargs));
             }
-            if entry.flags & !ANY_FLAGS != 0 {
+            if cfg!(feature = "debug-checks") && entry.flags & !ANY_FLAGS != 0 {
                 return Err(RegisterError::Flags(i, entry.flags));
             }
         }

@@ -88,6 +88,11 @@ pub enum AttachError {
 /// Whether Attach was called here, and did not fail.
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 
+/// Whether the primordial segment was attached here, or is being attached.
+pub fn was_attached() -> bool {
+    ATTACHED.load(Ordering::Relaxed)
+}
+
 fn page_floor(bytes: u64) -> usize {
     bytes as usize & !(mem::page_size() - 1)
 }
@@ -393,6 +398,13 @@ impl Runtime {
             && self
                 .primordial_segment(self.rank)
                 .is_some_and(|segment| segment.contains(address as usize, bytes))
+    }
+
+    /// Whether `place` is all memory of this process: clients reach their own by puts, gets, Longs and atomics, before Attach and beyond the segment,
+    /// and the reference lets them. The debug flavour holds them to the segment, as the specification does.
+    #[inline]
+    pub fn is_own_memory(&self, place: Location) -> bool {
+        !cfg!(feature = "debug-checks") && place.rank == self.rank && endpoint::is_attached(place.ep)
     }
 
     /// Ends the job: a remote address is not in its owner's segment.

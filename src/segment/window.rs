@@ -55,14 +55,15 @@ impl Window {
         }
     }
 
-    /// Where `[address, address + bytes)` is here. Fatal when it is outside, in every flavour: a wrong address would corrupt this process.
+    /// Where `[address, address + bytes)` is here. Fatal when it is outside, in every flavour: a wrong address would corrupt this process. Its own
+    /// memory is the exception ([`Runtime::is_own_memory`]).
     #[inline]
     pub fn here(&self, address: usize, bytes: usize) -> *mut u8 {
         let offset = address.wrapping_sub(self.base);
         if offset <= self.bytes && bytes <= self.bytes - offset {
             return address.wrapping_add_signed(self.delta) as *mut u8;
         }
-        if bytes > 0 {
+        if bytes > 0 && !runtime::get().is_own_memory(self.place) {
             runtime::get().outside_segment(self.place, address, bytes);
         }
         address as *mut u8

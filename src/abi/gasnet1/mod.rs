@@ -8,21 +8,16 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::client::{begin, Marked};
-use super::{complain, rules, ERR_BAD_ARG, OK};
+use super::{complain, registered, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::am::table::{Entry, ANY_FLAGS, ANY_NARGS};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::os::mem;
 use crate::runtime;
-use crate::segment::Segment;
+use crate::segment::{self, Segment};
 
 /// `GEX_FLAG_USES_GASNET1`.
 const USES_GASNET1: u32 = 1;
-
-/// The primordial team's handle.
-fn primordial() -> usize {
-    runtime::get().team0.handle()
-}
 
 /// The team of a GASNet-1 call that only clients with legacy support may make (GASNet-EX 0.19, "Hybrid/transitional client support").
 #[inline]
@@ -66,6 +61,10 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
         return ERR_BAD_ARG;
     }
     let rt = runtime::get();
+    if segment::was_attached() {
+        complain("gasnet_attach", "the job is attached already");
+        return ERR_NOT_INIT;
+    }
     let entries: &mut [HandlerEntry] = if count == 0 {
         &mut []
     } else {
@@ -83,20 +82,18 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
             name: ptr::null(),
         })
         .collect();
-    if let Err(error) = rt.endpoint0.handlers.register_any(&mut full) {
-        complain("gasnet_attach", &error.to_string());
-        return ERR_BAD_ARG;
+    let registered = registered("gasnet_attach", rt.endpoint0.handlers.register_any(&mut full));
+    if registered != OK {
+        return registered;
     }
     for (entry, registered) in entries.iter_mut().zip(&full) {
         entry.index = registered.index;
     }
     // A segment of no bytes is one of a page (gasnet1_differences.md).
-    let mut segment = ptr::null();
-    // SAFETY: `segment` is ours to write.
-    unsafe { super::objects::gex_Segment_Attach(&mut segment, primordial(), bytes.max(mem::page_size())) }
+    super::objects::attach("gasnet_attach", bytes.max(mem::page_size())).map_or_else(|code| code, |_| OK)
 }
 
-/// The objects behind a GASNet-1 job. Each output may be null.
+/// The objects behind a GASNet-1 job; invalid handles before initialisation. Each output may be null.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_QueryGexObjects(
     client: *mut *const Client,
@@ -104,27 +101,28 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
     tm: *mut usize,
     segment: *mut *const Segment,
 ) {
-    let rt = runtime::get();
+    let rt = runtime::try_get();
     // SAFETY: null or the client's to write.
-    unsafe { super::system::store(client, ptr::from_ref(rt.client)) };
+    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client))) };
     // SAFETY: as above.
-    unsafe { super::system::store(endpoint, ptr::from_ref(rt.endpoint0)) };
+    unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0))) };
     // SAFETY: as above.
-    unsafe { super::system::store(tm, primordial()) };
+    unsafe { super::system::store(tm, rt.map_or(0, |rt| rt.team0.handle())) };
+    let bound = rt.map_or(ptr::null_mut(), |rt| rt.endpoint0.segment.load(Ordering::Acquire));
     // SAFETY: as above.
-    unsafe { super::system::store(segment, rt.endpoint0.segment.load(Ordering::Acquire).cast_const()) };
+    unsafe { super::system::store(segment, bound.cast_const()) };
 }
 
-/// Own rank.
+/// Own rank; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_mynode() -> u32 {
-    runtime::get().rank
+    runtime::try_get().map_or(u32::MAX, |rt| rt.rank)
 }
 
-/// Ranks in the job.
+/// Ranks in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_nodes() -> u32 {
-    runtime::get().size
+    runtime::try_get().map_or(0, |rt| rt.size)
 }
 
 /// `gasnet_nodeinfo_t`.
@@ -137,10 +135,10 @@ pub struct NodeInfo {
     reserved: usize,
 }
 
-/// Fills `table` with host, neighbourhood and address offset of the first `count` ranks.
+/// Fills `table` with host, neighbourhood and address offset of the first `count` ranks. Before initialisation there are no ranks.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) -> c_int {
-    let rt = runtime::get();
+    let Some(rt) = runtime::try_get().filter(|_| count != 0) else { return OK };
     if table.is_null() || count < 0 {
         complain("gasnet_getNodeInfo", "nodeinfo_table must not be null");
         return ERR_BAD_ARG;
@@ -165,6 +163,9 @@ pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) 
 /// A variable of the job's environment, or null.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getenv(name: *const std::ffi::c_char) -> *mut std::ffi::c_char {
+    if name.is_null() {
+        return ptr::null_mut();
+    }
     // SAFETY: the client's C string; the environment is the process's own.
     unsafe { libc::getenv(name) }
 }
