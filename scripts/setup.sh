@@ -45,6 +45,8 @@ for more; do
         need srun slurm-client
         need mpiexec.hydra mpich
         need mpirun.openmpi openmpi-bin
+        need mpicc.mpich libmpich-dev
+        need mpicc.openmpi libopenmpi-dev
         # Login shells that read a command line in other ways than sh does.
         need tcsh tcsh
         need fish fish

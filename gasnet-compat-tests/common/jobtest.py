@@ -54,10 +54,10 @@ class Workshop:
     def __exit__(self, *_):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def compile(self, source, mode, conduit=CONDUIT):
-        """The compiled program, or none (reported)."""
+    def compile(self, source, mode, conduit=CONDUIT, compiler=None):
+        """The compiled program, or none (reported). `compiler` takes the place of the installation's."""
         output = os.path.join(self.folder, f"{os.path.basename(source)[:-2]}-{mode}")
-        done, messages = self.installation.compile([source], output, conduit, mode, ["-Wall", "-Wextra", "-Werror"])
+        done, messages = self.installation.compile([source], output, conduit, mode, ["-Wall", "-Wextra", "-Werror"], compiler=compiler)
         if not done:
             report(f"{os.path.basename(source)} {mode}", "does not compile\n" + messages)
         return output if done else None

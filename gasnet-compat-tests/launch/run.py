@@ -244,6 +244,75 @@ class Tests:
             print("SKIP launch: gdb is not installed")
 
 
+# Debian's names first; other systems have one MPI, whose compiler and launcher have the plain ones.
+MPIS = (("MPICH", "mpicc.mpich", ["mpiexec.hydra"]),
+        ("Open MPI", "mpicc.openmpi", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]),
+        ("MPI", "mpicc", ["mpiexec"]))
+
+
+class MpiTests(Tests):
+    """MPI and GASNet in one program, started by MPI's launcher and without it."""
+
+    def __init__(self, shop, program, name, launcher):
+        super().__init__(shop, program)
+        self.name, self.launcher = name, launcher
+
+    def both(self, ranks, order, level, end, code=0, status=None, extra=None, pass_on=()):
+        """A job of the launcher; all ranks use both libraries, and have the same numbers in both."""
+        command = [*self.launcher, *pass_on, "-n", str(ranks), self.program, order, level, end, str(code)]
+        self.expect(f"{self.name}: {order}, {level}, {end} {code}, {ranks} ranks{' of their own' if extra else ''}", command,
+                    code if status is None else status, rf"^rank (\d+) of {ranks} is \1 of {ranks} in MPI$", r"^rank \d+ has used both: 0 failures$",
+                    count=ranks, extra=extra)
+
+    def orders(self):
+        """Which library is initialised first does not matter where MPI's launcher starts the ranks."""
+        levels = ("init", "single", "serialized", "multiple") if "par" in jobtest.MODES else ("init", "single", "serialized")
+        for order in ("gasnet-first", "mpi-between", "mpi-first"):
+            for ranks in (2,) if jobtest.QUICK else (1, 2, 4):
+                self.both(ranks, order, "init", "finalize-return")
+            for level in () if jobtest.QUICK else levels[1:]:
+                self.both(2, order, level, "finalize-exit")
+        if NETWORK:
+            words = ["-x", "GASNET_SUPERNODE_MAXSIZE"] if self.name == "Open MPI" else []
+            self.both(4, "gasnet-first", "init", "finalize-return", extra={"GASNET_SUPERNODE_MAXSIZE": "1"}, pass_on=words)
+
+    def ends(self):
+        """Either library ends the job, with its code. Open MPI's launcher wants MPI_Finalize or gasnet_exit before an exit code of 0."""
+        for order in ("gasnet-first", "mpi-first"):
+            for end in ("finalize-return", "finalize-exit", "exit", "return", "atexit", "one-exits", "one-exits-mpi", "abort"):
+                self.both(2, order, "init", end, 7)
+            for end in ("finalize-exit", "exit", "atexit") if self.name == "Open MPI" else ("finalize-exit", "exit", "return", "atexit", "one-exits"):
+                self.both(2, order, "init", end, 0)
+
+    def alone(self):
+        """Without MPI's launcher each rank is alone in its MPI; MPI_Init comes after gex_Client_Init, which forks the ranks."""
+        lines = r"^rank \d of 2 is 0 of 1 in MPI$", r"^rank \d has used both: 0 failures$"
+        own = {"LAUNCH_MPI_WORLDS": "1"}
+        words = [self.program, "gasnet-first", "init"]
+        self.expect(f"{self.name}: directly", [*words, "finalize-return", "7"], 7, *lines, ranks=2, extra=own, count=2)
+        self.expect(f"{self.name}: by launcher", [LAUNCHER, "-n", "2", *words, "finalize-exit", "0"], 0, *lines, extra=own, count=2)
+
+    def our_launcher(self):
+        """Our launcher starts MPI's."""
+        command = [LAUNCHER, "-spawner=mpi", "-n", "2", self.program, "gasnet-first", "init", "finalize-return", "7"]
+        self.expect(f"{self.name}: MPIRUN_CMD", command, 7, r"^rank (\d+) of 2 is \1 of 2 in MPI$", r"^rank \d has used both: 0 failures$", count=2,
+                    extra={"MPIRUN_CMD": f"{' '.join(self.launcher)} -n %N %C"})
+
+
+def test_mpi(shop, mode):
+    """With each MPI that is installed."""
+    found = [mpi for mpi in MPIS if shutil.which(mpi[1]) and shutil.which(mpi[2][0])]
+    # The plain names mean one of the others where those are.
+    for name, compiler, launcher in found[:-1] if len(found) > 1 and found[-1][0] == "MPI" else found:
+        program = shop.compile(os.path.join(HERE, "launch_mpi.c"), mode, compiler=[compiler])
+        if program:
+            tests = MpiTests(shop, program, name, launcher)
+            for test in (tests.orders, tests.ends, tests.alone, *([tests.our_launcher] if NETWORK else [])):
+                test()
+    if not found:
+        print("SKIP launch: no MPI is installed (mpicc and mpiexec)")
+
+
 def main():
     """All tests."""
     with jobtest.Workshop() as shop:
@@ -254,6 +323,7 @@ def main():
             for test in (tests.ranks, tests.wrong_counts, tests.launcher_options, tests.arguments, tests.nesting, tests.number_first, tests.bare_start,
                          tests.variables, tests.exit_codes, tests.streams, tests.terminal, tests.stop_and_continue, tests.under_a_tool):
                 test()
+            test_mpi(shop, mode)
     jobtest.finish()
 
 
