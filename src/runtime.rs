@@ -408,9 +408,20 @@ fn stop() {
     }
 }
 
+/// Whether handlers have to wait while this process is in an exchange.
+static HANDLERS_WAIT: AtomicBool = AtomicBool::new(false);
+
+/// Runs `body`, whose exchanges run no handlers. For calls before which nobody may have sent anything, so that nobody waits for an answer.
+pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
+    HANDLERS_WAIT.store(true, Ordering::Relaxed);
+    let result = body();
+    HANDLERS_WAIT.store(false, Ordering::Relaxed);
+    result
+}
+
 /// What a rank does that waits for others in an exchange.
 fn poll_and_yield() {
-    if progress::poll(PollScope::All) == 0 {
+    if HANDLERS_WAIT.load(Ordering::Relaxed) || progress::poll(PollScope::All) == 0 {
         std::thread::yield_now();
     }
 }

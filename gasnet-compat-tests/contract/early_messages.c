@@ -1,5 +1,5 @@
-// GASNet-1 clients send as soon as their own gasnet_attach has returned, while others are still inside theirs: handlers run there already (epcc,
-// gexex). One handler, and one index, serves Mediums and Longs of the same prototype (epcc, gexex).
+// GASNet-1 clients send as soon as their own gasnet_attach has returned, while others are still inside theirs (epcc, gexex). Handlers wait until that
+// has returned, too: clients prepare afterwards what handlers need (epcc). One handler, and one index, serves Mediums and Longs of the same prototype (epcc, gexex).
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "check.h"
@@ -8,7 +8,7 @@
 
 enum { BOTH = 201, ECHO = 202, BYTES = 256 };
 
-static unsigned requests, echoes;
+static unsigned requests, echoes, is_attached;
 
 static void echo(gasnet_token_t token, gasnet_handlerarg_t source) {
     gasnet_node_t node = ~0U;
@@ -20,6 +20,7 @@ static void both(gasnet_token_t token, void *payload, size_t bytes, gasnet_handl
     gex_Token_Info_t info;
     CHECK(bytes == BYTES);
     CHECK_PATTERN(payload, bytes, (uint64_t)source);
+    CHECK(ATOMIC_GET(&is_attached));
     CHECK(gex_Token_Info(token, &info, GEX_TI_IS_LONG) & GEX_TI_IS_LONG);
     CHECK(!info.gex_is_long == !is_long);
     ATOMIC_ADD(&requests, 1U);
@@ -41,6 +42,8 @@ int main(int argc, char **argv) {
     PHASE("attach");
     if (me % 2) usleep(20000); /* comes late */
     OK(gasnet_attach(table, 2, GASNET_PAGESIZE, 0));
+    if (me % 2) usleep(20000); /* the first messages are there before it looks */
+    ATOMIC_ADD(&is_attached, 1U);
     /* no barrier here */
     PHASE("Mediums");
     for (i = 0; i < np; i++) OK(gasnet_AMRequestMedium2((me + i) % np, BOTH, out, BYTES, (gasnet_handlerarg_t)me, 0));

@@ -90,7 +90,9 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
         entry.index = registered.index;
     }
     // A segment of no bytes is one of a page (gasnet1_differences.md).
-    super::objects::attach("gasnet_attach", bytes.max(mem::page_size())).map_or_else(|code| code, |_| OK)
+    // Others may be out of it already, and send; clients prepare what handlers need after their own call has returned (epcc).
+    let attached = runtime::without_handlers(|| super::objects::attach("gasnet_attach", bytes.max(mem::page_size())));
+    attached.map_or_else(|code| code, |_| OK)
 }
 
 /// The objects behind a GASNet-1 job; invalid handles before initialisation. Each output may be null.
