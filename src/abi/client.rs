@@ -74,8 +74,12 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
         complain(function, "client_p, ep_p and tm_p must not be null");
         return ERR_BAD_ARG;
     }
-    // SAFETY: not null; a C string by the specification.
-    let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
+    let name = if name.is_null() {
+        c""
+    } else {
+        // SAFETY: not null; a C string by the specification.
+        unsafe { CStr::from_ptr(name) }
+    };
     // SAFETY: the client's promise.
     match unsafe { begin(function, Marked { mode, segments }, name, flags, argc, argv) } {
         Err(code) => code,
@@ -102,6 +106,9 @@ fn warn_about(name: &CStr, flags: u32) {
         ));
     }
     if flags & !KNOWN_FLAGS != 0 {
-        crate::fatal::warn(format_args!("gex_Client_Init: unknown flags {:#x} have no effect", flags & !KNOWN_FLAGS));
+        crate::fatal::warn(format_args!(
+            "gex_Client_Init: unknown flags {:#x} have no effect",
+            flags & !KNOWN_FLAGS
+        ));
     }
 }

@@ -467,7 +467,9 @@ pub struct SegInfo {
 /// Fills `table` with the first `count` ranks' segments. Before initialisation there are no ranks.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int) -> c_int {
-    let Some(rt) = runtime::try_get().filter(|_| count != 0) else { return OK };
+    let Some(rt) = runtime::try_get().filter(|_| count != 0) else {
+        return OK;
+    };
     if table.is_null() || count < 0 {
         complain("gasnet_getSegmentInfo", "seginfo_table must not be null");
         return ERR_BAD_ARG;

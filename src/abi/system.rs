@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
 use super::{ERR_BAD_ARG, ERR_RESOURCE, OK};
-use crate::sync::Mode;
 use crate::client;
 use crate::runtime::{self, Runtime};
+use crate::sync::Mode;
 
 static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
 

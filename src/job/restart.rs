@@ -17,6 +17,8 @@ pub fn restart(words: &[CString], ranks: u32) -> JobError {
     let _ = process::flush_streams();
     let why = process::replace(c"/proc/self/exe", words);
     JobError {
-        message: format!("the program cannot be started again without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"),
+        message: format!(
+            "the program cannot be started again without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"
+        ),
     }
 }

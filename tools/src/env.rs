@@ -128,7 +128,9 @@ pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
         |text| {
             let value = number::parse_int(text, default_unit).unwrap_or_else(|why| {
                 let value = number::parse_int_prefix(text, default_unit);
-                process::warn(format_args!("environment variable {name}='{text}' is {why}; it should be {accepts}; {value} is taken"));
+                process::warn(format_args!(
+                    "environment variable {name}='{text}' is {why}; it should be {accepts}; {value} is taken"
+                ));
                 value
             });
             Ok(value)

@@ -140,7 +140,9 @@ pub struct NodeInfo {
 /// Fills `table` with host, neighbourhood and address offset of the first `count` ranks. Before initialisation there are no ranks.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) -> c_int {
-    let Some(rt) = runtime::try_get().filter(|_| count != 0) else { return OK };
+    let Some(rt) = runtime::try_get().filter(|_| count != 0) else {
+        return OK;
+    };
     if table.is_null() || count < 0 {
         complain("gasnet_getNodeInfo", "nodeinfo_table must not be null");
         return ERR_BAD_ARG;
