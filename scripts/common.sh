@@ -81,7 +81,7 @@ expand() {
         -e "s|@CONDUIT_INCLUDE_MAK@|$_conduit_include_mak|g" \
         -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
         -e "s|@SPAWNER_SSH@|$_ssh|g" -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
-        -e "s|@LDFLAGS@|$(replacement "$CONFIG_LDFLAGS")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
+        -e "s|@LDFLAGS@|$(replacement "${CONFIG_LDFLAGS:--O2}")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
         -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \
         -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \
         -e "s|@SEGMENT@|$SEGMENT|g" -e "s|@SEGMENT_UC@|$(upper "$SEGMENT")|g" \

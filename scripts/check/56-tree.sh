@@ -84,7 +84,7 @@ for stage in "$P" "$STAGE_DEBUG"; do
         # shellcheck disable=SC2086
         odd="$odd$(only "-I -D" $cpp)"
         case $cpp in "-D_GNU_SOURCE=1 "*) ;; *) odd="$odd ${file##*/}:first-of-CPPFLAGS" ;; esac
-        [ "$(value "$file" ${prefix}_LDFLAGS)" = "" ] || odd="$odd ${file##*/}:LDFLAGS"
+        [ "$(value "$file" ${prefix}_LDFLAGS)" = "-O2" ] || odd="$odd ${file##*/}:LDFLAGS"
         [ "$(value "$file" ${prefix}_LD)" = "$(value "$file" ${prefix}_CC)" ] || odd="$odd ${file##*/}:LD"
         ! grep -q '^ *override\|:=' "$file" || odd="$odd ${file##*/}:not-plain"
         grep -qF "$stage" "$file" || odd="$odd ${file##*/}:prefix-not-literal"
