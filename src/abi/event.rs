@@ -7,7 +7,7 @@ use super::rules::{self, no_flags, CHECKED};
 use crate::event::{sync_array, Event};
 use crate::stall::Reason;
 use crate::trace::{self, Category, Kind};
-use crate::{coll, thread, wait};
+use crate::{coll, runtime, thread, wait};
 
 const OPEN: c_int = super::ERR_NOT_READY;
 const EC_ALL: usize = 15;
@@ -44,6 +44,14 @@ fn test(what: &str, is_done: impl FnOnce() -> bool) -> c_int {
         0
     } else {
         OPEN
+    }
+}
+
+/// Polls once. Before initialisation there is nothing to poll, and nothing to wait for.
+#[inline]
+fn poll() {
+    if runtime::try_get().is_some() {
+        wait::poll_once();
     }
 }
 
@@ -119,13 +127,14 @@ pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, fl
     test("some", || pass(events).0)
 }
 
-/// Polls until at least one event is complete, or returns at once if none is open.
+/// Polls, once at least, until one event is complete or none is open.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, flags: u32) {
     not_in_handler("gex_Event_WaitSome");
     no_flags("gex_Event_WaitSome", flags);
     // SAFETY: the client's array.
     let events = unsafe { array("gex_Event_WaitSome", events, count) };
+    poll();
     wait("some", Reason::SomeEvent(count), || pass(events).0);
 }
 
@@ -140,13 +149,14 @@ pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, fla
     test("all", || pass(events).1)
 }
 
-/// Polls until no event is open any more.
+/// Polls, once at least, until no event is open any more.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, flags: u32) {
     not_in_handler("gex_Event_WaitAll");
     no_flags("gex_Event_WaitAll", flags);
     // SAFETY: the client's array.
     let events = unsafe { array("gex_Event_WaitAll", events, count) };
+    poll();
     wait("all", Reason::AllEvents(count), || pass(events).1);
 }
 
@@ -172,11 +182,12 @@ pub extern "C" fn gex_NBI_Test(mask: u32, flags: u32) -> c_int {
     test("implicit", || done() || (coll::progress() > 0 && done()))
 }
 
-/// Polls until what this thread started implicitly, of the given categories, is complete.
+/// Polls, once at least, until what this thread started implicitly, of the given categories, is complete: clients spin on a flag around it.
 #[no_mangle]
 pub extern "C" fn gex_NBI_Wait(mask: u32, flags: u32) {
     not_in_handler("gex_NBI_Wait");
     no_flags("gex_NBI_Wait", flags);
+    poll();
     let set = thread::current().nbi_set();
     wait("implicit", Reason::Implicit(set), || set.is_done(mask as usize & EC_ALL));
 }
