@@ -53,6 +53,17 @@ pub struct Child {
     patience: u32,
 }
 
+/// What became of a rank's time to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    /// It has time left, or has ended.
+    Not,
+    /// It was killed.
+    Killed,
+    /// It was killed while its last output was on its way.
+    KilledWriting,
+}
+
 impl Child {
     fn with(kin: Kin, rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Pump; 2]>) -> Self {
         Self {
@@ -161,21 +172,25 @@ impl Child {
         self.beats_now(board, with_polls).wrapping_sub(self.beats) >= 3
     }
 
-    /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way. Whether that was cut off.
-    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant, may_wait: bool) -> bool {
+    /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way.
+    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant, may_wait: bool) -> Overdue {
         if self.state == State::Gone || self.deadline.is_none_or(|d| now < d) {
-            return false;
+            return Overdue::Not;
         }
         let patience = board.line(self.rank).patience.load(Ordering::Relaxed);
         let writes = self.state == State::InExit && patience != self.patience;
         if may_wait && writes {
             self.patience = patience;
             self.deadline = Some(now + Duration::from_secs(1));
-        } else {
-            self.signal(libc::SIGKILL);
-            self.deadline = None;
+            return Overdue::Not;
         }
-        writes && !may_wait
+        self.signal(libc::SIGKILL);
+        self.deadline = None;
+        if writes {
+            Overdue::KilledWriting
+        } else {
+            Overdue::Killed
+        }
     }
 }
 

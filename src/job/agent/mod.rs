@@ -30,7 +30,7 @@ use super::StartOptions;
 use crate::os::process::{self, Ended};
 use crate::os::{cpus, fd, net};
 pub use children::Child;
-use children::State;
+use children::{Overdue, State};
 use console::Console;
 pub use daemon::Daemon;
 use ending::Ending;
@@ -491,10 +491,20 @@ impl Agent<'_> {
             }
         }
         let asked = self.signals.have_asked(self.code);
+        let mut killed = Vec::new();
         for child in &mut self.post.children {
-            if child.kill_if_overdue(&self.post.board, now, !asked) {
-                self.cut_by = self.signals.asked();
+            match child.kill_if_overdue(&self.post.board, now, !asked) {
+                Overdue::Not => continue,
+                Overdue::Killed => {}
+                Overdue::KilledWriting => self.cut_by = self.signals.asked(),
             }
+            killed.push(child.rank);
+        }
+        for rank in killed {
+            self.say(format_args!(
+                "rank {rank} had not ended when its time was over, and was killed; what it had not written is lost. GASNET_EXITTIMEOUT sets how long \
+                 ranks may take"
+            ));
         }
         self.miss_silent(now);
     }
