@@ -166,6 +166,8 @@ MUST(upcxx caffeine osss xmp hpx ocaf, GASNET_PAGESIZE >= 4096 && (GASNET_PAGESI
 MUST(chapel, GASNETT_MAX_THREADS >= 1 && GASNETI_MAX_THREADS >= 1);
 #ifdef GASNET_SEQ
 VALUE(chapel, GASNETI_MAX_THREADS, 1);
+#else
+VALUE(chapel, GASNETI_MAX_THREADS, 256); /* as many threads it may create */
 #endif
 VALUE(rust-gex, GASNET_COLL_IN_NOSYNC, 0x1);
 VALUE(upcxx01 realm-g1 bcl bupc, GASNET_COLL_LOCAL, 0x80);
