@@ -33,6 +33,7 @@ refuses() {
 in_tree "options of UPC++" upcxx --disable-parsync --enable-seq --enable-par --enable-pthreads --disable-segment-everything --enable-smp \
     --disable-debug --with-cc="$CC" --with-cxx="$CXX" --with-cflags='-g -DODD="x y"' --with-cxxflags=
 lacks "no warning about options of UPC++" WARNING "$WORK/log"
+cp "$WORK/log" "$WORK/upcxx.log"
 for file in Makefile gasnet_config.h config.status smp-conduit/Makefile smp-conduit/smp-seq.mak smp-conduit/smp-par.mak gasnet_tools-seq.mak include/gasnetex.h; do
     [ -f "upcxx/$file" ] || fail "configure: no $file in the build tree"
 done
@@ -51,6 +52,10 @@ CONDUITS=@CONDUITS@ FAMILY=@CC_FAMILY@/@CXX_FAMILY@/@CC_SUBFAMILY@ PERL=@PERL@ S
 EON
 attempt "configure: config.status by its environment" sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" '^CONDUITS=smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX= THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
+attempt "configure: make echovar" sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"smp udp\"'"
+attempt "configure: config.status knows AR" sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
+attempt "configure: other/amudp has the targets of UPC++ and Chapel" make -n -C upcxx/other/amudp amudprun amudprun-host CC= CXX=
+has "a summary that clients show" '^GASNet configuration:' "$WORK/upcxx.log"
 attempt "configure: config.status --file" sh -c "cd upcxx && ./config.status --file=../names2:../names.in && cmp ../names ../names2"
 attempt "configure: config.status --file OUT" sh -c "cd upcxx && ./config.status -q --file ../names3:../names.in && cmp ../names ../names3"
 attempt "configure: config.status from input to output" sh -c "cd upcxx && ./config.status --file=-:- <../names.in | cmp - ../names"
@@ -162,7 +167,7 @@ if [ "$SCOPE" = all ]; then
     in_place() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
         cd GASNet-2025.8.0 || exit 1
-        { make seq & make -C smp-conduit par && wait $!; } && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq
+        { make seq & make -C smp-conduit par && wait $!; } && make -C other/amudp amudprun-host CC= CXX= && other/amudp/amudprun-host --version && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq
     )
     installed() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
