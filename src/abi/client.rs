@@ -53,7 +53,8 @@ pub unsafe fn begin(
     }
 }
 
-/// What `gex_Client_Init` of every thread mode and segment configuration does. `*argc` and `*argv` are left alone. Any name is taken, and so are unknown flags; the debug flavour warns.
+/// What `gex_Client_Init` of every thread mode and segment configuration does. `*argc` and `*argv` are left alone. Any name is taken, and so are
+/// unknown flags; the debug flavour warns.
 ///
 /// # Safety
 /// The specification's contract of `gex_Client_Init`.
