@@ -76,8 +76,9 @@ static void values(void) {
 
 static const char *bad_value;
 static int bad_bool(void) { gasnett_setenv("T_BAD", bad_value); return gasnett_getenv_yesno_withdefault("T_BAD", 1); }
-static int bad_int(void) { gasnett_setenv("T_BAD", bad_value); return (int)gasnett_getenv_int_withdefault("T_BAD", 1, 0); }
-static int bad_size(void) { gasnett_setenv("T_BAD", bad_value); return (int)gasnett_getenv_int_withdefault("T_BAD", 1, 1024); }
+static int64_t taken;
+static int odd_int(void) { gasnett_setenv("T_BAD", bad_value); return gasnett_getenv_int_withdefault("T_BAD", 1, 0) != taken; }
+static int odd_size(void) { gasnett_setenv("T_BAD", bad_value); return gasnett_getenv_int_withdefault("T_BAD", 1, 1024) != taken; }
 static int bad_dbl(void) { gasnett_setenv("T_BAD", bad_value); return (int)gasnett_getenv_dbl_withdefault("T_BAD", 1); }
 static int bad_verbose(void) { gasnett_setenv("GASNET_VERBOSEENV", bad_value); return gasnett_verboseenv(); }
 
@@ -92,15 +93,27 @@ static void rejected(int (*body)(void), const char *value, const char *message) 
   CHECK(child_said(message));
 }
 
+/* Of an integer that is none the number counts that it begins with, with a warning. */
+static void odd(int (*body)(void), const char *value, int64_t expected, const char *message) {
+  bad_value = value;
+  taken = expected;
+  in_child(body);
+  CHECK(child_exited(0));
+  CHECK(child_said(message));
+}
+
+static void oddities(void) {
+  odd(odd_int, "abc", 0, "T_BAD='abc'");
+  odd(odd_int, "5KB", 5, "an integer");
+  odd(odd_int, "1.5", 1, "T_BAD='1.5'");
+  odd(odd_int, "99999999999999999999", INT64_MAX, "out of range");
+  odd(odd_size, "5KX", 5 << 10, "a memory size");
+  odd(odd_size, "99999999999GB", INT64_MAX, "out of range");
+}
+
 static void rejections(void) {
   rejected(bad_bool, "maybe", "T_BAD='maybe'");
   rejected(bad_bool, "2", "must be yes (1, y or yes) or no (0, n or no)");
-  rejected(bad_int, "abc", "T_BAD='abc'");
-  rejected(bad_int, "5KB", "an integer");
-  rejected(bad_int, "1.5", "T_BAD='1.5'");
-  rejected(bad_int, "99999999999999999999", "out of range");
-  rejected(bad_size, "5KX", "a memory size");
-  rejected(bad_size, "99999999999GB", "out of range");
   rejected(bad_dbl, "1/0", "out of range");
   rejected(bad_dbl, "1.5x", "a number or a fraction");
   /* what a fatal error itself asks for */
@@ -157,6 +170,7 @@ static void reporting(void) {
 int main(void) {
   numbers();
   values();
+  oddities();
   rejections();
   reporting();
   return test_result("tools_env");

@@ -56,12 +56,17 @@ pub fn only_flags(function: &str, flags: u32, allowed: u32) {
     if !CHECKED {
         return;
     }
-    let rank = runtime::get().rank;
+    // Some calls are allowed before initialisation.
+    let rank = || runtime::get().rank;
     if flags & !allowed != 0 {
-        crate::fatal!("rank {rank}: {function}: flags {:#x} are not for this call", flags & !allowed);
+        crate::fatal!(
+            "rank {}: {function}: flags {:#x} are not for this call",
+            rank(),
+            flags & !allowed
+        );
     }
     if flags & LC_COPY == LC_COPY {
-        crate::fatal!("rank {rank}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other");
+        crate::fatal!("rank {}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other", rank());
     }
 }
 
