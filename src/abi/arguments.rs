@@ -1,49 +1,82 @@
 //! The client's `argc` and `argv`: the first argument may be the number of ranks (udp-conduit README, "Choosing the spawn mechanism"). They are only
 //! read: where the number counts, the program is started again without it (`job::restart`).
 
-use std::ffi::{c_char, c_int, CStr};
+use std::ffi::{c_char, c_int, CStr, CString};
 
 use crate::job::Count;
 
-/// The first argument, if it is a whole number. Where the client passes no arguments, the process's own command line is looked at.
+/// The first argument, if it begins with a number (as `atoi` reads one, which is what the reference does). Where the client's words have none, the
+/// process's own command line is looked at.
 ///
 /// # Safety
 /// Both are null or valid; the words are as `main` gets them.
 pub unsafe fn count(argc: *const c_int, argv: *const *mut *mut c_char) -> Option<Count> {
+    let line = command_line();
+    // SAFETY: by contract.
+    let words = unsafe { words(argc, argv) };
+    match words.get(1).and_then(|word| number(word.to_bytes())) {
+        Some(ranks) => Some(Count::Passed {
+            ranks,
+            rest: without_first(&words, &line),
+        }),
+        None => line.get(1).and_then(|word| number(word.to_bytes())).map(Count::Unpassed),
+    }
+}
+
+/// The client's words; none if it passes none, or a null one among them.
+///
+/// # Safety
+/// As for [`count`].
+unsafe fn words(argc: *const c_int, argv: *const *mut *mut c_char) -> Vec<CString> {
     if argc.is_null() || argv.is_null() {
-        return unpassed();
+        return Vec::new();
     }
     // SAFETY: not null, by contract valid.
     let (count, words) = unsafe { (*argc, *argv) };
     let count = usize::try_from(count).unwrap_or(0);
     if words.is_null() || count == 0 {
-        return unpassed();
+        return Vec::new();
     }
     // SAFETY: by contract there are `count` words.
     let words = unsafe { std::slice::from_raw_parts(words, count) };
-    if words.len() < 2 || words.iter().any(|word| word.is_null()) {
-        return None;
+    if words.iter().any(|word| word.is_null()) {
+        return Vec::new();
     }
     // SAFETY: not null; C strings by contract.
-    let text = |word: &*mut c_char| unsafe { CStr::from_ptr(*word) };
-    let ranks = number(text(&words[1]).to_bytes())?;
-    let rest = words[..1].iter().chain(&words[2..]).map(|word| text(word).to_owned());
-    Some(Count::Passed {
-        ranks,
-        rest: rest.collect(),
-    })
+    words.iter().map(|word| unsafe { CStr::from_ptr(*word) }.to_owned()).collect()
 }
 
-fn unpassed() -> Option<Count> {
-    let line = std::fs::read("/proc/self/cmdline").ok()?;
-    let word = line.split(|&byte| byte == 0).nth(1)?;
-    number(word).map(Count::Unpassed)
+/// What this process was started with.
+fn command_line() -> Vec<CString> {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let words = line.split_inclusive(|&byte| byte == 0);
+    words
+        .filter_map(|word| CStr::from_bytes_until_nul(word).ok().map(CStr::to_owned))
+        .collect()
 }
 
-/// A word of digits; [`u32::MAX`] stands for all numbers that are greater.
+/// The words to start the program with again. An interpreter or a loader stands in front of the client's words in the command line, and has to again.
+fn without_first(words: &[CString], line: &[CString]) -> Vec<CString> {
+    let before = match line.len().checked_sub(words.len()) {
+        Some(before) if line[before + 1..] == words[1..] => &line[..before],
+        _ => &[],
+    };
+    before.iter().chain(&words[..1]).chain(&words[2..]).cloned().collect()
+}
+
+/// The number that a word begins with; 0, which no job has, for a negative one, and [`u32::MAX`] for all that are greater.
 fn number(word: &[u8]) -> Option<u32> {
-    let digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(word).ok().filter(|_| digits)?;
+    let word = word.trim_ascii_start();
+    let digits = |word: &[u8]| word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    match word.split_first() {
+        Some((b'-', rest)) if digits(rest) > 0 => Some(0),
+        Some((b'+', rest)) => value(&rest[..digits(rest)]),
+        _ => value(&word[..digits(word)]),
+    }
+}
+
+fn value(digits: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(digits).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or(u32::MAX))
 }
 
@@ -69,11 +102,29 @@ mod tests {
             Some((4, vec!["a.out".into(), "x".into(), "5".into()]))
         );
         assert_eq!(with(&[c"a.out"]), None);
-        for other in [c"", c"x", c"-4", c"+4", c"4x"] {
+        for other in [c"", c"x", c"-n", c"+", c"-", c" "] {
             assert_eq!(with(&[c"a.out", other]), None, "{other:?}");
         }
+        for other in [c"+4", c" 4", c"4x", c"4.5"] {
+            assert_eq!(with(&[c"a.out", other]).unwrap().0, 4, "{other:?}");
+        }
+        assert_eq!(with(&[c"a.out", c"-4"]).unwrap().0, 0);
         assert_eq!(with(&[c"a.out", c"0"]).unwrap().0, 0);
         assert_eq!(with(&[c"a.out", c"99999999999"]).unwrap().0, u32::MAX);
+    }
+
+    #[test]
+    fn what_stands_before_the_program_stays() {
+        let owned = |words: &[&CStr]| words.iter().map(|&w| w.to_owned()).collect::<Vec<_>>();
+        let words = owned(&[c"x.py", c"2", c"a"]);
+        for (line, expected) in [
+            (owned(&[c"python3", c"x.py", c"2", c"a"]), owned(&[c"python3", c"x.py", c"a"])),
+            (owned(&[c"./y", c"2", c"a"]), owned(&[c"x.py", c"a"])),
+            (owned(&[c"./y", c"2", c"b"]), owned(&[c"x.py", c"a"])),
+            (owned(&[]), owned(&[c"x.py", c"a"])),
+        ] {
+            assert_eq!(without_first(&words, &line), expected);
+        }
     }
 
     #[test]

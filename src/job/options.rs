@@ -119,7 +119,7 @@ impl StartOptions {
             Some(Count::Passed { ranks, rest }) => (ranks, Some(rest)),
             Some(Count::Unpassed(number)) => {
                 return refuse(format!(
-                    "the first argument of this program is {number}. As a number of ranks it cannot be taken, because argc and argv were not passed. \
+                    "the first argument of this program is {number}. As a number of ranks it cannot be taken, because the argc and argv that were passed do not have it. \
                      Start the program with gasnetrun_<conduit> -n N, or set GASNET_PSHM_NODES=N (1 for one rank)"
                 ))
             }

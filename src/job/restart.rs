@@ -3,6 +3,7 @@
 
 use std::env;
 use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
 
 use super::options::{RANKS, RANKS_OF_JOB};
 use super::JobError;
@@ -15,7 +16,10 @@ pub fn restart(words: &[CString], ranks: u32) -> JobError {
     env::remove_var(RANKS_OF_JOB);
     // What cannot be written shows when the program ends.
     let _ = process::flush_streams();
-    let why = process::replace(c"/proc/self/exe", words);
+    // By its name, because under valgrind that is the program's and the link is not; by the link if the name means nothing any more.
+    let named = env::current_exe().ok().filter(|path| path.is_file());
+    let program = named.and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
+    let why = process::replace(program.as_deref().unwrap_or(c"/proc/self/exe"), words);
     JobError {
         message: format!(
             "the program cannot be started again without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"
