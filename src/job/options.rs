@@ -44,14 +44,14 @@ pub struct Library<'a> {
 /// A number that is the program's first argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// The client passed its arguments.
+    /// The client's arguments have it.
     Passed {
         /// The number; [`u32::MAX`] stands for all that are greater.
         ranks: u32,
         /// The program's name and its other arguments.
         rest: Vec<CString>,
     },
-    /// The client passed none: the number stands in the process's command line. What it means to the program is not known.
+    /// The client's arguments do not have it, but the process's command line does. What it means to the program is not known.
     Unpassed(u32),
 }
 
@@ -396,7 +396,7 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         None => {
             let kind = managed(config)?;
             match lonely_task(|name| env::var(name).ok()) {
-                Some(task) if kind.is_none() && ranks == 1 => refuse(task.refusal()),
+                Some(task) if kind.is_none() && count.is_none() && ranks == 1 => refuse(task.refusal()),
                 _ => Ok(kind.map_or_else(|| by_argument(found()), by_manager)),
             }
         }
