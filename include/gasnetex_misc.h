@@ -56,6 +56,8 @@ extern int gasnet_AMPoll(void);
 extern int gasnet_set_waitmode(int wait_mode);
 // One step of GASNET_BLOCKUNTIL: polls, and waits by the library's policy. *state is 0 at the first step.
 extern void gasneti_blockuntil_step(uint32_t *state);
+// Its end, if it has slept, as the highest bit of the state says: another thread may have to listen for messages now.
+extern void gasneti_blockuntil_done(void);
 
 // Waits, while handlers run, until the condition holds. It is evaluated again and again, and may contain commas and side effects.
 #define GASNET_BLOCKUNTIL(...)                           \
@@ -63,6 +65,9 @@ extern void gasneti_blockuntil_step(uint32_t *state);
         uint32_t gasneti_state_ = 0;                     \
         while (!(__VA_ARGS__)) {                         \
             gasneti_blockuntil_step(&gasneti_state_);    \
+        }                                                \
+        if (gasneti_state_ >> 31) {                      \
+            gasneti_blockuntil_done();                   \
         }                                                \
         GASNETI_ACQUIRE_FENCE();                         \
     } while (0)

@@ -6,7 +6,7 @@ use crate::am::deliver::Delivery;
 use crate::conduit::PollScope;
 use crate::runtime;
 use crate::sync::Mode;
-use crate::thread;
+use crate::{thread, wait};
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
@@ -80,6 +80,9 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
     }
     if scope == PollScope::All {
         count += crate::coll::progress();
+    }
+    if count > 0 {
+        wait::found();
     }
     count
 }

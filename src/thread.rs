@@ -75,6 +75,10 @@ pub struct Thread {
     pub vain_polls: Cell<u32>,
     /// Whether its last look for messages found some, after which it may be somebody else's turn.
     pub found: Cell<bool>,
+    /// News of this process when it last looked at what it waits for (`wait/sleepers.rs`).
+    pub known_news: Cell<u32>,
+    /// Whether somebody has ended its last sleep.
+    pub was_woken: Cell<bool>,
     /// Requests to others, so far.
     pub requests: Cell<u32>,
     /// The present wait, for the stall watchdog.
@@ -117,6 +121,7 @@ pub fn existing() -> Option<&'static Thread> {
 }
 
 /// Client threads that have a state now.
+#[inline]
 pub fn live() -> usize {
     LIVE.load(Ordering::SeqCst)
 }
@@ -164,6 +169,8 @@ fn create() -> &'static Thread {
         handler_index: Cell::new(0),
         vain_polls: Cell::new(0),
         found: Cell::new(false),
+        known_news: Cell::new(0),
+        was_woken: Cell::new(false),
         requests: Cell::new(0),
         watch: Watch::new(),
         locks_held: Held::none(),

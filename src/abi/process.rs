@@ -26,6 +26,12 @@ pub unsafe extern "C" fn gasneti_blockuntil_step(state: *mut u32) {
     wait::step(unsafe { &mut *state });
 }
 
+/// The end of a `GASNET_BLOCKUNTIL` that took a while.
+#[no_mangle]
+pub extern "C" fn gasneti_blockuntil_done() {
+    wait::step_done();
+}
+
 /// Chooses how this process waits.
 #[no_mangle]
 pub extern "C" fn gasnet_set_waitmode(mode: c_int) -> c_int {

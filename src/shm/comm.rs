@@ -309,12 +309,12 @@ impl Comm {
         (0..self.memory.layout().ranks).for_each(|r| self.wake(r));
     }
 
-    /// Sleeps until a neighbour sends or wakes, `also` holds, or `limit` has passed.
+    /// Sleeps until a neighbour sends or wakes, `also` holds, or `limit` has passed. Returns whether somebody woke it.
     ///
     /// The sleep word counts rounds of sleep in all bits but the lowest, which says that somebody sleeps in this round. Several threads may
     /// sleep at once, hence the rounds: without them, the announcement of one could hide from another that its waker has come. Hence also
     /// nobody takes an announcement back: left standing, it costs the next sender one futile system call.
-    pub fn sleep(&self, limit: Duration, also: impl Fn() -> bool) {
+    pub fn sleep(&self, limit: Duration, also: impl Fn() -> bool) -> bool {
         let word = self.memory.sleep_word(self.me);
         let announced = word.fetch_or(1, Ordering::Relaxed) | 1;
         let limit = if self.barrier && membarrier::global() {
@@ -325,6 +325,7 @@ impl Comm {
         if !self.pending() && !also() {
             futex::wait(word, announced, limit);
         }
+        word.load(Ordering::Relaxed) != announced
     }
 }
 

@@ -6,6 +6,7 @@
 //! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
 
 mod episodes;
+mod sleepers;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -19,6 +20,7 @@ use crate::os::fd;
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
+use sleepers::Sleepers;
 
 pub use episodes::{Episodes, Evidence};
 
@@ -46,6 +48,8 @@ static CROWD: AtomicU64 = AtomicU64::new(1);
 static MAY_SPIN: AtomicBool = AtomicBool::new(false);
 /// When the ranks of this host sleep rather than yield.
 static EPISODES: OnceLock<&'static Episodes> = OnceLock::new();
+/// The threads of this process that sleep.
+static SLEEPERS: Sleepers = Sleepers::new();
 
 /// Looks of a glance.
 const GLANCES: u32 = 32;
@@ -161,6 +165,9 @@ impl Waiter {
         if stall::is_watching() {
             thread::current().watch.progress();
         }
+        if self.began != 0 {
+            SLEEPERS.leave();
+        }
     }
 
     /// Something happened: start over.
@@ -225,10 +232,15 @@ impl Waiter {
 
     #[cold]
     fn give_way(&mut self) {
+        let thread = thread::current();
+        if thread.was_woken.take() {
+            // By something that a poll does not find, a barrier say: it may be another thread that waits for it.
+            SLEEPERS.tell();
+        }
         runtime::heed_exit(Inside::Wait);
         trace::idle();
         if stall::is_watching() {
-            thread::current().watch.idle(self.reason);
+            thread.watch.idle(self.reason);
         }
         let waited = self.now.saturating_sub(self.began);
         let patience = match WaitMode::get() {
@@ -250,10 +262,11 @@ impl Waiter {
                     SLEEP_NS
                 };
                 let limit = Duration::from_nanos((waited / parts).clamp(SLEEP_NS, longest));
-                match socket {
+                let woken = SLEEPERS.sleep(thread.known_news.get(), limit, |limit| match socket {
                     Some(socket) => sleep_on(rt, socket, limit),
                     None => rt.comm.sleep(limit, coll::goes_on),
-                }
+                });
+                thread.was_woken.set(woken);
                 Some((began, monotonic_ns()))
             }
             _ => give_up_core(),
@@ -264,10 +277,19 @@ impl Waiter {
             }
             self.now = ended;
         }
+        thread.known_news.set(SLEEPERS.news());
     }
 }
 
-/// Wakes the threads of this process that sleep.
+/// A poll has found something, for which threads of this process may wait that sleep.
+#[inline]
+pub fn found() {
+    if thread::live() > 1 {
+        SLEEPERS.tell();
+    }
+}
+
+/// Wakes this process, if one of its threads sleeps.
 fn wake_own() {
     let comm = &runtime::get().comm;
     comm.wake(comm.me());
@@ -280,8 +302,8 @@ fn wakes_alone(rt: &Runtime) -> Option<i32> {
     alone.then(|| rt.conduit.wake_fd()).flatten()
 }
 
-/// Sleeps until something comes over the network, at most for `limit`.
-fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) {
+/// Sleeps until something comes over the network, at most for `limit`. What comes is found by a poll: returns false.
+fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
     let mut item = [libc::pollfd {
         fd: socket,
         events: libc::POLLIN,
@@ -294,6 +316,7 @@ fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) {
         // Perhaps a thread of the conduit's is at it.
         std::thread::yield_now();
     }
+    false
 }
 
 /// Turns that a wait may spin.
@@ -346,6 +369,11 @@ pub fn step(state: &mut u32) {
     let mut waiter = Waiter::from_state(*state);
     waiter.turn(PollScope::All);
     *state = waiter.state();
+}
+
+/// The end of a `GASNET_BLOCKUNTIL` whose steps gave way.
+pub fn step_done() {
+    SLEEPERS.leave();
 }
 
 /// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody. Returns how much it found.
