@@ -223,6 +223,16 @@ static int run_process(const char *name) {
         }
         return 1;
     }
+    if (!strcmp(name, "late-work") || !strcmp(name, "late-sleep") || !strcmp(name, "late-poll")) {
+        /* Longer than the exit timeout; who polls does so for ever. */
+        gasnett_tick_t began = gasnett_ticks_now();
+        while (me == 0 && (name[5] == 'p' || gasnett_ticks_to_ns(gasnett_ticks_now() - began) < 1500000000u)) {
+            if (name[5] == 's') usleep(10000);
+            if (name[5] == 'p') gasnet_AMPoll();
+        }
+        if (me == 0) printf("rank 0 has finished its work\n");
+        return 1;
+    }
     if (!strcmp(name, "unflushed")) {
         printf("rank %u wrote this before it was told\n", (unsigned)me);
         ONE(gasnet_exit(17), barrier());

@@ -41,6 +41,9 @@ class Case:
 
 SEVERAL = (2, 4)
 NO_ATEXIT = "!atexit ran"
+# Ranks that are at work have GASNET_EXITTIMEOUT_MAX.
+SHORT_TIMEOUT = {"GASNET_EXITTIMEOUT_MIN": "0.5", "GASNET_EXITTIMEOUT_FACTOR": "0"}
+
 CASES = [
     Case("success", 0, "started", "atexit ran"),
     Case("collective-exit", 1, "started", NO_ATEXIT, "!" + QUIT_LINE, handler=True),
@@ -96,6 +99,10 @@ CASES = [
     Case("child-gasnet-exits", 0, "the job went on"),
     Case("child-crashes", 0, "the job went on"),
     Case("late-output", 0, "rank 0 was given time"),
+    Case("late-work", 0, "rank 0 has finished its work", environment=SHORT_TIMEOUT),
+    Case("late-sleep", 0, "rank 0 has finished its work", environment=SHORT_TIMEOUT),
+    Case("late-poll", 0, "!rank 0 has finished its work", ranks=SEVERAL, environment=SHORT_TIMEOUT),
+    Case("late-work", 0, "rank 0 was still at work when the others had ended long ago", ranks=SEVERAL, environment={"GASNET_EXITTIMEOUT": "0.5"}),
     Case("unflushed", 17, *(f"rank {r} wrote this" for r in range(4)), ranks=(4,)),
     Case("unflushed-spin", 17, *(f"rank {r} wrote this" for r in range(4)), ranks=(4,)),
     Case("collective-return", 2, "atexit ran", environment={"GASNET_CATCH_EXIT": "0"}),

@@ -58,7 +58,7 @@ pub(super) fn asked(job: &Job, number: i32) {
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
     if is_first && FLUSHES.load(Ordering::Relaxed) {
-        allow(job.options.exit_timeout);
+        allow(job.options.patience.exit);
     }
 }
 
@@ -124,7 +124,7 @@ impl Job {
     /// the exit timeout: one of them may wait for a thread that has met the end of the job.
     fn returned(&self, code: i32) {
         self.take_leave(code, false);
-        allow(self.options.exit_timeout);
+        allow(self.options.patience.exit);
     }
 
     /// Everything that an ending rank does for the others, up to its last output. `whole`: nothing of the client runs afterwards.
@@ -185,7 +185,7 @@ impl Job {
 
     /// The supervisor kills whoever delays an exit, so this wait ends; its own limit is for a supervisor that is stopped.
     fn wait_for_go(&self) {
-        let limit = self.options.exit_timeout * 3 + Duration::from_secs(10);
+        let limit = (self.options.patience.exit + self.options.patience.busy) * 2 + Duration::from_secs(10);
         let start = Instant::now();
         let watch = Watch::new();
         while start.elapsed() < limit {
@@ -216,7 +216,7 @@ impl Job {
         FLUSHES.store(true, Ordering::Relaxed);
         match ASKED.load(Ordering::Relaxed) {
             0 => allow(STANDSTILL),
-            _ => allow(self.options.exit_timeout),
+            _ => allow(self.options.patience.exit),
         }
         if let Err(why) = process::flush_streams() {
             // A reader who has gone, or a stream that the client has closed, is nothing to speak of.

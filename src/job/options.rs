@@ -72,6 +72,15 @@ pub enum Start {
     Managed(pmi::Kind),
 }
 
+/// How long an ending job waits for ranks. `GASNET_EXITTIMEOUT` and relatives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// The exit timeout: before ranks that poll in vain are told to leave, and before those that do not are killed.
+    pub exit: Duration,
+    /// Before ranks are told to leave that are seldom in GASNet, after a success: they are at work.
+    pub busy: Duration,
+}
+
 /// How to start and end a job.
 #[allow(clippy::struct_excessive_bools)] // Each is a variable of its own.
 #[derive(Clone, Debug)]
@@ -86,8 +95,8 @@ pub struct StartOptions {
     pub nbrhd_max: u32,
     /// Cores that the ranks of a host share; 0: those that there are. `GASNET_HOST_CORES`.
     pub cores: u32,
-    /// How long an ending job waits for a rank before it kills it. `GASNET_EXITTIMEOUT` and relatives.
-    pub exit_timeout: Duration,
+    /// How long an ending job waits for ranks.
+    pub patience: Patience,
     /// Whether a rank that returns from `main` or calls `exit` ends the job. `GASNET_CATCH_EXIT`.
     pub catch_exit: bool,
     /// Signals that get no handler. `GASNET_NO_CATCH_SIGNAL`.
@@ -157,7 +166,7 @@ impl StartOptions {
             ranks,
             nbrhd_max: config.get(&config::SUPERNODE_MAXSIZE),
             cores: config.get(&config::HOST_CORES),
-            exit_timeout: exit_timeout(config, ranks),
+            patience: patience(config, ranks),
             catch_exit: config.get(&config::CATCH_EXIT),
             no_catch: config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new())),
             sync_files: config.get(&config::FS_SYNC),
@@ -185,7 +194,7 @@ impl StartOptions {
 impl StartOptions {
     /// What the environment says now of what can still change when the job has begun.
     pub(super) fn refresh(&mut self, config: &Config) {
-        self.exit_timeout = exit_timeout(config, self.ranks);
+        self.patience = patience(config, self.ranks);
         self.catch_exit = config.get(&config::CATCH_EXIT);
         self.no_catch = config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new()));
         self.sync_files = config.get(&config::FS_SYNC);
@@ -205,7 +214,7 @@ impl StartOptions {
     /// Where a process manager says how many ranks there are.
     pub(super) fn set_ranks(&mut self, ranks: u32) {
         self.ranks = ranks;
-        self.exit_timeout = exit_timeout(config::get(), ranks);
+        self.patience = patience(config::get(), ranks);
     }
 }
 
@@ -450,13 +459,15 @@ fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
     pmi::detect_here(choice).map_err(|message| JobError { message })
 }
 
-/// The documented formula: min(MAX, MIN + ranks × FACTOR), unless the whole is given.
-fn exit_timeout(config: &Config, ranks: u32) -> Duration {
+/// The exit timeout is min(MAX, MIN + ranks × FACTOR), and who is at work has MAX, unless one time for both is given.
+fn patience(config: &Config, ranks: u32) -> Patience {
+    let most = config.get(&config::EXITTIMEOUT_MAX);
     let formula = config.get(&config::EXITTIMEOUT_MIN) + f64::from(ranks) * config.get(&config::EXITTIMEOUT_FACTOR);
-    let seconds = config
-        .get(&config::EXITTIMEOUT)
-        .unwrap_or_else(|| formula.min(config.get(&config::EXITTIMEOUT_MAX)));
-    Duration::from_secs_f64(seconds)
+    let given = config.get(&config::EXITTIMEOUT);
+    Patience {
+        exit: Duration::from_secs_f64(given.unwrap_or(formula.min(most))),
+        busy: Duration::from_secs_f64(given.unwrap_or(most)),
+    }
 }
 
 #[cfg(test)]
@@ -553,11 +564,18 @@ mod tests {
 
     #[test]
     fn exit_timeouts() {
-        let timeout = |pairs: &[(&str, &str)]| read(pairs).unwrap().exit_timeout.as_secs_f64();
+        let patience = |pairs: &[(&str, &str)]| read(pairs).unwrap().patience;
+        let timeout = |pairs: &[(&str, &str)]| patience(pairs).exit.as_secs_f64();
         let four = ("GASNET_PSHM_NODES", "4");
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MIN", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5")]) - 3.0).abs() < 1e-9);
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 0.5).abs() < 1e-9);
         assert!((timeout(&[("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 7.0).abs() < 1e-9);
+        assert_eq!(patience(&[]).busy, Duration::from_secs(30));
+        assert_eq!(patience(&[("GASNET_EXITTIMEOUT", "7")]).busy, Duration::from_secs(7));
+        assert_eq!(
+            patience(&[("GASNET_EXITTIMEOUT_MAX", "0.5")]).busy,
+            Duration::from_millis(500)
+        );
     }
 
     #[test]

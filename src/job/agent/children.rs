@@ -47,10 +47,28 @@ pub struct Child {
     kin: Kin,
     /// None once the rank's end is closed.
     lifeline: Option<OwnedFd>,
-    /// Signs of waiting at the start of the current window.
-    beats: u32,
+    /// Signs of life inside GASNet at the start of the current window.
+    beats: Beats,
     /// Last seen sign of a slow reader.
     patience: u32,
+}
+
+/// What a rank counts of its own doing, once an exit is announced.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beats {
+    waits: u32,
+    polls: u32,
+}
+
+/// What a rank does that has not called exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doing {
+    /// It is seldom in GASNet, if at all.
+    Else,
+    /// It polls, and finds nothing.
+    Polls,
+    /// It waits.
+    Waits,
 }
 
 /// What became of a rank's time to end.
@@ -74,7 +92,7 @@ impl Child {
             deadline: None,
             kin,
             lifeline: Some(lifeline),
-            beats: 0,
+            beats: Beats::default(),
             patience: 0,
         }
     }
@@ -156,20 +174,32 @@ impl Child {
         None
     }
 
-    fn beats_now(&self, board: &Board, with_polls: bool) -> u32 {
+    fn beats_now(&self, board: &Board) -> Beats {
         let line = board.line(self.rank);
-        let polls = if with_polls { line.polls.load(Ordering::Relaxed) } else { 0 };
-        line.waits.load(Ordering::Relaxed).wrapping_add(polls)
+        Beats {
+            waits: line.waits.load(Ordering::Relaxed),
+            polls: line.polls.load(Ordering::Relaxed),
+        }
     }
 
-    /// Begins to watch whether it only waits.
-    pub fn start_window(&mut self, board: &Board, with_polls: bool) {
-        self.beats = self.beats_now(board, with_polls);
+    /// Begins to watch what it does.
+    pub fn start_window(&mut self, board: &Board) {
+        self.beats = self.beats_now(board);
     }
 
-    /// Whether it has only waited since.
-    pub fn was_quiet(&self, board: &Board, with_polls: bool) -> bool {
-        self.beats_now(board, with_polls).wrapping_sub(self.beats) >= 3
+    /// What it has done since.
+    pub fn in_window(&self, board: &Board) -> Doing {
+        const FEW: u32 = 3;
+        let now = self.beats_now(board);
+        let waits = now.waits.wrapping_sub(self.beats.waits);
+        let polls = now.polls.wrapping_sub(self.beats.polls);
+        if waits >= FEW {
+            Doing::Waits
+        } else if waits.wrapping_add(polls) >= FEW {
+            Doing::Polls
+        } else {
+            Doing::Else
+        }
     }
 
     /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way.

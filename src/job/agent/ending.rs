@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::options::Patience;
 use super::super::tree::message::Census;
 
 /// How long busy ranks may take to arrive when the exit code says failure.
@@ -55,20 +56,19 @@ impl Ending {
         true
     }
 
-    /// Whether polls in vain count as waiting. A progress thread polls while others work, so that polls alone are a sign of idleness only in
-    /// failure.
-    pub fn counts_polls(code: i32) -> bool {
-        code != 0
-    }
-
     /// Whether those who are not in exit have had their time. `all` is what is known of all ranks.
-    pub fn is_over(&self, all: Census, exit_timeout: Duration, now: Instant) -> bool {
-        let (busy, windows) = if self.code == 0 {
-            (exit_timeout, WINDOWS.0)
-        } else {
-            (BUSY_FAILURE.min(exit_timeout), WINDOWS.1)
-        };
-        self.lost || now >= self.since + busy || (all.look == self.look && all.quiet >= windows)
+    ///
+    /// A progress thread polls while others work: after a success, who polls and does not wait has the exit timeout, and who does neither is
+    /// at work and has more time.
+    pub fn is_over(&self, all: Census, patience: Patience, now: Instant) -> bool {
+        let passed = |time| now >= self.since + time;
+        let seen = |times, windows| all.look == self.look && times >= windows;
+        self.lost
+            || if self.code == 0 {
+                seen(all.quiet, WINDOWS.0) || passed(patience.exit) && seen(all.idle, 1) || passed(patience.busy)
+            } else {
+                seen(all.idle, WINDOWS.1) || passed(BUSY_FAILURE.min(patience.exit))
+            }
     }
 }
 
@@ -76,14 +76,18 @@ impl Ending {
 mod tests {
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(10);
+    const PATIENCE: Patience = Patience {
+        exit: Duration::from_secs(10),
+        busy: Duration::from_secs(30),
+    };
 
-    fn quiet(look: u32, quiet: u32) -> Census {
+    fn seen(look: u32, quiet: u32, idle: u32) -> Census {
         Census {
             running: 3,
             present: 4,
             look,
             quiet,
+            idle,
         }
     }
 
@@ -91,12 +95,15 @@ mod tests {
     fn a_success_waits_for_those_who_are_busy() {
         let start = Instant::now();
         let mut ending = Ending::new(0, false, start);
-        assert!(!ending.is_over(quiet(1, 3), LIMIT, start));
-        assert!(ending.is_over(quiet(1, 4), LIMIT, start));
-        assert!(ending.is_over(quiet(1, 0), LIMIT, start + LIMIT));
+        assert!(!ending.is_over(seen(1, 3, 9), PATIENCE, start));
+        assert!(ending.is_over(seen(1, 4, 4), PATIENCE, start));
+        // Pollers have less time than those who are at work.
+        let later = start + PATIENCE.exit;
+        assert!(ending.is_over(seen(1, 0, 1), PATIENCE, later) && !ending.is_over(seen(1, 0, 0), PATIENCE, later));
+        assert!(ending.is_over(seen(1, 0, 0), PATIENCE, start + PATIENCE.busy));
         // Somebody has arrived: what was seen before does not count.
         assert!(ending.another(0, false));
-        assert!(!ending.is_over(quiet(1, 4), LIMIT, start));
+        assert!(!ending.is_over(seen(1, 4, 4), PATIENCE, start) && !ending.is_over(seen(1, 4, 4), PATIENCE, later));
     }
 
     #[test]
@@ -107,10 +114,10 @@ mod tests {
         assert_eq!(ending.code, 3);
         assert!(ending.another(4, false));
         assert_eq!(ending.code, 3);
-        assert!(!ending.is_over(quiet(3, 0), LIMIT, start));
-        assert!(ending.is_over(quiet(3, 1), LIMIT, start) && ending.is_over(quiet(3, 0), LIMIT, start + BUSY_FAILURE));
+        assert!(!ending.is_over(seen(3, 0, 0), PATIENCE, start));
+        assert!(ending.is_over(seen(3, 0, 1), PATIENCE, start) && ending.is_over(seen(3, 0, 0), PATIENCE, start + BUSY_FAILURE));
         assert!(ending.another(9, true));
-        assert!(ending.is_over(quiet(0, 0), LIMIT, start));
+        assert!(ending.is_over(seen(0, 0, 0), PATIENCE, start));
         ending.left = true;
         assert!(!ending.another(5, true));
     }

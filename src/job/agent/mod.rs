@@ -30,7 +30,7 @@ use super::StartOptions;
 use crate::os::process::{self, Ended};
 use crate::os::{cpus, fd, net};
 pub use children::Child;
-use children::{Overdue, State};
+use children::{Doing, Overdue, State};
 use console::Console;
 pub use daemon::Daemon;
 use ending::Ending;
@@ -102,6 +102,7 @@ pub fn run(post: Post<'_>) -> i32 {
         window,
         window_start: Instant::now(),
         quiet: 0,
+        idle: 0,
         leave_at: None,
         quit_sent: false,
         reported: None,
@@ -172,6 +173,7 @@ struct Agent<'a> {
     window: Duration,
     window_start: Instant,
     quiet: u32,
+    idle: u32,
     leave_at: Option<Instant>,
     quit_sent: bool,
     /// What was last said above, and when.
@@ -407,14 +409,14 @@ impl Agent<'_> {
         (self.phase, self.code) = (phase, code);
         self.post.board.set_code(code);
         self.post.board.advance(phase);
-        let deadline = now + self.post.options.exit_timeout;
+        let deadline = now + self.post.options.patience.exit;
         if matches!(phase, Phase::Leave | Phase::Go) {
-            self.post.tree.hurry(self.post.options.exit_timeout);
+            self.post.tree.hurry(self.post.options.patience.exit);
         }
         match phase {
             Phase::Running => {}
             Phase::Announced => {
-                (self.look, self.quiet) = (look, 0);
+                (self.look, self.quiet, self.idle) = (look, 0, 0);
                 self.start_window(now);
             }
             Phase::Leave => {
@@ -435,19 +437,18 @@ impl Agent<'_> {
 
     fn start_window(&mut self, now: Instant) {
         self.window_start = now;
-        let with_polls = Ending::counts_polls(self.code);
-        for child in &mut self.post.children {
-            child.start_window(&self.post.board, with_polls);
-        }
+        self.post.children.iter_mut().for_each(|c| c.start_window(&self.post.board));
     }
 
     fn look_at_window(&mut self, now: Instant) {
         if now < self.window_start + self.window {
             return;
         }
-        let with_polls = Ending::counts_polls(self.code);
-        let quiet = self.running().all(|c| c.was_quiet(&self.post.board, with_polls));
-        self.quiet = if quiet { self.quiet + 1 } else { 0 };
+        // Who is left when nobody runs decides nothing.
+        let least = self.running().map(|c| c.in_window(&self.post.board)).min();
+        let more = |times, holds| if holds { times + 1 } else { 0 };
+        self.quiet = more(self.quiet, least >= Some(Doing::Waits));
+        self.idle = more(self.idle, least >= Some(Doing::Polls));
         self.start_window(now);
     }
 
@@ -459,6 +460,7 @@ impl Agent<'_> {
         all.present += self.alive().count() as u32;
         if running > 0 {
             all.quiet = all.quiet.min(self.quiet);
+            all.idle = all.idle.min(self.idle);
         }
         all
     }
@@ -471,6 +473,7 @@ impl Agent<'_> {
         let mut census = self.census();
         // More than anybody asks for is no news.
         census.quiet = census.quiet.min(8);
+        census.idle = census.idle.min(8);
         let now = Instant::now();
         let is_news = |(said, at): (Census, Instant)| said != census || (self.phase != Phase::Running && now >= at + BEAT);
         if self.reported.is_none_or(is_news) {
@@ -487,7 +490,7 @@ impl Agent<'_> {
         if let Some(at) = self.leave_at {
             if !self.quit_sent && now >= at + BEFORE_QUIT {
                 self.quit_sent = true;
-                self.running().for_each(|c| c.signal(libc::SIGQUIT));
+                self.cut_short();
             }
         }
         let asked = self.signals.have_asked(self.code);
@@ -509,6 +512,21 @@ impl Agent<'_> {
         self.miss_silent(now);
     }
 
+    /// Those that have not called exit are told by signal, and in a success by name: their work was to be part of it.
+    fn cut_short(&mut self) {
+        self.running().for_each(|c| c.signal(libc::SIGQUIT));
+        if self.code != 0 || self.signals.have_asked(self.code) {
+            return;
+        }
+        let ranks: Vec<u32> = self.running().map(|c| c.rank).collect();
+        for rank in ranks {
+            self.say(format_args!(
+                "rank {rank} was still at work when the others had ended long ago, and is ended now; what it had not written is lost. \
+                 GASNET_EXITTIMEOUT sets how long ranks may take"
+            ));
+        }
+    }
+
     /// While the job ends, agents below that say nothing are given up: they would hold the end for ever.
     fn miss_silent(&mut self, now: Instant) {
         if self.phase == Phase::Running || now < *self.ending_since.get_or_insert(now) + SILENCE {
@@ -527,7 +545,7 @@ impl Agent<'_> {
         if census.running == 0 && !ending.went {
             (ending.went, ending.left) = (true, true);
             self.decide(Phase::Go, code, look);
-        } else if !ending.left && ending.is_over(census, self.post.options.exit_timeout, now) {
+        } else if !ending.left && ending.is_over(census, self.post.options.patience, now) {
             ending.left = true;
             self.decide(Phase::Leave, code, look);
         }

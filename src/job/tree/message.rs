@@ -15,6 +15,8 @@ pub struct Census {
     pub look: u32,
     /// See there.
     pub quiet: u32,
+    /// The same of those that were seen to wait or to poll only.
+    pub idle: u32,
 }
 
 /// Names and values.
@@ -207,7 +209,10 @@ impl Message {
             }
             Self::Report(census) => {
                 frame.push(b'C');
-                put(&mut frame, &[census.running, census.present, census.look, census.quiet]);
+                put(
+                    &mut frame,
+                    &[census.running, census.present, census.look, census.quiet, census.idle],
+                );
             }
             Self::Hello { .. } | Self::Place { .. } | Self::Fence { .. } | Self::Get { .. } | Self::Value { .. } => {
                 self.put_console(&mut frame);
@@ -343,6 +348,7 @@ impl Message {
                     present: from.u32()?,
                     look: from.u32()?,
                     quiet: from.u32()?,
+                    idle: from.u32()?,
                 };
                 from.end(Self::Report(census))
             }
@@ -454,6 +460,7 @@ mod tests {
                 present: 2,
                 look: 3,
                 quiet: 4,
+                idle: 5,
             }),
         ]
     }

@@ -184,13 +184,16 @@ impl Tree {
         let mut sum = Census {
             look,
             quiet: u32::MAX,
+            idle: u32::MAX,
             ..Census::default()
         };
         for census in self.branches.iter().filter(|b| !b.is_over()).map(|b| b.census) {
             sum.running += census.running;
             sum.present += census.present;
             if census.running > 0 {
-                sum.quiet = sum.quiet.min(if census.look == look { census.quiet } else { 0 });
+                let seen = |times| if census.look == look { times } else { 0 };
+                sum.quiet = sum.quiet.min(seen(census.quiet));
+                sum.idle = sum.idle.min(seen(census.idle));
             }
         }
         sum
