@@ -143,6 +143,8 @@ static void misuse(const char *what) {
     if (me == 0) {
         char *base = base_of(0);
         if (is(what, "rank-am")) gex_AM_RequestShort0(tm, np + 5, 200, 0);
+        if (is(what, "endpoint-am")) gex_AM_RequestShort0(gex_TM_Pair(ep, 9), np - 1, 200, 0);
+        if (is(what, "endpoint-none")) gex_AM_RequestShort0(gex_TM_Pair(GEX_EP_INVALID, 0), np - 1, 200, 0);
         if (is(what, "rank-put")) gex_RMA_PutBlocking(tm, np + 5, base, byte, 1, 0);
         if (is(what, "handler-index")) gex_AM_RequestShort0(tm, np - 1, 250, 0);
         if (is(what, "address-put")) gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1) + 65536, byte, 1, 0);

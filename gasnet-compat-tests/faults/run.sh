@@ -117,9 +117,11 @@ for what in barrier blockuntil flood; do
     expect kill-in-$what bad 'rank 2([^0-9]|$)' "$run" 3 "$bad" kill-in-$what
 done
 expect prepared-offset bad 'GEX_FLAG_SELF_SEG_OFFSET' "$run" 2 "$bad" prepared-offset
+for what in rank-am rank-put; do expect $what bad "rank [0-9]+ is not in" "$run" 2 "$bad" $what; done
+expect endpoint-am bad 'endpoint 9, which does not exist' "$run" 2 "$bad" endpoint-am
+expect endpoint-none bad 'gex_TM_Pair was given GEX_EP_INVALID' "$run" 2 "$bad" endpoint-none
 if [ "$FLAVOUR" = debug ]; then
     expect atomic-bits-of-float bad 'GEX_DT_FLT' "$run" 2 "$bad" atomic-bits-of-float
-    for what in rank-am rank-put; do expect $what bad 'rank' "$run" 2 "$bad" $what; done
     expect handler-index bad '250' "$run" 2 "$bad" handler-index
     for what in address-put address-get address-span; do expect $what bad 'segment' "$run" 2 "$bad" $what; done
     expect two-places bad 'exclude' "$run" 2 "$bad" two-places

@@ -168,16 +168,14 @@ pub fn job_rank(function: &str, rank: u32) {
 /// The endpoint behind a handle.
 ///
 /// # Safety
-/// A handle of ours; what is not one is noticed in the debug flavour.
+/// A handle of ours or null; what is neither is noticed in the debug flavour.
 #[inline]
 pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint {
-    if CHECKED {
-        if ep.is_null() {
-            crate::fatal!("{function} was given GEX_EP_INVALID");
-        }
-        if !std::ptr::eq(ep, runtime::get().endpoint0) && !endpoint::is_other(ep) {
-            crate::fatal!("{function}: {ep:p} is not a gex_EP_t");
-        }
+    if ep.is_null() {
+        crate::fatal!("{function} was given GEX_EP_INVALID");
+    }
+    if CHECKED && !std::ptr::eq(ep, runtime::get().endpoint0) && !endpoint::is_other(ep) {
+        crate::fatal!("{function}: {ep:p} is not a gex_EP_t");
     }
     // SAFETY: by contract.
     unsafe { &*ep }

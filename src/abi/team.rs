@@ -77,8 +77,8 @@ pub extern "C" fn gex_TM_QuerySize(tm: usize) -> u32 {
 /// A name for endpoints `remote` of all processes, reached from `ep`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: u16) -> usize {
-    // SAFETY: a handle of ours.
-    team::pair(unsafe { &*ep }.index, remote)
+    // SAFETY: a handle of ours or null.
+    team::pair(unsafe { rules::endpoint("gex_TM_Pair", ep) }.index, remote)
 }
 
 /// The process of a team's member; `GEX_RANK_INVALID` if there is none (an error in the debug flavour).

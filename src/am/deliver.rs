@@ -134,7 +134,11 @@ impl<'a> Delivery<'a> {
 
     fn run_client(&self, m: &Arrived) {
         let Some(endpoint) = self.rt.endpoint(m.header.target_ep & !ANYWHERE) else {
-            self.malformed(m.source, "no such endpoint");
+            crate::fatal!(
+                "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with gex_EP_Create, and \
+                 synchronise before the first message.",
+                self.rt.rank, m.category, m.class, m.source, m.header.target_ep & !ANYWHERE
+            );
         };
         let nargs = m.nargs;
         // An endpoint that registers nothing at an index has the primordial one's handler there.
