@@ -56,7 +56,7 @@ extern int gasnet_AMPoll(void);
 extern int gasnet_set_waitmode(int wait_mode);
 // One step of GASNET_BLOCKUNTIL: polls, and waits by the library's policy. *state is 0 at the first step.
 extern void gasneti_blockuntil_step(uint32_t *state);
-// Its end, if it has slept, as the highest bit of the state says: another thread may have to listen for messages now.
+// The end of the loop if a step gave way (the highest bit of the state): another thread may have to wait for messages now.
 extern void gasneti_blockuntil_done(void);
 
 // Waits, while handlers run, until the condition holds. It is evaluated again and again, and may contain commas and side effects.

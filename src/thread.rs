@@ -75,9 +75,9 @@ pub struct Thread {
     pub vain_polls: Cell<u32>,
     /// Whether its last look for messages found some, after which it may be somebody else's turn.
     pub found: Cell<bool>,
-    /// News of this process when it last looked at what it waits for (`wait/sleepers.rs`).
-    pub known_news: Cell<u32>,
-    /// Whether somebody has ended its last sleep.
+    /// The eventcount before it last checked what it waits for (`wait/followers.rs`).
+    pub known_count: Cell<u32>,
+    /// Its last sleep was ended by a wake-up, not by its limit.
     pub was_woken: Cell<bool>,
     /// Requests to others, so far.
     pub requests: Cell<u32>,
@@ -169,7 +169,7 @@ fn create() -> &'static Thread {
         handler_index: Cell::new(0),
         vain_polls: Cell::new(0),
         found: Cell::new(false),
-        known_news: Cell::new(0),
+        known_count: Cell::new(0),
         was_woken: Cell::new(false),
         requests: Cell::new(0),
         watch: Watch::new(),

@@ -6,7 +6,7 @@
 //! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
 
 mod episodes;
-mod sleepers;
+mod followers;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ use crate::os::fd;
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
-use sleepers::Sleepers;
+use followers::Followers;
 
 pub use episodes::{Episodes, Evidence};
 
@@ -48,8 +48,8 @@ static CROWD: AtomicU64 = AtomicU64::new(1);
 static MAY_SPIN: AtomicBool = AtomicBool::new(false);
 /// When the ranks of this host sleep rather than yield.
 static EPISODES: OnceLock<&'static Episodes> = OnceLock::new();
-/// The threads of this process that sleep.
-static SLEEPERS: Sleepers = Sleepers::new();
+/// The sleeping threads of this process.
+static FOLLOWERS: Followers = Followers::new();
 
 /// Looks of a glance.
 const GLANCES: u32 = 32;
@@ -166,7 +166,7 @@ impl Waiter {
             thread::current().watch.progress();
         }
         if self.began != 0 {
-            SLEEPERS.leave();
+            FOLLOWERS.leave();
         }
     }
 
@@ -234,8 +234,8 @@ impl Waiter {
     fn give_way(&mut self) {
         let thread = thread::current();
         if thread.was_woken.take() {
-            // By something that a poll does not find, a barrier say: it may be another thread that waits for it.
-            SLEEPERS.tell();
+            // The poll since found nothing: the wake-up is for a barrier or the like, which another thread may wait for.
+            FOLLOWERS.notify();
         }
         runtime::heed_exit(Inside::Wait);
         trace::idle();
@@ -262,7 +262,7 @@ impl Waiter {
                     SLEEP_NS
                 };
                 let limit = Duration::from_nanos((waited / parts).clamp(SLEEP_NS, longest));
-                let woken = SLEEPERS.sleep(thread.known_news.get(), limit, |limit| match socket {
+                let woken = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
                     Some(socket) => sleep_on(rt, socket, limit),
                     None => rt.comm.sleep(limit, coll::goes_on),
                 });
@@ -277,15 +277,15 @@ impl Waiter {
             }
             self.now = ended;
         }
-        thread.known_news.set(SLEEPERS.news());
+        thread.known_count.set(FOLLOWERS.count());
     }
 }
 
-/// A poll has found something, for which threads of this process may wait that sleep.
+/// A poll found something, which sleeping threads of this process may wait for.
 #[inline]
 pub fn found() {
     if thread::live() > 1 {
-        SLEEPERS.tell();
+        FOLLOWERS.notify();
     }
 }
 
@@ -373,7 +373,7 @@ pub fn step(state: &mut u32) {
 
 /// The end of a `GASNET_BLOCKUNTIL` whose steps gave way.
 pub fn step_done() {
-    SLEEPERS.leave();
+    FOLLOWERS.leave();
 }
 
 /// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody. Returns how much it found.
