@@ -1,5 +1,6 @@
 //! Handler-safe locks: `gex_HSL_t` is 40 zero bytes, of which the first word is a futex mutex (0 free, 1 taken, 2 taken and
-//! waited for). The same in all thread modes; whoever holds one neither polls nor waits, so waits are short.
+//! waited for). A holder neither polls nor waits, so waits are short. In SEQ and PARSYNC, where one thread at a time is inside GASNet, a lock
+//! that is held is taken all the same, as with the reference: its holder could not give it back.
 //!
 //! In the debug flavour the second word marks a destroyed lock, and each thread remembers the locks it holds, in order: taking one
 //! twice, giving back another than the last one taken, and use after destruction end the job with a sentence.
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use crate::atomic::{spin_loop, AtomicU32, Ordering};
 use crate::os::futex;
+use crate::sync::Mode;
 
 /// `gex_HSL_t`.
 #[repr(C)]
@@ -98,11 +100,12 @@ impl Hsl {
         crate::fatal!("gex_HSL_Unlock: this thread does not hold the handler-safe lock at {self:p}.");
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free, or unless the mode is PAR.
     pub fn try_lock(&self) -> bool {
         self.word
             .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
+            || Mode::get() != Mode::Par
     }
 
     /// Takes the lock, waiting for it.

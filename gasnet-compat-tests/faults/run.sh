@@ -33,8 +33,11 @@ $OUT/two_units: $here/two_units_main.c $here/two_units.cc
 	\$(C) -c -o $OUT/main.o $here/two_units_main.c
 	\$(CXX) -c -o $OUT/unit.o $here/two_units.cc
 	\$(CXX) -o \$@ $OUT/main.o $OUT/unit.o \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
+$OUT/plugin_host: $here/plugin_host.c $here/plugin.c
+	\$(C) -fPIC -shared -o $OUT/plugin.so $here/plugin.c \$(GASNET_LDFLAGS) \$(GASNET_LIBS)
+	cc -o \$@ $here/plugin_host.c -ldl
 EOF
-for program in bad bad_vis bad_mk throws two_units; do
+for program in bad bad_vis bad_mk throws two_units plugin_host; do
     if ! make -s -f "$OUT/build.mk" "$OUT/$program" >"$OUT/log" 2>&1; then
         echo "FAIL faults/$program does not compile"
         cat "$OUT/log"
@@ -109,6 +112,7 @@ run=$OUT/job
 
 expect fine 0 '^fine: 4 ranks' "$run" 4 "$bad"
 expect two-units 0 '' "$run" 2 "$OUT/two_units"
+expect plugin 0 'fine: 2 ranks' "$run" 2 "$OUT/plugin_host" "$OUT/plugin.so"
 expect throw-from-request bad 'the_throwing_handler' "$run" 3 "$OUT/throws"
 expect throw-from-reply bad 'the_throwing_handler' "$run" 3 "$OUT/throws" reply
 for what in abort abort-in-handler segv-in-handler; do expect $what bad '' "$run" 3 "$bad" $what; done

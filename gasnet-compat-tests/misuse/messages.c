@@ -204,12 +204,12 @@ static void register_flags(void) {
 #define REFUSED "=gex_EP_RegisterHandlers: .*refused\\n"
 #define DOES_NOT_FIT "does not fit what was prepared"
 const misuse_case_t misuse_cases[] = {
-    {"two-replies", "any", 2, "", "this request was answered already", two_replies},
+    {"two-replies", "debug", 2, "", "this request was answered already", two_replies},
     {"unregistered", "any", 2, "", "for handler 250, but no handler is registered there", unregistered},
     {"index-low", "any", 2, "", "5 is not a client handler index", index_low},
-    {"to-reply-only", "any", 2, "", "handler 203 \\(on_reply_only\\), which was registered with flags 0x11", to_reply_only},
-    {"wrong-category", "any", 2, "", "AM Short Request with 0 arguments came from rank 0 for handler 202 \\(on_payload\\)", wrong_category},
-    {"wrong-nargs", "any", 2, "", "with 2 arguments came from rank 0 for handler 201 \\(on_one\\).* for 1 arguments", wrong_nargs},
+    {"to-reply-only", "debug", 2, "", "handler 203 \\(on_reply_only\\), which was registered with flags 0x11", to_reply_only},
+    {"wrong-category", "debug", 2, "", "AM Short Request with 0 arguments came from rank 0 for handler 202 \\(on_payload\\)", wrong_category},
+    {"wrong-nargs", "debug", 2, "", "with 2 arguments came from rank 0 for handler 201 \\(on_one\\).* for 1 arguments", wrong_nargs},
     {"handler-keeps-lock", "debug", 2, "", "AM handler 207 returned while it holds a handler-safe lock", holds_lock},
     {"token-kept", "debug", 2, "", "gex_AM_Reply: 0x[0-9a-f]+ is not the token of the handler", token_kept},
     {"token-kept-info", "debug", 2, "", "gex_Token_Info: 0x[0-9a-f]+ is not the token of the handler", token_kept_info},
@@ -225,7 +225,7 @@ const misuse_case_t misuse_cases[] = {
     {"reply-group", "debug", 2, "", "lc_opt must not be GEX_EVENT_GROUP in this call", bad_reply},
     {"reply-too-long", "any", 2, "", "exceeds the limit of \\d+ \\(gex_AM_MaxReplyMedium\\)", bad_reply},
     {"reply-flags", "debug", 2, "", "flags 0x4 are not for this call", bad_reply},
-    {"reply-to-request-only", "any", 2, "", "AM Short Reply with 0 arguments came from rank 1 for handler 200 \\(on_none\\)", bad_reply},
+    {"reply-to-request-only", "debug", 2, "", "AM Short Reply with 0 arguments came from rank 1 for handler 200 \\(on_none\\)", bad_reply},
     {"reply-committed-late", "any", 2, "", DOES_NOT_FIT, bad_reply},
     {"prepare-least", "any", 2, "", "least may not exceed most nor", prepare_least},
     {"prepare-order", "any", 2, "", "least may not exceed most nor", prepare_order},

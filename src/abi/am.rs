@@ -213,13 +213,14 @@ pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: 
     no_locks_held("gex_AM_Reply");
     // SAFETY: by contract.
     let token = unsafe { running("gex_AM_Reply", token) };
-    if token.class == Class::Reply || token.replied.get() {
-        let why = if token.replied.get() {
-            "this request was answered already"
-        } else {
-            "a reply handler may not send"
-        };
-        crate::fatal!("rank {}: gex_AM_Reply: {why}", runtime::get().rank);
+    if token.class == Class::Reply {
+        crate::fatal!("rank {}: gex_AM_Reply: a reply handler may not send", runtime::get().rank);
+    }
+    if rules::CHECKED && token.replied.get() {
+        crate::fatal!(
+            "rank {}: gex_AM_Reply: this request was answered already",
+            runtime::get().rank
+        );
     }
     Message::new(Class::Reply, category, token.target_ep, token.source, handler, args)
 }

@@ -222,7 +222,7 @@ variables! {
             "Signals that keep the handler they had; * for all of them.");
         EXITTIMEOUT: Option<f64> = double("GASNET_EXITTIMEOUT", "", 0.0, 86400.0,
             "How long an ending job waits for its ranks before it kills them.").unit("seconds").optional()
-            .unset_means("the smaller of GASNET_EXITTIMEOUT_MAX and GASNET_EXITTIMEOUT_MIN + ranks × GASNET_EXITTIMEOUT_FACTOR; after a success GASNET_EXITTIMEOUT_MAX for ranks that neither wait nor poll");
+            .unset_means("the smaller of GASNET_EXITTIMEOUT_MAX and GASNET_EXITTIMEOUT_MIN + ranks × GASNET_EXITTIMEOUT_FACTOR; for ranks that neither wait nor poll GASNET_EXITTIMEOUT_MAX after a success, a second after a failure");
         EXITTIMEOUT_MAX: f64 = double("GASNET_EXITTIMEOUT_MAX", "30", 0.0, 86400.0, "Upper bound of the computed exit timeout.")
             .unit("seconds");
         EXITTIMEOUT_MIN: f64 = double("GASNET_EXITTIMEOUT_MIN", "2", 0.0, 86400.0, "Constant part of the computed exit timeout.")

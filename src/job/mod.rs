@@ -35,7 +35,7 @@ use std::sync::OnceLock;
 
 use crate::os::mem::AnonMemory;
 use crate::os::process::Pid;
-use crate::os::{fd, net};
+use crate::os::{fd, net, process};
 use crate::wait::Episodes;
 use board::Board;
 pub use bootstrap::on_idle_hook;
@@ -109,6 +109,7 @@ pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
         }
     });
     PHASE.store(std::ptr::from_ref(job.board.phase_word()).cast_mut(), Ordering::Release);
+    process::stay_mapped();
     signals::install(job);
     gasnet_tools::freeze::at_start();
     if job.options.catch_exit {

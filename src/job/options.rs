@@ -79,6 +79,8 @@ pub struct Patience {
     pub exit: Duration,
     /// Before ranks are told to leave that are seldom in GASNet, after a success: they are at work.
     pub busy: Duration,
+    /// The same after a failure.
+    pub failure: Duration,
 }
 
 /// How to start and end a job.
@@ -459,7 +461,10 @@ fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
     pmi::detect_here(choice).map_err(|message| JobError { message })
 }
 
-/// The exit timeout is min(MAX, MIN + ranks × FACTOR), and who is at work has MAX, unless one time for both is given.
+/// Seconds for a rank that is at work when the job has failed.
+const BUSY_FAILURE: f64 = 1.0;
+
+/// The exit timeout is min(MAX, MIN + ranks × FACTOR), and a rank at work has MAX, or a second after a failure, unless one time for all is given.
 fn patience(config: &Config, ranks: u32) -> Patience {
     let most = config.get(&config::EXITTIMEOUT_MAX);
     let formula = config.get(&config::EXITTIMEOUT_MIN) + f64::from(ranks) * config.get(&config::EXITTIMEOUT_FACTOR);
@@ -467,6 +472,7 @@ fn patience(config: &Config, ranks: u32) -> Patience {
     Patience {
         exit: Duration::from_secs_f64(given.unwrap_or(formula.min(most))),
         busy: Duration::from_secs_f64(given.unwrap_or(most)),
+        failure: Duration::from_secs_f64(given.unwrap_or(formula.min(most).min(BUSY_FAILURE))),
     }
 }
 
@@ -571,7 +577,9 @@ mod tests {
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 0.5).abs() < 1e-9);
         assert!((timeout(&[("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 7.0).abs() < 1e-9);
         assert_eq!(patience(&[]).busy, Duration::from_secs(30));
-        assert_eq!(patience(&[("GASNET_EXITTIMEOUT", "7")]).busy, Duration::from_secs(7));
+        let given = patience(&[("GASNET_EXITTIMEOUT", "7")]);
+        assert_eq!((given.busy, given.failure), (Duration::from_secs(7), Duration::from_secs(7)));
+        assert_eq!(patience(&[]).failure, Duration::from_secs(1));
         assert_eq!(
             patience(&[("GASNET_EXITTIMEOUT_MAX", "0.5")]).busy,
             Duration::from_millis(500)

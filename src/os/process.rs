@@ -1,6 +1,6 @@
 //! Processes: fork, wait, limits, identity.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{c_void, CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -276,6 +276,22 @@ pub fn flush_streams() -> Result<(), Option<io::Error>> {
 pub fn sync_files() {
     // SAFETY: no preconditions.
     unsafe { libc::sync() };
+}
+
+/// Keeps the shared object that holds this code mapped until the process ends. A plugin that links the static library may be closed with
+/// `dlclose`; its threads, signal handlers and exit handlers remain.
+pub fn stay_mapped() {
+    let code = stay_mapped as *const c_void;
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `info` is writable; zero bytes are a valid value if the call fails.
+    let (found, info) = unsafe { (libc::dladdr(code, info.as_mut_ptr()), info.assume_init()) };
+    // SAFETY: no preconditions.
+    let program = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
+    let is_program = program.wrapping_sub(info.dli_fbase as usize) < 4096;
+    if found != 0 && !is_program && !info.dli_fname.is_null() {
+        // SAFETY: a NUL-terminated name from the loader. The handle is kept for ever.
+        unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+    }
 }
 
 /// Calls `function` with the exit status when the process returns from `main` or calls `exit`, before the functions that were registered

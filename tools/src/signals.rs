@@ -8,14 +8,14 @@ use libc::c_int;
 
 use crate::parse;
 
-/// The name of a signal, such as `SIGINT`; `unknown` for a number that has none.
-pub fn name_c(signal: c_int) -> &'static CStr {
+/// The name of a signal, such as `SIGINT`.
+pub fn name_c(signal: c_int) -> Option<&'static CStr> {
     static NAMES: OnceLock<BTreeMap<c_int, CString>> = OnceLock::new();
     let names = NAMES.get_or_init(|| {
         let named = (1..=64).filter_map(|number| Some((number, CString::new(parse::signal_name(number)?).ok()?)));
         named.collect()
     });
-    names.get(&signal).map_or(c"unknown", CString::as_c_str)
+    names.get(&signal).map(CString::as_c_str)
 }
 
 #[cfg(test)]
@@ -24,9 +24,9 @@ mod tests {
 
     #[test]
     fn names() {
-        assert_eq!(name_c(libc::SIGINT), c"SIGINT");
-        assert_eq!(name_c(libc::SIGIO), c"SIGIO");
-        assert_eq!(name_c(0), c"unknown");
-        assert_eq!(name_c(63), c"unknown");
+        assert_eq!(name_c(libc::SIGINT), Some(c"SIGINT"));
+        assert_eq!(name_c(libc::SIGIO), Some(c"SIGIO"));
+        assert_eq!(name_c(0), None);
+        assert_eq!(name_c(63), None);
     }
 }

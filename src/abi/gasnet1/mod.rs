@@ -56,8 +56,8 @@ pub struct HandlerEntry {
 /// Registers handlers and attaches a segment. Collective. `minheapoffset` has no meaning here.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, bytes: usize, _minheapoffset: usize) -> c_int {
-    if count < 0 || (table.is_null() && count > 0) {
-        complain("gasnet_attach", "table must not be null unless numentries is 0");
+    if count < 0 {
+        complain("gasnet_attach", "numentries must not be negative");
         return ERR_BAD_ARG;
     }
     let rt = runtime::get();
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
         complain("gasnet_attach", "the job is attached already");
         return ERR_NOT_INIT;
     }
-    let entries: &mut [HandlerEntry] = if count == 0 {
+    let entries: &mut [HandlerEntry] = if count == 0 || table.is_null() {
         &mut []
     } else {
         // SAFETY: the client's table of `count` entries.

@@ -3,13 +3,11 @@
 //! Time comes in from outside, so that tests do not wait.
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::super::options::Patience;
 use super::super::tree::message::Census;
 
-/// How long busy ranks may take to arrive when the exit code says failure.
-const BUSY_FAILURE: Duration = Duration::from_secs(1);
 /// Windows in a row in which nobody did anything but wait, after which nobody will: of a success, of a failure.
 const WINDOWS: (u32, u32) = (4, 1);
 
@@ -67,7 +65,7 @@ impl Ending {
             || if self.code == 0 {
                 seen(all.quiet, WINDOWS.0) || passed(patience.exit) && seen(all.idle, 1) || passed(patience.busy)
             } else {
-                seen(all.idle, WINDOWS.1) || passed(BUSY_FAILURE.min(patience.exit))
+                seen(all.idle, WINDOWS.1) || passed(patience.failure)
             }
     }
 }
@@ -75,10 +73,12 @@ impl Ending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     const PATIENCE: Patience = Patience {
         exit: Duration::from_secs(10),
         busy: Duration::from_secs(30),
+        failure: Duration::from_secs(1),
     };
 
     fn seen(look: u32, quiet: u32, idle: u32) -> Census {
@@ -115,7 +115,9 @@ mod tests {
         assert!(ending.another(4, false));
         assert_eq!(ending.code, 3);
         assert!(!ending.is_over(seen(3, 0, 0), PATIENCE, start));
-        assert!(ending.is_over(seen(3, 0, 1), PATIENCE, start) && ending.is_over(seen(3, 0, 0), PATIENCE, start + BUSY_FAILURE));
+        assert!(
+            ending.is_over(seen(3, 0, 1), PATIENCE, start) && ending.is_over(seen(3, 0, 0), PATIENCE, start + PATIENCE.failure)
+        );
         assert!(ending.another(9, true));
         assert!(ending.is_over(seen(0, 0, 0), PATIENCE, start));
         ending.left = true;

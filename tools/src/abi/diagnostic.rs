@@ -1,6 +1,7 @@
 //! README-tools, "Backtracing and debugger attach", fatal errors and signals.
 
 use std::ffi::{c_char, CStr};
+use std::ptr;
 use std::sync::atomic::AtomicI32;
 
 use libc::c_int;
@@ -72,8 +73,8 @@ pub extern "C" fn gasnett_reghandler(sigtocatch: c_int, fp: libc::sighandler_t) 
     os::set_handler(sigtocatch, fp)
 }
 
-/// The name of a signal such as `SIGINT`; `unknown` for other numbers.
+/// The name of a signal such as `SIGINT`; null for other numbers.
 #[no_mangle]
 pub extern "C" fn gasnett_signame_fromval(signum: c_int) -> *const c_char {
-    signals::name_c(signum).as_ptr()
+    signals::name_c(signum).map_or(ptr::null(), CStr::as_ptr)
 }
