@@ -49,6 +49,8 @@ pub struct Child {
     lifeline: Option<OwnedFd>,
     /// Signs of life inside GASNet at the start of the current window.
     beats: Beats,
+    /// What it did in the last window.
+    pub doing: Doing,
     /// Last seen sign of a slow reader.
     patience: u32,
 }
@@ -93,6 +95,7 @@ impl Child {
             kin,
             lifeline: Some(lifeline),
             beats: Beats::default(),
+            doing: Doing::Waits,
             patience: 0,
         }
     }
@@ -182,24 +185,25 @@ impl Child {
         }
     }
 
-    /// Begins to watch what it does.
+    /// Starts a window.
     pub fn start_window(&mut self, board: &Board) {
         self.beats = self.beats_now(board);
     }
 
-    /// What it has done since.
-    pub fn in_window(&self, board: &Board) -> Doing {
+    /// Ends a window and starts the next one.
+    pub fn end_window(&mut self, board: &Board) {
         const FEW: u32 = 3;
         let now = self.beats_now(board);
         let waits = now.waits.wrapping_sub(self.beats.waits);
         let polls = now.polls.wrapping_sub(self.beats.polls);
-        if waits >= FEW {
+        self.doing = if waits >= FEW {
             Doing::Waits
         } else if waits.wrapping_add(polls) >= FEW {
             Doing::Polls
         } else {
             Doing::Else
-        }
+        };
+        self.beats = now;
     }
 
     /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way.

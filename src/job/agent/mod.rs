@@ -444,12 +444,12 @@ impl Agent<'_> {
         if now < self.window_start + self.window {
             return;
         }
-        // Who is left when nobody runs decides nothing.
-        let least = self.running().map(|c| c.in_window(&self.post.board)).min();
+        self.window_start = now;
+        self.post.children.iter_mut().for_each(|c| c.end_window(&self.post.board));
+        let least = self.running().map(|c| c.doing).min();
         let more = |times, holds| if holds { times + 1 } else { 0 };
         self.quiet = more(self.quiet, least >= Some(Doing::Waits));
         self.idle = more(self.idle, least >= Some(Doing::Polls));
-        self.start_window(now);
     }
 
     /// The state of all ranks on this host and below.
@@ -512,13 +512,14 @@ impl Agent<'_> {
         self.miss_silent(now);
     }
 
-    /// Those that have not called exit are told by signal, and in a success by name: their work was to be part of it.
+    /// Sends SIGQUIT to ranks that have not called exit. After a success those that are at work are named: their work is lost.
     fn cut_short(&mut self) {
         self.running().for_each(|c| c.signal(libc::SIGQUIT));
         if self.code != 0 || self.signals.have_asked(self.code) {
             return;
         }
-        let ranks: Vec<u32> = self.running().map(|c| c.rank).collect();
+        let at_work = self.running().filter(|c| c.doing == Doing::Else);
+        let ranks: Vec<u32> = at_work.map(|c| c.rank).collect();
         for rank in ranks {
             self.say(format_args!(
                 "rank {rank} was still at work when the others had ended long ago, and is ended now; what it had not written is lost. \
