@@ -247,9 +247,16 @@ extern int GASNETI_LINK_CHECK(void);
 #define GASNETI_KEEP __attribute__((__used__))
 #endif
 
+// The linker keeps one section of such a name: tools that read identities (UPC++'s upcxx-run) expect each of them once in a program.
+#ifdef __ELF__
+#define GASNETI_ONCE(name) __attribute__((__section__(".gnu.linkonce.r.gasneti_ident_" #name)))
+#else
+#define GASNETI_ONCE(name)
+#endif
+
 #ifndef GASNETI_BUILDING_LIBRARY
 static int (*const gasneti_link_check_reference)(void) GASNETI_KEEP = GASNETI_LINK_CHECK;
-#define GASNETI_IDENT(name, text) static const char gasneti_ident_##name[] GASNETI_KEEP = "$GASNet" #name ": " text " $";
+#define GASNETI_IDENT(name, text) static const char gasneti_ident_##name[] GASNETI_KEEP GASNETI_ONCE(name) = "$GASNet" #name ": " text " $";
 GASNETI_IDENT(ConduitName, GASNET_CONDUIT_NAME_STR)
 GASNETI_IDENT(Config, "(<link>) " GASNET_CONFIG_STRING)
 GASNETI_IDENT(ThreadModel, "GASNET_" GASNETI_MODE_STR)

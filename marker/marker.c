@@ -41,7 +41,7 @@ int GASNETI_LINK_CHECK(void) { return GASNETI_ABI; }
 
 #define LIBRARY_IDENT(name, text) static const char ident_##name[] GASNETI_KEEP = "$GASNet" #name ": " text " $";
 LIBRARY_IDENT(Config, "(libgasnet) " GASNET_CONFIG_STRING)
-LIBRARY_IDENT(ConduitName, GASNET_CONDUIT_NAME_STR)
+static const char ident_ConduitName[] GASNETI_KEEP GASNETI_ONCE(ConduitName) = "$GASNetConduitName: " GASNET_CONDUIT_NAME_STR " $";
 LIBRARY_IDENT(CoreLibraryName, GASNET_CORE_NAME_STR)
 LIBRARY_IDENT(CoreLibraryVersion, GASNET_CORE_VERSION_STR)
 

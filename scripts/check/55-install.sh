@@ -96,6 +96,13 @@ fi
 if "$STAGE_RELEASE/bin/ident" "$WORK/h" | grep -qi 'GASNetConduitName: smp'; then pass "install: ident finds the conduit's name in a program"; else
     fail "install: ident does not find GASNetConduitName in a program: $("$STAGE_RELEASE/bin/ident" "$WORK/h" | head -n 5 | tr '\n' ' ')"
 fi
+# UPC++'s upcxx-run takes each for a conduit.
+printf '#include <gasnetex.h>\nint second(void) { return gex_System_QueryJobSize() > 0; }\n' >"$WORK/second.c"
+# shellcheck disable=SC2046
+if attempt "install: two files compile" "$CC" -O0 "$HELLO" "$WORK/second.c" -o "$WORK/two" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
+    names=$(grep -aoF '$GASNetConduitName:' "$WORK/two" | wc -l)
+    if [ "$names" -eq 1 ]; then pass "install: a program names its conduit once"; else fail "install: a program names its conduit $names times"; fi
+fi
 
 # C++, with the fragment's C++ flags.
 cat >"$WORK/hello.cc" <<EOF
