@@ -130,7 +130,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::time::Instant;
 
-    const LONG: Duration = Duration::from_secs(100);
+    const LONG: Duration = Duration::from_secs(30);
     /// As in `wait`: bounds how long a notification can be held back.
     const LEADER_LIMIT: Duration = Duration::from_millis(4);
 
