@@ -103,6 +103,14 @@ static void say(const char *what) {
 static int thread_code;
 static void (*thread_rest)(void);
 
+static volatile int work_is_done;
+
+static void *work(void *argument) {
+    usleep(700000);
+    work_is_done = 1;
+    return argument;
+}
+
 static void *exit_in_first_thread(void *argument) {
     if (last && argument == (void *)&thread_code) {
         usleep(100000);
@@ -295,6 +303,15 @@ static int run(const char *name) {
         thread_code = 53;
         thread_rest = !strcmp(name, "thread-one-spin") ? spin : poll_for_ever;
         run_threads(exit_in_first_thread);
+    }
+    if (!strcmp(name, "late-thread")) {
+        pthread_t thread;
+        if (me == 0) {
+            pthread_create(&thread, NULL, work, NULL);
+            GASNET_BLOCKUNTIL(work_is_done);
+            printf("rank 0 has finished its work\n");
+        }
+        return 0;
     }
     if (!strcmp(name, "thread-reads")) {
         pthread_t thread;

@@ -387,7 +387,17 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
             Start::Fork
         }
     };
-    match asked(config, library)? {
+    let asked = asked(config, library)?;
+    // As the reference's udp does. A library that holds smp, too, may be meant to run alone.
+    let wants_count = asked.as_ref().is_some_and(|(variable, _)| variable == "GASNET_SPAWNFN") && !library.names.contains(&"smp");
+    if wants_count && !set && library.count.is_none() {
+        return refuse(format!(
+            "GASNET_SPAWNFN asks for ranks to be started, but not how many. Give their number as the first argument, set GASNET_PSHM_NODES=N (1 for \
+             one rank), or start the program with gasnetrun_{} -n N",
+            library.names.join(", ")
+        ));
+    }
+    match asked {
         Some((variable, Wish::Of(Spawner::Ssh))) if !library.network => refuse(format!(
             "{variable}=ssh: this library holds no conduit with a network ({}), so that all ranks are on one host",
             library.names.join(", ")
@@ -541,6 +551,10 @@ mod tests {
             of_network(&[("GASNET_PSHM_NODES", "4")], three()).unwrap(),
             (Start::Fork, false)
         );
+        assert!(of_network(&[("GASNET_SPAWNFN", "L")], None)
+            .unwrap_err()
+            .contains("but not how many"));
+        assert!(of_network(&[("GASNET_SPAWNFN", "L"), ("GASNET_PSHM_NODES", "1")], None).is_ok());
         assert!(of_network(&[("GASNET_SPAWNFN", "G")], None)
             .unwrap_err()
             .contains("GASNET_SPAWNFN=G"));

@@ -194,7 +194,7 @@ extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut l
     if exit::begun() {
         return;
     }
-    let code = if job.board.phase() == Phase::Running {
+    let code = if job.board.phase() < Phase::Leave {
         128 + number
     } else {
         job.board.code()

@@ -2,8 +2,10 @@
 
 use std::ffi::{c_void, CStr, CString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -276,6 +278,20 @@ pub fn flush_streams() -> Result<(), Option<io::Error>> {
 pub fn sync_files() {
     // SAFETY: no preconditions.
     unsafe { libc::sync() };
+}
+
+static OWN_THREADS: AtomicU32 = AtomicU32::new(0);
+
+/// A thread of the library's own has started, which runs as long as the process.
+pub fn count_own_thread() {
+    OWN_THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Threads of this process that are not the library's own; 0 where the system does not say.
+pub fn client_threads() -> u32 {
+    // A folder has a link for itself, one from its parent, and one for each folder in it: a thread.
+    let links = std::fs::metadata("/proc/self/task").map_or(0, |folder| folder.nlink());
+    (links.saturating_sub(2) as u32).saturating_sub(OWN_THREADS.load(Ordering::Relaxed))
 }
 
 /// Keeps the shared object that holds this code mapped until the process ends. A plugin that links the static library may be closed with

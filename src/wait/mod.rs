@@ -16,7 +16,7 @@ use gasnet_tools::timer::monotonic_ns;
 
 use crate::conduit::PollScope;
 use crate::job::Inside;
-use crate::os::fd;
+use crate::os::{fd, process};
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
@@ -230,6 +230,11 @@ impl Waiter {
         self.give_way();
     }
 
+    /// Whether another thread of this process, one that may never call GASNet, could end this wait.
+    fn may_end_here(&self) -> bool {
+        matches!(self.reason, Reason::Condition) && crate::job::exiting() && process::client_threads() > 1
+    }
+
     #[cold]
     fn give_way(&mut self) {
         let thread = thread::current();
@@ -237,7 +242,7 @@ impl Waiter {
             // The poll since found nothing: the wake-up is for a barrier or the like, which another thread may wait for.
             FOLLOWERS.notify();
         }
-        runtime::heed_exit(Inside::Wait);
+        runtime::heed_exit(if self.may_end_here() { Inside::Poll } else { Inside::Wait });
         trace::idle();
         if stall::is_watching() {
             thread.watch.idle(self.reason);

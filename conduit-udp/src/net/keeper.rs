@@ -10,7 +10,7 @@ use super::{lock, Deferred, Net};
 use crate::sys::Bell;
 use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
 use gasnet::fatal;
-use gasnet::os::signal;
+use gasnet::os::{process, signal};
 use std::io;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};
@@ -172,6 +172,9 @@ impl Net {
             .spawn(move || keep(&own));
         signal::set_mask(&mask);
         net.keeper.here.store(started.is_ok(), Relaxed);
+        if started.is_ok() {
+            process::count_own_thread();
+        }
         if let Err(why) = started {
             fatal::warn(format_args!(
                 "The udp conduit cannot start a thread: {why}. While this rank computes it answers nobody."

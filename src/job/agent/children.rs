@@ -51,6 +51,8 @@ pub struct Child {
     beats: Beats,
     /// What it did in the last window.
     pub doing: Doing,
+    /// It was reported as late.
+    pub is_reported: bool,
     /// Last seen sign of a slow reader.
     patience: u32,
 }
@@ -96,6 +98,7 @@ impl Child {
             lifeline: Some(lifeline),
             beats: Beats::default(),
             doing: Doing::Waits,
+            is_reported: false,
             patience: 0,
         }
     }

@@ -301,7 +301,7 @@ impl Agent<'_> {
                     let child = &mut self.post.children[i];
                     child.state = State::InExit;
                     // A manager says itself whom it ends. And that nobody reads what a rank writes is no news.
-                    if ![0, libc::SIGPIPE].contains(&signal) && self.phase == Phase::Running && !child.is_adopted() {
+                    if ![0, libc::SIGPIPE].contains(&signal) && self.phase < Phase::Leave && !child.is_adopted() {
                         self.asked_rank.get_or_insert((child.rank, child.pid, signal));
                     }
                     self.begin(code, false);
@@ -501,7 +501,9 @@ impl Agent<'_> {
                 Overdue::Killed => {}
                 Overdue::KilledWriting => self.cut_by = self.signals.asked(),
             }
-            killed.push(child.rank);
+            if !child.is_reported {
+                killed.push(child.rank);
+            }
         }
         for rank in killed {
             self.say(format_args!(
@@ -518,13 +520,16 @@ impl Agent<'_> {
         if self.code != 0 || self.signals.have_asked(self.code) {
             return;
         }
-        let at_work = self.running().filter(|c| c.doing == Doing::Else);
-        let ranks: Vec<u32> = at_work.map(|c| c.rank).collect();
-        for rank in ranks {
-            self.say(format_args!(
-                "rank {rank} was still at work when the others had ended long ago, and is ended now; what it had not written is lost. \
-                 GASNET_EXITTIMEOUT sets how long ranks may take"
-            ));
+        for i in 0..self.post.children.len() {
+            let child = &mut self.post.children[i];
+            if child.state == State::Running && child.doing == Doing::Else {
+                child.is_reported = true;
+                let rank = child.rank;
+                self.say(format_args!(
+                    "rank {rank} has not ended long after the others, and is ended now; what it had not written is lost. GASNET_EXITTIMEOUT sets how \
+                     long ranks may take"
+                ));
+            }
         }
     }
 
