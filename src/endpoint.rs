@@ -9,9 +9,9 @@ use std::sync::PoisonError;
 
 use crate::am::table::Table;
 use crate::am::{EpIndex, Location};
-use crate::atomic::Mutex;
 use crate::conduit::RemoteSegment;
 use crate::segment::Segment;
+use gasnet_sys::atomic::Mutex;
 
 /// Endpoints that a process can have: `GASNET_MAXEPS`.
 pub const MAX_ENDPOINTS: usize = 64;

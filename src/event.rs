@@ -11,7 +11,7 @@
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use crate::atomic::{global, AtomicU32, Mutex, MutexGuard, Ordering};
+use gasnet_sys::atomic::{global, AtomicU32, Mutex, MutexGuard, Ordering};
 
 /// Category of something outstanding. The discriminant indexes [`Op::pending`] and shifts to the `GEX_EC_*` bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use crate::atomic::Mutex;
+use gasnet_sys::atomic::Mutex;
 
 /// Addresses of destroyed objects of one kind.
 #[derive(Debug)]

@@ -8,9 +8,9 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crate::atomic::{spin_loop, AtomicU32, Ordering};
-use crate::os::futex;
 use crate::sync::Mode;
+use gasnet_sys::atomic::{spin_loop, AtomicU32, Ordering};
+use gasnet_sys::futex;
 
 /// `gex_HSL_t`.
 #[repr(C)]

@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 
 use crate::config::{self, Config, Key};
-use crate::os::process;
+use gasnet_sys::process;
 
 /// A library, as what needs it knows it.
 #[derive(Debug)]

@@ -14,7 +14,6 @@ use crate::endpoint::{self, Endpoint};
 use crate::faulty::Faulty;
 use crate::job::{self, Count, Inside, Job, Library, Nbrhd, StartOptions};
 use crate::lent::Lent;
-use crate::os::{mem, membarrier, process};
 use crate::progress;
 use crate::segment::configuration::{self, Configuration};
 use crate::segment::{self, Directory};
@@ -29,6 +28,7 @@ use crate::team::Team;
 use crate::thread;
 use crate::trace;
 use crate::wait::{self, WaitMode};
+use gasnet_sys::{mem, membarrier, process};
 
 unsafe extern "Rust" {
     /// The networks of this library. A conduit crate defines it; it is the only link between the two.

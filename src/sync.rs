@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
-use crate::atomic::{AtomicBool, Ordering};
+use gasnet_sys::atomic::{AtomicBool, Ordering};
 
 /// GASNet's three thread modes (`GASNET_SEQ`, `GASNET_PARSYNC`, `GASNET_PAR`), as passed by the marker object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl<T> TryLock<T> {
                 return held;
             }
             // Its holder may have lost its core.
-            crate::atomic::yield_now();
+            gasnet_sys::atomic::yield_now();
         }
     }
 }

@@ -105,7 +105,7 @@ impl Net {
             (settings.introduction, settings.doubts) = (settings.timeout, u64::MAX);
         }
         let socket = Socket::open(SocketAddr::new(info.host_address, 0), settings.buffer)?;
-        let own = gasnet::os::mem::random_u64().to_ne_bytes();
+        let own = gasnet_sys::mem::random_u64().to_ne_bytes();
         let table = (info.exchange)(&[&encode(socket.address)[..], &own].concat());
         let entries = table.chunks_exact(ENTRY + own.len());
         let addresses: Vec<SocketAddr> = entries.clone().map(decode).collect();

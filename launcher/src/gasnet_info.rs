@@ -19,7 +19,7 @@ mod processors;
 
 use gasnet::config::report::{self, json_string};
 use gasnet::config::{Config, Variable, TABLE};
-use gasnet::os::fd;
+use gasnet_sys::fd;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;

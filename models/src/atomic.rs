@@ -1,4 +1,4 @@
-//! As `src/atomic.rs` of the library, with loom's primitives.
+//! As `gasnet_sys::atomic`, with loom's primitives.
 
 pub use loom::hint::spin_loop;
 /// The side that sends has a compiler's fence only, because the side that sleeps fences all processes; loom knows no such thing, so

@@ -17,51 +17,49 @@ pub mod conduit {
     pub struct Busy;
 }
 
-pub mod os {
-    /// The kernel compares and sleeps under a lock that a waker takes, too. There is no time limit here: what a limit would
-    /// repair after a while is a deadlock in a model.
-    pub mod futex {
-        use std::time::Duration;
+/// The kernel compares and sleeps under a lock that a waker takes, too. There is no time limit here: what a limit would
+/// repair after a while is a deadlock in a model.
+pub mod futex {
+    use std::time::Duration;
 
-        use loom::sync::{Condvar, Mutex};
+    use loom::sync::{Condvar, Mutex};
 
-        use crate::atomic::{AtomicU32, Ordering};
+    use crate::atomic::{AtomicU32, Ordering};
 
-        loom::lazy_static! {
-            static ref BUCKET: Mutex<()> = Mutex::new(());
-            static ref SLEEPERS: Condvar = Condvar::new();
-        }
+    loom::lazy_static! {
+        static ref BUCKET: Mutex<()> = Mutex::new(());
+        static ref SLEEPERS: Condvar = Condvar::new();
+    }
 
-        pub fn wait(word: &AtomicU32, expected: u32, _limit: Duration) {
-            let bucket = BUCKET.lock().unwrap();
-            if word.load(Ordering::Relaxed) == expected {
-                drop(SLEEPERS.wait(bucket).unwrap());
-            }
-        }
-
-        pub fn wake_all(_word: &AtomicU32) {
-            let _bucket = BUCKET.lock().unwrap();
-            SLEEPERS.notify_all();
-        }
-
-        pub fn wake(_word: &AtomicU32, _one: i32) {
-            let _bucket = BUCKET.lock().unwrap();
-            SLEEPERS.notify_one();
+    pub fn wait(word: &AtomicU32, expected: u32, _limit: Duration) {
+        let bucket = BUCKET.lock().unwrap();
+        if word.load(Ordering::Relaxed) == expected {
+            drop(SLEEPERS.wait(bucket).unwrap());
         }
     }
 
-    pub mod membarrier {
-        use crate::atomic::{fence, Ordering};
+    pub fn wake_all(_word: &AtomicU32) {
+        let _bucket = BUCKET.lock().unwrap();
+        SLEEPERS.notify_all();
+    }
 
-        pub fn register() -> bool {
-            true
-        }
+    pub fn wake(_word: &AtomicU32, _one: i32) {
+        let _bucket = BUCKET.lock().unwrap();
+        SLEEPERS.notify_one();
+    }
+}
 
-        /// The sleeping side's half; see `atomic::light_fence`.
-        pub fn global() -> bool {
-            fence(Ordering::SeqCst);
-            true
-        }
+pub mod membarrier {
+    use crate::atomic::{fence, Ordering};
+
+    pub fn register() -> bool {
+        true
+    }
+
+    /// The sleeping side's half; see `atomic::light_fence`.
+    pub fn global() -> bool {
+        fence(Ordering::SeqCst);
+        true
     }
 }
 

@@ -5,6 +5,9 @@
 //! rest) and [`shm::memory`]. `gasnet-models [NAME...]` runs all models, or those whose names contain a NAME.
 //! `weakenings.txt` lists orderings that are weakened one by one to see that a model fails.
 
+/// The models stand in for `gasnet-sys` themselves.
+extern crate self as gasnet_sys;
+
 mod atomic;
 mod checks;
 mod doubles;
@@ -12,7 +15,7 @@ mod doubles;
 mod shm;
 
 pub(crate) use doubles::fatal;
-pub use doubles::{conduit, job, os, runtime};
+pub use doubles::{conduit, futex, job, membarrier, runtime};
 
 #[allow(dead_code)]
 #[path = "../../src/event.rs"]

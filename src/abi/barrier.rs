@@ -1,6 +1,6 @@
 //! The GASNet-1 barrier: one at a time, split into notify and wait, with names.
 
-use crate::atomic::Mutex;
+use gasnet_sys::atomic::Mutex;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +31,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 /// When the barrier was entered, if that is recorded.
 static ENTERED: AtomicU64 = AtomicU64::new(0);
 
-fn state() -> crate::atomic::MutexGuard<'static, State> {
+fn state() -> gasnet_sys::atomic::MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -10,13 +10,13 @@ use super::{complain, mk, rules, ERR_BAD_ARG, ERR_RESOURCE, FLAG_IMMEDIATE, OK};
 use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
-use crate::os::mem;
 use crate::runtime;
 use crate::segment::configuration::is_everything;
 use crate::segment::reach::ALL_MEMORY;
 use crate::segment::{create, AttachError, Memory, Segment};
 use crate::team::{self, scratch, Named};
 use crate::trace;
+use gasnet_sys::mem;
 
 macro_rules! cdata {
     ($($set:ident $query:ident $type:ty, $checked:ident, $what:literal;)*) => {$(

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::sync::PoisonError;
 
-use crate::atomic::Mutex;
 use crate::trace::kinds::{format_mask, parse_mask};
 use crate::trace::source::{self, Source};
 use crate::trace::{self, Output};
+use gasnet_sys::atomic::Mutex;
 
 /// `which`: 0 is the trace, all else the statistics.
 fn output(which: c_int) -> Output {

@@ -1,6 +1,6 @@
 //! Handler tables (GASNet-EX 0.19, `gex_EP_RegisterHandlers`).
 
-use crate::atomic::Mutex;
+use gasnet_sys::atomic::Mutex;
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_uint, c_void};
 use std::ptr;

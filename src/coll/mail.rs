@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::PoisonError;
 
 use crate::am::{join, split, Arg};
-use crate::atomic::{Mutex, MutexGuard};
 use crate::team::TeamId;
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// The name of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

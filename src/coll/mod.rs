@@ -23,12 +23,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
-use crate::atomic::Mutex;
 use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
 use crate::stall::{self, Reason};
 use crate::team::Team;
 use crate::{thread, wait};
+use gasnet_sys::atomic::Mutex;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -13,8 +13,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::os::{futex, mem};
 use crate::wait::Episodes;
+use gasnet_sys::{futex, mem};
 
 /// How far the job is with ending. It only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

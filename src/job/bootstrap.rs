@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::board::Board;
 use super::lifeline::Word;
 use super::{exiting, Inside, Job};
-use crate::os::fd;
+use gasnet_sys::fd;
 
 static IDLE: OnceLock<fn()> = OnceLock::new();
 

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::board::Phase;
 use super::lifeline::{self, Word};
 use super::{adopt, signals, Inside, Job, JOB};
-use crate::os::{fd, process, signal};
 use crate::stall::{self, Watch};
+use gasnet_sys::{fd, process, signal};
 
 /// The thread that ends this process; 0 while there is none.
 static THREAD: AtomicI32 = AtomicI32::new(0);

@@ -11,9 +11,9 @@ use super::spawn::ssh::{self, Place};
 use super::tree::link::MOST_STRANGERS;
 use super::tree::Tree;
 use super::{adopt, custom, lifeline, mpi, Job, JobError, StartOptions};
-use crate::os::mem::{self, AnonMemory};
-use crate::os::process::{self, Fork};
-use crate::os::{cpus, fd, signal};
+use gasnet_sys::mem::{self, AnonMemory};
+use gasnet_sys::process::{self, Fork};
+use gasnet_sys::{cpus, fd, signal};
 
 /// What all ranks of a host get from before the fork.
 pub(super) struct Common {

@@ -7,7 +7,7 @@
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::os::{fd, process, signal};
+use gasnet_sys::{fd, process, signal};
 
 /// Exit status of a rank whose supervisor is gone. Nobody is left to look at it.
 const ORPHANED: i32 = 1;

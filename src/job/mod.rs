@@ -33,12 +33,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use crate::os::mem::AnonMemory;
-use crate::os::process::Pid;
-use crate::os::{fd, net, process};
 use crate::wait::Episodes;
 use board::Board;
 pub use bootstrap::on_idle_hook;
+use gasnet_sys::mem::AnonMemory;
+use gasnet_sys::process::Pid;
+use gasnet_sys::{fd, net, process};
 use map::Map;
 pub use nbrhd::Nbrhd;
 use options::Start;
@@ -309,7 +309,7 @@ impl Job {
     pub fn somebody_is_stopped(&self) -> bool {
         let stopped = |line: &board::RankLine| {
             let pid = line.process.load(Ordering::Relaxed);
-            line.frozen.load(Ordering::Relaxed) != 0 || (pid != 0 && crate::os::process::is_stopped(pid as Pid))
+            line.frozen.load(Ordering::Relaxed) != 0 || (pid != 0 && gasnet_sys::process::is_stopped(pid as Pid))
         };
         !self.ranks_where(stopped).is_empty()
     }
@@ -337,6 +337,6 @@ impl Job {
 
     /// Whether this is the process that the job knows, and not a child that the client has forked.
     pub fn is_own_process(&self) -> bool {
-        crate::os::process::pid() == self.pid
+        gasnet_sys::process::pid() == self.pid
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::os::process;
+use gasnet_sys::process;
 
 /// What this process has of MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use super::options::{RANKS, RANKS_OF_JOB};
 use super::JobError;
-use crate::os::process;
+use gasnet_sys::process;
 
 /// Replaces this process by one of the same program with the arguments `words`, for a job of `ranks`. Returns only if that fails.
 pub fn restart(words: &[CString], ranks: u32) -> JobError {

@@ -16,8 +16,8 @@ use gasnet_tools::{backtrace, fatal, freeze, process as labels};
 
 use super::board::Phase;
 use super::{exit, Job, JOB};
-use crate::os::signal::{self, Disposition};
-use crate::os::{fd, mem, process};
+use gasnet_sys::signal::{self, Disposition};
+use gasnet_sys::{fd, mem, process};
 
 const FAULTS: [i32; 6] = [
     libc::SIGSEGV,

@@ -13,9 +13,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::PoisonError;
 
-use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::Device;
 use crate::rma;
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Why a kind or a segment of it was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]

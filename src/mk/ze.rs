@@ -9,9 +9,9 @@ use std::ptr;
 use std::sync::PoisonError;
 
 use super::{Driver, Owner, Refusal};
-use crate::atomic::Mutex;
 use crate::conduit::Device;
 use crate::library::functions;
+use gasnet_sys::atomic::Mutex;
 
 type Handle = *mut c_void;
 

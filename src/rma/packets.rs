@@ -4,7 +4,7 @@
 //! call without IMMEDIATE waits for room piece by piece. With IMMEDIATE the first piece decides; what finds no room after it is
 //! kept (a put's data is copied) and goes out from [`progress`]. A put with `LC_COPY_YES` keeps its first piece, too.
 
-use crate::atomic::Mutex;
+use gasnet_sys::atomic::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,7 +29,7 @@ struct Piece {
 static WAITING: Mutex<VecDeque<Piece>> = Mutex::new(VecDeque::new());
 static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn waiting() -> crate::atomic::MutexGuard<'static, VecDeque<Piece>> {
+fn waiting() -> gasnet_sys::atomic::MutexGuard<'static, VecDeque<Piece>> {
     WAITING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -1,7 +1,7 @@
 //! Puts, gets and atomics under way on a network. A [`TransferId`] is index and generation: what comes back from a peer is checked against both, and
 //! no address of ours ever travels.
 
-use crate::atomic::Mutex;
+use gasnet_sys::atomic::Mutex;
 
 use crate::conduit::{JobRank, TransferId};
 use crate::event::{Category, Op};
@@ -38,7 +38,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
     free: Vec::new(),
 });
 
-fn table() -> crate::atomic::MutexGuard<'static, Table> {
+fn table() -> gasnet_sys::atomic::MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

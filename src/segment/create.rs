@@ -13,9 +13,9 @@ use crate::conduit::{RemoteSegment, SegmentKey};
 use crate::endpoint::{self, Endpoint};
 use crate::gone::Gone;
 use crate::mk::{Kind, Refusal};
-use crate::os::mem;
 use crate::runtime::Runtime;
 use crate::team::Team;
+use gasnet_sys::mem;
 
 /// Destroyed segments.
 pub static GONE: Gone = Gone::none();

@@ -17,10 +17,10 @@ use crate::conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
 use crate::config::{self, Per};
 use crate::endpoint::{self, Endpoint};
 use crate::mk::{Kind, Spot};
-use crate::os::{host_memory, mem};
 use crate::runtime::Runtime;
 use crate::shm;
 use configuration::{is_everything, Configuration};
+use gasnet_sys::{host_memory, mem};
 use window::Window;
 
 /// A local segment.

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
 use crate::config;
 use crate::library::functions;
-use crate::os::cpus;
+use gasnet_sys::cpus;
 
 /// The kernel's mode of a policy.
 const MPOL_PREFERRED: c_int = 1;

@@ -3,11 +3,11 @@
 use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::conduit::{Capabilities, RemoteSegment, SegmentKey};
 use crate::mk::Spot;
-use crate::os::mem;
 use crate::runtime::Runtime;
 use crate::segment::configuration::{is_everything, Configuration};
 use crate::shm::kernel_copy::Neighbour;
 use crate::thread::{self, Serving};
+use gasnet_sys::mem;
 
 /// A way to memory of an endpoint.
 #[derive(Clone, Copy, Debug)]

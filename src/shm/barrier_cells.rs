@@ -10,7 +10,7 @@
 //! SYNC POINT barrier-ready: [`Cells::set_ready`] (release) pairs with [`Cells::is_ready`] (acquire): the same, for the first rank.
 //! SYNC POINT barrier-release: the store of `done` (release) in [`Cells::release`] pairs with the load in [`Cells::result`] (acquire).
 
-use crate::atomic::{AtomicU32, AtomicU64, Ordering};
+use gasnet_sys::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What a rank brings to a barrier, and what comes out of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

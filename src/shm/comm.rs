@@ -15,10 +15,10 @@ use super::layout::class_index;
 use super::memory::{CommMemory, RingMemory, UNIT};
 use super::pool::Blocks;
 use super::ring::{Consumer, Corrupt, Front, Producer, Word};
-use crate::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, AtomicU64, Ordering};
 use crate::conduit::{Busy, Class, PollScope};
-use crate::os::{futex, membarrier};
 use crate::sync::{Padded, TryLock};
+use gasnet_sys::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, AtomicU64, Ordering};
+use gasnet_sys::{futex, membarrier};
 
 /// Neighbourhoods up to this size look at every ring.
 const SCAN_RANKS: usize = if cfg!(loom) { 1 } else { 4 };

@@ -9,8 +9,8 @@ use std::sync::atomic::{fence, AtomicU64, AtomicU8, Ordering};
 use crate::conduit::JobRank;
 use crate::config;
 use crate::job::{Job, Nbrhd};
-use crate::os::process::{self, Pid};
-use crate::os::process_vm;
+use gasnet_sys::process::{self, Pid};
+use gasnet_sys::process_vm;
 
 /// What this process shows to a neighbour that asks whether it has found the right memory.
 static WITNESS: AtomicU64 = AtomicU64::new(0);

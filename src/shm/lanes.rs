@@ -19,7 +19,7 @@
 //! SYNC POINT lane-last: the store in [`Lanes::finish`] (release) pairs with the load in [`Lanes::finished`] (acquire).
 
 use super::memory::{LaneMemory, SLOTS};
-use crate::atomic::{light_fence, AtomicU64, Ordering};
+use gasnet_sys::atomic::{light_fence, AtomicU64, Ordering};
 
 /// The lanes of a team's members in this neighbourhood, as one of them sees them.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! SYNC POINT block-reuse: [`Blocks::free`] (release) pairs with [`Blocks::take`] (acquire).
 
 use super::memory::BlockMemory;
-use crate::atomic::{AtomicUsize, Ordering};
+use gasnet_sys::atomic::{AtomicUsize, Ordering};
 
 /// Blocks of one owner and one class, as seen by any process of the neighbourhood.
 #[derive(Debug)]

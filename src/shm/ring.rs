@@ -18,7 +18,7 @@
 //! (release, acquire), which another thread of the sending process refreshed.
 
 use super::memory::RingMemory;
-use crate::atomic::{AtomicU64, Ordering};
+use gasnet_sys::atomic::{AtomicU64, Ordering};
 
 /// Kind of a record that only fills the end of the ring.
 pub const SKIP: u8 = 0xff;

@@ -1,6 +1,6 @@
 //! The client's segments of a neighbourhood: one memory object, mapped once by each process.
 
-use crate::os::mem;
+use gasnet_sys::mem;
 
 /// This process's mapping of all segments of its neighbourhood.
 #[derive(Debug)]

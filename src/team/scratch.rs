@@ -4,8 +4,8 @@
 use std::sync::PoisonError;
 
 use super::Scratch;
-use crate::atomic::Mutex;
 use crate::segment::Segment;
+use gasnet_sys::atomic::Mutex;
 
 /// With the address of the segment that it is in.
 static LENT: Mutex<Vec<(usize, Scratch)>> = Mutex::new(Vec::new());

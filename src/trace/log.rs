@@ -8,8 +8,8 @@ use std::sync::PoisonError;
 
 use super::counters::Counters;
 use super::sink::Sink;
-use crate::atomic::{Mutex, MutexGuard};
 use crate::thread;
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Text is written when there is so much,
 const FULL: usize = 48 << 10;

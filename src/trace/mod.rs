@@ -176,7 +176,7 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
             format_args!(
                 " format=1 ranks={} {about} pid={} host={} wall={}.{:09} mask={} text={}",
                 job.size(),
-                crate::os::process::pid(),
+                gasnet_sys::process::pid(),
                 gasnet_tools::system::hostname(),
                 began / 1_000_000_000,
                 began % 1_000_000_000,
@@ -336,7 +336,7 @@ pub fn record(event: &Event<'_>) {
     write_if_due(sink, state);
 }
 
-fn write_if_due(sink: &Sink, mut state: crate::atomic::MutexGuard<'_, State>) {
+fn write_if_due(sink: &Sink, mut state: gasnet_sys::atomic::MutexGuard<'_, State>) {
     if FLUSH.load(Ordering::Relaxed) || log::is_full(&state) {
         log::write(sink, &mut state);
     }

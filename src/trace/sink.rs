@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::os::{fd, process};
+use gasnet_sys::{fd, process};
 
 /// An open output. Lives to the end of the process.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use super::Access;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{deliver, inject, internal, join, Arg, Category, EpIndex, Location, Message, ANYWHERE};
-use crate::atomic::{Mutex, MutexGuard};
 use crate::conduit::{Class, JobRank};
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// `GEX_VIS_MAX_PEERCOMPLETION`.
 pub const MAX_PAYLOAD: usize = 127;

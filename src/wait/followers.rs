@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use gasnet_tools::timer::monotonic_ns;
 
-use crate::os::futex;
 use crate::sync::Padded;
+use gasnet_sys::futex;
 
 /// Up to this many followers are woken by every notification.
 const FEW: u32 = 8;

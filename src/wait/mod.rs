@@ -16,11 +16,11 @@ use gasnet_tools::timer::monotonic_ns;
 
 use crate::conduit::PollScope;
 use crate::job::Inside;
-use crate::os::{fd, process};
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
 use followers::Followers;
+use gasnet_sys::{fd, process};
 
 pub use episodes::{Episodes, Evidence};
 

@@ -10,7 +10,7 @@ use super::{lock, Deferred, Net};
 use crate::sys::Bell;
 use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
 use gasnet::fatal;
-use gasnet::os::{process, signal};
+use gasnet_sys::{process, signal};
 use std::io;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, Weak};

@@ -7,7 +7,7 @@ use crate::place::{Contact, Trouble, HERE, LOST};
 use crate::sys;
 use crate::wire::{Kind, HEADER};
 use gasnet::conduit::JobRank;
-use gasnet::os::fd;
+use gasnet_sys::fd;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;

@@ -12,9 +12,9 @@ use super::{complain, registered, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::am::table::{Entry, ANY_FLAGS, ANY_NARGS};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
-use crate::os::mem;
 use crate::runtime;
 use crate::segment::{self, Segment};
+use gasnet_sys::mem;
 
 /// `GEX_FLAG_USES_GASNET1`.
 const USES_GASNET1: u32 = 1;

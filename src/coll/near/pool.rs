@@ -5,10 +5,10 @@
 
 use std::sync::PoisonError;
 
-use crate::atomic::{Mutex, MutexGuard};
 use crate::shm::lanes;
 use crate::shm::memory::LaneMemory;
 use crate::shm::Comm;
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// What a member gives to a team: a mailbox and perhaps a staging area, by numbers from 1 on; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::os::process::{self, Pid};
+use gasnet_sys::process::{self, Pid};
 
 /// What a process manager says to each process. Scripts and shells between the two inherit it.
 const MARKS: [&str; 5] = ["PMI_FD", "PMI_RANK", "PMI_ID", "PMIX_NAMESPACE", "PMIX_RANK"];

@@ -13,7 +13,7 @@ use crate::job::tree::message::{Host, Message, Pairs};
 use crate::job::tree::secret::Secret;
 use crate::job::tree::{Branch, Tree};
 use crate::job::StartOptions;
-use crate::os::{fd, net};
+use gasnet_sys::{fd, net};
 
 /// What has been found.
 pub struct Found {

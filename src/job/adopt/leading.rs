@@ -12,8 +12,8 @@ use crate::job::spawn::Contact;
 use crate::job::tree::link::{self, Link};
 use crate::job::tree::secret::Secret;
 use crate::job::{address_in, agent, JobError, StartOptions};
-use crate::os::process::{self, Fork};
-use crate::os::{fd, net, signal};
+use gasnet_sys::process::{self, Fork};
+use gasnet_sys::{fd, net, signal};
 
 /// Hosts that call one host, at most, if each has one rank.
 const DEGREE: u32 = 16;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::job::Library;
-    use crate::os::mem;
+    use gasnet_sys::mem;
 
     #[test]
     fn places_travel() {

@@ -12,8 +12,8 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::reception::Reception;
 use super::{daemon, MARGIN};
-use crate::os::process::{self, Pid, PidFd};
-use crate::os::{cpus, fd};
+use gasnet_sys::process::{self, Pid, PidFd};
+use gasnet_sys::{cpus, fd};
 
 /// A rank has said who it is before it can be let in.
 const SAID: Duration = Duration::from_secs(1);

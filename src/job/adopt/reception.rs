@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::os::{fd, process, signal};
+use gasnet_sys::{fd, process, signal};
 
 /// Callers that may wait at the end, at most: more than kernels let wait.
 const MOST_WAITING: usize = 1 << 16;

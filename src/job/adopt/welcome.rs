@@ -14,8 +14,8 @@ use crate::job::launch::{self, Common};
 use crate::job::map::Map;
 use crate::job::tree::message::{Message, Pairs};
 use crate::job::{lifeline, Job, JobError, StartOptions};
-use crate::os::mem::AnonMemory;
-use crate::os::{cpus, fd, net};
+use gasnet_sys::mem::AnonMemory;
+use gasnet_sys::{cpus, fd, net};
 
 /// Makes what the ranks of this host share, and gives each its part.
 pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>) -> Result<Post<'_>, JobError> {

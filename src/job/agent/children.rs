@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use super::super::board::Board;
 use super::super::lifeline::Word;
 use super::output::Pump;
-use crate::os::fd;
-use crate::os::process::{self, Ended, Pid, PidFd};
+use gasnet_sys::fd;
+use gasnet_sys::process::{self, Ended, Pid, PidFd};
 
 /// How far a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

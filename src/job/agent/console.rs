@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::os::fd;
+use gasnet_sys::fd;
 
 /// More bytes that wait are much; less than half of that is not much any more.
 const FULL: usize = 1 << 20;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::os::process::{Pid, PidFd};
+use gasnet_sys::process::{Pid, PidFd};
 
 /// A process to look after.
 #[derive(Debug)]

@@ -27,13 +27,13 @@ use super::signals::signal_name;
 use super::tree::message::{Census, Message};
 use super::tree::{Event, Tree};
 use super::StartOptions;
-use crate::os::process::{self, Ended};
-use crate::os::{cpus, fd, net};
 pub use children::Child;
 use children::{Doing, Overdue, State};
 use console::Console;
 pub use daemon::Daemon;
 use ending::Ending;
+use gasnet_sys::process::{self, Ended};
+use gasnet_sys::{cpus, fd, net};
 use relay::Relay;
 use signals::{Signals, ENDING};
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use crate::os::{fd, process};
+use gasnet_sys::{fd, process};
 
 /// A line with a label is passed on without an end when it gets this long.
 const LONGEST_LINE: usize = 64 << 10;

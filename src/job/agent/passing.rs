@@ -8,7 +8,7 @@ use super::output::Pump;
 use super::signals::ENDING;
 use super::{readable, Agent, IMPATIENT};
 use crate::job::tree::message::Message;
-use crate::os::fd;
+use gasnet_sys::fd;
 
 /// How long a reader may take for the last output of a job that a signal has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::os::{fd, signal};
+use gasnet_sys::{fd, signal};
 
 /// Signals that are passed on to all ranks when a process (not a terminal, which reaches the ranks of its host itself) sent them.
 const FORWARDED: [i32; 6] = [

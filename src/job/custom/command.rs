@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use super::{refuse, JobError, Secret, StartOptions};
 use crate::job::spawn::script::{behind_env, program, quoted_word};
 use crate::job::spawn::Contact;
-use crate::os::process;
+use gasnet_sys::process;
 
 /// The command of `GASNET_CSPAWN_CMD` and what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

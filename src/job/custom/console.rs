@@ -14,7 +14,7 @@ use crate::job::pmi::{PmiError, ProcessManager};
 use crate::job::spawn::Contact;
 use crate::job::tree::link::{Link, CONSOLE};
 use crate::job::tree::message::Message;
-use crate::os::net;
+use gasnet_sys::net;
 
 /// How long the console may take for an answer: it waits for the slowest process.
 const ANSWER: Duration = Duration::from_secs(300);

@@ -19,9 +19,9 @@ use super::board::Board;
 use super::spawn::ssh::listen;
 use super::tree::secret::Secret;
 use super::{JobError, StartOptions};
-use crate::os::{process, signal};
 pub use command::Custom;
 pub(super) use console::prepare;
+use gasnet_sys::{process, signal};
 pub(super) use store::{too_many, Callers};
 
 /// How often the console looks whether the command has ended.

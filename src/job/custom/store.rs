@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::{Secret, StartOptions, LOOK};
 use crate::job::tree::link::{let_in, poll_items, Known, Link, Stranger, CONSOLE};
 use crate::job::tree::message::Message;
-use crate::os::{fd, mem, net};
+use gasnet_sys::{fd, mem, net};
 
 /// Fences of ranks that find each other.
 const FENCES: u32 = 2;

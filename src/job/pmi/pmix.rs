@@ -15,7 +15,7 @@ use std::{mem, ptr, slice};
 use super::{check_key, check_place, check_put, quoted, PmiError, ProcessManager, VALUE_MAX};
 use crate::config;
 use crate::library::{self, functions, Library};
-use crate::os::signal;
+use gasnet_sys::signal;
 
 const SUCCESS: c_int = 0;
 /// `PMIX_OPERATION_SUCCEEDED`: already.

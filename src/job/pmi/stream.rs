@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 
-use crate::os::fd;
+use gasnet_sys::fd;
 
 /// Longest message that is received.
 pub const MESSAGE_MAX: usize = 64 << 10;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use super::super::tree::secret::Secret;
 use super::super::JobError;
-use crate::os::process;
+use gasnet_sys::process;
 
 /// The variable. Not of the user's table: nobody sets it by hand.
 const VARIABLE: &str = "_GASNET_CONTACT";

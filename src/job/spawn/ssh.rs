@@ -19,7 +19,7 @@ use super::super::{JobError, StartOptions, MAX_RANKS};
 use super::script::{self, Start};
 use super::{hosts, Contact};
 use crate::config::built_in;
-use crate::os::{fd, mem, net, process};
+use gasnet_sys::{fd, mem, net, process};
 
 /// How long the agent above may take to say what the job looks like.
 const START_LIMIT: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::message::Message;
 use super::secret::{self, Nonce, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
-use crate::os::net;
+use gasnet_sys::net;
 
 /// How long a connection to one address may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -208,7 +208,7 @@ impl Link {
                 events: libc::POLLIN,
                 revents: 0,
             }];
-            let _ = crate::os::fd::poll(&mut item, Some(left));
+            let _ = gasnet_sys::fd::poll(&mut item, Some(left));
         }
     }
 }

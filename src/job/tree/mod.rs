@@ -10,8 +10,8 @@ use std::net::{IpAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use crate::os::fd;
-use crate::os::process::{self, Pid};
+use gasnet_sys::fd;
+use gasnet_sys::process::{self, Pid};
 use link::{Known, Link, Stranger};
 use message::{Census, Host, Message};
 use secret::Secret;

@@ -8,7 +8,7 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use crate::os::mem::random_u64;
+use gasnet_sys::mem::random_u64;
 
 /// Bytes of the caller's first words.
 pub const CALL_BYTES: usize = 24;

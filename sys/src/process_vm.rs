@@ -43,7 +43,7 @@ pub fn admit(tracer: Pid) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::process;
+    use crate::process;
 
     #[test]
     fn copies_within_this_process_and_not_beyond_what_is_mapped() {

@@ -1,17 +1,20 @@
-//! Every system call that the runtime makes, as small functions with Rust types. No policy: what a failure means is decided by the
-//! caller, which gets the operating system's reason.
+//! System calls as small functions with Rust types, and the atomics that loom replaces. Knows nothing of GASNet.
+//!
+//! No policy: every failure returns the operating system's error, and the caller decides what it means.
 
+pub mod atomic;
 pub mod cpus;
 pub mod fd;
 pub mod futex;
 pub mod host_memory;
 pub mod mem;
-
 pub mod membarrier;
 pub mod net;
 pub mod process;
 pub mod process_vm;
 pub mod signal;
+#[cfg(gasnet_tsan)]
+mod tsan;
 
 use std::io;
 

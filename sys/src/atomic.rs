@@ -22,9 +22,10 @@ pub fn fence_after_exchange() {
 }
 
 /// A `static`; in a model it begins anew with each execution.
+#[macro_export]
 macro_rules! global {
     ($(static $name:ident: $type:ty = $value:expr;)*) => {
         $(static $name: $type = $value;)*
     };
 }
-pub(crate) use global;
+pub use crate::global;
