@@ -28,7 +28,7 @@ endif
 ifdef prefix
 PREFIX := $(prefix)
 endif
-CONDUITS ?= smp udp
+CONDUITS ?= $(shell scripts/conduits.sh)
 MODES ?= seq parsync par
 UNIVERSAL ?= 1
 DEBUG ?= 0

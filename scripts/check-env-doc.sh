@@ -9,7 +9,8 @@ target=${CARGO_TARGET_DIR:-$BUILD/lint}
 mkdir -p "$BUILD"
 fresh=$BUILD/env.md.$$
 trap 'rm -f "$fresh"' EXIT
-cargo run --quiet --locked --target-dir "$target" -p gasnet-launcher --bin gasnet_info -- --env-markdown >"$fresh"
+cargo run --quiet --locked --target-dir "$target" -p gasnet-launcher --bin gasnet_info \
+    --features "$(scripts/conduits.sh --features)" -- --env-markdown >"$fresh"
 
 if [ "${1:-}" = --write ]; then
     replace "$page" <"$fresh"

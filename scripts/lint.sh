@@ -7,7 +7,7 @@ target=$BUILD/lint
 cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets -- -D warnings
-cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --features debug-checks -- -D warnings
+cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --all-features -- -D warnings
 for script in scripts/*.sh scripts/check/*.sh; do
     [ ! -f "$script" ] || sh -n "$script"
 done

@@ -11,13 +11,13 @@ mod plan;
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use crate::am::{inject, internal, Arg, Location, Message};
-use crate::conduit::{Class, JobRank};
 pub use crate::shm::barrier_cells::Name;
 use crate::shm::barrier_cells::{Cells, Words, MOST_WORDS};
 use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
 use crate::{job, runtime, wait};
+use gasnet_conduit::{Class, JobRank};
 use plan::{Step, SLOTS};
 
 const CELLS_AT: usize = 256;

@@ -9,8 +9,8 @@ use std::sync::PoisonError;
 
 use crate::am::table::Table;
 use crate::am::{EpIndex, Location};
-use crate::conduit::RemoteSegment;
 use crate::segment::Segment;
+use gasnet_conduit::RemoteSegment;
 use gasnet_sys::atomic::Mutex;
 
 /// Endpoints that a process can have: `GASNET_MAXEPS`.

@@ -64,20 +64,20 @@ impl Hsl {
     /// The end of a lock; the job ends if it has ended already or is held.
     pub fn checked_destroy(&self) {
         if self.state.swap(DESTROYED, Ordering::Relaxed) == DESTROYED {
-            crate::fatal!("gex_HSL_Destroy: the handler-safe lock at {self:p} was destroyed already.");
+            fatal!("gex_HSL_Destroy: the handler-safe lock at {self:p} was destroyed already.");
         }
         if self.word.load(Ordering::Relaxed) != FREE {
-            crate::fatal!("gex_HSL_Destroy: the handler-safe lock at {self:p} is held.");
+            fatal!("gex_HSL_Destroy: the handler-safe lock at {self:p} is held.");
         }
     }
 
     /// To be called before taking the lock: the job ends if it was destroyed or the thread holds it already.
     pub fn check_before_taking(&self, held: &Held, function: &str) {
         if self.state.load(Ordering::Relaxed) == DESTROYED {
-            crate::fatal!("{function}: the handler-safe lock at {self:p} was destroyed.");
+            fatal!("{function}: the handler-safe lock at {self:p} was destroyed.");
         }
         if held.0.borrow().contains(&address(self)) {
-            crate::fatal!("{function}: this thread holds the handler-safe lock at {self:p} already.");
+            fatal!("{function}: this thread holds the handler-safe lock at {self:p} already.");
         }
     }
 
@@ -93,11 +93,11 @@ impl Hsl {
             return;
         }
         if held.0.borrow().contains(&address(self)) {
-            crate::fatal!(
+            fatal!(
                 "gex_HSL_Unlock: the handler-safe lock at {self:p} is not the last one that this thread took. Release the last one first."
             );
         }
-        crate::fatal!("gex_HSL_Unlock: this thread does not hold the handler-safe lock at {self:p}.");
+        fatal!("gex_HSL_Unlock: this thread does not hold the handler-safe lock at {self:p}.");
     }
 
     /// Takes the lock if it is free, or unless the mode is PAR.

@@ -6,7 +6,7 @@
 //! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`trace`], what is recorded of all that; [`abi`], the C surface.
 
 #[macro_use]
-pub mod fatal;
+extern crate gasnet_tools;
 
 pub mod abi;
 pub mod ad;
@@ -14,19 +14,12 @@ pub mod am;
 pub mod barrier;
 pub mod client;
 pub mod coll;
-pub mod conduit;
-pub mod config;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 pub mod diagnose;
 pub mod endpoint;
 pub mod event;
-pub mod faulty;
 pub mod gone;
 pub mod hsl;
 pub mod job;
-pub mod lent;
-pub mod library;
 pub mod mk;
 pub mod progress;
 pub mod rma;

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::am::deliver::Delivery;
-use crate::conduit::PollScope;
 use crate::runtime;
 use crate::sync::Mode;
 use crate::{thread, wait};
+use gasnet_conduit::PollScope;
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
@@ -29,7 +29,7 @@ impl Alone {
         match POLLING.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Self { outermost: true },
             Err(other) if other == me => Self { outermost: false },
-            Err(_) => crate::fatal!(
+            Err(_) => fatal!(
                 "two threads are inside GASNet at the same time, and this program is linked with the library for one at a time (PARSYNC). Use that \
                  of PAR, or a lock around the calls."
             ),

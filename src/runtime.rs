@@ -8,12 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::barrier::Barrier;
 use crate::client::{self, Client};
-use crate::conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, TransferId, Upcalls};
-use crate::config::{self, Config};
 use crate::endpoint::{self, Endpoint};
-use crate::faulty::Faulty;
 use crate::job::{self, Count, Inside, Job, Library, Nbrhd, StartOptions};
-use crate::lent::Lent;
 use crate::progress;
 use crate::segment::configuration::{self, Configuration};
 use crate::segment::{self, Directory};
@@ -28,6 +24,10 @@ use crate::team::Team;
 use crate::thread;
 use crate::trace;
 use crate::wait::{self, WaitMode};
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::soft_atomics::SoftAtomics;
+use gasnet_conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet_sys::{mem, membarrier, process};
 
 unsafe extern "Rust" {
@@ -90,9 +90,9 @@ pub fn get() -> &'static Runtime {
     match try_get() {
         Some(rt) => rt,
         None if STARTED.load(Ordering::Relaxed) => {
-            crate::fatal!("a GASNet function was called in a process where gex_Client_Init (or gasnet_init) did not succeed")
+            fatal!("a GASNet function was called in a process where gex_Client_Init (or gasnet_init) did not succeed")
         }
-        None => crate::fatal!("a GASNet function was called before gex_Client_Init (or gasnet_init) returned"),
+        None => fatal!("a GASNet function was called before gex_Client_Init (or gasnet_init) returned"),
     }
 }
 
@@ -273,11 +273,11 @@ fn explain_ends() {
         let place = panic.location().map_or("", |l| l.file());
         match thread::existing().and_then(thread::Thread::handler) {
             // The frames between a handler and its caller cannot be unwound: the core library stops the exception there.
-            Some((name, index)) if place.contains("library/core") => crate::fatal!(
+            Some((name, index)) if place.contains("library/core") => fatal!(
                 "an exception left AM handler {index} ({}). Handlers are called from C: catch every exception inside.",
                 name.map_or("unnamed".into(), std::ffi::CStr::to_string_lossy)
             ),
-            _ => crate::fatal!("libgasnet failed inside: {panic}. This is a defect of the library."),
+            _ => fatal!("libgasnet failed inside: {panic}. This is a defect of the library."),
         }
     }));
     job::set_fault_note(|report| {
@@ -364,7 +364,7 @@ fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn C
     match config.get(&config::FAULTS) {
         Some(plan) => {
             let conduit = if plan.atomics {
-                Box::leak(Box::new(Lent::new(conduit)))
+                Box::leak(Box::new(SoftAtomics::new(conduit, crate::ad::cpu::perform_wire)))
             } else {
                 conduit
             };
@@ -459,6 +459,6 @@ pub fn peer_lost(peer: JobRank, why: &str) {
         std::thread::sleep(Duration::from_millis(1));
     }
     if !job::exiting() {
-        crate::fatal!("rank {}: the connection to rank {peer} is lost: {why}", rt.rank);
+        fatal!("rank {}: the connection to rank {peer} is lost: {why}", rt.rank);
     }
 }

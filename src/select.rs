@@ -6,11 +6,10 @@
 
 use std::fmt::Write;
 
-use crate::conduit::Conduit;
 use crate::job::{Job, StartOptions};
+use gasnet_conduit::config::AUTO_CONDUIT;
+use gasnet_conduit::Conduit;
 
-/// The value of `GASNET_CONDUIT` that leaves the choice to the library.
-pub const AUTO: &str = "auto";
 /// Conduits of a library: as many as bits tell about.
 const MOST: usize = 32;
 
@@ -29,13 +28,13 @@ impl Candidate {
 /// The conduit that a value of `GASNET_CONDUIT` names.
 fn named(wanted: &str) -> Option<String> {
     let wanted = wanted.trim();
-    (!wanted.eq_ignore_ascii_case(AUTO)).then(|| wanted.to_ascii_lowercase())
+    (!wanted.eq_ignore_ascii_case(AUTO_CONDUIT)).then(|| wanted.to_ascii_lowercase())
 }
 
 /// A choice that is under way.
 pub struct Choice {
     candidates: Vec<Candidate>,
-    /// What `GASNET_CONDUIT` names, if it is not [`AUTO`].
+    /// What `GASNET_CONDUIT` names, if it is not [`AUTO_CONDUIT`].
     wanted: Option<String>,
     /// A limit of neighbourhoods that no conduit here can heed.
     unheeded: Option<u32>,
@@ -227,9 +226,9 @@ fn unfit(conduit: &dyn Conduit, options: &StartOptions) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conduit::{Busy, Class, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
-    use crate::config::Config;
     use crate::job::Library;
+    use gasnet_conduit::config::Config;
+    use gasnet_conduit::{Busy, Class, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
 
     struct Named(&'static str, bool, u32);
 

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use gasnet_tools::process::{say, Label};
 
-use crate::conduit::{Class, JobRank};
 use crate::event::{Category, Event, Op};
 use crate::job::Job;
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
+use gasnet_conduit::{Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
 /// What a wait is for.

@@ -12,7 +12,6 @@ use std::sync::OnceLock;
 
 use crate::am::npam::SrcDesc;
 use crate::am::token::Token;
-use crate::config;
 use crate::event::{FreeList, Op};
 use crate::hsl::Held;
 use crate::stall::Watch;
@@ -20,6 +19,7 @@ use crate::sync::Mode;
 use crate::trace;
 use crate::vis::peer::Completion;
 use crate::wait;
+use gasnet_conduit::config;
 
 /// Whether rules about locks are checked.
 const CHECKED: bool = cfg!(feature = "debug-checks");
@@ -186,13 +186,13 @@ fn create() -> &'static Thread {
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
     if CHECKED && live > 1 && Mode::get() == Mode::Seq {
-        crate::fatal!(
+        fatal!(
             "a second thread calls GASNet, and this program is linked with the library for one thread (SEQ). Use that of PARSYNC or PAR."
         );
     }
     let most = config::get().get(&config::MAX_THREADS) as usize;
     if live > most {
-        crate::fatal!("{live} threads use GASNet, and GASNET_MAX_THREADS allows {most}. Raise it, or leave it unset for no limit.");
+        fatal!("{live} threads use GASNet, and GASNET_MAX_THREADS allows {most}. Raise it, or leave it unset for no limit.");
     }
     // SAFETY: just leaked from a Box.
     unsafe { &*thread }
@@ -256,18 +256,14 @@ impl Thread {
         let committing = CHECKED && self.reply_desc.prepared().is_some();
         body();
         if CHECKED && self.locks_held.count() != locks {
-            crate::fatal!(
-                "AM handler {index} returned while it holds a handler-safe lock. A handler releases the locks that it takes."
-            );
+            fatal!("AM handler {index} returned while it holds a handler-safe lock. A handler releases the locks that it takes.");
         }
         if CHECKED && !committing && self.reply_desc.prepared().is_some() {
             let name = self
                 .handler()
                 .and_then(|(name, _)| name)
                 .map_or("unnamed".into(), CStr::to_string_lossy);
-            crate::fatal!(
-                "AM handler {index} ({name}) returned between gex_AM_PrepareReply and its Commit. Commit or cancel first."
-            );
+            fatal!("AM handler {index} ({name}) returned between gex_AM_PrepareReply and its Commit. Commit or cancel first.");
         }
         self.context.set(outer);
         self.handler_name.set(outer_name);

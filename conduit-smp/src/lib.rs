@@ -3,7 +3,7 @@
 //! A job over smp is one neighbourhood, and neighbours never need a conduit. So there is nothing to open, nothing ever
 //! arrives, and a packet that the runtime hands over is a defect of the runtime.
 
-use gasnet::conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+use gasnet_conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
 
 /// The network that is not there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,14 +55,6 @@ impl Conduit for Smp {
 
 /// The conduit that libraries hold.
 pub static CONDUIT: Smp = Smp;
-
-/// The conduits of this library. The runtime declares it as a foreign function, so that it names no conduit.
-#[cfg(feature = "alone")]
-#[no_mangle]
-pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn Conduit] {
-    static ONLY: [&dyn Conduit; 1] = [&CONDUIT];
-    &ONLY
-}
 
 #[cfg(test)]
 mod tests {

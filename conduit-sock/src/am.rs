@@ -3,7 +3,7 @@
 
 use crate::init::{lock, Conn, Net, HERE, LEFT, LOST};
 use crate::{sys, MAX_PACKET_BYTES};
-use gasnet::conduit::{Busy, Class, JobRank};
+use gasnet_conduit::{Busy, Class, JobRank};
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub fn header(kind: u32, rank: JobRank) -> [u8; HEADER] {
 }
 
 impl Net {
-    /// See [`gasnet::conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
+    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
     pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert!(

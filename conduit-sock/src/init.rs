@@ -3,7 +3,7 @@
 
 use crate::am::{header, BYE, LARGEST};
 use crate::sys::{self, Epoll, Name};
-use gasnet::conduit::{Class, JobRank, StartInfo};
+use gasnet_conduit::{Class, JobRank, StartInfo};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};

@@ -13,7 +13,7 @@ mod sys;
 #[cfg(test)]
 mod tests;
 
-use gasnet::conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+use gasnet_conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
 use std::sync::OnceLock;
 
 /// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
@@ -79,11 +79,3 @@ impl Conduit for Sock {
 
 /// The conduit that libraries hold.
 pub static CONDUIT: Sock = Sock::new();
-
-/// The conduits of this library. The runtime declares it as a foreign function, so that it names no conduit.
-#[cfg(feature = "alone")]
-#[no_mangle]
-pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn Conduit] {
-    static ONLY: [&dyn Conduit; 1] = [&CONDUIT];
-    &ONLY
-}

@@ -4,7 +4,7 @@
 use crate::am::{header, BYE, HEADER, HELLO, LARGEST, PACKET};
 use crate::init::{lock, Conn, Lane, Net, HERE, LEFT, LISTENER, NOBODY};
 use crate::{sys, MAX_PACKET_BYTES};
-use gasnet::conduit::{Class, JobRank, PollScope, Upcalls};
+use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use std::io::{ErrorKind, IoSliceMut};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ enum Read {
 }
 
 impl Net {
-    /// See [`gasnet::conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Conduit::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.stopped.load(Relaxed) {
             return 0;

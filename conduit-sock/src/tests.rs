@@ -3,8 +3,8 @@
 use crate::am::{header, HELLO, LARGEST, PACKET};
 use crate::init::Net;
 use crate::sys::{self, Epoll};
-use gasnet::conduit::{Class, JobRank, PollScope, StartInfo};
-use gasnet::conformance::Log;
+use gasnet_conduit::conformance::Log;
+use gasnet_conduit::{Class, JobRank, PollScope, StartInfo};
 use std::io::IoSlice;
 
 const TOKEN: u64 = 0x1122_3344_5566_7788;

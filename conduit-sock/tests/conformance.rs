@@ -1,7 +1,7 @@
 //! The sock conduit against the conformance suite, bare and with faults injected.
 
-use gasnet::conduit::Conduit;
-use gasnet::faulty::Faulty;
+use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::Conduit;
 use gasnet_conduit_sock::Sock;
 
 /// A sock conduit with the faults of a plan.
@@ -9,7 +9,7 @@ fn faulty(plan: &str) -> Box<dyn Conduit> {
     Box::new(Faulty::new(Box::new(Sock::new()), &plan.parse().unwrap(), Box::new(|| {})))
 }
 
-gasnet::conformance_tests! {
+gasnet_conduit::conformance_tests! {
     sock: || Box::new(Sock::new());
     faulty_delay: || faulty("seed=1,delay=0.2,split=0.2");
     faulty_reorder: || faulty("seed=2,reorder=0.5,busy=0.1");

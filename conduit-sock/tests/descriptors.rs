@@ -1,7 +1,7 @@
 //! Descriptors close on exec, and none is left when a conduit is gone. Alone in its process, because it counts them.
 
-use gasnet::conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
-use gasnet::conformance::Job;
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
 use gasnet_conduit_sock::Sock;
 use std::collections::BTreeSet;
 use std::fs;

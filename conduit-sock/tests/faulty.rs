@@ -1,10 +1,10 @@
 //! The decorator itself, over a conduit that delivers everything at once and in order.
 
-use gasnet::conduit::{
+use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::{
     Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
-use gasnet::faulty::Faulty;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -89,7 +89,7 @@ impl Conduit for Loopback {
         self.note("capabilities");
         Capabilities::RMA
     }
-    fn variables(&self) -> &'static [gasnet::config::Variable] {
+    fn variables(&self) -> &'static [gasnet_conduit::config::Variable] {
         self.note("variables");
         &[]
     }
@@ -356,7 +356,7 @@ fn completions_are_late_but_come() {
 #[test]
 fn every_method_reaches_the_conduit() {
     // A method of the trait that is missing here would silently be the default, and the conduit's ability would vanish.
-    let trait_text = include_str!("../../src/conduit.rs");
+    let trait_text = include_str!("../../conduit/src/conduit.rs");
     let methods = trait_text
         .split("pub trait Conduit: Sync {")
         .nth(1)

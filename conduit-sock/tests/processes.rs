@@ -2,7 +2,7 @@
 //!
 //! `SOCK_TEST_RANKS` sets the number of ranks.
 
-use gasnet::conduit::{Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet_conduit_sock::Sock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

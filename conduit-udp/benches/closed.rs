@@ -13,8 +13,8 @@ mod tag;
 #[path = "../src/wire.rs"]
 mod wire;
 
-use gasnet::conduit::{Class, Conduit};
-use gasnet::conformance::Job;
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Class, Conduit};
 use gasnet_conduit_udp::Udp;
 use measure::{rate, raw, shortest, time, wanted, words, Inbox, TIME};
 use siphasher::sip::SipHasher24;

@@ -9,8 +9,8 @@ mod clnh;
 
 mod measure;
 
-use gasnet::conduit::{Capabilities, Class, Conduit, RemoteSegment, TransferId};
-use gasnet::conformance::Job;
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Capabilities, Class, Conduit, RemoteSegment, TransferId};
 use gasnet_conduit_udp::Udp;
 use measure::{rate, raw, time, words, Inbox};
 use std::hint::black_box;

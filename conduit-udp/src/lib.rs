@@ -30,11 +30,11 @@ mod transfers;
 mod variables;
 mod wire;
 
-use gasnet::conduit::{
+use gasnet_conduit::config::Variable;
+use gasnet_conduit::{
     Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
-use gasnet::config::Variable;
 use std::sync::{Arc, OnceLock};
 
 /// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
@@ -175,11 +175,3 @@ pub static VARIABLES: &[Variable] = variables::TABLE;
 
 /// The conduit that libraries hold.
 pub static CONDUIT: Udp = Udp::new();
-
-/// The conduits of this library. The runtime declares it as a foreign function, so that it names no conduit.
-#[cfg(feature = "alone")]
-#[no_mangle]
-pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn Conduit] {
-    static ONLY: [&dyn Conduit; 1] = [&CONDUIT];
-    &ONLY
-}

@@ -19,7 +19,7 @@ use crate::variables::Settings;
 use crate::wire::HEADER;
 use crate::MAX_PACKET_BYTES;
 use deferred::Deferred;
-use gasnet::conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use holding::Held;
 use keeper::Keeper;
 use receiving::{Context, Wanted};
@@ -227,7 +227,7 @@ impl Net {
             .filter_map(|rank| self.places[rank as usize].peer.get().map(|contact| &**contact))
     }
 
-    /// See [`gasnet::conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
+    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
     pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert!(
@@ -259,7 +259,7 @@ impl Net {
         !has_news && self.deferred.iter().all(Deferred::is_empty) && !self.holds()
     }
 
-    /// A sleep on the socket may begin; see [`gasnet::conduit::Conduit::arm_wake`].
+    /// A sleep on the socket may begin; see [`gasnet_conduit::Conduit::arm_wake`].
     pub fn arm_wake(&self) -> bool {
         self.keeper.note_sleep();
         // What the keeper takes from the socket at this moment wakes nobody. From now on it takes nothing.
@@ -270,7 +270,7 @@ impl Net {
         may
     }
 
-    /// A sleep elsewhere may begin; see [`gasnet::conduit::Conduit::watch`].
+    /// A sleep elsewhere may begin; see [`gasnet_conduit::Conduit::watch`].
     pub fn watch(&self, wake: fn()) -> bool {
         if !self.keeper.is_here() {
             return false;
@@ -354,7 +354,7 @@ impl Net {
         run.len()
     }
 
-    /// See [`gasnet::conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Conduit::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.stopped.load(Relaxed) {
             return 0;

@@ -15,7 +15,7 @@ use crate::tag::Keys;
 use crate::wire::{widen, Have, Header, Known, ACK_NOW, HEADER};
 pub use datagram::Body;
 use datagram::{Datagram, State};
-use gasnet::conduit::TransferId;
+use gasnet_conduit::TransferId;
 pub use loss::News;
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -3,7 +3,7 @@
 
 use crate::peer::Peer;
 use crate::sys::{Address, Socket};
-use gasnet::conduit::JobRank;
+use gasnet_conduit::JobRank;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -10,7 +10,7 @@ use crate::sys::RUN;
 use crate::tag::Keys;
 use crate::wire::{Header, Kind, UNIT, UNITS};
 use crate::MAX_PACKET_BYTES;
-use gasnet::conduit::{Busy, LocalCompletion, TransferId};
+use gasnet_conduit::{Busy, LocalCompletion, TransferId};
 
 /// Long puts that wait to one peer, and gets that wait for it.
 const MOST_PUTS: usize = 64;

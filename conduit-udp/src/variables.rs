@@ -1,7 +1,7 @@
 //! Environment variables of this conduit.
 #![forbid(unsafe_code)]
 
-use gasnet::config::{self, count, double, flag, int, size, FromValue, Key, Variable};
+use gasnet_conduit::config::{self, count, double, flag, int, size, FromValue, Key, Variable};
 
 const NETWORKDEPTH: Key<u32> = count(
     "GASNET_NETWORKDEPTH",

@@ -1,7 +1,7 @@
 //! What goes on while a client does something else than poll: the conduit's own thread sees to it.
 
-use gasnet::conduit::{Class, Conduit, JobRank, PollScope, RemoteSegment, TransferId, Upcalls};
-use gasnet::conformance::Job;
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Class, Conduit, JobRank, PollScope, RemoteSegment, TransferId, Upcalls};
 use gasnet_conduit_udp::Udp;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Barrier;

@@ -1,7 +1,7 @@
 //! Puts and gets over real sockets: many sizes and places, from two threads of each rank at a time.
 
-use gasnet::conduit::{Class, Conduit, JobRank, LocalCompletion, PollScope, RemoteSegment, TransferId, Upcalls};
-use gasnet::conformance::Job;
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Class, Conduit, JobRank, LocalCompletion, PollScope, RemoteSegment, TransferId, Upcalls};
 use gasnet_conduit_udp::Udp;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -18,7 +18,7 @@ LAUNCHER = f"{jobtest.PREFIX}/bin/gasnetrun_{jobtest.CONDUIT}"
 LIMIT = 60.0
 ODD_ARGUMENTS = ["", "a b", "c'd", 'e"f', "$HOME", "`id`", "*", "\\", "-n", "--", "tab\there", "é", "new\nline"]
 
-# Variables that clients set on any conduit, with values of theirs (src/config/tests.rs has the names, too): in effect here, accepted, and unknown.
+# Variables that clients set on any conduit, with values of theirs (conduit/src/config/tests.rs has the names, too): in effect here, accepted, and unknown.
 USED = [("GASNET_SMP_SPAWNER", "fork"), ("GASNET_SPAWN_VERBOSE", "0"), ("GASNET_BACKTRACE", "1"), ("GASNET_FREEZE_ON_ERROR", "0"),
         ("GASNET_CATCH_EXIT", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5"), ("GASNET_EXITTIMEOUT_MIN", "10"),
         ("GASNET_MAX_SEGSIZE", "128.0MB/P"), ("GASNET_SPAWNFN", "L"), ("GASNET_MASTERIP", "127.0.0.1"), ("GASNET_WORKERIP", "127.0.0.0"), ("GASNET_ROUTE_OUTPUT", "0")]

@@ -17,8 +17,9 @@ mod network;
 #[path = "gasnet_info/processors.rs"]
 mod processors;
 
-use gasnet::config::report::{self, json_string};
-use gasnet::config::{Config, Variable, TABLE};
+use gasnet_conduit::config::report::{self, json_string};
+use gasnet_conduit::config::{Config, Variable, TABLE};
+use gasnet_conduit_any::gasneti_conduits;
 use gasnet_sys::fd;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -104,11 +105,13 @@ fn topic(word: &str) -> Option<Topic> {
 }
 
 /// The variables of networks.
-const NETWORKS: &[&[Variable]] = &[gasnet_conduit_udp::VARIABLES];
+fn networks() -> Vec<&'static [Variable]> {
+    gasneti_conduits().iter().map(|conduit| conduit.variables()).collect()
+}
 
 /// All variables.
 fn variables() -> Vec<Variable> {
-    TABLE.iter().chain(NETWORKS.iter().copied().flatten()).copied().collect()
+    TABLE.iter().chain(networks().into_iter().flatten()).copied().collect()
 }
 
 fn version() -> Facts {
@@ -139,7 +142,7 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
             }
             Topic::Limits => out += &machine::as_text(&machine::sections(&root())),
             Topic::Help => out += USAGE,
-            Topic::CheckEnv => match Config::load(NETWORKS) {
+            Topic::CheckEnv => match Config::load(&networks()) {
                 Ok(config) => out += &config.verbose(),
                 Err(error) => {
                     let _ = writeln!(out, "{error}");
@@ -169,7 +172,7 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
             Topic::EnvMarkdown => format!("\"markdown\": {}", json_string(&report::as_markdown(&variables()))),
             Topic::Help => format!("\"usage\": {}", json_string(USAGE)),
             Topic::CheckEnv => {
-                let problems = Config::load(NETWORKS).err().map(|e| e.problems).unwrap_or_default();
+                let problems = Config::load(&networks()).err().map(|e| e.problems).unwrap_or_default();
                 good &= problems.is_empty();
                 let list: Vec<String> = problems.iter().map(|p| json_string(p)).collect();
                 format!("\"problems\": [{}]", list.join(", "))

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use gasnet::job::MAX_RANKS;
-use gasnet::select::AUTO;
+use gasnet_conduit::config::AUTO_CONDUIT as AUTO;
 
 #[path = "gasnetrun/manager.rs"]
 mod manager;

@@ -78,4 +78,3 @@ macro_rules! fatal {
         panic!($($words)*)
     };
 }
-pub(crate) use fatal;

@@ -5,17 +5,20 @@
 //! rest) and [`shm::memory`]. `gasnet-models [NAME...]` runs all models, or those whose names contain a NAME.
 //! `weakenings.txt` lists orderings that are weakened one by one to see that a model fails.
 
-/// The models stand in for `gasnet-sys` themselves.
+/// The models stand in for the lower crates themselves.
+extern crate self as gasnet_conduit;
 extern crate self as gasnet_sys;
+
+#[macro_use]
+mod doubles;
 
 mod atomic;
 mod checks;
-mod doubles;
 #[allow(dead_code)]
 mod shm;
 
-pub(crate) use doubles::fatal;
-pub use doubles::{conduit, futex, job, membarrier, runtime};
+pub use doubles::conduit::{Busy, Class, PollScope};
+pub use doubles::{futex, job, membarrier, runtime};
 
 #[allow(dead_code)]
 #[path = "../../src/event.rs"]

@@ -8,13 +8,13 @@ use super::{not_in_handler, rules};
 use crate::ad::cpu::Number;
 use crate::ad::{self, codes, Domain, Request};
 use crate::am::Location;
-use crate::conduit::Busy;
 use crate::event::Event;
 use crate::rma::Started;
 use crate::runtime;
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
 use crate::trace::{self, Category, Kind};
 use crate::{team, thread};
+use gasnet_conduit::Busy;
 
 const NO_OP: c_int = 1;
 const LOCALITY: u32 = ad::FLAG_MY_RANK | ad::FLAG_MY_NBRHD;
@@ -29,17 +29,17 @@ pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: usize, dt: 
     let team = team::team(tm, "gex_AD_Create");
     let known = codes::operations(dt);
     if known == 0 {
-        crate::fatal!("gex_AD_Create: dt {dt:#x} is not one built-in type (GEX_DT_I32, _U32, _I64, _U64, _FLT or _DBL)");
+        fatal!("gex_AD_Create: dt {dt:#x} is not one built-in type (GEX_DT_I32, _U32, _I64, _U64, _FLT or _DBL)");
     }
     if rules::CHECKED && (ops == 0 || ops & !known != 0) {
-        crate::fatal!(
+        fatal!(
             "gex_AD_Create: {:#x} of the operations {ops:#x} are not operations of remote atomics on {}",
             ops & !known,
             codes::type_name(dt)
         );
     }
     if rules::CHECKED && (flags & FAVOURS).count_ones() > 1 {
-        crate::fatal!("gex_AD_Create: at most one GEX_FLAG_AD_FAVOR_* may be given; the flags are {flags:#x}");
+        fatal!("gex_AD_Create: at most one GEX_FLAG_AD_FAVOR_* may be given; the flags are {flags:#x}");
     }
     rules::only_flags("gex_AD_Create", flags, FAVOURS);
     let domain = Box::into_raw(Box::new(Domain::new(tm, team, dt, ops & known, flags)));
@@ -80,12 +80,12 @@ pub unsafe extern "C" fn gex_AD_Destroy(ad: *mut Domain) {
 #[inline]
 unsafe fn checked<'a>(ad: *const Domain, function: &str) -> &'a Domain {
     if cfg!(feature = "debug-checks") && ad.is_null() {
-        crate::fatal!("{function} was given GEX_AD_INVALID");
+        fatal!("{function} was given GEX_AD_INVALID");
     }
     // SAFETY: by contract.
     let domain = unsafe { &*ad };
     if cfg!(feature = "debug-checks") && !domain.live.load(Ordering::Acquire) {
-        crate::fatal!("{function} was given an atomic domain that was destroyed");
+        fatal!("{function} was given an atomic domain that was destroyed");
     }
     domain
 }
@@ -130,7 +130,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
     let &Request {
         rank, target, op, flags, ..
     } = request;
-    let fail = |why: String| -> ! { crate::fatal!("rank {}: {function}: {why}", rt.rank) };
+    let fail = |why: String| -> ! { fatal!("rank {}: {function}: {why}", rt.rank) };
     rules::only_flags(function, flags, FLAGS);
     if T::DT != domain.dt {
         fail(format!(

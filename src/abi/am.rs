@@ -7,7 +7,6 @@ use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{inject, lub_medium, max_medium, Arg, Category, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
-use crate::conduit::{Class, JobRank};
 use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::{
@@ -16,6 +15,7 @@ use crate::segment::disposition::{
 use crate::team::{self, Named};
 use crate::thread;
 use crate::trace::{self, Kind};
+use gasnet_conduit::{Class, JobRank};
 
 /// Writes `GEX_EVENT_INVALID` where the client wants its local-completion event: every AM is locally complete at return.
 ///
@@ -56,13 +56,13 @@ fn check(m: &Message<'_>) {
 fn refuse(m: Message<'_>, limit: usize) -> ! {
     let rank = runtime::get().rank;
     if m.handler < INDEX_BASE {
-        crate::fatal!(
+        fatal!(
             "rank {rank}: AM injection: {} is not a client handler index ({INDEX_BASE}..255)",
             m.handler
         );
     }
     if m.bytes > limit {
-        crate::fatal!(
+        fatal!(
             "rank {rank}: AM injection: a {:?} of {} bytes to rank {} exceeds the limit of {limit} (gex_AM_Max{:?}{:?})",
             m.category,
             m.bytes,
@@ -71,7 +71,7 @@ fn refuse(m: Message<'_>, limit: usize) -> ! {
             m.category
         );
     }
-    crate::fatal!(
+    fatal!(
         "rank {rank}: AM injection: the address of a payload of {} bytes is null",
         m.bytes
     )
@@ -198,7 +198,7 @@ fn request(tm: usize, rank: u32, category: Category, handler: u8, args: &[Arg]) 
 #[inline]
 unsafe fn running<'a>(function: &str, token: *const Token) -> &'a Token {
     if rules::CHECKED && !std::ptr::eq(token, thread::current().token.get()) {
-        crate::fatal!("{function}: {token:p} is not the token of the handler that this thread runs; tokens end with their handler");
+        fatal!("{function}: {token:p} is not the token of the handler that this thread runs; tokens end with their handler");
     }
     // SAFETY: by contract.
     unsafe { &*token }
@@ -214,10 +214,10 @@ pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: 
     // SAFETY: by contract.
     let token = unsafe { running("gex_AM_Reply", token) };
     if token.class == Class::Reply {
-        crate::fatal!("rank {}: gex_AM_Reply: a reply handler may not send", runtime::get().rank);
+        fatal!("rank {}: gex_AM_Reply: a reply handler may not send", runtime::get().rank);
     }
     if rules::CHECKED && token.replied.get() {
-        crate::fatal!(
+        fatal!(
             "rank {}: gex_AM_Reply: this request was answered already",
             runtime::get().rank
         );
@@ -425,7 +425,7 @@ pub const PREPARE_LEAST: u32 = 0x1800;
 fn prepared(limit: usize, flags: u32, function: &str) -> usize {
     rules::only_flags(function, flags, AM_FLAGS | PREPARE_LEAST);
     if rules::CHECKED && flags & PREPARE_LEAST == PREPARE_LEAST {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other",
             runtime::get().rank
         );
@@ -451,7 +451,7 @@ macro_rules! limits {
         #[no_mangle]
         pub extern "C" fn $name(tm: usize, rank: u32, _lc_opt: *const usize, flags: u32, nargs: c_uint) -> usize {
             if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
-                crate::fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
+                fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
             }
             prepared($limit(about(tm, rank)), flags, stringify!($name))
         }

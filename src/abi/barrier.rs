@@ -65,14 +65,14 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     not_in_handler("gasnet_barrier_notify");
     rules::only_flags("gasnet_barrier_notify", flags as u32, FLAGS);
     if rules::CHECKED && coll::is_active() {
-        crate::fatal!(
+        fatal!(
             "rank {}: gasnet_barrier_notify was called while a collective (gex_Coll_*) is under way: they must not operate concurrently",
             runtime::get().rank
         );
     }
     let mut state = state();
     if state.notified {
-        crate::fatal!(
+        fatal!(
             "rank {}: gasnet_barrier_notify was called twice without gasnet_barrier_wait between",
             runtime::get().rank
         );
@@ -100,7 +100,7 @@ fn leave(came_out: Name, id: c_int, flags: c_int) -> c_int {
 
 fn check_notified(function: &str) {
     if !state().notified {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function} was called without gasnet_barrier_notify before it",
             runtime::get().rank
         );

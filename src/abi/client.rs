@@ -102,12 +102,12 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
 /// What the specification advises against, and other libraries need not take.
 fn warn_about(name: &CStr, flags: u32) {
     if !is_recommended_name(name.to_bytes()) {
-        crate::fatal::warn(format_args!(
+        gasnet_tools::process::warn(format_args!(
             "gex_Client_Init: the specification recommends client names of a letter, then letters, digits and underscores; this one is {name:?}"
         ));
     }
     if flags & !KNOWN_FLAGS != 0 {
-        crate::fatal::warn(format_args!(
+        gasnet_tools::process::warn(format_args!(
             "gex_Client_Init: unknown flags {:#x} have no effect",
             flags & !KNOWN_FLAGS
         ));

@@ -38,9 +38,7 @@ fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'s
 fn may_call(function: &str) {
     not_in_handler(function);
     if rules::CHECKED && barrier::is_open() {
-        crate::fatal!(
-            "{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate concurrently"
-        );
+        fatal!("{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate concurrently");
     }
 }
 
@@ -49,7 +47,7 @@ fn team_of(tm: usize, function: &str) -> &'static Team {
     may_call(function);
     let team = team::team(tm, function);
     if let Some(device) = runtime::get().device_of(team.ep) {
-        crate::fatal!(
+        fatal!(
             "{function}: the local member of the team is an endpoint with a segment on {device}; collectives move host memory. Use a team \
              of primordial endpoints (GASNet-EX Memory Kinds 2025.8, gex_TM_Create)."
         );
@@ -59,7 +57,7 @@ fn team_of(tm: usize, function: &str) -> &'static Team {
 
 fn check_root(team: &Team, root: u32, function: &str) {
     if root >= team.size {
-        crate::fatal!("{function}: root {root} is not in a team of {} members", team.size);
+        fatal!("{function}: root {root} is not in a team of {} members", team.size);
     }
 }
 
@@ -67,7 +65,7 @@ fn check_root(team: &Team, root: u32, function: &str) {
 fn check_apart(destination: *const u8, source: *const u8, bytes: usize, function: &str) {
     let apart = (destination as usize).abs_diff(source as usize);
     if rules::CHECKED && apart != 0 && apart < bytes {
-        crate::fatal!("{function}: src and dst overlap: {bytes} bytes at {source:p} and {destination:p}");
+        fatal!("{function}: src and dst overlap: {bytes} bytes at {source:p} and {destination:p}");
     }
 }
 
@@ -92,7 +90,7 @@ fn placing(function: &str, flags: u32) {
 /// Ends the job, in both flavours, unless `flags` are 0.
 fn reserved(function: &str, flags: u32) {
     if flags != 0 {
-        crate::fatal!("{function}: flags {flags:#x} are not for this call, they must be 0");
+        fatal!("{function}: flags {flags:#x} are not for this call, they must be 0");
     }
 }
 
@@ -167,9 +165,9 @@ fn reduction(
         user,
         cdata,
     };
-    let operator = Operator::new(&wish).unwrap_or_else(|why| crate::fatal!("{function}: {why}"));
+    let operator = Operator::new(&wish).unwrap_or_else(|why| fatal!("{function}: {why}"));
     let Some(bytes) = element.checked_mul(count) else {
-        crate::fatal!("{function}: {count} elements of {element} bytes are more than there is memory");
+        fatal!("{function}: {count} elements of {element} bytes are more than there is memory");
     };
     Reduction {
         team,
@@ -238,7 +236,7 @@ reductions! {
 pub(super) fn equal(team: &Team, at: *mut u8, bytes: usize, function: &str) -> Parts {
     match bytes.checked_mul(team.size as usize) {
         Some(total) => Parts::Equal(span(at, total), bytes),
-        None => crate::fatal!(
+        None => fatal!(
             "{function}: {bytes} bytes for each of {} members are more than there is memory",
             team.size
         ),

@@ -21,7 +21,7 @@ fn is_done(event: Event) -> bool {
 fn check(event: Event, function: &str) {
     rules::event(function, event);
     if event == Event::NO_OP {
-        crate::fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing");
+        fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing");
     }
 }
 
@@ -165,10 +165,10 @@ pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, fla
 pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     check(root, "gex_Event_QueryLeaf");
     if CHECKED && root.is_leaf() {
-        crate::fatal!("gex_Event_QueryLeaf: {:#x} is a leaf; it takes a root", root.0);
+        fatal!("gex_Event_QueryLeaf: {:#x} is a leaf; it takes a root", root.0);
     }
     if !matches!(category, 2 | 3 | 4 | 8) {
-        crate::fatal!("gex_Event_QueryLeaf: {category:#x} is not a single category (GEX_EC_GET, _PUT, _AM, _LC or _RMW)");
+        fatal!("gex_Event_QueryLeaf: {category:#x} is not a single category (GEX_EC_GET, _PUT, _AM, _LC or _RMW)");
     }
     root.leaf(category as usize)
 }
@@ -198,7 +198,7 @@ pub extern "C" fn gex_NBI_BeginAccessRegion(flags: u32) {
     not_in_handler("gex_NBI_BeginAccessRegion");
     no_flags("gex_NBI_BeginAccessRegion", flags);
     if !thread::current().begin_region() {
-        crate::fatal!("gex_NBI_BeginAccessRegion: an access region is open already on this thread; they do not nest");
+        fatal!("gex_NBI_BeginAccessRegion: an access region is open already on this thread; they do not nest");
     }
 }
 
@@ -209,7 +209,7 @@ pub extern "C" fn gex_NBI_EndAccessRegion(flags: u32) -> Event {
     no_flags("gex_NBI_EndAccessRegion", flags);
     let thread = thread::current();
     let Some(op) = thread.end_region() else {
-        crate::fatal!("gex_NBI_EndAccessRegion: no access region is open on this thread");
+        fatal!("gex_NBI_EndAccessRegion: no access region is open on this thread");
     };
     let event = op.event();
     if !event.is_done() {

@@ -96,10 +96,10 @@ pub fn no_locks_held(function: &str) {
     }
     let thread = crate::thread::current();
     if thread.locks_held.count() > 0 {
-        crate::fatal!("{function} was called while this thread holds a handler-safe lock. Release it first.");
+        fatal!("{function} was called while this thread holds a handler-safe lock. Release it first.");
     }
     if thread.reducing.get() {
-        crate::fatal!(
+        fatal!(
             "{function} was called inside a user-defined reduction function, which may only compute, query, and use handler-safe locks \
              (GASNet-EX 0.19, \"User-Defined Reduction Operations\")."
         );
@@ -113,14 +113,14 @@ pub fn not_in_handler(function: &str) {
         let thread = crate::thread::current();
         if let Some((name, index)) = thread.handler() {
             let name = name.map_or("unnamed".into(), |n| n.to_string_lossy().into_owned());
-            crate::fatal!(
+            fatal!(
                 "{function} was called inside AM handler {index} ({name}). Handlers may only reply, query, and use handler-safe locks \
                  (GASNet-EX 0.19, \"Calls from restricted context\")."
             );
         }
         no_locks_held(function);
         if thread.request_desc.prepared().is_some() {
-            crate::fatal!("{function} was called between gex_AM_PrepareRequest and its Commit. Commit or cancel first.");
+            fatal!("{function} was called between gex_AM_PrepareRequest and its Commit. Commit or cancel first.");
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::am::npam::{limit, Prepared, SrcDesc, Wish};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
-use crate::conduit::Class;
 use crate::segment::disposition::{own, peer_base, reaching, SELF, SELF_OFFSET};
 use crate::{progress, runtime, team, thread, trace};
+use gasnet_conduit::Class;
 
 /// Prepares in `desc` and returns it, or null for "no op".
 #[inline(always)]
@@ -39,14 +39,12 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
 fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: u32) -> ! {
     let rank = runtime::get().rank;
     if flags & SELF_OFFSET != 0 {
-        crate::fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
+        fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
     }
     if desc.prepared().is_some() {
-        crate::fatal!(
-            "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled"
-        );
+        fatal!("rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled");
     }
-    crate::fatal!(
+    fatal!(
         "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not exceed most nor \
          {} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
         wish.least,
@@ -67,12 +65,12 @@ fn check(wish: &Wish, flags: u32) {
     };
     rules::only_flags(name, flags, AM_FLAGS | PREPARE_LEAST);
     if wish.client_buffer.is_null() && flags & SELF != 0 {
-        crate::fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
+        fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
     }
     if !wish.client_buffer.is_null() {
         rules::local_completion(name, wish.lc_opt, lc);
     } else if !wish.lc_opt.is_null() {
-        crate::fatal!("rank {rank}: {name}: lc_opt must be NULL when client_buf is");
+        fatal!("rank {rank}: {name}: lc_opt must be NULL when client_buf is");
     }
 }
 
@@ -295,9 +293,9 @@ unsafe fn commit(
 fn refuse_descriptor(null: bool) -> ! {
     let rank = runtime::get().rank;
     if null {
-        crate::fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
+        fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
     }
-    crate::fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already")
+    fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already")
 }
 
 #[cold]
@@ -310,7 +308,7 @@ fn refuse_commit(
 ) -> ! {
     let rank = runtime::get().rank;
     if p.class != class || p.category != category || p.nargs != nargs || bytes > p.bytes || handler < INDEX_BASE {
-        crate::fatal!(
+        fatal!(
             "rank {rank}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes for handler {handler} does not fit what was prepared: \
              {:?}{:?} with {} arguments and at most {} bytes",
             p.class,
@@ -319,7 +317,7 @@ fn refuse_commit(
             p.bytes
         );
     }
-    crate::fatal!(
+    fatal!(
         "rank {rank}: gex_AM_Commit: dest_addr {destination:?} differs from that at Prepare, {:?}",
         p.destination
     )
@@ -327,7 +325,7 @@ fn refuse_commit(
 
 #[cold]
 fn untouched((class, category, nargs): (Class, Category, usize), bytes: usize) -> ! {
-    crate::fatal!(
+    fatal!(
         "rank {}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes: the payload was not written, the buffer of gex_AM_SrcDescAddr still \
          holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, raise GASNET_SD_INITLEN, or set \
          GASNET_SD_INIT=0.",

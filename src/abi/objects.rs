@@ -141,7 +141,7 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: us
     }
     let page = mem::page_size();
     if rules::CHECKED && bytes % page != 0 {
-        crate::fatal::warn(format_args!(
+        gasnet_tools::process::warn(format_args!(
             "gex_Segment_Attach: {bytes} bytes is no multiple of GASNET_PAGESIZE, {page}, and is rounded up"
         ));
     }
@@ -205,7 +205,7 @@ fn check_rank(function: &str, tm: usize, rank: u32) {
         Named::Pair(..) => runtime::get().size,
     };
     if rules::CHECKED && rank >= size {
-        crate::fatal!("{function}: rank {rank} does not exist among {size}");
+        fatal!("{function}: rank {rank} does not exist among {size}");
     }
 }
 
@@ -389,13 +389,13 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: u32
     }
     // SAFETY: null, or a handle of ours.
     let Some(segment) = (unsafe { segment.as_ref::<'static>() }) else {
-        crate::fatal!("gex_Segment_Destroy was given GEX_SEGMENT_INVALID");
+        fatal!("gex_Segment_Destroy was given GEX_SEGMENT_INVALID");
     };
     if segment.memory == Memory::Attached {
-        crate::fatal!("gex_Segment_Destroy: the attached segment lives as long as the process");
+        fatal!("gex_Segment_Destroy: the attached segment lives as long as the process");
     }
     if let Some(lent) = scratch::lent_from(segment).filter(|_| rules::CHECKED) {
-        crate::fatal!(
+        fatal!(
             "gex_Segment_Destroy: the segment has the scratch space of a live team, {} bytes at {:#x}. Destroy the team first.",
             lent.bytes,
             lent.address

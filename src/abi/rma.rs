@@ -6,7 +6,6 @@ use std::ffi::c_int;
 use super::rules::{self, Lc, LC_COPY_YES, RMA_FLAGS};
 use super::{not_in_handler, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
 use crate::am::{EpIndex, Location};
-use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::{self, Access, Manner, Started};
 use crate::runtime;
@@ -16,6 +15,7 @@ use crate::team;
 use crate::thread::{self, Thread};
 use crate::trace::{self, Kind};
 use crate::wait;
+use gasnet_conduit::Busy;
 
 const LEAF_LC: usize = 2;
 const NO_OP: c_int = 1;
@@ -70,7 +70,7 @@ fn host_access(
             rt.outside_segment(peer, address, bytes);
         }
         if local.is_null() {
-            crate::fatal!("rank {}: {function}: the local address is null", rt.rank);
+            fatal!("rank {}: {function}: the local address is null", rt.rank);
         }
         disposition::check(flags, ep, local as usize, bytes, function);
     }
@@ -304,7 +304,7 @@ pub extern "C" fn gex_RMA_GetNBI(tm: usize, dest: *mut u8, rank: u32, src: *cons
 
 fn value_bytes(bytes: usize, function: &str) -> usize {
     if bytes == 0 || bytes > size_of::<u64>() {
-        crate::fatal!("rank {}: {function}: {bytes} bytes; a value has 1 to 8", runtime::get().rank);
+        fatal!("rank {}: {function}: {bytes} bytes; a value has 1 to 8", runtime::get().rank);
     }
     bytes
 }

@@ -59,14 +59,14 @@ pub fn only_flags(function: &str, flags: u32, allowed: u32) {
     // Some calls are allowed before initialisation.
     let rank = || runtime::get().rank;
     if flags & !allowed != 0 {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: flags {:#x} are not for this call",
             rank(),
             flags & !allowed
         );
     }
     if flags & LC_COPY == LC_COPY {
-        crate::fatal!("rank {}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other", rank());
+        fatal!("rank {}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other", rank());
     }
 }
 
@@ -78,13 +78,13 @@ pub fn never(function: &str, flags: u32, peer: Location) {
     }
     let rt = runtime::get();
     if peer.rank == rt.rank {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: GEX_FLAG_PEER_NEVER_* was given, and the peer is in this process",
             rt.rank
         );
     }
     if flags & PEER_NEVER_NBRHD != 0 && rt.is_neighbour(peer.rank) {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: GEX_FLAG_PEER_NEVER_NBRHD was given, and rank {} is a neighbour",
             rt.rank,
             peer.rank
@@ -103,7 +103,7 @@ pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u
         return;
     };
     if (here as usize).abs_diff(local as usize) < bytes {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: source and destination of {bytes} bytes overlap, at {here:p} and {local:p}",
             rt.rank
         );
@@ -128,7 +128,7 @@ pub fn local_completion(function: &str, lc_opt: *const usize, kind: Lc) {
             EVENT_GROUP => "GEX_EVENT_GROUP",
             _ => "a pointer to an event",
         };
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: lc_opt must not be {name} in this call",
             runtime::get().rank
         );
@@ -145,11 +145,11 @@ pub fn event(function: &str, event: Event) {
     match event.doubt() {
         None => (),
         Some(Doubt::NoOp) => {
-            crate::fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing")
+            fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing")
         }
-        Some(Doubt::Unknown) => crate::fatal!("{function}: {value:#x} is not a gex_Event_t"),
+        Some(Doubt::Unknown) => fatal!("{function}: {value:#x} is not a gex_Event_t"),
         Some(Doubt::Synchronised) => {
-            crate::fatal!("{function}: the event {value:#x} was synchronised already, or is a leaf of one that was")
+            fatal!("{function}: the event {value:#x} was synchronised already, or is a leaf of one that was")
         }
     }
 }
@@ -172,10 +172,10 @@ pub fn job_rank(function: &str, rank: u32) {
 #[inline]
 pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint {
     if ep.is_null() {
-        crate::fatal!("{function} was given GEX_EP_INVALID");
+        fatal!("{function} was given GEX_EP_INVALID");
     }
     if CHECKED && !std::ptr::eq(ep, runtime::get().endpoint0) && !endpoint::is_other(ep) {
-        crate::fatal!("{function}: {ep:p} is not a gex_EP_t");
+        fatal!("{function}: {ep:p} is not a gex_EP_t");
     }
     // SAFETY: by contract.
     unsafe { &*ep }
@@ -189,10 +189,10 @@ pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint 
 pub unsafe fn segment<'a>(function: &str, segment: *const Segment) -> &'a Segment {
     if CHECKED {
         if segment.is_null() {
-            crate::fatal!("{function} was given GEX_SEGMENT_INVALID");
+            fatal!("{function} was given GEX_SEGMENT_INVALID");
         }
         if create::GONE.has(segment as usize) {
-            crate::fatal!("{function}: the segment {segment:p} was destroyed");
+            fatal!("{function}: the segment {segment:p} was destroyed");
         }
     }
     // SAFETY: by contract.
@@ -211,7 +211,7 @@ pub unsafe fn client<'a>(function: &str, client: *const Client) -> &'a Client {
         } else {
             "something that is not a gex_Client_t"
         };
-        crate::fatal!("{function} was given {what}");
+        fatal!("{function} was given {what}");
     }
     // SAFETY: by contract.
     unsafe { &*client }

@@ -45,7 +45,7 @@ pub extern "C" fn gex_System_GetVerboseErrors() -> i32 {
 #[no_mangle]
 pub extern "C" fn gex_System_SetVerboseErrors(enable: i32) {
     if super::rules::CHECKED && !matches!(enable, 0 | 1) {
-        crate::fatal!("gex_System_SetVerboseErrors: {enable}; 0 and 1 are the values that exist");
+        fatal!("gex_System_SetVerboseErrors: {enable}; 0 and 1 are the values that exist");
     }
     VERBOSE_ERRORS.store(enable, Ordering::Relaxed);
 }
@@ -57,7 +57,7 @@ pub extern "C" fn gasneti_max_threads() -> u64 {
     if Mode::get() == Mode::Seq {
         return 1;
     }
-    u64::from(crate::config::get().get(&crate::config::MAX_THREADS))
+    u64::from(gasnet_conduit::config::get().get(&gasnet_conduit::config::MAX_THREADS))
 }
 
 /// Whether handlers may run on threads that are not the client's: no conduit has a receive thread.

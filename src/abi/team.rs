@@ -126,7 +126,7 @@ fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str)
     let rt = runtime::get();
     let own = Location { rank: rt.rank, ep };
     if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on {device}. Pass \
              GEX_FLAG_TM_NO_SCRATCH.",
             rt.rank
@@ -137,7 +137,7 @@ fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str)
     let address = base.wrapping_add(address as usize);
     if cfg!(feature = "debug-checks") && (bytes == 0 || !rt.in_own_segment(ep, address, bytes)) {
         let (base, length) = rt.segment_of(own).map_or((0, 0), |s| (s.base, s.bytes));
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {length} bytes at \
              {base:#x}. Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
             rt.rank
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn gex_TM_Split(
         return scratch_size(parent, member, flags, name);
     }
     if cfg!(feature = "debug-checks") && member && color < 0 {
-        crate::fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank);
+        fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank);
     }
     let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn gex_TM_Dup(
     let lent = match flags & (FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_NO_SCRATCH) {
         FLAG_TM_NO_SCRATCH => None,
         FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH => Some(lend(original.ep, scratch_address, scratch_bytes, flags, name)),
-        _ => crate::fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,NO}}_SCRATCH"),
+        _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,NO}}_SCRATCH"),
     };
     // All bring the same color, and the keys that keep their order.
     if let Some(team) = create::split(original, Some((0, 0)), lent, flags) {
@@ -277,15 +277,15 @@ pub unsafe extern "C" fn gex_TM_Create(
             FLAG_TM_LOCAL_SCRATCH => local,
             FLAG_TM_GLOBAL_SCRATCH => rank as usize,
             FLAG_TM_NO_SCRATCH => return None,
-            _ => crate::fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,GLOBAL,NO}}_SCRATCH"),
+            _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,GLOBAL,NO}}_SCRATCH"),
         };
         // SAFETY: the client's array, as long as the flag says.
         let address = unsafe { *scratch_addresses.add(index) };
         Some(lend(members[rank as usize].ep, address, scratch_bytes, flags, name))
     };
-    let teams = create::create(parent, &members, scratch_of, flags).unwrap_or_else(|why| crate::fatal!("{name}: {why}"));
+    let teams = create::create(parent, &members, scratch_of, flags).unwrap_or_else(|why| fatal!("{name}: {why}"));
     if teams.len() != new_count && count > 0 {
-        crate::fatal!(
+        fatal!(
             "{name}: num_new_tms is {new_count}, and args name {} endpoints of this process",
             teams.len()
         );
@@ -304,11 +304,11 @@ fn member(parent: &Team, arg: EpLocation, flags: u32, function: &str) -> Locatio
     let by_job = flags & FLAG_RANK_IS_JOBRANK != 0;
     let size = if by_job { rt.size } else { parent.size };
     if arg.rank >= size {
-        crate::fatal!("{function}: rank {} does not exist among {size}", arg.rank);
+        fatal!("{function}: rank {} does not exist among {size}", arg.rank);
     }
     let rank = if by_job { arg.rank } else { parent.locate(arg.rank).rank };
     if rank == rt.rank && rt.endpoint(arg.index).is_none() {
-        crate::fatal!("{function}: rank {rank} has no endpoint with index {}", arg.index);
+        fatal!("{function}: rank {rank} has no endpoint with index {}", arg.index);
     }
     Location { rank, ep: arg.index }
 }
@@ -326,12 +326,10 @@ fn not_in_use(team: &Team, function: &str) {
     let rank = runtime::get().rank;
     let domains = team.domains.load(Ordering::Relaxed);
     if domains > 0 {
-        crate::fatal!(
-            "rank {rank}: {function}: the team has live atomic domains ({domains}). Destroy them first (gex_AD_Destroy)."
-        );
+        fatal!("rank {rank}: {function}: the team has live atomic domains ({domains}). Destroy them first (gex_AD_Destroy).");
     }
     if event::is_open(team.number) {
-        crate::fatal!(
+        fatal!(
             "rank {rank}: {function}: the event of a collective over this team was not synchronised. Every member waits for its collectives first \
              (gex_Event_Wait)."
         );
@@ -345,7 +343,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
     not_in_handler(name);
     let team = team::team(tm, name);
     if team.is_primordial() {
-        crate::fatal!(
+        fatal!(
             "rank {}: {name}: the primordial team cannot be destroyed",
             runtime::get().rank
         );

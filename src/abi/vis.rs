@@ -9,7 +9,6 @@ use super::rma::{blocking, explicit, root};
 use super::rules::PLAIN_FLAGS;
 use super::{not_in_handler, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
-use crate::conduit::Busy;
 use crate::event::{Event, Op};
 use crate::rma::Started;
 use crate::runtime;
@@ -22,6 +21,7 @@ use crate::vis::check;
 use crate::vis::peer::{self, Completion};
 use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
 use crate::vis::{self, Access, Data, Direction};
+use gasnet_conduit::Busy;
 
 /// Loops that need no more than a small array.
 const FEW_DIMS: usize = 8;
@@ -135,7 +135,7 @@ impl Call<'_> {
             Some(_) if self.flags & FLAG_IMMEDIATE != 0 => "GEX_FLAG_IMMEDIATE",
             None | Some(_) => return,
         };
-        crate::fatal!(
+        fatal!(
             "rank {rank}: {}: gex_VIS_SetPeerCompletionHandler was called before, and does not go with {wrong} (GASNet-EX 0.19, \"VIS Put \
              Peer Completion\").",
             self.function
@@ -178,7 +178,7 @@ impl Call<'_> {
             total = total.and_then(|n| n.checked_mul(count));
         }
         if total.is_none() {
-            crate::fatal!(
+            fatal!(
                 "rank {}: {}: the counts make more bytes than there is memory",
                 runtime::get().rank,
                 self.function
@@ -331,7 +331,7 @@ pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *co
         return armed.set(None);
     }
     if handler < INDEX_BASE || nbytes > peer::MAX_PAYLOAD || (source_addr.is_null() && nbytes > 0) {
-        crate::fatal!(
+        fatal!(
             "rank {}: gex_VIS_SetPeerCompletionHandler: handler {handler}, {nbytes} bytes at {source_addr:?}. A handler index is {INDEX_BASE} to \
              255, and the payload has at most GEX_VIS_MAX_PEERCOMPLETION, {}, bytes.",
             runtime::get().rank,

@@ -5,7 +5,6 @@
 //! need not be atomic to those of a CPU. A domain holds nothing but its parameters, so making one does not communicate: what every member
 //! decides depends on single-valued parameters only.
 
-pub mod codes;
 pub mod cpu;
 pub mod packets;
 
@@ -13,8 +12,7 @@ use std::ptr;
 use std::sync::atomic::{fence, AtomicBool, AtomicPtr, Ordering};
 
 use crate::am::Location;
-use crate::conduit::{Busy, Capabilities, Conduit, JobRank, PollScope, RemoteSegment, TransferId};
-use crate::event::Op;
+use crate::event::{Category, Op};
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
@@ -22,6 +20,9 @@ use crate::stall::Reason;
 use crate::team::{self, Head, Team};
 use crate::wait;
 use cpu::Number;
+use gasnet_conduit::{Busy, Capabilities, Conduit, JobRank, PollScope, RemoteSegment, TransferId};
+
+pub use gasnet_conduit::atomic_codes as codes;
 
 /// `GEX_FLAG_IMMEDIATE`.
 pub const FLAG_IMMEDIATE: u32 = 0x1;
@@ -41,6 +42,15 @@ pub const FLAG_FAVOR_MY_NBRHD: u32 = 0x4000_0000;
 pub const FLAG_FAVOR_REMOTE: u32 = 0x8000_0000;
 /// `GEX_FLAG_RANK_IS_JOBRANK`.
 pub const FLAG_JOBRANK: u32 = 0x2000;
+
+/// The event category of `op`.
+const fn category(op: u32) -> Category {
+    match op {
+        codes::SET => Category::Put,
+        codes::GET => Category::Get,
+        _ => Category::Rmw,
+    }
+}
 
 /// What `gex_AD_t` points to. Inline code reads the head.
 #[repr(C)]
@@ -104,7 +114,7 @@ impl Call {
         } else {
             (ptr::null_mut(), 0)
         };
-        let id = transfer::begin(op, codes::category(self.op), peer, local, bytes);
+        let id = transfer::begin(op, category(self.op), peer, local, bytes);
         // Operands are passed by value: a SET is complete locally.
         transfer::source_done(id);
         id
@@ -153,7 +163,7 @@ impl Domain {
 
 #[cold]
 fn misaligned(rank: u32, target: usize, dt: u32) -> ! {
-    crate::fatal!(
+    fatal!(
         "a remote atomic on {} was given the target address {target:#x} on rank {rank}, which is not aligned to {} bytes",
         codes::type_name(dt),
         codes::bytes(dt)
@@ -162,7 +172,7 @@ fn misaligned(rank: u32, target: usize, dt: u32) -> ! {
 
 #[cold]
 fn on_device(rt: &Runtime, place: Location) -> ! {
-    crate::fatal!(
+    fatal!(
         "rank {}: remote atomics work on host memory, but the segment of endpoint {} of rank {} is memory of a device",
         rt.rank,
         place.ep,
@@ -172,7 +182,7 @@ fn on_device(rt: &Runtime, place: Location) -> ! {
 
 #[cold]
 fn no_such_operation(op: u32, dt: u32) -> ! {
-    crate::fatal!(
+    fatal!(
         "{op:#x} is not one operation (GEX_OP_*) of remote atomics on {}",
         codes::type_name(dt)
     )

@@ -5,11 +5,11 @@ use super::codes;
 use super::{cpu, Call};
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, split, Arg, Location, Message};
-use crate::conduit::{Busy, Class, TransferId};
 use crate::event::Op;
 use crate::rma::transfer;
 use crate::runtime;
 use crate::segment::reach;
+use gasnet_conduit::{Busy, Class, TransferId};
 
 /// Arguments in front of the operands: target, transfer, operation, type.
 const HEAD: usize = 6;

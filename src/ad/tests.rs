@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::am::Arg;
-use crate::conduit::{Class, ConduitError, Identity, JobRank, Limits, SegmentKey, StartInfo, Upcalls};
 use crate::event::FreeList;
+use gasnet_conduit::{Class, ConduitError, Identity, JobRank, Limits, SegmentKey, StartInfo, Upcalls};
 
 /// What a conduit was asked: type, operation, target, operands, whether the old value is wanted, transfer.
 type Asked = (u32, u32, usize, [u64; 2], bool, TransferId);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use gasnet_tools::heap::Fill;
 
 use super::npam::Prepared;
-use crate::config;
+use gasnet_conduit::config;
 
 /// The pattern and its length; none when it is not wanted.
 fn wanted() -> Option<(Fill, usize)> {

@@ -12,7 +12,6 @@ use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
 use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, ANYWHERE, HEADER, IN_PLACE, MAX_ARGS};
-use crate::conduit::{Class, JobRank, TransferId, Upcalls};
 use crate::mk::{self, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
@@ -21,6 +20,7 @@ use crate::shm::memory::UNIT;
 use crate::shm::ring::Word;
 use crate::thread::{self, Context};
 use crate::trace::{self, Kind};
+use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
@@ -52,7 +52,7 @@ impl<'a> Delivery<'a> {
 
     #[cold]
     fn malformed(&self, source: JobRank, what: &str) -> ! {
-        crate::fatal!(
+        fatal!(
             "rank {} received a malformed message from rank {source}: {what}. The memory of rank {source} is corrupt, or the two \
              ranks run different versions of libgasnet.",
             self.rt.rank
@@ -136,7 +136,7 @@ impl<'a> Delivery<'a> {
 
     fn run_client(&self, m: &Arrived) {
         let Some(endpoint) = self.rt.endpoint(m.header.target_ep & !ANYWHERE) else {
-            crate::fatal!(
+            fatal!(
                 "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with gex_EP_Create, and \
                  synchronise before the first message.",
                 self.rt.rank, m.category, m.class, m.source, m.header.target_ep & !ANYWHERE
@@ -149,14 +149,14 @@ impl<'a> Delivery<'a> {
             .get(m.header.handler)
             .or_else(|| self.rt.endpoint0.handlers.get(m.header.handler));
         let Some(entry) = entry else {
-            crate::fatal!(
+            fatal!(
                 "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {}, but no handler is registered there. \
                  Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the first message.",
                 self.rt.rank, m.category, m.class, m.source, m.header.handler
             );
         };
         if CHECKED && !entry.accepts(m.class, m.category, nargs) {
-            crate::fatal!(
+            fatal!(
                 "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {} ({}), which was registered with flags \
                  {:#x} for {} arguments.",
                 self.rt.rank, m.category, m.class, m.source, m.header.handler, handler_name(entry), entry.flags, entry.nargs

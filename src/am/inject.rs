@@ -7,13 +7,13 @@ use std::ptr;
 
 use super::table::INDEX_BASE;
 use super::{home, kind, long, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
-use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::shm::memory::UNIT;
 use crate::stall::Reason;
 use crate::trace;
 use crate::wait::Waiter;
+use gasnet_conduit::{Busy, Class, PollScope};
 
 /// Sends `message` now or not at all. Local completion is immediate. Never polls; but the handler of a message to this process itself runs here.
 ///

@@ -19,8 +19,8 @@ pub mod wire;
 
 use std::sync::OnceLock;
 
-use crate::conduit::{Class, JobRank, Limits};
 use crate::shm::layout::MAX_MEDIUM;
+use gasnet_conduit::{Class, JobRank, Limits};
 
 /// Most arguments of a handler (`gex_AM_MaxArgs`).
 pub const MAX_ARGS: usize = 16;

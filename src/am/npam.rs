@@ -10,11 +10,11 @@ use std::ptr;
 
 use super::token::Token;
 use super::{canary, inject, payload_offset, Arg, Category, EpIndex, Location, Message, MAX_PREPARED};
-use crate::conduit::{Busy, Class, PollScope};
 use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::narrow;
 use crate::shm::layout::MAX_MEDIUM;
+use gasnet_conduit::{Busy, Class, PollScope};
 
 /// Payloads up to this are copied at Commit rather than sent by reference.
 const COPY_BELOW: usize = 1024;

@@ -12,11 +12,11 @@ use std::sync::PoisonError;
 use super::deliver;
 use super::token::Token;
 use super::{inject, internal, join, max_medium, split, Arg, Category, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
-use crate::conduit::{Busy, Class, JobRank};
 use crate::mk::{self, Spot};
 use crate::rma::packets;
 use crate::runtime;
 use crate::segment::reach;
+use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
 /// Tells the Longs of this process apart.

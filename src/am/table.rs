@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Category, MAX_ARGS};
-use crate::conduit::Class;
+use gasnet_conduit::Class;
 
 /// Lowest index for clients (`GEX_AM_INDEX_BASE`).
 pub const INDEX_BASE: u8 = 128;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::table::Entry;
 use super::{Category, Location};
-use crate::conduit::Class;
+use gasnet_conduit::Class;
 
 /// Lives on the stack of the thread that runs the handler; a `gex_Token_t` is its address.
 #[derive(Debug)]

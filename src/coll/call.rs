@@ -10,9 +10,9 @@ use std::task::Poll;
 
 use super::mail::{self, Buffer, Name, Span};
 use crate::am::{inject, internal, lub_medium, max_medium, Message};
-use crate::conduit::Class;
 use crate::stall;
 use crate::team::Team;
+use gasnet_conduit::Class;
 
 /// One collective, as one member sees it.
 #[derive(Clone, Copy, Debug)]

@@ -102,7 +102,7 @@ impl Buffer {
     /// A copy of `from`.
     pub fn copy_of(from: Span) -> Self {
         let Some(mut buffer) = Self::new(from.bytes) else {
-            crate::fatal!("a collective cannot have {} bytes of memory", from.bytes);
+            fatal!("a collective cannot have {} bytes of memory", from.bytes);
         };
         buffer.span().copy_from(from);
         buffer

@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
-use crate::conduit::PollScope;
 use crate::event::{Category, Event, Op};
 use crate::stall::{self, Reason};
 use crate::team::Team;
 use crate::{thread, wait};
+use gasnet_conduit::PollScope;
 use gasnet_sys::atomic::Mutex;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;

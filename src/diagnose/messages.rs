@@ -14,8 +14,8 @@ use crate::abi::EVENT_NOW;
 use crate::am::table::Entry;
 use crate::am::token::Token;
 use crate::am::{join, lub_medium, split, Arg};
-use crate::conduit::PollScope;
 use crate::progress;
+use gasnet_conduit::PollScope;
 
 const NOW: *mut usize = EVENT_NOW as *mut usize;
 

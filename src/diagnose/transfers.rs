@@ -14,9 +14,9 @@ use crate::abi::rma::{
     gex_RMA_PutNB, gex_RMA_PutNBI,
 };
 use crate::abi::{EVENT_DEFER, EVENT_NOW};
-use crate::conduit::PollScope;
 use crate::event::Event;
 use crate::progress;
+use gasnet_conduit::PollScope;
 
 const EC_ALL: u32 = u32::MAX;
 const EC_LC: u32 = 2;

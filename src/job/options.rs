@@ -11,7 +11,7 @@ use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
 use super::{adopt, pmi, JobError};
-use crate::config::{self, Config, FromValue, Key, SignalSet, Spawner};
+use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
 pub const MAX_RANKS: u32 = 1024;

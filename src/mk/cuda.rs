@@ -8,8 +8,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr;
 
 use super::{Driver, Owner, Refusal};
-use crate::conduit::Device;
-use crate::library::functions;
+use gasnet_conduit::library::functions;
+use gasnet_conduit::Device;
 
 /// `CUdeviceptr`.
 type DevicePtr = u64;

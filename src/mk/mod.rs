@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::PoisonError;
 
-use crate::conduit::Device;
 use crate::rma;
+use gasnet_conduit::Device;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Why a kind or a segment of it was not made.
@@ -254,7 +254,7 @@ unsafe fn stage(to: (&Kind, usize), from: (&Kind, usize), bytes: usize) -> Resul
 
 #[cold]
 fn failed(to: Spot, from: Spot, bytes: usize, why: &str) -> ! {
-    crate::fatal!(
+    fatal!(
         "rank {}: {bytes} bytes could not be copied from {from} to {to}: {why}. An error of an earlier kernel, or memory that was freed, is \
          the usual cause; the vendor's checker (compute-sanitizer, rocgdb) finds either.",
         crate::runtime::get().rank

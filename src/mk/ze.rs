@@ -9,8 +9,8 @@ use std::ptr;
 use std::sync::PoisonError;
 
 use super::{Driver, Owner, Refusal};
-use crate::conduit::Device;
-use crate::library::functions;
+use gasnet_conduit::library::functions;
+use gasnet_conduit::Device;
 use gasnet_sys::atomic::Mutex;
 
 type Handle = *mut c_void;

@@ -9,13 +9,13 @@ pub mod packets;
 pub mod transfer;
 
 use crate::am::Location;
-use crate::conduit::{Busy, JobRank, LocalCompletion, PollScope, RemoteSegment};
 use crate::event::{Category, Op};
 use crate::mk::{self, Kind, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
 use crate::stall::Reason;
 use crate::wait;
+use gasnet_conduit::{Busy, JobRank, LocalCompletion, PollScope, RemoteSegment};
 
 /// A put or a get.
 #[derive(Clone, Copy, Debug)]

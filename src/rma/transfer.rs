@@ -3,9 +3,9 @@
 
 use gasnet_sys::atomic::Mutex;
 
-use crate::conduit::{JobRank, TransferId};
 use crate::event::{Category, Op};
 use crate::mk::Spot;
+use gasnet_conduit::{JobRank, TransferId};
 
 #[derive(Debug)]
 struct Transfer {

@@ -9,12 +9,12 @@ use crate::coll;
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
 use crate::coll::mail::Span;
-use crate::conduit::{RemoteSegment, SegmentKey};
 use crate::endpoint::{self, Endpoint};
 use crate::gone::Gone;
 use crate::mk::{Kind, Refusal};
 use crate::runtime::Runtime;
 use crate::team::Team;
+use gasnet_conduit::{RemoteSegment, SegmentKey};
 use gasnet_sys::mem;
 
 /// Destroyed segments.

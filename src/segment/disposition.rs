@@ -101,14 +101,14 @@ pub fn check(flags: u32, ep: EpIndex, local: usize, bytes: usize, function: &str
     let rt = runtime::get();
     for (side, of) in [(SELF, "SELF"), (PEER, "PEER")] {
         if (flags & side).count_ones() > 1 {
-            crate::fatal!(
+            fatal!(
                 "rank {}: {function}: flags {flags:#x} have more than one GEX_FLAG_{of}_SEG_*; they exclude each other",
                 rt.rank
             );
         }
     }
     if flags & (SELF_BOUND | SELF_OFFSET) != 0 && bytes > 0 && rt.own_spot(ep, local, bytes).is_none() {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: the local range [{local:#x}, {:#x}) is not in the bound segment of endpoint {ep}, as \
              GEX_FLAG_SELF_SEG_BOUND or _OFFSET promises",
             rt.rank,

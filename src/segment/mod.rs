@@ -13,13 +13,13 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::am::{EpIndex, Location, ANYWHERE};
-use crate::conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
-use crate::config::{self, Per};
 use crate::endpoint::{self, Endpoint};
 use crate::mk::{Kind, Spot};
 use crate::runtime::Runtime;
 use crate::shm;
 use configuration::{is_everything, Configuration};
+use gasnet_conduit::config::{self, Per};
+use gasnet_conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
 use gasnet_sys::{host_memory, mem};
 use window::Window;
 
@@ -416,7 +416,7 @@ impl Runtime {
             None => "no segment is attached".to_string(),
             Some(s) => format!("its segment is [{:#x}, {:#x})", s.base, s.base + s.bytes),
         };
-        crate::fatal!(
+        fatal!(
             "rank {}: the remote range [{address:#x}, {:#x}) is not in the segment of rank {rank}: {known}. Only memory of the bound \
              segment can be the remote side of a put, a get or a Long.",
             self.rank,
@@ -479,7 +479,7 @@ impl Runtime {
         }
         let segment = self.segment_of(Location { rank: self.rank, ep });
         let (base, end) = segment.map_or((0, 0), |s| (s.base, s.base + s.bytes));
-        crate::fatal!(
+        fatal!(
             "rank {}: the local range of {bytes} bytes at {local:?} is not in the segment of endpoint {ep}, [{base:#x}, {end:#x}) on {kind}. \
              An endpoint with a device segment takes local addresses of that segment only; use another endpoint for host memory \
              (GASNet-EX 0.19, \"Local addressing\").",

@@ -4,8 +4,8 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
-use crate::config;
-use crate::library::functions;
+use gasnet_conduit::config;
+use gasnet_conduit::library::functions;
 use gasnet_sys::cpus;
 
 /// The kernel's mode of a policy.

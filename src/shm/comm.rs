@@ -15,8 +15,8 @@ use super::layout::class_index;
 use super::memory::{CommMemory, RingMemory, UNIT};
 use super::pool::Blocks;
 use super::ring::{Consumer, Corrupt, Front, Producer, Word};
-use crate::conduit::{Busy, Class, PollScope};
 use crate::sync::{Padded, TryLock};
+use gasnet_conduit::{Busy, Class, PollScope};
 use gasnet_sys::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, AtomicU64, Ordering};
 use gasnet_sys::{futex, membarrier};
 

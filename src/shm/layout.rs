@@ -9,7 +9,7 @@
 //! neighbourhood only when each ring is at its minimum; the sum is linear in the ranks until then.
 
 use super::memory::{blocks_bytes, ring_bytes, MAILBOX, STAGING, UNIT};
-use crate::conduit::Class;
+use gasnet_conduit::Class;
 
 /// Largest payload of a Medium inside a neighbourhood, and the payload size of a block.
 pub const MAX_MEDIUM: usize = 65_536;

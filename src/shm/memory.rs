@@ -4,7 +4,7 @@
 //! which derive them from sizes that they keep themselves, never from what a neighbour wrote.
 
 use super::layout::{Layout, MAX_MEDIUM};
-use crate::conduit::Class;
+use gasnet_conduit::Class;
 use gasnet_sys::atomic::{AtomicU32, AtomicU64};
 
 /// Bytes of a ring's unit: a cache line.

@@ -1,7 +1,7 @@
 //! Who is in a team, and which rank each member has.
 
 use crate::am::Location;
-use crate::conduit::JobRank;
+use gasnet_conduit::JobRank;
 
 /// The members of a team, in the order of their ranks.
 #[derive(Debug, PartialEq, Eq)]

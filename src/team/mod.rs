@@ -12,13 +12,13 @@ use std::sync::OnceLock;
 
 use crate::am::{EpIndex, Location};
 use crate::coll::near::pool::Lane;
-use crate::conduit::JobRank;
 use crate::gone::Gone;
 use crate::job::Job;
 use crate::runtime::{self, Runtime};
 use crate::shm::Comm;
 use crate::trace;
 use crate::vis::asked::PEERS_ARE_TOLD;
+use gasnet_conduit::JobRank;
 use groups::{Groups, Member};
 use members::Members;
 
@@ -248,13 +248,13 @@ pub fn decode(handle: usize) -> Named {
         TAG_TEAM => {
             let address = handle & !TAG_MASK;
             if cfg!(feature = "debug-checks") && GONE.has(address) {
-                crate::fatal!("the team {handle:#x} was destroyed (gex_TM_Destroy)");
+                fatal!("the team {handle:#x} was destroyed (gex_TM_Destroy)");
             }
             // SAFETY: a handle with the team tag was made by `Team::handle` from a 'static team (client contract).
             Named::Team(unsafe { &*(address as *const Team) })
         }
         TAG_PAIR => Named::Pair((handle >> 18) as EpIndex, (handle >> 2) as EpIndex),
-        _ => crate::fatal!(
+        _ => fatal!(
             "{handle:#x} is not a gex_TM_t: it was not returned by gex_Client_Init, gex_TM_Split, gex_TM_Create or gex_TM_Pair"
         ),
     }
@@ -265,7 +265,7 @@ pub fn decode(handle: usize) -> Named {
 pub fn team(handle: usize, what: &str) -> &'static Team {
     match decode(handle) {
         Named::Team(team) => team,
-        Named::Pair(..) => crate::fatal!("rank {}: {what} was given a TM-pair; it needs a team", runtime::get().rank),
+        Named::Pair(..) => fatal!("rank {}: {what} was given a TM-pair; it needs a team", runtime::get().rank),
     }
 }
 
@@ -291,9 +291,9 @@ pub fn open(handle: usize, rank: u32) -> Option<Location> {
 pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
     let rt = runtime::get();
     if rt.size > 1 {
-        crate::fatal!("rank {}: {why}", rt.rank);
+        fatal!("rank {}: {why}", rt.rank);
     }
-    crate::fatal!(
+    fatal!(
         "rank {}: {why}. This job has one rank: to have more, start the program with its launcher, for example gasnetrun_{} -n N",
         rt.rank,
         rt.conduit.identity().name

@@ -15,7 +15,7 @@ pub fn access(access: &Access<'_>, function: &str) {
     if let Data::Lists { to, from } = &access.data {
         let lengths = [list(to, "destination", function), list(from, "source", function)];
         if lengths[0] != lengths[1] {
-            crate::fatal!(
+            fatal!(
                 "rank {}: {function}: the destination has {} bytes, the source {}. They must be the same.",
                 rt.rank,
                 lengths[0],
@@ -31,7 +31,7 @@ pub fn access(access: &Access<'_>, function: &str) {
         .run()
         .is_some_and(|(address, _)| address == 0)
     {
-        crate::fatal!("rank {}: {function}: a local address is null", rt.rank);
+        fatal!("rank {}: {function}: a local address is null", rt.rank);
     }
     let segment = rt.segment_of(access.peer);
     let inside = |address, bytes| segment.is_some_and(|s| s.contains(address, bytes));
@@ -43,7 +43,7 @@ pub fn access(access: &Access<'_>, function: &str) {
         }
     }
     if let Some(address) = (to.pieces() <= MOST_PIECES).then(|| overlap(&to)).flatten() {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: the byte at {address:#x} is in the destination twice (GASNet-EX 0.19, \"Vector/Indexed/Strided\")",
             rt.rank
         );
@@ -57,10 +57,10 @@ fn list(list: &List, which: &str, function: &str) -> usize {
         List::Indexed { entries, .. } => entries.is_null(),
     };
     if null && list.count() > 0 {
-        crate::fatal!("rank {}: {function}: the {which} list is null", runtime::get().rank);
+        fatal!("rank {}: {function}: the {which} list is null", runtime::get().rank);
     }
     list.bytes().unwrap_or_else(|| {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function}: the lengths of the {which} list make more bytes than there is memory",
             runtime::get().rank
         )

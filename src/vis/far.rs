@@ -12,12 +12,12 @@ use super::shape::{Cursor, Dim, Position, Side};
 use super::{near, peer, Access, Direction};
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, EpIndex, Location, Message};
-use crate::conduit::{Busy, Class, JobRank, RemoteSegment, TransferId};
 use crate::event::{Category, Op};
 use crate::rma::{self, packets, transfer, Manner, Started};
 use crate::runtime::{self, Runtime};
 use crate::segment::{disposition, reach};
 use crate::{thread, wait};
+use gasnet_conduit::{Busy, Class, JobRank, RemoteSegment, TransferId};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Pieces of this average are worth an operation of the network, or a copy of the kernel's, each.

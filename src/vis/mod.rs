@@ -14,12 +14,12 @@ pub mod records;
 pub mod shape;
 
 use crate::am::{EpIndex, Location, ANYWHERE};
-use crate::conduit::Busy;
 use crate::event::Op;
 use crate::rma::Started;
 use crate::runtime;
 use crate::segment::window::Window;
 use crate::trace;
+use gasnet_conduit::Busy;
 use peer::Completion;
 use shape::{extent, List, Nest, Side};
 

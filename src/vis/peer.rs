@@ -10,7 +10,7 @@ use super::Access;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{deliver, inject, internal, join, Arg, Category, EpIndex, Location, Message, ANYWHERE};
-use crate::conduit::{Class, JobRank};
+use gasnet_conduit::{Class, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// `GEX_VIS_MAX_PEERCOMPLETION`.

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use gasnet_tools::timer::monotonic_ns;
 
-use crate::conduit::PollScope;
 use crate::job::Inside;
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
 use followers::Followers;
+use gasnet_conduit::PollScope;
 use gasnet_sys::{fd, process};
 
 pub use episodes::{Episodes, Evidence};

@@ -46,6 +46,12 @@ pub fn set_hook(hook: fn() -> !) {
     let _ = HOOK.set(hook);
 }
 
+/// Reports a fatal error, formatted as by `format!`, and ends the process. See [`fatal()`].
+#[macro_export]
+macro_rules! fatal {
+    ($($arg:tt)*) => { $crate::fatal::fatal(format_args!($($arg)*)) };
+}
+
 /// Reports a fatal error and ends the process. Safe to call from a signal handler as far as its cause allows.
 pub fn fatal(message: fmt::Arguments<'_>) -> ! {
     fatal_at(message, None)

@@ -1,6 +1,6 @@
 //! What the benchmarks have in common: rows, and the two ends of a job of two.
 
-use gasnet::conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
+use gasnet_conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use crate::pieces::{EACH, FRONT};
 use crate::tag::Keys;
 use crate::wire::{at, Header, Kind, HEADER, UNITS};
 use crate::MAX_PACKET_BYTES;
-use gasnet::conduit::TransferId;
+use gasnet_conduit::TransferId;
 use std::collections::HashMap;
 use std::rc::Rc;
 

@@ -6,7 +6,7 @@ use crate::net::Net;
 use crate::place::encode;
 use crate::sys::{Address, Socket, BATCH, BUFFER};
 use crate::wire::{at, Kind, HEADER};
-use gasnet::conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use std::collections::HashSet;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -3,7 +3,7 @@
 
 use super::lock;
 use crate::packet::Packet;
-use gasnet::conduit::JobRank;
+use gasnet_conduit::JobRank;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;

@@ -6,7 +6,7 @@
 use super::{lock, Net};
 use crate::peer::Peer;
 use crate::place::HERE;
-use gasnet::conduit::JobRank;
+use gasnet_conduit::JobRank;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Mutex;
 

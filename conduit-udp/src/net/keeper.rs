@@ -8,8 +8,7 @@
 use super::receiving::{Context, Wanted};
 use super::{lock, Deferred, Net};
 use crate::sys::Bell;
-use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
-use gasnet::fatal;
+use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
 use gasnet_sys::{process, signal};
 use std::io;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
@@ -176,7 +175,7 @@ impl Net {
             process::count_own_thread();
         }
         if let Err(why) = started {
-            fatal::warn(format_args!(
+            gasnet_conduit::warn(format_args!(
                 "The udp conduit cannot start a thread: {why}. While this rank computes it answers nobody."
             ));
         }

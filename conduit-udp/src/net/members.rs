@@ -7,7 +7,7 @@ use crate::peer::{Heard, Peer};
 use crate::pieces::is_message;
 use crate::place::{Contact, Place, HERE};
 use crate::wire::{Header, Known, HEADER};
-use gasnet::conduit::{JobRank, TransferId};
+use gasnet_conduit::{JobRank, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::MutexGuard;
 

@@ -9,7 +9,7 @@ use crate::place::{Contact, HERE, LEFT};
 use crate::sys::{BATCH, BUFFER};
 use crate::wire::HEADER;
 use crate::MAX_PACKET_BYTES;
-use gasnet::conduit::{Class, JobRank, TransferId, Upcalls};
+use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
 use std::io::IoSlice;
 use std::sync::atomic::Ordering::Relaxed;
 

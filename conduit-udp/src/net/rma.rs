@@ -3,7 +3,7 @@
 use super::{lock, Net};
 use crate::memory::Lent;
 use crate::place::{Contact, HERE};
-use gasnet::conduit::{Busy, JobRank, LocalCompletion, TransferId};
+use gasnet_conduit::{Busy, JobRank, LocalCompletion, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Net {
@@ -25,7 +25,7 @@ impl Net {
         }
     }
 
-    /// Begins a put; see [`gasnet::conduit::Conduit::put`]. Up to `copied` bytes are copied at once.
+    /// Begins a put; see [`gasnet_conduit::Conduit::put`]. Up to `copied` bytes are copied at once.
     pub fn put_to(
         &self,
         rank: JobRank,
@@ -46,7 +46,7 @@ impl Net {
         Ok(local)
     }
 
-    /// Begins a get; see [`gasnet::conduit::Conduit::get`].
+    /// Begins a get; see [`gasnet_conduit::Conduit::get`].
     pub fn get_from(&self, rank: JobRank, destination: *mut u8, address: usize, bytes: usize, id: TransferId) -> Result<(), Busy> {
         let contact = self.partner(rank)?;
         // SAFETY: a destination is writable until the get is complete, by the contract of the trait.

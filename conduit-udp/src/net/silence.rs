@@ -4,7 +4,6 @@
 use super::Net;
 use crate::place::Contact;
 use crate::variables::Settings;
-use gasnet::fatal;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,7 +69,7 @@ impl Net {
             u64::MAX => "The job goes on waiting".to_owned(),
             limit => format!("The job ends after {} seconds", limit / 1_000_000_000),
         };
-        fatal::warn(format_args!(
+        gasnet_conduit::warn(format_args!(
             "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, {}. {end} (GASNET_REQUESTTIMEOUT_MAX).",
             contact.rank,
             self.places[contact.rank as usize].address,

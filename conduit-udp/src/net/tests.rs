@@ -10,7 +10,7 @@ use crate::sys::Address;
 use crate::tests::{datagrams, waiting, Stage};
 use crate::variables::Settings;
 use crate::wire::{Header, HEADER};
-use gasnet::conduit::{Class, PollScope, TransferId};
+use gasnet_conduit::{Class, PollScope, TransferId};
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 use std::net::UdpSocket;

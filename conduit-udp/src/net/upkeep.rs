@@ -6,7 +6,7 @@ use crate::peer::payload_of;
 use crate::place::{Contact, Trouble, HERE, LOST};
 use crate::sys;
 use crate::wire::{Kind, HEADER};
-use gasnet::conduit::JobRank;
+use gasnet_conduit::JobRank;
 use gasnet_sys::fd;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memory::Segments;
-use gasnet::conduit::TransferId;
+use gasnet_conduit::TransferId;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
 //! Vendor libraries, found as the conduits find them: by `dlopen`.
 
 use super::machine::{fact, Fact};
-use gasnet::config::Config;
+use gasnet_conduit::config::Config;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
@@ -60,7 +60,7 @@ pub fn networks() -> Vec<Fact> {
 /// Accelerators: what a program with memory kinds would find, in the environment of now.
 pub fn accelerators() -> Vec<Fact> {
     let config = Config::load(&[]).unwrap_or_else(|_| Config::defaults(&[]));
-    let found = gasnet::library::found(&config);
+    let found = gasnet_conduit::library::found(&config);
     found.into_iter().map(|(what, text)| fact(what, text)).collect()
 }
 

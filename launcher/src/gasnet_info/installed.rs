@@ -2,7 +2,7 @@
 //! this installation and not about what could have been built.
 
 use super::Facts;
-use gasnet::config::report::json_string;
+use gasnet_conduit::config::report::json_string;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! marked in the sections that do it.
 
 use super::{fabrics, kernel, memory, network, processors};
-use gasnet::config::report::json_string;
+use gasnet_conduit::config::report::json_string;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

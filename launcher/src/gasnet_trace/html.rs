@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gasnet::config::report::json_string;
+use gasnet_conduit::config::report::json_string;
 
 use super::model::{Model, Sums, CLASSES, STATES};
 use super::states::{self, States};

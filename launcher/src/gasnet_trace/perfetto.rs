@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use gasnet::config::report::json_string;
+use gasnet_conduit::config::report::json_string;
 
 use super::model::{Event, Model};
 

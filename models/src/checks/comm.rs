@@ -6,7 +6,7 @@ use std::time::Duration;
 use loom::thread;
 
 use crate::atomic::{AtomicU32, Ordering};
-use crate::conduit::{Class, PollScope};
+use crate::{Class, PollScope};
 use crate::shm::comm::{Comm, Disposal, Sink};
 use crate::shm::layout::Layout;
 use crate::shm::memory::{read_record, write_record, CommMemory};

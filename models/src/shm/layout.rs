@@ -1,6 +1,6 @@
 //! A layout with rings of a few units.
 
-use crate::conduit::Class;
+use crate::Class;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {

@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 
 use super::layout::{class_index, Layout};
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::conduit::Class;
+use crate::Class;
 
 pub const UNIT: usize = 64;
 

@@ -55,10 +55,10 @@ fn check(team: usize, root: u32, function: &str) -> &'static Team {
     not_in_handler(function);
     let all = runtime::get().team0;
     if team != TEAM_ALL {
-        crate::fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
+        fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
     }
     if root >= all.size {
-        crate::fatal!("{function}: image {root} does not exist in a job of {}", all.size);
+        fatal!("{function}: image {root} does not exist in a job of {}", all.size);
     }
     all
 }

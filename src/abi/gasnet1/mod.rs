@@ -24,7 +24,7 @@ const USES_GASNET1: u32 = 1;
 pub(super) fn team(function: &str) -> usize {
     let rt = runtime::get();
     if rules::CHECKED && rt.client.flags & USES_GASNET1 == 0 {
-        crate::fatal!(
+        fatal!(
             "rank {}: {function} is a call of GASNet-1, and gex_Client_Init was not given GEX_FLAG_USES_GASNET1 (gasnet_init implies it)",
             rt.rank
         );

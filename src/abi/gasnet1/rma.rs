@@ -12,9 +12,9 @@ use crate::abi::rma::{
     gex_RMA_PutNB, gex_RMA_PutNBI, gex_RMA_PutNBIVal, gex_RMA_PutNBVal,
 };
 use crate::abi::{EVENT_DEFER, EVENT_NOW};
-use crate::conduit::PollScope;
 use crate::event::Event;
 use crate::progress;
+use gasnet_conduit::PollScope;
 
 const NOW: *mut usize = EVENT_NOW as *mut usize;
 const DEFER: *mut usize = EVENT_DEFER as *mut usize;

@@ -96,7 +96,7 @@ impl Lane {
         let layout = comm.memory().layout();
         let (mailbox, staging) = (usize::from(self.mailbox), usize::from(self.staging));
         if !(1..=layout.mailboxes).contains(&mailbox) || staging > layout.stagings() {
-            crate::fatal!(
+            fatal!(
                 "neighbour {place} offers mailbox {mailbox} and staging area {staging}, which do not exist: its memory is corrupt"
             );
         }

@@ -166,8 +166,8 @@ impl Leading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::job::Library;
+    use gasnet_conduit::config::Config;
     use gasnet_sys::mem;
 
     #[test]

@@ -6,9 +6,9 @@ use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use crate::config;
 use crate::job::tree::message::Pairs;
 use crate::job::{JobError, StartOptions};
+use gasnet_conduit::config;
 
 /// What concerns a job as a whole.
 const PREFIX: &str = "GASNET_";
@@ -45,8 +45,8 @@ pub fn take_over(told: Pairs, options: &mut StartOptions) -> Result<(), JobError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::job::Library;
+    use gasnet_conduit::config::Config;
 
     #[test]
     fn what_lacks_is_taken_and_nothing_else() {

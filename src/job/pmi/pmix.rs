@@ -13,8 +13,8 @@ use std::time::Duration;
 use std::{mem, ptr, slice};
 
 use super::{check_key, check_place, check_put, quoted, PmiError, ProcessManager, VALUE_MAX};
-use crate::config;
-use crate::library::{self, functions, Library};
+use gasnet_conduit::config;
+use gasnet_conduit::library::{self, functions, Library};
 use gasnet_sys::signal;
 
 const SUCCESS: c_int = 0;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::super::map::{Map, Run};
 use super::super::JobError;
-use crate::config::built_in;
+use gasnet_conduit::config::built_in;
 
 /// Where names of hosts come from: the first that is set counts.
 const SOURCES: [(&str, Form); 12] = [

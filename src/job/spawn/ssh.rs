@@ -18,7 +18,7 @@ use super::super::tree::{Branch, Tree};
 use super::super::{JobError, StartOptions, MAX_RANKS};
 use super::script::{self, Start};
 use super::{hosts, Contact};
-use crate::config::built_in;
+use gasnet_conduit::config::built_in;
 use gasnet_sys::{fd, mem, net, process};
 
 /// How long the agent above may take to say what the job looks like.

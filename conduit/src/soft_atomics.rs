@@ -8,10 +8,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ad::{codes, cpu};
-use crate::conduit::{
-    Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, RemoteSegment, SegmentKey, StartInfo,
-    TransferId, Upcalls,
+use crate::{
+    atomic_codes as codes, Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, RemoteSegment,
+    SegmentKey, StartInfo, TransferId, Upcalls,
 };
 
 /// First byte of a packet that asks; no kind of message of the runtime.
@@ -50,19 +49,26 @@ struct State {
     answers: Vec<(JobRank, Vec<u8>)>,
 }
 
+/// Performs an operation on memory of its type: type, address, operation, operands (bits of values). The old value's bits if the
+/// operation fetches.
+pub type Perform = unsafe fn(u32, *mut u8, u32, [u64; 2]) -> Option<u64>;
+
 /// The decorator.
-pub struct Lent {
+pub struct SoftAtomics {
     inner: &'static dyn Conduit,
+    /// Performs them.
+    perform: Perform,
     state: Mutex<State>,
     /// Held from the load to the store.
     memory: Mutex<()>,
 }
 
-impl Lent {
+impl SoftAtomics {
     /// Around a conduit that was not started.
-    pub fn new(inner: &'static dyn Conduit) -> Self {
+    pub fn new(inner: &'static dyn Conduit, perform: Perform) -> Self {
         Self {
             inner,
+            perform,
             state: Mutex::default(),
             memory: Mutex::default(),
         }
@@ -91,7 +97,7 @@ impl Lent {
         // SAFETY: the target is in our segment; `cell` holds either type.
         unsafe { std::ptr::copy_nonoverlapping(at, own, bytes) };
         // SAFETY: `cell` is aligned for every type and nobody else's.
-        let old = unsafe { cpu::perform_wire(dt, own, op, [a, b]) };
+        let old = unsafe { (self.perform)(dt, own, op, [a, b]) };
         std::thread::yield_now();
         if op != codes::GET {
             // SAFETY: as for the load.
@@ -130,7 +136,7 @@ impl Lent {
 
 /// Takes our packets out of what arrives.
 struct Sieve<'a> {
-    lent: &'a Lent,
+    lent: &'a SoftAtomics,
     upcalls: &'a mut dyn Upcalls,
 }
 
@@ -159,7 +165,7 @@ impl Upcalls for Sieve<'_> {
     }
 }
 
-impl Conduit for Lent {
+impl Conduit for SoftAtomics {
     fn identity(&self) -> Identity {
         self.inner.identity()
     }

@@ -10,11 +10,11 @@
 //! `GASNET_FAULTS`; without that variable the runtime does not use it.
 #![forbid(unsafe_code)]
 
-use crate::conduit::{
+use crate::config::{FaultPlan, Variable};
+use crate::{
     Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
-use crate::config::{FaultPlan, Variable};
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -181,7 +181,8 @@ pub fn found(config: &Config) -> Vec<(&'static str, String)> {
 }
 
 /// Declares a table of functions of a library, and how to fill it.
-macro_rules! functions {
+#[macro_export]
+macro_rules! vendor_functions {
     ($(#[$about:meta])* $table:ident of $vendor:ident { $($name:ident = $symbol:literal ($($arg:ty),*) $(-> $result:ty)?;)* }) => {
         $(#[$about])*
         pub struct $table {
@@ -210,7 +211,7 @@ macro_rules! functions {
         }
     };
 }
-pub(crate) use functions;
+pub use crate::vendor_functions as functions;
 
 #[cfg(test)]
 mod tests {

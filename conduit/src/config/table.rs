@@ -1,14 +1,13 @@
 //! The table: every environment variable of the library, its tools, its launcher and its tests, declared once.
 //!
 //! A conduit that has variables of its own declares them the same way and returns them from
-//! [`crate::conduit::Conduit::variables`].
+//! [`crate::Conduit::variables`].
 #![forbid(unsafe_code)]
 
 use super::variable::{
     choice, choice_enum, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text,
 };
 use super::{FaultPlan, Key, RankSet, Scope, SegmentLimit, SignalSet, Variable};
-use crate::select;
 use gasnet_tools::parse;
 use std::path::PathBuf;
 
@@ -144,7 +143,7 @@ variables! {
     "Start and information" {
         VERBOSEENV: bool = flag("GASNET_VERBOSEENV", false,
             "Print every variable and its value at start, and unknown GASNET_* names.");
-        CONDUIT: String = form("GASNET_CONDUIT", select::AUTO, "auto or the name of a conduit", is_conduit,
+        CONDUIT: String = form("GASNET_CONDUIT", super::AUTO_CONDUIT, "auto or the name of a conduit", is_conduit,
             "Conduit of the universal library (-lgasnet); auto takes the best that all ranks can use and, with GASNET_VERBOSEENV, says why.").ours();
         SPAWN_VERBOSE: bool = flag("GASNET_SPAWN_VERBOSE", false, "Report what the start and the end of the job do.");
         TMPDIR: Option<PathBuf> = path("GASNET_TMPDIR", "Directory for temporary files.").scope(Scope::Rank)

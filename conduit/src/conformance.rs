@@ -12,7 +12,7 @@
 //! A check panics, with a sentence, when the conduit breaks the contract, and also when nothing arrives any more.
 #![forbid(unsafe_code)]
 
-use crate::conduit::{Busy, Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use crate::{Busy, Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex};

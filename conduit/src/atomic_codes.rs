@@ -3,8 +3,6 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
 
-use crate::event::Category;
-
 pub const I32: u32 = 0x1;
 pub const U32: u32 = 0x2;
 pub const I64: u32 = 0x4;
@@ -73,15 +71,6 @@ pub const fn operands(op: u32) -> usize {
         2
     } else {
         1
-    }
-}
-
-/// The event category of `op`.
-pub const fn category(op: u32) -> Category {
-    match op {
-        SET => Category::Put,
-        GET => Category::Get,
-        _ => Category::Rmw,
     }
 }
 

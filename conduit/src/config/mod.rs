@@ -35,6 +35,9 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
+/// The value of `GASNET_CONDUIT` that leaves the choice to the library.
+pub const AUTO_CONDUIT: &str = "auto";
+
 /// The value of one variable in this process.
 #[derive(Clone, Debug)]
 pub struct Setting {
