@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How jobs start and end, and what they bear: every spawner, and networks that fail, over several hosts made by scripts/cluster (root and the
-packages of `scripts/setup.sh cluster`; without them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/launch.md has
+packages of `scripts/setup.sh cluster`; without them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/testing.md has
 the matrix.
 
     scripts/check_launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits udp,any,smp] [--list]
