@@ -16,8 +16,9 @@ use crate::shm::barrier_cells::{Cells, Words, MOST_WORDS};
 use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
-use crate::{job, runtime, wait};
+use crate::{runtime, wait};
 use gasnet_conduit::{Class, JobRank};
+use gasnet_job as job;
 use plan::{Step, SLOTS};
 
 const CELLS_AT: usize = 256;

@@ -19,7 +19,6 @@ pub mod endpoint;
 pub mod event;
 pub mod gone;
 pub mod hsl;
-pub mod job;
 pub mod mk;
 pub mod progress;
 pub mod rma;

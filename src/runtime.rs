@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use crate::barrier::Barrier;
 use crate::client::{self, Client};
 use crate::endpoint::{self, Endpoint};
-use crate::job::{self, Count, Inside, Job, Library, Nbrhd, StartOptions};
 use crate::progress;
 use crate::segment::configuration::{self, Configuration};
 use crate::segment::{self, Directory};
@@ -23,11 +22,12 @@ use crate::sync::Mode;
 use crate::team::Team;
 use crate::thread;
 use crate::trace;
-use crate::wait::{self, WaitMode};
+use crate::wait::{self, Episodes, WaitMode};
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::soft_atomics::SoftAtomics;
 use gasnet_conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_job::{self as job, Count, Inside, Job, Library, Nbrhd, StartOptions};
 use gasnet_sys::{mem, membarrier, process};
 
 unsafe extern "Rust" {
@@ -211,6 +211,7 @@ pub fn init(
     RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
     job::on_exit_hook(stop);
     job::on_idle_hook(poll_and_yield);
+    job::on_exit_wait_hook(stall::waits_in_exit);
     if !get().single_neighbourhood() {
         job::on_linger_hook(linger);
     }
@@ -317,7 +318,7 @@ fn set_wait_mode(config: &Config, job: &Job) {
         config::WaitMode::Adaptive => WaitMode::Adaptive,
     }
     .set();
-    wait::set_host(job.host().len() as u32, job.host_cpus(), job.episodes());
+    wait::set_host(job.host().len() as u32, job.host_cpus(), Episodes::new(job.host_words()));
 }
 
 fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, InitError> {

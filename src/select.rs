@@ -6,9 +6,9 @@
 
 use std::fmt::Write;
 
-use crate::job::{Job, StartOptions};
 use gasnet_conduit::config::AUTO_CONDUIT;
 use gasnet_conduit::Conduit;
+use gasnet_job::{Job, StartOptions};
 
 /// Conduits of a library: as many as bits tell about.
 const MOST: usize = 32;
@@ -226,9 +226,9 @@ fn unfit(conduit: &dyn Conduit, options: &StartOptions) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Library;
     use gasnet_conduit::config::Config;
     use gasnet_conduit::{Busy, Class, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+    use gasnet_job::Library;
 
     struct Named(&'static str, bool, u32);
 

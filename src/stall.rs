@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use gasnet_tools::process::{say, Label};
 
 use crate::event::{Category, Event, Op};
-use crate::job::Job;
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
 use gasnet_conduit::{Class, JobRank};
+use gasnet_job::Job;
 use gasnet_sys::atomic::Mutex;
 
 /// What a wait is for.
@@ -177,7 +177,7 @@ impl Watch {
 
     /// A turn in vain of a rank that has called exit.
     #[cold]
-    pub fn idle_in_exit(&self, job: &Job) {
+    fn idle_in_exit(&self, job: &Job) {
         if self.turn(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
             let missing = list(&job.not_in_exit());
             self.tell(&format!("the end of the job: {missing} not called gasnet_exit"));
@@ -199,8 +199,18 @@ impl Default for Watch {
     }
 }
 
+/// A rank that has called exit waits for the others, and has looked in vain. One thread calls this, the last of the process.
+pub fn waits_in_exit(job: &Job) {
+    thread_local! {
+        static WATCH: Watch = const { Watch::new() };
+    }
+    if is_watching() {
+        WATCH.with(|watch| watch.idle_in_exit(job));
+    }
+}
+
 fn somebody_is_stopped() -> bool {
-    crate::job::current().is_some_and(Job::somebody_is_stopped)
+    gasnet_job::current().is_some_and(Job::somebody_is_stopped)
 }
 
 /// `rank 3 has`, `ranks 1, 3-5 have`, `nobody has`.

@@ -14,8 +14,8 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use gasnet::job::MAX_RANKS;
 use gasnet_conduit::config::AUTO_CONDUIT as AUTO;
+use gasnet_job::MAX_RANKS;
 
 #[path = "gasnetrun/manager.rs"]
 mod manager;

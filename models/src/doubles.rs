@@ -70,7 +70,7 @@ pub mod job {
 }
 
 pub mod runtime {
-    pub fn heed_exit(_: crate::job::Inside) {}
+    pub fn heed_exit(_: crate::Inside) {}
 }
 
 macro_rules! fatal {

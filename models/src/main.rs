@@ -7,6 +7,7 @@
 
 /// The models stand in for the lower crates themselves.
 extern crate self as gasnet_conduit;
+extern crate self as gasnet_job;
 extern crate self as gasnet_sys;
 
 #[macro_use]
@@ -18,7 +19,7 @@ mod checks;
 mod shm;
 
 pub use doubles::conduit::{Busy, Class, PollScope};
-pub use doubles::{futex, job, membarrier, runtime};
+pub use doubles::{futex, job::Inside, membarrier, runtime};
 
 #[allow(dead_code)]
 #[path = "../../src/event.rs"]

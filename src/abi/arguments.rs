@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
-use crate::job::Count;
+use gasnet_job::Count;
 
 /// The first argument, if it begins with a number (as `atoi` reads one, which is what the reference does). Where the client's words have none, the
 /// process's own command line is looked at.

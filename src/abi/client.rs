@@ -4,10 +4,10 @@ use std::ffi::{c_char, c_int, CStr, CString};
 
 use super::{arguments, complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::client::is_recommended_name;
-use crate::job;
 use crate::runtime::{self, InitError, Runtime};
 use crate::segment::configuration::Configuration;
 use crate::sync::Mode;
+use gasnet_job as job;
 
 const KNOWN_FLAGS: u32 = 1 | 2;
 

@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{fence, AtomicU64, AtomicU8, Ordering};
 
-use crate::job::{Job, Nbrhd};
 use gasnet_conduit::config;
 use gasnet_conduit::JobRank;
+use gasnet_job::{Job, Nbrhd};
 use gasnet_sys::process::{self, Pid};
 use gasnet_sys::process_vm;
 

@@ -6,11 +6,11 @@ use std::collections::hash_map::{Entry, HashMap};
 
 use crate::coll::near::pool::Lane;
 use crate::coll::near::Near;
-use crate::job::Nbrhd;
 use crate::shm::lanes::Lanes;
 use crate::shm::memory::{NOTE, STAGE};
 use crate::shm::Comm;
 use gasnet_conduit::JobRank;
+use gasnet_job::Nbrhd;
 
 /// What passes through the lanes that all members of a team have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,12 +13,12 @@ use std::sync::OnceLock;
 use crate::am::{EpIndex, Location};
 use crate::coll::near::pool::Lane;
 use crate::gone::Gone;
-use crate::job::Job;
 use crate::runtime::{self, Runtime};
 use crate::shm::Comm;
 use crate::trace;
 use crate::vis::asked::PEERS_ARE_TOLD;
 use gasnet_conduit::JobRank;
+use gasnet_job::Job;
 use groups::{Groups, Member};
 use members::Members;
 

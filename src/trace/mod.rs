@@ -21,8 +21,8 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use crate::job::Job;
 use gasnet_conduit::config::{self, Config};
+use gasnet_job::Job;
 pub use gasnet_tools::timer::monotonic_ns;
 use kinds::parse_mask;
 pub use kinds::{Category, Kind};

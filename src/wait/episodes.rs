@@ -25,14 +25,13 @@ const SPINS: (u8, u8) = (8, 200);
 const SHORTEST_NS: u64 = 4_000_000;
 const LONGEST_NS: u64 = 32_000_000;
 
-/// What the ranks of a host share; zero at first. Times are nanoseconds of the monotonic clock, which all processes of a host share.
-#[repr(C, align(64))]
-#[derive(Debug, Default)]
+/// What the ranks of a host share. Times are nanoseconds of the monotonic clock, which all processes of a host share.
+#[derive(Clone, Copy, Debug)]
 pub struct Episodes {
     /// The end of the last episode; 0 when that is long ago.
-    until: AtomicU64,
+    until: &'static AtomicU64,
     /// Its length.
-    length: AtomicU64,
+    length: &'static AtomicU64,
 }
 
 /// What a thread's last timed yields say.
@@ -77,6 +76,11 @@ impl Evidence {
 }
 
 impl Episodes {
+    /// Over two words that the ranks of the host share, zero at first.
+    pub fn new([until, length]: &'static [AtomicU64; 2]) -> Self {
+        Self { until, length }
+    }
+
     /// Whether one is under way. Asks for the time only if there was one lately.
     #[inline]
     pub fn is_on(&self, time: impl FnOnce() -> u64) -> bool {
@@ -134,7 +138,11 @@ mod tests {
 
     #[test]
     fn episodes_need_long_yields_only_and_grow_while_there_are_more() {
-        let (episodes, mine, other) = (Episodes::default(), Evidence::default(), Evidence::default());
+        let (episodes, mine, other) = (
+            Episodes::new(Box::leak(Box::default())),
+            Evidence::default(),
+            Evidence::default(),
+        );
         let yields = |from: u64, to: u64, who: &Evidence| episodes.yielded((from * MS, to * MS), MS / 2, who);
         yields(1000, 1003, &mine);
         yields(1003, 1004, &other);
@@ -163,7 +171,7 @@ mod tests {
     }
     #[test]
     fn one_yield_of_some_is_timed_and_all_while_there_is_suspicion() {
-        let (episodes, mine) = (Episodes::default(), Evidence::default());
+        let (episodes, mine) = (Episodes::new(Box::leak(Box::default())), Evidence::default());
         let timed = |count: usize| (0..count).filter(|_| episodes.wants_time(&mine)).count();
         assert_eq!(timed(400), 100);
         episodes.yielded((1000 * MS, 1003 * MS), MS / 2, &mine);
@@ -181,7 +189,7 @@ mod tests {
     }
     #[test]
     fn lonely_yields_allow_to_spin_until_somebody_else_runs() {
-        let (episodes, mine) = (Episodes::default(), Evidence::default());
+        let (episodes, mine) = (Episodes::new(Box::leak(Box::default())), Evidence::default());
         let spins_after = |took: u64| {
             episodes.yielded((1000 * MS, 1000 * MS + took), MS / 2, &mine);
             mine.spins()

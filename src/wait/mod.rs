@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use gasnet_tools::timer::monotonic_ns;
 
-use crate::job::Inside;
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{coll, progress, runtime, thread, trace};
 use followers::Followers;
 use gasnet_conduit::PollScope;
+use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
 pub use episodes::{Episodes, Evidence};
@@ -47,7 +47,7 @@ static CROWD: AtomicU64 = AtomicU64::new(1);
 /// Whether each of them can have a core.
 static MAY_SPIN: AtomicBool = AtomicBool::new(false);
 /// When the ranks of this host sleep rather than yield.
-static EPISODES: OnceLock<&'static Episodes> = OnceLock::new();
+static EPISODES: OnceLock<Episodes> = OnceLock::new();
 /// The sleeping threads of this process.
 static FOLLOWERS: Followers = Followers::new();
 
@@ -93,7 +93,7 @@ impl WaitMode {
 }
 
 /// Tells how many ranks this host has, how many cores for them, and what they share.
-pub fn set_host(ranks: u32, cores: u32, episodes: &'static Episodes) {
+pub fn set_host(ranks: u32, cores: u32, episodes: Episodes) {
     CROWDED.store(ranks > cores, Ordering::Relaxed);
     HOST[0].store(ranks, Ordering::Relaxed);
     HOST[1].store(cores.max(1), Ordering::Relaxed);
@@ -232,7 +232,7 @@ impl Waiter {
 
     /// Whether another thread of this process, one that may never call GASNet, could end this wait.
     fn may_end_here(&self) -> bool {
-        matches!(self.reason, Reason::Condition) && crate::job::exiting() && process::client_threads() > 1
+        matches!(self.reason, Reason::Condition) && gasnet_job::exiting() && process::client_threads() > 1
     }
 
     #[cold]

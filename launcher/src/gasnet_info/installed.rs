@@ -67,7 +67,7 @@ fn config_string(bytes: &[u8]) -> Option<String> {
 /// What is limited by the library, whatever the machine; then what the headers of each conduit say.
 pub fn limits() -> Facts {
     let mut facts: Facts = vec![
-        ("ranks of a job on one host".into(), gasnet::job::MAX_RANKS.to_string()),
+        ("ranks of a job on one host".into(), gasnet_job::MAX_RANKS.to_string()),
         ("arguments of an Active Message".into(), gasnet::am::MAX_ARGS.to_string()),
         (
             "bytes of a Medium between neighbours".into(),

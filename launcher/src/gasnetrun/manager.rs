@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use gasnet::job::shell_words;
 use gasnet_conduit::config::built_in;
+use gasnet_job::shell_words;
 
 use super::spawner::{on_path, variable};
 

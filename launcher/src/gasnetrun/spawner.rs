@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use gasnet::job::hosts;
+use gasnet_job::hosts;
 
 /// How the ranks come into being.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

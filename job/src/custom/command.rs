@@ -7,8 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, Command};
 
 use super::{refuse, JobError, Secret, StartOptions};
-use crate::job::spawn::script::{behind_env, program, quoted_word};
-use crate::job::spawn::Contact;
+use crate::spawn::script::{behind_env, program, quoted_word};
+use crate::spawn::Contact;
 use gasnet_sys::process;
 
 /// The command of `GASNET_CSPAWN_CMD` and what belongs to it.

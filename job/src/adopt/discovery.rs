@@ -6,13 +6,13 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use super::variables;
-use crate::job::custom::{too_many, Callers};
-use crate::job::map::{Map, Run};
-use crate::job::tree::link::{self, Known, Link, Stranger, CONSOLE};
-use crate::job::tree::message::{Host, Message, Pairs};
-use crate::job::tree::secret::Secret;
-use crate::job::tree::{Branch, Tree};
-use crate::job::StartOptions;
+use crate::custom::{too_many, Callers};
+use crate::map::{Map, Run};
+use crate::tree::link::{self, Known, Link, Stranger, CONSOLE};
+use crate::tree::message::{Host, Message, Pairs};
+use crate::tree::secret::Secret;
+use crate::tree::{Branch, Tree};
+use crate::StartOptions;
 use gasnet_sys::{fd, net};
 
 /// What has been found.

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::{relay, Agent, BROKEN};
-use crate::job::board::Board;
-use crate::job::tree::message::Message;
+use crate::board::Board;
+use crate::tree::message::Message;
 
 impl Agent<'_> {
     /// Hosts with ranks in this part of the job.

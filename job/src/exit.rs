@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use super::board::Phase;
 use super::lifeline::{self, Word};
 use super::{adopt, signals, Inside, Job, JOB};
-use crate::stall::{self, Watch};
 use gasnet_sys::{fd, process, signal};
 
 /// The thread that ends this process; 0 while there is none.
@@ -19,6 +18,7 @@ static THREAD: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static HOOK: OnceLock<fn()> = OnceLock::new();
 static LINGER: OnceLock<fn()> = OnceLock::new();
+static WAIT_HOOK: OnceLock<fn(&Job)> = OnceLock::new();
 static BY_SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The signal that has asked for the end of a job without an agent; 0 while there is none.
 static ASKED: AtomicI32 = AtomicI32::new(0);
@@ -40,6 +40,11 @@ static LOOKS_LEFT: AtomicU32 = AtomicU32::new(0);
 /// See [`super::on_linger_hook`].
 pub(super) fn set_linger(hook: fn()) {
     let _ = LINGER.set(hook);
+}
+
+/// See [`super::on_exit_wait_hook`].
+pub(super) fn set_wait_hook(hook: fn(&Job)) {
+    let _ = WAIT_HOOK.set(hook);
 }
 
 /// A signal handler is about to end the process: what it has interrupted may hold locks.
@@ -187,7 +192,6 @@ impl Job {
     fn wait_for_go(&self) {
         let limit = (self.options.patience.exit + self.options.patience.busy) * 2 + Duration::from_secs(10);
         let start = Instant::now();
-        let watch = Watch::new();
         while start.elapsed() < limit {
             match self.board.phase() {
                 Phase::Go => return,
@@ -199,8 +203,8 @@ impl Job {
                     self.board.wait_phase(seen, linger.map_or(LONG_LOOK, |_| SHORT_LOOK));
                 }
             }
-            if stall::is_watching() {
-                watch.idle_in_exit(self);
+            if let Some(hook) = WAIT_HOOK.get() {
+                hook(self);
             }
             if let Some(socket) = &self.lifeline {
                 lifeline::check(socket.as_raw_fd());

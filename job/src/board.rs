@@ -10,10 +10,9 @@ use std::io;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::wait::Episodes;
 use gasnet_sys::{futex, mem};
 
 /// How far the job is with ending. It only grows.
@@ -66,6 +65,9 @@ pub struct RankLine {
 }
 
 #[repr(C, align(64))]
+struct HostWords([AtomicU64; 2]);
+
+#[repr(C, align(64))]
 struct Header {
     phase: AtomicU32,
     /// Exit code of the job; valid from `Announced` on.
@@ -74,8 +76,8 @@ struct Header {
     arrived: RankLine,
     /// Number of the current barrier: what waiters sleep on.
     generation: RankLine,
-    /// When the ranks sleep rather than yield.
-    episodes: Episodes,
+    /// See [`Board::host_words`].
+    host_words: HostWords,
     /// The address of this host: 4, 6 or 0 for none, and its bytes.
     address: [AtomicU32; 5],
 }
@@ -199,9 +201,9 @@ impl Board {
         }
     }
 
-    /// When the ranks sleep rather than yield.
-    pub fn episodes(&self) -> &'static Episodes {
-        &self.header().episodes
+    /// Two words, zero at first, for what the runtimes of the host's ranks decide together.
+    pub fn host_words(&self) -> &'static [AtomicU64; 2] {
+        &self.header().host_words.0
     }
 
     /// Enters the barrier; returns a ticket for [`Board::barrier_done`], and whether the caller must tell the supervisor that all ranks of this

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use super::{answer_limit, Version, Wire};
-use crate::job::mpi::{self, Mpi};
-use crate::job::pmi::message::line;
-use crate::job::pmi::{check_place, quoted, text, Choice, Place, PmiError, WireStart};
+use crate::mpi::{self, Mpi};
+use crate::pmi::message::line;
+use crate::pmi::{check_place, quoted, text, Choice, Place, PmiError, WireStart};
 
 /// Most characters of a value of PMI-2, which does not tell; less than the interface's constant, for managers that count in what they add.
 const PMI2_VALUE_MAX: usize = 1000;

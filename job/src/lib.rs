@@ -30,10 +30,9 @@ mod tree;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use crate::wait::Episodes;
 use board::Board;
 pub use bootstrap::on_idle_hook;
 use gasnet_sys::mem::AnonMemory;
@@ -145,6 +144,11 @@ pub fn on_linger_hook(hook: fn()) {
     exit::set_linger(hook);
 }
 
+/// Registers, once, what a rank in exit calls each time that it has waited in vain for the others, on the thread that ends the process.
+pub fn on_exit_wait_hook(hook: fn(&Job)) {
+    exit::set_wait_hook(hook);
+}
+
 /// Registers what the ending process runs once, before its last output: the runtime stops its conduit here. The function may run on any
 /// thread, in a signal handler, and while other threads are inside GASNet.
 pub fn on_exit_hook(hook: fn()) {
@@ -251,9 +255,9 @@ impl Job {
         self.cpus
     }
 
-    /// When the ranks of this host sleep rather than yield.
-    pub fn episodes(&self) -> &'static Episodes {
-        self.board.episodes()
+    /// Two words, zero at first, that the ranks of this host share.
+    pub fn host_words(&self) -> &'static [AtomicU64; 2] {
+        self.board.host_words()
     }
 
     /// Whether there are more ranks than cores, so that spinning only keeps others from running.

@@ -8,10 +8,10 @@ use super::discovery::Discovery;
 use super::meeting::{block, Meeting, Member};
 use super::reception::Reception;
 use super::{failed, variables, welcome, Manager};
-use crate::job::spawn::Contact;
-use crate::job::tree::link::{self, Link};
-use crate::job::tree::secret::Secret;
-use crate::job::{address_in, agent, JobError, StartOptions};
+use crate::spawn::Contact;
+use crate::tree::link::{self, Link};
+use crate::tree::secret::Secret;
+use crate::{address_in, agent, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{fd, net, signal};
 
@@ -166,7 +166,7 @@ impl Leading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Library;
+    use crate::Library;
     use gasnet_conduit::config::Config;
     use gasnet_sys::mem;
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::job::pmi::message::{counted, line, Message};
+use crate::pmi::message::{counted, line, Message};
 
 /// What the processes of a good manager share.
 pub struct Job {

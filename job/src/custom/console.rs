@@ -10,10 +10,10 @@ use std::time::Duration;
 use super::command::RANK_IN;
 use super::store::identity;
 use super::{refuse, JobError};
-use crate::job::pmi::{PmiError, ProcessManager};
-use crate::job::spawn::Contact;
-use crate::job::tree::link::{Link, CONSOLE};
-use crate::job::tree::message::Message;
+use crate::pmi::{PmiError, ProcessManager};
+use crate::spawn::Contact;
+use crate::tree::link::{Link, CONSOLE};
+use crate::tree::message::Message;
 use gasnet_sys::net;
 
 /// How long the console may take for an answer: it waits for the slowest process.

@@ -6,8 +6,8 @@ use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use crate::job::tree::message::Pairs;
-use crate::job::{JobError, StartOptions};
+use crate::tree::message::Pairs;
+use crate::{JobError, StartOptions};
 use gasnet_conduit::config;
 
 /// What concerns a job as a whole.
@@ -45,7 +45,7 @@ pub fn take_over(told: Pairs, options: &mut StartOptions) -> Result<(), JobError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Library;
+    use crate::Library;
     use gasnet_conduit::config::Config;
 
     #[test]

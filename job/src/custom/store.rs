@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
 use super::{Secret, StartOptions, LOOK};
-use crate::job::tree::link::{let_in, poll_items, Known, Link, Stranger, CONSOLE};
-use crate::job::tree::message::Message;
+use crate::tree::link::{let_in, poll_items, Known, Link, Stranger, CONSOLE};
+use crate::tree::message::Message;
 use gasnet_sys::{fd, mem, net};
 
 /// Fences of ranks that find each other.

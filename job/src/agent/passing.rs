@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::output::Pump;
 use super::signals::ENDING;
 use super::{readable, Agent, IMPATIENT};
-use crate::job::tree::message::Message;
+use crate::tree::message::Message;
 use gasnet_sys::fd;
 
 /// How long a reader may take for the last output of a job that a signal has ended.
