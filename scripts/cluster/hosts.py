@@ -8,7 +8,7 @@ that ends.
 
     scripts/cluster/hosts.py -n 4 [--timeout 60] [--user nobody] [--link 2:loss=20,mtu=1400] -- command arguments
 
-The tool runs the command on node1 and ends with its status (124: out of time). Host n is `node{n}`, 10.77.0.n, fd77::n. docs/testing.md tells more.
+The tool runs the command on node1 and ends with its status (124: out of time). Host n is `node{n}`, 10.77.0.n, fd77::n. README.md has more.
 """
 
 import argparse
