@@ -1,4 +1,4 @@
-# A client built with a makefile fragment, which is how most of them are:
+# A client built with a makefile fragment, the usual way:
 #   make -f fragment.mk GASNET_PREFIX=/opt/gasnet [CONDUIT=smp] [MODE=par]
 CONDUIT = smp
 MODE = par

@@ -1,4 +1,4 @@
-/* The smallest useful client: every rank brings its number, every rank gets the sum. */
+/* The smallest useful client: every rank contributes its rank + 1 and receives the sum. */
 #include <gasnetex.h>
 #include <gasnet_coll.h>
 

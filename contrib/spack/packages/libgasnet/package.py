@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Spack package of libgasnet, built from the release that `make dist` makes: its crates are inside, so the build is offline."""
+"""Spack package of libgasnet. It builds offline, because the release of `make dist` contains the crates."""
 
 import os
 
@@ -8,7 +8,7 @@ from spack.package import *
 try:
     from spack_repo.builtin.build_systems.makefile import MakefilePackage
 except ImportError:
-    pass  # before Spack 1.0 it is in spack.package
+    pass  # before Spack 1.0, spack.package exports it
 
 
 class Libgasnet(MakefilePackage):
@@ -16,7 +16,7 @@ class Libgasnet(MakefilePackage):
     interface of release 2025.8."""
 
     homepage = "https://gasnet.lbl.gov"
-    # There is no download page: the release comes from a mirror (contrib/README.md).
+    # No download page exists; the release comes from a mirror (contrib/README.md).
     manual_download = True
 
     license("MIT OR Apache-2.0")
@@ -32,9 +32,8 @@ class Libgasnet(MakefilePackage):
         multi=False,
         description="Segment configuration of GASNet-1",
     )
-    variant("debug", default=False, description="The flavour that checks arguments and states")
-
-    variant("universal", default=True, description="Also libgasnet, which holds all conduits and chooses at start")
+    variant("debug", default=False, description="Debug flavour, which checks arguments and states")
+    variant("universal", default=True, description="Also build libgasnet, which chooses a conduit at start")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
@@ -46,7 +45,7 @@ class Libgasnet(MakefilePackage):
     conflicts("platform=windows", msg="libgasnet is for Linux")
 
     def settings(self):
-        """Variables of the makefile. Clients are built with the compilers behind Spack's wrappers, so these are what the installation names."""
+        """Makefile variables. CC and CXX are the compilers behind Spack's wrappers: the installation names them to clients."""
         values = self.spec.variants
         return [
             "BUILD={0}".format(os.path.join(self.build_directory, "build")),
@@ -68,7 +67,7 @@ class Libgasnet(MakefilePackage):
         make(*self.settings())
 
     def install(self, spec, prefix):
-        # Clients that configure a source tree of GASNet themselves (the upcxx package) look for it in prefix/src.
+        # Clients that configure a GASNet source tree themselves (the upcxx package) expect it in prefix/src.
         source = os.path.join(prefix, "src")
         install_tree(self.build_directory, source, ignore=lambda path: path.split(os.sep)[0] in ("build", "target"))
         make("install", *self.settings())
@@ -79,7 +78,7 @@ class Libgasnet(MakefilePackage):
     @run_after("install")
     @on_package_attributes(run_tests=True)
     def check_installation(self):
-        """Builds the example client and runs it on three ranks, where smp was built."""
+        """Builds the example client and runs it on three ranks, if smp was built."""
         if "smp" not in self.spec.variants["conduits"].value:
             return
         mode = sorted(self.spec.variants["modes"].value)[0]
