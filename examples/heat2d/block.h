@@ -15,10 +15,10 @@ typedef struct {
 } extent_t;
 
 /*
- * The communicated memory of a block, as offsets in doubles from its start. Every process can compute every other's.
- * A field has a border (the halo) of one cell around the block; fields[s % 2] is the input of step s. The north and
- * south halo rows are put in place by the neighbours. West and east neighbours put a column into column_in, because a
- * column of a field is not contiguous. column_out holds the own edge columns while they are on their way.
+ * The communicated memory of a block, as offsets in doubles from its start. Every process can compute the offsets of
+ * every other. A field has a border (the halo) of one cell around the block; fields[s % 2] is the input of step s. The
+ * north and south neighbours put halo rows directly into place. West and east neighbours put a column into column_in,
+ * because a column of a field is not contiguous. column_out holds the local edge columns during their transfer.
  */
 typedef struct {
   size_t fields[2];
@@ -52,7 +52,7 @@ size_t block_at(const extent_t *extent, int x, int y);
 
 /* Computes step `step` for the cells of a rectangle of the block. Steps read fields[step % 2] and write the other. */
 void block_sweep(block_t *block, int step, int x0, int y0, int x1, int y1);
-/* The cells that need no halo, and the others. */
+/* The cells that need no halo, and those that do. */
 void block_sweep_inner(block_t *block, int step);
 void block_sweep_edge(block_t *block, int step);
 

@@ -4,7 +4,7 @@
  *   heat INPUT PICTURE.png
  *
  * Each rank owns a block of the plate. In every step it puts the edge of its block into the halo of each neighbour
- * (RMA), tells the neighbour so (Active Message), computes the cells that need no halo, waits for the neighbours'
+ * (RMA), signals the neighbour (Active Message), computes the cells that need no halo, waits for the neighbours'
  * signals and computes the rest. At the end rank 0 gets all blocks, compares the field with a serial run, bit by bit,
  * and writes it as a picture.
  */
@@ -26,7 +26,7 @@ typedef struct {
   int rank; /* -1: the edge of the plate */
   extent_t extent;
   memory_t memory;
-  double *base; /* its communicated memory, as it names it */
+  double *base; /* start of its communicated memory, as an address in that rank */
 } neighbour_t;
 
 typedef struct {
@@ -41,9 +41,9 @@ typedef struct {
 
 static const side_t opposite[SIDE_COUNT] = {SIDE_SOUTH, SIDE_NORTH, SIDE_EAST, SIDE_WEST};
 
-/* Ends the job on every rank, with a sentence from rank 0. All ranks call it together, or only the one that knows. */
-static void fail(const job_t *job, const char *sentence) {
-  if (job->rank == 0) fprintf(stderr, "heat: %s\n", sentence);
+/* Ends the job on every rank; rank 0 prints the message. All ranks call it together, or only the one with the error. */
+static void fail(const job_t *job, const char *message) {
+  if (job->rank == 0) fprintf(stderr, "heat: %s\n", message);
   gasnet_exit(2);
 }
 
@@ -51,7 +51,7 @@ static void barrier(const job_t *job) { gex_Event_Wait(gex_Coll_BarrierNB(job->t
 
 /* ------------------------------------------------------------------------------------------------ signals */
 
-/* How many halos have come from each side. Step s may use a side's halo when its count is above s. */
+/* Halos received from each side. Step s may use a side's halo when its count is above s. */
 static gasnett_atomic_t halos_arrived[SIDE_COUNT] = {gasnett_atomic_init(0), gasnett_atomic_init(0), gasnett_atomic_init(0),
                                                      gasnett_atomic_init(0)};
 
@@ -64,7 +64,7 @@ enum { HALO_HANDLER = GEX_AM_INDEX_BASE };
 
 /* ------------------------------------------------------------------------------------------------- set-up */
 
-/* Rank 0 reads the input and sends it to all. The result is malloc'ed; NULL after a sentence of rank 0. */
+/* Rank 0 reads the input and sends it to all. The result is malloc'ed, or NULL after rank 0 has printed a message. */
 static char *read_input(const job_t *job, const char *path) {
   int64_t length = -1;
   char *text = NULL;
@@ -171,15 +171,15 @@ static int halos_complete(const job_t *job, int step) {
 }
 
 /*
- * One step. A halo needs no more than two copies: a neighbour can write the halo of step s + 2 only after it has got
- * this rank's signal for step s + 1, and this rank sends that after it has finished with the halo of step s.
+ * One step. Two copies of a halo suffice: a neighbour writes the halo of step s + 2 only after it has received this
+ * rank's signal for step s + 1, and this rank sends that signal after it has finished with the halo of step s.
  */
 static void take_step(job_t *job, int step) {
   for (int side = 0; side < SIDE_COUNT; side++)
     if (job->neighbours[side].rank >= 0) put_edge(job, step, (side_t)side);
-  gex_NBI_Wait(GEX_EC_PUT, 0); /* the data is there ... */
+  gex_NBI_Wait(GEX_EC_PUT, 0); /* the data has arrived ... */
   for (int side = 0; side < SIDE_COUNT; side++)
-    if (job->neighbours[side].rank >= 0) /* ... so say so: it came from the neighbour's opposite side */
+    if (job->neighbours[side].rank >= 0) /* ... so signal it: for the neighbour it came from the opposite side */
       gex_AM_RequestShort1(job->team, (gex_Rank_t)job->neighbours[side].rank, HALO_HANDLER, 0, (gex_AM_Arg_t)opposite[side]);
 
   block_sweep_inner(&job->block, step);
@@ -191,7 +191,7 @@ static void take_step(job_t *job, int step) {
 
 /* ------------------------------------------------------------------------------------------------- results */
 
-/* Copies the inside of a block's final field into its place in the whole. */
+/* Copies the interior of a block's final field to its position in the whole field. */
 static void place(const job_t *job, extent_t extent, const double *field, double *whole) {
   for (int y = 0; y < extent.height; y++)
     memcpy(whole + (size_t)(extent.y0 + y) * (size_t)job->problem.columns + (size_t)extent.x0,
@@ -295,7 +295,7 @@ int main(int argc, char **argv) {
   double seconds = (double)gasnett_ticks_to_ns(gasnett_ticks_now() - begin) * 1e-9;
 
   if (job.rank == 0) status = report(&job, seconds, argv[2]);
-  /* All ranks leave with rank 0's verdict. */
+  /* All ranks exit with rank 0's status. */
   gex_Event_Wait(gex_Coll_BroadcastNB(job.team, 0, &status, &status, sizeof status, 0));
   block_free(&job.block);
   gasnet_exit(status);

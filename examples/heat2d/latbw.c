@@ -35,7 +35,7 @@ static void stop_handler(gex_Token_t token) {
 
 static double seconds_since(gasnett_tick_t begin) { return (double)gasnett_ticks_to_ns(gasnett_ticks_now() - begin) * 1e-9; }
 
-/* What is timed: `count` operations of `bytes` bytes. */
+/* The timed function: `count` operations of `bytes` bytes. */
 typedef void operation_t(size_t bytes, int count);
 
 static void put_one(size_t bytes, int count) {
@@ -77,7 +77,7 @@ static void copy(size_t bytes, int count) {
   }
 }
 
-/* Microseconds per operation: the best of several runs, each of which lasts long enough for the clock. */
+/* Microseconds per operation: the minimum of several runs, each long enough for the clock's resolution. */
 static double measure(operation_t *operation, size_t bytes) {
   double best = 1e9;
   int count = WINDOW;
@@ -145,7 +145,7 @@ int main(int argc, char **argv) {
     print_table();
     for (gex_Rank_t other = 1; other < size; other++) gex_AM_RequestShort0(team, other, STOP, 0);
   } else
-    GASNET_BLOCKUNTIL(gasnett_atomic_read(&stopped, GASNETT_ATOMIC_ACQ)); /* serves rank 0's messages */
+    GASNET_BLOCKUNTIL(gasnett_atomic_read(&stopped, GASNETT_ATOMIC_ACQ)); /* runs the handlers of rank 0's messages */
 
   gex_Event_Wait(gex_Coll_BarrierNB(team, 0));
   gasnet_exit(0);

@@ -40,7 +40,7 @@ static void pixel(const problem_t *problem, const double *field, int x, int y, d
     return;
   }
   colour(heat, rgb);
-  /* An isotherm runs where the next cell to the east or south is in another band. */
+  /* An isotherm: the next cell to the east or south is in another band. */
   int line = (x + 1 < problem->columns && problem_cell(problem, x + 1, y).kind != CELL_WALL &&
               (int)((field[at + 1] - low) / (high - low) * ISOTHERMS) != band) ||
              (y + 1 < problem->rows && problem_cell(problem, x, y + 1).kind != CELL_WALL &&

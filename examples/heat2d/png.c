@@ -43,7 +43,7 @@ static void chunk_end(chunk_t *chunk) {
   fwrite(word, 1, 4, chunk->file);
 }
 
-/* One row, that is its filter byte (0: none) and its pixels, as one stored deflate block. */
+/* One row as one stored deflate block: its filter byte (0: none) and its pixels. */
 static void stored_row(chunk_t *chunk, const unsigned char *pixels, uint16_t count, int last, uint32_t adler[2]) {
   uint16_t length = (uint16_t)(count + 1);
   unsigned char head[6] = {(unsigned char)last,

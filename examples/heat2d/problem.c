@@ -7,7 +7,7 @@
 
 static const char *const side_names[SIDE_COUNT] = {"north", "south", "west", "east"};
 
-/* Where the parser stands, so that every complaint can say so. */
+/* The parser's position, for error messages. */
 typedef struct {
   problem_t *problem;
   const char *file;
@@ -80,7 +80,7 @@ static int parse_line(parser_t *parser, const char *line) {
   problem_t *problem = parser->problem;
   char word[16], extra;
   int used = 0;
-  if (sscanf(line, "%15s %n", word, &used) != 1) return 0; /* blank, or only a comment */
+  if (sscanf(line, "%15s %n", word, &used) != 1) return 0; /* empty, or only a comment */
   const char *rest = line + used;
 
   if (strcmp(word, "size") == 0) {
