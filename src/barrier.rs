@@ -10,12 +10,13 @@ mod plan;
 
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
-use crate::am::{inject, internal, Arg, Location, Message};
+use crate::am::{inject, internal, Arg, Message};
 pub use crate::shm::barrier_cells::Name;
 use crate::shm::barrier_cells::{Cells, Words, MOST_WORDS};
 use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
+use crate::types::Location;
 use crate::{runtime, wait};
 use gasnet_conduit::{Class, JobRank};
 use gasnet_job as job;

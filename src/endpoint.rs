@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::PoisonError;
 
 use crate::am::table::Table;
-use crate::am::{EpIndex, Location};
 use crate::segment::Segment;
+use crate::types::{EpIndex, Location};
 use gasnet_conduit::RemoteSegment;
 use gasnet_sys::atomic::Mutex;
 

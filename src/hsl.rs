@@ -126,7 +126,7 @@ impl Hsl {
         }
         while self.word.swap(WAITED_FOR, Ordering::Acquire) != FREE {
             futex::wait(&self.word, WAITED_FOR, Duration::from_millis(100));
-            crate::runtime::heed_exit(gasnet_job::Inside::Wait);
+            gasnet_job::heed_exit(gasnet_job::Inside::Wait);
         }
     }
 

@@ -27,7 +27,7 @@ use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::soft_atomics::SoftAtomics;
 use gasnet_conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, TransferId, Upcalls};
-use gasnet_job::{self as job, Count, Inside, Job, Library, Nbrhd, StartOptions};
+use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
 use gasnet_sys::{mem, membarrier, process};
 
 unsafe extern "Rust" {
@@ -152,6 +152,10 @@ pub fn init(
     mode.set();
     segments.set();
     let conduits = linked_conduits();
+    thread::set_hooks(&[crate::am::npam::abandon, |_| trace::retire()], wait::count_threads);
+    trace::on_first_record(|| {
+        thread::current();
+    });
     let (options, choice) = plan(conduits, count)?;
     let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
     // The first host's environment may have told more.
@@ -436,16 +440,6 @@ fn linger() {
         fn peer_lost(&mut self, _: JobRank, _: &str) {}
     }
     get().conduit.poll(PollScope::All, &mut Drop);
-}
-
-/// What an idle waiter asks: when the job is ending, this may never return.
-#[inline]
-pub fn heed_exit(inside: Inside) {
-    if job::exiting() {
-        if let Some(job) = job::current() {
-            job.while_exiting(inside);
-        }
-    }
 }
 
 /// How long a lost connection may wait for the job layer to say why.

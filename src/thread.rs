@@ -10,15 +10,14 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use crate::am::npam::SrcDesc;
+use crate::am::prepared::SrcDesc;
 use crate::am::token::Token;
 use crate::event::{FreeList, Op};
 use crate::hsl::Held;
 use crate::stall::Watch;
 use crate::sync::Mode;
-use crate::trace;
-use crate::vis::peer::Completion;
-use crate::wait;
+use crate::types::PeerCompletion;
+use crate::wait::episodes::Evidence;
 use gasnet_conduit::config;
 
 /// Whether rules about locks are checked.
@@ -58,7 +57,7 @@ pub struct Thread {
     /// For payloads of messages to this process itself, by class.
     pub home_buffers: [RefCell<Vec<u128>>; 2],
     /// How long its yields took lately.
-    pub yields: wait::Evidence,
+    pub yields: Evidence,
     /// Between Prepare and Commit of a request.
     pub request_desc: SrcDesc,
     /// Between Prepare and Commit of a reply.
@@ -90,9 +89,7 @@ pub struct Thread {
     /// For the report of a fault.
     pub serving: Cell<Option<Serving>>,
     /// Armed for the next VIS put.
-    pub vis_completion: Cell<Option<Completion>>,
-    /// What it records, once it has recorded something.
-    pub log: Cell<Option<&'static trace::log::Log>>,
+    pub vis_completion: Cell<Option<PeerCompletion>>,
 }
 
 thread_local! {
@@ -101,6 +98,8 @@ thread_local! {
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+static RETIRE_HOOKS: OnceLock<&'static [fn(&Thread)]> = OnceLock::new();
+static COUNT_HOOK: OnceLock<fn()> = OnceLock::new();
 
 /// The calling thread's state, made at first use.
 #[inline]
@@ -126,22 +125,32 @@ pub fn live() -> usize {
     LIVE.load(Ordering::SeqCst)
 }
 
+/// Registers, once, what the end of a thread calls with its state: `on_end`; and what is called when [`live`] has changed: `on_count`.
+pub fn set_hooks(on_end: &'static [fn(&Thread)], on_count: fn()) {
+    let _ = RETIRE_HOOKS.set(on_end);
+    let _ = COUNT_HOOK.set(on_count);
+}
+
+fn count_changed() {
+    if let Some(hook) = COUNT_HOOK.get() {
+        hook();
+    }
+}
+
 extern "C" fn retire(state: *mut c_void) {
     CURRENT.set(ptr::null());
     // SAFETY: the key's value is the Box that `create` leaked on this thread; it is handed over exactly once.
     let thread = unsafe { Box::from_raw(state.cast::<Thread>()) };
-    thread.request_desc.abandon();
-    thread.reply_desc.abandon();
+    for hook in RETIRE_HOOKS.get().copied().unwrap_or_default() {
+        hook(&thread);
+    }
     let mut free = thread.free.borrow_mut();
     if let Some(region) = thread.region.take() {
         free.orphan(region);
     }
     free.retire(thread.set.get());
-    if let Some(log) = thread.log.take() {
-        trace::retire(log);
-    }
     LIVE.fetch_sub(1, Ordering::SeqCst);
-    wait::count_threads();
+    count_changed();
 }
 
 #[cold]
@@ -162,7 +171,7 @@ fn create() -> &'static Thread {
         home_buffers: [const { RefCell::new(Vec::new()) }; 2],
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
-        yields: wait::Evidence::default(),
+        yields: Evidence::default(),
         context: Cell::new(Context::Client),
         handler_name: Cell::new(ptr::null()),
         token: Cell::new(ptr::null()),
@@ -177,11 +186,10 @@ fn create() -> &'static Thread {
         reducing: Cell::new(false),
         serving: Cell::new(None),
         vis_completion: Cell::new(None),
-        log: Cell::new(None),
     }));
     CURRENT.set(thread);
     let live = LIVE.fetch_add(1, Ordering::SeqCst) + 1;
-    wait::count_threads();
+    count_changed();
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");

@@ -138,6 +138,16 @@ pub fn exiting() -> bool {
     unsafe { &*PHASE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
+/// What an idle waiter calls: when the job is ending, this may never return.
+#[inline]
+pub fn heed_exit(inside: Inside) {
+    if exiting() {
+        if let Some(job) = current() {
+            job.while_exiting(inside);
+        }
+    }
+}
+
 /// Registers, once, what a rank does again and again that is in exit and waits for others: the runtime lets its conduit do what that owes them. It runs
 /// outside of signal handlers.
 pub fn on_linger_hook(hook: fn()) {

@@ -63,15 +63,11 @@ pub mod membarrier {
     }
 }
 
-pub mod job {
-    pub enum Inside {
-        Wait,
-    }
+pub enum Inside {
+    Wait,
 }
 
-pub mod runtime {
-    pub fn heed_exit(_: crate::Inside) {}
-}
+pub fn heed_exit(_: Inside) {}
 
 macro_rules! fatal {
     ($($words:tt)*) => {

@@ -19,7 +19,7 @@ mod checks;
 mod shm;
 
 pub use doubles::conduit::{Busy, Class, PollScope};
-pub use doubles::{futex, job::Inside, membarrier, runtime};
+pub use doubles::{futex, heed_exit, membarrier, Inside};
 
 #[allow(dead_code)]
 #[path = "../../src/event.rs"]

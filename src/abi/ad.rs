@@ -7,12 +7,12 @@ use super::rma::{explicit, root};
 use super::{not_in_handler, rules};
 use crate::ad::cpu::Number;
 use crate::ad::{self, codes, Domain, Request};
-use crate::am::Location;
 use crate::event::Event;
 use crate::rma::Started;
 use crate::runtime;
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
 use crate::trace::{self, Category, Kind};
+use crate::types::Location;
 use crate::{team, thread};
 use gasnet_conduit::Busy;
 

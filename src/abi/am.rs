@@ -6,7 +6,7 @@ use super::rules::{self, Lc, AM_FLAGS};
 use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{inject, lub_medium, max_medium, Arg, Category, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
+use crate::am::{inject, lub_medium, max_medium, Arg, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
 use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::{
@@ -15,6 +15,7 @@ use crate::segment::disposition::{
 use crate::team::{self, Named};
 use crate::thread;
 use crate::trace::{self, Kind};
+use crate::types::Category;
 use gasnet_conduit::{Class, JobRank};
 
 /// Writes `GEX_EVENT_INVALID` where the client wants its local-completion event: every AM is locally complete at return.

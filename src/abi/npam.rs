@@ -6,11 +6,14 @@ use super::am::{complete_locally, reply, sent, PREPARE_LEAST};
 use super::rules::{self, Lc, AM_FLAGS};
 use super::{complain, not_in_handler, ERR_BAD_ARG, FLAG_IMMEDIATE};
 use crate::am::canary;
-use crate::am::npam::{limit, Prepared, SrcDesc, Wish};
+use crate::am::npam::{limit, Wish};
+use crate::am::prepared::{Prepared, SrcDesc};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{Arg, Category, Location, Message, MAX_ARGS};
+use crate::am::{Arg, Message, MAX_ARGS};
 use crate::segment::disposition::{own, peer_base, reaching, SELF, SELF_OFFSET};
+use crate::types::Category;
+use crate::types::Location;
 use crate::{progress, runtime, team, thread, trace};
 use gasnet_conduit::Class;
 

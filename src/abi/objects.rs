@@ -187,7 +187,7 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
     let rt = runtime::get();
     let location = match team::decode(tm) {
         Named::Team(team) if rank < team.size => team.locate(rank),
-        Named::Pair(_, ep) if rank < rt.size => crate::am::Location { rank, ep },
+        Named::Pair(_, ep) if rank < rt.size => crate::types::Location { rank, ep },
         _ => return None,
     };
     let segment = rt.bound_segment(location)?;

@@ -5,7 +5,6 @@ use std::ffi::c_int;
 
 use super::rules::{self, Lc, LC_COPY_YES, RMA_FLAGS};
 use super::{not_in_handler, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
-use crate::am::{EpIndex, Location};
 use crate::event::{Event, Op};
 use crate::rma::{self, Access, Manner, Started};
 use crate::runtime;
@@ -14,6 +13,7 @@ use crate::stall::Reason;
 use crate::team;
 use crate::thread::{self, Thread};
 use crate::trace::{self, Kind};
+use crate::types::{EpIndex, Location};
 use crate::wait;
 use gasnet_conduit::Busy;
 

@@ -1,7 +1,6 @@
 //! What the specification calls erroneous and several functions check alike. Debug flavour: each check is nothing in the release flavour.
 
 use super::{EVENT_DEFER, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
-use crate::am::Location;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint};
 use crate::event::{Doubt, Event};
@@ -9,6 +8,7 @@ use crate::runtime;
 use crate::segment::create;
 use crate::segment::disposition::{PEER_BOUND, SELF, SELF_OFFSET};
 use crate::segment::Segment;
+use crate::types::Location;
 
 /// Whether there are checks.
 pub const CHECKED: bool = cfg!(feature = "debug-checks");

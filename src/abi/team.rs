@@ -5,7 +5,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{not_in_handler, rules};
-use crate::am::Location;
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::event;
@@ -13,6 +12,7 @@ use crate::runtime;
 use crate::team::create::{self, SCRATCH_BYTES};
 use crate::team::{self, scratch, Scratch, Team};
 use crate::trace;
+use crate::types::Location;
 
 const FLAG_RANK_IS_JOBRANK: u32 = 0x2000;
 const FLAG_SCRATCH_SEG_OFFSET: u32 = 0x40_0000;

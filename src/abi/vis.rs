@@ -16,9 +16,10 @@ use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reachin
 use crate::team;
 use crate::thread;
 use crate::trace;
+use crate::types::PeerCompletion;
 use crate::vis::asked::{Asked, Place, Strided, PEERS_ARE_TOLD};
 use crate::vis::check;
-use crate::vis::peer::{self, Completion};
+use crate::vis::peer;
 use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
 use crate::vis::{self, Access, Data, Direction};
 use gasnet_conduit::Busy;
@@ -128,7 +129,7 @@ impl Call<'_> {
         }
     }
 
-    fn check_completion(&self, completion: Option<Completion>) {
+    fn check_completion(&self, completion: Option<PeerCompletion>) {
         let rank = runtime::get().rank;
         let wrong = match completion {
             Some(_) if self.direction == Direction::Get => "a get: only puts tell their peer",
@@ -339,7 +340,7 @@ pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *co
         );
     }
     PEERS_ARE_TOLD.store(1, Ordering::Relaxed);
-    armed.set(Some(Completion {
+    armed.set(Some(PeerCompletion {
         handler,
         payload: source_addr,
         bytes: nbytes,

@@ -11,13 +11,13 @@ pub mod packets;
 use std::ptr;
 use std::sync::atomic::{fence, AtomicBool, AtomicPtr, Ordering};
 
-use crate::am::Location;
 use crate::event::{Category, Op};
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
 use crate::stall::Reason;
 use crate::team::{self, Head, Team};
+use crate::types::Location;
 use crate::wait;
 use cpu::Number;
 use gasnet_conduit::{Busy, Capabilities, Conduit, JobRank, PollScope, RemoteSegment, TransferId};

@@ -4,11 +4,12 @@
 use super::codes;
 use super::{cpu, Call};
 use crate::am::token::Token;
-use crate::am::{inject, internal, join, split, Arg, Location, Message};
+use crate::am::{inject, internal, join, split, Arg, Message};
 use crate::event::Op;
 use crate::rma::transfer;
 use crate::runtime;
 use crate::segment::reach;
+use crate::types::Location;
 use gasnet_conduit::{Busy, Class, TransferId};
 
 /// Arguments in front of the operands: target, transfer, operation, type.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use gasnet_tools::heap::Fill;
 
-use super::npam::Prepared;
+use super::prepared::Prepared;
 use gasnet_conduit::config;
 
 /// The pattern and its length; none when it is not wanted.

@@ -11,7 +11,7 @@ use super::pieces::Head;
 use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
-use super::{kind, payload_offset, Arg, Category, EpIndex, Header, Location, ANYWHERE, HEADER, IN_PLACE, MAX_ARGS};
+use super::{kind, payload_offset, Arg, Category, Header, HEADER, IN_PLACE, MAX_ARGS};
 use crate::mk::{self, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
@@ -20,6 +20,7 @@ use crate::shm::memory::UNIT;
 use crate::shm::ring::Word;
 use crate::thread::{self, Context};
 use crate::trace::{self, Kind};
+use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
 
 const CHECKED: bool = cfg!(feature = "debug-checks");

@@ -2,7 +2,7 @@
 //! memory of a neighbour where the kernel copies it. Others travel in their message, or in [`super::pieces`].
 
 use super::{Category, Message};
-use crate::rma::copy::copy;
+use crate::copy::copy;
 use crate::runtime::Runtime;
 use crate::segment::reach::Reach;
 

@@ -13,6 +13,7 @@ pub mod internal;
 pub mod long;
 pub mod npam;
 pub mod pieces;
+pub mod prepared;
 pub mod table;
 pub mod token;
 pub mod wire;
@@ -20,12 +21,14 @@ pub mod wire;
 use std::sync::OnceLock;
 
 use crate::shm::layout::MAX_MEDIUM;
+use crate::types::{Category, EpIndex, Location};
 use gasnet_conduit::{Class, JobRank, Limits};
 
 /// Most arguments of a handler (`gex_AM_MaxArgs`).
 pub const MAX_ARGS: usize = 16;
 /// A handler argument (`gex_AM_Arg_t`).
 pub type Arg = i32;
+
 /// A 64-bit number as two arguments, the high word first.
 pub const fn split(value: u64) -> [Arg; 2] {
     [(value >> 32) as Arg, value as Arg]
@@ -36,32 +39,13 @@ pub const fn join(high: Arg, low: Arg) -> u64 {
     (high as u32 as u64) << 32 | low as u32 as u64
 }
 
-/// Index of an endpoint within its process (`gex_EP_Index_t`).
-pub type EpIndex = u16;
-
-/// Added to the index of an endpoint where addresses may lie anywhere in its process, and not in its segment only
-/// ([`crate::segment::disposition`]).
-pub const ANYWHERE: EpIndex = 0x8000;
-
-/// The three AM categories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Category {
-    /// Arguments only.
-    Short = 1,
-    /// With a payload in a library buffer.
-    Medium = 2,
-    /// With a payload that is at its destination already.
-    Long = 3,
-}
-
 /// Kinds of records and packets: the categories, and a Long whose payload travels in the packet.
 pub mod kind {
-    /// [`super::Category::Short`].
+    /// [`crate::types::Category::Short`].
     pub const SHORT: u8 = 1;
-    /// [`super::Category::Medium`].
+    /// [`crate::types::Category::Medium`].
     pub const MEDIUM: u8 = 2;
-    /// [`super::Category::Long`], payload delivered beforehand.
+    /// [`crate::types::Category::Long`], payload delivered beforehand.
     pub const LONG: u8 = 3;
     /// A Long whose payload comes as a Medium's does and is copied to its destination on arrival.
     pub const PACKED_LONG: u8 = 4;
@@ -115,15 +99,6 @@ pub const fn payload_offset(nargs: usize) -> usize {
 
 /// Bytes of arguments and headers in front of any payload, at most.
 pub const OVERHEAD: usize = payload_offset(MAX_ARGS);
-
-/// An endpoint anywhere in the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// Process.
-    pub rank: JobRank,
-    /// Endpoint in it.
-    pub ep: EpIndex,
-}
 
 /// Everything that is to be sent.
 #[derive(Clone, Copy, Debug)]

@@ -5,60 +5,21 @@
 //! that Commit sends it by reference; otherwise it is memory of the descriptor. Small payloads are copied into the ring at Commit and the
 //! block is free again at once.
 
-use std::cell::{Cell, RefCell};
 use std::ptr;
 
+use super::prepared::{Prepared, SrcDesc};
 use super::token::Token;
-use super::{canary, inject, payload_offset, Arg, Category, EpIndex, Location, Message, MAX_PREPARED};
+use super::{canary, inject, payload_offset, Arg, Message, MAX_PREPARED};
 use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::narrow;
 use crate::shm::layout::MAX_MEDIUM;
+use crate::thread::Thread;
+use crate::types::{Category, EpIndex, Location};
 use gasnet_conduit::{Busy, Class, PollScope};
 
 /// Payloads up to this are copied at Commit rather than sent by reference.
 const COPY_BELOW: usize = 1024;
-
-/// What Prepare decided. `gex_AM_SrcDesc_t` is its address.
-#[derive(Debug)]
-pub struct SrcDesc {
-    state: Cell<Option<Prepared>>,
-    /// Library buffer when the peer is no neighbour or the payload exceeds a block; kept for the next use. Words keep it aligned.
-    buffer: RefCell<Vec<u128>>,
-}
-
-/// A message between Prepare and Commit.
-#[derive(Clone, Copy, Debug)]
-pub struct Prepared {
-    /// To whom.
-    pub target: Location,
-    /// From which local endpoint.
-    pub source_ep: u16,
-    /// Request or reply.
-    pub class: Class,
-    /// Medium or Long.
-    pub category: Category,
-    /// Arguments that Commit must bring.
-    pub nargs: usize,
-    /// The request that a reply answers, or null.
-    pub token: *const Token,
-    /// The payload buffer.
-    pub address: *mut u8,
-    /// Its size.
-    pub bytes: usize,
-    /// Where the client wants its local completion, if the buffer is the client's.
-    pub lc_opt: *mut usize,
-    /// Whether the buffer is the library's.
-    pub library_buffer: bool,
-    /// The block that `address` lies in.
-    block: Option<u16>,
-    /// Where `address` is looked for, if it may be of a device.
-    device_ep: Option<EpIndex>,
-    /// The destination named at Prepare, if any.
-    pub destination: *mut u8,
-    /// What destinations count from.
-    pub destination_base: usize,
-}
 
 /// What a client asks for at Prepare.
 #[derive(Clone, Copy, Debug)]
@@ -107,21 +68,13 @@ pub fn limit(category: Category, target: Location, client_buffer: bool) -> usize
     }
 }
 
+/// The end of a thread cancels what it has prepared.
+pub fn abandon(thread: &Thread) {
+    thread.request_desc.cancel();
+    thread.reply_desc.cancel();
+}
+
 impl SrcDesc {
-    /// Unused.
-    pub const fn new() -> Self {
-        Self {
-            state: Cell::new(None),
-            buffer: RefCell::new(Vec::new()),
-        }
-    }
-
-    /// What is prepared, if anything. Inlined, so that a caller reads what it uses and copies nothing.
-    #[inline(always)]
-    pub fn prepared(&self) -> Option<Prepared> {
-        self.state.get()
-    }
-
     /// Prepares as wished, at most `limit`, or nothing when that would have to wait and the wish is immediate.
     #[inline(always)]
     pub fn prepare(&self, wish: &Wish, limit: usize) -> Result<(), Busy> {
@@ -253,20 +206,9 @@ impl SrcDesc {
             runtime::get().comm.own_blocks(class).free(block);
         }
     }
-
-    /// The owner's thread ends: as `cancel`.
-    pub fn abandon(&self) {
-        self.cancel();
-    }
 }
 
 #[cold]
 fn grow(buffer: &mut Vec<u128>, bytes: usize) {
     buffer.resize(bytes.div_ceil(size_of::<u128>()).max(1), 0);
-}
-
-impl Default for SrcDesc {
-    fn default() -> Self {
-        Self::new()
-    }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::table::Entry;
-use super::{Category, Location};
+use crate::types::{Category, Location};
 use gasnet_conduit::Class;
 
 /// Lives on the stack of the thread that runs the handler; a `gex_Token_t` is its address.
@@ -11,7 +11,7 @@ use gasnet_conduit::Class;
 pub struct Token {
     /// Who sent.
     pub source: Location,
-    /// Local endpoint that received; for the runtime's own handlers as the sender named it, perhaps with [`super::ANYWHERE`].
+    /// Local endpoint that received; for the runtime's own handlers as the sender named it, perhaps with [`crate::types::ANYWHERE`].
     pub target_ep: u16,
     /// The handler's entry; None for the runtime's own handlers.
     pub entry: Option<*const Entry>,

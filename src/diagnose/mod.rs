@@ -15,11 +15,11 @@ use gasnet_tools::process::{say, Label};
 
 use crate::abi::coll::{gasnetx_Coll_AllGatherNB, gex_Coll_BarrierNB};
 use crate::abi::event::gex_Event_Wait;
-use crate::am::Location;
 use crate::runtime;
 use crate::segment::configuration;
 use crate::sync::Mode;
 use crate::team;
+use crate::types::Location;
 
 pub use messages::handlers;
 

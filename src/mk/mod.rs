@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::PoisonError;
 
-use crate::rma;
+use crate::copy;
 use gasnet_conduit::Device;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
@@ -202,7 +202,7 @@ impl Spot {
     }
 }
 
-/// Copies `bytes` bytes (not 0); complete at return. Host to host as [`rma::copy::copy`]. Ends the job when a device fails.
+/// Copies `bytes` bytes (not 0); complete at return. Host to host as [`copy::copy`]. Ends the job when a device fails.
 ///
 /// # Safety
 /// Both ranges are valid, and may be written by others only as data races that the client accepts.
@@ -210,7 +210,7 @@ impl Spot {
 pub unsafe fn copy(to: Spot, from: Spot, bytes: usize) {
     if to.kind.is_none() && from.kind.is_none() {
         // SAFETY: by contract.
-        return unsafe { rma::copy::copy(to.address as *mut u8, from.address as *const u8, bytes) };
+        return unsafe { copy::copy(to.address as *mut u8, from.address as *const u8, bytes) };
     }
     // SAFETY: by contract.
     if let Err(why) = unsafe { copy_with_device(to, from, bytes) } {

@@ -4,16 +4,15 @@
 //! own put and get if it has them, otherwise packets ([`packets`]): [`Reach`] says which. What is under way is a transfer ([`transfer`]), which is
 //! all that travels of the initiator's state.
 
-pub mod copy;
 pub mod packets;
 pub mod transfer;
 
-use crate::am::Location;
 use crate::event::{Category, Op};
 use crate::mk::{self, Kind, Spot};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
 use crate::stall::Reason;
+use crate::types::Location;
 use crate::wait;
 use gasnet_conduit::{Busy, JobRank, LocalCompletion, PollScope, RemoteSegment};
 

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{transfer, Access, Manner, Started};
 use crate::am::token::Token;
-use crate::am::{inject, internal, join, max_medium, split, Arg, Location, Message};
+use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op};
 use crate::mk::{self, Spot};
 use crate::runtime;
 use crate::segment::reach;
+use crate::types::Location;
 use gasnet_conduit::{Busy, Class, TransferId};
 
 /// One piece that goes out as a request.

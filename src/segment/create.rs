@@ -4,7 +4,6 @@
 use std::ptr;
 
 use super::{Memory, Segment};
-use crate::am::{EpIndex, Location};
 use crate::coll;
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
@@ -14,6 +13,7 @@ use crate::gone::Gone;
 use crate::mk::{Kind, Refusal};
 use crate::runtime::Runtime;
 use crate::team::Team;
+use crate::types::{EpIndex, Location};
 use gasnet_conduit::{RemoteSegment, SegmentKey};
 use gasnet_sys::mem;
 

@@ -2,9 +2,9 @@
 //! bound segment. Two allow remote memory outside that segment: it is named by the endpoint's index with [`ANYWHERE`], on the wire, too. The
 //! others are promises of the client; the debug flavour checks that of the bound segment.
 
-use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::runtime;
 use crate::segment::configuration::is_everything;
+use crate::types::{EpIndex, Location, ANYWHERE};
 
 /// `GEX_FLAG_SELF_SEG_BOUND`: the local range is in the segment of the local endpoint.
 pub const SELF_BOUND: u32 = 0x1_0000;

@@ -12,11 +12,11 @@ use std::env;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::endpoint::{self, Endpoint};
 use crate::mk::{Kind, Spot};
 use crate::runtime::Runtime;
 use crate::shm;
+use crate::types::{EpIndex, Location, ANYWHERE};
 use configuration::{is_everything, Configuration};
 use gasnet_conduit::config::{self, Per};
 use gasnet_conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};

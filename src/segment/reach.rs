@@ -1,11 +1,11 @@
 //! How this process gets at the memory behind an endpoint: the one place that decides it.
 
-use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::mk::Spot;
 use crate::runtime::Runtime;
 use crate::segment::configuration::{is_everything, Configuration};
 use crate::shm::kernel_copy::Neighbour;
 use crate::thread::{self, Serving};
+use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Capabilities, RemoteSegment, SegmentKey};
 use gasnet_sys::mem;
 

@@ -1,8 +1,8 @@
 //! A segment that this process can touch, as it sees it: looked up once, for calls that reach many pieces of it.
 
-use crate::am::{EpIndex, Location};
 use crate::endpoint;
 use crate::runtime::{self, Runtime};
+use crate::types::{EpIndex, Location};
 
 /// The host memory of an endpoint's segment and where it is here.
 #[derive(Clone, Copy, Debug)]

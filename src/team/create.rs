@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::groups::{Groups, Member};
 use super::members::{place, Members};
 use super::{Scratch, Team, TeamId};
-use crate::am::{EpIndex, Location};
 use crate::coll::call::Call;
 use crate::coll::choose::{self, Way};
 use crate::coll::gather::{self, Parts};
@@ -17,6 +16,7 @@ use crate::coll::mail::Span;
 use crate::coll::near::pool::Lane;
 use crate::coll::{self, team_barrier};
 use crate::runtime;
+use crate::types::{EpIndex, Location};
 
 /// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is the least that clients can handle as a size.
 pub const SCRATCH_BYTES: usize = 64;

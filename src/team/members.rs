@@ -1,6 +1,6 @@
 //! Who is in a team, and which rank each member has.
 
-use crate::am::Location;
+use crate::types::Location;
 use gasnet_conduit::JobRank;
 
 /// The members of a team, in the order of their ranks.

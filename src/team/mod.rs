@@ -10,12 +10,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use crate::am::{EpIndex, Location};
 use crate::coll::near::pool::Lane;
 use crate::gone::Gone;
 use crate::runtime::{self, Runtime};
 use crate::shm::Comm;
 use crate::trace;
+use crate::types::{EpIndex, Location};
 use crate::vis::asked::PEERS_ARE_TOLD;
 use gasnet_conduit::JobRank;
 use gasnet_job::Job;

@@ -3,12 +3,12 @@
 //! A thread has a log of its own, so recording waits for nobody. Others take it for a moment only: to write what has grown old, to add counters
 //! up, at the end of the process. A log outlives its thread and goes to the next new one.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 
 use super::counters::Counters;
 use super::sink::Sink;
-use crate::thread;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Text is written when there is so much,
@@ -33,6 +33,11 @@ pub struct State {
 #[derive(Debug)]
 pub struct Log(Mutex<State>);
 
+thread_local! {
+    static MINE: Cell<Option<&'static Log>> = const { Cell::new(None) };
+}
+/// Called when a thread has recorded something for the first time.
+static FIRST_HOOK: OnceLock<fn()> = OnceLock::new();
 /// All logs, and those without an owner.
 static ALL: Mutex<Vec<&'static Log>> = Mutex::new(Vec::new());
 static FREE: Mutex<Vec<&'static Log>> = Mutex::new(Vec::new());
@@ -61,10 +66,12 @@ impl Log {
 
 /// The calling thread's log, made at first use.
 pub fn mine() -> &'static Log {
-    let slot = &thread::current().log;
-    slot.get().unwrap_or_else(|| {
+    MINE.get().unwrap_or_else(|| {
         let log = adopt();
-        slot.set(Some(log));
+        MINE.set(Some(log));
+        if let Some(hook) = FIRST_HOOK.get() {
+            hook();
+        }
         log
     })
 }
@@ -87,8 +94,14 @@ fn adopt() -> &'static Log {
     log
 }
 
-/// The owner's thread ends.
-pub fn retire(log: &'static Log, sink: Option<&Sink>) {
+/// See [`super::on_first_record`].
+pub fn on_first(hook: fn()) {
+    let _ = FIRST_HOOK.set(hook);
+}
+
+/// The calling thread ends.
+pub fn retire(sink: Option<&Sink>) {
+    let Some(log) = MINE.take() else { return };
     if let (Some(sink), Some(mut state)) = (sink, log.lock()) {
         write(sink, &mut state);
     }

@@ -421,9 +421,14 @@ pub fn dump(reset: bool) {
     }
 }
 
-/// The thread of a log ends.
-pub fn retire(log: &'static log::Log) {
-    log::retire(log, TRACE.get());
+/// The calling thread ends.
+pub fn retire() {
+    log::retire(TRACE.get());
+}
+
+/// Registers, once, what a thread calls that has recorded something for the first time: it must see to [`retire`].
+pub fn on_first_record(hook: fn()) {
+    log::on_first(hook);
 }
 
 /// One of the two outputs, as the client's calls name them.

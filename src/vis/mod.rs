@@ -13,14 +13,14 @@ pub mod peer;
 pub mod records;
 pub mod shape;
 
-use crate::am::{EpIndex, Location, ANYWHERE};
 use crate::event::Op;
 use crate::rma::Started;
 use crate::runtime;
 use crate::segment::window::Window;
 use crate::trace;
+use crate::types::PeerCompletion;
+use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::Busy;
-use peer::Completion;
 use shape::{extent, List, Nest, Side};
 
 /// Which side is remote.
@@ -51,7 +51,7 @@ pub enum Data<'a> {
 pub struct Access<'a> {
     /// Put or get.
     pub direction: Direction,
-    /// The local endpoint, with [`crate::am::ANYWHERE`] if local addresses may be of any memory.
+    /// The local endpoint, with [`crate::types::ANYWHERE`] if local addresses may be of any memory.
     pub source_ep: EpIndex,
     /// The remote side.
     pub peer: Location,
@@ -60,7 +60,7 @@ pub struct Access<'a> {
     /// Rather not at all than wait (`GEX_FLAG_IMMEDIATE`).
     pub immediate: bool,
     /// What the peer is told at the end of a put.
-    pub completion: Option<Completion>,
+    pub completion: Option<PeerCompletion>,
 }
 
 impl Data<'_> {

@@ -4,7 +4,7 @@ use std::ptr;
 
 use super::shape::{Cursor, Dim, List, Position, Side};
 use super::Direction;
-use crate::rma::copy::copy;
+use crate::copy::copy;
 use crate::segment::window::Window;
 
 /// Copies a nest, both sides of which are addressed as this process sees them.

@@ -1,4 +1,4 @@
-//! Telling the target that a put is complete (GASNet-EX 0.19, "VIS Put Peer Completion").
+//! Telling the target that a put is complete (GASNet-EX 0.19, "VIS Put Peer PeerCompletion").
 //!
 //! A message names the client's handler and carries its payload. It says how many bytes of the put come in packets: since nothing is
 //! ordered, the target counts what has arrived and runs the handler when all is there. A put to a neighbour has none.
@@ -9,26 +9,18 @@ use std::sync::PoisonError;
 use super::Access;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
-use crate::am::{deliver, inject, internal, join, Arg, Category, EpIndex, Location, Message, ANYWHERE};
+use crate::am::{deliver, inject, internal, join, Arg, Message};
+use crate::types::Category;
+use crate::types::PeerCompletion;
+use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// `GEX_VIS_MAX_PEERCOMPLETION`.
 pub const MAX_PAYLOAD: usize = 127;
 
-/// What `gex_VIS_SetPeerCompletionHandler` armed.
-#[derive(Clone, Copy, Debug)]
-pub struct Completion {
-    /// Handler at the peer.
-    pub handler: u8,
-    /// The client's payload, which stays until the put is complete.
-    pub payload: *const u8,
-    /// Its length.
-    pub bytes: usize,
-}
-
 /// Sends the message that goes with a put of `total` bytes in packets named `id`. Waits for room.
-pub fn tell(access: &Access<'_>, completion: &Completion, id: u64, total: u64) {
+pub fn tell(access: &Access<'_>, completion: &PeerCompletion, id: u64, total: u64) {
     let args = [
         (id >> 32) as Arg,
         id as Arg,

@@ -5,7 +5,7 @@
 //! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less
 //! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
 
-mod episodes;
+pub mod episodes;
 mod followers;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -242,7 +242,7 @@ impl Waiter {
             // The poll since found nothing: the wake-up is for a barrier or the like, which another thread may wait for.
             FOLLOWERS.notify();
         }
-        runtime::heed_exit(if self.may_end_here() { Inside::Poll } else { Inside::Wait });
+        gasnet_job::heed_exit(if self.may_end_here() { Inside::Poll } else { Inside::Wait });
         trace::idle();
         if stall::is_watching() {
             thread.watch.idle(self.reason);
@@ -396,7 +396,7 @@ pub fn poll_once() -> usize {
     let most = thread.yields.spins().map_or(unknown, |spins| spins.max(VAIN_POLLS[0]));
     if vain.get() >= most {
         vain.set(0);
-        runtime::heed_exit(Inside::Poll);
+        gasnet_job::heed_exit(Inside::Poll);
         give_up_core();
     }
     0
