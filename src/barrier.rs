@@ -9,6 +9,7 @@
 mod plan;
 
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use crate::am::{inject, internal, Arg, Message};
 pub use crate::shm::barrier_cells::Name;
@@ -55,6 +56,22 @@ pub struct Barrier {
     /// First ranks of neighbourhoods, and what this rank does among them.
     leaders: Vec<JobRank>,
     plan: Vec<Step>,
+}
+
+static JOB_BARRIER: OnceLock<Barrier> = OnceLock::new();
+
+/// Makes `barrier` the GASNet-1 barrier of this process.
+pub fn install(barrier: Barrier) {
+    let _ = JOB_BARRIER.set(barrier);
+}
+
+/// The GASNet-1 barrier. Fatal before initialisation.
+#[inline]
+pub fn of_job() -> &'static Barrier {
+    JOB_BARRIER.get().unwrap_or_else(|| {
+        runtime::get();
+        unreachable!("initialisation installs the barrier before the runtime")
+    })
 }
 
 impl Barrier {

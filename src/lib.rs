@@ -20,6 +20,7 @@ pub mod endpoint;
 pub mod event;
 pub mod gone;
 pub mod hsl;
+pub mod init;
 pub mod mk;
 pub mod progress;
 pub mod rma;

@@ -1,7 +1,9 @@
 //! The progress engine: what a poll does. Handlers run here, and in requests of a rank to itself (`am/home.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
+use crate::am::deferred;
 use crate::am::deliver::Delivery;
 use crate::runtime;
 use crate::sync::Mode;
@@ -9,6 +11,30 @@ use crate::{thread, wait};
 use gasnet_conduit::PollScope;
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
+
+/// Collectives under way: polls push them on.
+pub static ACTIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// What polls and sleepers call of the engine of collectives.
+#[derive(Clone, Copy, Debug)]
+pub struct Collectives {
+    /// Pushes them on; returns how many ended.
+    pub advance: fn() -> usize,
+    /// Whether one that uses shared memory has gone on since it was last polled: asked by a thread that is about to sleep.
+    pub goes_on: fn() -> bool,
+}
+
+static COLLECTIVES: OnceLock<Collectives> = OnceLock::new();
+
+/// Registers the engine of collectives.
+pub fn set_collectives(hooks: Collectives) {
+    let _ = COLLECTIVES.set(hooks);
+}
+
+/// See [`Collectives::goes_on`].
+pub fn goes_on() -> bool {
+    ACTIVE.load(Ordering::Relaxed) != 0 && COLLECTIVES.get().is_some_and(|hooks| (hooks.goes_on)())
+}
 
 /// Address of the state of the thread that polls in a PARSYNC library; 0 for none.
 static POLLING: AtomicUsize = AtomicUsize::new(0);
@@ -66,6 +92,16 @@ pub fn poll_after_request() {
     poll_from(PollScope::All, looks);
 }
 
+/// Pushes on collectives and requests that wait for room, without a look at what has arrived. Returns how much happened.
+#[inline]
+pub fn advance() -> usize {
+    let mut count = deferred::progress();
+    if ACTIVE.load(Ordering::Relaxed) != 0 {
+        count += COLLECTIVES.get().map_or(0, |hooks| (hooks.advance)());
+    }
+    count
+}
+
 #[inline(always)]
 fn poll_from(scope: PollScope, network: bool) -> usize {
     let rt = runtime::get();
@@ -79,7 +115,7 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
         count += rt.conduit.poll(scope, &mut delivery);
     }
     if scope == PollScope::All {
-        count += crate::coll::progress();
+        count += advance();
     }
     if count > 0 {
         wait::found();

@@ -1,4 +1,4 @@
-//! The state of a process inside a job: made once by [`init`], read everywhere.
+//! The state of a process inside a job: made once by `init`, read everywhere.
 
 use std::ffi::CString;
 use std::ptr;
@@ -6,29 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::barrier::Barrier;
-use crate::client::{self, Client};
+use crate::client::Client;
 use crate::endpoint::{self, Endpoint};
-use crate::progress;
-use crate::segment::configuration::{self, Configuration};
-use crate::segment::{self, Directory};
-use crate::select::{Choice, Chosen};
+use crate::segment::Directory;
 use crate::shm::kernel_copy::KernelCopy;
-use crate::shm::layout::Layout;
-use crate::shm::memory::CommMemory;
 use crate::shm::Comm;
-use crate::stall;
-use crate::sync::Mode;
 use crate::team::Team;
-use crate::thread;
-use crate::trace;
-use crate::wait::{self, Episodes, WaitMode};
-use gasnet_conduit::config::{self, Config};
-use gasnet_conduit::faulty::Faulty;
-use gasnet_conduit::soft_atomics::SoftAtomics;
-use gasnet_conduit::{Class, Conduit, JobRank, Limits, PollScope, StartInfo, TransferId, Upcalls};
-use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
-use gasnet_sys::{mem, membarrier, process};
+use gasnet_conduit::{Conduit, JobRank, Limits};
+use gasnet_job::{self as job, Job, Nbrhd};
 
 unsafe extern "Rust" {
     /// The networks of this library. A conduit crate defines it; it is the only link between the two.
@@ -70,14 +55,18 @@ pub struct Runtime {
     pub max_local_bytes: usize,
     /// The least `max_local_bytes` of all ranks.
     pub max_global_bytes: usize,
-    /// The GASNet-1 barrier.
-    pub legacy_barrier: Barrier,
 }
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
-static STARTED: AtomicBool = AtomicBool::new(false);
+/// Whether this process has begun to initialise.
+pub static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The runtime, once [`init`] is done.
+/// Makes `runtime` the one of this process.
+pub fn install(runtime: Runtime) {
+    RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
+}
+
+/// The runtime, once `init` is done.
 #[inline]
 pub fn try_get() -> Option<&'static Runtime> {
     // SAFETY: set once from a leaked Box, never freed.
@@ -120,301 +109,13 @@ impl Runtime {
     }
 }
 
-/// Why initialisation failed: a message for the user, which is empty when another rank prints it.
-#[derive(Debug)]
-pub enum InitError {
-    /// This process has initialised before; the first job goes on.
-    Again(String),
-    /// No job came about, or this process could not join it.
-    Job(String),
-}
-
-/// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective. `count` is the program's first argument, if that
-/// may be a number of ranks; the options say whether it was taken for one.
-pub fn init(
-    mode: Mode,
-    segments: Configuration,
-    name: CString,
-    flags: u32,
-    count: Option<Count>,
-) -> Result<&'static Runtime, InitError> {
-    gasnet_tools::timer::begin();
-    if STARTED.swap(true, Ordering::SeqCst) {
-        return Err(InitError::Again(
-            "GASNet is initialised already: one client per process is supported".into(),
-        ));
-    }
-    if another_is_active() {
-        return Err(InitError::Again(
-            "another libgasnet is active in this process; link only one of libgasnet-<conduit>-<mode>, as archive or as shared library".into(),
-        ));
-    }
-    mode.set();
-    segments.set();
-    let conduits = linked_conduits();
-    thread::set_hooks(&[crate::am::npam::abandon, |_| trace::retire()], wait::count_threads);
-    trace::on_first_record(|| {
-        thread::current();
-    });
-    let (options, choice) = plan(conduits, count)?;
-    let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
-    // The first host's environment may have told more.
-    let config = config::get();
-    let choice = choice.wanting(&config.get(&config::CONDUIT)).map_err(InitError::Job)?;
-    let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
-    let chosen = choice.agree(job).map_err(InitError::Job)?;
-    if rank == 0 {
-        show(config, &chosen);
-    }
-    let conduit = chosen.conduit;
-    explain_ends();
-    let which = conduit.identity().name;
-    trace::start(config, job, format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}")).map_err(InitError::Job)?;
-    stall::set_limit(config.get(&config::STALL_TIMEOUT));
-    let single = nbrhd.count() == size;
-    set_wait_mode(config, job);
-    let comm = map_comm(config, job, &nbrhd)?;
-    let conduit = with_faults(config, conduit);
-    if !single {
-        start_conduit(conduit, job, mode, flags)?;
-    } else if rank == 0 && config.get(&config::FAULTS).is_some() {
-        gasnet_tools::process::warn(format_args!(
-            "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network (GASNET_SUPERNODE_MAXSIZE)"
-        ));
-    }
-    let registers = !single && segments == Configuration::Fast;
-    let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
-    let max_local_bytes = segment::max_local_bytes(job.host().len() as u32).min(most);
-    let max_global_bytes = least_of_all(job, max_local_bytes);
-    let crowded = !single && job.exchange(&[u8::from(is_crowded(job))]).contains(&1);
-    let client = Box::leak(Box::new(Client::new(name, flags)));
-    let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
-    let runtime = Runtime {
-        job,
-        rank,
-        size,
-        legacy_barrier: Barrier::new(&comm, job.leaders(), rank, crowded),
-        kernel_copy: KernelCopy::new(job, &nbrhd),
-        nbrhd,
-        comm,
-        crowded,
-        conduit,
-        conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
-        conduit_limits: conduit.limits(),
-        client,
-        endpoint0: Box::leak(Box::new(Endpoint::new(0, flags))),
-        team0,
-        directory: OnceLock::new(),
-        max_local_bytes,
-        max_global_bytes,
-    };
-    if configuration::is_everything() {
-        endpoint::primordial_is_not_attached();
-        runtime.kernel_copy.admit_neighbours();
-    }
-    RUNTIME.store(Box::into_raw(Box::new(runtime)), Ordering::Release);
-    job::on_exit_hook(stop);
-    job::on_idle_hook(poll_and_yield);
-    job::on_exit_wait_hook(stall::waits_in_exit);
-    if !get().single_neighbourhood() {
-        job::on_linger_hook(linger);
-    }
-    job.barrier();
-    Ok(get())
-}
-
-/// What is known before there are ranks: the configuration, how the job starts, and which conduits may carry it.
-fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(StartOptions, Choice), InitError> {
-    let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
-    job::prepare().map_err(|e| InitError::Job(e.message))?;
-    let config = Config::load(&variables).map_err(|e| InitError::Job(e.to_string()))?;
-    config::install(config);
-    let config = config::get();
-    let library = Library {
-        names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
-        network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
-        count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
-    };
-    let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError::Job(e.message))?;
-    if let Some(words) = &options.restart {
-        return Err(InitError::Job(job::restart(words, options.ranks).message));
-    }
-    job::meet_manager(&mut options).map_err(|e| InitError::Job(e.message))?;
-    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError::Job)?;
-    // The table is shown below, when the rank is known; the tools read some of the same variables before that.
-    let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
-    gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
-    Ok((options, choice))
-}
-
-/// What rank 0 tells when the conduit is chosen: what the user should know, and, if asked for, every variable and why this conduit.
-fn show(config: &Config, chosen: &Chosen) {
-    if let Some(warning) = &chosen.warning {
-        gasnet_tools::process::warn(format_args!("{warning}"));
-    }
-    if config.get(&config::VERBOSEENV) {
-        eprint!("{}{}", config.verbose(), chosen.explanation);
-    }
-}
-
-/// Whether this host has more neighbourhoods than cores.
-fn is_crowded(job: &Job) -> bool {
-    let host = job.host_of(job.rank());
-    job.leaders().iter().filter(|&&leader| job.host_of(leader) == host).count() > job.host_cpus() as usize
-}
-
-/// The least of all ranks' `bytes`.
-fn least_of_all(job: &Job, bytes: usize) -> usize {
-    let all = job.exchange(&bytes.to_ne_bytes());
-    let numbers = all
-        .chunks_exact(size_of::<usize>())
-        .map(|n| usize::from_ne_bytes(n.try_into().unwrap_or_default()));
-    numbers.min().unwrap_or(bytes)
-}
-
-/// Names the handler that an exception, a panic or a fault ends the process in.
-fn explain_ends() {
-    std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map_or("", |l| l.file());
-        match thread::existing().and_then(thread::Thread::handler) {
-            // The frames between a handler and its caller cannot be unwound: the core library stops the exception there.
-            Some((name, index)) if place.contains("library/core") => fatal!(
-                "an exception left AM handler {index} ({}). Handlers are called from C: catch every exception inside.",
-                name.map_or("unnamed".into(), std::ffi::CStr::to_string_lossy)
-            ),
-            _ => fatal!("libgasnet failed inside: {panic}. This is a defect of the library."),
-        }
-    }));
-    job::set_fault_note(|report| {
-        trace::last_words(format_args!("a fatal signal"));
-        let thread = thread::existing();
-        if let Some(thread::Serving { source, address, bytes }) = thread.and_then(|t| t.serving.get()) {
-            // As below.
-            let _ = write!(
-                report,
-                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this rank: not all of them are \
-                 memory that may be read or written so"
-            );
-        } else if let Some((name, index)) = thread.and_then(thread::Thread::handler) {
-            let name = name.and_then(|n| n.to_str().ok()).unwrap_or("unnamed");
-            // Writing to memory cannot fail but for want of room, and then the report is cut.
-            let _ = write!(report, ", inside AM handler {index} ({name})");
-        }
-    });
-}
-
-/// Whether another libgasnet (of another mode, archive beside shared library, host beside plugin) has joined a job in this
-/// process: two copies share no variable, but the mappings are everybody's to see.
-fn another_is_active() -> bool {
-    // Without a name the object is shown as deleted: "/memfd:NAME (deleted)", "/dev/shm/NAME-… (deleted)".
-    let is_ours = |line: &str| {
-        let file = line.strip_suffix(" (deleted)").and_then(|path| path.rsplit('/').next());
-        file.is_some_and(|file| file.strip_prefix("memfd:").unwrap_or(file).starts_with(job::COMM_NAME))
-    };
-    std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.lines().any(is_ours))
-}
-
-fn set_wait_mode(config: &Config, job: &Job) {
-    match config.get(&config::WAITMODE) {
-        config::WaitMode::Spin => WaitMode::Spin,
-        config::WaitMode::Block => WaitMode::Block,
-        config::WaitMode::SpinBlock => WaitMode::SpinBlock,
-        config::WaitMode::Adaptive => WaitMode::Adaptive,
-    }
-    .set();
-    wait::set_host(job.host().len() as u32, job.host_cpus(), Episodes::new(job.host_words()));
-}
-
-fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, InitError> {
-    let ranks = nbrhd.count() as usize;
-    let ring = config.get(&config::PSHM_RING_SIZE) as usize;
-    let (depth, teams) = (config.get(&config::PSHM_NETWORK_DEPTH), config.get(&config::PSHM_COLL_TEAMS));
-    let layout = Layout::new(ranks, ring, depth as usize, teams as usize);
-    let leads = job.rank() == nbrhd.first();
-    let sized = if leads {
-        job.comm_memory().resize(layout.bytes()).map(|()| {
-            job.comm_memory().seal();
-        })
-    } else {
-        Ok(())
-    };
-    let ok = job.exchange(&[u8::from(sized.is_ok())])[nbrhd.first() as usize] != 0;
-    let mapped = sized.and_then(|()| {
-        if ok {
-            mem::map_shared(job.comm_fd(), layout.bytes(), None)
-        } else {
-            Err(std::io::Error::other("the first rank of the neighbourhood could not make it"))
-        }
-    });
-    // One rank says what is probably the same for all; the others end as quietly as they can.
-    let all = job.exchange(&[u8::from(mapped.is_ok())]);
-    if let Some(first) = all.iter().position(|&ok| ok == 0) {
-        return Err(InitError::Job(match mapped {
-            Err(why) if first == job.rank() as usize => format!(
-                "{} bytes of communication memory for {ranks} neighbours cannot be had: {why}. Smaller GASNET_PSHM_NETWORK_DEPTH or \
-                 GASNET_PSHM_RING_SIZE need less.",
-                layout.bytes()
-            ),
-            _ => String::new(),
-        }));
-    }
-    let base = mapped.map_err(|why| InitError::Job(why.to_string()))?;
-    membarrier::register();
-    // SAFETY: the mapping is page-aligned, as long as the layout, zero when new, and never unmapped.
-    let memory = unsafe { CommMemory::new(base as *mut u8, layout) };
-    Ok(Comm::new(memory, nbrhd.index(job.rank())))
-}
-
-fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn Conduit {
-    match config.get(&config::FAULTS) {
-        Some(plan) => {
-            let conduit = if plan.atomics {
-                Box::leak(Box::new(SoftAtomics::new(conduit, crate::ad::cpu::perform_wire)))
-            } else {
-                conduit
-            };
-            Box::leak(Box::new(Faulty::new(conduit, &plan, Box::new(die))))
-        }
-        None => conduit,
-    }
-}
-
-/// What a rank does that the fault plan kills.
-fn die() {
-    process::kill(process::pid(), libc::SIGKILL);
-}
-
-fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: u32) -> Result<(), InitError> {
-    let info = StartInfo {
-        rank: job.rank(),
-        size: job.size(),
-        neighbours: job.nbrhd().count(),
-        may_start_threads: flags & client::FLAG_DEFER_THREADS == 0,
-        host_address: job.address().map_err(|e| InitError::Job(e.message))?,
-        host_ranks: job.host().len() as u32,
-        single_threaded: mode == Mode::Seq,
-        exchange: &|bytes| job.exchange(bytes),
-        job_token: job.token(),
-    };
-    conduit.start(&info).map_err(|e| InitError::Job(e.message))
-}
-
-/// Called once on the way out.
-fn stop() {
-    trace::stop();
-    if cfg!(feature = "debug-checks") {
-        gasnet_tools::heap::report();
-    }
-    if let Some(rt) = try_get() {
-        rt.comm.wake_all();
-        if !rt.single_neighbourhood() {
-            rt.conduit.stop();
-        }
-    }
-}
-
 /// Whether handlers have to wait while this process is in an exchange.
 static HANDLERS_WAIT: AtomicBool = AtomicBool::new(false);
+
+/// Whether that is so now.
+pub fn handlers_wait() -> bool {
+    HANDLERS_WAIT.load(Ordering::Relaxed)
+}
 
 /// Runs `body`, whose exchanges run no handlers. For calls before which nobody may have sent anything, so that nobody waits for an answer.
 pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
@@ -422,24 +123,6 @@ pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
     let result = body();
     HANDLERS_WAIT.store(false, Ordering::Relaxed);
     result
-}
-
-/// What a rank does that waits for others in an exchange.
-fn poll_and_yield() {
-    if HANDLERS_WAIT.load(Ordering::Relaxed) || progress::poll(PollScope::All) == 0 {
-        std::thread::yield_now();
-    }
-}
-
-/// What a rank in exit does for those that are not: its conduit sends again what was lost on the way. What comes is for nobody any more.
-fn linger() {
-    struct Drop;
-    impl Upcalls for Drop {
-        fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
-        fn rma_done(&mut self, _: TransferId) {}
-        fn peer_lost(&mut self, _: JobRank, _: &str) {}
-    }
-    get().conduit.poll(PollScope::All, &mut Drop);
 }
 
 /// How long a lost connection may wait for the job layer to say why.

@@ -6,16 +6,13 @@
 //! The report takes two turns: in the first, whoever is polled leaves a note about what is missing ([`note`]); the second prints them.
 
 use std::cell::Cell;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use gasnet_tools::process::{say, Label};
 
-use crate::event::{Category, Event, Op};
-use crate::rma::transfer;
-use crate::runtime::{self, Runtime};
+use crate::event::{Event, Op};
 use gasnet_conduit::{Class, JobRank};
 use gasnet_job::Job;
 use gasnet_sys::atomic::Mutex;
@@ -56,8 +53,24 @@ const LONGEST_STEP: Duration = Duration::from_millis(100);
 /// How many times within the limit a wait looks whether another rank is stopped: what it waited for a rank that is running again by now is
 /// not counted, but for one such part.
 const LOOKS: u32 = 8;
-/// Lines about single transfers in a report.
-const MOST_LINES: usize = 8;
+/// Notes in a report.
+const MOST_NOTES: usize = 8;
+
+/// What a report asks of higher modules.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// What a wait is for, in words.
+    pub describe: fn(Reason) -> String,
+    /// Has everything polled that leaves notes.
+    pub look_again: fn(),
+}
+
+static HOOKS: OnceLock<Hooks> = OnceLock::new();
+
+/// Registers them when the runtime is there: before that nobody is stalled.
+pub fn set_hooks(hooks: Hooks) {
+    let _ = HOOKS.set(hooks);
+}
 
 /// Sets the limit, in seconds; 0 for none.
 pub fn set_limit(seconds: f64) {
@@ -81,7 +94,7 @@ pub fn note(text: impl FnOnce() -> String) {
     if is_noting() {
         let text = text();
         let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
-        if notes.len() < MOST_LINES && !notes.contains(&text) {
+        if notes.len() < MOST_NOTES && !notes.contains(&text) {
             notes.push(text);
         }
     }
@@ -152,7 +165,9 @@ impl Watch {
                     self.state.set(State::Noting);
                     NOTES.lock().unwrap_or_else(PoisonError::into_inner).clear();
                     NOTING.store(true, Ordering::Relaxed);
-                    crate::coll::look_again();
+                    if let Some(hooks) = HOOKS.get() {
+                        (hooks.look_again)();
+                    }
                 }
                 false
             }
@@ -168,10 +183,9 @@ impl Watch {
     /// A turn in vain of a wait inside GASNet.
     #[cold]
     pub fn idle(&self, reason: Reason) {
-        let Some(rt) = runtime::try_get() else { return };
+        let Some(hooks) = HOOKS.get() else { return };
         if self.turn(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
-            let waits_for = describe(rt, reason);
-            self.tell(&waits_for);
+            self.tell(&(hooks.describe)(reason));
         }
     }
 
@@ -214,7 +228,7 @@ fn somebody_is_stopped() -> bool {
 }
 
 /// `rank 3 has`, `ranks 1, 3-5 have`, `nobody has`.
-fn list(ranks: &[JobRank]) -> String {
+pub fn list(ranks: &[JobRank]) -> String {
     let mut parts: Vec<(JobRank, JobRank)> = Vec::new();
     for &rank in ranks {
         match parts.last_mut() {
@@ -239,86 +253,10 @@ fn list(ranks: &[JobRank]) -> String {
     }
 }
 
-fn describe(rt: &Runtime, reason: Reason) -> String {
-    match reason {
-        Reason::Event(event) => match event.operation() {
-            Some(op) => of_operation("an event", op),
-            None => "an event".into(),
-        },
-        Reason::Implicit(op) => of_operation("implicit operations", op),
-        Reason::SomeEvent(count) => format!("one of {count} events{}", under_way(None)),
-        Reason::AllEvents(count) => format!("all of {count} events{}", under_way(None)),
-        Reason::NamedBarrier => named_barrier(rt),
-        Reason::Room(class, rank) => {
-            let what = match class {
-                Class::Request => "request",
-                Class::Reply => "reply",
-            };
-            format!("room for a {what} to rank {rank}, which does not take what it was sent: does it poll?")
-        }
-        Reason::Conduit(rank) => format!(
-            "room in the {} conduit for a transfer with rank {rank}",
-            rt.conduit.identity().name
-        ),
-        Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
-        Reason::Collective(name) => format!("a blocking collective ({}){}", algorithm(name), notes()),
-        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", under_way(None)),
-    }
-}
-
-/// What an operation lacks, by category, and what that is in detail.
-fn of_operation(what: &str, op: &'static Op) -> String {
-    let names = [
-        (Category::Put, "put"),
-        (Category::Local, "local completion"),
-        (Category::Get, "get"),
-        (Category::Rmw, "atomic"),
-        (Category::Coll, "collective"),
-    ];
-    let open: Vec<String> = names
-        .iter()
-        .map(|(category, name)| (op.outstanding(*category), name))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
-        .collect();
-    format!("{what} ({} outstanding){}", open.join(", "), under_way(Some(op)))
-}
-
-/// What is under way in this process, or of one operation, as the rest of a sentence.
-fn under_way(op: Option<&'static Op>) -> String {
-    let mut text = String::new();
-    if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {
-        text += &notes();
-    }
-    for open in transfer::open(op, MOST_LINES) {
-        let (verb, side) = match open.category {
-            Category::Get => ("get", "from"),
-            Category::Rmw => ("atomic", "on"),
-            _ => ("put", "to"),
-        };
-        let _ = write!(
-            text,
-            "; a {verb} {side} rank {}: {} of {} bytes not answered",
-            open.peer, open.left, open.bytes
-        );
-    }
-    text
-}
-
-fn notes() -> String {
+/// The notes that were left, each as the rest of a sentence.
+pub fn notes() -> String {
     let notes = std::mem::take(&mut *NOTES.lock().unwrap_or_else(PoisonError::into_inner));
     notes.iter().fold(String::new(), |text, note| text + "; " + note)
-}
-
-fn named_barrier(rt: &Runtime) -> String {
-    let what = "gasnet_barrier_wait: the barrier";
-    let number = rt.legacy_barrier.entered();
-    let late = rt.job.late_for_barrier(number);
-    if late.is_empty() {
-        format!("{what} (number {number}): all ranks have entered it, a step from another neighbourhood is missing")
-    } else {
-        format!("{what} (number {number}): {} not entered it", list(&late))
-    }
 }
 
 /// The short name of an algorithm, from its type's: `gasnet::coll::reduce::to_all::{{closure}}` is `reduce::to_all`.

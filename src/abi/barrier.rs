@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{not_in_handler, rules, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
-use crate::barrier::Name;
+use crate::barrier::{self, Name};
 use crate::coll;
 use crate::stall::Reason;
 use crate::trace::{self, Category, Event, Kind};
@@ -80,7 +80,7 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     state.notified = true;
     let began = trace::clock(Category::Barrier);
     ENTERED.store(began, Ordering::Relaxed);
-    runtime::get().legacy_barrier.enter(name(id, flags));
+    barrier::of_job().enter(name(id, flags));
     if began != 0 {
         traced(Kind::BarrierNotify, began, (id, flags), true);
     }
@@ -113,7 +113,7 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_wait");
     check_notified("gasnet_barrier_wait");
     let began = trace::clock(Category::Barrier);
-    let (barrier, mut came_out) = (&runtime::get().legacy_barrier, None);
+    let (barrier, mut came_out) = (barrier::of_job(), None);
     // The last to enter finds it complete: clients rely on some progress in here all the same (GASNet-examples).
     wait::poll_once();
     let mut is_complete = || {
@@ -136,7 +136,7 @@ pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     check_notified("gasnet_barrier_try");
     let began = trace::clock(Category::Barrier);
     wait::poll_once();
-    let came_out = runtime::get().legacy_barrier.test();
+    let came_out = barrier::of_job().test();
     if began != 0 {
         traced(Kind::BarrierTry, began, (id, flags), came_out.is_some());
     }

@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, CStr, CString};
 
 use super::{arguments, complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::client::is_recommended_name;
-use crate::runtime::{self, InitError, Runtime};
+use crate::init::{self, InitError};
+use crate::runtime::Runtime;
 use crate::segment::configuration::Configuration;
 use crate::sync::Mode;
 use gasnet_job as job;
@@ -38,7 +39,7 @@ pub unsafe fn begin(
     };
     // SAFETY: by contract.
     let count = unsafe { arguments::count(argc, argv) };
-    match runtime::init(mode, segments, CString::from(name), flags, count) {
+    match init::init(mode, segments, CString::from(name), flags, count) {
         Ok(rt) => Ok(rt),
         Err(InitError::Again(why)) => {
             complain(function, &why);

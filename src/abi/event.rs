@@ -7,7 +7,7 @@ use super::rules::{self, no_flags, CHECKED};
 use crate::event::{sync_array, Event};
 use crate::stall::Reason;
 use crate::trace::{self, Category, Kind};
-use crate::{coll, runtime, thread, wait};
+use crate::{progress, runtime, thread, wait};
 
 const OPEN: c_int = super::ERR_NOT_READY;
 const EC_ALL: usize = 15;
@@ -15,7 +15,7 @@ const EC_ALL: usize = 15;
 /// Whether `event` is complete now, letting collectives move (no handler runs, nothing is received).
 #[inline]
 fn is_done(event: Event) -> bool {
-    event.is_done() || (coll::progress() > 0 && event.is_done())
+    event.is_done() || (progress::advance() > 0 && event.is_done())
 }
 
 fn check(event: Event, function: &str) {
@@ -121,7 +121,7 @@ fn pass(events: &mut [Event]) -> (bool, bool) {
 pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, flags: u32) -> c_int {
     not_in_handler("gex_Event_TestSome");
     no_flags("gex_Event_TestSome", flags);
-    coll::progress();
+    progress::advance();
     // SAFETY: the client's array.
     let events = unsafe { array("gex_Event_TestSome", events, count) };
     test("some", || pass(events).0)
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, fl
 pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, flags: u32) -> c_int {
     not_in_handler("gex_Event_TestAll");
     no_flags("gex_Event_TestAll", flags);
-    coll::progress();
+    progress::advance();
     // SAFETY: the client's array.
     let events = unsafe { array("gex_Event_TestAll", events, count) };
     test("all", || pass(events).1)
@@ -179,7 +179,7 @@ pub extern "C" fn gex_NBI_Test(mask: u32, flags: u32) -> c_int {
     not_in_handler("gex_NBI_Test");
     no_flags("gex_NBI_Test", flags);
     let done = || thread::current().nbi_set().is_done(mask as usize & EC_ALL);
-    test("implicit", || done() || (coll::progress() > 0 && done()))
+    test("implicit", || done() || (progress::advance() > 0 && done()))
 }
 
 /// Polls, once at least, until what this thread started implicitly, of the given categories, is complete: clients spin on a flag around it.

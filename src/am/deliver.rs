@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::OnceLock;
 
 use super::internal;
 use super::pieces::Head;
@@ -37,6 +38,13 @@ struct Arrived {
     payload: *mut u8,
     /// The sender's block that holds the payload, to be freed.
     block: Option<u16>,
+}
+
+static TRANSFER_DONE: OnceLock<fn(TransferId)> = OnceLock::new();
+
+/// Registers what runs when a transfer of the conduit is complete.
+pub fn on_transfer_done(hook: fn(TransferId)) {
+    let _ = TRANSFER_DONE.set(hook);
 }
 
 /// The messages that this process got from one poll.
@@ -393,7 +401,9 @@ impl Upcalls for Delivery<'_> {
     }
 
     fn rma_done(&mut self, id: TransferId) {
-        crate::rma::transfer::finish(id);
+        if let Some(done) = TRANSFER_DONE.get() {
+            done(id);
+        }
     }
 
     fn peer_lost(&mut self, peer: JobRank, why: &str) {

@@ -1,9 +1,8 @@
 //! The runtime's own handlers, below `GEX_AM_INDEX_BASE`.
 
 use super::token::Token;
-use super::{pieces, Arg};
-use crate::rma::packets;
-use crate::{ad, barrier, coll, vis};
+use super::Arg;
+use std::sync::OnceLock;
 
 /// A piece of a put.
 pub const RMA_PUT: u8 = 0;
@@ -34,23 +33,20 @@ pub const LONG_HEAD: u8 = 12;
 /// Data of such a Long.
 pub const LONG_PIECE: u8 = 13;
 
+/// What runs for a message: its token, arguments and payload with its length. False if the message makes no sense.
+pub type Handler = fn(&Token, &[Arg], *mut u8, usize) -> bool;
+
+/// Handlers by index.
+pub const COUNT: usize = 14;
+static HANDLERS: OnceLock<[Handler; COUNT]> = OnceLock::new();
+
+/// Registers the handlers, by index, before any message can arrive. They are those of higher modules.
+pub fn install(handlers: [Handler; COUNT]) {
+    let _ = HANDLERS.set(handlers);
+}
+
 /// Runs handler `index`. False if there is none, or the message makes no sense.
 pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
-    match index {
-        RMA_PUT => packets::on_put(token, args, payload, bytes),
-        RMA_PUT_DONE => packets::on_put_done(args),
-        RMA_GET => packets::on_get(token, args),
-        RMA_DATA => packets::on_data(args, payload, bytes),
-        BARRIER => barrier::on_step(args),
-        COLLECTIVE => coll::mail::on_piece(args, payload, bytes),
-        AD_OPERATION => ad::packets::on_operation(token, args),
-        AD_DONE => ad::packets::on_done(args),
-        VIS_PUT => vis::far::on_put(token, args, payload, bytes),
-        VIS_GET => vis::far::on_get(token, args, payload, bytes),
-        VIS_DATA => vis::far::on_data(token, args, payload, bytes),
-        VIS_PEER => vis::peer::on_peer(token, args, payload, bytes),
-        LONG_HEAD => pieces::on_head(token, args, payload, bytes),
-        LONG_PIECE => pieces::on_piece(token, args, payload, bytes),
-        _ => false,
-    }
+    let handler = HANDLERS.get().and_then(|handlers| handlers.get(usize::from(index)));
+    handler.is_some_and(|handler| handler(token, args, payload, bytes))
 }

@@ -6,6 +6,7 @@
 //! neighbourhood and in a conduit's packet outside; both have the same layout.
 
 pub mod canary;
+pub mod deferred;
 pub mod deliver;
 pub mod home;
 pub mod inject;

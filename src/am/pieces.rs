@@ -9,11 +9,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::PoisonError;
 
+use super::deferred;
 use super::deliver;
 use super::token::Token;
 use super::{inject, internal, join, max_medium, split, Arg, Category, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
 use crate::mk::{self, Spot};
-use crate::rma::packets;
 use crate::runtime;
 use crate::segment::reach;
 use gasnet_conduit::{Busy, Class, JobRank};
@@ -64,7 +64,7 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
             inject::send(piece);
             Ok(())
         }
-        _ => packets::send(piece, first, true),
+        _ => deferred::send(piece, first, true),
     })
 }
 

@@ -24,6 +24,7 @@ use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 use crate::event::{Category, Event, Op};
+use crate::progress::{Collectives, ACTIVE};
 use crate::stall::{self, Reason};
 use crate::team::Team;
 use crate::{thread, wait};
@@ -60,8 +61,6 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
 /// be of other teams.
 const LOOKS: usize = 8;
 
-/// Collectives under way, and those of them that use shared memory.
-static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 static NEAR: AtomicUsize = AtomicUsize::new(0);
 /// Something other than a letter may let a collective go on.
 static LOOK_AGAIN: AtomicBool = AtomicBool::new(false);
@@ -158,19 +157,15 @@ pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
     wait::until_some(PollScope::All, Reason::Collective(name), || poll_work(work.as_mut()))
 }
 
-/// Pushes active collectives and waiting packets on. Returns how much happened.
-#[inline]
-pub fn progress() -> usize {
-    let mut count = crate::rma::progress();
-    if ACTIVE.load(Ordering::Relaxed) != 0 {
-        count += advance(false);
-    }
-    count
-}
+/// What polls call.
+pub const HOOKS: Collectives = Collectives {
+    advance: || advance(false),
+    goes_on,
+};
 
 /// Whether a collective that uses shared memory has gone on since it was last polled: asked by who is about to sleep. A handler that waits for room
 /// for its reply pushes nothing on, since that may send requests.
-pub fn goes_on() -> bool {
+fn goes_on() -> bool {
     if NEAR.load(Ordering::Relaxed) == 0 || thread::existing().is_none_or(|thread| thread.handler().is_some()) {
         return false;
     }

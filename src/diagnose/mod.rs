@@ -5,6 +5,7 @@
 
 mod local;
 mod messages;
+pub mod stalled;
 mod threads;
 mod transfers;
 

@@ -194,9 +194,3 @@ fn native_get(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
     }
     result.map(|()| Started::UnderWay)
 }
-
-/// Lets packets that could not be sent at once go out. Returns how many did.
-#[inline]
-pub fn progress() -> usize {
-    packets::progress()
-}

@@ -2,66 +2,17 @@
 //!
 //! A put goes out in pieces, each acknowledged by a reply; a get asks for pieces, each answered by a reply that carries the data. A
 //! call without IMMEDIATE waits for room piece by piece. With IMMEDIATE the first piece decides; what finds no room after it is
-//! kept (a put's data is copied) and goes out from [`progress`]. A put with `LC_COPY_YES` keeps its first piece, too.
-
-use gasnet_sys::atomic::Mutex;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! kept (a put's data is copied) and goes out in later polls ([`crate::am::deferred`]). A put with `LC_COPY_YES` keeps its first piece, too.
 
 use super::{transfer, Access, Manner, Started};
+use crate::am::deferred::send;
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op};
 use crate::mk::{self, Spot};
 use crate::runtime;
 use crate::segment::reach;
-use crate::types::Location;
 use gasnet_conduit::{Busy, Class, TransferId};
-
-/// One piece that goes out as a request.
-#[derive(Debug)]
-struct Piece {
-    peer: Location,
-    handler: u8,
-    args: Vec<Arg>,
-    data: Vec<u8>,
-}
-
-static WAITING: Mutex<VecDeque<Piece>> = Mutex::new(VecDeque::new());
-static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-fn waiting() -> gasnet_sys::atomic::MutexGuard<'static, VecDeque<Piece>> {
-    WAITING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Sends one request, or keeps it for later. `first` pieces of an IMMEDIATE call are refused instead.
-pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), Busy> {
-    if !immediate {
-        inject::send(message);
-        return Ok(());
-    }
-    match inject::try_send(message) {
-        Ok(()) => Ok(()),
-        Err(Busy) if first => Err(Busy),
-        Err(Busy) => {
-            let data = if message.payload.is_null() {
-                Vec::new()
-            } else {
-                // SAFETY: the client's source is valid until local completion.
-                unsafe { std::slice::from_raw_parts(message.payload, message.bytes) }.to_vec()
-            };
-            let piece = Piece {
-                peer: message.target,
-                handler: message.handler,
-                args: message.args.to_vec(),
-                data,
-            };
-            waiting().push_back(piece);
-            WAITING_COUNT.fetch_add(1, Ordering::Relaxed);
-            Ok(())
-        }
-    }
-}
 
 /// See [`super::put`].
 pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
@@ -108,32 +59,6 @@ pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
         offset += bytes;
     }
     Ok(Started::UnderWay)
-}
-
-/// Sends pieces that wait, in order, until one finds no room.
-#[inline]
-pub fn progress() -> usize {
-    if WAITING_COUNT.load(Ordering::Relaxed) == 0 {
-        return 0;
-    }
-    send_waiting()
-}
-
-#[cold]
-fn send_waiting() -> usize {
-    let mut queue = waiting();
-    let mut sent = 0;
-    while let Some(piece) = queue.front() {
-        let payload = (!piece.data.is_empty()).then_some((piece.data.as_ptr(), piece.data.len()));
-        let message = Message::internal(Class::Request, piece.peer, piece.handler, &piece.args, payload);
-        if inject::try_send(&message).is_err() {
-            break;
-        }
-        queue.pop_front();
-        WAITING_COUNT.fetch_sub(1, Ordering::Relaxed);
-        sent += 1;
-    }
-    sent
 }
 
 /// Replies to the runtime's own request. From a handler: drains replies while it waits.

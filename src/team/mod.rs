@@ -16,11 +16,13 @@ use crate::runtime::{self, Runtime};
 use crate::shm::Comm;
 use crate::trace;
 use crate::types::{EpIndex, Location};
-use crate::vis::asked::PEERS_ARE_TOLD;
 use gasnet_conduit::JobRank;
 use gasnet_job::Job;
 use groups::{Groups, Member};
 use members::Members;
+
+/// Not 0 once a thread has armed a handler for its next scattered put (`vis::peer`): then every such call has to look. Inline code reads it, too.
+pub static PEERS_ARE_TOLD: AtomicU32 = AtomicU32::new(0);
 
 /// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first < count`.
 ///

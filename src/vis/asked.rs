@@ -1,17 +1,14 @@
 //! What a client's arguments ask for, and the short way: most calls name a neighbour's segment and want nothing else, so their data can be copied
 //! before anything about the call is looked up or written down.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::near;
 use super::shape::{Dim, List};
 use super::Direction;
 use crate::runtime;
 use crate::segment::window::Window;
-use crate::team;
-
-/// Not 0 once a handler was armed for the next put of a thread ([`super::peer`]): then every call has to look. Inline code reads it, too.
-pub static PEERS_ARE_TOLD: AtomicU32 = AtomicU32::new(0);
+use crate::team::{self, PEERS_ARE_TOLD};
 
 /// Levels of a strided call that takes the short way.
 const FEW_LEVELS: usize = 3;

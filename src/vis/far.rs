@@ -10,10 +10,11 @@ use std::sync::PoisonError;
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
 use super::{near, peer, Access, Direction};
+use crate::am::deferred;
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op};
-use crate::rma::{self, packets, transfer, Manner, Started};
+use crate::rma::{self, transfer, Manner, Started};
 use crate::runtime::{self, Runtime};
 use crate::segment::{disposition, reach};
 use crate::types::{EpIndex, Location};
@@ -188,7 +189,7 @@ fn put(to: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: u
         let args = [a, b, records.encoded() as Arg, counted];
         let payload = (buffer.as_ptr(), records.encoded() + records.data());
         let message = Message::internal(Class::Request, access.peer, internal::VIS_PUT, &args, Some(payload));
-        if packets::send(&message, first, access.immediate).is_err() {
+        if deferred::send(&message, first, access.immediate).is_err() {
             transfer::cancel(id);
             return Err(Busy);
         }
@@ -226,7 +227,7 @@ fn get(peer: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total:
         let args = split(id.0);
         let payload = Some((buffer.as_ptr(), buffer.len()));
         let message = Message::internal(Class::Request, access.peer, internal::VIS_GET, &args, payload);
-        if packets::send(&message, left == total, access.immediate).is_err() {
+        if deferred::send(&message, left == total, access.immediate).is_err() {
             landings().take(id, access.peer.rank);
             op.complete(Category::Get);
             return Err(Busy);

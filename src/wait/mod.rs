@@ -16,7 +16,7 @@ use gasnet_tools::timer::monotonic_ns;
 
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
-use crate::{coll, progress, runtime, thread, trace};
+use crate::{progress, runtime, thread, trace};
 use followers::Followers;
 use gasnet_conduit::PollScope;
 use gasnet_job::Inside;
@@ -269,7 +269,7 @@ impl Waiter {
                 let limit = Duration::from_nanos((waited / parts).clamp(SLEEP_NS, longest));
                 let woken = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
                     Some(socket) => sleep_on(rt, socket, limit),
-                    None => rt.comm.sleep(limit, coll::goes_on),
+                    None => rt.comm.sleep(limit, progress::goes_on),
                 });
                 thread.was_woken.set(woken);
                 Some((began, monotonic_ns()))
@@ -314,7 +314,7 @@ fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
         events: libc::POLLIN,
         revents: 0,
     }];
-    if !coll::goes_on() && rt.conduit.arm_wake() {
+    if !progress::goes_on() && rt.conduit.arm_wake() {
         // A failure is a sleep of no time.
         let _ = fd::poll(&mut item, Some(limit));
     } else {

@@ -1,0 +1,92 @@
+//! What a wait that does not end is for, in words, for the stall watchdog ([`crate::stall`]).
+
+use std::fmt::Write as _;
+
+use crate::barrier;
+use crate::event::{Category, Op};
+use crate::rma::transfer;
+use crate::runtime::{self, Runtime};
+use crate::stall::{self, Reason};
+use gasnet_conduit::Class;
+
+/// Lines about single transfers in a report.
+const MOST_LINES: usize = 8;
+
+/// What a wait is for.
+pub fn describe(reason: Reason) -> String {
+    let rt = runtime::get();
+    match reason {
+        Reason::Event(event) => match event.operation() {
+            Some(op) => of_operation("an event", op),
+            None => "an event".into(),
+        },
+        Reason::Implicit(op) => of_operation("implicit operations", op),
+        Reason::SomeEvent(count) => format!("one of {count} events{}", under_way(None)),
+        Reason::AllEvents(count) => format!("all of {count} events{}", under_way(None)),
+        Reason::NamedBarrier => named_barrier(rt),
+        Reason::Room(class, rank) => {
+            let what = match class {
+                Class::Request => "request",
+                Class::Reply => "reply",
+            };
+            format!("room for a {what} to rank {rank}, which does not take what it was sent: does it poll?")
+        }
+        Reason::Conduit(rank) => format!(
+            "room in the {} conduit for a transfer with rank {rank}",
+            rt.conduit.identity().name
+        ),
+        Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
+        Reason::Collective(name) => format!("a blocking collective ({}){}", stall::algorithm(name), stall::notes()),
+        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", under_way(None)),
+    }
+}
+
+/// What an operation lacks, by category, and what that is in detail.
+fn of_operation(what: &str, op: &'static Op) -> String {
+    let names = [
+        (Category::Put, "put"),
+        (Category::Local, "local completion"),
+        (Category::Get, "get"),
+        (Category::Rmw, "atomic"),
+        (Category::Coll, "collective"),
+    ];
+    let open: Vec<String> = names
+        .iter()
+        .map(|(category, name)| (op.outstanding(*category), name))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
+        .collect();
+    format!("{what} ({} outstanding){}", open.join(", "), under_way(Some(op)))
+}
+
+/// What is under way in this process, or of one operation, as the rest of a sentence.
+fn under_way(op: Option<&'static Op>) -> String {
+    let mut text = String::new();
+    if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {
+        text += &stall::notes();
+    }
+    for open in transfer::open(op, MOST_LINES) {
+        let (verb, side) = match open.category {
+            Category::Get => ("get", "from"),
+            Category::Rmw => ("atomic", "on"),
+            _ => ("put", "to"),
+        };
+        let _ = write!(
+            text,
+            "; a {verb} {side} rank {}: {} of {} bytes not answered",
+            open.peer, open.left, open.bytes
+        );
+    }
+    text
+}
+
+fn named_barrier(rt: &Runtime) -> String {
+    let what = "gasnet_barrier_wait: the barrier";
+    let number = barrier::of_job().entered();
+    let late = rt.job.late_for_barrier(number);
+    if late.is_empty() {
+        format!("{what} (number {number}): all ranks have entered it, a step from another neighbourhood is missing")
+    } else {
+        format!("{what} (number {number}): {} not entered it", stall::list(&late))
+    }
+}
