@@ -11,5 +11,8 @@ cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets -
 for script in scripts/*.sh scripts/check/*.sh; do
     [ ! -f "$script" ] || sh -n "$script"
 done
+python3 -B scripts/check/levels.py --selftest
+# --report lists the uses that break the levels without failing.
+python3 -B scripts/check/levels.py --report
 # The marker objects are compiled in every mode with warnings as errors by the header check and by package-lib.sh.
 echo "lint: clean"
