@@ -1,6 +1,6 @@
 //! A universal hash of payloads on carry-less multiplication: two different payloads of a length collide for one key in 2^60 or so, whoever chose them,
 //! if he does not know the key. (D. Lemire and O. Kaser, "Faster 64-bit universal hashing using carry-less multiplications", 2016: CLNH, over blocks, whose
-//! results are combined as the coefficients of a polynomial.) It says nothing by itself about who sent what: [`crate::tag`] puts it under a keyed function.
+//! results are combined as the coefficients of a polynomial.) It says nothing by itself about who sent what: [`crate::mac`] puts it under a keyed function.
 
 /// Words of a block, and of its key: so many that the combination of blocks costs next to nothing.
 const BLOCK: usize = 512;

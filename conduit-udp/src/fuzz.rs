@@ -1,11 +1,11 @@
-//! Datagrams that nobody should send: real ones of every kind, changed. [`stranger`] sends them as who does not know the secret, [`member`] as a
+//! Datagrams that nobody should send: real ones of every kind, changed. [`unauthenticated`] sends them as who does not know the secret, [`byzantine`] as a
 //! member of the job that is broken, or hostile. `make fuzz` makes more of them than the tests do, and looks for those that reach code that none
 //! has reached.
 #![forbid(unsafe_code)]
 
-pub mod member;
+pub mod byzantine;
 #[cfg(test)]
-mod stranger;
+mod unauthenticated;
 
 use crate::wire::{at, HEADER, SEALED};
 
@@ -124,10 +124,10 @@ impl Choices for Given<'_> {
 /// Plays a scene as a coverage-guided fuzzer chose it.
 #[cfg(fuzzing)]
 pub fn given(bytes: &[u8]) {
-    use crate::tag::Keys;
+    use crate::mac::Keys;
     use std::rc::Rc;
     thread_local!(static KEYS: Rc<Keys> = Rc::new(Keys::new(9, b"fuzz")));
-    KEYS.with(|keys| member::attack(&mut Given(bytes), keys, || ()));
+    KEYS.with(|keys| byzantine::attack(&mut Given(bytes), keys, || ()));
 }
 
 /// Choices of a generator: SplitMix64 (G. L. Steele et al., 2014).

@@ -1,9 +1,9 @@
 //! conduit-udp of libgasnet: a reliable network over UDP.
 //!
-//! Life of a message: `send` cuts it into datagrams, keeps a copy of each until it has come ([`outgoing`]), and sends what the peer's [`pace`] allows.
-//! The receiver checks the tag ([`tag`]), drops what came before, puts messages together ([`incoming`]) and delivers each as soon as it is whole, in any
+//! Life of a message: `send` cuts it into datagrams, keeps a copy of each until it has come ([`send_window`]), and sends what the peer's [`congestion`] allows.
+//! The receiver checks the tag ([`mac`]), drops what came before, puts messages together ([`recv_window`]) and delivers each as soon as it is whole, in any
 //! order. Acknowledgements ride on whatever goes back. Requests and replies are numbered and kept apart, so that replies get through when requests do not.
-//! What the [`path`] turns out not to take goes in [`pieces`].
+//! What the [`pmtu`] turns out not to take goes in [`fragment`].
 //! What is known of a peer begins with the first datagram; there is no handshake.
 
 mod clnh;
@@ -11,19 +11,19 @@ mod clnh;
 mod fuzz;
 #[cfg(fuzzing)]
 pub use fuzz::given as fuzz;
-mod incoming;
+mod congestion;
+mod fragment;
+mod mac;
 mod memory;
 mod net;
-mod outgoing;
-mod pace;
 mod packet;
-mod path;
 mod peer;
-mod pieces;
-mod place;
-mod slots;
+mod peer_table;
+mod pmtu;
+mod recv_window;
+mod send_window;
+mod slab;
 mod sys;
-mod tag;
 #[cfg(test)]
 mod tests;
 mod transfers;

@@ -1,28 +1,28 @@
 //! The socket, the peers, and polls.
 
+mod authenticate;
+mod coalesce;
 mod deferred;
-mod holding;
-mod in_place;
-mod keeper;
-mod members;
-mod receiving;
+mod peer_timeout;
+mod progress_thread;
+mod receive;
 mod rma;
-mod silence;
-mod upkeep;
+mod timers;
+mod zero_copy;
 
+use crate::mac::Keys;
 use crate::memory::Segments;
 use crate::peer::{payload_of, Pair, Peer};
-use crate::place::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
+use crate::peer_table::{decode, encode, Contact, Place, ENTRY, HERE, LEFT};
 use crate::sys::{self, Address, Pieces, Socket, BATCH};
-use crate::tag::Keys;
 use crate::variables::Settings;
 use crate::wire::HEADER;
 use crate::MAX_PACKET_BYTES;
+use coalesce::Held;
 use deferred::Deferred;
 use gasnet_conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
-use holding::Held;
-use keeper::Keeper;
-use receiving::{Context, Wanted};
+use progress_thread::Keeper;
+use receive::{Context, Wanted};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -137,7 +137,7 @@ impl Net {
             active: Mutex::default(),
             next_look: AtomicU64::new(u64::MAX),
             looked: AtomicU64::new(0),
-            next_beat: AtomicU64::new(upkeep::BEAT),
+            next_beat: AtomicU64::new(timers::BEAT),
             trains: AtomicBool::new(true),
             contexts: Mutex::default(),
             segments: Segments::default(),

@@ -1,22 +1,22 @@
 //! One peer: both classes in both directions, and what is owed to it. No system calls: [`crate::net`] sends what this says.
 #![forbid(unsafe_code)]
 
-mod hearing;
+mod receive;
 
-use crate::incoming::{Incoming, WINDOW};
+use crate::congestion::Pace;
+use crate::fragment::Gathering;
+use crate::mac::Keys;
 use crate::memory::Lent;
-use crate::outgoing::{Body, News, Outgoing, Word};
-use crate::pace::Pace;
-use crate::path::Path;
-use crate::pieces::Gathering;
-use crate::slots::Slots;
+use crate::pmtu::Path;
+use crate::recv_window::{Incoming, WINDOW};
+use crate::send_window::{Body, News, Outgoing, Word};
+use crate::slab::Slots;
 use crate::sys::Pieces;
-use crate::tag::Keys;
 use crate::transfers::{Get, Stream};
 use crate::variables::Settings;
 use crate::wire::{Have, Header, Kind, HEADER, UNIT};
 use crate::MAX_PACKET_BYTES;
-pub use hearing::Heard;
+pub use receive::Heard;
 use std::collections::VecDeque;
 
 /// Every so many datagrams ask for an acknowledgement.

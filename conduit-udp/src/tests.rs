@@ -1,11 +1,11 @@
 //! What the conformance suite cannot see: strangers, forged, changed and repeated datagrams, and the wake-up descriptor.
 
+use crate::fragment;
+use crate::mac::Keys;
 use crate::memory::tests::lent;
 use crate::net::Net;
 use crate::peer::{Pair, Peer};
-use crate::pieces;
-use crate::place::encode;
-use crate::tag::Keys;
+use crate::peer_table::encode;
 use crate::variables::Settings;
 use crate::wire::{at, Kind, Known};
 use gasnet_conduit::conformance::Log;
@@ -359,7 +359,7 @@ fn cut(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
         next: [0; 2],
     };
     let mut all = Vec::new();
-    assert!(pieces::send(keys, head, &known, body, &mut |run| {
+    assert!(fragment::send(keys, head, &known, body, &mut |run| {
         all.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
         run.len()
     }));

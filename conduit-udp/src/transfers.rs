@@ -2,12 +2,12 @@
 //! whatever came before it. A put is complete when all its datagrams are acknowledged, a get when all its bytes have come.
 #![forbid(unsafe_code)]
 
-use crate::incoming::WINDOW;
+use crate::mac::Keys;
 use crate::memory::{Lent, Segments};
-use crate::outgoing::Body;
 use crate::peer::{Heard, Peer};
+use crate::recv_window::WINDOW;
+use crate::send_window::Body;
 use crate::sys::RUN;
-use crate::tag::Keys;
 use crate::wire::{Header, Kind, UNIT, UNITS};
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::{Busy, LocalCompletion, TransferId};

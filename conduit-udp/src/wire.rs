@@ -6,7 +6,7 @@
 
 /// Bytes of a header.
 pub const HEADER: usize = 64;
-/// Of the header, what says something; the tags follow ([`crate::tag`]).
+/// Of the header, what says something; the tags follow ([`crate::mac`]).
 pub const SEALED: usize = 48;
 /// Of this format.
 const VERSION: u8 = 2;
@@ -54,7 +54,7 @@ pub enum Kind {
     Get = 5,
     /// Some of those bytes: [`Header::word`] is the get's number, and in its low [`UNITS`] bits the place in [`UNIT`]s.
     Got = 6,
-    /// A piece of a datagram that the path does not take ([`crate::pieces`]): which, of how many, and of how many bytes of payload.
+    /// A piece of a datagram that the path does not take ([`crate::fragment`]): which, of how many, and of how many bytes of payload.
     Piece = 7,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{lock, Net};
 use crate::memory::Lent;
-use crate::place::{Contact, HERE};
+use crate::peer_table::{Contact, HERE};
 use gasnet_conduit::{Busy, JobRank, LocalCompletion, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
 

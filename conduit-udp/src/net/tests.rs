@@ -1,7 +1,7 @@
 //! Long parts of transfers, from a peer that is played, and from strangers.
 
-use super::in_place::{Came, Expected};
-use super::receiving::{Context, Wanted};
+use super::receive::{Context, Wanted};
+use super::zero_copy::{Came, Expected};
 use super::{lock, Net};
 use crate::memory::tests::lent;
 use crate::memory::Segments;

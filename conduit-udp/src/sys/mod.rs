@@ -1,8 +1,8 @@
 //! System calls on datagram sockets.
 
-mod bell;
-mod inlet;
-mod outlet;
+mod eventfd;
+mod receive;
+mod send;
 
 use std::io;
 use std::mem::size_of;
@@ -17,9 +17,9 @@ const REPORTS: libc::c_int = 64 << 10;
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
-pub use bell::Bell;
-pub use inlet::{BATCH, BUFFER};
-pub use outlet::{Pieces, RUN};
+pub use eventfd::Bell;
+pub use receive::{BATCH, BUFFER};
+pub use send::{Pieces, RUN};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {

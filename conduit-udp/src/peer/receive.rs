@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 use super::{Clock, Peer};
-use crate::incoming::{Incoming, Taken, ALL_ACKS};
-use crate::outgoing::News;
-use crate::pace::ACK_DELAY;
+use crate::congestion::ACK_DELAY;
+use crate::fragment::Gathered;
+use crate::mac::Keys;
 use crate::packet::Packet;
-use crate::pieces::Gathered;
-use crate::tag::Keys;
+use crate::recv_window::{Incoming, Taken, ALL_ACKS};
+use crate::send_window::News;
 use crate::wire::{widen, Header, Kind, Known, ACK_NOW, HEADER};
 
 /// Datagrams that come before an acknowledgement goes, if nothing else goes there.

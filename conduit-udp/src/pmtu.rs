@@ -1,10 +1,10 @@
 //! What the path to a peer takes: as much as this host's kernel says, unless nothing of that size comes through (a "black hole", RFC 8899, section 4.3).
-//! Then datagrams are no longer than what every path takes, and longer ones that were made before go in [`crate::pieces`].
+//! Then datagrams are no longer than what every path takes, and longer ones that were made before go in [`crate::fragment`].
 //!
 //! A peer that is stopped looks the same. So this lasts for a short while only, or until something long is acknowledged, and longer each time.
 #![forbid(unsafe_code)]
 
-use crate::pieces::NARROW;
+use crate::fragment::NARROW;
 
 /// How long datagrams stay short at first, and at most, nanoseconds.
 const FIRST: u64 = 50_000_000;

@@ -6,12 +6,12 @@
 mod datagram;
 mod loss;
 
-use crate::incoming::WINDOW;
+use crate::fragment::{self, NARROW};
+use crate::mac::Keys;
 use crate::memory::Lent;
-use crate::pieces::{self, NARROW};
-use crate::slots::Slots;
+use crate::recv_window::WINDOW;
+use crate::slab::Slots;
 use crate::sys::{Pieces, RUN};
-use crate::tag::Keys;
 use crate::wire::{widen, Have, Header, Known, ACK_NOW, HEADER};
 pub use datagram::Body;
 use datagram::{Datagram, State};
@@ -234,7 +234,7 @@ impl Outgoing {
         let sent = if in_pieces {
             self.window[last].cut = true;
             let Datagram { head, body, .. } = &self.window[last];
-            usize::from(pieces::send(keys, head, &known(last), body.bytes(), send))
+            usize::from(fragment::send(keys, head, &known(last), body.bytes(), send))
         } else if run.places.len() == 1 {
             let Datagram { head, body, .. } = &self.window[last];
             send(&[[IoSlice::new(head), IoSlice::new(body.bytes())]])

@@ -5,7 +5,7 @@
 
 use super::{lock, Net};
 use crate::peer::Peer;
-use crate::place::HERE;
+use crate::peer_table::HERE;
 use gasnet_conduit::JobRank;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Mutex;

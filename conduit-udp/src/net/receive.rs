@@ -1,11 +1,11 @@
 //! What the socket has: datagrams are checked, taken in, and answered.
 #![forbid(unsafe_code)]
 
-use super::in_place::{is_long, is_nothing, Came};
+use super::zero_copy::{is_long, is_nothing, Came};
 use super::{lock, Net};
 use crate::packet::{Packet, ALIGN};
 use crate::peer::{Heard, Peer};
-use crate::place::{Contact, HERE, LEFT};
+use crate::peer_table::{Contact, HERE, LEFT};
 use crate::sys::{BATCH, BUFFER};
 use crate::wire::HEADER;
 use crate::MAX_PACKET_BYTES;

@@ -3,7 +3,7 @@
 
 use super::{lock, Net, LOOK};
 use crate::peer::payload_of;
-use crate::place::{Contact, Trouble, HERE, LOST};
+use crate::peer_table::{Contact, Trouble, HERE, LOST};
 use crate::sys;
 use crate::wire::{Kind, HEADER};
 use gasnet_conduit::JobRank;

@@ -3,9 +3,9 @@
 //! know that the path does not take them.
 #![forbid(unsafe_code)]
 
+use crate::mac::Keys;
 use crate::packet::Packet;
 use crate::sys::{Pieces, RUN};
-use crate::tag::Keys;
 use crate::wire::{Header, Kind, Known, ACK_NOW, HEADER};
 use crate::MAX_PACKET_BYTES;
 use std::io::IoSlice;

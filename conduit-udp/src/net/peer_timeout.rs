@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Net;
-use crate::place::Contact;
+use crate::peer_table::Contact;
 use crate::variables::Settings;
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -1,11 +1,11 @@
 //! Who sent a datagram, and what it says: first its header proves itself, then its payload.
 #![forbid(unsafe_code)]
 
-use super::receiving::Wanted;
+use super::receive::Wanted;
 use super::{lock, Net};
+use crate::fragment::is_message;
 use crate::peer::{Heard, Peer};
-use crate::pieces::is_message;
-use crate::place::{Contact, Place, HERE};
+use crate::peer_table::{Contact, Place, HERE};
 use crate::wire::{Header, Known, HEADER};
 use gasnet_conduit::{JobRank, TransferId};
 use std::sync::atomic::Ordering::Relaxed;

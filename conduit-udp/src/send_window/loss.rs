@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Outgoing, State};
-use crate::pieces::NARROW;
+use crate::fragment::NARROW;
 
 /// Datagrams sent later that came, before one is taken for lost.
 const REORDERED: u64 = 3;

@@ -2,12 +2,12 @@
 //! broken, but must not stop, touch memory that was not lent for it, take more memory than its windows have, or report a transfer twice.
 
 use super::{change, set, Choices};
-use crate::incoming::WINDOW;
+use crate::fragment::{EACH, FRONT};
+use crate::mac::Keys;
 use crate::memory::tests::lent;
 use crate::peer::link::Link;
 use crate::peer::Heard;
-use crate::pieces::{EACH, FRONT};
-use crate::tag::Keys;
+use crate::recv_window::WINDOW;
 use crate::wire::{at, Header, Kind, HEADER, UNITS};
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::TransferId;

@@ -3,7 +3,7 @@
 
 use super::{change, Choices, Seeded, Trial};
 use crate::net::Net;
-use crate::place::encode;
+use crate::peer_table::encode;
 use crate::sys::{Address, Socket, BATCH, BUFFER};
 use crate::wire::{at, Kind, HEADER};
 use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};

@@ -6,12 +6,12 @@
 //! come. Somebody else may take the datagram that was looked at; then another one was received, and is taken in as if it had come into a buffer.
 #![forbid(unsafe_code)]
 
-use super::members::Unsealed;
-use super::receiving::{Context, Wanted};
+use super::authenticate::Unsealed;
+use super::receive::{Context, Wanted};
 use super::Net;
 use crate::memory::Lent;
 use crate::peer::Heard;
-use crate::place::HERE;
+use crate::peer_table::HERE;
 use crate::sys::BUFFER;
 use crate::wire::HEADER;
 use std::io::{self, ErrorKind};

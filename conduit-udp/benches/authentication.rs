@@ -5,10 +5,10 @@
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/clnh.rs"]
 mod clnh;
-mod measure;
 #[allow(dead_code, unreachable_pub, unused_imports)]
-#[path = "../src/tag.rs"]
-mod tag;
+#[path = "../src/mac.rs"]
+mod mac;
+mod measure;
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/wire.rs"]
 mod wire;
@@ -51,7 +51,7 @@ fn hashes(payload: &[u8]) {
 }
 
 fn tags(payload: &[u8]) {
-    let keys = tag::Keys::new(1, b"random");
+    let keys = mac::Keys::new(1, b"random");
     let mut header = [3; HEADER];
     let known = |number| Known {
         target: 1,

@@ -1,11 +1,11 @@
 //! The keeper: a thread that does what time asks for while the client does something else.
 //!
-//! While the client polls, the keeper sees to it that requests which wait for company ([`super::holding`]) go soon, and sleeps otherwise. While the client
+//! While the client polls, the keeper sees to it that requests which wait for company ([`super::coalesce`]) go soon, and sleeps otherwise. While the client
 //! computes, the keeper takes in what comes: it acknowledges, repeats what was lost, places puts and answers gets, and keeps packets for the next poll;
 //! handlers never run on it. While the client sleeps elsewhere, it wakes it when something comes.
 #![forbid(unsafe_code)]
 
-use super::receiving::{Context, Wanted};
+use super::receive::{Context, Wanted};
 use super::{lock, Deferred, Net};
 use crate::sys::Bell;
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};

@@ -1,8 +1,8 @@
 //! One datagram, until it has come.
 #![forbid(unsafe_code)]
 
+use crate::mac::Keys;
 use crate::memory::Lent;
-use crate::tag::Keys;
 use crate::wire::{AGAIN, HEADER};
 
 /// Where a datagram is in its life.
