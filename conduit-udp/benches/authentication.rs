@@ -16,14 +16,14 @@ mod wire;
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, Conduit};
 use gasnet_conduit_udp::Udp;
-use measure::{rate, raw, shortest, time, wanted, words, Inbox, TIME};
+use measure::{rate, raw, selected, shortest, time, words, Inbox, TIME};
 use siphasher::sip::SipHasher24;
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::net::UdpSocket;
 use std::os::fd::FromRawFd;
 use std::time::{Duration, Instant};
-use wire::{Known, HEADER, SEALED};
+use wire::{ImplicitFields, HEADER_BYTES, MAC_OFFSET};
 
 fn main() {
     let payload = vec![5u8; 64 << 10];
@@ -33,7 +33,7 @@ fn main() {
 }
 
 fn hashes(payload: &[u8]) {
-    let key = clnh::Key::new(words());
+    let key = clnh::ClnhKey::new(words());
     let sip = SipHasher24::new_with_keys(1, 2);
     for bytes in [1408, 64 << 10] {
         let data = &payload[..bytes];
@@ -45,30 +45,30 @@ fn hashes(payload: &[u8]) {
             });
         };
         row("carry-less, by instruction", &|data| key.hash(data));
-        row("carry-less, portable", &|data| key.slow(data));
+        row("carry-less, portable", &|data| key.hash_portable(data));
         row("SipHash-2-4", &|data| sip.hash(data));
     }
 }
 
 fn tags(payload: &[u8]) {
     let keys = mac::Keys::new(1, b"random");
-    let mut header = [3; HEADER];
-    let known = |number| Known {
+    let mut header = [3; HEADER_BYTES];
+    let implicit = |number| ImplicitFields {
         target: 1,
         number,
         next: [0; 2],
     };
     time("seal a header", 1000, || {
         for number in 0..1000 {
-            keys.seal(black_box(&mut header), &known(number), (8, 7));
+            keys.seal(black_box(&mut header), &implicit(number), (8, 7));
         }
     });
     for bytes in [0, 8, 1408, 65_408] {
         let data = &payload[..bytes];
-        keys.seal(&mut header, &known(5), (bytes, keys.hash(data)));
+        keys.seal(&mut header, &implicit(5), (bytes, keys.hash(data)));
         time(&format!("check a header and {bytes}"), 100, || {
             for _ in 0..100 {
-                assert!(keys.proves(black_box(&header), &known(5), data));
+                assert!(keys.verify(black_box(&header), &implicit(5), data));
             }
         });
     }
@@ -76,34 +76,34 @@ fn tags(payload: &[u8]) {
 
 /// Two processes, and the second one's socket.
 struct Ends<'a> {
-    here: &'a dyn Conduit,
-    near: Inbox<'a>,
-    far: Inbox<'a>,
+    conduit: &'a dyn Conduit,
+    local: Inbox<'a>,
+    remote: Inbox<'a>,
     socket: ManuallyDrop<UdpSocket>,
     /// Messages that the first one has taken.
-    said: usize,
+    sent: usize,
 }
 
 impl Ends<'_> {
     /// A message to the second one, if there is room for it.
-    fn say(&mut self, message: &[u8]) -> bool {
-        let taken = self.here.send(1, Class::Request, &[message]).is_ok();
-        self.said += usize::from(taken);
+    fn send(&mut self, message: &[u8]) -> bool {
+        let taken = self.conduit.send(1, Class::Request, &[message]).is_ok();
+        self.sent += usize::from(taken);
         taken
     }
 
     /// Lets the second process read what its socket has, until all messages have come; how long that takes.
     fn drain(&mut self) -> Duration {
         let began = Instant::now();
-        while self.far.packets < self.said && began.elapsed() < TIME {
-            self.far.poll();
+        while self.remote.packets < self.sent && began.elapsed() < TIME {
+            self.remote.poll();
         }
         let took = began.elapsed();
         // And all acknowledgements come.
         let began = Instant::now();
         while began.elapsed() < Duration::from_micros(500) {
-            self.near.poll();
-            self.far.poll();
+            self.local.poll();
+            self.remote.poll();
         }
         took
     }
@@ -112,24 +112,24 @@ impl Ends<'_> {
 /// What a datagram costs its receiver, its share of the system call included.
 fn datagrams(payload: &[u8]) {
     let job = Job::start(&|| Box::new(Udp::new()), 2);
-    let (here, there) = (job.of(0), job.of(1));
-    let fd = there.wake_fd().expect("a socket");
+    let (conduit, remote_conduit) = (job.of(0), job.of(1));
+    let fd = remote_conduit.wake_fd().expect("a socket");
     // SAFETY: the descriptor is the conduit's, which outlives this and closes it.
     let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(fd) });
     let address = socket.local_addr().expect("an address");
-    let (near, far) = (Inbox::new(here), Inbox::new(there));
+    let (local, remote) = (Inbox::new(conduit), Inbox::new(remote_conduit));
     let mut ends = Ends {
-        here,
-        near,
-        far,
+        conduit,
+        local,
+        remote,
         socket,
-        said: 0,
+        sent: 0,
     };
-    let [stranger, _] = &raw();
+    let [outsider, _] = &raw();
     for (bytes, count) in [(8, 200), (1344, 100)] {
         let message = &payload[..bytes];
-        assert!(ends.say(message));
-        let mut real = vec![0; HEADER + bytes];
+        assert!(ends.send(message));
+        let mut real = vec![0; HEADER_BYTES + bytes];
         assert_eq!(ends.socket.peek(&mut real).expect("a datagram"), real.len());
         ends.drain();
         let changed = |at: usize| {
@@ -139,21 +139,21 @@ fn datagrams(payload: &[u8]) {
         };
         for (what, forged) in [
             ("a real one", None),
-            ("a forged header", Some(changed(SEALED))),
-            ("a forged payload", Some(changed(HEADER - 1))),
+            ("a forged header", Some(changed(MAC_OFFSET))),
+            ("a forged payload", Some(changed(HEADER_BYTES - 1))),
             ("one of another job", Some(changed(0))),
         ] {
             let row = format!("a datagram with {bytes}: {what}");
-            if !wanted(&row) {
+            if !selected(&row) {
                 continue;
             }
             let each = shortest(count, || {
                 let went = (1..count).all(|_| match &forged {
-                    None => ends.say(message),
-                    Some(forged) => stranger.send_to(forged, address).is_ok(),
+                    None => ends.send(message),
+                    Some(forged) => outsider.send_to(forged, address).is_ok(),
                 });
                 // The last one is real, so that it is known when all have been read. A round in which the window was full says nothing.
-                let went = went && ends.say(message);
+                let went = went && ends.send(message);
                 let took = ends.drain();
                 if went {
                     took

@@ -32,8 +32,8 @@ fn main() {
             }
         });
     }
-    let key = clnh::Key::new(words());
-    let (memory, mut there) = (vec![1u8; 1 << 20], vec![0u8; 1 << 20]);
+    let key = clnh::ClnhKey::new(words());
+    let (memory, mut remote_conduit) = (vec![1u8; 1 << 20], vec![0u8; 1 << 20]);
     // Each part to a place of its own, as a put's, or all to the same, which stays in a cache.
     for (row, tag, apart) in [
         ("stream: raw", false, false),
@@ -46,7 +46,7 @@ fn main() {
                     black_box(key.hash(chunk));
                 }
                 a.send_to(chunk, at_b).expect("sent");
-                let to = &mut there[if apart { i * CHUNK } else { 0 }..][..chunk.len()];
+                let to = &mut remote_conduit[if apart { i * CHUNK } else { 0 }..][..chunk.len()];
                 b.recv(to).expect("received");
                 if tag {
                     black_box(key.hash(to));
@@ -59,71 +59,71 @@ fn main() {
 
 fn conduit() {
     let job = Job::start(&|| Box::new(Udp::new()), 2);
-    let (here, there) = (job.of(0), job.of(1));
-    let (mut near, mut far) = (Inbox::new(here), Inbox::new(there));
+    let (conduit, remote_conduit) = (job.of(0), job.of(1));
+    let (mut local, mut remote) = (Inbox::new(conduit), Inbox::new(remote_conduit));
     let message = vec![3u8; 64 << 10];
     for bytes in [8, 1024, 8192] {
-        far.answer = Some(bytes);
+        remote.answer = Some(bytes);
         time(&format!("round trip {bytes}: conduit"), 100, || {
             for _ in 0..100 {
-                let before = near.packets;
-                here.send(1, Class::Request, &[&message[..bytes]]).expect("room");
-                while near.packets == before {
-                    far.poll();
-                    near.poll();
+                let before = local.packets;
+                conduit.send(1, Class::Request, &[&message[..bytes]]).expect("room");
+                while local.packets == before {
+                    remote.poll();
+                    local.poll();
                 }
             }
         });
     }
-    far.answer = None;
+    remote.answer = None;
     // As a client's requests do it: each polls, and the other side now and then.
     time("flood of 8: conduit", 1000, || {
-        let before = far.packets;
+        let before = remote.packets;
         for i in 0..1000 {
-            while here.send(1, Class::Request, &[&message[..8]]).is_err() {
-                near.poll();
-                far.poll();
+            while conduit.send(1, Class::Request, &[&message[..8]]).is_err() {
+                local.poll();
+                remote.poll();
             }
-            near.poll();
+            local.poll();
             if i % 32 == 31 {
-                far.poll();
+                remote.poll();
             }
         }
-        while far.packets < before + 1000 {
-            near.poll();
-            far.poll();
+        while remote.packets < before + 1000 {
+            local.poll();
+            remote.poll();
         }
     });
     rate("messages of 64 KiB: conduit", 10 << 16, || {
-        let before = far.packets;
+        let before = remote.packets;
         for _ in 0..10 {
-            while here.send(1, Class::Request, &[&message]).is_err() {
-                far.poll();
-                near.poll();
+            while conduit.send(1, Class::Request, &[&message]).is_err() {
+                remote.poll();
+                local.poll();
             }
         }
-        while far.packets < before + 10 {
-            far.poll();
-            near.poll();
+        while remote.packets < before + 10 {
+            remote.poll();
+            local.poll();
         }
     });
-    if here.capabilities().has(Capabilities::RMA) {
-        rma(here, there, &mut near, &mut far);
+    if conduit.capabilities().has(Capabilities::RMA) {
+        rma(conduit, remote_conduit, &mut local, &mut remote);
     }
     job.stop();
 }
 
-fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut Inbox<'_>) {
+fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_>, remote: &mut Inbox<'_>) {
     let mut own = vec![7u8; 1 << 20];
     let mut segment = vec![0u8; 1 << 20];
     let base = segment.as_mut_ptr() as usize;
-    let mut remote = RemoteSegment {
+    let mut target = RemoteSegment {
         base,
         bytes: segment.len(),
-        key: there.register_segment(base, segment.len()).expect("registered"),
+        key: remote_conduit.register_segment(base, segment.len()).expect("registered"),
         on_device: false,
     };
-    here.learn_segment(1, &mut remote).expect("learnt");
+    conduit.learn_segment(1, &mut target).expect("learnt");
     let memory = own.as_mut_ptr();
     for put in [true, false] {
         time(
@@ -134,17 +134,17 @@ fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut 
             },
             64,
             || {
-                let before = near.done;
+                let before = local.done;
                 for _ in 0..64 {
                     if put {
-                        here.put(1, &remote, base, memory, 8, TransferId(1)).expect("room");
+                        conduit.put(1, &target, base, memory, 8, TransferId(1)).expect("room");
                     } else {
-                        here.get(1, &remote, memory, base, 8, TransferId(1)).expect("room");
+                        conduit.get(1, &target, memory, base, 8, TransferId(1)).expect("room");
                     }
                 }
-                while near.done < before + 64 {
-                    near.poll();
-                    far.poll();
+                while local.done < before + 64 {
+                    local.poll();
+                    remote.poll();
                 }
             },
         );
@@ -154,15 +154,15 @@ fn rma(here: &dyn Conduit, there: &dyn Conduit, near: &mut Inbox<'_>, far: &mut 
             let row = format!("{} of {bytes}, one by one", if put { "put" } else { "get" });
             let round = || {
                 for _ in 0..count {
-                    let before = near.done;
+                    let before = local.done;
                     if put {
-                        here.put(1, &remote, base, memory, bytes, TransferId(1)).expect("room");
+                        conduit.put(1, &target, base, memory, bytes, TransferId(1)).expect("room");
                     } else {
-                        here.get(1, &remote, memory, base, bytes, TransferId(1)).expect("room");
+                        conduit.get(1, &target, memory, base, bytes, TransferId(1)).expect("room");
                     }
-                    while near.done == before {
-                        far.poll();
-                        near.poll();
+                    while local.done == before {
+                        remote.poll();
+                        local.poll();
                     }
                 }
             };

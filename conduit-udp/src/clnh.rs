@@ -6,50 +6,50 @@
 const BLOCK: usize = 512;
 
 /// The secret: a random word for each word of a block, and one for the polynomial.
-pub struct Key {
+pub struct ClnhKey {
     block: [u64; BLOCK],
     point: u64,
-    way: Way,
+    multiplier: Multiplier,
 }
 
 /// What the processor multiplies with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Multiplier {
     /// Products of integers.
-    Slow,
+    Portable,
     /// PCLMULQDQ: a pair of words at a time.
     #[cfg(target_arch = "x86_64")]
-    One,
+    Pclmul,
     /// VPCLMULQDQ: two pairs.
     #[cfg(target_arch = "x86_64")]
-    Two,
+    Vpclmul,
 }
 
-impl Key {
+impl ClnhKey {
     /// Of random words.
     pub fn new(mut word: impl FnMut() -> u64) -> Self {
         Self {
             block: std::array::from_fn(|_| word()),
             point: word(),
-            way: Way::best(),
+            multiplier: Multiplier::best(),
         }
     }
 
     /// The hash of some bytes. Their length is not part of it: the header has that.
     pub fn hash(&self, bytes: &[u8]) -> u64 {
-        match self.way {
-            Way::Slow => self.slow(bytes),
+        match self.multiplier {
+            Multiplier::Portable => self.hash_portable(bytes),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this way is taken only where the processor has the instruction.
-            Way::One => unsafe { x86::by_one(self, bytes) },
+            Multiplier::Pclmul => unsafe { x86::hash_pclmul(self, bytes) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
-            Way::Two => unsafe { x86::by_two(self, bytes) },
+            Multiplier::Vpclmul => unsafe { x86::hash_vpclmul(self, bytes) },
         }
     }
 
     /// The same without the processor's help.
-    pub fn slow(&self, bytes: &[u8]) -> u64 {
+    pub fn hash_portable(&self, bytes: &[u8]) -> u64 {
         let mut sum = 0;
         for block in bytes.chunks(8 * BLOCK) {
             let mut product = 0;
@@ -65,14 +65,14 @@ impl Key {
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for ClnhKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key")
     }
 }
 
 /// Each fifth bit.
-const FIFTH: u128 = 0x2108_4210_8421_0842_1084_2108_4210_8421;
+const EVERY_FIFTH: u128 = 0x2108_4210_8421_0842_1084_2108_4210_8421;
 
 /// The product of two polynomials over GF(2), by products of integers, in a time that tells nothing about them. The bits of each factor are five
 /// apart, so that the sums, of up to thirteen, stay apart, and the lowest bit of each says whether it is odd. (As T. Pornin's BearSSL does it, with
@@ -81,10 +81,10 @@ fn multiply(a: u64, b: u64) -> u128 {
     let mut sums = [0; 5];
     for i in 0..5 {
         for j in 0..5 {
-            sums[(i + j) % 5] ^= u128::from(a & (FIFTH << i) as u64) * u128::from(b & (FIFTH << j) as u64);
+            sums[(i + j) % 5] ^= u128::from(a & (EVERY_FIFTH << i) as u64) * u128::from(b & (EVERY_FIFTH << j) as u64);
         }
     }
-    (0..5).fold(0, |all, i| all | sums[i] & FIFTH << i)
+    (0..5).fold(0, |all, i| all | sums[i] & EVERY_FIFTH << i)
 }
 
 /// The remainder modulo x^64 + x^4 + x^3 + x + 1.
@@ -96,21 +96,21 @@ fn reduce(product: u128) -> u64 {
     low ^ once as u64 ^ twice as u64
 }
 
-impl Way {
+impl Multiplier {
     #[cfg(target_arch = "x86_64")]
     fn best() -> Self {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vpclmulqdq") && is_x86_feature_detected!("pclmulqdq") {
-            Self::Two
+            Self::Vpclmul
         } else if is_x86_feature_detected!("pclmulqdq") {
-            Self::One
+            Self::Pclmul
         } else {
-            Self::Slow
+            Self::Portable
         }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
     fn best() -> Self {
-        Self::Slow
+        Self::Portable
     }
 }
 
@@ -123,9 +123,9 @@ mod x86;
 mod tests {
     use super::*;
 
-    fn key() -> Key {
+    fn key() -> ClnhKey {
         let mut state = 1u64;
-        Key::new(|| {
+        ClnhKey::new(|| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
@@ -134,12 +134,12 @@ mod tests {
     }
 
     /// Those that this processor has.
-    fn ways() -> Vec<Way> {
+    fn multipliers() -> Vec<Multiplier> {
         #[cfg(target_arch = "x86_64")]
-        return match Way::best() {
-            Way::Two => vec![Way::One, Way::Two],
-            Way::One => vec![Way::One],
-            Way::Slow => vec![],
+        return match Multiplier::best() {
+            Multiplier::Vpclmul => vec![Multiplier::Pclmul, Multiplier::Vpclmul],
+            Multiplier::Pclmul => vec![Multiplier::Pclmul],
+            Multiplier::Portable => vec![],
         };
         #[cfg(not(target_arch = "x86_64"))]
         vec![]
@@ -165,15 +165,19 @@ mod tests {
     }
 
     #[test]
-    fn all_ways_agree() {
-        let slow = key();
+    fn all_multipliers_agree() {
+        let reference = key();
         let data: Vec<u8> = (0..70_000u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
         for bytes in (0..70).chain([
             1008, 1023, 1024, 1025, 1040, 2048, 4080, 4095, 4096, 4097, 4112, 8192, 65_472, 70_000,
         ]) {
-            for way in ways() {
-                let key = Key { way, ..key() };
-                assert_eq!(key.hash(&data[..bytes]), slow.slow(&data[..bytes]), "{bytes} {way:?}");
+            for multiplier in multipliers() {
+                let key = ClnhKey { multiplier, ..key() };
+                assert_eq!(
+                    key.hash(&data[..bytes]),
+                    reference.hash_portable(&data[..bytes]),
+                    "{bytes} {multiplier:?}"
+                );
             }
         }
     }

@@ -5,37 +5,45 @@
 
 use crate::mac::Keys;
 use crate::packet::Packet;
-use crate::sys::{Pieces, RUN};
-use crate::wire::{Header, Kind, Known, ACK_NOW, HEADER};
+use crate::sys::{DatagramSlices, SEND_BATCH};
+use crate::wire::{Header, ImplicitFields, Kind, ACK_NOW, HEADER_BYTES};
 use crate::MAX_PACKET_BYTES;
 use std::io::IoSlice;
 
-/// Payload of datagrams that every path takes: IPv6 promises 1280 bytes (RFC 8200, section 5), of which headers are 48 and [`HEADER`].
-pub const NARROW: usize = (1280 - 48) / 64 * 64 - HEADER;
+/// Payload of datagrams that every path takes: IPv6 promises 1280 bytes (RFC 8200, section 5), of which headers are 48 and [`HEADER_BYTES`].
+pub const BASE_PAYLOAD: usize = (1280 - 48) / 64 * 64 - HEADER_BYTES;
 /// What stands in front of a piece: the whole's word, and its kind.
-pub const FRONT: usize = 9;
+pub const FRAGMENT_PREFIX: usize = 9;
 /// Bytes of the whole in each piece but the last.
-pub const EACH: usize = NARROW - FRONT;
+pub const FRAGMENT_BYTES: usize = BASE_PAYLOAD - FRAGMENT_PREFIX;
 
 /// Whether a datagram is part of a message, or a piece of such a part.
 pub fn is_message(header: &Header, payload: &[u8]) -> bool {
     match header.kind {
-        Kind::Piece => payload.get(FRONT - 1) == Some(&(Kind::Data as u8)),
+        Kind::Fragment => payload.get(FRAGMENT_PREFIX - 1) == Some(&(Kind::Data as u8)),
         kind => kind == Kind::Data,
     }
 }
 
 /// Gives a datagram to `send` in pieces. Returns whether all of them went.
-pub fn send(keys: &Keys, head: &[u8; HEADER], known: &Known, body: &[u8], send: &mut impl FnMut(&[Pieces<'_>]) -> usize) -> bool {
-    let Some(whole) = Header::decode(head) else { return false };
-    let parts = body.len().div_ceil(EACH);
-    let pieces: Vec<_> = body
-        .chunks(EACH)
+pub fn send(
+    keys: &Keys,
+    header_bytes: &[u8; HEADER_BYTES],
+    implicit: &ImplicitFields,
+    body: &[u8],
+    send: &mut impl FnMut(&[DatagramSlices<'_>]) -> usize,
+) -> bool {
+    let Some(whole) = Header::decode(header_bytes) else {
+        return false;
+    };
+    let parts = body.len().div_ceil(FRAGMENT_BYTES);
+    let fragments: Vec<_> = body
+        .chunks(FRAGMENT_BYTES)
         .enumerate()
         .map(|(part, bytes)| {
-            let payload = [&whole.word().to_le_bytes()[..], &[whole.kind as u8], bytes].concat();
+            let payload = [&whole.operand().to_le_bytes()[..], &[whole.kind as u8], bytes].concat();
             let header = Header {
-                kind: Kind::Piece,
+                kind: Kind::Fragment,
                 flags: if part + 1 == parts {
                     whole.flags
                 } else {
@@ -46,116 +54,119 @@ pub fn send(keys: &Keys, head: &[u8; HEADER], known: &Known, body: &[u8], send: 
                 parts: parts as u16,
                 ..whole
             };
-            let mut head = header.encode();
-            keys.seal(&mut head, known, (payload.len(), keys.hash(&payload)));
-            (head, payload)
+            let mut header_bytes = header.encode();
+            keys.seal(&mut header_bytes, implicit, (payload.len(), keys.hash(&payload)));
+            (header_bytes, payload)
         })
         .collect();
-    pieces.chunks(RUN).all(|run| {
-        let run: Vec<Pieces<'_>> = run
+    fragments.chunks(SEND_BATCH).all(|batch| {
+        let batch: Vec<DatagramSlices<'_>> = batch
             .iter()
-            .map(|(head, payload)| [IoSlice::new(head), IoSlice::new(payload)])
+            .map(|(header_bytes, payload)| [IoSlice::new(header_bytes), IoSlice::new(payload)])
             .collect();
-        send(&run) == run.len()
+        send(&batch) == batch.len()
     })
 }
 
 /// A datagram of which pieces have come.
 #[derive(Debug)]
-struct Whole {
+struct PartialDatagram {
     number: u64,
     header: Header,
     /// Bit i: piece i has come.
-    have: u64,
+    received: u64,
     parts: u16,
     bytes: Packet,
 }
 
 /// What a piece brings about.
 #[derive(Debug, PartialEq)]
-pub enum Gathered {
+pub enum FragmentOutcome {
     /// Others are missing.
-    Kept,
+    Incomplete,
     /// It came before.
-    Again,
+    Duplicate,
     /// The datagram is whole.
-    Whole(Header, Packet),
+    Complete(Header, Packet),
     /// Only a defective peer sends that.
-    Nonsense,
+    Malformed,
 }
 
 /// The pieces of one class from one peer.
 #[derive(Debug, Default)]
-pub struct Gathering {
-    wholes: Vec<Whole>,
+pub struct Reassembly {
+    partials: Vec<PartialDatagram>,
 }
 
-impl Gathering {
+impl Reassembly {
     /// Datagrams that lack pieces.
     #[cfg(any(test, fuzzing))]
-    pub fn unfinished(&self) -> usize {
-        self.wholes.len()
+    pub fn incomplete(&self) -> usize {
+        self.partials.len()
     }
 
     /// Forgets what is not wanted any more.
-    pub fn keep_only(&mut self, wanted: impl Fn(u64) -> bool) {
-        self.wholes.retain(|whole| wanted(whole.number));
+    pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+        self.partials.retain(|partial| keep(partial.number));
     }
 
     /// Takes in a piece of the datagram `number`, which has not come yet.
-    pub fn take(&mut self, header: &Header, number: u64, payload: &[u8]) -> Gathered {
+    pub fn accept(&mut self, header: &Header, number: u64, payload: &[u8]) -> FragmentOutcome {
         let bytes = header.message as usize;
-        let Some((header, part, piece)) = self.look(header, number, payload) else {
-            return Gathered::Nonsense;
+        let Some((header, part, fragment)) = self.parse(header, number, payload) else {
+            return FragmentOutcome::Malformed;
         };
         let at = self
-            .wholes
+            .partials
             .iter()
-            .position(|whole| whole.number == number)
+            .position(|partial| partial.number == number)
             .unwrap_or_else(|| {
-                self.wholes.push(Whole {
+                self.partials.push(PartialDatagram {
                     number,
                     header,
-                    have: 0,
-                    parts: bytes.div_ceil(EACH) as u16,
+                    received: 0,
+                    parts: bytes.div_ceil(FRAGMENT_BYTES) as u16,
                     bytes: Packet::new(bytes),
                 });
-                self.wholes.len() - 1
+                self.partials.len() - 1
             });
-        let whole = &mut self.wholes[at];
-        if whole.have >> part & 1 != 0 {
-            return Gathered::Again;
+        let partial = &mut self.partials[at];
+        if partial.received >> part & 1 != 0 {
+            return FragmentOutcome::Duplicate;
         }
-        whole.bytes.bytes_mut()[part * EACH..][..piece.len()].copy_from_slice(piece);
-        whole.have |= 1 << part;
-        whole.header.flags |= header.flags & ACK_NOW;
-        if whole.have.count_ones() < u32::from(whole.parts) {
-            return Gathered::Kept;
+        partial.bytes.bytes_mut()[part * FRAGMENT_BYTES..][..fragment.len()].copy_from_slice(fragment);
+        partial.received |= 1 << part;
+        partial.header.flags |= header.flags & ACK_NOW;
+        if partial.received.count_ones() < u32::from(partial.parts) {
+            return FragmentOutcome::Incomplete;
         }
-        let whole = self.wholes.swap_remove(at);
-        Gathered::Whole(whole.header, whole.bytes)
+        let partial = self.partials.swap_remove(at);
+        FragmentOutcome::Complete(partial.header, partial.bytes)
     }
 
     /// The header of the whole, which piece this is, and its bytes. None: that contradicts itself, or what came before.
-    fn look<'a>(&self, header: &Header, number: u64, payload: &'a [u8]) -> Option<(Header, usize, &'a [u8])> {
-        let (front, piece) = payload.split_first_chunk::<FRONT>()?;
+    fn parse<'a>(&self, header: &Header, number: u64, payload: &'a [u8]) -> Option<(Header, usize, &'a [u8])> {
+        let (prefix, fragment) = payload.split_first_chunk::<FRAGMENT_PREFIX>()?;
         let (bytes, part) = (header.message as usize, usize::from(header.part));
-        let left = bytes.checked_sub(part * EACH)?;
-        let fits = bytes <= MAX_PACKET_BYTES && usize::from(header.parts) == bytes.div_ceil(EACH) && piece.len() == left.min(EACH);
-        let word = u64::from_le_bytes(std::array::from_fn(|i| front[i]));
-        let whole = header.with_word(word).of_kind(front[FRONT - 1])?;
-        let is_plain = matches!(whole.kind, Kind::Data | Kind::Put | Kind::Get | Kind::Got);
-        let first = self.wholes.iter().find(|whole| whole.number == number);
-        let agrees = first
-            .is_none_or(|first| (first.bytes.bytes().len(), first.header.kind, first.header.word()) == (bytes, whole.kind, word));
-        (fits && is_plain && agrees).then_some((whole, part, piece))
+        let remaining = bytes.checked_sub(part * FRAGMENT_BYTES)?;
+        let fits = bytes <= MAX_PACKET_BYTES
+            && usize::from(header.parts) == bytes.div_ceil(FRAGMENT_BYTES)
+            && fragment.len() == remaining.min(FRAGMENT_BYTES);
+        let operand = u64::from_le_bytes(std::array::from_fn(|i| prefix[i]));
+        let whole = header.with_operand(operand).with_kind(prefix[FRAGMENT_PREFIX - 1])?;
+        let may_fragment = matches!(whole.kind, Kind::Data | Kind::Put | Kind::Get | Kind::GetReply);
+        let first = self.partials.iter().find(|partial| partial.number == number);
+        let agrees = first.is_none_or(|first| {
+            (first.bytes.bytes().len(), first.header.kind, first.header.operand()) == (bytes, whole.kind, operand)
+        });
+        (fits && may_fragment && agrees).then_some((whole, part, fragment))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Have;
+    use crate::wire::Sack;
 
     fn whole(kind: Kind) -> Header {
         Header {
@@ -168,13 +179,13 @@ mod tests {
             message: 0,
             part: 0,
             parts: 0,
-            have: [Have::default(); 2],
+            sacks: [Sack::default(); 2],
         }
-        .with_word(0x0002_0001_0000_1234)
+        .with_operand(0x0002_0001_0000_1234)
     }
 
-    fn known(header: &Header) -> Known {
-        Known {
+    fn implicit(header: &Header) -> ImplicitFields {
+        ImplicitFields {
             target: 4,
             number: (5 << 32) + u64::from(header.number),
             next: [0; 2],
@@ -182,80 +193,83 @@ mod tests {
     }
 
     /// The pieces of a datagram, none longer than every path takes.
-    fn cut(header: &Header, body: &[u8]) -> Vec<(Header, Vec<u8>)> {
+    fn fragments_of(header: &Header, body: &[u8]) -> Vec<(Header, Vec<u8>)> {
         let (keys, mut all) = (Keys::new(1, b""), Vec::new());
-        let known = known(header);
-        let went = send(&keys, &header.encode(), &known, body, &mut |run| {
-            for [head, payload] in run {
-                assert!(head.len() + payload.len() + 48 <= 1280);
-                let head = head[..].try_into().unwrap();
-                assert!(keys.proves(head, &known, payload));
-                all.push((Header::decode(head).unwrap(), payload.to_vec()));
+        let implicit = implicit(header);
+        let sent_all = send(&keys, &header.encode(), &implicit, body, &mut |batch| {
+            for [header_bytes, payload] in batch {
+                assert!(header_bytes.len() + payload.len() + 48 <= 1280);
+                let header_bytes = header_bytes[..].try_into().unwrap();
+                assert!(keys.verify(header_bytes, &implicit, payload));
+                all.push((Header::decode(header_bytes).unwrap(), payload.to_vec()));
             }
-            run.len()
+            batch.len()
         });
-        assert!(went);
+        assert!(sent_all);
         all
     }
 
     #[test]
-    fn pieces_make_the_whole_in_any_order() {
+    fn fragments_are_reassembled_in_any_order() {
         for (kind, bytes) in [
-            (Kind::Data, EACH + 1),
+            (Kind::Data, FRAGMENT_BYTES + 1),
             (Kind::Put, 8896),
-            (Kind::Got, 65_408),
+            (Kind::GetReply, 65_408),
             (Kind::Put, MAX_PACKET_BYTES),
         ] {
             let body: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 256) as u8).collect();
             let header = whole(kind);
-            let pieces = cut(&header, &body);
-            let count = pieces.len();
+            let fragments = fragments_of(&header, &body);
+            let count = fragments.len();
             for step in [1, count - 1] {
-                let mut gathering = Gathering::default();
+                let mut reassembly = Reassembly::default();
                 for i in 0..count - 1 {
-                    let (piece, payload) = &pieces[i * step % count];
-                    for expected in [Gathered::Kept, Gathered::Again] {
-                        assert_eq!(gathering.take(piece, 77, payload), expected);
+                    let (fragment, payload) = &fragments[i * step % count];
+                    for expected in [FragmentOutcome::Incomplete, FragmentOutcome::Duplicate] {
+                        assert_eq!(reassembly.accept(fragment, 77, payload), expected);
                     }
                 }
-                let (piece, payload) = &pieces[(count - 1) * step % count];
-                let Gathered::Whole(found, packet) = gathering.take(piece, 77, payload) else {
+                let (fragment, payload) = &fragments[(count - 1) * step % count];
+                let FragmentOutcome::Complete(found, packet) = reassembly.accept(fragment, 77, payload) else {
                     panic!("{count} pieces are no whole")
                 };
-                assert!(found == header && packet.bytes() == body && gathering.wholes.is_empty());
+                assert!(found == header && packet.bytes() == body && reassembly.partials.is_empty());
             }
-            let asks = pieces.iter().map(|(piece, _)| piece.flags);
-            assert_eq!(asks.map(usize::from).sum::<usize>(), 1);
+            let ack_requests = fragments.iter().map(|(fragment, _)| fragment.flags);
+            assert_eq!(ack_requests.map(usize::from).sum::<usize>(), 1);
         }
     }
 
     #[test]
-    fn what_cannot_go_is_not_sent() {
+    fn a_send_error_stops_the_fragments() {
         let header = whole(Kind::Put);
         let mut calls = 0;
-        let went = send(
+        let sent_all = send(
             &Keys::new(1, b""),
             &header.encode(),
-            &known(&header),
+            &implicit(&header),
             &[0; 8896],
-            &mut |run| {
+            &mut |batch| {
                 calls += 1;
-                run.len() - 1
+                batch.len() - 1
             },
         );
-        assert_eq!((went, calls), (false, 1));
+        assert_eq!((sent_all, calls), (false, 1));
     }
 
     #[test]
-    fn nonsense_is_found_out() {
-        let pieces = cut(&whole(Kind::Put), &[5; 3000]);
+    fn malformed_input_is_detected() {
+        let fragments = fragments_of(&whole(Kind::Put), &[5; 3000]);
         let take = |changed: &Header, payload: &[u8]| {
-            let mut gathering = Gathering::default();
-            assert_eq!(gathering.take(&pieces[0].0, 77, &pieces[0].1), Gathered::Kept);
-            gathering.take(changed, 77, payload)
+            let mut reassembly = Reassembly::default();
+            assert_eq!(
+                reassembly.accept(&fragments[0].0, 77, &fragments[0].1),
+                FragmentOutcome::Incomplete
+            );
+            reassembly.accept(changed, 77, payload)
         };
-        let (good, payload) = &pieces[1];
-        assert_eq!(take(good, payload), Gathered::Kept);
+        let (good, payload) = &fragments[1];
+        assert_eq!(take(good, payload), FragmentOutcome::Incomplete);
         let with = |message, part, parts| Header {
             message,
             part,
@@ -270,32 +284,35 @@ mod tests {
             with(80_000, 1, 70),
             with(1, 1, 1),
         ] {
-            assert_eq!(take(&bad, payload), Gathered::Nonsense, "{bad:?}");
+            assert_eq!(take(&bad, payload), FragmentOutcome::Malformed, "{bad:?}");
         }
-        assert_eq!(take(good, &payload[1..]), Gathered::Nonsense);
-        assert_eq!(take(good, &[1; FRONT - 1]), Gathered::Nonsense);
+        assert_eq!(take(good, &payload[1..]), FragmentOutcome::Malformed);
+        assert_eq!(take(good, &[1; FRAGMENT_PREFIX - 1]), FragmentOutcome::Malformed);
         // Another kind or word than the first piece had, kinds that are never cut, and none.
         for (at, value) in [
             (0, 0),
-            (FRONT - 1, Kind::Get as u8),
-            (FRONT - 1, Kind::Piece as u8),
-            (FRONT - 1, Kind::Ack as u8),
-            (FRONT - 1, 99),
+            (FRAGMENT_PREFIX - 1, Kind::Get as u8),
+            (FRAGMENT_PREFIX - 1, Kind::Fragment as u8),
+            (FRAGMENT_PREFIX - 1, Kind::Ack as u8),
+            (FRAGMENT_PREFIX - 1, 99),
         ] {
             let mut changed = payload.clone();
             changed[at] = value;
-            assert_eq!(take(good, &changed), Gathered::Nonsense, "{at} {value}");
+            assert_eq!(take(good, &changed), FragmentOutcome::Malformed, "{at} {value}");
         }
     }
 
     #[test]
-    fn what_is_not_wanted_is_forgotten() {
-        let pieces = cut(&whole(Kind::Put), &[5; 3000]);
-        let mut gathering = Gathering::default();
+    fn stale_reassemblies_are_dropped() {
+        let fragments = fragments_of(&whole(Kind::Put), &[5; 3000]);
+        let mut reassembly = Reassembly::default();
         for number in 70..80 {
-            assert_eq!(gathering.take(&pieces[0].0, number, &pieces[0].1), Gathered::Kept);
+            assert_eq!(
+                reassembly.accept(&fragments[0].0, number, &fragments[0].1),
+                FragmentOutcome::Incomplete
+            );
         }
-        gathering.keep_only(|number| number > 75);
-        assert_eq!(gathering.wholes.len(), 4);
+        reassembly.retain(|number| number > 75);
+        assert_eq!(reassembly.partials.len(), 4);
     }
 }

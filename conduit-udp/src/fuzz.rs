@@ -7,7 +7,7 @@ pub mod byzantine;
 #[cfg(test)]
 mod unauthenticated;
 
-use crate::wire::{at, HEADER, SEALED};
+use crate::wire::{at, HEADER_BYTES, MAC_OFFSET};
 
 /// Where all that is to be chosen comes from.
 pub trait Choices {
@@ -46,12 +46,12 @@ const FIELDS: [(usize, usize); 16] = [
     (at::MESSAGE, 4),
     (at::PART, 2),
     (at::PARTS, 2),
-    (at::NEXT[0], 4),
-    (at::NEXT[1], 4),
-    (at::BEYOND[0], 8),
-    (at::BEYOND[1], 8),
-    (SEALED, 8),
-    (SEALED + 8, 8),
+    (at::ACK[0], 4),
+    (at::ACK[1], 4),
+    (at::SACK[0], 8),
+    (at::SACK[1], 8),
+    (MAC_OFFSET, 8),
+    (MAC_OFFSET + 8, 8),
 ];
 
 /// Writes a number where a datagram has room for it.
@@ -63,10 +63,10 @@ pub fn set(datagram: &mut [u8], (at, bytes): (usize, usize), value: u64) {
 
 /// Changes a datagram in one way, perhaps by a part of another one.
 pub fn change(choices: &mut impl Choices, datagram: &mut Vec<u8>, other: &[u8]) {
-    let place = choices.below(datagram.len());
+    let offset = choices.below(datagram.len());
     match choices.below(8) {
         // The header's bits are more interesting than others.
-        0 => flip(choices, datagram, HEADER),
+        0 => flip(choices, datagram, HEADER_BYTES),
         1 => flip(choices, datagram, usize::MAX),
         2 => {
             let field = choices.one_of(&FIELDS);
@@ -76,17 +76,17 @@ pub fn change(choices: &mut impl Choices, datagram: &mut Vec<u8>, other: &[u8]) 
         }
         3 => {
             let bytes = choices.below(16);
-            for byte in datagram.iter_mut().skip(place).take(bytes) {
+            for byte in datagram.iter_mut().skip(offset).take(bytes) {
                 *byte = choices.number(1) as u8;
             }
         }
         4 => {
             let (from, bytes) = (choices.below(other.len()), choices.below(other.len() + 1));
-            for (to, from) in datagram.iter_mut().skip(place).zip(other.iter().skip(from).take(bytes)) {
+            for (to, from) in datagram.iter_mut().skip(offset).zip(other.iter().skip(from).take(bytes)) {
                 *to = *from;
             }
         }
-        5 => datagram.truncate(place),
+        5 => datagram.truncate(offset),
         6 => {
             let bytes = choices.one_of(&[1, 7, 8, 64, 1408]);
             let byte = choices.number(1) as u8;
@@ -155,7 +155,7 @@ struct Trial {
 #[cfg(test)]
 impl Trial {
     fn new(rounds: u64) -> Self {
-        let number = |name, or| std::env::var(name).ok().and_then(|word| word.parse().ok()).unwrap_or(or);
+        let number = |name, or| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or);
         Self {
             rounds: number("GASNET_TEST_ROUNDS", rounds),
             seed: number("GASNET_TEST_SEED", 1),

@@ -41,8 +41,8 @@ use std::sync::{Arc, OnceLock};
 const MAX_PACKET_BYTES: usize = 68 << 10;
 
 /// Puts of up to so many bytes are copied at once; and where the caller waits for its source.
-const COPIED: usize = 8 << 10;
-const COPIED_NOW: usize = 64 << 10;
+const COPY_LIMIT: usize = 8 << 10;
+const COPY_LIMIT_NOW: usize = 64 << 10;
 
 /// The conduit. A library has one; tests have one per rank that they play.
 #[derive(Default)]
@@ -75,8 +75,8 @@ impl Conduit for Udp {
         let message = |why| format!("The udp conduit cannot begin: {why}.");
         let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
         let net = Arc::new(net);
-        if net.settings.thread {
-            net::Net::start_keeper(&net);
+        if net.settings.progress_thread {
+            net::Net::start_progress_thread(&net);
         }
         assert!(self.net.set(net).is_ok(), "defect: the udp conduit was started twice");
         Ok(())
@@ -107,7 +107,7 @@ impl Conduit for Udp {
     }
 
     fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
-        let _ = self.net.get().map(|net| net.segments.add(base, bytes));
+        let _ = self.net.get().map(|net| net.segments.register(base, bytes));
         let mut key = SegmentKey::default();
         key.words[..3].copy_from_slice(&[1, base as u64, bytes as u64]);
         Ok(key)
@@ -115,7 +115,10 @@ impl Conduit for Udp {
 
     fn deregister_segment(&self, key: &SegmentKey) {
         let [_, base, bytes, ..] = key.words;
-        let _ = self.net.get().map(|net| net.withdraw(base as usize, bytes as usize));
+        let _ = self
+            .net
+            .get()
+            .map(|net| net.unregister_segment(base as usize, bytes as usize));
     }
 
     fn put(
@@ -128,7 +131,7 @@ impl Conduit for Udp {
         id: TransferId,
     ) -> Result<LocalCompletion, Busy> {
         let net = self.net.get().ok_or(Busy)?;
-        net.put_to(peer, destination, (source, bytes), COPIED, id)
+        net.put(peer, destination, (source, bytes), COPY_LIMIT, id)
     }
 
     fn put_now(
@@ -141,7 +144,7 @@ impl Conduit for Udp {
         id: TransferId,
     ) -> Result<LocalCompletion, Busy> {
         let net = self.net.get().ok_or(Busy)?;
-        net.put_to(peer, destination, (source, bytes), COPIED_NOW, id)
+        net.put(peer, destination, (source, bytes), COPY_LIMIT_NOW, id)
     }
 
     fn get(
@@ -154,7 +157,7 @@ impl Conduit for Udp {
         id: TransferId,
     ) -> Result<(), Busy> {
         let net = self.net.get().ok_or(Busy)?;
-        net.get_from(peer, destination, source, bytes, id)
+        net.get(peer, destination, source, bytes, id)
     }
 
     fn arm_wake(&self) -> bool {
@@ -162,7 +165,7 @@ impl Conduit for Udp {
     }
 
     fn wake_fd(&self) -> Option<i32> {
-        self.net.get().map(|net| net.fd())
+        self.net.get().map(|net| net.wake_fd())
     }
 
     fn watch(&self, wake: fn()) -> bool {

@@ -1,14 +1,14 @@
 //! Who may speak: every datagram ends its header with two tags that only members of the job can make.
 //!
 //! They are the halves of SipHash-2-4-128 (J.-P. Aumasson and D. J. Bernstein, 2012) of the header and of what both ends know without being told
-//! ([`Known`], and how long the payload is): the first half as it is, the second masks the universal hash of the payload ([`crate::clnh`]), as M. N. Wegman
+//! ([`ImplicitFields`], and how long the payload is): the first half as it is, the second masks the universal hash of the payload ([`crate::clnh`]), as M. N. Wegman
 //! and J. L. Carter do it (1981). So a header proves itself before anybody looks at the payload, or even has it. Datagrams with the same header have the same
 //! payload (its flags tell tries apart), so that one mask never goes with two hashes. A replayed datagram has a number that has come, or belongs to another four billion,
 //! and so do its acknowledgements.
 #![forbid(unsafe_code)]
 
 use crate::clnh;
-use crate::wire::{Known, HEADER, SEALED};
+use crate::wire::{ImplicitFields, HEADER_BYTES, MAC_OFFSET};
 use siphasher::{sip::SipHasher24, sip128};
 
 /// The secrets of a job.
@@ -17,7 +17,7 @@ pub struct Keys {
     /// What every header begins with; tells jobs apart, proves nothing.
     pub job: u32,
     sip: (u64, u64),
-    payload: clnh::Key,
+    payload: clnh::ClnhKey,
 }
 
 impl Keys {
@@ -32,7 +32,7 @@ impl Keys {
         Self {
             job: word() as u32,
             sip: (word(), word()),
-            payload: clnh::Key::new(word),
+            payload: clnh::ClnhKey::new(word),
         }
     }
 
@@ -45,34 +45,34 @@ impl Keys {
     }
 
     /// What a header's first tag is, and what masks the hash of its payload, which is of so many bytes.
-    fn tags(&self, header: &[u8; HEADER], known: &Known, bytes: usize) -> (u64, u64) {
-        let mut all = [0; SEALED + 20];
-        all[..SEALED].copy_from_slice(&header[..SEALED]);
-        let high = [known.number, known.next[0], known.next[1]].map(|number| (number >> 32) as u32);
-        let words = [known.target, bytes as u32, high[0], high[1], high[2]];
-        for (to, word) in all[SEALED..].chunks_exact_mut(4).zip(words) {
+    fn macs(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> (u64, u64) {
+        let mut all = [0; MAC_OFFSET + 20];
+        all[..MAC_OFFSET].copy_from_slice(&header[..MAC_OFFSET]);
+        let high = [implicit.number, implicit.next[0], implicit.next[1]].map(|number| (number >> 32) as u32);
+        let words = [implicit.target, bytes as u32, high[0], high[1], high[2]];
+        for (to, word) in all[MAC_OFFSET..].chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
         sip128::SipHasher24::new_with_keys(self.sip.0, self.sip.1).hash(&all).as_u64()
     }
 
     /// Puts the tags into an encoded header, whose payload is of so many bytes and has this hash.
-    pub fn seal(&self, header: &mut [u8; HEADER], known: &Known, (bytes, hash): (usize, u64)) {
-        let (tag, mask) = self.tags(header, known, bytes);
-        header[SEALED..SEALED + 8].copy_from_slice(&tag.to_le_bytes());
-        header[SEALED + 8..].copy_from_slice(&(mask ^ hash).to_le_bytes());
+    pub fn seal(&self, header: &mut [u8; HEADER_BYTES], implicit: &ImplicitFields, (bytes, hash): (usize, u64)) {
+        let (mac, mask) = self.macs(header, implicit, bytes);
+        header[MAC_OFFSET..MAC_OFFSET + 8].copy_from_slice(&mac.to_le_bytes());
+        header[MAC_OFFSET + 8..].copy_from_slice(&(mask ^ hash).to_le_bytes());
     }
 
     /// The hash that the payload must have, if the header of a datagram with so many bytes behind it is of a member.
-    pub fn opens(&self, header: &[u8; HEADER], known: &Known, bytes: usize) -> Option<u64> {
-        let (tag, mask) = self.tags(header, known, bytes);
+    pub fn verify_header(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Option<u64> {
+        let (mac, mask) = self.macs(header, implicit, bytes);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
-        (word(SEALED) == tag).then(|| word(SEALED + 8) ^ mask)
+        (word(MAC_OFFSET) == mac).then(|| word(MAC_OFFSET + 8) ^ mask)
     }
 
     /// Whether both tags are right.
-    pub fn proves(&self, header: &[u8; HEADER], known: &Known, payload: &[u8]) -> bool {
-        self.opens(header, known, payload.len()) == Some(self.hash(payload))
+    pub fn verify(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, payload: &[u8]) -> bool {
+        self.verify_header(header, implicit, payload.len()) == Some(self.hash(payload))
     }
 }
 
@@ -80,55 +80,62 @@ impl Keys {
 mod tests {
     use super::*;
 
-    const BILLIONS: u64 = 1 << 32;
+    const NUMBER_SPACE: u64 = 1 << 32;
 
     #[test]
-    fn only_the_very_same_is_proved() {
+    fn only_the_exact_datagram_is_verified() {
         let keys = Keys::new(1, b"random");
-        let mut header = [3; HEADER];
+        let mut header = [3; HEADER_BYTES];
         let payload = vec![5; 3000];
-        let known = Known {
+        let implicit = ImplicitFields {
             target: 9,
             number: 77,
             next: [5, 6],
         };
-        keys.seal(&mut header, &known, (payload.len(), keys.hash(&payload)));
-        assert!(keys.proves(&header, &known, &payload));
-        let (target, number, next) = (known.target, known.number, known.next);
+        keys.seal(&mut header, &implicit, (payload.len(), keys.hash(&payload)));
+        assert!(keys.verify(&header, &implicit, &payload));
+        let (target, number, next) = (implicit.target, implicit.number, implicit.next);
         for other in [
-            Known { target: 8, ..known },
-            Known {
-                number: number + BILLIONS,
-                ..known
+            ImplicitFields { target: 8, ..implicit },
+            ImplicitFields {
+                number: number + NUMBER_SPACE,
+                ..implicit
             },
-            Known {
-                next: [next[0] + BILLIONS, next[1]],
-                ..known
+            ImplicitFields {
+                next: [next[0] + NUMBER_SPACE, next[1]],
+                ..implicit
             },
-            Known {
-                next: [next[0], next[1] + BILLIONS],
-                ..known
+            ImplicitFields {
+                next: [next[0], next[1] + NUMBER_SPACE],
+                ..implicit
             },
         ] {
-            assert_eq!(keys.opens(&header, &other, payload.len()), None, "{other:?}, not {target}");
+            assert_eq!(
+                keys.verify_header(&header, &other, payload.len()),
+                None,
+                "{other:?}, not {target}"
+            );
         }
         // The header proves itself, its length, and no other payload.
-        assert_eq!(keys.opens(&header, &known, payload.len()), Some(keys.hash(&payload)));
-        assert_eq!(keys.opens(&header, &known, payload.len() - 1), None);
-        assert!(!keys.proves(&header, &known, &payload[1..]) && !keys.proves(&header, &known, &[]));
+        assert_eq!(
+            keys.verify_header(&header, &implicit, payload.len()),
+            Some(keys.hash(&payload))
+        );
+        assert_eq!(keys.verify_header(&header, &implicit, payload.len() - 1), None);
+        assert!(!keys.verify(&header, &implicit, &payload[1..]) && !keys.verify(&header, &implicit, &[]));
         let mut changed = payload.clone();
         changed[2999] ^= 128;
-        assert!(!keys.proves(&header, &known, &changed));
-        for stranger in [Keys::new(1, b"randoM"), Keys::new(2, b"random")] {
-            assert_eq!(stranger.opens(&header, &known, payload.len()), None);
+        assert!(!keys.verify(&header, &implicit, &changed));
+        for other_job in [Keys::new(1, b"randoM"), Keys::new(2, b"random")] {
+            assert_eq!(other_job.verify_header(&header, &implicit, payload.len()), None);
         }
-        for byte in 0..HEADER {
+        for byte in 0..HEADER_BYTES {
             let mut bad = header;
             bad[byte] ^= 1;
-            assert!(!keys.proves(&bad, &known, &payload), "{byte}");
+            assert!(!keys.verify(&bad, &implicit, &payload), "{byte}");
             assert_eq!(
-                keys.opens(&bad, &known, payload.len()).is_some(),
-                byte >= SEALED + 8,
+                keys.verify_header(&bad, &implicit, payload.len()).is_some(),
+                byte >= MAC_OFFSET + 8,
                 "{byte}"
             );
         }
@@ -137,24 +144,24 @@ mod tests {
     #[test]
     fn masks_differ() {
         let keys = Keys::new(1, b"random");
-        let known = Known {
+        let implicit = ImplicitFields {
             target: 9,
             number: 77,
             next: [5, 6],
         };
-        let seal = |first: u8, known: &Known| {
-            let mut header = [first; HEADER];
-            keys.seal(&mut header, known, (100, 0));
-            header[SEALED + 8..].to_vec()
+        let seal = |first: u8, implicit: &ImplicitFields| {
+            let mut header = [first; HEADER_BYTES];
+            keys.seal(&mut header, implicit, (100, 0));
+            header[MAC_OFFSET + 8..].to_vec()
         };
         let all = [
-            seal(1, &known),
-            seal(2, &known),
+            seal(1, &implicit),
+            seal(2, &implicit),
             seal(
                 1,
-                &Known {
-                    number: 77 + BILLIONS,
-                    ..known
+                &ImplicitFields {
+                    number: 77 + NUMBER_SPACE,
+                    ..implicit
                 },
             ),
         ];

@@ -8,21 +8,21 @@ use std::sync::{PoisonError, RwLock};
 
 /// A stretch of memory that somebody lends until a transfer is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lent {
+pub struct ClientMemory {
     address: usize,
     /// How long it is.
     pub bytes: usize,
 }
 
-impl Lent {
+impl ClientMemory {
     /// # Safety
-    /// It may be read, and written where [`Lent::write`] or [`crate::sys::Socket::receive_around`] is called, until its transfer is complete.
+    /// It may be read, and written where [`ClientMemory::write`] or [`crate::sys::Socket::receive_split`] is called, until its transfer is complete.
     pub const unsafe fn new(address: usize, bytes: usize) -> Self {
         Self { address, bytes }
     }
 
     /// The first `bytes`, which no longer belong to the rest.
-    pub fn take(&mut self, bytes: usize) -> Self {
+    pub fn split_off_front(&mut self, bytes: usize) -> Self {
         let first = bytes.min(self.bytes);
         let taken = Self {
             address: self.address,
@@ -34,7 +34,7 @@ impl Lent {
     }
 
     /// So many bytes at an offset. None: it does not have them.
-    pub fn at(&self, offset: usize, bytes: usize) -> Option<Self> {
+    pub fn slice(&self, offset: usize, bytes: usize) -> Option<Self> {
         let has = offset <= self.bytes && bytes <= self.bytes - offset;
         has.then_some(Self {
             address: self.address.wrapping_add(offset),
@@ -43,7 +43,7 @@ impl Lent {
     }
 
     /// Whether the two have a byte in common.
-    pub fn meets(&self, other: Self) -> bool {
+    pub fn overlaps(&self, other: Self) -> bool {
         self.address < other.address + other.bytes && other.address < self.address + self.bytes
     }
 
@@ -76,7 +76,7 @@ impl Lent {
     /// Writes at an offset, unless that is where the bytes are, received in their place; 1, 2, 4 or 8 aligned bytes by one store, for clients wait on flags. Returns
     /// whether it fits.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
-        let Some(Self { address: at, .. }) = self.at(offset, bytes.len()) else {
+        let Some(Self { address: at, .. }) = self.slice(offset, bytes.len()) else {
             return false;
         };
         if ptr::addr_eq(bytes.as_ptr(), at as *const u8) {
@@ -107,12 +107,12 @@ pub struct Segments(RwLock<Vec<(usize, usize)>>);
 
 impl Segments {
     /// Admits a segment, which stays readable and writable until it is removed.
-    pub fn add(&self, base: usize, bytes: usize) {
+    pub fn register(&self, base: usize, bytes: usize) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).push((base, bytes));
     }
 
     /// Admits it no longer.
-    pub fn remove(&self, base: usize, bytes: usize) {
+    pub fn unregister(&self, base: usize, bytes: usize) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = all.iter().position(|&one| one == (base, bytes)) {
             all.swap_remove(at);
@@ -120,7 +120,7 @@ impl Segments {
     }
 
     /// A range of a segment that a peer named. None: no segment has all of it.
-    pub fn find(&self, address: u64, bytes: u64) -> Option<Lent> {
+    pub fn find(&self, address: u64, bytes: u64) -> Option<ClientMemory> {
         let (address, bytes) = (usize::try_from(address).ok()?, usize::try_from(bytes).ok()?);
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let inside = |&(base, length): &(usize, usize)| {
@@ -129,8 +129,8 @@ impl Segments {
         };
         let found = bytes > 0 && all.iter().any(inside);
         // SAFETY: inside a registered segment. No peer uses it any more when that is undone, and what this process may have to repeat of it is copied
-        // then (`Net::withdraw`).
-        found.then(|| unsafe { Lent::new(address, bytes) })
+        // then (`Net::unregister_segment`).
+        found.then(|| unsafe { ClientMemory::new(address, bytes) })
     }
 }
 
@@ -139,16 +139,16 @@ pub mod tests {
     use super::*;
 
     /// Memory that the test keeps until the transfer is complete.
-    pub fn lent(memory: &mut [u8]) -> Lent {
+    pub fn client_memory(memory: &mut [u8]) -> ClientMemory {
         // SAFETY: readable and writable, and kept, as the test promises.
-        unsafe { Lent::new(memory.as_mut_ptr() as usize, memory.len()) }
+        unsafe { ClientMemory::new(memory.as_mut_ptr() as usize, memory.len()) }
     }
 
     #[test]
-    fn only_what_is_registered_is_found() {
+    fn only_registered_memory_is_found() {
         let segments = Segments::default();
-        segments.add(0x1000, 0x100);
-        segments.add(0x1100, 0x100);
+        segments.register(0x1000, 0x100);
+        segments.register(0x1100, 0x100);
         for (address, bytes, found) in [
             (0x1000, 0x100, true),
             (0x10ff, 1, true),
@@ -162,7 +162,7 @@ pub mod tests {
         ] {
             assert_eq!(segments.find(address, bytes).is_some(), found, "{address:#x}, {bytes}");
         }
-        segments.remove(0x1000, 0x100);
+        segments.unregister(0x1000, 0x100);
         assert!(segments.find(0x1000, 1).is_none() && segments.find(0x1100, 1).is_some());
     }
 
@@ -170,20 +170,20 @@ pub mod tests {
     fn writes_stay_inside() {
         for bytes in 0..20 {
             for offset in 0..20 {
-                let mut memory = [0u64; 4];
+                let mut array = [0u64; 4];
                 // SAFETY: 24 bytes of the array's 32.
-                let lent = unsafe { Lent::new(memory.as_mut_ptr() as usize, 24) };
+                let memory = unsafe { ClientMemory::new(array.as_mut_ptr() as usize, 24) };
                 let data: Vec<u8> = (1..=bytes as u8).collect();
-                assert_eq!(lent.write(offset, &data), offset + bytes <= 24);
-                let now: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                assert_eq!(memory.write(offset, &data), offset + bytes <= 24);
+                let now: Vec<u8> = array.iter().flat_map(|word| word.to_ne_bytes()).collect();
                 let mut expected = vec![0; 32];
                 if offset + bytes <= 24 {
                     expected[offset..offset + bytes].copy_from_slice(&data);
                 }
                 assert_eq!(now, expected);
-                let (mut rest, mut copy) = (lent, Vec::new());
-                rest.take(offset);
-                rest.take(bytes).copy_to(&mut copy);
+                let (mut rest, mut copy) = (memory, Vec::new());
+                rest.split_off_front(offset);
+                rest.split_off_front(bytes).copy_to(&mut copy);
                 assert_eq!(copy, expected[offset..(offset + bytes).min(24).max(offset)]);
             }
         }

@@ -4,81 +4,81 @@
 //! A peer that is stopped looks the same. So this lasts for a short while only, or until something long is acknowledged, and longer each time.
 #![forbid(unsafe_code)]
 
-use crate::fragment::NARROW;
+use crate::fragment::BASE_PAYLOAD;
 
 /// How long datagrams stay short at first, and at most, nanoseconds.
-const FIRST: u64 = 50_000_000;
-const MOST: u64 = 60_000_000_000;
+const MIN_DURATION: u64 = 50_000_000;
+const MAX_DURATION: u64 = 60_000_000_000;
 
 /// One peer's.
 #[derive(Debug)]
-pub struct Path {
+pub struct Pmtu {
     /// Payload of the largest datagrams, by the kernel.
-    wide: usize,
+    kernel_payload: usize,
     /// Until when short ones are sent; 0: long ones are.
-    until: u64,
+    reduced_until: u64,
     /// Payload of one that did not come through.
-    stuck: usize,
+    lost_payload: usize,
     /// How long it lasts the next time.
-    next: u64,
+    duration: u64,
 }
 
-impl Path {
+impl Pmtu {
     /// One that takes what the kernel says.
-    pub fn new(wide: usize) -> Self {
-        let (until, stuck, next) = (0, 0, FIRST);
+    pub fn new(kernel_payload: usize) -> Self {
+        let (reduced_until, lost_payload, duration) = (0, 0, MIN_DURATION);
         Self {
-            wide,
-            until,
-            stuck,
-            next,
+            kernel_payload,
+            reduced_until,
+            lost_payload,
+            duration,
         }
     }
 
     /// The kernel says something else.
-    pub fn resize(&mut self, wide: usize) {
-        self.wide = wide;
+    pub fn resize(&mut self, kernel_payload: usize) {
+        self.kernel_payload = kernel_payload;
     }
 
     /// Whether long datagrams do not come through.
-    pub fn is_narrow(&self) -> bool {
-        self.until > 0
+    pub fn is_reduced(&self) -> bool {
+        self.reduced_until > 0
     }
 
     /// Whether long ones did not come through lately, and none has since.
     pub fn is_suspect(&self) -> bool {
-        self.next > FIRST
+        self.duration > MIN_DURATION
     }
 
     /// Payload of the largest datagrams to be made.
     pub fn payload(&self) -> usize {
-        if self.is_narrow() {
-            self.wide.min(NARROW)
+        if self.is_reduced() {
+            self.kernel_payload.min(BASE_PAYLOAD)
         } else {
-            self.wide
+            self.kernel_payload
         }
     }
 
     /// A datagram with so long a payload was sent again and again in vain.
-    pub fn lost(&mut self, bytes: usize, now: u64) {
-        if !self.is_narrow() {
-            (self.stuck, self.until) = (bytes, now + self.next);
-            self.next = (2 * self.next).min(MOST);
+    pub fn on_loss(&mut self, bytes: usize, now: u64) {
+        if !self.is_reduced() {
+            (self.lost_payload, self.reduced_until) = (bytes, now + self.duration);
+            self.duration = (2 * self.duration).min(MAX_DURATION);
         }
     }
 
     /// One with so long a payload came as a whole.
-    pub fn came(&mut self, bytes: usize) {
-        if bytes >= self.stuck && bytes > NARROW {
-            (self.until, self.next) = (0, FIRST);
+    pub fn on_ack(&mut self, bytes: usize) {
+        if bytes >= self.lost_payload && bytes > BASE_PAYLOAD {
+            (self.reduced_until, self.duration) = (0, MIN_DURATION);
         }
     }
 
     /// Whether it is time to try long ones again; then they are sent.
-    pub fn tries_again(&mut self, now: u64) -> bool {
-        let over = self.is_narrow() && now >= self.until;
+    pub fn probe_larger(&mut self, now: u64) -> bool {
+        let over = self.is_reduced() && now >= self.reduced_until;
         if over {
-            self.until = 0;
+            self.reduced_until = 0;
         }
         over
     }
@@ -89,37 +89,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrow_for_longer_and_longer() {
-        let mut path = Path::new(8896);
+    fn reductions_back_off() {
+        let mut pmtu = Pmtu::new(8896);
         let (mut now, mut last) = (1, 0);
         for _ in 0..20 {
-            assert_eq!((path.payload(), path.is_narrow()), (8896, false));
-            path.lost(8896, now);
-            assert_eq!((path.payload(), path.is_narrow()), (NARROW, true));
+            assert_eq!((pmtu.payload(), pmtu.is_reduced()), (8896, false));
+            pmtu.on_loss(8896, now);
+            assert_eq!((pmtu.payload(), pmtu.is_reduced()), (BASE_PAYLOAD, true));
             let began = now;
-            while !path.tries_again(now) {
+            while !pmtu.probe_larger(now) {
                 now += 1_000_000;
             }
-            assert!(path.is_suspect() && now - began >= last.max(FIRST) && now - began <= MOST);
+            assert!(pmtu.is_suspect() && now - began >= last.max(MIN_DURATION) && now - began <= MAX_DURATION);
             last = now - began;
         }
-        assert_eq!(last, MOST);
+        assert_eq!(last, MAX_DURATION);
         // What is shorter than the one that got stuck proves nothing.
-        path.lost(8896, now);
-        path.came(8000);
-        path.came(NARROW);
-        assert!(path.is_narrow());
-        path.came(8896);
-        assert!(!path.is_narrow() && !path.is_suspect());
-        path.lost(8896, now);
-        assert!(path.tries_again(now + FIRST));
+        pmtu.on_loss(8896, now);
+        pmtu.on_ack(8000);
+        pmtu.on_ack(BASE_PAYLOAD);
+        assert!(pmtu.is_reduced());
+        pmtu.on_ack(8896);
+        assert!(!pmtu.is_reduced() && !pmtu.is_suspect());
+        pmtu.on_loss(8896, now);
+        assert!(pmtu.probe_larger(now + MIN_DURATION));
     }
 
     #[test]
-    fn the_kernel_may_say_less() {
-        let mut path = Path::new(8896);
-        path.lost(8896, 1);
-        path.resize(576);
-        assert_eq!(path.payload(), 576);
+    fn the_kernel_limit_may_shrink() {
+        let mut pmtu = Pmtu::new(8896);
+        pmtu.on_loss(8896, 1);
+        pmtu.resize(576);
+        assert_eq!(pmtu.payload(), 576);
     }
 }

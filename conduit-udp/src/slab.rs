@@ -3,12 +3,12 @@
 
 /// Numbers of things that are gone are used again.
 #[derive(Debug)]
-pub struct Slots<T> {
+pub struct Slab<T> {
     all: Vec<Option<T>>,
     free: Vec<usize>,
 }
 
-impl<T> Default for Slots<T> {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self {
             all: Vec::new(),
@@ -17,7 +17,7 @@ impl<T> Default for Slots<T> {
     }
 }
 
-impl<T> Slots<T> {
+impl<T> Slab<T> {
     /// Its number.
     pub fn add(&mut self, item: T) -> usize {
         if let Some(at) = self.free.pop() {
@@ -51,13 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_used_again() {
-        let mut slots = Slots::default();
-        let (a, b) = (slots.add('a'), slots.add('b'));
+    fn keys_are_reused() {
+        let mut slab = Slab::default();
+        let (a, b) = (slab.add('a'), slab.add('b'));
         assert_eq!(
-            (slots.len(), slots.remove(a), slots.remove(a), slots.get(a)),
+            (slab.len(), slab.remove(a), slab.remove(a), slab.get(a)),
             (2, Some('a'), None, None)
         );
-        assert_eq!((slots.add('c'), slots.get(b).copied(), slots.len()), (a, Some('b'), 2));
+        assert_eq!((slab.add('c'), slab.get(b).copied(), slab.len()), (a, Some('b'), 2));
     }
 }

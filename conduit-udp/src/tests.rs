@@ -2,12 +2,12 @@
 
 use crate::fragment;
 use crate::mac::Keys;
-use crate::memory::tests::lent;
+use crate::memory::tests::client_memory;
 use crate::net::Net;
-use crate::peer::{Pair, Peer};
-use crate::peer_table::encode;
+use crate::peer::{Peer, Ranks};
+use crate::peer_table::encode_address;
 use crate::variables::Settings;
-use crate::wire::{at, Kind, Known};
+use crate::wire::{at, ImplicitFields, Kind};
 use gasnet_conduit::conformance::Log;
 use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
     let randoms = RefCell::new(Vec::new());
     let exchange = |bytes: &[u8]| {
         let mut second = bytes.to_vec();
-        second[..19].copy_from_slice(&encode(other));
+        second[..19].copy_from_slice(&encode_address(other));
         randoms.borrow_mut().extend([&bytes[19..], &bytes[19..]].concat());
         [bytes.to_vec(), second].concat()
     };
@@ -49,12 +49,12 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
 
 /// The datagrams of a message from process 1.
 pub fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<Vec<u8>> {
-    peer.keep(keys, class as usize, &[message]);
-    waiting(keys, peer)
+    peer.queue_message(keys, class as usize, &[message]);
+    queued(keys, peer)
 }
 
 /// The datagrams that wait to be sent.
-pub fn waiting(keys: &Keys, peer: &mut Peer) -> Vec<Vec<u8>> {
+pub fn queued(keys: &Keys, peer: &mut Peer) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     peer.transmit(keys, 1, |run| {
         all.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
@@ -64,14 +64,14 @@ pub fn waiting(keys: &Keys, peer: &mut Peer) -> Vec<Vec<u8>> {
 }
 
 fn peer() -> Peer {
-    Peer::new(Pair { me: 1, peer: 0 }, 1408, 1 << 20, &Settings::read(), 0)
+    Peer::new(Ranks { me: 1, peer: 0 }, 1408, 1 << 20, &Settings::read(), 0)
 }
 
 /// A process of a job of two, whose peer is played.
 pub struct Stage {
     pub net: Net,
     pub keys: Keys,
-    pub stranger: UdpSocket,
+    pub remote: UdpSocket,
     pub log: Log,
 }
 
@@ -82,22 +82,22 @@ impl Stage {
 
     /// This process is at 127.0.0.1.
     fn with_peer_at(address: &str) -> Self {
-        let stranger = UdpSocket::bind(address).unwrap();
-        let (net, keys) = net(&stranger);
+        let remote = UdpSocket::bind(address).unwrap();
+        let (net, keys) = net(&remote);
         Self {
             net,
             keys,
-            stranger,
+            remote,
             log: Log::default(),
         }
     }
 
     /// Sends these, from an address that is not the sender's, and polls until nothing comes any more.
-    pub fn hear(&mut self, datagrams: &[Vec<u8>]) {
-        self.hear_in(PollScope::All, datagrams);
+    pub fn receive(&mut self, datagrams: &[Vec<u8>]) {
+        self.receive_in(PollScope::All, datagrams);
     }
 
-    fn hear_in(&mut self, scope: PollScope, datagrams: &[Vec<u8>]) {
+    fn receive_in(&mut self, scope: PollScope, datagrams: &[Vec<u8>]) {
         let elsewhere = UdpSocket::bind("127.0.0.1:0").unwrap();
         for chunk in datagrams.chunks(16) {
             for datagram in chunk {
@@ -109,17 +109,17 @@ impl Stage {
         }
     }
 
-    pub fn strange(&self) -> u64 {
-        self.net.counters.strange.load(Relaxed)
+    pub fn rejected(&self) -> u64 {
+        self.net.counters.rejected.load(Relaxed)
     }
 
-    pub fn again(&self) -> u64 {
-        self.net.counters.again.load(Relaxed)
+    pub fn duplicates(&self) -> u64 {
+        self.net.counters.duplicates.load(Relaxed)
     }
 }
 
 #[test]
-fn strangers_are_counted_and_make_no_contact() {
+fn unauthenticated_datagrams_are_counted_and_open_no_connection() {
     let mut stage = Stage::new();
     let mut random = 1u64;
     let mut next = || {
@@ -140,16 +140,16 @@ fn strangers_are_counted_and_make_no_contact() {
         }
         forged.push(bytes);
     }
-    stage.hear(&forged);
-    assert_eq!((stage.strange(), stage.log.packets.len()), (2000, 0));
+    stage.receive(&forged);
+    assert_eq!((stage.rejected(), stage.log.packets.len()), (2000, 0));
     assert!(stage.log.lost.is_empty());
     // Nobody was answered.
-    stage.stranger.set_nonblocking(true).unwrap();
-    assert!(stage.stranger.recv(&mut [0; 100]).is_err());
+    stage.remote.set_nonblocking(true).unwrap();
+    assert!(stage.remote.recv(&mut [0; 100]).is_err());
 }
 
 #[test]
-fn what_is_repeated_comes_once_and_what_is_changed_never() {
+fn replays_are_delivered_once_and_forgeries_never() {
     let mut stage = Stage::new();
     let mut peer = peer();
     let message: Vec<u8> = (0..5000).map(|i| i as u8).collect();
@@ -160,77 +160,77 @@ fn what_is_repeated_comes_once_and_what_is_changed_never() {
         for at in (0..parts[1].len()).step_by(7) {
             let mut changed = parts[1].clone();
             changed[at] ^= 0x40;
-            stage.hear(&[changed, parts[1][..at].to_vec(), [&parts[1][..], &[0]].concat()]);
+            stage.receive(&[changed, parts[1][..at].to_vec(), [&parts[1][..], &[0]].concat()]);
         }
-        assert_eq!(stage.net.knows(1), known);
-        stage.net.heard(1);
+        assert_eq!(stage.net.is_connected(1), known);
+        stage.net.last_heard(1);
     }
-    assert_eq!(stage.strange(), parts[1].len().div_ceil(7) as u64 * 6);
+    assert_eq!(stage.rejected(), parts[1].len().div_ceil(7) as u64 * 6);
     for _ in 0..3 {
-        stage.hear(&parts);
+        stage.receive(&parts);
     }
     assert_eq!(stage.log.packets, [(1, Class::Request, message)]);
     // To somebody else; of another job.
-    let before = stage.strange();
-    let mut other = Peer::new(Pair { me: 1, peer: 1 }, 1408, 1 << 20, &Settings::read(), 0);
-    stage.hear(&datagrams(&stage.keys, &mut other, Class::Reply, b"x"));
-    assert_eq!((stage.strange(), stage.log.packets.len()), (before + 1, 1));
+    let before = stage.rejected();
+    let mut other = Peer::new(Ranks { me: 1, peer: 1 }, 1408, 1 << 20, &Settings::read(), 0);
+    stage.receive(&datagrams(&stage.keys, &mut other, Class::Reply, b"x"));
+    assert_eq!((stage.rejected(), stage.log.packets.len()), (before + 1, 1));
 }
 
 #[test]
-fn a_member_that_sends_nonsense_is_lost() {
+fn a_peer_that_sends_malformed_datagrams_is_lost() {
     let mut stage = Stage::new();
     let mut peer = peer();
     let mut bad = datagrams(&stage.keys, &mut peer, Class::Request, b"four").remove(0);
     // A message of five bytes in one part of four.
     bad[at::MESSAGE] = 5;
     let mut head: [u8; 64] = bad[..64].try_into().unwrap();
-    let known = Known {
+    let known = ImplicitFields {
         target: 0,
         number: 0,
         next: [0; 2],
     };
     stage.keys.seal(&mut head, &known, (4, stage.keys.hash(b"four")));
     bad[..64].copy_from_slice(&head);
-    stage.hear(&[bad]);
+    stage.receive(&[bad]);
     assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
 }
 
 #[test]
-fn only_who_has_seen_it_says_that_nobody_listens() {
+fn icmp_errors_must_quote_a_datagram_in_flight() {
     let mut stage = Stage::new();
     stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
-    stage.stranger.set_nonblocking(true).unwrap();
+    stage.remote.set_nonblocking(true).unwrap();
     let (why, address) = (
         io::Error::from_raw_os_error(libc::ECONNREFUSED),
-        stage.stranger.local_addr().unwrap(),
+        stage.remote.local_addr().unwrap(),
     );
-    let (began, mut said) = (Instant::now(), [0; 100]);
+    let (began, mut sent) = (Instant::now(), [0; 100]);
     for forged in [true, false] {
         let until = began.elapsed() + Duration::from_millis(if forged { 100 } else { 60_000 });
         while stage.log.lost.is_empty() && began.elapsed() < until {
             stage.net.poll(PollScope::All, &mut stage.log);
-            while stage.stranger.recv(&mut said).is_ok() {}
-            let mut quote = said;
+            while stage.remote.recv(&mut sent).is_ok() {}
+            let mut quote = sent;
             quote[60] ^= u8::from(forged);
-            stage.net.hear_error(&why, address, &quote[..64]);
-            stage.net.hear_error(&why, address, &said[..63]);
+            stage.net.on_icmp_error(&why, address, &quote[..64]);
+            stage.net.on_icmp_error(&why, address, &sent[..63]);
         }
         assert_eq!(stage.log.lost.is_empty(), forged);
     }
 }
 
 #[test]
-fn who_is_on_this_host_is_sent_to_by_a_line() {
-    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-    stranger.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let (net, _) = net(&stranger);
+fn peers_on_this_host_get_connected_sockets() {
+    let remote = UdpSocket::bind("127.0.0.1:0").unwrap();
+    remote.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let (net, _) = net(&remote);
     net.send(1, Class::Request, &[b"hello"]).unwrap();
-    let (bytes, from) = stranger.recv_from(&mut [0; 1000]).unwrap();
+    let (bytes, from) = remote.recv_from(&mut [0; 1000]).unwrap();
     assert!(bytes == 64 + 5 && from.ip().is_loopback() && from.port() != net.port());
     // What this host says of that socket's datagrams is heard.
-    drop(stranger);
-    let (began, mut log) = (Instant::now(), Why::default());
+    drop(remote);
+    let (began, mut log) = (Instant::now(), LostLog::default());
     while log.0.is_empty() {
         net.poll(PollScope::All, &mut log);
         assert!(began.elapsed() < Duration::from_secs(60));
@@ -240,17 +240,17 @@ fn who_is_on_this_host_is_sent_to_by_a_line() {
 }
 
 #[test]
-fn what_can_never_be_sent_is_told() {
+fn persistent_send_errors_are_reported() {
     // Broadcasts are forbidden to a socket that did not ask for them.
     let (mut net, _) = net_with("255.255.255.255:9".parse().unwrap());
-    let mut log = Why::default();
-    net.settings.refusals = u64::MAX;
+    let mut log = LostLog::default();
+    net.settings.error_timeout = u64::MAX;
     net.send(1, Class::Request, &[b"hello"]).unwrap();
     for _ in 0..1000 {
         net.poll(PollScope::All, &mut log);
     }
     assert_eq!(log.0, []);
-    net.settings.refusals = 1;
+    net.settings.error_timeout = 1;
     let began = Instant::now();
     while log.0.is_empty() {
         net.poll(PollScope::All, &mut log);
@@ -264,10 +264,10 @@ fn what_can_never_be_sent_is_told() {
 }
 
 #[test]
-fn who_never_answers_is_told_if_wanted() {
+fn an_unresponsive_peer_is_reported_if_a_limit_is_set() {
     let mut stage = Stage::new();
-    let mut log = Why::default();
-    (stage.net.settings.timeout, stage.net.settings.introduction) = (30_000_000, 30_000_000);
+    let mut log = LostLog::default();
+    (stage.net.settings.timeout, stage.net.settings.connect_timeout) = (30_000_000, 30_000_000);
     stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
     let began = Instant::now();
     while log.0.is_empty() {
@@ -279,15 +279,15 @@ fn who_never_answers_is_told_if_wanted() {
 }
 
 #[test]
-fn who_was_never_heard_is_told_earlier() {
+fn a_peer_that_never_connected_is_reported_earlier() {
     let (here, elsewhere) = ("127.0.0.1:0", "127.0.0.2:0");
     for (address, was_heard) in [(elsewhere, true), (elsewhere, false), (here, false)] {
         let mut stage = Stage::with_peer_at(address);
-        let mut log = Why::default();
-        stage.net.settings.introduction = 30_000_000;
+        let mut log = LostLog::default();
+        stage.net.settings.connect_timeout = 30_000_000;
         if was_heard {
             let hello = datagrams(&stage.keys, &mut peer(), Class::Request, b"hello");
-            stage.hear(&hello);
+            stage.receive(&hello);
         }
         stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
         let is_told = !was_heard && address == elsewhere;
@@ -303,9 +303,9 @@ fn who_was_never_heard_is_told_earlier() {
 
 /// Peers that were lost, and why.
 #[derive(Default)]
-struct Why(Vec<(JobRank, String)>);
+struct LostLog(Vec<(JobRank, String)>);
 
-impl Upcalls for Why {
+impl Upcalls for LostLog {
     fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {}
     fn rma_done(&mut self, _id: TransferId) {}
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
@@ -314,46 +314,46 @@ impl Upcalls for Why {
 }
 
 #[test]
-fn who_leaves_is_no_stranger() {
+fn a_peer_that_closes_is_not_unauthenticated() {
     let mut stage = Stage::new();
     let mut peer = peer();
     let hello = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
-    let bye = peer.control(&stage.keys, Kind::Bye, &[]).to_vec();
-    stage.hear(&[hello[0].clone(), bye.clone(), bye, hello[0].clone()]);
-    assert_eq!((stage.log.packets.len(), stage.strange(), stage.again()), (1, 0, 2));
+    let bye = peer.control_header(&stage.keys, Kind::Close, &[]).to_vec();
+    stage.receive(&[hello[0].clone(), bye.clone(), bye, hello[0].clone()]);
+    assert_eq!((stage.log.packets.len(), stage.rejected(), stage.duplicates()), (1, 0, 2));
     // But who only claims to be it is one.
     let mut forged = hello[0].clone();
     forged[60] ^= 1;
-    stage.hear(&[forged]);
-    assert_eq!(stage.strange(), 1);
+    stage.receive(&[forged]);
+    assert_eq!(stage.rejected(), 1);
 }
 
 #[test]
-fn what_is_replayed_is_counted_and_no_sign_of_life() {
+fn replays_are_counted_and_are_no_sign_of_life() {
     let mut stage = Stage::new();
     let mut peer = peer();
     let mut real = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
     for _ in 0..3 {
-        let (header, payload) = peer.acknowledge(&stage.keys);
+        let (header, payload) = peer.make_ack(&stage.keys);
         real.push([&header[..], &payload].concat());
     }
-    stage.hear(&real);
-    let heard = stage.net.heard(1);
-    assert_eq!((stage.log.packets.len(), stage.again()), (1, 0));
+    stage.receive(&real);
+    let last_heard = stage.net.last_heard(1);
+    assert_eq!((stage.log.packets.len(), stage.duplicates()), (1, 0));
     for _ in 0..5 {
-        stage.hear(&real);
+        stage.receive(&real);
     }
-    assert_eq!((stage.log.packets.len(), stage.strange(), stage.again()), (1, 0, 20));
-    assert_eq!(stage.net.heard(1), heard);
-    let (header, _) = peer.acknowledge(&stage.keys);
-    stage.hear(&[header.to_vec()]);
-    assert!(stage.net.heard(1) > heard && stage.again() == 20);
+    assert_eq!((stage.log.packets.len(), stage.rejected(), stage.duplicates()), (1, 0, 20));
+    assert_eq!(stage.net.last_heard(1), last_heard);
+    let (header, _) = peer.make_ack(&stage.keys);
+    stage.receive(&[header.to_vec()]);
+    assert!(stage.net.last_heard(1) > last_heard && stage.duplicates() == 20);
 }
 
 /// A datagram in pieces.
-fn cut(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
+fn fragmented(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
     let (head, body) = datagram.split_first_chunk().unwrap();
-    let known = Known {
+    let known = ImplicitFields {
         target: 0,
         number,
         next: [0; 2],
@@ -367,61 +367,64 @@ fn cut(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Requests come when only replies are wanted, more than may be kept: each as one datagram, or as two pieces of one.
-fn more_than_can_be_kept(count: usize, bytes: usize, in_pieces: bool) {
+fn exceed_deferred_limit(count: usize, bytes: usize, in_fragments: bool) {
     let mut stage = Stage::new();
     let mut peer = peer();
-    stage.net.settings.deferred = count / 3 * bytes;
+    stage.net.settings.deferred_bytes = count / 3 * bytes;
     let messages: Vec<Vec<u8>> = (0..count).map(|i| vec![i as u8; bytes]).collect();
     let mut all = Vec::new();
     for (i, message) in messages.iter().enumerate() {
         let whole = datagrams(&stage.keys, &mut peer, Class::Request, message);
-        all.extend(if in_pieces {
-            cut(&stage.keys, i as u64, &whole[0])
+        all.extend(if in_fragments {
+            fragmented(&stage.keys, i as u64, &whole[0])
         } else {
             whole
         });
     }
-    assert_eq!(all.len(), if in_pieces { 2 * count } else { count });
+    assert_eq!(all.len(), if in_fragments { 2 * count } else { count });
     let reply = datagrams(&stage.keys, &mut peer, Class::Reply, b"reply");
     for datagram in all.iter().chain(&reply) {
-        stage.hear_in(PollScope::Replies, std::slice::from_ref(datagram));
+        stage.receive_in(PollScope::Replies, std::slice::from_ref(datagram));
     }
     assert_eq!(stage.log.packets, [(1, Class::Reply, b"reply".to_vec())]);
     stage.net.poll(PollScope::All, &mut stage.log);
-    let kept = stage.log.packets.len() - 1;
-    assert!((count / 9..count / 3 + 2).contains(&kept), "{kept}");
-    stage.hear(&all);
+    let deferred = stage.log.packets.len() - 1;
+    assert!((count / 9..count / 3 + 2).contains(&deferred), "{deferred}");
+    stage.receive(&all);
     let mut came: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
     came.sort();
     came.retain(|message| message != b"reply");
     assert!(came == messages);
-    assert_eq!((stage.again(), stage.strange()), ((kept * all.len() / count) as u64, 0));
+    assert_eq!(
+        (stage.duplicates(), stage.rejected()),
+        ((deferred * all.len() / count) as u64, 0)
+    );
 }
 
 #[test]
-fn requests_that_cannot_be_kept_come_later() {
-    more_than_can_be_kept(30, 100, false);
+fn requests_over_the_limit_are_retransmitted() {
+    exceed_deferred_limit(30, 100, false);
 }
 
 #[test]
-fn pieces_of_requests_that_cannot_be_kept_come_later() {
-    more_than_can_be_kept(9, 1300, true);
+fn fragments_of_requests_over_the_limit_are_retransmitted() {
+    exceed_deferred_limit(9, 1300, true);
 }
 
 #[test]
-fn puts_go_into_segments_only() {
+fn puts_outside_segments_are_malformed() {
     let mut stage = Stage::new();
     let mut segment = vec![0u64; 512];
     let base = segment.as_mut_ptr() as usize;
-    stage.net.segments.add(base, 4096);
+    stage.net.segments.register(base, 4096);
     let mut source = vec![9u8; 4096];
     let mut peer = peer();
     let mut put = |stage: &mut Stage, address: usize, bytes: usize| {
-        let from = lent(&mut source[..bytes]);
+        let from = client_memory(&mut source[..bytes]);
         peer.put(&stage.keys, address, from, bytes, TransferId(1)).unwrap();
-        let all = waiting(&stage.keys, &mut peer);
+        let all = queued(&stage.keys, &mut peer);
         for datagram in &all {
-            stage.stranger.send_to(datagram, ("127.0.0.1", stage.net.port())).unwrap();
+            stage.remote.send_to(datagram, ("127.0.0.1", stage.net.port())).unwrap();
         }
         let (began, mut served) = (Instant::now(), 0);
         while served < all.len() && stage.log.lost.is_empty() {
@@ -437,7 +440,7 @@ fn puts_go_into_segments_only() {
 }
 
 #[test]
-fn what_comes_wakes() {
+fn arrivals_wake() {
     let mut stage = Stage::new();
     let readable = |fd: i32| {
         let mut item = libc::pollfd {
@@ -448,12 +451,12 @@ fn what_comes_wakes() {
         // SAFETY: one live item.
         (unsafe { libc::poll(&raw mut item, 1, 0) }) == 1
     };
-    assert!(!readable(stage.net.fd()));
+    assert!(!readable(stage.net.wake_fd()));
     let mut peer = peer();
     let datagram = datagrams(&stage.keys, &mut peer, Class::Reply, b"wake up").remove(0);
-    stage.stranger.send_to(&datagram, ("127.0.0.1", stage.net.port())).unwrap();
+    stage.remote.send_to(&datagram, ("127.0.0.1", stage.net.port())).unwrap();
     let began = Instant::now();
-    while !readable(stage.net.fd()) {
+    while !readable(stage.net.wake_fd()) {
         assert!(began.elapsed() < Duration::from_secs(20));
     }
     while stage.net.poll(PollScope::Replies, &mut stage.log) == 0 {}

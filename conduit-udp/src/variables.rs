@@ -93,8 +93,8 @@ pub static TABLE: &[Variable] = &[
 ];
 
 /// A client that computes before it first looks at the network is heard by its keeper; one that is stopped in that moment should go on before this ends.
-const INTRODUCTION: u64 = 300_000_000_000;
-const DOUBTS: u64 = 10_000_000_000;
+const CONNECT_TIMEOUT: u64 = 300_000_000_000;
+const UNRESPONSIVE_WARNING: u64 = 10_000_000_000;
 
 /// What they say.
 #[derive(Clone, Copy, Debug)]
@@ -106,17 +106,17 @@ pub struct Settings {
     /// How long a peer may leave everything unanswered, nanoseconds.
     pub timeout: u64,
     /// The same of one that never said anything, and when a warning says so.
-    pub introduction: u64,
-    /// See [`Settings::introduction`].
-    pub doubts: u64,
+    pub connect_timeout: u64,
+    /// See [`Settings::connect_timeout`].
+    pub warn_after: u64,
     /// How long the first datagrams wait for an answer, nanoseconds.
-    pub first_probe: u64,
+    pub initial_rto: u64,
     /// How long each datagram to a peer may be refused by this host before the peer counts as lost, nanoseconds.
-    pub refusals: u64,
+    pub error_timeout: u64,
     /// Memory for requests that come while only replies are wanted, bytes.
-    pub deferred: usize,
+    pub deferred_bytes: usize,
     /// Whether there shall be a keeper.
-    pub thread: bool,
+    pub progress_thread: bool,
     /// Whether to say at the end what was dropped.
     pub verbose: bool,
 }
@@ -141,12 +141,12 @@ impl Settings {
             depth: value(&NETWORKDEPTH) as usize,
             buffer: value(&SOCKETBUFFER_INITIAL).unwrap_or(most).min(most).max(64 << 10) as usize,
             timeout: timeout.unwrap_or(u64::MAX),
-            introduction: timeout.unwrap_or(INTRODUCTION),
-            doubts: DOUBTS,
-            first_probe: nanoseconds(value(&REQUESTTIMEOUT_INITIAL)),
-            refusals: 10_000_000_000,
-            deferred: 64 << 20,
-            thread: value(&THREAD),
+            connect_timeout: timeout.unwrap_or(CONNECT_TIMEOUT),
+            warn_after: UNRESPONSIVE_WARNING,
+            initial_rto: nanoseconds(value(&REQUESTTIMEOUT_INITIAL)),
+            error_timeout: 10_000_000_000,
+            deferred_bytes: 64 << 20,
+            progress_thread: value(&THREAD),
             verbose: config::get().get(&config::VERBOSEENV),
         }
     }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_acceptable() {
+    fn defaults_are_valid() {
         for variable in TABLE {
             assert!(
                 variable.default.is_empty() || variable.parse(variable.default).is_ok(),
@@ -167,7 +167,7 @@ mod tests {
         }
         let settings = Settings::read();
         assert_eq!((settings.depth, settings.buffer), (256, 8 << 20));
-        assert_eq!((settings.timeout, settings.first_probe), (u64::MAX, 20_000_000));
-        assert_eq!(settings.introduction, 300_000_000_000);
+        assert_eq!((settings.timeout, settings.initial_rto), (u64::MAX, 20_000_000));
+        assert_eq!(settings.connect_timeout, 300_000_000_000);
     }
 }

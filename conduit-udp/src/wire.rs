@@ -1,13 +1,13 @@
 //! What a datagram looks like: a header of 64 bytes, little-endian, and a part of a message.
 //!
 //! Every header acknowledges what its sender has of both classes, so that an answer is an acknowledgement, too. What both ends know without being told
-//! is not in it, but its tags cover that ([`Known`]).
+//! is not in it, but its tags cover that ([`ImplicitFields`]).
 #![forbid(unsafe_code)]
 
 /// Bytes of a header.
-pub const HEADER: usize = 64;
+pub const HEADER_BYTES: usize = 64;
 /// Of the header, what says something; the tags follow ([`crate::mac`]).
-pub const SEALED: usize = 48;
+pub const MAC_OFFSET: usize = 48;
 /// Of this format.
 const VERSION: u8 = 2;
 
@@ -21,22 +21,22 @@ pub mod at {
     pub const KIND: usize = 5;
     /// 0 or 1.
     pub const CLASS: usize = 6;
-    /// See [`super::ACK_NOW`] and [`super::AGAIN`].
+    /// See [`super::ACK_NOW`] and [`super::TRANSMISSION`].
     pub const FLAGS: usize = 7;
     /// Rank of the sender; four bytes.
     pub const SOURCE: usize = 8;
     /// Of the datagram; four bytes.
     pub const NUMBER: usize = 12;
-    /// Bytes of the message, four; or the word, eight ([`super::Header::word`]).
+    /// Bytes of the message, four; or the word, eight ([`super::Header::operand`]).
     pub const MESSAGE: usize = 16;
     /// Which part; two bytes.
     pub const PART: usize = 20;
     /// Of how many; two bytes.
     pub const PARTS: usize = 22;
     /// What has come, by class: before what number, four bytes.
-    pub const NEXT: [usize; 2] = [24, 28];
+    pub const ACK: [usize; 2] = [24, 28];
     /// And what behind it; eight bytes.
-    pub const BEYOND: [usize; 2] = [32, 40];
+    pub const SACK: [usize; 2] = [32, 40];
 }
 
 /// What a datagram is for.
@@ -44,42 +44,42 @@ pub mod at {
 pub enum Kind {
     /// Part of a message.
     Data = 1,
-    /// Acknowledgements only; the payload has those of the whole window. Its number counts these and [`Kind::Bye`].
+    /// Acknowledgements only; the payload has those of the whole window. Its number counts these and [`Kind::Close`].
     Ack = 2,
     /// The sender ends in order and wants nothing more.
-    Bye = 3,
-    /// Bytes for the receiver's segment, at the address [`Header::word`].
+    Close = 3,
+    /// Bytes for the receiver's segment, at the address [`Header::operand`].
     Put = 4,
-    /// A request for bytes of the receiver's segment at the address [`Header::word`]: in the payload the get's number and how many bytes.
+    /// A request for bytes of the receiver's segment at the address [`Header::operand`]: in the payload the get's number and how many bytes.
     Get = 5,
-    /// Some of those bytes: [`Header::word`] is the get's number, and in its low [`UNITS`] bits the place in [`UNIT`]s.
-    Got = 6,
+    /// Some of those bytes: [`Header::operand`] is the get's number, and in its low [`OFFSET_BITS`] bits the place in [`OFFSET_UNIT`]s.
+    GetReply = 6,
     /// A piece of a datagram that the path does not take ([`crate::fragment`]): which, of how many, and of how many bytes of payload.
-    Piece = 7,
+    Fragment = 7,
 }
 
-/// See [`Kind::Got`].
-pub const UNITS: u32 = 40;
+/// See [`Kind::GetReply`].
+pub const OFFSET_BITS: u32 = 40;
 /// Payloads of largest datagrams are multiples of it.
-pub const UNIT: usize = 64;
+pub const OFFSET_UNIT: usize = 64;
 
 /// Flag: the sender waits for acknowledgements to go on.
 pub const ACK_NOW: u8 = 1;
 /// The other flags count the tries to send the datagram, so that no header is like another one with the same number but with other payload.
-pub const AGAIN: u8 = 2;
+pub const TRANSMISSION: u8 = 2;
 
 /// What a receiver has of one class: everything before `next`, and the bits' places behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Have {
+pub struct Sack {
     /// Number of the first datagram that is missing. A header has its low half.
     pub next: u64,
     /// Bit i: number `next + 1 + i` has come.
-    pub beyond: u64,
+    pub bitmap: u64,
 }
 
 /// What both ends know of a datagram without being told.
 #[derive(Clone, Copy, Debug)]
-pub struct Known {
+pub struct ImplicitFields {
     /// Rank of the receiver.
     pub target: u32,
     /// The datagram's full number.
@@ -97,7 +97,7 @@ pub struct Header {
     pub kind: Kind,
     /// Class of the data: 0 or 1.
     pub class: u8,
-    /// [`ACK_NOW`], and a multiple of [`AGAIN`].
+    /// [`ACK_NOW`], and a multiple of [`TRANSMISSION`].
     pub flags: u8,
     /// Rank of the sender.
     pub source: u32,
@@ -110,13 +110,13 @@ pub struct Header {
     /// Parts of the message.
     pub parts: u16,
     /// Acknowledgements, by class.
-    pub have: [Have; 2],
+    pub sacks: [Sack; 2],
 }
 
 impl Header {
     /// What it says, and room for the tags.
-    pub fn encode(&self) -> [u8; HEADER] {
-        let mut out = [0; HEADER];
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(at::JOB, &self.job.to_le_bytes());
         put(at::VERSION, &[VERSION, self.kind as u8, self.class, self.flags]);
@@ -125,43 +125,43 @@ impl Header {
         put(at::MESSAGE, &self.message.to_le_bytes());
         put(at::PART, &self.part.to_le_bytes());
         put(at::PARTS, &self.parts.to_le_bytes());
-        Self::renew(&mut out, self.flags, self.have);
+        Self::refresh(&mut out, self.flags, self.sacks);
         out
     }
 
     /// Puts what changes with each sending into an encoded header.
-    pub fn renew(bytes: &mut [u8; HEADER], flags: u8, have: [Have; 2]) {
+    pub fn refresh(bytes: &mut [u8; HEADER_BYTES], flags: u8, sacks: [Sack; 2]) {
         bytes[at::FLAGS] = flags;
-        for (class, have) in have.into_iter().enumerate() {
-            let (next, beyond) = (at::NEXT[class], at::BEYOND[class]);
-            bytes[next..next + 4].copy_from_slice(&(have.next as u32).to_le_bytes());
-            bytes[beyond..beyond + 8].copy_from_slice(&have.beyond.to_le_bytes());
+        for (class, sacks) in sacks.into_iter().enumerate() {
+            let (next, bitmap) = (at::ACK[class], at::SACK[class]);
+            bytes[next..next + 4].copy_from_slice(&(sacks.next as u32).to_le_bytes());
+            bytes[bitmap..bitmap + 8].copy_from_slice(&sacks.bitmap.to_le_bytes());
         }
     }
 
     /// What the fields of messages hold in datagrams that are none.
-    pub fn word(&self) -> u64 {
+    pub fn operand(&self) -> u64 {
         u64::from(self.message) | u64::from(self.part) << 32 | u64::from(self.parts) << 48
     }
 
-    /// Sets [`Header::word`].
-    pub fn with_word(self, word: u64) -> Self {
+    /// Sets [`Header::operand`].
+    pub fn with_operand(self, operand: u64) -> Self {
         Self {
-            message: word as u32,
-            part: (word >> 32) as u16,
-            parts: (word >> 48) as u16,
+            message: operand as u32,
+            part: (operand >> 32) as u16,
+            parts: (operand >> 48) as u16,
             ..self
         }
     }
 
     /// Reads a header. None: no such header has ever been sent.
-    pub fn decode(bytes: &[u8; HEADER]) -> Option<Self> {
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let have = |class: usize| Have {
-            next: u32_at(at::NEXT[class]).into(),
-            beyond: u64_at(at::BEYOND[class]),
+        let sacks = |class: usize| Sack {
+            next: u32_at(at::ACK[class]).into(),
+            bitmap: u64_at(at::SACK[class]),
         };
         let header = Self {
             job: u32_at(at::JOB),
@@ -173,25 +173,25 @@ impl Header {
             message: u32_at(at::MESSAGE),
             part: u16_at(at::PART),
             parts: u16_at(at::PARTS),
-            have: [have(0), have(1)],
+            sacks: [sacks(0), sacks(1)],
         };
         let sound = bytes[at::VERSION] == VERSION && header.class < 2;
-        header.of_kind(bytes[at::KIND]).filter(|_| sound)
+        header.with_kind(bytes[at::KIND]).filter(|_| sound)
     }
 
     /// The header with this kind. None: there is none such.
-    pub fn of_kind(self, kind: u8) -> Option<Self> {
+    pub fn with_kind(self, kind: u8) -> Option<Self> {
         let kind = match kind {
             1 => Kind::Data,
             2 => Kind::Ack,
-            3 => Kind::Bye,
+            3 => Kind::Close,
             4 => Kind::Put,
             5 => Kind::Get,
-            6 => Kind::Got,
-            7 => Kind::Piece,
+            6 => Kind::GetReply,
+            7 => Kind::Fragment,
             _ => return None,
         };
-        let has_parts = matches!(kind, Kind::Data | Kind::Piece);
+        let has_parts = matches!(kind, Kind::Data | Kind::Fragment);
         (!has_parts || self.part < self.parts.max(1)).then_some(Self { kind, ..self })
     }
 }
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_travel() {
+    fn headers_round_trip() {
         let header = Header {
             job: 0x1234_5678,
             kind: Kind::Data,
@@ -217,36 +217,36 @@ mod tests {
             message: 68_000,
             part: 3,
             parts: 48,
-            have: [
-                Have {
+            sacks: [
+                Sack {
                     next: 5,
-                    beyond: 1 << 63,
+                    bitmap: 1 << 63,
                 },
-                Have { next: 9, beyond: 0x55 },
+                Sack { next: 9, bitmap: 0x55 },
             ],
         };
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes), Some(header));
         let mut renewed = Header {
             flags: 0,
-            have: [Have::default(); 2],
+            sacks: [Sack::default(); 2],
             ..header
         }
         .encode();
-        Header::renew(&mut renewed, header.flags, header.have);
+        Header::refresh(&mut renewed, header.flags, header.sacks);
         assert_eq!(renewed, bytes);
         for (at, value) in [(at::VERSION, 1), (at::KIND, 0), (at::KIND, 8), (at::CLASS, 2), (at::PART, 48)] {
             let mut bad = bytes;
             bad[at] = value;
             assert_eq!(Header::decode(&bad), None, "{at}");
         }
-        let word = 0xfedc_ba98_7654_3210;
+        let operand = 0xfedc_ba98_7654_3210;
         let put = Header {
             kind: Kind::Put,
             ..header
         }
-        .with_word(word);
-        assert_eq!(Header::decode(&put.encode()).unwrap().word(), word);
+        .with_operand(operand);
+        assert_eq!(Header::decode(&put.encode()).unwrap().operand(), operand);
     }
 
     #[test]

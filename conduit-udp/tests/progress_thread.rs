@@ -14,12 +14,12 @@ const REQUESTS: u32 = 2000;
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
-struct Come {
+struct Inbox {
     packets: Vec<Vec<u8>>,
     done: Vec<u64>,
 }
 
-impl Upcalls for Come {
+impl Upcalls for Inbox {
     fn packet(&mut self, _source: JobRank, _class: Class, packet: &mut [u8]) {
         self.packets.push(packet.to_vec());
     }
@@ -32,11 +32,11 @@ impl Upcalls for Come {
 }
 
 /// Polls until something holds.
-fn until(conduit: &dyn Conduit, come: &mut Come, holds: impl Fn(&Come) -> bool) {
+fn until(conduit: &dyn Conduit, inbox: &mut Inbox, holds: impl Fn(&Inbox) -> bool) {
     let began = Instant::now();
-    while !holds(come) {
-        conduit.poll(PollScope::All, come);
-        assert!(began.elapsed() < LIMIT, "{} packets, {:?}", come.packets.len(), come.done);
+    while !holds(inbox) {
+        conduit.poll(PollScope::All, inbox);
+        assert!(began.elapsed() < LIMIT, "{} packets, {:?}", inbox.packets.len(), inbox.done);
     }
 }
 
@@ -46,7 +46,7 @@ fn pair() -> Job {
 }
 
 #[test]
-fn transfers_need_no_poll_of_the_other_end() {
+fn transfers_progress_without_target_polls() {
     let job = pair();
     let mut memory = vec![0u64; BYTES / 8];
     let base = memory.as_mut_ptr() as usize;
@@ -64,15 +64,15 @@ fn transfers_need_no_poll_of_the_other_end() {
             over.wait();
             return;
         }
-        let mut come = Come::default();
+        let mut inbox = Inbox::default();
         let source: Vec<u8> = (0..BYTES).map(|i| (i * 7 + i / 256) as u8).collect();
         conduit.put(1, &segment, base, source.as_ptr(), BYTES, TransferId(1)).unwrap();
-        until(conduit, &mut come, |come| come.done == [1]);
+        until(conduit, &mut inbox, |inbox| inbox.done == [1]);
         let mut copy = vec![0u8; BYTES];
         conduit
             .get(1, &segment, copy.as_mut_ptr(), base, BYTES, TransferId(2))
             .unwrap();
-        until(conduit, &mut come, |come| come.done == [1, 2]);
+        until(conduit, &mut inbox, |inbox| inbox.done == [1, 2]);
         assert!(copy == source);
         over.wait();
     });
@@ -80,11 +80,11 @@ fn transfers_need_no_poll_of_the_other_end() {
 }
 
 #[test]
-fn requests_go_and_are_kept_while_nobody_polls() {
+fn requests_are_deferred_while_the_target_computes() {
     let job = pair();
     let (sent, over) = (Barrier::new(2), Barrier::new(2));
     job.run_threads(1, |rank, _, conduit| {
-        let mut come = Come::default();
+        let mut inbox = Inbox::default();
         if rank == 0 {
             let began = Instant::now();
             for number in 0..REQUESTS {
@@ -97,15 +97,15 @@ fn requests_go_and_are_kept_while_nobody_polls() {
             sent.wait();
         } else {
             sent.wait();
-            until(conduit, &mut come, |come| come.packets.len() == REQUESTS as usize);
-            let mut numbers: Vec<u32> = come
+            until(conduit, &mut inbox, |inbox| inbox.packets.len() == REQUESTS as usize);
+            let mut numbers: Vec<u32> = inbox
                 .packets
                 .iter()
                 .map(|p| u32::from_le_bytes(p[..4].try_into().unwrap()))
                 .collect();
             numbers.sort_unstable();
             assert!(numbers.iter().copied().eq(0..REQUESTS));
-            assert!(come.packets.iter().all(|packet| packet[4..] == [7; 90]));
+            assert!(inbox.packets.iter().all(|packet| packet[4..] == [7; 90]));
         }
         over.wait();
     });
@@ -113,7 +113,7 @@ fn requests_go_and_are_kept_while_nobody_polls() {
 }
 
 #[test]
-fn who_only_puts_hears_others() {
+fn acks_arrive_while_the_client_only_puts() {
     let job = pair();
     let mut memory = [vec![0u64; 1], vec![0u64; 1]];
     let bases = memory.each_mut().map(|memory| memory.as_mut_ptr() as usize);
@@ -123,9 +123,9 @@ fn who_only_puts_hears_others() {
         key: job.of(rank).register_segment(bases[rank], 8).unwrap(),
         on_device: false,
     });
-    let (heard, over) = (AtomicBool::new(false), Barrier::new(2));
+    let (received, over) = (AtomicBool::new(false), Barrier::new(2));
     job.run_threads(1, |rank, _, conduit| {
-        let mut come = Come::default();
+        let mut inbox = Inbox::default();
         let source = 7u64;
         let put = |number| {
             let other = 1 - rank as usize;
@@ -135,19 +135,19 @@ fn who_only_puts_hears_others() {
         if rank == 0 {
             // A burst begins, so that puts wait for company; and more follow, each before that has ended, without a poll.
             let mut puts = 0;
-            while !heard.load(SeqCst) {
+            while !received.load(SeqCst) {
                 put(puts).expect("room: while puts are made answers should be heard");
                 puts += 1;
                 if puts > 10 {
                     sleep(Duration::from_micros(300));
                 }
             }
-            until(conduit, &mut come, |come| come.done.len() as u64 == puts);
+            until(conduit, &mut inbox, |inbox| inbox.done.len() as u64 == puts);
         } else {
             sleep(Duration::from_millis(20));
             put(0).unwrap();
-            until(conduit, &mut come, |come| come.done == [0]);
-            heard.store(true, SeqCst);
+            until(conduit, &mut inbox, |inbox| inbox.done == [0]);
+            received.store(true, SeqCst);
         }
         over.wait();
     });
@@ -158,25 +158,25 @@ fn who_only_puts_hears_others() {
 static WOKEN: AtomicBool = AtomicBool::new(false);
 
 #[test]
-fn who_sleeps_elsewhere_is_woken() {
+fn a_sleeping_client_is_woken() {
     let job = pair();
     let over = Barrier::new(2);
     job.run_threads(1, |rank, _, conduit| {
-        let mut come = Come::default();
+        let mut inbox = Inbox::default();
         if rank == 0 {
             sleep(Duration::from_millis(20));
             conduit.send(1, Class::Request, &[b"wake up"]).unwrap();
             over.wait();
             return;
         }
-        conduit.poll(PollScope::All, &mut come);
+        conduit.poll(PollScope::All, &mut inbox);
         assert!(conduit.watch(|| WOKEN.store(true, SeqCst)));
         let began = Instant::now();
         while !WOKEN.load(SeqCst) {
             assert!(began.elapsed() < LIMIT);
             sleep(Duration::from_micros(200));
         }
-        until(conduit, &mut come, |come| come.packets == [b"wake up"]);
+        until(conduit, &mut inbox, |inbox| inbox.packets == [b"wake up"]);
         over.wait();
     });
     job.stop();

@@ -49,7 +49,7 @@ fn segments(memory: &mut [Vec<u64>], job: &Job) -> Vec<RemoteSegment> {
 }
 
 #[test]
-fn transfers_of_many_threads() {
+fn transfers_from_many_threads() {
     let make = || -> Box<dyn Conduit> { Box::new(Udp::new()) };
     let job = Job::start(&make, RANKS);
     let mut memory = vec![vec![0u64; SEGMENT / 8]; RANKS as usize];
@@ -97,25 +97,25 @@ fn transfers_of_many_threads() {
                     }
                     conduit.poll(PollScope::All, &mut upcalls);
                 };
-                let kept = source.clone();
+                let expected = source.clone();
                 let source = if local == LocalCompletion::AtReturn {
                     vec![0; 0]
                 } else {
                     source
                 };
                 ids.push(id);
-                batch.push((peer, to, kept, source));
+                batch.push((peer, to, expected, source));
                 id += 1;
                 at += bytes;
             }
             until(&ids, &mut upcalls);
             // Complete puts are there for whoever asks.
             let mut gets = Vec::new();
-            let mut copies: Vec<Vec<u8>> = batch.iter().map(|(_, _, kept, _)| vec![0; kept.len()]).collect();
-            for ((peer, from, kept, _), copy) in batch.iter().zip(&mut copies) {
+            let mut copies: Vec<Vec<u8>> = batch.iter().map(|(_, _, expected, _)| vec![0; expected.len()]).collect();
+            for ((peer, from, expected, _), copy) in batch.iter().zip(&mut copies) {
                 let segment = &remote[*peer as usize];
                 while conduit
-                    .get(*peer, segment, copy.as_mut_ptr(), *from, kept.len(), TransferId(id))
+                    .get(*peer, segment, copy.as_mut_ptr(), *from, expected.len(), TransferId(id))
                     .is_err()
                 {
                     conduit.poll(PollScope::All, &mut upcalls);
@@ -124,8 +124,12 @@ fn transfers_of_many_threads() {
                 id += 1;
             }
             until(&gets, &mut upcalls);
-            for ((peer, _, kept, _), copy) in batch.iter().zip(&copies) {
-                assert!(kept == copy, "{} bytes at rank {peer} are not what was put", kept.len());
+            for ((peer, _, expected, _), copy) in batch.iter().zip(&copies) {
+                assert!(
+                    expected == copy,
+                    "{} bytes at rank {peer} are not what was put",
+                    expected.len()
+                );
             }
         }
         finished.fetch_add(1, SeqCst);

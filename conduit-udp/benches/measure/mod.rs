@@ -70,18 +70,18 @@ pub fn best(per_round: u32, mut round: impl FnMut()) -> f64 {
 }
 
 pub fn time(row: &str, per_round: u32, round: impl FnMut()) {
-    if wanted(row) {
+    if selected(row) {
         println!("{row:<40} {:>9.0} ns", best(per_round, round));
     }
 }
 
 pub fn rate(row: &str, bytes: u32, round: impl FnMut()) {
-    if wanted(row) {
+    if selected(row) {
         println!("{row:<40} {:>9.2} GB/s", 1.0 / best(bytes, round));
     }
 }
 
-pub fn wanted(row: &str) -> bool {
+pub fn selected(row: &str) -> bool {
     let mut parts = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
     parts.peek().is_none() || parts.any(|part| row.contains(&part))
 }

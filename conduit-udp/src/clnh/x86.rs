@@ -2,7 +2,7 @@
 // Up to Rust 1.86 every intrinsic is unsafe; since then none is that the function's features have, so that blocks around them would be superfluous.
 #![allow(unsafe_op_in_unsafe_fn)]
 
-use super::{reduce, Key, BLOCK};
+use super::{reduce, ClnhKey, BLOCK};
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, __m256i, _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_setzero_si256, _mm256_xor_si256,
@@ -14,11 +14,11 @@ use std::arch::x86_64::{
 /// # Safety
 /// The processor has PCLMULQDQ.
 #[target_feature(enable = "pclmulqdq,sse2")]
-pub unsafe fn by_one(key: &Key, bytes: &[u8]) -> u64 {
+pub unsafe fn hash_pclmul(key: &ClnhKey, bytes: &[u8]) -> u64 {
     let mut sum = 0;
     for block in bytes.chunks(8 * BLOCK) {
         // SAFETY: the processor has the instruction.
-        sum = unsafe { combine(key, sum, products(&key.block, block)) };
+        sum = unsafe { append_block(key, sum, sum_products(&key.block, block)) };
     }
     sum
 }
@@ -28,7 +28,7 @@ pub unsafe fn by_one(key: &Key, bytes: &[u8]) -> u64 {
 /// # Safety
 /// The processor has PCLMULQDQ, AVX2 and VPCLMULQDQ.
 #[target_feature(enable = "pclmulqdq,avx2")]
-pub unsafe fn by_two(key: &Key, bytes: &[u8]) -> u64 {
+pub unsafe fn hash_vpclmul(key: &ClnhKey, bytes: &[u8]) -> u64 {
     let mut sum = 0;
     for block in bytes.chunks(8 * BLOCK) {
         let mut sums = [_mm256_setzero_si256(); 4];
@@ -58,8 +58,8 @@ pub unsafe fn by_two(key: &Key, bytes: &[u8]) -> u64 {
         let product = _mm_xor_si128(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
         // SAFETY: the processor has the instruction.
         sum = unsafe {
-            let rest = products(&key.block[16 * whole..], &block[128 * whole..]);
-            combine(key, sum, _mm_xor_si128(product, rest))
+            let rest = sum_products(&key.block[16 * whole..], &block[128 * whole..]);
+            append_block(key, sum, _mm_xor_si128(product, rest))
         };
     }
     sum
@@ -71,7 +71,7 @@ pub unsafe fn by_two(key: &Key, bytes: &[u8]) -> u64 {
 /// The processor has PCLMULQDQ.
 #[target_feature(enable = "pclmulqdq,sse2")]
 #[inline]
-unsafe fn combine(key: &Key, sum: u64, product: __m128i) -> u64 {
+unsafe fn append_block(key: &ClnhKey, sum: u64, product: __m128i) -> u64 {
     let point = _mm_set_epi64x(0, key.point as i64);
     let times = _mm_clmulepi64_si128(_mm_set_epi64x(0, sum as i64), point, 0);
     reduce(as_number(times)) ^ reduce(as_number(product))
@@ -88,7 +88,7 @@ fn as_number(v: __m128i) -> u128 {
 /// The processor has PCLMULQDQ.
 #[target_feature(enable = "pclmulqdq,sse2")]
 #[inline]
-unsafe fn products(key: &[u64], bytes: &[u8]) -> __m128i {
+unsafe fn sum_products(key: &[u64], bytes: &[u8]) -> __m128i {
     let whole = bytes.len() / 16;
     let rest = &bytes[16 * whole..];
     let step = |at: *const u8, i: usize, sum: __m128i| {

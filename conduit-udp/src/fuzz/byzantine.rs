@@ -2,13 +2,13 @@
 //! broken, but must not stop, touch memory that was not lent for it, take more memory than its windows have, or report a transfer twice.
 
 use super::{change, set, Choices};
-use crate::fragment::{EACH, FRONT};
+use crate::fragment::{FRAGMENT_BYTES, FRAGMENT_PREFIX};
 use crate::mac::Keys;
-use crate::memory::tests::lent;
+use crate::memory::tests::client_memory;
 use crate::peer::link::Link;
-use crate::peer::Heard;
+use crate::peer::Disposition;
 use crate::recv_window::WINDOW;
-use crate::wire::{at, Header, Kind, HEADER, UNITS};
+use crate::wire::{at, Header, Kind, HEADER_BYTES, OFFSET_BITS};
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::TransferId;
 use std::collections::HashMap;
@@ -22,21 +22,21 @@ const SEGMENT: usize = 16 << 10;
 /// Puts of up to so many bytes are copied at once.
 const COPIED: usize = 2000;
 /// So often a datagram comes again with other numbers.
-const MANY: u64 = 300;
+const REPEATS: u64 = 300;
 /// What is almost right.
-const NEAR: [i64; 10] = [0, 0, 0, -1, -2, -64, -300, 1, 8, 256];
+const NEAR_MISSES: [i64; 10] = [0, 0, 0, -1, -2, -64, -300, 1, 8, 256];
 /// Before and behind memory that is lent, and what is there.
 const MARGIN: usize = 256;
-const COLOUR: u8 = 0xee;
+const CANARY: u8 = 0xee;
 /// What is in memory that was given back.
-const GIVEN_BACK: u8 = 0xdd;
+const RELEASED: u8 = 0xdd;
 
 /// Memory between margins that nobody may touch.
 struct Guarded(Vec<u8>);
 
 impl Guarded {
     fn new(bytes: usize) -> Self {
-        let mut all = vec![COLOUR; bytes + 2 * MARGIN];
+        let mut all = vec![CANARY; bytes + 2 * MARGIN];
         all[MARGIN..MARGIN + bytes].fill(0);
         Self(all)
     }
@@ -47,7 +47,7 @@ impl Guarded {
     }
 
     fn is_intact(&self) -> bool {
-        self.0[..MARGIN] == [COLOUR; MARGIN] && self.0[self.0.len() - MARGIN..] == [COLOUR; MARGIN]
+        self.0[..MARGIN] == [CANARY; MARGIN] && self.0[self.0.len() - MARGIN..] == [CANARY; MARGIN]
     }
 }
 
@@ -65,10 +65,10 @@ struct Scene {
 impl Scene {
     fn new(keys: &Rc<Keys>) -> Self {
         let mut link = Link::with(Rc::clone(keys), DATAGRAM, 1);
-        (link.is_hostile, link.kept) = (true, Some(Vec::new()));
+        (link.is_hostile, link.sent_datagrams) = (true, Some(Vec::new()));
         let mut segments = [Guarded::new(SEGMENT), Guarded::new(SEGMENT)];
-        for (known, memory) in link.segments.iter().zip(&mut segments) {
-            known.add(memory.inside().as_ptr() as usize, SEGMENT);
+        for (segments, memory) in link.segments.iter().zip(&mut segments) {
+            segments.register(memory.inside().as_ptr() as usize, SEGMENT);
         }
         Self {
             link,
@@ -85,18 +85,18 @@ impl Scene {
         let address = self.segments[1 - me].inside().as_ptr() as usize + choices.below(SEGMENT - bytes);
         let (keys, end) = (&self.link.keys, &mut self.link.ends[me]);
         let mut memory = Guarded::new(bytes);
-        let place = lent(memory.inside());
-        let taken = match choices.below(4) {
+        let destination = client_memory(memory.inside());
+        let accepted = match choices.below(4) {
             what @ (0 | 1) => {
                 if end.has_room(what, bytes) {
-                    end.keep(keys, what, &[&memory.inside()[..bytes]]);
+                    end.queue_message(keys, what, &[&memory.inside()[..bytes]]);
                 }
                 false
             }
-            2 => end.put(keys, address, place, COPIED, TransferId(2 * self.next)).is_ok(),
-            _ => end.get(keys, address, place, TransferId(2 * self.next + 1)).is_ok(),
+            2 => end.put(keys, address, destination, COPIED, TransferId(2 * self.next)).is_ok(),
+            _ => end.get(keys, address, destination, TransferId(2 * self.next + 1)).is_ok(),
         };
-        if taken {
+        if accepted {
             // Neither has the other one's numbers, for they are open at different ends.
             self.open[me].insert(2 * self.next, memory);
         }
@@ -111,44 +111,44 @@ impl Scene {
                 let mut memory = memory.unwrap_or_else(|| panic!("{id:?} was completed twice"));
                 assert!(memory.is_intact(), "{id:?} touched what is beside its memory");
                 if id.0 % 2 == 1 {
-                    memory.inside().fill(GIVEN_BACK);
+                    memory.inside().fill(RELEASED);
                     self.closed.push(memory);
                 }
             }
         }
-        self.link.heard.iter_mut().for_each(Vec::clear);
+        self.link.received.iter_mut().for_each(Vec::clear);
     }
 
     /// One hostile datagram, of which only the tag is right.
-    fn inject(&mut self, choices: &mut impl Choices) -> Option<Heard> {
-        let mut datagram = self.real(choices);
+    fn inject(&mut self, choices: &mut impl Choices) -> Option<Disposition> {
+        let mut datagram = self.sample(choices);
         for _ in 0..=choices.below(3) {
             if choices.below(2) == 0 {
-                let other = self.real(choices);
+                let other = self.sample(choices);
                 change(choices, &mut datagram, &other);
             } else {
-                self.aim(choices, &mut datagram);
+                self.perturb(choices, &mut datagram);
             }
         }
-        self.right(choices, &mut datagram);
+        self.repair(choices, &mut datagram);
         self.seal(&mut datagram);
-        let heard = self.link.hear(0, &datagram);
+        let disposition = self.link.receive(0, &datagram);
         if choices.below(64) == 0 {
             // And many more of the kind, one by one or all over the window.
             let step = choices.below(2) as u64;
-            for i in 0..MANY {
+            for i in 0..REPEATS {
                 self.number(&mut datagram, i * step % (WINDOW as u64 + 1));
                 self.seal(&mut datagram);
-                self.link.hear(0, &datagram);
+                self.link.receive(0, &datagram);
                 self.settle();
             }
         }
-        heard
+        disposition
     }
 
     /// Something that was sent to the first end.
-    fn real(&self, choices: &mut impl Choices) -> Vec<u8> {
-        let sent = self.link.kept.as_ref().expect("all that was sent");
+    fn sample(&self, choices: &mut impl Choices) -> Vec<u8> {
+        let sent = self.link.sent_datagrams.as_ref().expect("all that was sent");
         let first = choices.below(sent.len());
         let real = sent.iter().cycle().skip(first).take(sent.len()).find(|(to, _)| *to == 0);
         real.map_or_else(
@@ -158,9 +158,9 @@ impl Scene {
     }
 
     /// Makes a field almost right.
-    fn aim(&mut self, choices: &mut impl Choices, datagram: &mut Vec<u8>) {
+    fn perturb(&mut self, choices: &mut impl Choices, datagram: &mut Vec<u8>) {
         let class = choices.below(2);
-        let near = choices.one_of(&NEAR);
+        let delta = choices.one_of(&NEAR_MISSES);
         let mut any = || choices.number(4);
         match any() % 8 {
             0 => {
@@ -171,14 +171,14 @@ impl Scene {
                 let base = self.segments[0].inside().as_ptr() as u64;
                 let ends = [base, base + SEGMENT as u64, base + any() % SEGMENT as u64];
                 let end = ends[any() as usize % ends.len()];
-                set(datagram, (at::MESSAGE, 8), end.wrapping_add_signed(near));
+                set(datagram, (at::MESSAGE, 8), end.wrapping_add_signed(delta));
             }
-            2 => set(datagram, (at::MESSAGE, 8), ((any() % 4) << UNITS) + any() % 200),
+            2 => set(datagram, (at::MESSAGE, 8), ((any() % 4) << OFFSET_BITS) + any() % 200),
             3 => {
-                let next = self.link.ends[0].out[class].next();
-                set(datagram, (at::NEXT[class], 4), next.wrapping_add_signed(near));
+                let next = self.link.ends[0].tx[class].next_number();
+                set(datagram, (at::ACK[class], 4), next.wrapping_add_signed(delta));
             }
-            4 => set(datagram, (at::BEYOND[class], 8), (any() << 32 | any()) >> (any() % 64)),
+            4 => set(datagram, (at::SACK[class], 8), (any() << 32 | any()) >> (any() % 64)),
             5 => {
                 set(datagram, (at::PART, 2), any() % 4);
                 set(datagram, (at::PARTS, 2), any() % 5);
@@ -187,41 +187,41 @@ impl Scene {
             6 => {
                 // A piece of a datagram, and the whole's word and kind.
                 let bytes = [any() as usize % 9000, any() as usize % 9000, MAX_PACKET_BYTES, 200_000][any() as usize % 4];
-                let (part, parts) = (any() as usize % [9, 200][class], bytes.div_ceil(EACH));
-                let piece = bytes.saturating_sub(part * EACH).min(EACH);
-                let word = (any() << 32) | any();
-                datagram.resize(HEADER + FRONT + piece, 0);
-                set(datagram, (at::KIND, 1), Kind::Piece as u64);
+                let (part, parts) = (any() as usize % [9, 200][class], bytes.div_ceil(FRAGMENT_BYTES));
+                let bytes_here = bytes.saturating_sub(part * FRAGMENT_BYTES).min(FRAGMENT_BYTES);
+                let operand = (any() << 32) | any();
+                datagram.resize(HEADER_BYTES + FRAGMENT_PREFIX + bytes_here, 0);
+                set(datagram, (at::KIND, 1), Kind::Fragment as u64);
                 set(datagram, (at::MESSAGE, 4), bytes as u64);
                 set(datagram, (at::PART, 2), part as u64);
                 set(datagram, (at::PARTS, 2), parts as u64);
                 set(
                     datagram,
-                    (HEADER, 8),
-                    [word, self.segments[0].inside().as_ptr() as u64][any() as usize % 2],
+                    (HEADER_BYTES, 8),
+                    [operand, self.segments[0].inside().as_ptr() as u64][any() as usize % 2],
                 );
-                set(datagram, (HEADER + 8, 1), 1 + any() % 7);
+                set(datagram, (HEADER_BYTES + 8, 1), 1 + any() % 7);
             }
             _ => {
                 // What a get asks for.
-                datagram.resize(HEADER + 16, 0);
-                set(datagram, (HEADER, 8), any() % 260);
-                set(datagram, (HEADER + 8, 8), any() % (2 * SEGMENT as u64));
+                datagram.resize(HEADER_BYTES + 16, 0);
+                set(datagram, (HEADER_BYTES, 8), any() % 260);
+                set(datagram, (HEADER_BYTES + 8, 8), any() % (2 * SEGMENT as u64));
             }
         }
     }
 
     /// Makes right, most often, what would be found wrong at once.
-    fn right(&self, choices: &mut impl Choices, datagram: &mut [u8]) {
+    fn repair(&self, choices: &mut impl Choices, datagram: &mut [u8]) {
         // What is beside segments is not to be put into them.
-        for byte in datagram.iter_mut().filter(|byte| **byte == COLOUR) {
+        for byte in datagram.iter_mut().filter(|byte| **byte == CANARY) {
             *byte = 0;
         }
-        let bytes = datagram.len().saturating_sub(HEADER) as u64;
+        let bytes = datagram.len().saturating_sub(HEADER_BYTES) as u64;
         if choices.below(2) > 0 {
             for class in 0..2 {
-                set(datagram, (at::NEXT[class], 4), 0);
-                set(datagram, (at::BEYOND[class], 8), 0);
+                set(datagram, (at::ACK[class], 4), 0);
+                set(datagram, (at::SACK[class], 8), 0);
             }
         }
         if choices.below(4) > 0 {
@@ -237,18 +237,18 @@ impl Scene {
     /// Gives a datagram the number that is expected, or one ahead of it.
     fn number(&self, datagram: &mut [u8], ahead: u64) {
         if let Some(header) = datagram.first_chunk().and_then(Header::decode) {
-            let expected = self.link.ends[0].expected(&header);
+            let expected = self.link.ends[0].expected_number(&header);
             set(datagram, (at::NUMBER, 4), expected.wrapping_add(ahead));
         }
     }
 
     /// Puts the right tag into a datagram.
     fn seal(&self, datagram: &mut [u8]) {
-        let Some((head, payload)) = datagram.split_first_chunk_mut::<HEADER>() else {
+        let Some((head, payload)) = datagram.split_first_chunk_mut::<HEADER_BYTES>() else {
             return;
         };
         let Some(mut header) = Header::decode(head) else { return };
-        let known = self.link.ends[0].know(&mut header);
+        let known = self.link.ends[0].implicit_fields(&mut header);
         let hash = self.link.keys.hash(payload);
         self.link.keys.seal(head, &known, (payload.len(), hash));
     }
@@ -256,15 +256,15 @@ impl Scene {
     fn check(&mut self) {
         let end = &self.link.ends[0];
         assert!(
-            end.out.iter().all(|out| out.len() <= WINDOW),
+            end.tx.iter().all(|out| out.len() <= WINDOW),
             "more than a window is under way"
         );
         assert!(
-            end.unfinished() <= WINDOW + 1,
+            end.incomplete() <= WINDOW + 1,
             "{} messages or datagrams lack parts",
-            end.unfinished()
+            end.incomplete()
         );
-        assert!(end.streams[1].len() <= 256, "{} answers to gets", end.streams[1].len());
+        assert!(end.bulk[1].len() <= 256, "{} answers to gets", end.bulk[1].len());
     }
 
     fn finish(&mut self) {
@@ -275,19 +275,19 @@ impl Scene {
         let mut open = self.open.iter().flat_map(HashMap::values);
         assert!(open.all(Guarded::is_intact), "what is beside a transfer's memory was touched");
         let mut closed = self.closed.iter_mut();
-        let all_given_back = closed.all(|memory| memory.inside().iter().all(|&byte| byte == GIVEN_BACK));
+        let all_given_back = closed.all(|memory| memory.inside().iter().all(|&byte| byte == RELEASED));
         assert!(all_given_back, "memory of a complete get was touched");
-        for (to, datagram) in self.link.kept.iter().flatten() {
-            let beside = datagram.chunks(8).any(|bytes| bytes == [COLOUR; 8]);
+        for (to, datagram) in self.link.sent_datagrams.iter().flatten() {
+            let beside = datagram.chunks(8).any(|bytes| bytes == [CANARY; 8]);
             assert!(!beside || *to == 0, "what is beside a segment was sent");
         }
     }
 }
 
 /// Plays one scene, with hostile datagrams. Returns how many of these there were, and how many of them had an effect.
-pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut told: impl FnMut()) -> (u64, u64) {
+pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut on_send: impl FnMut()) -> (u64, u64) {
     let mut scene = Scene::new(keys);
-    let (mut sent, mut taken) = (0, 0);
+    let (mut sent, mut accepted) = (0, 0);
     for _ in 0..choices.below(64) {
         if choices.is_over() {
             break;
@@ -296,16 +296,19 @@ pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut told: impl FnMut(
             scene.work(choices);
             scene.link.step(0, 0, 1);
         } else {
-            told();
+            on_send();
             sent += 1;
-            let heard = scene.inject(choices);
-            taken += u64::from(!matches!(heard, None | Some(Heard::Again | Heard::Nonsense)));
+            let disposition = scene.inject(choices);
+            accepted += u64::from(!matches!(
+                disposition,
+                None | Some(Disposition::Duplicate | Disposition::Malformed)
+            ));
         }
         scene.settle();
         scene.check();
     }
     scene.finish();
-    (sent, taken)
+    (sent, accepted)
 }
 
 #[cfg(test)]
@@ -314,14 +317,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_members_do_no_harm() {
+    fn byzantine_peers_do_no_harm() {
         let keys = Rc::new(Keys::new(9, b"fuzz"));
         let mut trial = Trial::new(60_000);
         let mut choices = Seeded(trial.seed);
         let mut all = (0, 0);
         while trial.round < trial.rounds {
-            let (sent, taken) = attack(&mut choices, &keys, || trial.round += 1);
-            all = (all.0 + sent, all.1 + taken);
+            let (sent, accepted) = attack(&mut choices, &keys, || trial.round += 1);
+            all = (all.0 + sent, all.1 + accepted);
         }
         // Otherwise they would be too strange to reach anything.
         assert!(all.1 > all.0 / 8, "{} of {}", all.1, all.0);

@@ -3,9 +3,9 @@
 
 use super::{change, Choices, Seeded, Trial};
 use crate::net::Net;
-use crate::peer_table::encode;
-use crate::sys::{Address, Socket, BATCH, BUFFER};
-use crate::wire::{at, Kind, HEADER};
+use crate::peer_table::encode_address;
+use crate::sys::{Address, Socket, RECV_BATCH, RECV_BUFFER};
+use crate::wire::{at, Kind, HEADER_BYTES};
 use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use std::collections::HashSet;
 use std::io::IoSlice;
@@ -13,17 +13,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SEGMENT: usize = 200_000;
 /// Gets read behind what puts write.
 const READ: usize = 120_000;
 /// Of messages; and of transfers, which are not empty.
 const SIZES: [usize; 9] = [0, 1, 8, 64, 100, 1000, 5000, 30_000, 68_000];
 /// Most bytes of a datagram.
-const MOST: usize = 65_507;
+const MAX_DATAGRAM: usize = 65_507;
 /// A silent peer is sent something so often.
-const BEAT: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(60);
+const KEEPALIVE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a process got.
 #[derive(Default, Debug, PartialEq, Clone)]
@@ -45,15 +45,15 @@ impl Upcalls for Got {
     }
 }
 
-fn text(who: usize, bytes: usize) -> Vec<u8> {
+fn pattern(who: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + i / 250 + who) as u8).collect()
 }
 
 /// A process of a job of two, whose members send all that they send to `tap`.
 fn join(rank: JobRank, tap: SocketAddr) -> Net {
-    let exchange = |_: &[u8]| [&encode(tap)[..], &[7; 8]].concat().repeat(2);
+    let exchange = |_: &[u8]| [&encode_address(tap)[..], &[7; 8]].concat().repeat(2);
     Net::open(&StartInfo {
-        host_address: HERE,
+        host_address: LOOPBACK,
         rank,
         size: 2,
         neighbours: 1,
@@ -67,7 +67,7 @@ fn join(rank: JobRank, tap: SocketAddr) -> Net {
 }
 
 /// Two processes, and who stands between them.
-struct Middle {
+struct Relay {
     tap: Socket,
     memory: Vec<u8>,
     nets: [Net; 2],
@@ -77,17 +77,17 @@ struct Middle {
     seen: Vec<(usize, Vec<u8>)>,
 }
 
-impl Middle {
+impl Relay {
     fn new() -> Self {
-        let tap = Socket::open(SocketAddr::new(HERE, 0), 8 << 20).unwrap();
+        let tap = Socket::open(SocketAddr::new(LOOPBACK, 0), 8 << 20).unwrap();
         let nets = [0, 1].map(|rank| join(rank, tap.address));
-        let segments = [0, 1].map(|rank| text(rank + 2, SEGMENT));
+        let segments = [0, 1].map(|rank| pattern(rank + 2, SEGMENT));
         for (net, segment) in nets.iter().zip(&segments) {
-            net.segments.add(segment.as_ptr() as usize, SEGMENT);
+            net.segments.register(segment.as_ptr() as usize, SEGMENT);
         }
         Self {
             tap,
-            memory: vec![0; BATCH * BUFFER],
+            memory: vec![0; RECV_BATCH * RECV_BUFFER],
             nets,
             got: Default::default(),
             segments,
@@ -96,17 +96,17 @@ impl Middle {
     }
 
     fn send(&self, to: &Net, datagram: &[u8]) {
-        let address = Address::new(SocketAddr::new(HERE, to.port()));
-        let (head, rest) = datagram.split_at(datagram.len().min(HEADER));
+        let address = Address::new(SocketAddr::new(LOOPBACK, to.port()));
+        let (head, rest) = datagram.split_at(datagram.len().min(HEADER_BYTES));
         let run = [[IoSlice::new(head), IoSlice::new(rest)]];
         self.tap.send(Some(&address), &run, false).unwrap();
     }
 
     /// What processes have sent.
-    fn look(&mut self) -> Vec<Vec<u8>> {
+    fn drain_tap(&mut self) -> Vec<Vec<u8>> {
         let (mut found, mut all) = (Vec::new(), Vec::new());
-        while self.tap.receive(&mut self.memory, BATCH, &mut found).is_ok() {
-            for (buffer, &(bytes, each)) in self.memory.chunks(BUFFER).zip(&found) {
+        while self.tap.receive(&mut self.memory, RECV_BATCH, &mut found).is_ok() {
+            for (buffer, &(bytes, each)) in self.memory.chunks(RECV_BUFFER).zip(&found) {
                 let each = if each == 0 { bytes } else { each };
                 all.extend(buffer[..bytes].chunks(each).map(<[u8]>::to_vec));
             }
@@ -116,7 +116,7 @@ impl Middle {
 
     /// Passes on what processes have sent, and lets them hear it.
     fn pass(&mut self) {
-        for datagram in self.look() {
+        for datagram in self.drain_tap() {
             let to = usize::from(1 - datagram[at::SOURCE]);
             self.send(&self.nets[to], &datagram);
             self.seen.push((to, datagram));
@@ -133,16 +133,16 @@ impl Middle {
             let (peer, base) = (1 - me as JobRank, self.segments[1 - me].as_ptr() as usize);
             let mut at = 0;
             for (i, &bytes) in SIZES.iter().enumerate() {
-                let sent = [Class::Request, Class::Reply].map(|class| self.nets[me].send(peer, class, &[&text(me, bytes)]));
+                let sent = [Class::Request, Class::Reply].map(|class| self.nets[me].send(peer, class, &[&pattern(me, bytes)]));
                 assert_eq!(sent, [Ok(()); 2]);
                 if bytes == 0 {
                     continue;
                 }
-                let (source, mut copy) = (text(me, bytes), vec![0; bytes]);
+                let (source, mut copy) = (pattern(me, bytes), vec![0; bytes]);
                 let id = |get: usize| TransferId((4 * i + 2 * me + get) as u64);
                 let net = &self.nets[me];
-                net.put_to(peer, base + at, (source.as_ptr(), bytes), 100, id(0)).unwrap();
-                net.get_from(peer, copy.as_mut_ptr(), base + READ, bytes, id(1)).unwrap();
+                net.put(peer, base + at, (source.as_ptr(), bytes), 100, id(0)).unwrap();
+                net.get(peer, copy.as_mut_ptr(), base + READ, bytes, id(1)).unwrap();
                 memory.push((source, copy, me, at));
                 at += bytes;
             }
@@ -154,12 +154,12 @@ impl Middle {
             .any(|got| got.messages.len() < 2 * SIZES.len() || got.done.len() < 2 * (SIZES.len() - 1))
         {
             self.pass();
-            assert!(began.elapsed() < PATIENCE, "nothing goes on");
+            assert!(began.elapsed() < TIMEOUT, "nothing goes on");
         }
         for (me, got) in self.got.iter_mut().enumerate() {
             let mut expected: Vec<_> = SIZES
                 .iter()
-                .flat_map(|&bytes| [text(1 - me, bytes), text(1 - me, bytes)])
+                .flat_map(|&bytes| [pattern(1 - me, bytes), pattern(1 - me, bytes)])
                 .collect();
             let mut messages: Vec<_> = got.messages.drain(..).map(|(_, bytes)| bytes).collect();
             expected.sort();
@@ -172,25 +172,25 @@ impl Middle {
             assert!(segment[at..at + bytes] == source, "what was put is not there");
             assert!(segment[READ..READ + bytes] == copy, "what was got is not what is there");
         }
-        while !self.nets.iter().all(Net::is_quiet) {
+        while !self.nets.iter().all(Net::is_drained) {
             self.pass();
-            assert!(began.elapsed() < PATIENCE, "something is still under way");
+            assert!(began.elapsed() < TIMEOUT, "something is still under way");
         }
     }
 }
 
 /// Sends a process what it must drop, and has it counted.
-fn drop_all(middle: &Middle, net: &Net, count: impl Fn(&Net) -> u64, datagrams: &[Vec<u8>]) {
+fn drop_all(relay: &Relay, net: &Net, count: impl Fn(&Net) -> u64, datagrams: &[Vec<u8>]) {
     let mut got = Got::default();
     for some in datagrams.chunks(64) {
         let expected = count(net) + some.len() as u64;
         for datagram in some {
-            middle.send(net, datagram);
+            relay.send(net, datagram);
         }
         let began = Instant::now();
         while count(net) < expected {
             net.poll(PollScope::All, &mut got);
-            assert!(began.elapsed() < PATIENCE, "{} of {} were counted", count(net), expected);
+            assert!(began.elapsed() < TIMEOUT, "{} of {} were counted", count(net), expected);
         }
         net.poll(PollScope::All, &mut got);
         assert_eq!(count(net), expected);
@@ -209,28 +209,28 @@ fn changed(choices: &mut Seeded, real: &[Vec<u8>], known: &HashSet<Vec<u8>>) -> 
             let other = &real[choices.below(real.len())];
             change(choices, &mut datagram, other);
         }
-        datagram.truncate(MOST);
+        datagram.truncate(MAX_DATAGRAM);
         if !known.contains(&datagram) {
             return datagram;
         }
     }
 }
 
-fn strange(net: &Net) -> u64 {
-    net.counters.strange.load(Relaxed)
+fn rejected(net: &Net) -> u64 {
+    net.counters.rejected.load(Relaxed)
 }
 
-fn again(net: &Net) -> u64 {
-    net.counters.again.load(Relaxed)
+fn duplicates(net: &Net) -> u64 {
+    net.counters.duplicates.load(Relaxed)
 }
 
 #[test]
-fn strangers_do_nothing() {
+fn rejectedrs_do_nothing() {
     let mut trial = Trial::new(40_000);
     let mut choices = Seeded(trial.seed);
-    let mut middle = Middle::new();
-    middle.work();
-    let real: Vec<Vec<u8>> = middle
+    let mut relay = Relay::new();
+    relay.work();
+    let real: Vec<Vec<u8>> = relay
         .seen
         .iter()
         .filter(|(to, _)| *to == 0)
@@ -245,29 +245,33 @@ fn strangers_do_nothing() {
         kinds.is_superset(&HashSet::from([[1, 0], [1, 1], [2, 0], [4, 0], [5, 0], [6, 1]])),
         "{kinds:?}"
     );
-    let (segment, new) = (middle.segments[0].clone(), join(0, middle.tap.address));
+    let (segment, unconnected) = (relay.segments[0].clone(), join(0, relay.tap.address));
     let began = Instant::now();
     while trial.round < trial.rounds {
         let some: Vec<_> = (0..64).map(|_| changed(&mut choices, &real, &known)).collect();
         trial.round += 64;
         // One process in four has not heard of the other.
-        let net = if trial.round / 64 % 4 == 0 { &new } else { &middle.nets[0] };
-        drop_all(&middle, net, strange, &some);
+        let net = if trial.round / 64 % 4 == 0 {
+            &unconnected
+        } else {
+            &relay.nets[0]
+        };
+        drop_all(&relay, net, rejected, &some);
     }
-    assert!(!new.knows(1), "a stranger made contact");
-    let most = 1 + began.elapsed().as_nanos() / BEAT.as_nanos();
-    let answers = middle.look().len();
+    assert!(!unconnected.is_connected(1), "a stranger made contact");
+    let most = 1 + began.elapsed().as_nanos() / KEEPALIVE.as_nanos();
+    let answers = relay.drain_tap().len();
     assert!(answers as u128 <= most, "{answers} answers");
-    drop_all(&middle, &middle.nets[0], again, &real);
-    assert!(middle.segments[0] == segment, "something was placed");
-    middle.look();
-    middle.work();
+    drop_all(&relay, &relay.nets[0], duplicates, &real);
+    assert!(relay.segments[0] == segment, "something was placed");
+    relay.drain_tap();
+    relay.work();
     // Farewells, which were withheld until now.
-    middle.nets[1].stop();
-    let mut byes = middle.look();
-    byes.retain(|datagram| datagram[at::KIND] == Kind::Bye as u8);
+    relay.nets[1].stop();
+    let mut byes = relay.drain_tap();
+    byes.retain(|datagram| datagram[at::KIND] == Kind::Close as u8);
     assert!(!byes.is_empty());
     let known = byes.iter().cloned().collect();
     let forged: Vec<_> = (0..500).map(|_| changed(&mut choices, &byes, &known)).collect();
-    drop_all(&middle, &middle.nets[0], strange, &forged);
+    drop_all(&relay, &relay.nets[0], rejected, &forged);
 }

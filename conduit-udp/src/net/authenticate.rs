@@ -1,19 +1,19 @@
 //! Who sent a datagram, and what it says: first its header proves itself, then its payload.
 #![forbid(unsafe_code)]
 
-use super::receive::Wanted;
+use super::receive::Deliverable;
 use super::{lock, Net};
 use crate::fragment::is_message;
-use crate::peer::{Heard, Peer};
-use crate::peer_table::{Contact, Place, HERE};
-use crate::wire::{Header, Known, HEADER};
+use crate::peer::{Disposition, Peer};
+use crate::peer_table::{Connection, PeerEntry, ALIVE};
+use crate::wire::{Header, ImplicitFields, HEADER_BYTES};
 use gasnet_conduit::{JobRank, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::MutexGuard;
 
 /// A datagram of which the header has proved itself.
-pub struct Unsealed<'a> {
-    contact: &'a Contact,
+pub struct Authenticated<'a> {
+    connection: &'a Connection,
     /// Who sent it.
     pub peer: MutexGuard<'a, Peer>,
     /// With full numbers of what it acknowledges.
@@ -26,38 +26,50 @@ pub struct Unsealed<'a> {
 
 impl Net {
     /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
-    pub fn hear(&self, wanted: Wanted, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<(JobRank, Heard)> {
-        let (head, payload) = bytes.split_first_chunk::<HEADER>()?;
-        let (header, place) = self.source(head)?;
+    pub fn on_datagram(
+        &self,
+        deliverable: Deliverable,
+        bytes: &[u8],
+        now: u64,
+        done: &mut Vec<TransferId>,
+    ) -> Option<(JobRank, Disposition)> {
+        let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+        let (header, entry) = self.lookup_source(head)?;
         // Strangers make no contact.
-        if place.peer.get().is_none() {
-            let first = Known {
+        if entry.connection.get().is_none() {
+            let first = ImplicitFields {
                 target: self.rank,
                 number: header.number.into(),
-                next: header.have.map(|have| have.next),
+                next: header.sacks.map(|sack| sack.next),
             };
-            if !self.keys.proves(head, &first, payload) {
+            if !self.keys.verify(head, &first, payload) {
                 return None;
             }
         }
-        let unsealed = self.unseal(self.contact(header.source), header, head, payload.len())?;
-        let is_real = self.keys.hash(payload) == unsealed.hash;
-        is_real.then(|| (header.source, self.take_in(unsealed, wanted, payload, now, done)))
+        let authenticated = self.authenticate(self.connection(header.source), header, head, payload.len())?;
+        let is_authentic = self.keys.hash(payload) == authenticated.hash;
+        is_authentic.then(|| (header.source, self.accept(authenticated, deliverable, payload, now, done)))
     }
 
     /// Who sent it, if a header can be of this job.
-    pub fn source(&self, head: &[u8; HEADER]) -> Option<(Header, &Place)> {
+    pub fn lookup_source(&self, head: &[u8; HEADER_BYTES]) -> Option<(Header, &PeerEntry)> {
         let header = Header::decode(head).filter(|header| header.job == self.keys.job)?;
-        Some((header, self.places.get(header.source as usize)?))
+        Some((header, self.peers.get(header.source as usize)?))
     }
 
     /// What its sender need not say of a datagram, if its header proves itself.
-    pub fn unseal<'a>(&self, contact: &'a Contact, mut header: Header, head: &[u8; HEADER], bytes: usize) -> Option<Unsealed<'a>> {
-        let peer = lock(&contact.state);
-        let known = peer.know(&mut header);
-        let hash = self.keys.opens(head, &known, bytes)?;
-        Some(Unsealed {
-            contact,
+    pub fn authenticate<'a>(
+        &self,
+        connection: &'a Connection,
+        mut header: Header,
+        head: &[u8; HEADER_BYTES],
+        bytes: usize,
+    ) -> Option<Authenticated<'a>> {
+        let peer = lock(&connection.state);
+        let known = peer.implicit_fields(&mut header);
+        let hash = self.keys.verify_header(head, &known, bytes)?;
+        Some(Authenticated {
+            connection,
             peer,
             header,
             number: known.number,
@@ -66,36 +78,43 @@ impl Net {
     }
 
     /// Takes in a datagram whose payload has the right hash.
-    pub fn take_in(&self, unsealed: Unsealed<'_>, wanted: Wanted, payload: &[u8], now: u64, done: &mut Vec<TransferId>) -> Heard {
-        let Unsealed {
-            contact,
+    pub fn accept(
+        &self,
+        authenticated: Authenticated<'_>,
+        deliverable: Deliverable,
+        payload: &[u8],
+        now: u64,
+        done: &mut Vec<TransferId>,
+    ) -> Disposition {
+        let Authenticated {
+            connection,
             mut peer,
             header,
             number,
             ..
-        } = unsealed;
+        } = authenticated;
         // Who leaves says so twice, and what was under way comes late.
-        if self.places[header.source as usize].fate.load(Relaxed) != HERE {
-            return Heard::Again;
+        if self.peers[header.source as usize].status.load(Relaxed) != ALIVE {
+            return Disposition::Duplicate;
         }
         let class = usize::from(header.class);
-        let is_too_much = || self.deferred[class].bytes() >= self.settings.deferred && !peer.incoming[class].is_old(number);
-        let heard = if !wanted.has(class) && is_message(&header, payload) && is_too_much() {
+        let is_over_limit = || self.deferred[class].bytes() >= self.settings.deferred_bytes && !peer.rx[class].is_stale(number);
+        let disposition = if !deliverable.includes(class) && is_message(&header, payload) && is_over_limit() {
             // As good as lost: it will be sent again.
-            peer.hear_word(&header, now)
+            peer.process_acks(&header, now)
         } else {
-            peer.hear(&header, number, payload, now)
+            peer.receive(&header, number, payload, now)
         };
-        if heard != Heard::Again {
-            if contact.refusals.load(Relaxed) != 0 {
-                contact.refusals.store(0, Relaxed);
+        if disposition != Disposition::Duplicate {
+            if connection.refusals.load(Relaxed) != 0 {
+                connection.refusals.store(0, Relaxed);
             }
-            contact.heard.store(now, Relaxed);
-            if !contact.has_spoken.load(Relaxed) {
-                contact.has_spoken.store(true, Relaxed);
+            connection.last_heard.store(now, Relaxed);
+            if !connection.was_heard.load(Relaxed) {
+                connection.was_heard.store(true, Relaxed);
             }
-            contact.ease(false);
+            connection.clear_send_errors(false);
         }
-        peer.settle(heard, payload, &self.segments, done)
+        peer.apply(disposition, payload, &self.segments, done)
     }
 }

@@ -5,30 +5,30 @@
 
 use super::{lock, Net};
 use crate::peer::Peer;
-use crate::peer_table::HERE;
+use crate::peer_table::ALIVE;
 use gasnet_conduit::JobRank;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Mutex;
 
 /// Requests of up to so many bytes wait: several of them still make a train.
-const SHORT: usize = 20 << 10;
+const MAX_COALESCED_BYTES: usize = 20 << 10;
 /// So many requests between two polls are a burst.
 const BURST: u32 = 4;
 
 /// Who has requests that wait. Numbers need not be exact where threads meet: what waits is always sent.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct Coalescer {
     ranks: Mutex<Vec<JobRank>>,
-    is_some: AtomicBool,
+    is_pending: AtomicBool,
     /// Requests since the last poll that was not followed by any.
     burst: AtomicU32,
     /// The same at the last poll.
-    polled: AtomicU32,
+    burst_at_poll: AtomicU32,
     /// Requests that have waited, so far.
     count: AtomicU32,
 }
 
-impl Held {
+impl Coalescer {
     /// Requests that have waited, so far.
     pub fn count(&self) -> u32 {
         self.count.load(Relaxed)
@@ -37,62 +37,67 @@ impl Held {
     fn add(&self, rank: JobRank) {
         let mut ranks = lock(&self.ranks);
         ranks.push(rank);
-        self.is_some.store(true, Relaxed);
+        self.is_pending.store(true, Relaxed);
     }
 }
 
 impl Net {
     /// Whether a request that was just kept may wait; then that is noted.
-    pub fn may_wait(&self, rank: JobRank, peer: &mut Peer, bytes: usize) -> bool {
-        let held = &self.held;
-        let burst = held.burst.load(Relaxed).wrapping_add(1);
-        held.burst.store(burst, Relaxed);
-        if burst <= BURST || bytes > SHORT || !self.keeper.is_here() || !peer.awaits_answer() || peer.has_company() {
+    pub fn try_coalesce(&self, rank: JobRank, peer: &mut Peer, bytes: usize) -> bool {
+        let coalescer = &self.coalescer;
+        let burst = coalescer.burst.load(Relaxed).wrapping_add(1);
+        coalescer.burst.store(burst, Relaxed);
+        if burst <= BURST
+            || bytes > MAX_COALESCED_BYTES
+            || !self.progress.is_running()
+            || !peer.has_in_flight()
+            || peer.has_full_batch()
+        {
             return false;
         }
-        held.count.store(held.count().wrapping_add(1), Relaxed);
-        if !peer.held {
-            peer.held = true;
-            held.add(rank);
-            self.keeper.note_held();
+        coalescer.count.store(coalescer.count().wrapping_add(1), Relaxed);
+        if !peer.coalescing {
+            peer.coalescing = true;
+            coalescer.add(rank);
+            self.progress.on_coalesced();
         }
         true
     }
 
     /// Whether anything waits.
-    pub fn holds(&self) -> bool {
-        self.held.is_some.load(Relaxed)
+    pub fn has_coalesced(&self) -> bool {
+        self.coalescer.is_pending.load(Relaxed)
     }
 
     /// The client polls. If it has sent nothing since it last did, it waits itself, and nothing waits for it.
-    pub fn release(&self) {
-        let burst = self.held.burst.load(Relaxed);
+    pub fn on_client_poll(&self) {
+        let burst = self.coalescer.burst.load(Relaxed);
         if burst == 0 {
             return;
         }
-        if self.held.polled.swap(burst, Relaxed) == burst {
-            self.held.burst.store(0, Relaxed);
-            self.held.polled.store(0, Relaxed);
-            self.send_held();
+        if self.coalescer.burst_at_poll.swap(burst, Relaxed) == burst {
+            self.coalescer.burst.store(0, Relaxed);
+            self.coalescer.burst_at_poll.store(0, Relaxed);
+            self.flush_coalesced();
         }
     }
 
     /// Sends what waits.
-    pub fn send_held(&self) {
-        if !self.holds() {
+    pub fn flush_coalesced(&self) {
+        if !self.has_coalesced() {
             return;
         }
         let ranks = {
-            let mut ranks = lock(&self.held.ranks);
-            self.held.is_some.store(false, Relaxed);
+            let mut ranks = lock(&self.coalescer.ranks);
+            self.coalescer.is_pending.store(false, Relaxed);
             std::mem::take(&mut *ranks)
         };
         for rank in ranks {
-            let contact = self.contact(rank);
-            let mut peer = lock(&contact.state);
-            peer.held = false;
-            if self.places[rank as usize].fate.load(Relaxed) == HERE {
-                self.push_on(rank, contact, &mut peer, self.now());
+            let connection = self.connection(rank);
+            let mut peer = lock(&connection.state);
+            peer.coalescing = false;
+            if self.peers[rank as usize].status.load(Relaxed) == ALIVE {
+                self.transmit_and_track(rank, connection, &mut peer, self.now());
             }
         }
     }

@@ -18,7 +18,7 @@ pub struct Deferred {
 
 impl Deferred {
     /// Keeps one.
-    pub fn add(&self, source: JobRank, packet: Packet) {
+    pub fn push(&self, source: JobRank, packet: Packet) {
         let mut packets = lock(&self.packets);
         self.bytes.fetch_add(packet.footprint(), Relaxed);
         packets.push_back((source, packet));
@@ -26,7 +26,7 @@ impl Deferred {
     }
 
     /// The oldest.
-    pub fn take(&self) -> Option<(JobRank, Packet)> {
+    pub fn pop(&self) -> Option<(JobRank, Packet)> {
         if self.is_empty() {
             return None;
         }

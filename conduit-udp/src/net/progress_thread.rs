@@ -5,9 +5,9 @@
 //! handlers never run on it. While the client sleeps elsewhere, it wakes it when something comes.
 #![forbid(unsafe_code)]
 
-use super::receive::{Context, Wanted};
+use super::receive::{Deliverable, ReceiveContext};
 use super::{lock, Deferred, Net};
-use crate::sys::Bell;
+use crate::sys::WakeEventfd;
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
 use gasnet_sys::{process, signal};
 use std::io;
@@ -17,139 +17,139 @@ use std::thread;
 use std::time::Duration;
 
 /// How long requests that wait for company see none come, at most, before they go; longer while the client adds to them.
-const COMPANY: Duration = Duration::from_micros(100);
-const MOST_COMPANY: Duration = Duration::from_millis(1);
+const FLUSH_DELAY: Duration = Duration::from_micros(100);
+const MAX_FLUSH_DELAY: Duration = Duration::from_millis(1);
 /// After so many looks that found none waiting, it is told of the next one.
-const LOOKS: u32 = 4;
+const IDLE_FLUSHES: u32 = 4;
 /// How often it looks whether the client still polls; a client that has not done so for that long computes. Where processes share cores, each waits for
 /// its own for longer.
 const TICK: Duration = Duration::from_millis(5);
 /// How long it sleeps at most: others may look whether this host answers.
-const MOST: Duration = Duration::from_millis(200);
+const MAX_SLEEP: Duration = Duration::from_millis(200);
 /// How long it lets the client that it has woken alone.
-const WOKEN: Duration = Duration::from_millis(1);
+const WAKE_GRACE: Duration = Duration::from_millis(1);
 /// What it needs beside its buffers.
-const STACK: usize = 256 << 10;
+const STACK_BYTES: usize = 256 << 10;
 
 /// What the client does: it polls now and then; it sleeps, and what comes wakes it; it sleeps, and has to be woken.
 const AWAKE: u8 = 0;
 const ASLEEP: u8 = 1;
-const TO_BE_WOKEN: u8 = 2;
+const NEEDS_WAKE: u8 = 2;
 
 /// What the client and the keeper know of each other.
 #[derive(Debug)]
-pub struct Keeper {
-    bell: Bell,
+pub struct ProgressThread {
+    wakeup: WakeEventfd,
     tick: Duration,
     /// Whether there is one.
-    here: AtomicBool,
+    running: AtomicBool,
     client: AtomicU8,
     /// When the client last polled.
-    polled: AtomicU64,
-    wake: Mutex<Option<fn()>>,
+    last_poll: AtomicU64,
+    client_wake: Mutex<Option<fn()>>,
     /// Whether it looks soon without being told.
-    near: AtomicBool,
+    flushing: AtomicBool,
     /// Whether it sleeps where what comes wakes it.
-    watching: AtomicBool,
+    on_socket: AtomicBool,
     /// Whether it takes in what has come.
-    serving: AtomicBool,
+    receiving: AtomicBool,
 }
 
-impl Keeper {
+impl ProgressThread {
     /// Nobody yet. So many processes share this host.
     pub fn new(processes: u32) -> io::Result<Self> {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Ok(Self {
-            bell: Bell::new()?,
+            wakeup: WakeEventfd::new()?,
             tick: TICK * processes.div_ceil(cores).max(1),
-            here: AtomicBool::new(false),
+            running: AtomicBool::new(false),
             client: AtomicU8::new(AWAKE),
-            polled: AtomicU64::new(0),
-            wake: Mutex::new(None),
-            near: AtomicBool::new(false),
-            watching: AtomicBool::new(false),
-            serving: AtomicBool::new(false),
+            last_poll: AtomicU64::new(0),
+            client_wake: Mutex::new(None),
+            flushing: AtomicBool::new(false),
+            on_socket: AtomicBool::new(false),
+            receiving: AtomicBool::new(false),
         })
     }
 
     /// Whether there is one.
-    pub fn is_here(&self) -> bool {
-        self.here.load(Relaxed)
+    pub fn is_running(&self) -> bool {
+        self.running.load(Relaxed)
     }
 
     /// The client polls, at `now`.
-    pub fn note_poll(&self, now: u64) {
-        self.polled.store(now, Relaxed);
+    pub fn on_poll(&self, now: u64) {
+        self.last_poll.store(now, Relaxed);
         if self.client.load(Relaxed) != AWAKE {
             self.client.store(AWAKE, Relaxed);
         }
     }
 
     /// Whether the client has polled so lately that it needs nobody to look after its peers.
-    fn has_polled(&self, now: u64) -> bool {
-        now < self.polled.load(Relaxed) + self.tick.as_nanos() as u64
+    fn polled_recently(&self, now: u64) -> bool {
+        now < self.last_poll.load(Relaxed) + self.tick.as_nanos() as u64
     }
 
     /// Something is under way, since `now`. Who computes has a keeper that knows of it.
-    pub fn note_work(&self, now: u64) {
-        if self.watching.load(Relaxed) && !self.has_polled(now) {
-            self.bell.ring();
+    pub fn on_work(&self, now: u64) {
+        if self.on_socket.load(Relaxed) && !self.polled_recently(now) {
+            self.wakeup.wake();
         }
     }
 
     /// The client sleeps where what comes wakes it.
-    pub fn note_sleep(&self) {
+    pub fn on_sleep(&self) {
         self.client.store(ASLEEP, SeqCst);
     }
 
     /// It does not, after all.
-    pub fn note_awake(&self) {
+    pub fn on_awake(&self) {
         self.client.store(AWAKE, Relaxed);
     }
 
     /// Whether it takes in what has come, and may not know that the client sleeps.
-    pub fn is_serving(&self) -> bool {
-        self.serving.load(SeqCst)
+    pub fn is_receiving(&self) -> bool {
+        self.receiving.load(SeqCst)
     }
 
     /// Something waits for company.
-    pub fn note_held(&self) {
+    pub fn on_coalesced(&self) {
         fence(SeqCst);
-        if !self.near.load(Relaxed) && !self.near.swap(true, SeqCst) {
-            self.bell.ring();
+        if !self.flushing.load(Relaxed) && !self.flushing.swap(true, SeqCst) {
+            self.wakeup.wake();
         }
     }
 
     /// Until the next poll the client is to be woken when something comes.
     pub fn watch(&self, wake: fn()) {
-        *lock(&self.wake) = Some(wake);
-        self.client.store(TO_BE_WOKEN, SeqCst);
-        if !self.watching.load(SeqCst) {
-            self.bell.ring();
+        *lock(&self.client_wake) = Some(wake);
+        self.client.store(NEEDS_WAKE, SeqCst);
+        if !self.on_socket.load(SeqCst) {
+            self.wakeup.wake();
         }
         fence(SeqCst);
     }
 
     /// The end: it looks, and goes.
-    pub fn dismiss(&self) {
-        self.bell.ring();
+    pub fn wake(&self) {
+        self.wakeup.wake();
     }
 }
 
 /// What the keeper has to itself.
-struct Own {
-    context: Context,
+struct LoopState {
+    context: ReceiveContext,
     /// Looks in a row that found nothing waiting for company.
     idle: u32,
     /// Requests that had waited at the last look, and how long it sleeps before the next one.
-    held: u32,
+    coalesced_seen: u32,
     pause: Duration,
 }
 
 /// Nothing is delivered on this thread: packets are kept, and news of transfers is.
-struct Nobody;
+struct NoUpcalls;
 
-impl Upcalls for Nobody {
+impl Upcalls for NoUpcalls {
     fn packet(&mut self, source: JobRank, class: Class, _packet: &mut [u8]) {
         unreachable!("defect: a {class:?} packet of rank {source} was delivered by the keeper");
     }
@@ -161,16 +161,16 @@ impl Upcalls for Nobody {
 
 impl Net {
     /// Starts the keeper, if the system lets it. It goes with the network.
-    pub fn start_keeper(net: &Arc<Self>) {
-        let own = Arc::downgrade(net);
+    pub fn start_progress_thread(net: &Arc<Self>) {
+        let weak = Arc::downgrade(net);
         // Signals are the client's.
         let mask = signal::block_all();
         let started = thread::Builder::new()
             .name("gasnet-udp".into())
-            .stack_size(STACK)
-            .spawn(move || keep(&own));
+            .stack_size(STACK_BYTES)
+            .spawn(move || run(&weak));
         signal::set_mask(&mask);
-        net.keeper.here.store(started.is_ok(), Relaxed);
+        net.progress.running.store(started.is_ok(), Relaxed);
         if started.is_ok() {
             process::count_own_thread();
         }
@@ -182,117 +182,117 @@ impl Net {
     }
 
     /// Does what is due. Returns how long to sleep, and whether what comes shall end that.
-    fn tend(&self, own: &mut Own) -> (Duration, bool) {
-        let keeper = &self.keeper;
-        let soon = if keeper.near.load(Relaxed) {
-            self.look_at_held(own)
+    fn iterate(&self, state: &mut LoopState) -> (Duration, bool) {
+        let progress = &self.progress;
+        let flush_in = if progress.flushing.load(Relaxed) {
+            self.flush_stalled(state)
         } else {
             None
         };
-        let (pause, watches) = match (keeper.client.load(SeqCst), keeper.has_polled(self.now())) {
+        let (pause, on_socket) = match (progress.client.load(SeqCst), progress.polled_recently(self.now())) {
             // It may have seen what was kept, or not; and slept since, or not.
-            (TO_BE_WOKEN, true) if self.has_kept() => {
+            (NEEDS_WAKE, true) if self.has_deferred() => {
                 self.wake_client();
-                (WOKEN, true)
+                (WAKE_GRACE, true)
             }
             // What is due the client does itself, if it polls before it computes.
-            (TO_BE_WOKEN, true) => (keeper.tick.min(MOST), true),
-            (_, true) => (keeper.tick, false),
+            (NEEDS_WAKE, true) => (progress.tick.min(MAX_SLEEP), true),
+            (_, true) => (progress.tick, false),
             // Also one that adds to what waits all the time: others wait for it. And one whose sleep has ended without a poll.
             (_, false) => {
-                keeper.serving.store(true, SeqCst);
+                progress.receiving.store(true, SeqCst);
                 // Who polls and sleeps meanwhile sees that, or is seen here.
-                let is_asleep = keeper.client.load(SeqCst) == ASLEEP && keeper.has_polled(self.now());
-                let pause = if is_asleep { keeper.tick } else { self.serve(own) };
-                keeper.serving.store(false, SeqCst);
+                let is_asleep = progress.client.load(SeqCst) == ASLEEP && progress.polled_recently(self.now());
+                let pause = if is_asleep { progress.tick } else { self.make_progress(state) };
+                progress.receiving.store(false, SeqCst);
                 (pause, !is_asleep)
             }
         };
-        (soon.map_or(pause, |soon| soon.min(pause)), watches)
+        (flush_in.map_or(pause, |flush_in| flush_in.min(pause)), on_socket)
     }
 
     /// Sends what waits for company if that does not come. Returns how long to sleep before the next look; none: there is no need for another.
-    fn look_at_held(&self, own: &mut Own) -> Option<Duration> {
-        let count = self.held.count();
-        let is_new = std::mem::replace(&mut own.held, count) != count;
+    fn flush_stalled(&self, state: &mut LoopState) -> Option<Duration> {
+        let count = self.coalescer.count();
+        let is_new = std::mem::replace(&mut state.coalesced_seen, count) != count;
         if is_new {
-            (own.idle, own.pause) = (0, (2 * own.pause).clamp(COMPANY, MOST_COMPANY));
-            return Some(own.pause);
+            (state.idle, state.pause) = (0, (2 * state.pause).clamp(FLUSH_DELAY, MAX_FLUSH_DELAY));
+            return Some(state.pause);
         }
-        self.send_held();
-        own.idle += 1;
-        own.pause = COMPANY;
-        if own.idle < LOOKS {
-            return Some(MOST_COMPANY);
+        self.flush_coalesced();
+        state.idle += 1;
+        state.pause = FLUSH_DELAY;
+        if state.idle < IDLE_FLUSHES {
+            return Some(MAX_FLUSH_DELAY);
         }
-        own.idle = 0;
-        self.keeper.near.store(false, SeqCst);
+        state.idle = 0;
+        self.progress.flushing.store(false, SeqCst);
         // Who added one before that has not rung; the other side has such a fence, too.
         fence(SeqCst);
-        self.holds().then(|| {
-            self.keeper.near.store(true, SeqCst);
-            COMPANY
+        self.has_coalesced().then(|| {
+            self.progress.flushing.store(true, SeqCst);
+            FLUSH_DELAY
         })
     }
 
     /// Takes in what has come for a client that computes. Returns how long nothing is due.
-    fn serve(&self, own: &mut Own) -> Duration {
-        if self.has_errors.load(Relaxed) && self.has_errors.swap(false, Relaxed) {
-            self.hear_errors();
+    fn make_progress(&self, state: &mut LoopState) -> Duration {
+        if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
+            self.drain_icmp_errors();
         }
         let mut none = 0;
-        let now = self.receive(Wanted::Nothing, &mut own.context, &mut none, &mut Nobody);
-        if now >= self.next_look.load(Relaxed) {
-            self.look(now);
+        let now = self.receive(Deliverable::Nothing, &mut state.context, &mut none, &mut NoUpcalls);
+        if now >= self.next_timers.load(Relaxed) {
+            self.run_timers(now);
         }
-        if now >= self.next_beat.load(Relaxed) {
-            self.beat(now);
+        if now >= self.next_keepalive.load(Relaxed) {
+            self.keepalive(now);
         }
         // It may have begun to sleep before these were kept; or sees them.
         fence(SeqCst);
-        if self.has_kept() {
+        if self.has_deferred() {
             self.wake_client();
         }
-        let next = self.next_look.load(Relaxed).min(self.next_beat.load(Relaxed));
+        let next = self.next_timers.load(Relaxed).min(self.next_keepalive.load(Relaxed));
         // A look each so often is enough for what waits for nobody.
-        Duration::from_nanos(next.saturating_sub(now)).clamp(WOKEN, MOST)
+        Duration::from_nanos(next.saturating_sub(now)).clamp(WAKE_GRACE, MAX_SLEEP)
     }
 
     /// Whether something waits for the client's next poll.
-    fn has_kept(&self) -> bool {
-        self.has_finished.load(Relaxed) || !self.deferred.iter().all(Deferred::is_empty)
+    fn has_deferred(&self) -> bool {
+        self.has_completed.load(Relaxed) || !self.deferred.iter().all(Deferred::is_empty)
     }
 
     fn wake_client(&self) {
-        let wake = *lock(&self.keeper.wake);
-        if let Some(wake) = wake.filter(|_| self.keeper.client.load(SeqCst) == TO_BE_WOKEN) {
+        let wake = *lock(&self.progress.client_wake);
+        if let Some(wake) = wake.filter(|_| self.progress.client.load(SeqCst) == NEEDS_WAKE) {
             wake();
         }
     }
 }
 
-fn keep(net: &Weak<Net>) {
-    let mut own = Own {
-        context: Context::new(),
+fn run(net: &Weak<Net>) {
+    let mut state = LoopState {
+        context: ReceiveContext::new(),
         idle: 0,
-        held: 0,
-        pause: COMPANY,
+        coalesced_seen: 0,
+        pause: FLUSH_DELAY,
     };
     while let Some(net) = net.upgrade() {
         if net.stopped.load(Relaxed) {
             return;
         }
-        let (limit, watches) = net.tend(&mut own);
-        let keeper = &net.keeper;
-        keeper.watching.store(watches, SeqCst);
+        let (limit, on_socket) = net.iterate(&mut state);
+        let progress = &net.progress;
+        progress.on_socket.store(on_socket, SeqCst);
         // Who began to sleep meanwhile has seen that nobody watches, and rung; or is seen here.
-        let to_be_woken = keeper.client.load(SeqCst) == TO_BE_WOKEN;
-        let socket = (watches || to_be_woken).then(|| net.fd());
-        let has_come = keeper.bell.wait(socket, limit);
-        keeper.watching.store(false, SeqCst);
-        if has_come && keeper.client.load(SeqCst) == TO_BE_WOKEN {
+        let needs_wake = progress.client.load(SeqCst) == NEEDS_WAKE;
+        let socket = (on_socket || needs_wake).then(|| net.wake_fd());
+        let readable = progress.wakeup.wait(socket, limit);
+        progress.on_socket.store(false, SeqCst);
+        if readable && progress.client.load(SeqCst) == NEEDS_WAKE {
             net.wake_client();
-            keeper.bell.wait(None, WOKEN);
+            progress.wakeup.wait(None, WAKE_GRACE);
         }
     }
 }

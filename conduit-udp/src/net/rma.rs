@@ -1,32 +1,32 @@
 //! Puts and gets, at both ends.
 
 use super::{lock, Net};
-use crate::memory::Lent;
-use crate::peer_table::{Contact, HERE};
+use crate::memory::ClientMemory;
+use crate::peer_table::{Connection, ALIVE};
 use gasnet_conduit::{Busy, JobRank, LocalCompletion, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Net {
-    fn partner(&self, rank: JobRank) -> Result<&Contact, Busy> {
-        let fate = self.places[rank as usize].fate.load(Relaxed);
-        if fate != HERE || self.stopped.load(Relaxed) {
+    fn live_connection(&self, rank: JobRank) -> Result<&Connection, Busy> {
+        let status = self.peers[rank as usize].status.load(Relaxed);
+        if status != ALIVE || self.stopped.load(Relaxed) {
             return Err(Busy);
         }
-        Ok(self.contact(rank))
+        Ok(self.connection(rank))
     }
 
     /// Peers may name this segment no longer, and its memory is looked at no more. They have all that they got of it, but this process may not know that.
-    pub fn withdraw(&self, base: usize, bytes: usize) {
-        self.segments.remove(base, bytes);
+    pub fn unregister_segment(&self, base: usize, bytes: usize) {
+        self.segments.unregister(base, bytes);
         // SAFETY: readable, for it was a segment until now.
-        let memory = unsafe { Lent::new(base, bytes) };
-        for contact in self.contacts() {
-            lock(&contact.state).give_back(&self.keys, memory);
+        let memory = unsafe { ClientMemory::new(base, bytes) };
+        for connection in self.connections() {
+            lock(&connection.state).release_memory(&self.keys, memory);
         }
     }
 
     /// Begins a put; see [`gasnet_conduit::Conduit::put`]. Up to `copied` bytes are copied at once.
-    pub fn put_to(
+    pub fn put(
         &self,
         rank: JobRank,
         address: usize,
@@ -34,28 +34,28 @@ impl Net {
         copied: usize,
         id: TransferId,
     ) -> Result<LocalCompletion, Busy> {
-        let contact = self.partner(rank)?;
+        let connection = self.live_connection(rank)?;
         // SAFETY: a source is readable until the put is complete, by the contract of the trait. It is not written.
-        let source = unsafe { Lent::new(source.0 as usize, source.1) };
+        let source = unsafe { ClientMemory::new(source.0 as usize, source.1) };
         let bytes = source.bytes;
-        let mut peer = lock(&contact.state);
+        let mut peer = lock(&connection.state);
         let local = peer.put(&self.keys, address, source, copied, id)?;
-        if !self.may_wait(rank, &mut peer, bytes) {
-            self.push_on(rank, contact, &mut peer, self.now());
+        if !self.try_coalesce(rank, &mut peer, bytes) {
+            self.transmit_and_track(rank, connection, &mut peer, self.now());
         }
         Ok(local)
     }
 
     /// Begins a get; see [`gasnet_conduit::Conduit::get`].
-    pub fn get_from(&self, rank: JobRank, destination: *mut u8, address: usize, bytes: usize, id: TransferId) -> Result<(), Busy> {
-        let contact = self.partner(rank)?;
+    pub fn get(&self, rank: JobRank, destination: *mut u8, address: usize, bytes: usize, id: TransferId) -> Result<(), Busy> {
+        let connection = self.live_connection(rank)?;
         // SAFETY: a destination is writable until the get is complete, by the contract of the trait.
-        let destination = unsafe { Lent::new(destination as usize, bytes) };
-        let mut peer = lock(&contact.state);
+        let destination = unsafe { ClientMemory::new(destination as usize, bytes) };
+        let mut peer = lock(&connection.state);
         peer.get(&self.keys, address, destination, id)?;
         // What is asked for is short, whatever comes back.
-        if !self.may_wait(rank, &mut peer, 0) {
-            self.push_on(rank, contact, &mut peer, self.now());
+        if !self.try_coalesce(rank, &mut peer, 0) {
+            self.transmit_and_track(rank, connection, &mut peer, self.now());
         }
         Ok(())
     }

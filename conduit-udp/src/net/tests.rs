@@ -1,15 +1,15 @@
 //! Long parts of transfers, from a peer that is played, and from strangers.
 
-use super::receive::{Context, Wanted};
-use super::zero_copy::{Came, Expected};
+use super::receive::{Deliverable, ReceiveContext};
+use super::zero_copy::{ExpectedDatagram, Placement};
 use super::{lock, Net};
-use crate::memory::tests::lent;
+use crate::memory::tests::client_memory;
 use crate::memory::Segments;
-use crate::peer::{Pair, Peer};
+use crate::peer::{Peer, Ranks};
 use crate::sys::Address;
-use crate::tests::{datagrams, waiting, Stage};
+use crate::tests::{datagrams, queued, Stage};
 use crate::variables::Settings;
-use crate::wire::{Header, HEADER};
+use crate::wire::{Header, HEADER_BYTES};
 use gasnet_conduit::{Class, PollScope, TransferId};
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
@@ -19,19 +19,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Payload of datagrams that are worth being received in their places.
-const LONG: usize = 40_000;
+const LONG_PAYLOAD: usize = 40_000;
 
 /// A peer of process 0 on a path of such datagrams.
-fn far(stage: &Stage) -> Peer {
-    stage.stranger.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    Peer::new(Pair { me: 1, peer: 0 }, LONG, 1 << 20, &Settings::read(), 0)
+fn peer_on_long_path(stage: &Stage) -> Peer {
+    stage.remote.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    Peer::new(Ranks { me: 1, peer: 0 }, LONG_PAYLOAD, 1 << 20, &Settings::read(), 0)
 }
 
 impl Stage {
     /// Whether the next poll is to look at what comes before it receives it.
-    fn expects_long(&self, expects: bool) {
+    fn expect_bulk(&self, expects: bool) {
         for context in &mut *lock(&self.net.contexts) {
-            context.is_long = expects;
+            context.is_bulk = expects;
         }
     }
 }
@@ -41,160 +41,167 @@ fn pattern(bytes: usize) -> Vec<u8> {
 }
 
 /// The datagrams of a put into a segment.
-fn put(stage: &Stage, source: &mut [u8], segment: &[u8]) -> Vec<Vec<u8>> {
+fn put_datagrams(stage: &Stage, source: &mut [u8], segment: &[u8]) -> Vec<Vec<u8>> {
     let base = segment.as_ptr() as usize;
-    stage.net.segments.add(base, segment.len());
-    let mut peer = far(stage);
-    peer.put(&stage.keys, base, lent(source), 0, TransferId(1)).unwrap();
-    waiting(&stage.keys, &mut peer)
+    stage.net.segments.register(base, segment.len());
+    let mut peer = peer_on_long_path(stage);
+    peer.put(&stage.keys, base, client_memory(source), 0, TransferId(1)).unwrap();
+    queued(&stage.keys, &mut peer)
 }
 
 /// What is to be received next, when it has come.
-fn expected(net: &Net) -> Expected<'_> {
+fn expected(net: &Net) -> ExpectedDatagram<'_> {
     let began = Instant::now();
     loop {
         assert!(began.elapsed() < Duration::from_secs(60));
-        if let Ok(expected) = net.expect() {
+        if let Ok(expected) = net.peek_transfer() {
             return expected.unwrap();
         }
     }
 }
 
-/// Sends three long parts of a transfer to `place`, with forged ones between them: what is forged counts as strange, and what comes after is right.
-fn arrive(stage: &mut Stage, parts: &[Vec<u8>], place: *const u8, expected: &[u8]) {
+/// Sends three long parts of a transfer to `destination`, with forged ones between them: what is forged counts as strange, and what comes after is right.
+fn arrive(stage: &mut Stage, parts: &[Vec<u8>], destination: *const u8, expected: &[u8]) {
     // SAFETY: the place is as long, and nobody writes there while this looks.
-    let there = || unsafe { std::slice::from_raw_parts(place, expected.len()) };
+    let there = || unsafe { std::slice::from_raw_parts(destination, expected.len()) };
     assert_eq!(parts.len(), 3);
     let forged = |at: usize| {
         let mut forged = parts[1].clone();
         forged[at] ^= 1;
         forged
     };
-    stage.hear(&parts[..1]);
-    assert!(there()[..LONG] == expected[..LONG]);
+    stage.receive(&parts[..1]);
+    assert!(there()[..LONG_PAYLOAD] == expected[..LONG_PAYLOAD]);
     // Nothing of what has no right header is placed.
-    let strange = [forged(5), forged(HEADER - 9), parts[1][..LONG].to_vec()];
-    for (i, bad) in strange.into_iter().enumerate() {
-        stage.expects_long(true);
-        stage.hear(&[bad]);
-        assert!(stage.strange() == i as u64 + 1 && there()[LONG..2 * LONG].iter().all(|&byte| byte == 0));
+    let rejected = [forged(5), forged(HEADER_BYTES - 9), parts[1][..LONG_PAYLOAD].to_vec()];
+    for (i, bad) in rejected.into_iter().enumerate() {
+        stage.expect_bulk(true);
+        stage.receive(&[bad]);
+        assert!(stage.rejected() == i as u64 + 1 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD].iter().all(|&byte| byte == 0));
     }
     // What has one is in its place before it is found out.
-    stage.expects_long(true);
-    stage.hear(&[forged(HEADER + LONG - 1)]);
-    assert!(stage.strange() == 4 && there()[LONG..2 * LONG - 1] == expected[LONG..2 * LONG - 1]);
-    assert_ne!(there()[2 * LONG - 1], expected[2 * LONG - 1]);
-    assert!(there()[..LONG] == expected[..LONG] && there()[2 * LONG..].iter().all(|&byte| byte == 0));
+    stage.expect_bulk(true);
+    stage.receive(&[forged(HEADER_BYTES + LONG_PAYLOAD - 1)]);
+    assert!(stage.rejected() == 4 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]);
+    assert_ne!(there()[2 * LONG_PAYLOAD - 1], expected[2 * LONG_PAYLOAD - 1]);
+    assert!(there()[..LONG_PAYLOAD] == expected[..LONG_PAYLOAD] && there()[2 * LONG_PAYLOAD..].iter().all(|&byte| byte == 0));
     // From then on payloads prove themselves first.
-    stage.expects_long(true);
-    stage.hear(&[forged(HEADER), forged(HEADER - 1)]);
-    assert!(stage.strange() == 6 && there()[LONG..2 * LONG - 1] == expected[LONG..2 * LONG - 1]);
-    stage.hear(&parts[1..]);
+    stage.expect_bulk(true);
+    stage.receive(&[forged(HEADER_BYTES), forged(HEADER_BYTES - 1)]);
+    assert!(stage.rejected() == 6 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]);
+    stage.receive(&parts[1..]);
     assert!(there() == expected && stage.log.lost.is_empty());
 }
 
 #[test]
-fn puts_prove_themselves_in_their_places() {
+fn zero_copy_puts_are_verified() {
     let mut stage = Stage::new();
-    let (mut source, segment) = (pattern(3 * LONG), vec![0u8; 3 * LONG]);
-    let parts = put(&stage, &mut source, &segment);
+    let (mut source, segment) = (pattern(3 * LONG_PAYLOAD), vec![0u8; 3 * LONG_PAYLOAD]);
+    let parts = put_datagrams(&stage, &mut source, &segment);
     arrive(&mut stage, &parts, segment.as_ptr(), &source);
     // A copy of what has come is not received there any more.
-    stage.net.in_place_from.store(0, Relaxed);
-    stage.expects_long(true);
-    let (mut segment, again) = (segment, stage.again());
+    stage.net.zero_copy_from.store(0, Relaxed);
+    stage.expect_bulk(true);
+    let (mut segment, duplicates) = (segment, stage.duplicates());
     segment.fill(9);
-    stage.hear(&parts);
-    assert_eq!(stage.again(), again + 3);
+    stage.receive(&parts);
+    assert_eq!(stage.duplicates(), duplicates + 3);
     assert!(segment.iter().all(|&byte| byte == 9));
 }
 
 #[test]
-fn what_comes_instead_is_taken_in() {
+fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
     let mut stage = Stage::new();
-    let (mut source, segment) = (pattern(2 * LONG), vec![0u8; 2 * LONG]);
-    let parts = put(&stage, &mut source, &segment);
-    let mut other = Peer::new(Pair { me: 1, peer: 0 }, 65_408, 1 << 20, &Settings::read(), 0);
+    let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
+    let parts = put_datagrams(&stage, &mut source, &segment);
+    let mut other = Peer::new(Ranks { me: 1, peer: 0 }, 65_408, 1 << 20, &Settings::read(), 0);
     let messages = [pattern(100), pattern(65_000)];
     let short = datagrams(&stage.keys, &mut other, Class::Reply, &messages[0]).remove(0);
     let long = datagrams(&stage.keys, &mut other, Class::Reply, &messages[1]).remove(0);
     // They know each other.
-    stage.net.heard(1);
+    stage.net.last_heard(1);
     let there = ("127.0.0.1", stage.net.port());
     // SAFETY: the descriptor is the network's, which outlives this and closes it.
-    let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(stage.net.fd()) });
+    let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(stage.net.wake_fd()) });
     // Something shorter, something longer, the other part, and nothing come instead.
     for instead in [Some(&short), Some(&long), Some(&parts[0]), None] {
-        stage.stranger.send_to(&parts[1], there).unwrap();
-        let (mut context, mut delivered) = (Context::new(), 0);
+        stage.remote.send_to(&parts[1], there).unwrap();
+        let (mut context, mut delivered) = (ReceiveContext::new(), 0);
         let expected = expected(&stage.net);
         assert_eq!(socket.recv(&mut vec![0; 65_536]).unwrap(), parts[1].len());
         if let Some(instead) = instead {
-            stage.stranger.send_to(instead, there).unwrap();
+            stage.remote.send_to(instead, there).unwrap();
         }
-        let came = stage
+        let placement = stage
             .net
-            .receive_expected(expected, Wanted::All, &mut context, &mut delivered);
-        assert_eq!(came, if instead.is_some() { Came::Found } else { Came::Nothing });
-        if came == Came::Found {
+            .receive_placed(expected, Deliverable::All, &mut context, &mut delivered);
+        assert_eq!(
+            placement,
+            if instead.is_some() {
+                Placement::Buffered
+            } else {
+                Placement::Done
+            }
+        );
+        if placement == Placement::Buffered {
             stage
                 .net
-                .take_found(Wanted::All, &mut context, 1, &mut delivered, &mut stage.log);
+                .process_batch(Deliverable::All, &mut context, 1, &mut delivered, &mut stage.log);
         }
         assert_eq!(delivered, usize::from(instead.is_some()));
     }
-    stage.hear(&parts[1..]);
-    assert!(segment == source && stage.strange() == 0);
-    let came: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
-    assert!(came == messages);
+    stage.receive(&parts[1..]);
+    assert!(segment == source && stage.rejected() == 0);
+    let placement: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
+    assert!(placement == messages);
 }
 
 #[test]
-fn answers_to_gets_prove_themselves_in_their_places() {
+fn zero_copy_get_replies_are_verified() {
     let mut stage = Stage::new();
-    let (mut source, mut copy) = (pattern(3 * LONG), vec![0u8; 3 * LONG]);
-    let (mut peer, segments) = (far(&stage), Segments::default());
+    let (mut source, mut copy) = (pattern(3 * LONG_PAYLOAD), vec![0u8; 3 * LONG_PAYLOAD]);
+    let (mut peer, segments) = (peer_on_long_path(&stage), Segments::default());
     let (from, to) = (source.as_mut_ptr() as usize, copy.as_mut_ptr());
-    segments.add(from, source.len());
-    stage.net.get_from(1, to, from, copy.len(), TransferId(7)).unwrap();
+    segments.register(from, source.len());
+    stage.net.get(1, to, from, copy.len(), TransferId(7)).unwrap();
     let mut request = [0; 200];
-    let bytes = stage.stranger.recv(&mut request).unwrap();
-    let (head, payload) = request[..bytes].split_first_chunk::<HEADER>().unwrap();
+    let bytes = stage.remote.recv(&mut request).unwrap();
+    let (head, payload) = request[..bytes].split_first_chunk::<HEADER_BYTES>().unwrap();
     let mut header = Header::decode(head).unwrap();
-    let known = peer.know(&mut header);
-    assert!(stage.keys.proves(head, &known, payload));
-    let heard = peer.hear(&header, known.number, payload, 1);
-    peer.settle(heard, payload, &segments, &mut Vec::new());
-    let parts = waiting(&stage.keys, &mut peer);
+    let implicit = peer.implicit_fields(&mut header);
+    assert!(stage.keys.verify(head, &implicit, payload));
+    let disposition = peer.receive(&header, implicit.number, payload, 1);
+    peer.apply(disposition, payload, &segments, &mut Vec::new());
+    let parts = queued(&stage.keys, &mut peer);
     arrive(&mut stage, &parts, to, &source);
     assert_eq!(stage.log.done, [TransferId(7)]);
 }
 
 #[test]
-fn what_hosts_say_is_heard_while_something_long_is_expected() {
+fn icmp_errors_are_read_during_zero_copy() {
     let mut stage = Stage::new();
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // Something polled, so that there is a context; then the system has an error for the socket.
-    stage.hear(&[]);
+    stage.receive(&[]);
     stage.net.poll(PollScope::All, &mut stage.log);
-    stage.expects_long(true);
+    stage.expect_bulk(true);
     let run = [[IoSlice::new(b"to"), IoSlice::new(b"nobody")]];
     stage.net.socket.send(Some(&Address::new(nobody)), &run, false).unwrap();
     stage.net.poll(PollScope::All, &mut stage.log);
     assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "nobody has read it");
     // The same between the look and the reception.
-    let (mut source, segment) = (pattern(2 * LONG), vec![0u8; 2 * LONG]);
-    let parts = put(&stage, &mut source, &segment);
-    stage.net.heard(1);
-    stage.stranger.send_to(&parts[1], ("127.0.0.1", stage.net.port())).unwrap();
+    let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
+    let parts = put_datagrams(&stage, &mut source, &segment);
+    stage.net.last_heard(1);
+    stage.remote.send_to(&parts[1], ("127.0.0.1", stage.net.port())).unwrap();
     let expected = expected(&stage.net);
     stage.net.socket.send(Some(&Address::new(nobody)), &run, false).unwrap();
-    let (mut context, mut delivered) = (Context::new(), 0);
-    let came = stage
+    let (mut context, mut delivered) = (ReceiveContext::new(), 0);
+    let placement = stage
         .net
-        .receive_expected(expected, Wanted::All, &mut context, &mut delivered);
-    assert!(came == Came::Nothing && delivered == 0 && stage.net.may_place());
-    stage.hear(&parts[..1]);
+        .receive_placed(expected, Deliverable::All, &mut context, &mut delivered);
+    assert!(placement == Placement::Done && delivered == 0 && stage.net.may_zero_copy());
+    stage.receive(&parts[..1]);
     assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "nobody has read it");
-    assert!(segment == source && stage.strange() == 0);
+    assert!(segment == source && stage.rejected() == 0);
 }

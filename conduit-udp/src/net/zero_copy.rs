@@ -6,140 +6,146 @@
 //! come. Somebody else may take the datagram that was looked at; then another one was received, and is taken in as if it had come into a buffer.
 #![forbid(unsafe_code)]
 
-use super::authenticate::Unsealed;
-use super::receive::{Context, Wanted};
+use super::authenticate::Authenticated;
+use super::receive::{Deliverable, ReceiveContext};
 use super::Net;
-use crate::memory::Lent;
-use crate::peer::Heard;
-use crate::peer_table::HERE;
-use crate::sys::BUFFER;
-use crate::wire::HEADER;
+use crate::memory::ClientMemory;
+use crate::peer::Disposition;
+use crate::peer_table::ALIVE;
+use crate::sys::RECV_BUFFER;
+use crate::wire::HEADER_BYTES;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A copy of fewer bytes costs less than a look.
-const LONG: usize = 16 << 10;
+const ZERO_COPY_MIN: usize = 16 << 10;
 /// Nanoseconds without this after a payload did not prove itself where it was received. Perhaps the client writes there, so that it never would.
-const PAUSE: u64 = 10_000_000_000;
+const ZERO_COPY_PAUSE: u64 = 10_000_000_000;
 
 /// What came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum Placement {
     /// Nothing, or it has been taken in.
-    Nothing,
+    Done,
     /// It is in the first buffer.
-    Found,
+    Buffered,
     /// That is to be found out.
-    Unknown,
+    NotTried,
 }
 
 /// Whether it is one datagram, and long.
-pub fn is_long((bytes, each): (usize, usize)) -> bool {
-    bytes > HEADER + LONG && (each == 0 || each >= bytes)
+pub fn is_bulk((bytes, each): (usize, usize)) -> bool {
+    bytes > HEADER_BYTES + ZERO_COPY_MIN && (each == 0 || each >= bytes)
 }
 
 /// Whether an error says that there is nothing, or nothing yet.
-pub fn is_nothing(why: &io::Error) -> bool {
+pub fn is_would_block(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// A datagram that was looked at.
-pub struct Expected<'a> {
-    head: [u8; HEADER],
+pub struct ExpectedDatagram<'a> {
+    head: [u8; HEADER_BYTES],
     /// As [`crate::sys::Socket::peek`] says it.
-    whole: (usize, usize),
-    unsealed: Unsealed<'a>,
+    peeked: (usize, usize),
+    authenticated: Authenticated<'a>,
     /// Where its payload belongs.
-    place: Lent,
+    destination: ClientMemory,
 }
 
 impl Net {
     /// Whether long parts of transfers may be received in their places now.
-    pub fn may_place(&self) -> bool {
-        let from = self.in_place_from.load(Relaxed);
+    pub fn may_zero_copy(&self) -> bool {
+        let from = self.zero_copy_from.load(Relaxed);
         from == 0 || self.now() >= from
     }
 
     /// Receives the next datagram in its place, if it is a long part of a transfer.
-    pub fn receive_in_place(&self, wanted: Wanted, context: &mut Context, delivered: &mut usize) -> Came {
-        match self.expect() {
-            Ok(Some(expected)) => self.receive_expected(expected, wanted, context, delivered),
-            Ok(None) => Came::Unknown,
-            Err(why) if is_nothing(&why) => Came::Nothing,
+    pub fn receive_zero_copy(&self, deliverable: Deliverable, context: &mut ReceiveContext, delivered: &mut usize) -> Placement {
+        match self.peek_transfer() {
+            Ok(Some(expected)) => self.receive_placed(expected, deliverable, context, delivered),
+            Ok(None) => Placement::NotTried,
+            Err(why) if is_would_block(&why) => Placement::Done,
             // What the system told with that is told once only.
             Err(_) => {
-                self.hear_errors();
-                Came::Nothing
+                self.drain_icmp_errors();
+                Placement::Done
             }
         }
     }
 
     /// The next datagram, if it is one whose payload has a place where nothing of it has come yet.
-    pub fn expect(&self) -> io::Result<Option<Expected<'_>>> {
-        let mut head = [0; HEADER];
-        let whole = self.socket.peek(&mut head)?;
-        let payload = whole.0.saturating_sub(HEADER);
+    pub fn peek_transfer(&self) -> io::Result<Option<ExpectedDatagram<'_>>> {
+        let mut head = [0; HEADER_BYTES];
+        let peeked = self.socket.peek(&mut head)?;
+        let payload = peeked.0.saturating_sub(HEADER_BYTES);
         let known = self
-            .source(&head)
-            .filter(|(_, place)| is_long(whole) && place.fate.load(Relaxed) == HERE)
-            .and_then(|(header, place)| self.unseal(place.peer.get()?, header, &head, payload));
-        Ok(known.and_then(|mut unsealed| {
-            let Unsealed {
+            .lookup_source(&head)
+            .filter(|(_, entry)| is_bulk(peeked) && entry.status.load(Relaxed) == ALIVE)
+            .and_then(|(header, entry)| self.authenticate(entry.connection.get()?, header, &head, payload));
+        Ok(known.and_then(|mut authenticated| {
+            let Authenticated {
                 peer, header, number, ..
-            } = &mut unsealed;
-            let place = peer.place_of(header, *number, payload, &self.segments)?;
-            Some(Expected {
+            } = &mut authenticated;
+            let destination = peer.destination_of(header, *number, payload, &self.segments)?;
+            Some(ExpectedDatagram {
                 head,
-                whole,
-                unsealed,
-                place,
+                peeked,
+                authenticated,
+                destination,
             })
         }))
     }
 
     /// Receives what was looked at, or what comes behind it.
-    pub fn receive_expected(&self, expected: Expected<'_>, wanted: Wanted, context: &mut Context, delivered: &mut usize) -> Came {
-        let Expected {
+    pub fn receive_placed(
+        &self,
+        expected: ExpectedDatagram<'_>,
+        deliverable: Deliverable,
+        context: &mut ReceiveContext,
+        delivered: &mut usize,
+    ) -> Placement {
+        let ExpectedDatagram {
             head,
-            whole,
-            unsealed,
-            place,
+            peeked,
+            authenticated,
+            destination,
         } = expected;
-        let buffer = &mut context.memory[context.start..context.start + BUFFER];
-        let came = match self.socket.receive_around(buffer, HEADER, place) {
-            Ok(came) => came,
-            Err(why) if is_nothing(&why) => return Came::Nothing,
+        let buffer = &mut context.memory[context.start..context.start + RECV_BUFFER];
+        let received = match self.socket.receive_split(buffer, HEADER_BYTES, destination) {
+            Ok(received) => received,
+            Err(why) if is_would_block(&why) => return Placement::Done,
             Err(why) if why.raw_os_error() == Some(libc::EFAULT) => {
                 // A page of the place is not to be had, which a copy will say.
-                self.in_place_from.store(self.now() + PAUSE, Relaxed);
-                return Came::Nothing;
+                self.zero_copy_from.store(self.now() + ZERO_COPY_PAUSE, Relaxed);
+                return Placement::Done;
             }
             Err(_) => {
                 // The peer is locked: later.
-                self.has_errors.store(true, Relaxed);
-                return Came::Nothing;
+                self.has_icmp_errors.store(true, Relaxed);
+                return Placement::Done;
             }
         };
-        if came != whole || buffer[..HEADER] != head {
-            let there = came.0.saturating_sub(HEADER).min(place.bytes);
-            buffer[HEADER..HEADER + there].copy_from_slice(&place.read()[..there]);
+        if received != peeked || buffer[..HEADER_BYTES] != head {
+            let there = received.0.saturating_sub(HEADER_BYTES).min(destination.bytes);
+            buffer[HEADER_BYTES..HEADER_BYTES + there].copy_from_slice(&destination.read()[..there]);
             context.found.clear();
-            context.found.push(came);
-            return Came::Found;
+            context.found.push(received);
+            return Placement::Buffered;
         }
         let now = self.now();
-        if self.keys.hash(place.read()) != unsealed.hash {
-            self.counters.strange.fetch_add(1, Relaxed);
-            self.in_place_from.store(now + PAUSE, Relaxed);
-            return Came::Nothing;
+        if self.keys.hash(destination.read()) != authenticated.hash {
+            self.counters.rejected.fetch_add(1, Relaxed);
+            self.zero_copy_from.store(now + ZERO_COPY_PAUSE, Relaxed);
+            return Placement::Done;
         }
-        let source = unsealed.header.source;
+        let source = authenticated.header.source;
         context.touched.push(source);
-        match self.take_in(unsealed, wanted, place.read(), now, &mut context.done) {
-            Heard::Placed => *delivered += 1,
-            Heard::Nonsense => self.lose_broken(source),
+        match self.accept(authenticated, deliverable, destination.read(), now, &mut context.done) {
+            Disposition::Placed => *delivered += 1,
+            Disposition::Malformed => self.report_malformed(source),
             _ => {}
         }
-        Came::Nothing
+        Placement::Done
     }
 }

@@ -14,15 +14,15 @@ pub struct Link {
     /// Transfers that were completed.
     pub done: [Vec<TransferId>; 2],
     /// Longer datagrams vanish.
-    pub takes: usize,
+    pub mtu: usize,
     /// All that was sent, if it is to be kept: to whom, and what.
-    pub kept: Option<Vec<(usize, Vec<u8>)>>,
+    pub sent_datagrams: Option<Vec<(usize, Vec<u8>)>>,
     /// By the time of arrival: to whom, and what.
     wire: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
     pub now: u64,
     random: u64,
     /// Messages that came: class and bytes.
-    pub heard: [Vec<(usize, Vec<u8>)>; 2],
+    pub received: [Vec<(usize, Vec<u8>)>; 2],
     pub sent: usize,
     /// Somebody sends what an end would not: it may be found broken, and what it says not be understood.
     pub is_hostile: bool,
@@ -32,17 +32,17 @@ pub struct Link {
 
 impl Peer {
     /// The number that a datagram should have.
-    pub fn expected(&self, header: &Header) -> u64 {
+    pub fn expected_number(&self, header: &Header) -> u64 {
         match header.kind {
-            Kind::Ack | Kind::Bye => self.told,
-            _ => self.incoming[usize::from(header.class)].have().next,
+            Kind::Ack | Kind::Close => self.expected_control,
+            _ => self.rx[usize::from(header.class)].sack().next,
         }
     }
 
     /// Messages of a class that lack parts, or datagrams that lack pieces, whichever are more.
-    pub fn unfinished(&self) -> usize {
-        let messages = self.incoming.iter().map(Incoming::unfinished);
-        let datagrams = self.gathering.iter().map(Gathering::unfinished);
+    pub fn incomplete(&self) -> usize {
+        let messages = self.rx.iter().map(RecvWindow::incomplete);
+        let datagrams = self.reassembly.iter().map(Reassembly::incomplete);
         messages.chain(datagrams).max().unwrap_or(0)
     }
 }
@@ -56,18 +56,18 @@ impl Link {
     /// The same with keys that are there.
     pub fn with(keys: Rc<Keys>, datagram: usize, seed: u64) -> Self {
         let settings = Settings::read();
-        let end = |me, peer| Peer::new(Pair { me, peer }, datagram, 1 << 16, &settings, 0);
+        let end = |me, peer| Peer::new(Ranks { me, peer }, datagram, 1 << 16, &settings, 0);
         Self {
             keys,
             ends: [end(0, 1), end(1, 0)],
             segments: Default::default(),
             done: Default::default(),
-            takes: usize::MAX,
-            kept: None,
+            mtu: usize::MAX,
+            sent_datagrams: None,
             wire: BTreeMap::new(),
             now: 1,
             random: seed,
-            heard: Default::default(),
+            received: Default::default(),
             sent: 0,
             is_hostile: false,
             is_broken: false,
@@ -82,14 +82,14 @@ impl Link {
         self.random >> 33
     }
 
-    fn put(&mut self, to: usize, datagrams: Vec<Vec<u8>>, loss: u64, duplicates: u64, late: u64) {
+    fn carry(&mut self, to: usize, datagrams: Vec<Vec<u8>>, loss: u64, duplicates: u64, late: u64) {
         for datagram in datagrams {
             self.sent += 1;
-            if let Some(kept) = &mut self.kept {
-                kept.push((to, datagram.clone()));
+            if let Some(sent_datagrams) = &mut self.sent_datagrams {
+                sent_datagrams.push((to, datagram.clone()));
             }
             let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
-            let copies = if datagram.len() > self.takes { 0 } else { copies };
+            let copies = if datagram.len() > self.mtu { 0 } else { copies };
             for _ in 0..copies {
                 let at = self.now + 20_000 + self.random() % late.max(1);
                 self.wire.entry(at).or_default().push_back((to, datagram.clone()));
@@ -100,16 +100,16 @@ impl Link {
     pub fn step(&mut self, loss: u64, duplicates: u64, late: u64) {
         for me in 0..2 {
             let mut out = Vec::new();
-            self.ends[me].look(self.now);
+            self.ends[me].on_timer(self.now);
             self.ends[me].transmit(&self.keys, self.now, |run| {
                 out.extend(run.iter().map(|[head, payload]| [&head[..], &payload[..]].concat()));
                 run.len()
             });
             if self.ends[me].is_ack_due(self.now) {
-                let (header, payload) = self.ends[me].acknowledge(&self.keys);
+                let (header, payload) = self.ends[me].make_ack(&self.keys);
                 out.push([header.as_slice(), &payload].concat());
             }
-            self.put(1 - me, out, loss, duplicates, late);
+            self.carry(1 - me, out, loss, duplicates, late);
         }
         self.now += 5_000;
         while let Some(entry) = self.wire.first_entry().filter(|entry| *entry.key() <= self.now) {
@@ -126,28 +126,31 @@ impl Link {
     }
 
     pub fn arrive(&mut self, to: usize, datagram: &[u8]) {
-        let heard = self.hear(to, datagram);
-        assert!(self.is_hostile || !matches!(heard, None | Some(Heard::Nonsense)), "{heard:?}");
+        let received = self.receive(to, datagram);
+        assert!(
+            self.is_hostile || !matches!(received, None | Some(Disposition::Malformed)),
+            "{received:?}"
+        );
     }
 
     /// What an end makes of a datagram. None: it is nobody's.
-    pub fn hear(&mut self, to: usize, datagram: &[u8]) -> Option<Heard> {
-        let (head, payload) = datagram.split_first_chunk::<HEADER>()?;
+    pub fn receive(&mut self, to: usize, datagram: &[u8]) -> Option<Disposition> {
+        let (head, payload) = datagram.split_first_chunk::<HEADER_BYTES>()?;
         let mut header = Header::decode(head)?;
         let end = &mut self.ends[to];
-        let known = end.know(&mut header);
-        if !self.keys.proves(head, &known, payload) {
+        let known = end.implicit_fields(&mut header);
+        if !self.keys.verify(head, &known, payload) {
             return None;
         }
-        let heard = end.hear(&header, known.number, payload, self.now);
-        let heard = end.settle(heard, payload, &self.segments[to], &mut self.done[to]);
-        match &heard {
-            Heard::Packet(class) => self.heard[to].push((*class, payload.to_vec())),
-            Heard::Joined(class, packet) => self.heard[to].push((*class, packet.bytes().to_vec())),
-            Heard::Nonsense => self.is_broken = true,
-            Heard::Nothing | Heard::Again | Heard::Placed | Heard::Bye => {}
+        let received = end.receive(&header, known.number, payload, self.now);
+        let received = end.apply(received, payload, &self.segments[to], &mut self.done[to]);
+        match &received {
+            Disposition::Packet(class) => self.received[to].push((*class, payload.to_vec())),
+            Disposition::Message(class, packet) => self.received[to].push((*class, packet.bytes().to_vec())),
+            Disposition::Malformed => self.is_broken = true,
+            Disposition::Nothing | Disposition::Duplicate | Disposition::Placed | Disposition::Close => {}
             other => panic!("{other:?} was not settled"),
         }
-        Some(heard)
+        Some(received)
     }
 }

@@ -1,29 +1,29 @@
 //! What a peer says: its datagrams, what they acknowledge, and what it is owed for them.
 #![forbid(unsafe_code)]
 
-use super::{Clock, Peer};
-use crate::congestion::ACK_DELAY;
-use crate::fragment::Gathered;
+use super::{ClassTimer, Peer};
+use crate::congestion::MAX_ACK_DELAY;
+use crate::fragment::FragmentOutcome;
 use crate::mac::Keys;
 use crate::packet::Packet;
-use crate::recv_window::{Incoming, Taken, ALL_ACKS};
-use crate::send_window::News;
-use crate::wire::{widen, Header, Kind, Known, ACK_NOW, HEADER};
+use crate::recv_window::{DataOutcome, RecvWindow, FULL_SACK_BYTES};
+use crate::send_window::AckOutcome;
+use crate::wire::{widen, Header, ImplicitFields, Kind, ACK_NOW, HEADER_BYTES};
 
 /// Datagrams that come before an acknowledgement goes, if nothing else goes there.
 const ACK_AFTER: u32 = 32;
 
 /// What [`Peer::hear`] makes of a datagram.
 #[derive(Debug, PartialEq)]
-pub enum Heard {
+pub enum Disposition {
     /// Nothing for the runtime.
     Nothing,
     /// It came before, or too late. That says nothing about the peer: anybody may have sent it again.
-    Again,
+    Duplicate,
     /// Its payload is a packet.
     Packet(usize),
     /// This is a packet.
-    Joined(usize, Packet),
+    Message(usize, Packet),
     /// It was part of a transfer, and did what it says.
     Placed,
     /// Its payload is for the segment, at this address.
@@ -31,231 +31,232 @@ pub enum Heard {
     /// It asks for what is at this address.
     Get(u64),
     /// Its payload is for a get; the word says for which, and where.
-    Got(u64),
+    GetReply(u64),
     /// It is the last piece of a datagram with this payload, of which this is to be made.
-    Gathered(Box<Heard>, Packet),
+    Reassembled(Box<Disposition>, Packet),
     /// The peer takes its leave.
-    Bye,
+    Close,
     /// The peer is a member, and broken.
-    Nonsense,
+    Malformed,
 }
 
 impl Peer {
     /// What a datagram of the peer's need not say, but its tags cover. What it acknowledges gets full numbers.
-    pub fn know(&self, header: &mut Header) -> Known {
-        for (out, have) in self.out.iter().zip(&mut header.have) {
-            have.next = out.number(have.next as u32);
+    pub fn implicit_fields(&self, header: &mut Header) -> ImplicitFields {
+        for (tx, sack) in self.tx.iter().zip(&mut header.sacks) {
+            sack.next = tx.widen(sack.next as u32);
         }
-        Known {
+        ImplicitFields {
             target: self.pair.me,
             number: match header.kind {
-                Kind::Ack | Kind::Bye => widen(header.number, self.told),
-                _ => self.incoming[usize::from(header.class)].number(header.number),
+                Kind::Ack | Kind::Close => widen(header.number, self.expected_control),
+                _ => self.rx[usize::from(header.class)].widen(header.number),
             },
-            next: header.have.map(|have| have.next),
+            next: header.sacks.map(|sack| sack.next),
         }
     }
 
     /// Takes in a datagram whose tag was right.
-    pub fn hear(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
-        if matches!(header.kind, Kind::Ack | Kind::Bye) {
-            if number < self.told {
-                return Heard::Again;
+    pub fn receive(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
+        if matches!(header.kind, Kind::Ack | Kind::Close) {
+            if number < self.expected_control {
+                return Disposition::Duplicate;
             }
             let Some(next) = number.checked_add(1) else {
-                return Heard::Nonsense;
+                return Disposition::Malformed;
             };
-            self.told = next;
+            self.expected_control = next;
         }
-        if self.hear_word(header, now) == Heard::Nonsense {
-            return Heard::Nonsense;
+        if self.process_acks(header, now) == Disposition::Malformed {
+            return Disposition::Malformed;
         }
         match header.kind {
-            Kind::Bye => Heard::Bye,
-            Kind::Ack => self.all_acknowledged(header, payload, now),
-            Kind::Piece => self.gather(header, number, payload, now),
-            _ => self.take(header, number, payload, now),
+            Kind::Close => Disposition::Close,
+            Kind::Ack => self.receive_full_sack(header, payload, now),
+            Kind::Fragment => self.receive_fragment(header, number, payload, now),
+            _ => self.receive_data(header, number, payload, now),
         }
     }
 
     /// Takes in a piece of a datagram; with the last one, that.
-    fn gather(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
+    fn receive_fragment(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
         let class = usize::from(header.class);
-        let (incoming, gathering) = (&self.incoming[class], &mut self.gathering[class]);
-        if incoming.is_old(number) {
-            self.owe(true, now);
-            return Heard::Again;
+        let (rx, reassembly) = (&self.rx[class], &mut self.reassembly[class]);
+        if rx.is_stale(number) {
+            self.note_ack_owed(true, now);
+            return Disposition::Duplicate;
         }
-        gathering.keep_only(|number| !incoming.is_old(number));
-        match gathering.take(header, number, payload) {
-            Gathered::Kept => Heard::Nothing,
-            Gathered::Again => Heard::Again,
-            Gathered::Nonsense => Heard::Nonsense,
-            Gathered::Whole(header, packet) => {
-                let heard = self.take(&header, number, packet.bytes(), now);
-                Heard::Gathered(Box::new(heard), packet)
+        reassembly.retain(|number| !rx.is_stale(number));
+        match reassembly.accept(header, number, payload) {
+            FragmentOutcome::Incomplete => Disposition::Nothing,
+            FragmentOutcome::Duplicate => Disposition::Duplicate,
+            FragmentOutcome::Malformed => Disposition::Malformed,
+            FragmentOutcome::Complete(header, packet) => {
+                let disposition = self.receive_data(&header, number, packet.bytes(), now);
+                Disposition::Reassembled(Box::new(disposition), packet)
             }
         }
     }
 
     /// Takes in a whole datagram with data.
-    fn take(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Heard {
+    fn receive_data(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
         match header.kind {
             Kind::Data => {
                 let class = usize::from(header.class);
-                let gap = self.incoming[class].have().beyond != 0;
-                let taken = self.incoming[class].take(header, number, payload);
-                self.owe(gap || taken == Taken::Old || header.flags & ACK_NOW != 0, now);
-                match taken {
-                    Taken::Old => Heard::Again,
-                    Taken::Kept => Heard::Nothing,
-                    Taken::Whole => Heard::Packet(class),
-                    Taken::Message(bytes) => Heard::Joined(class, bytes),
-                    Taken::Nonsense => Heard::Nonsense,
+                let has_gap = self.rx[class].sack().bitmap != 0;
+                let outcome = self.rx[class].accept(header, number, payload);
+                self.note_ack_owed(
+                    has_gap || outcome == DataOutcome::Duplicate || header.flags & ACK_NOW != 0,
+                    now,
+                );
+                match outcome {
+                    DataOutcome::Duplicate => Disposition::Duplicate,
+                    DataOutcome::Incomplete => Disposition::Nothing,
+                    DataOutcome::Single => Disposition::Packet(class),
+                    DataOutcome::Complete(bytes) => Disposition::Message(class, bytes),
+                    DataOutcome::Malformed => Disposition::Malformed,
                 }
             }
-            _ => self.alone(header, number, now),
+            _ => self.receive_transfer(header, number, now),
         }
     }
 
     /// Takes in what the header of a datagram acknowledges.
-    pub fn hear_word(&mut self, header: &Header, now: u64) -> Heard {
+    pub fn process_acks(&mut self, header: &Header, now: u64) -> Disposition {
         for class in 0..2 {
-            let Some(news) = self.out[class].acknowledged(header.have[class], now, &mut self.free) else {
-                return Heard::Nonsense;
+            let Some(outcome) = self.tx[class].on_sack(header.sacks[class], now, &mut self.free_buffers) else {
+                return Disposition::Malformed;
             };
-            self.learn(class, news, now);
+            self.on_acked(class, outcome, now);
         }
         // Enough for a window of small ones; more is the system's.
-        self.free.truncate(64);
-        Heard::Nothing
+        self.free_buffers.truncate(64);
+        Disposition::Nothing
     }
 
     /// Takes in a datagram of a transfer. It is new once only: its number is noted before its bytes are placed, and acknowledged after, so that a copy that
     /// comes when the transfer is complete finds its number below the window, or marked in it. (One of another four billion has the wrong tag.)
-    fn alone(&mut self, header: &Header, number: u64, now: u64) -> Heard {
-        let class = usize::from(header.kind == Kind::Got);
+    fn receive_transfer(&mut self, header: &Header, number: u64, now: u64) -> Disposition {
+        let class = usize::from(header.kind == Kind::GetReply);
         if usize::from(header.class) != class {
-            return Heard::Nonsense;
+            return Disposition::Malformed;
         }
-        let gap = self.incoming[class].have().beyond != 0;
-        let new = self.incoming[class].take_alone(number);
-        self.owe(gap || !new || header.flags & ACK_NOW != 0, now);
-        let word = header.word();
+        let has_gap = self.rx[class].sack().bitmap != 0;
+        let is_new = self.rx[class].accept_number(number);
+        self.note_ack_owed(has_gap || !is_new || header.flags & ACK_NOW != 0, now);
+        let operand = header.operand();
         match header.kind {
-            _ if !new => Heard::Again,
-            Kind::Put => Heard::Put(word),
-            Kind::Get => Heard::Get(word),
-            _ => Heard::Got(word),
+            _ if !is_new => Disposition::Duplicate,
+            Kind::Put => Disposition::Put(operand),
+            Kind::Get => Disposition::Get(operand),
+            _ => Disposition::GetReply(operand),
         }
     }
 
-    fn all_acknowledged(&mut self, header: &Header, payload: &[u8], now: u64) -> Heard {
+    fn receive_full_sack(&mut self, header: &Header, payload: &[u8], now: u64) -> Disposition {
         if payload.is_empty() {
-            return Heard::Nothing;
+            return Disposition::Nothing;
         }
-        if payload.len() != ALL_ACKS {
-            return Heard::Nonsense;
+        if payload.len() != FULL_SACK_BYTES {
+            return Disposition::Malformed;
         }
         let words: Vec<u64> = payload
             .chunks_exact(8)
-            .map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
+            .map(|operand| u64::from_le_bytes(std::array::from_fn(|i| operand[i])))
             .collect();
         for (class, words) in words.chunks_exact(words.len() / 2).enumerate() {
-            for (i, &word) in words.iter().enumerate() {
-                let news = self.out[class].acknowledged_beyond(header.have[class].next, i, word, now);
-                self.learn(class, news, now);
+            for (i, &operand) in words.iter().enumerate() {
+                let outcome = self.tx[class].on_sack_word(header.sacks[class].next, i, operand, now);
+                self.on_acked(class, outcome, now);
             }
         }
-        Heard::Nothing
+        Disposition::Nothing
     }
 
-    fn learn(&mut self, class: usize, news: News, now: u64) {
-        if news.bytes == 0 && news.round_trip.is_none() {
+    fn on_acked(&mut self, class: usize, outcome: AckOutcome, now: u64) {
+        if outcome.acked_bytes == 0 && outcome.rtt.is_none() {
             return;
         }
-        self.clocks[class] = Clock::new(now);
-        self.pace.came(news.bytes, news.round_trip);
-        self.out[class].takes_answer(self.pace.patience(), now);
-        self.find_lost(class, news, now);
+        self.timers[class] = ClassTimer::new(now);
+        self.congestion.on_ack(outcome.acked_bytes, outcome.rtt);
+        self.tx[class].resolve_ambiguous(self.congestion.loss_delay(), now);
+        self.detect_losses(class, outcome, now);
     }
 
     /// Finds what is lost of a class, after this news.
-    pub fn find_lost(&mut self, class: usize, mut news: News, now: u64) {
-        self.out[class].find_lost(self.pace.patience(), &mut news);
-        if let Some(number) = news.lost_number {
-            self.pace.lost(class, number, self.out[class].next());
+    pub fn detect_losses(&mut self, class: usize, mut outcome: AckOutcome, now: u64) {
+        self.tx[class].detect_losses(self.congestion.loss_delay(), &mut outcome);
+        if let Some(number) = outcome.first_lost {
+            self.congestion.on_loss(class, number, self.tx[class].next_number());
         }
-        self.judge_path(news, now);
+        self.update_pmtu(outcome, now);
     }
 
     /// Learns about the path from what came and what was lost.
-    pub fn judge_path(&mut self, news: News, now: u64) {
-        if news.doubted.is_none() && (news.whole == 0 || !self.path.is_suspect()) {
+    pub fn update_pmtu(&mut self, outcome: AckOutcome, now: u64) {
+        if outcome.mtu_suspect.is_none() && (outcome.largest_unfragmented == 0 || !self.pmtu.is_suspect()) {
             return;
         }
-        if let Some(bytes) = news.doubted {
-            self.path.lost(bytes, now);
+        if let Some(bytes) = outcome.mtu_suspect {
+            self.pmtu.on_loss(bytes, now);
         }
-        self.path.came(news.whole);
-        self.follow_path();
+        self.pmtu.on_ack(outcome.largest_unfragmented);
+        self.apply_pmtu();
     }
 
-    fn owe(&mut self, at_once: bool, now: u64) {
-        let (count, since, wanted) = self.owed;
-        self.owed = (count + 1, if count == 0 { now } else { since }, wanted || at_once);
+    fn note_ack_owed(&mut self, at_once: bool, now: u64) {
+        let (count, since, wanted) = self.pending_ack;
+        self.pending_ack = (count + 1, if count == 0 { now } else { since }, wanted || at_once);
     }
 
     /// Whether an acknowledgement is due.
     pub fn is_ack_due(&self, now: u64) -> bool {
-        let (count, since, wanted) = self.owed;
-        wanted || count >= ACK_AFTER || (count > 0 && now >= since + ACK_DELAY / 8)
+        let (count, since, wanted) = self.pending_ack;
+        wanted || count >= ACK_AFTER || (count > 0 && now >= since + MAX_ACK_DELAY / 8)
     }
 
     /// Whether a header has room for all that came out of turn, as it most often has.
-    pub fn header_says_all(&self) -> bool {
-        self.incoming
-            .iter()
-            .all(|incoming| incoming.all()[1..].iter().all(|&word| word == 0))
+    pub fn sack_fits_header(&self) -> bool {
+        self.rx.iter().all(|rx| rx.bitmap()[1..].iter().all(|&operand| operand == 0))
     }
 
     /// An acknowledgement of everything, as header and payload. Nothing is owed after it.
-    pub fn acknowledge(&mut self, keys: &Keys) -> ([u8; HEADER], Vec<u8>) {
-        self.owed = (0, 0, false);
-        let long = !self.header_says_all();
-        let all = self.incoming.each_ref().map(Incoming::all);
+    pub fn make_ack(&mut self, keys: &Keys) -> ([u8; HEADER_BYTES], Vec<u8>) {
+        self.pending_ack = (0, 0, false);
+        let long = !self.sack_fits_header();
+        let all = self.rx.each_ref().map(RecvWindow::bitmap);
         let words = all.iter().flatten().filter(|_| long);
         let payload: Vec<u8> = words.copied().flat_map(u64::to_le_bytes).collect();
-        (self.control(keys, Kind::Ack, &payload), payload)
+        (self.control_header(keys, Kind::Ack, &payload), payload)
     }
 
     /// A header without data.
-    pub fn control(&mut self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER] {
-        let number = self.said;
-        self.said += 1;
+    pub fn control_header(&mut self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER_BYTES] {
+        let number = self.next_control;
+        self.next_control += 1;
         let header = Header {
             number: number as u32,
-            have: [self.incoming[0].have(), self.incoming[1].have()],
+            sacks: [self.rx[0].sack(), self.rx[1].sack()],
             ..self.header(keys, kind, 0)
         };
         let mut bytes = header.encode();
-        let known = Known {
+        let known = ImplicitFields {
             target: self.pair.peer,
             number,
-            next: header.have.map(|have| have.next),
+            next: header.sacks.map(|sack| sack.next),
         };
         keys.seal(&mut bytes, &known, (payload.len(), keys.hash(payload)));
-        self.last_said = bytes;
+        self.last_control = bytes;
         bytes
     }
 
     /// Whether something that was sent to the peer, and may be on its way, begins like this. Only who has seen it can say so, for there is a tag in
     /// it.
-    pub fn has_said(&self, quote: &[u8]) -> bool {
-        let Some(head) = quote.first_chunk::<HEADER>() else {
+    pub fn was_sent(&self, quote: &[u8]) -> bool {
+        let Some(head) = quote.first_chunk::<HEADER_BYTES>() else {
             return false;
         };
         let Some(header) = Header::decode(head) else { return false };
-        *head == self.last_said || self.out[usize::from(header.class)].has_said(header.number, head)
+        *head == self.last_control || self.tx[usize::from(header.class)].was_sent(header.number, head)
     }
 }

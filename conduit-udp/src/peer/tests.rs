@@ -19,7 +19,7 @@ impl Link {
         for turn in 0usize.. {
             assert!(turn < 4_000_000, "nothing goes on: {next:?}");
             if let Some(&size) = sizes.get(turn / 7 % sizes.len().max(1)) {
-                self.ends[turn % 2].resize(size);
+                self.ends[turn % 2].set_kernel_payload(size);
             }
             for (me, i) in next.iter_mut().enumerate() {
                 while *i < count {
@@ -28,21 +28,21 @@ impl Link {
                         break;
                     }
                     let (a, b) = bytes.split_at(bytes.len() / 3);
-                    self.ends[me].keep(&self.keys, *i % 2, &[a, &[], b]);
+                    self.ends[me].queue_message(&self.keys, *i % 2, &[a, &[], b]);
                     *i += 1;
                 }
             }
             self.step(loss, duplicates, late);
-            if self.heard.iter().all(|heard| heard.len() >= count) && self.ends.iter().all(Peer::is_quiet) {
+            if self.received.iter().all(|received| received.len() >= count) && self.ends.iter().all(Peer::is_idle) {
                 break;
             }
         }
         for me in 0..2 {
             let mut expected: Vec<_> = (0..count).map(|i| (i % 2, message(1 - me, i))).collect();
-            let mut heard = std::mem::take(&mut self.heard[me]);
+            let mut disposition = std::mem::take(&mut self.received[me]);
             expected.sort();
-            heard.sort();
-            assert!(heard == expected, "what came is not what was sent");
+            disposition.sort();
+            assert!(disposition == expected, "what came is not what was sent");
         }
         self.sent
     }
@@ -50,11 +50,11 @@ impl Link {
 
 #[test]
 fn a_good_link_carries_each_datagram_once() {
-    for datagram in [LEAST_PAYLOAD, 1408, 65_408] {
+    for datagram in [MIN_PAYLOAD, 1408, 65_408] {
         let mut link = Link::new(datagram, 1);
         link.exchange(300, 0, 0, 1);
         let data: u64 = (0..2)
-            .map(|me| link.ends[me].out[0].next() + link.ends[me].out[1].next())
+            .map(|me| link.ends[me].tx[0].next_number() + link.ends[me].tx[1].next_number())
             .sum();
         assert!(
             (link.sent as u64) < data + data / 4 + 200,
@@ -83,64 +83,64 @@ fn bad_links_lose_nothing() {
 }
 
 #[test]
-fn paths_that_change_lose_nothing() {
+fn mtu_changes_lose_nothing() {
     for seed in 1..4 {
         let mut link = Link::new(65_408, seed);
-        link.exchange_over(&[65_408, 1408, LEAST_PAYLOAD, 8896], 300, 50, 50, 50_000);
+        link.exchange_over(&[65_408, 1408, MIN_PAYLOAD, 8896], 300, 50, 50, 50_000);
     }
 }
 
 #[test]
-fn paths_that_silently_take_less_lose_nothing() {
+fn mtu_black_holes_lose_nothing() {
     for (seed, loss) in [(1, 0), (2, 100)] {
         for datagram in [1408, 8896] {
             let mut link = Link::new(datagram, seed);
             link.exchange(20, loss, 50, 50_000);
             // Not even what has been made already.
             let made = vec![1; 40_000];
-            link.ends[0].keep(&link.keys, 0, &[&made]);
-            link.takes = 1280 - 48;
-            while link.heard[1].is_empty() {
+            link.ends[0].queue_message(&link.keys, 0, &[&made]);
+            link.mtu = 1280 - 48;
+            while link.received[1].is_empty() {
                 link.step(loss, 50, 50_000);
             }
-            assert_eq!(link.heard[1].pop(), Some((0, made)));
+            assert_eq!(link.received[1].pop(), Some((0, made)));
             link.exchange(30, loss, 50, 50_000);
-            assert!(link.ends[0].path.is_narrow() || link.ends[0].datagram == datagram);
+            assert!(link.ends[0].pmtu.is_reduced() || link.ends[0].max_payload == datagram);
             // When the path takes all again that is found out.
-            link.takes = usize::MAX;
+            link.mtu = usize::MAX;
             link.now += 60_000_000_000;
             link.exchange(20, loss, 50, 50_000);
-            assert_eq!(link.ends[0].datagram, datagram);
+            assert_eq!(link.ends[0].max_payload, datagram);
         }
     }
 }
 
 #[test]
-fn no_more_requests_than_the_depth() {
+fn requests_are_limited_by_the_depth() {
     let mut link = Link::new(1408, 1);
     link.ends[0].depth = 5;
     for _ in 0..5 {
         assert!(link.ends[0].has_room(0, 1));
-        link.ends[0].keep(&link.keys, 0, &[&[1]]);
+        link.ends[0].queue_message(&link.keys, 0, &[&[1]]);
     }
     assert!(!link.ends[0].has_room(0, 1) && link.ends[0].has_room(1, 1));
-    while link.heard[1].len() < 5 || !link.ends[0].is_quiet() {
+    while link.received[1].len() < 5 || !link.ends[0].is_idle() {
         link.step(0, 0, 1);
     }
     assert!(link.ends[0].has_room(0, 1));
 }
 
 #[test]
-fn silence_is_measured() {
+fn unanswered_time_is_measured() {
     let mut link = Link::new(1408, 1);
-    link.ends[0].keep(&link.keys, 0, &[&[1]]);
+    link.ends[0].queue_message(&link.keys, 0, &[&[1]]);
     let began = link.now;
     for _ in 0..100_000 {
         link.step(1000, 0, 1);
     }
     assert_eq!(link.ends[0].unanswered(link.now), link.now - began);
     assert_eq!(link.ends[1].unanswered(link.now), 0);
-    while link.heard[1].is_empty() {
+    while link.received[1].is_empty() {
         link.step(0, 0, 1);
     }
     for _ in 0..100 {
@@ -150,52 +150,52 @@ fn silence_is_measured() {
 }
 
 #[test]
-fn silence_is_survived() {
+fn outages_are_survived() {
     let mut link = Link::new(1408, 3);
-    link.ends[0].keep(&link.keys, 0, &[&[5; 5000]]);
+    link.ends[0].queue_message(&link.keys, 0, &[&[5; 5000]]);
     for _ in 0..20_000 {
         link.step(1000, 0, 1);
     }
     // A tenth of a second without an answer: the probes became seldom.
     assert!(link.sent < 60, "{}", link.sent);
-    while link.heard[1].is_empty() {
+    while link.received[1].is_empty() {
         link.step(0, 0, 1);
     }
-    assert_eq!(link.heard[1].pop(), Some((0, vec![5; 5000])));
+    assert_eq!(link.received[1].pop(), Some((0, vec![5; 5000])));
     link.exchange(100, 0, 0, 1);
 }
 
 #[test]
-fn one_class_does_not_hide_the_silence_of_the_other() {
+fn one_class_does_not_mask_losses_of_the_other() {
     for class in 0..2 {
         let mut link = Link::new(1408, 3);
-        link.ends[0].keep(&link.keys, class, &[b"lost"]);
+        link.ends[0].queue_message(&link.keys, class, &[b"lost"]);
         link.step(1000, 0, 1);
         let began = link.now;
         // What the two say to each other meanwhile is answered at once, each time.
         for turn in 0..4_000usize {
             if turn % 10 == 0 {
-                link.ends[0].keep(&link.keys, 1 - class, &[b"other"]);
-                link.ends[1].keep(&link.keys, class, &[b"other"]);
+                link.ends[0].queue_message(&link.keys, 1 - class, &[b"other"]);
+                link.ends[1].queue_message(&link.keys, class, &[b"other"]);
             }
             link.step(0, 0, 1);
             if turn == 200 {
                 assert_eq!(link.ends[0].unanswered(link.now), link.now - began + 5_000);
             }
         }
-        let lost = link.heard[1].iter().filter(|(_, bytes)| bytes == b"lost").count();
+        let lost = link.received[1].iter().filter(|(_, bytes)| bytes == b"lost").count();
         assert_eq!(lost, 1, "class {class}");
     }
 }
 
 #[test]
-fn even_nothing_is_sent_again() {
+fn empty_messages_are_retransmitted() {
     let mut link = Link::new(1408, 3);
-    link.ends[0].keep(&link.keys, 0, &[]);
+    link.ends[0].queue_message(&link.keys, 0, &[]);
     link.step(1000, 0, 1);
     for _ in 0..100_000 {
         link.step(0, 0, 1);
     }
-    assert_eq!(link.heard[1], [(0, Vec::new())]);
-    assert!(link.ends[0].is_quiet() && !link.ends[0].awaits_answer());
+    assert_eq!(link.received[1], [(0, Vec::new())]);
+    assert!(link.ends[0].is_idle() && !link.ends[0].has_in_flight());
 }

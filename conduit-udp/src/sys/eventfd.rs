@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// See the module documentation.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct WakeEventfd(OwnedFd);
 
-impl Bell {
+impl WakeEventfd {
     /// A silent one.
     pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers.
@@ -20,7 +20,7 @@ impl Bell {
     }
 
     /// Wakes who waits, or will wait next.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         let one = 1u64;
         // SAFETY: eight live bytes. It fails only when it has been rung some 10^19 times.
         let _ = unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of_val(&one)) };
@@ -58,15 +58,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings_once_for_all_that_rang() {
-        let (bell, other) = (Bell::new().unwrap(), Bell::new().unwrap());
-        assert!(!bell.wait(None, Duration::ZERO));
-        bell.ring();
-        bell.ring();
+    fn wakes_once_for_all_that_rang() {
+        let (eventfd, other) = (WakeEventfd::new().unwrap(), WakeEventfd::new().unwrap());
+        assert!(!eventfd.wait(None, Duration::ZERO));
+        eventfd.wake();
+        eventfd.wake();
         let long = Duration::from_secs(60);
-        assert!(!bell.wait(Some(other.0.as_raw_fd()), long));
-        assert!(!bell.wait(Some(other.0.as_raw_fd()), Duration::from_micros(10)));
-        other.ring();
-        assert!(bell.wait(Some(other.0.as_raw_fd()), long));
+        assert!(!eventfd.wait(Some(other.0.as_raw_fd()), long));
+        assert!(!eventfd.wait(Some(other.0.as_raw_fd()), Duration::from_micros(10)));
+        other.wake();
+        assert!(eventfd.wait(Some(other.0.as_raw_fd()), long));
     }
 }

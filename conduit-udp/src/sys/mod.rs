@@ -11,15 +11,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
 /// Largest payload of a datagram.
-const LARGEST: usize = 65_507;
+const MAX_PAYLOAD: usize = 65_507;
 /// Bytes for what hosts say of a line's datagrams.
-const REPORTS: libc::c_int = 64 << 10;
+const ERROR_QUEUE_BYTES: libc::c_int = 64 << 10;
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
-pub use eventfd::Bell;
-pub use receive::{BATCH, BUFFER};
-pub use send::{Pieces, RUN};
+pub use eventfd::WakeEventfd;
+pub use receive::{RECV_BATCH, RECV_BUFFER};
+pub use send::{DatagramSlices, SEND_BATCH};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -37,7 +37,7 @@ pub struct Address {
 
 impl std::fmt::Debug for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.get())
+        write!(f, "{:?}", self.socket_addr())
     }
 }
 
@@ -82,7 +82,7 @@ impl Address {
     }
 
     /// The address, if it is of a family that is known here.
-    pub fn get(&self) -> Option<SocketAddr> {
+    pub fn socket_addr(&self) -> Option<SocketAddr> {
         match libc::c_int::from(self.bytes.ss_family) {
             libc::AF_INET => {
                 // SAFETY: the family says what the bytes are.
@@ -125,44 +125,44 @@ impl Socket {
             (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
         ] {
             // A user who may not go beyond the limit gets the limit.
-            if set(&fd, libc::SOL_SOCKET, forced, bytes as libc::c_int).is_err() {
-                set(&fd, libc::SOL_SOCKET, plain, bytes as libc::c_int)?;
+            if set_option(&fd, libc::SOL_SOCKET, forced, bytes as libc::c_int).is_err() {
+                set_option(&fd, libc::SOL_SOCKET, plain, bytes as libc::c_int)?;
             }
         }
         // Without it an unreachable port would be told to the next call, whatever that sends where.
         if address.is_ipv4() {
-            set(&fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
-            set(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?;
+            set_option(&fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+            set_option(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?;
         } else {
-            set(&fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
-            set(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)?;
+            set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+            set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)?;
         }
-        let _ = set(&fd, libc::IPPROTO_UDP, UDP_GRO, 1);
-        let buffer = get(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF)? as usize;
-        let wanted = Address::new(address);
+        let _ = set_option(&fd, libc::IPPROTO_UDP, UDP_GRO, 1);
+        let buffer = get_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF)? as usize;
+        let requested = Address::new(address);
         // SAFETY: the address is live and of the length given.
-        check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&wanted.bytes).cast(), wanted.length) })?;
-        let mut bound = wanted;
+        check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&requested.bytes).cast(), requested.length) })?;
+        let mut bound = requested;
         bound.length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
         // SAFETY: address and length are live, and the length is that of the address's storage.
         check(unsafe { libc::getsockname(fd.as_raw_fd(), ptr::from_mut(&mut bound.bytes).cast(), &mut bound.length) })?;
-        let address = bound.get().ok_or(io::ErrorKind::Unsupported)?;
+        let address = bound.socket_addr().ok_or(io::ErrorKind::Unsupported)?;
         Ok(Self { fd, address, buffer })
     }
 
     /// A socket that only sends, and to one address: the system need not look up the way there each time.
-    pub fn line(&self, to: &Address, bytes: usize) -> io::Result<Self> {
-        let line = Self::open(SocketAddr::new(self.address.ip(), 0), bytes)?;
+    pub fn connected(&self, to: &Address, bytes: usize) -> io::Result<Self> {
+        let socket = Self::open(SocketAddr::new(self.address.ip(), 0), bytes)?;
         // Room for what hosts say of its datagrams; but nothing is to come there, and what does would stay.
-        set(&line.fd, libc::SOL_SOCKET, libc::SO_RCVBUF, REPORTS)?;
-        line.take_nothing()?;
+        set_option(&socket.fd, libc::SOL_SOCKET, libc::SO_RCVBUF, ERROR_QUEUE_BYTES)?;
+        socket.drop_input()?;
         // SAFETY: the address is live and of the length given.
-        check(unsafe { libc::connect(line.fd.as_raw_fd(), ptr::from_ref(&to.bytes).cast(), to.length) })?;
-        Ok(line)
+        check(unsafe { libc::connect(socket.fd.as_raw_fd(), ptr::from_ref(&to.bytes).cast(), to.length) })?;
+        Ok(socket)
     }
 
     /// From now on drops what comes.
-    fn take_nothing(&self) -> io::Result<()> {
+    fn drop_input(&self) -> io::Result<()> {
         let mut drop_all = libc::sock_filter {
             code: (libc::BPF_RET | libc::BPF_K) as u16,
             jt: 0,
@@ -200,7 +200,7 @@ impl Socket {
         message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
         message.msg_iov = &mut vector;
         message.msg_iovlen = 1;
-        let mut controls = [const { Control([0; 64]) }; 8];
+        let mut controls = [const { ControlBuffer([0; 64]) }; 8];
         message.msg_control = controls.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&controls) as _;
         // SAFETY: everything that the message points to is live and writable.
@@ -222,7 +222,7 @@ impl Socket {
         }
         Some((
             io::Error::from_raw_os_error(number as i32),
-            name.get(),
+            name.socket_addr(),
             &quote[..got as usize],
         ))
     }
@@ -230,10 +230,10 @@ impl Socket {
 
 /// Room for control messages, aligned for them.
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct ControlBuffer([u8; 64]);
 
 /// The largest payload of a datagram to `address` that needs no fragments, as far as this host knows the path.
-pub fn largest_to(address: SocketAddr) -> io::Result<usize> {
+pub fn path_payload(address: SocketAddr) -> io::Result<usize> {
     let v4 = address.is_ipv4();
     let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: no pointers.
@@ -244,26 +244,26 @@ pub fn largest_to(address: SocketAddr) -> io::Result<usize> {
     // SAFETY: the address is live and of the length given.
     check(unsafe { libc::connect(fd.as_raw_fd(), ptr::from_ref(&to.bytes).cast(), to.length) })?;
     let (mtu, headers) = if v4 {
-        (get(&fd, libc::IPPROTO_IP, libc::IP_MTU)?, 28)
+        (get_option(&fd, libc::IPPROTO_IP, libc::IP_MTU)?, 28)
     } else {
-        (get(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)?, 48)
+        (get_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)?, 48)
     };
-    Ok((mtu.max(0) as usize).saturating_sub(headers).min(LARGEST))
+    Ok((mtu.max(0) as usize).saturating_sub(headers).min(MAX_PAYLOAD))
 }
 
 /// Whether an error of sending may mean that this kernel, or this path, takes no trains, or none of so long datagrams.
-pub fn no_trains(why: &io::Error) -> bool {
+pub fn is_gso_refusal(why: &io::Error) -> bool {
     let refusals = [libc::EIO, libc::EINVAL, libc::EMSGSIZE, libc::ENOPROTOOPT, libc::EOPNOTSUPP];
     why.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
-fn set(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+fn set_option(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the value is live and of the length given.
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, ptr::from_ref(&value).cast(), length) }).map(drop)
 }
 
-fn get(fd: &OwnedFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
+fn get_option(fd: &OwnedFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
     let (mut value, mut length) = (0, size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: both are live, and the length is that of the value.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, ptr::from_mut(&mut value).cast(), &mut length) })?;

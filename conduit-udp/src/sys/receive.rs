@@ -1,34 +1,34 @@
 //! Receiving: several datagrams, or trains that the kernel put together again (`UDP_GRO`), by one system call.
 
-use super::{check, Control, Socket, UDP_GRO};
-use crate::memory::Lent;
+use super::{check, ControlBuffer, Socket, UDP_GRO};
+use crate::memory::ClientMemory;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// Datagrams, or trains, received by one call.
-pub const BATCH: usize = 16;
+pub const RECV_BATCH: usize = 16;
 /// Bytes for each of them: a train put together again has up to 65,535.
-pub const BUFFER: usize = 64 << 10;
+pub const RECV_BUFFER: usize = 64 << 10;
 
 impl Socket {
-    /// Receives into the first `count` buffers, [`BUFFER`] bytes each; `found` gets, for each that was filled, its bytes, and the length of the datagrams
+    /// Receives into the first `count` buffers, [`RECV_BUFFER`] bytes each; `found` gets, for each that was filled, its bytes, and the length of the datagrams
     /// that it is a train of (0: it is one).
     pub fn receive(&self, buffers: &mut [u8], count: usize, found: &mut Vec<(usize, usize)>) -> io::Result<()> {
         found.clear();
-        let mut controls = [const { MaybeUninit::<Control>::uninit() }; BATCH];
-        let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
-        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+        let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; RECV_BATCH];
+        let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; RECV_BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RECV_BATCH];
         let mut room = 0;
-        for (i, buffer) in buffers.chunks_exact_mut(BUFFER).take(count.min(BATCH)).enumerate() {
-            let vector = vectors[i].write(part(buffer.as_mut_ptr(), BUFFER));
+        for (i, buffer) in buffers.chunks_exact_mut(RECV_BUFFER).take(count.min(RECV_BATCH)).enumerate() {
+            let vector = vectors[i].write(iovec(buffer.as_mut_ptr(), RECV_BUFFER));
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
             header.msg_iov = vector;
             header.msg_iovlen = 1;
             header.msg_control = controls[i].as_mut_ptr().cast();
-            header.msg_controllen = size_of::<Control>() as _;
+            header.msg_controllen = size_of::<ControlBuffer>() as _;
             messages[i].write(libc::mmsghdr {
                 msg_hdr: header,
                 msg_len: 0,
@@ -51,7 +51,7 @@ impl Socket {
         found.extend(
             filled
                 .iter()
-                .map(|message| found_in(&message.msg_hdr, message.msg_len as usize)),
+                .map(|message| received_in(&message.msg_hdr, message.msg_len as usize)),
         );
         Ok(())
     }
@@ -59,37 +59,37 @@ impl Socket {
     /// Looks at how the next datagram begins, which stays where it is; that, and how long it is, as [`Socket::receive`] says it.
     pub fn peek(&self, head: &mut [u8]) -> io::Result<(usize, usize)> {
         let bytes = head.len();
-        self.scatter(&mut [part(head.as_mut_ptr(), bytes)], libc::MSG_PEEK | libc::MSG_TRUNC)
+        self.receive_into(&mut [iovec(head.as_mut_ptr(), bytes)], libc::MSG_PEEK | libc::MSG_TRUNC)
     }
 
     /// Receives one datagram, or train: the first bytes of it into as many of `buffer`, those that follow into memory that somebody lends, and what is left
     /// into what is left of the buffer behind a gap of that length. How long it is, as [`Socket::receive`] says it.
-    pub fn receive_around(&self, buffer: &mut [u8], first: usize, lent: Lent) -> io::Result<(usize, usize)> {
+    pub fn receive_split(&self, buffer: &mut [u8], first: usize, memory: ClientMemory) -> io::Result<(usize, usize)> {
         let (head, rest) = buffer.split_at_mut(first);
-        let rest = &mut rest[lent.bytes..];
+        let rest = &mut rest[memory.bytes..];
         let mut parts = [
-            part(head.as_mut_ptr(), head.len()),
-            part(lent.as_mut_ptr(), lent.bytes),
-            part(rest.as_mut_ptr(), rest.len()),
+            iovec(head.as_mut_ptr(), head.len()),
+            iovec(memory.as_mut_ptr(), memory.bytes),
+            iovec(rest.as_mut_ptr(), rest.len()),
         ];
-        self.scatter(&mut parts, 0)
+        self.receive_into(&mut parts, 0)
     }
 
-    fn scatter(&self, parts: &mut [libc::iovec], flags: libc::c_int) -> io::Result<(usize, usize)> {
-        let mut control = MaybeUninit::<Control>::uninit();
+    fn receive_into(&self, parts: &mut [libc::iovec], flags: libc::c_int) -> io::Result<(usize, usize)> {
+        let mut control = MaybeUninit::<ControlBuffer>::uninit();
         // SAFETY: a msghdr is plain data, for which zero is a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_iov = parts.as_mut_ptr();
         header.msg_iovlen = parts.len() as _;
         header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = size_of::<Control>() as _;
+        header.msg_controllen = size_of::<ControlBuffer>() as _;
         // SAFETY: the parts are what a caller has, or what somebody lends; the rest is live and exclusively borrowed for the call.
         let bytes = unsafe { self.receive_one(&mut header, flags)? };
         // With this flag a datagram that is cut tells how long it is.
         if flags & libc::MSG_TRUNC != 0 {
-            return Ok((bytes, train_length(&header)));
+            return Ok((bytes, gro_segment(&header)));
         }
-        Ok(found_in(&header, bytes))
+        Ok(received_in(&header, bytes))
     }
 
     /// # Safety
@@ -101,7 +101,7 @@ impl Socket {
     }
 }
 
-fn part(base: *mut u8, bytes: usize) -> libc::iovec {
+fn iovec(base: *mut u8, bytes: usize) -> libc::iovec {
     libc::iovec {
         iov_base: base.cast(),
         iov_len: bytes,
@@ -109,12 +109,12 @@ fn part(base: *mut u8, bytes: usize) -> libc::iovec {
 }
 
 /// What one message has: how many bytes, none where there were too many, and the length of the datagrams that it is a train of.
-fn found_in(message: &libc::msghdr, bytes: usize) -> (usize, usize) {
-    let cut = message.msg_flags & libc::MSG_TRUNC != 0;
-    (if cut { 0 } else { bytes }, train_length(message))
+fn received_in(message: &libc::msghdr, bytes: usize) -> (usize, usize) {
+    let is_truncated = message.msg_flags & libc::MSG_TRUNC != 0;
+    (if is_truncated { 0 } else { bytes }, gro_segment(message))
 }
 
-fn train_length(message: &libc::msghdr) -> usize {
+fn gro_segment(message: &libc::msghdr) -> usize {
     // SAFETY: the kernel has filled the control buffer, whose messages these calls walk through.
     unsafe {
         let mut head = libc::CMSG_FIRSTHDR(message);

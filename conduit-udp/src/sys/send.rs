@@ -1,72 +1,72 @@
 //! Sending: runs of datagrams to one peer, by one system call. Neighbours of one length are a train (`UDP_SEGMENT`, Linux 4.18), which passes through the
 //! kernel as one.
 
-use super::{check, Address, Control, Socket, LARGEST, UDP_SEGMENT};
+use super::{check, Address, ControlBuffer, Socket, MAX_PAYLOAD, UDP_SEGMENT};
 use std::io::{self, IoSlice};
 use std::mem::{size_of, MaybeUninit};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
 /// Most datagrams of a run. A kernel takes trains of 64 and more.
-pub const RUN: usize = 32;
+pub const SEND_BATCH: usize = 32;
 
 /// A datagram: its header and its payload.
-pub type Pieces<'a> = [IoSlice<'a>; 2];
+pub type DatagramSlices<'a> = [IoSlice<'a>; 2];
 
 /// Datagrams of up to so many bytes go as one piece, which takes less time than telling the system about two.
-const SHORT: usize = 256;
+const COPY_BELOW: usize = 256;
 
-const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-fn bytes(datagram: &Pieces<'_>) -> usize {
+fn datagram_bytes(datagram: &DatagramSlices<'_>) -> usize {
     datagram[0].len() + datagram[1].len()
 }
 
 /// How many of the first datagrams may be one train: equally long, but for a shorter last one.
-fn train(run: &[Pieces<'_>]) -> usize {
-    let (each, mut sum) = (bytes(&run[0]), 0);
-    for (i, datagram) in run.iter().enumerate() {
-        let more = bytes(datagram);
+fn super_packet_len(batch: &[DatagramSlices<'_>]) -> usize {
+    let (each, mut sum) = (datagram_bytes(&batch[0]), 0);
+    for (i, datagram) in batch.iter().enumerate() {
+        let more = datagram_bytes(datagram);
         sum += more;
-        if more > each || sum > LARGEST {
+        if more > each || sum > MAX_PAYLOAD {
             return i.max(1);
         }
         if more < each {
             return i + 1;
         }
     }
-    run.len()
+    batch.len()
 }
 
-fn raw_name(to: Option<&Address>) -> (*const libc::sockaddr_storage, libc::socklen_t) {
+fn raw_address(to: Option<&Address>) -> (*const libc::sockaddr_storage, libc::socklen_t) {
     to.map_or((ptr::null(), 0), |to| (ptr::from_ref(&to.bytes), to.length))
 }
 
 impl Socket {
-    /// Sends a run of at most [`RUN`] datagrams, with no address on a [`Socket::line`]. Returns how many went; an error is that of the first. Without
-    /// `trains` each goes by itself.
-    pub fn send(&self, to: Option<&Address>, run: &[Pieces<'_>], trains: bool) -> io::Result<usize> {
-        if let [datagram] = run {
-            if bytes(datagram) <= SHORT {
-                return self.send_short(to, datagram).map(|()| 1);
+    /// Sends a run of at most [`SEND_BATCH`] datagrams, with no address on a [`Socket::socket`]. Returns how many went; an error is that of the first. Without
+    /// `gso` each goes by itself.
+    pub fn send(&self, to: Option<&Address>, batch: &[DatagramSlices<'_>], gso: bool) -> io::Result<usize> {
+        if let [datagram] = batch {
+            if datagram_bytes(datagram) <= COPY_BELOW {
+                return self.send_copied(to, datagram).map(|()| 1);
             }
         }
-        let (name, name_length) = raw_name(to);
-        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RUN];
-        let mut controls = [const { MaybeUninit::<Control>::uninit() }; RUN];
-        let mut lengths = [0; RUN];
+        let (name, name_length) = raw_address(to);
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; SEND_BATCH];
+        let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; SEND_BATCH];
+        let mut lengths = [0; SEND_BATCH];
         let (mut count, mut at) = (0, 0);
-        while at < run.len() && count < RUN {
-            let length = if trains { train(&run[at..]) } else { 1 };
+        while at < batch.len() && count < SEND_BATCH {
+            let length = if gso { super_packet_len(&batch[at..]) } else { 1 };
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
             header.msg_name = name.cast_mut().cast();
             header.msg_namelen = name_length;
             // An IoSlice is documented to be an iovec.
-            header.msg_iov = run[at..].as_ptr().cast_mut().cast();
+            header.msg_iov = batch[at..].as_ptr().cast_mut().cast();
             header.msg_iovlen = (2 * length) as _;
             if length > 1 {
-                let control = controls[count].write(Control([0; 64]));
+                let control = controls[count].write(ControlBuffer([0; 64]));
                 header.msg_control = control.0.as_mut_ptr().cast();
                 // SAFETY: no pointers.
                 header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as _;
@@ -76,7 +76,9 @@ impl Socket {
                     (*head).cmsg_level = libc::IPPROTO_UDP;
                     (*head).cmsg_type = UDP_SEGMENT;
                     (*head).cmsg_len = libc::CMSG_LEN(size_of::<u16>() as u32) as _;
-                    libc::CMSG_DATA(head).cast::<u16>().write_unaligned(bytes(&run[at]) as u16);
+                    libc::CMSG_DATA(head)
+                        .cast::<u16>()
+                        .write_unaligned(datagram_bytes(&batch[at]) as u16);
                 }
             }
             messages[count].write(libc::mmsghdr {
@@ -90,7 +92,7 @@ impl Socket {
         let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
         if count == 1 {
             // SAFETY: the first message was written, and all that it points to is live for the call, which only reads it.
-            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const (*first).msg_hdr, FLAGS) };
+            let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const (*first).msg_hdr, SEND_FLAGS) };
             return if sent < 0 {
                 Err(io::Error::last_os_error())
             } else {
@@ -98,24 +100,24 @@ impl Socket {
             };
         }
         // SAFETY: `count` messages were written, and all that they point to is live for the call.
-        let sent = check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, FLAGS as _) })?;
+        let sent = check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, SEND_FLAGS as _) })?;
         Ok(lengths[..sent as usize].iter().sum())
     }
 
-    fn send_short(&self, to: Option<&Address>, datagram: &Pieces<'_>) -> io::Result<()> {
-        let (mut whole, mut at) = ([0; SHORT], 0);
-        for piece in datagram {
-            whole[at..at + piece.len()].copy_from_slice(piece);
-            at += piece.len();
+    fn send_copied(&self, to: Option<&Address>, datagram: &DatagramSlices<'_>) -> io::Result<()> {
+        let (mut whole, mut at) = ([0; COPY_BELOW], 0);
+        for slice in datagram {
+            whole[at..at + slice.len()].copy_from_slice(slice);
+            at += slice.len();
         }
-        let (name, name_length) = raw_name(to);
+        let (name, name_length) = raw_address(to);
         // SAFETY: the bytes and the address are live and of the lengths given.
         let sent = unsafe {
             libc::sendto(
                 self.fd.as_raw_fd(),
                 whole.as_ptr().cast(),
                 at,
-                FLAGS,
+                SEND_FLAGS,
                 name.cast(),
                 name_length,
             )
@@ -129,7 +131,7 @@ impl Socket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{set, BATCH, BUFFER};
+    use super::super::{set_option, RECV_BATCH, RECV_BUFFER};
     use super::*;
     use std::net::{Ipv4Addr, SocketAddr};
 
@@ -138,27 +140,27 @@ mod tests {
     }
 
     /// Sends datagrams of these lengths and looks what comes.
-    fn travel(from: &Socket, to: &Socket, lengths: &[usize], trains: bool) -> io::Result<()> {
+    fn travel(from: &Socket, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
         let address = Address::new(to.address);
-        travel_by(from, Some(&address), to, lengths, trains)
+        travel_by(from, Some(&address), to, lengths, gso)
     }
 
     /// The same from a socket that needs an address, or does not.
-    fn travel_by(from: &Socket, name: Option<&Address>, to: &Socket, lengths: &[usize], trains: bool) -> io::Result<()> {
+    fn travel_by(from: &Socket, name: Option<&Address>, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
         let all: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, &n)| vec![i as u8; n]).collect();
-        let run: Vec<Pieces<'_>> = all
+        let batch: Vec<DatagramSlices<'_>> = all
             .iter()
             .map(|bytes| bytes.split_at(bytes.len().min(3)))
             .map(|(a, b)| [IoSlice::new(a), IoSlice::new(b)])
             .collect();
         let mut sent = 0;
-        while sent < run.len() {
-            sent += from.send(name, &run[sent..], trains)?;
+        while sent < batch.len() {
+            sent += from.send(name, &batch[sent..], gso)?;
         }
-        let (mut memory, mut found, mut come) = (vec![0; BATCH * BUFFER], Vec::new(), Vec::new());
+        let (mut memory, mut found, mut come) = (vec![0; RECV_BATCH * RECV_BUFFER], Vec::new(), Vec::new());
         while come.len() < all.len() {
-            if to.receive(&mut memory, BATCH, &mut found).is_ok() {
-                for (buffer, &(bytes, each)) in memory.chunks(BUFFER).zip(&found) {
+            if to.receive(&mut memory, RECV_BATCH, &mut found).is_ok() {
+                for (buffer, &(bytes, each)) in memory.chunks(RECV_BUFFER).zip(&found) {
                     let each = if each == 0 { bytes } else { each };
                     come.extend(buffer[..bytes].chunks(each).map(<[u8]>::to_vec));
                 }
@@ -169,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_all_lengths_travel() {
+    fn batches_of_all_lengths_arrive() {
         let (a, b) = (socket(), socket());
-        let line = a.line(&Address::new(b.address), 1 << 20).unwrap();
+        let socket = a.connected(&Address::new(b.address), 1 << 20).unwrap();
         for lengths in [
             &[100][..],
             &[100; 32],
@@ -181,20 +183,20 @@ mod tests {
             &[65_472, 65_472],
             &[1; 32],
         ] {
-            for trains in [true, false] {
-                travel(&a, &b, lengths, trains).unwrap();
-                travel_by(&line, None, &b, lengths, trains).unwrap();
+            for gso in [true, false] {
+                travel(&a, &b, lengths, gso).unwrap();
+                travel_by(&socket, None, &b, lengths, gso).unwrap();
             }
         }
     }
 
     #[test]
-    fn trains_may_be_refused() {
+    fn gso_may_be_refused() {
         let (a, b) = (socket(), socket());
         // Without checksums the kernel takes no trains.
-        set(&a.fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
+        set_option(&a.fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
         let refused = travel(&a, &b, &[100; 8], true).unwrap_err();
-        assert!(super::super::no_trains(&refused), "{refused}");
+        assert!(super::super::is_gso_refusal(&refused), "{refused}");
         travel(&a, &b, &[100; 8], false).unwrap();
     }
 }
