@@ -10,13 +10,18 @@ mod clnh;
 mod mac;
 mod measure;
 #[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../src/per_class.rs"]
+mod per_class;
+#[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/wire.rs"]
 mod wire;
 
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, Conduit};
 use gasnet_conduit_udp::Udp;
+use mac::PayloadDigest;
 use measure::{rate, raw, selected, shortest, time, words, Inbox, TIME};
+use per_class::PerClass;
 use siphasher::sip::SipHasher24;
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
@@ -56,16 +61,16 @@ fn tags(payload: &[u8]) {
     let implicit = |number| ImplicitFields {
         target: 1,
         number,
-        next: [0; 2],
+        next: PerClass::default(),
     };
     time("seal a header", 1000, || {
         for number in 0..1000 {
-            keys.seal(black_box(&mut header), &implicit(number), (8, 7));
+            keys.seal(black_box(&mut header), &implicit(number), PayloadDigest { bytes: 8, hash: 7 });
         }
     });
     for bytes in [0, 8, 1408, 65_408] {
         let data = &payload[..bytes];
-        keys.seal(&mut header, &implicit(5), (bytes, keys.hash(data)));
+        keys.seal(&mut header, &implicit(5), keys.digest(data));
         time(&format!("check a header and {bytes}"), 100, || {
             for _ in 0..100 {
                 assert!(keys.verify(black_box(&header), &implicit(5), data));

@@ -4,6 +4,9 @@
 //! losses, to seven tenths (RFC 9438, section 4.6): links that lose at random are to stay useful. Silence beyond two probes shrinks it to its minimum.
 #![forbid(unsafe_code)]
 
+use crate::per_class::PerClass;
+use gasnet_conduit::Class;
+
 /// How long a peer may keep an acknowledgement back, nanoseconds.
 pub const MAX_ACK_DELAY: u64 = 1_000_000;
 /// The least time before a probe: peers share cores.
@@ -34,7 +37,7 @@ pub struct Congestion {
     /// The shortest round trip, 0 before one was measured.
     min_rtt: u64,
     /// Losses of datagrams below this number belong to a shrinking that was done, by class.
-    recovery_end: [u64; 2],
+    recovery_end: PerClass<u64>,
     /// How long the first datagrams wait for an answer.
     initial_rto: u64,
     /// Probes since something came.
@@ -55,7 +58,7 @@ impl Congestion {
             srtt: 0,
             rttvar: 0,
             min_rtt: 0,
-            recovery_end: [0; 2],
+            recovery_end: PerClass::default(),
             initial_rto,
             timeouts: 0,
         }
@@ -93,7 +96,7 @@ impl Congestion {
     }
 
     /// The datagram `number` of `class` was lost; `next` is the number of the next one.
-    pub fn on_loss(&mut self, class: usize, number: u64, next: u64) {
+    pub fn on_loss(&mut self, class: Class, number: u64, next: u64) {
         if number < self.recovery_end[class] {
             return;
         }
@@ -141,15 +144,15 @@ mod tests {
         assert_eq!(congestion.cwnd, 10_000);
         congestion.on_ack(10_000, Some(100));
         assert_eq!(congestion.cwnd, 20_000);
-        congestion.on_loss(0, 5, 20);
-        congestion.on_loss(0, 19, 22);
+        congestion.on_loss(Class::Request, 5, 20);
+        congestion.on_loss(Class::Request, 19, 22);
         assert_eq!(congestion.cwnd, 14_000);
         congestion.on_ack(14_000, None);
         assert_eq!(congestion.cwnd, 16_000);
-        congestion.on_loss(0, 20, 40);
+        congestion.on_loss(Class::Request, 20, 40);
         assert_eq!(congestion.cwnd, 11_200);
         for _ in 0..100 {
-            congestion.on_loss(1, 5, 10);
+            congestion.on_loss(Class::Reply, 5, 10);
         }
         assert_eq!(congestion.cwnd, 7840);
         assert_eq!(Congestion::new(65_000, 100_000, 1).cwnd, 130_000);

@@ -55,7 +55,7 @@ pub fn send(
                 ..whole
             };
             let mut header_bytes = header.encode();
-            keys.seal(&mut header_bytes, implicit, (payload.len(), keys.hash(&payload)));
+            keys.seal(&mut header_bytes, implicit, keys.digest(&payload));
             (header_bytes, payload)
         })
         .collect();
@@ -66,6 +66,14 @@ pub fn send(
             .collect();
         send(&batch) == batch.len()
     })
+}
+
+/// A fragment that was parsed.
+struct Fragment<'a> {
+    /// The header of the whole.
+    datagram: Header,
+    index: usize,
+    bytes: &'a [u8],
 }
 
 /// A datagram of which pieces have come.
@@ -113,7 +121,7 @@ impl Reassembly {
     /// Takes in a piece of the datagram `number`, which has not come yet.
     pub fn accept(&mut self, header: &Header, number: u64, payload: &[u8]) -> FragmentOutcome {
         let bytes = header.message as usize;
-        let Some((header, part, fragment)) = self.parse(header, number, payload) else {
+        let Some(fragment) = self.parse(header, number, payload) else {
             return FragmentOutcome::Malformed;
         };
         let at = self
@@ -123,7 +131,7 @@ impl Reassembly {
             .unwrap_or_else(|| {
                 self.partials.push(PartialDatagram {
                     number,
-                    header,
+                    header: fragment.datagram,
                     received: 0,
                     parts: bytes.div_ceil(FRAGMENT_BYTES) as u16,
                     bytes: Packet::new(bytes),
@@ -131,11 +139,12 @@ impl Reassembly {
                 self.partials.len() - 1
             });
         let partial = &mut self.partials[at];
-        if partial.received >> part & 1 != 0 {
+        if partial.received >> fragment.index & 1 != 0 {
             return FragmentOutcome::Duplicate;
         }
-        partial.bytes.bytes_mut()[part * FRAGMENT_BYTES..][..fragment.len()].copy_from_slice(fragment);
-        partial.received |= 1 << part;
+        let offset = fragment.index * FRAGMENT_BYTES;
+        partial.bytes.bytes_mut()[offset..][..fragment.bytes.len()].copy_from_slice(fragment.bytes);
+        partial.received |= 1 << fragment.index;
         partial.header.flags |= header.flags & ACK_NOW;
         if partial.received.count_ones() < u32::from(partial.parts) {
             return FragmentOutcome::Incomplete;
@@ -145,7 +154,7 @@ impl Reassembly {
     }
 
     /// The header of the whole, which piece this is, and its bytes. None: that contradicts itself, or what came before.
-    fn parse<'a>(&self, header: &Header, number: u64, payload: &'a [u8]) -> Option<(Header, usize, &'a [u8])> {
+    fn parse<'a>(&self, header: &Header, number: u64, payload: &'a [u8]) -> Option<Fragment<'a>> {
         let (prefix, fragment) = payload.split_first_chunk::<FRAGMENT_PREFIX>()?;
         let (bytes, part) = (header.message as usize, usize::from(header.part));
         let remaining = bytes.checked_sub(part * FRAGMENT_BYTES)?;
@@ -159,27 +168,32 @@ impl Reassembly {
         let agrees = first.is_none_or(|first| {
             (first.bytes.bytes().len(), first.header.kind, first.header.operand()) == (bytes, whole.kind, operand)
         });
-        (fits && may_fragment && agrees).then_some((whole, part, fragment))
+        (fits && may_fragment && agrees).then_some(Fragment {
+            datagram: whole,
+            index: part,
+            bytes: fragment,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Sack;
+    use crate::per_class::PerClass;
+    use gasnet_conduit::Class;
 
     fn whole(kind: Kind) -> Header {
         Header {
             job: 1,
             kind,
-            class: 1,
+            class: Class::Reply,
             flags: crate::wire::ACK_NOW,
             source: 3,
             number: 77,
             message: 0,
             part: 0,
             parts: 0,
-            sacks: [Sack::default(); 2],
+            sacks: PerClass::default(),
         }
         .with_operand(0x0002_0001_0000_1234)
     }
@@ -188,7 +202,7 @@ mod tests {
         ImplicitFields {
             target: 4,
             number: (5 << 32) + u64::from(header.number),
-            next: [0; 2],
+            next: PerClass::default(),
         }
     }
 

@@ -34,30 +34,43 @@ pub trait Choices {
     }
 }
 
+/// Where a field is in a datagram.
+#[derive(Clone, Copy)]
+pub struct Field {
+    offset: usize,
+    bytes: usize,
+}
+
+impl Field {
+    pub const fn new(offset: usize, bytes: usize) -> Self {
+        Self { offset, bytes }
+    }
+}
+
 /// Where a header has what, and how many bytes of it.
-const FIELDS: [(usize, usize); 16] = [
-    (at::JOB, 4),
-    (at::VERSION, 1),
-    (at::KIND, 1),
-    (at::CLASS, 1),
-    (at::FLAGS, 1),
-    (at::SOURCE, 4),
-    (at::NUMBER, 4),
-    (at::MESSAGE, 4),
-    (at::PART, 2),
-    (at::PARTS, 2),
-    (at::ACK[0], 4),
-    (at::ACK[1], 4),
-    (at::SACK[0], 8),
-    (at::SACK[1], 8),
-    (MAC_OFFSET, 8),
-    (MAC_OFFSET + 8, 8),
+const FIELDS: [Field; 16] = [
+    Field::new(at::JOB, 4),
+    Field::new(at::VERSION, 1),
+    Field::new(at::KIND, 1),
+    Field::new(at::CLASS, 1),
+    Field::new(at::FLAGS, 1),
+    Field::new(at::SOURCE, 4),
+    Field::new(at::NUMBER, 4),
+    Field::new(at::MESSAGE, 4),
+    Field::new(at::PART, 2),
+    Field::new(at::PARTS, 2),
+    Field::new(*at::ACK.requests(), 4),
+    Field::new(*at::ACK.replies(), 4),
+    Field::new(*at::SACK.requests(), 8),
+    Field::new(*at::SACK.replies(), 8),
+    Field::new(MAC_OFFSET, 8),
+    Field::new(MAC_OFFSET + 8, 8),
 ];
 
 /// Writes a number where a datagram has room for it.
-pub fn set(datagram: &mut [u8], (at, bytes): (usize, usize), value: u64) {
-    if let Some(field) = datagram.get_mut(at..at + bytes) {
-        field.copy_from_slice(&value.to_le_bytes()[..bytes]);
+pub fn set(datagram: &mut [u8], field: Field, value: u64) {
+    if let Some(bytes) = datagram.get_mut(field.offset..field.offset + field.bytes) {
+        bytes.copy_from_slice(&value.to_le_bytes()[..field.bytes]);
     }
 }
 
@@ -70,7 +83,7 @@ pub fn change(choices: &mut impl Choices, datagram: &mut Vec<u8>, other: &[u8]) 
         1 => flip(choices, datagram, usize::MAX),
         2 => {
             let field = choices.one_of(&FIELDS);
-            let any = choices.number(field.1);
+            let any = choices.number(field.bytes);
             let value = choices.one_of(&[0, 1, u64::MAX, u64::MAX - 1, u64::MAX / 2, 1 << 31, any]);
             set(datagram, field, value);
         }

@@ -19,6 +19,7 @@ mod net;
 mod packet;
 mod peer;
 mod peer_table;
+mod per_class;
 mod pmtu;
 mod recv_window;
 mod send_window;
@@ -35,6 +36,7 @@ use gasnet_conduit::{
     Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
+use net::{GetRequest, PutRequest};
 use std::sync::{Arc, OnceLock};
 
 /// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
@@ -131,7 +133,14 @@ impl Conduit for Udp {
         id: TransferId,
     ) -> Result<LocalCompletion, Busy> {
         let net = self.net.get().ok_or(Busy)?;
-        net.put(peer, destination, (source, bytes), COPY_LIMIT, id)
+        let request = PutRequest {
+            destination,
+            source,
+            bytes,
+            copy_limit: COPY_LIMIT,
+            id,
+        };
+        net.put(peer, &request)
     }
 
     fn put_now(
@@ -144,7 +153,14 @@ impl Conduit for Udp {
         id: TransferId,
     ) -> Result<LocalCompletion, Busy> {
         let net = self.net.get().ok_or(Busy)?;
-        net.put(peer, destination, (source, bytes), COPY_LIMIT_NOW, id)
+        let request = PutRequest {
+            destination,
+            source,
+            bytes,
+            copy_limit: COPY_LIMIT_NOW,
+            id,
+        };
+        net.put(peer, &request)
     }
 
     fn get(
@@ -157,7 +173,13 @@ impl Conduit for Udp {
         id: TransferId,
     ) -> Result<(), Busy> {
         let net = self.net.get().ok_or(Busy)?;
-        net.get(peer, destination, source, bytes, id)
+        let request = GetRequest {
+            destination,
+            source,
+            bytes,
+            id,
+        };
+        net.get(peer, &request)
     }
 
     fn arm_wake(&self) -> bool {

@@ -11,12 +11,27 @@ use crate::clnh;
 use crate::wire::{ImplicitFields, HEADER_BYTES, MAC_OFFSET};
 use siphasher::{sip::SipHasher24, sip128};
 
+/// The length and the hash of a payload.
+#[derive(Clone, Copy, Debug)]
+pub struct PayloadDigest {
+    /// Its length.
+    pub bytes: usize,
+    /// [`Keys::hash`] of it.
+    pub hash: u64,
+}
+
+/// The MAC of a header, and the mask of its payload's hash.
+struct Macs {
+    header: u64,
+    payload_mask: u64,
+}
+
 /// The secrets of a job.
 #[derive(Debug)]
 pub struct Keys {
     /// What every header begins with; tells jobs apart, proves nothing.
     pub job: u32,
-    sip: (u64, u64),
+    sip: [u64; 2],
     payload: clnh::ClnhKey,
 }
 
@@ -31,7 +46,7 @@ impl Keys {
         };
         Self {
             job: word() as u32,
-            sip: (word(), word()),
+            sip: [word(), word()],
             payload: clnh::ClnhKey::new(word),
         }
     }
@@ -44,30 +59,41 @@ impl Keys {
         self.payload.hash(payload)
     }
 
+    /// The length and the hash of a payload.
+    pub fn digest(&self, payload: &[u8]) -> PayloadDigest {
+        PayloadDigest {
+            bytes: payload.len(),
+            hash: self.hash(payload),
+        }
+    }
+
     /// What a header's first tag is, and what masks the hash of its payload, which is of so many bytes.
-    fn macs(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> (u64, u64) {
+    fn macs(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Macs {
         let mut all = [0; MAC_OFFSET + 20];
         all[..MAC_OFFSET].copy_from_slice(&header[..MAC_OFFSET]);
-        let high = [implicit.number, implicit.next[0], implicit.next[1]].map(|number| (number >> 32) as u32);
+        let high = [implicit.number, *implicit.next.requests(), *implicit.next.replies()].map(|number| (number >> 32) as u32);
         let words = [implicit.target, bytes as u32, high[0], high[1], high[2]];
         for (to, word) in all[MAC_OFFSET..].chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        sip128::SipHasher24::new_with_keys(self.sip.0, self.sip.1).hash(&all).as_u64()
+        let (header, payload_mask) = sip128::SipHasher24::new_with_keys(self.sip[0], self.sip[1])
+            .hash(&all)
+            .as_u64();
+        Macs { header, payload_mask }
     }
 
     /// Puts the tags into an encoded header, whose payload is of so many bytes and has this hash.
-    pub fn seal(&self, header: &mut [u8; HEADER_BYTES], implicit: &ImplicitFields, (bytes, hash): (usize, u64)) {
-        let (mac, mask) = self.macs(header, implicit, bytes);
-        header[MAC_OFFSET..MAC_OFFSET + 8].copy_from_slice(&mac.to_le_bytes());
-        header[MAC_OFFSET + 8..].copy_from_slice(&(mask ^ hash).to_le_bytes());
+    pub fn seal(&self, header: &mut [u8; HEADER_BYTES], implicit: &ImplicitFields, payload: PayloadDigest) {
+        let macs = self.macs(header, implicit, payload.bytes);
+        header[MAC_OFFSET..MAC_OFFSET + 8].copy_from_slice(&macs.header.to_le_bytes());
+        header[MAC_OFFSET + 8..].copy_from_slice(&(macs.payload_mask ^ payload.hash).to_le_bytes());
     }
 
     /// The hash that the payload must have, if the header of a datagram with so many bytes behind it is of a member.
     pub fn verify_header(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Option<u64> {
-        let (mac, mask) = self.macs(header, implicit, bytes);
+        let macs = self.macs(header, implicit, bytes);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
-        (word(MAC_OFFSET) == mac).then(|| word(MAC_OFFSET + 8) ^ mask)
+        (word(MAC_OFFSET) == macs.header).then(|| word(MAC_OFFSET + 8) ^ macs.payload_mask)
     }
 
     /// Whether both tags are right.
@@ -79,6 +105,7 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::per_class::PerClass;
 
     const NUMBER_SPACE: u64 = 1 << 32;
 
@@ -90,9 +117,9 @@ mod tests {
         let implicit = ImplicitFields {
             target: 9,
             number: 77,
-            next: [5, 6],
+            next: PerClass::new(5, 6),
         };
-        keys.seal(&mut header, &implicit, (payload.len(), keys.hash(&payload)));
+        keys.seal(&mut header, &implicit, keys.digest(&payload));
         assert!(keys.verify(&header, &implicit, &payload));
         let (target, number, next) = (implicit.target, implicit.number, implicit.next);
         for other in [
@@ -102,11 +129,11 @@ mod tests {
                 ..implicit
             },
             ImplicitFields {
-                next: [next[0] + NUMBER_SPACE, next[1]],
+                next: PerClass::new(next.requests() + NUMBER_SPACE, *next.replies()),
                 ..implicit
             },
             ImplicitFields {
-                next: [next[0], next[1] + NUMBER_SPACE],
+                next: PerClass::new(*next.requests(), next.replies() + NUMBER_SPACE),
                 ..implicit
             },
         ] {
@@ -147,11 +174,11 @@ mod tests {
         let implicit = ImplicitFields {
             target: 9,
             number: 77,
-            next: [5, 6],
+            next: PerClass::new(5, 6),
         };
         let seal = |first: u8, implicit: &ImplicitFields| {
             let mut header = [first; HEADER_BYTES];
-            keys.seal(&mut header, implicit, (100, 0));
+            keys.seal(&mut header, implicit, PayloadDigest { bytes: 100, hash: 0 });
             header[MAC_OFFSET + 8..].to_vec()
         };
         let all = [

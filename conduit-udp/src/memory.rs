@@ -101,20 +101,30 @@ impl ClientMemory {
     }
 }
 
+/// A registered segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SegmentRange {
+    base: usize,
+    bytes: usize,
+}
+
 /// The segments of this process that peers may name.
 #[derive(Debug, Default)]
-pub struct Segments(RwLock<Vec<(usize, usize)>>);
+pub struct Segments(RwLock<Vec<SegmentRange>>);
 
 impl Segments {
     /// Admits a segment, which stays readable and writable until it is removed.
     pub fn register(&self, base: usize, bytes: usize) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).push((base, bytes));
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(SegmentRange { base, bytes });
     }
 
     /// Admits it no longer.
     pub fn unregister(&self, base: usize, bytes: usize) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = all.iter().position(|&one| one == (base, bytes)) {
+        if let Some(at) = all.iter().position(|&range| range == SegmentRange { base, bytes }) {
             all.swap_remove(at);
         }
     }
@@ -123,9 +133,9 @@ impl Segments {
     pub fn find(&self, address: u64, bytes: u64) -> Option<ClientMemory> {
         let (address, bytes) = (usize::try_from(address).ok()?, usize::try_from(bytes).ok()?);
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let inside = |&(base, length): &(usize, usize)| {
-            let offset = address.wrapping_sub(base);
-            offset <= length && bytes <= length - offset
+        let inside = |range: &SegmentRange| {
+            let offset = address.wrapping_sub(range.base);
+            offset <= range.bytes && bytes <= range.bytes - offset
         };
         let found = bytes > 0 && all.iter().any(inside);
         // SAFETY: inside a registered segment. No peer uses it any more when that is undone, and what this process may have to repeat of it is copied

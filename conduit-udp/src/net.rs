@@ -14,15 +14,17 @@ use crate::mac::Keys;
 use crate::memory::Segments;
 use crate::peer::{payload_of, Peer, Ranks};
 use crate::peer_table::{decode_address, encode_address, Connection, PeerEntry, ADDRESS_BYTES, ALIVE, CLOSED};
+use crate::per_class::PerClass;
 use crate::sys::{self, Address, DatagramSlices, Socket, RECV_BATCH};
 use crate::variables::Settings;
 use crate::wire::HEADER_BYTES;
 use crate::MAX_PACKET_BYTES;
 use coalesce::Coalescer;
-use deferred::Deferred;
+use deferred::{Deferred, DeferredPacket};
 use gasnet_conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use progress_thread::ProgressThread;
 use receive::{Deliverable, ReceiveContext};
+pub use rma::{GetRequest, PutRequest};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -41,6 +43,13 @@ pub struct Counters {
     pub rejected: AtomicU64,
     /// Those of members that had come before, or came too late.
     pub duplicates: AtomicU64,
+}
+
+/// A peer to report as lost.
+#[derive(Debug)]
+struct LostPeer {
+    rank: JobRank,
+    reason: String,
 }
 
 /// A started conduit.
@@ -70,14 +79,14 @@ pub struct Net {
     /// What peers may name of this process's memory.
     pub segments: Segments,
     /// Packets that nobody wanted when they came, by class.
-    deferred: [Deferred; 2],
+    deferred: PerClass<Deferred>,
     /// Transfers that were completed when nobody wanted to know.
     completed: Mutex<Vec<TransferId>>,
     has_completed: AtomicBool,
     coalescer: Coalescer,
     progress: ProgressThread,
     /// Peers to report as lost, and why.
-    lost_peers: Mutex<Vec<(JobRank, String)>>,
+    lost_peers: Mutex<Vec<LostPeer>>,
     has_lost_peers: AtomicBool,
     /// When long parts of transfers may be received in their places again.
     zero_copy_from: AtomicU64,
@@ -144,7 +153,7 @@ impl Net {
             gso: AtomicBool::new(true),
             contexts: Mutex::default(),
             segments: Segments::default(),
-            deferred: Default::default(),
+            deferred: PerClass::default(),
             completed: Mutex::default(),
             has_completed: AtomicBool::new(false),
             coalescer: Coalescer::default(),
@@ -245,10 +254,10 @@ impl Net {
         }
         let connection = self.connection(rank);
         let mut peer = lock(&connection.state);
-        if !peer.has_room(class as usize, bytes) {
+        if !peer.has_room(class, bytes) {
             return Err(Busy);
         }
-        peer.queue_message(&self.keys, class as usize, parts);
+        peer.queue_message(&self.keys, class, parts);
         if class == Class::Reply || !self.try_coalesce(rank, &mut peer, bytes) {
             self.transmit_and_track(rank, connection, &mut peer, self.now());
         }
@@ -365,8 +374,8 @@ impl Net {
         }
         if self.has_lost_peers.load(Relaxed) && self.has_lost_peers.swap(false, Relaxed) {
             let losses = std::mem::take(&mut *lock(&self.lost_peers));
-            for (rank, why) in losses {
-                upcalls.peer_lost(rank, &why);
+            for lost in losses {
+                upcalls.peer_lost(lost.rank, &lost.reason);
             }
         }
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
@@ -379,8 +388,10 @@ impl Net {
             PollScope::All => (Deliverable::All, [Class::Reply, Class::Request].as_slice()),
             PollScope::Replies => (Deliverable::Replies, [Class::Reply].as_slice()),
         };
-        let mut delivered = self.deliver_deferred(classes, upcalls);
-        let now = self.receive(deliverable, &mut context, &mut delivered, upcalls);
+        context.deliverable = deliverable;
+        context.delivered = self.deliver_deferred(classes, upcalls);
+        let now = self.receive(&mut context, upcalls);
+        let delivered = context.delivered;
         lock(&self.contexts).push(context);
         self.progress.on_poll(now);
         if now >= self.next_timers.load(Relaxed) {
@@ -403,7 +414,7 @@ impl Net {
             }
         }
         for &class in classes {
-            for (source, mut packet) in std::iter::from_fn(|| self.deferred[class as usize].pop()).take(RECV_BATCH) {
+            for DeferredPacket { source, mut packet } in std::iter::from_fn(|| self.deferred[class].pop()).take(RECV_BATCH) {
                 upcalls.packet(source, class, packet.bytes_mut());
                 delivered += 1;
             }

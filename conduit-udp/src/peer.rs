@@ -7,15 +7,17 @@ use crate::congestion::Congestion;
 use crate::fragment::Reassembly;
 use crate::mac::Keys;
 use crate::memory::ClientMemory;
+use crate::per_class::{PerClass, CLASSES};
 use crate::pmtu::Pmtu;
 use crate::recv_window::{RecvWindow, WINDOW};
-use crate::send_window::{AckOutcome, BatchFields, Body, SendWindow};
+use crate::send_window::{AckOutcome, BatchContext, Body, SendWindow};
 use crate::slab::Slab;
 use crate::sys::DatagramSlices;
 use crate::transfers::{BulkTransfer, PendingGet};
 use crate::variables::Settings;
 use crate::wire::{Header, Kind, Sack, HEADER_BYTES, OFFSET_UNIT};
 use crate::MAX_PACKET_BYTES;
+use gasnet_conduit::Class;
 pub use receive::Disposition;
 use std::collections::VecDeque;
 
@@ -27,11 +29,51 @@ const FULL_BATCH_BYTES: usize = 48 << 10;
 /// Bytes of messages that a class keeps, whole messages but the first.
 const MAX_COPIED_BYTES: usize = 1 << 20;
 
-/// Who sends by turns: requests, answers to gets, long puts.
-const SENDERS: usize = 3;
+/// Values of [`Turn`].
+const TURNS: usize = 3;
 
 /// A window holds a largest packet twice.
 const MIN_PAYLOAD: usize = (2 * MAX_PACKET_BYTES / WINDOW).next_multiple_of(64);
+
+/// Who sends by turns: requests, answers to gets, long puts.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Requests,
+    GetReplies,
+    LongPuts,
+}
+
+impl Turn {
+    const fn class(self) -> Class {
+        match self {
+            Self::Requests | Self::LongPuts => Class::Request,
+            Self::GetReplies => Class::Reply,
+        }
+    }
+
+    const fn next(self) -> Self {
+        match self {
+            Self::Requests => Self::GetReplies,
+            Self::GetReplies => Self::LongPuts,
+            Self::LongPuts => Self::Requests,
+        }
+    }
+}
+
+/// What [`Peer::transmit`] sends next.
+struct NextSend {
+    class: Class,
+    turn: Turn,
+    next_turn: Turn,
+}
+
+/// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct PendingAck {
+    datagrams: u32,
+    since: u64,
+    immediate: bool,
+}
 
 /// Who speaks to whom.
 #[derive(Clone, Copy, Debug)]
@@ -68,16 +110,16 @@ impl ClassTimer {
 pub struct Peer {
     pair: Ranks,
     /// By class, as all that is.
-    pub tx: [SendWindow; 2],
+    pub tx: PerClass<SendWindow>,
     /// See [`Peer::out`].
-    pub rx: [RecvWindow; 2],
-    reassembly: [Reassembly; 2],
+    pub rx: PerClass<RecvWindow>,
+    reassembly: PerClass<Reassembly>,
     /// Long transfers, whose datagrams are made when they can go: puts, and answers to gets.
-    pub bulk: [VecDeque<BulkTransfer>; 2],
+    pub bulk: PerClass<VecDeque<BulkTransfer>>,
     /// Gets whose bytes have not all come.
     pub gets: Slab<PendingGet>,
     /// Whose turn it is to send.
-    turn: usize,
+    turn: Turn,
     /// How much may go there.
     pub congestion: Congestion,
     pmtu: Pmtu,
@@ -85,15 +127,14 @@ pub struct Peer {
     pub max_payload: usize,
     /// Datagrams of requests that may be under way.
     pub depth: usize,
-    /// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
-    pending_ack: (u32, u64, bool),
+    pending_ack: PendingAck,
     /// Number of the next datagram without data in each direction: from here, and from there.
     next_control: u64,
     expected_control: u64,
     /// The header of the last one from here.
     last_control: [u8; HEADER_BYTES],
     /// By class: what one hears says nothing about the other, whose only datagram may be lost.
-    timers: [ClassTimer; 2],
+    timers: PerClass<ClassTimer>,
     /// Payload buffers that no datagram needs.
     free_buffers: Vec<Vec<u8>>,
     /// Whether the list of peers to look at has it.
@@ -107,21 +148,21 @@ impl Peer {
     pub fn new(pair: Ranks, max_payload: usize, first: usize, settings: &Settings, now: u64) -> Self {
         Self {
             pair,
-            tx: Default::default(),
-            rx: Default::default(),
-            reassembly: Default::default(),
-            bulk: Default::default(),
+            tx: PerClass::default(),
+            rx: PerClass::default(),
+            reassembly: PerClass::default(),
+            bulk: PerClass::default(),
             gets: Slab::default(),
-            turn: 0,
+            turn: Turn::Requests,
             congestion: Congestion::new(max_payload, first, settings.initial_rto),
             depth: settings.depth,
             pmtu: Pmtu::new(max_payload),
             max_payload,
-            pending_ack: (0, 0, false),
+            pending_ack: PendingAck::default(),
             next_control: 0,
             expected_control: 0,
             last_control: [0; HEADER_BYTES],
-            timers: [ClassTimer::new(now); 2],
+            timers: PerClass::from_fn(|_| ClassTimer::new(now)),
             free_buffers: Vec::new(),
             tracked: false,
             coalescing: false,
@@ -129,9 +170,9 @@ impl Peer {
     }
 
     /// Whether a message of so many bytes can be kept until it has come.
-    pub fn has_room(&self, class: usize, bytes: usize) -> bool {
+    pub fn has_room(&self, class: Class, bytes: usize) -> bool {
         let tx = &self.tx[class];
-        let is_deep = class == 0 && tx.len() - tx.bulk >= self.depth;
+        let is_deep = class == Class::Request && tx.len() - tx.bulk >= self.depth;
         let parts = self.part_count(bytes);
         !is_deep
             && tx.has_room(parts)
@@ -148,7 +189,7 @@ impl Peer {
     fn apply_pmtu(&mut self) {
         self.max_payload = self.pmtu.payload();
         self.congestion.resize(self.max_payload);
-        for tx in &mut self.tx {
+        for tx in self.tx.iter_mut() {
             (tx.fragmenting, tx.mtu_suspect) = (self.pmtu.is_reduced(), self.pmtu.is_suspect());
         }
     }
@@ -165,7 +206,7 @@ impl Peer {
     }
 
     /// Keeps a message, for which there is room; it waits to be sent.
-    pub fn queue_message(&mut self, keys: &Keys, class: usize, slices: &[&[u8]]) {
+    pub fn queue_message(&mut self, keys: &Keys, class: Class, slices: &[&[u8]]) {
         let message: usize = slices.iter().map(|slice| slice.len()).sum();
         let parts = self.part_count(message);
         let each = self.part_bytes(message);
@@ -197,18 +238,18 @@ impl Peer {
     }
 
     /// A header that says nothing yet.
-    pub fn header(&self, keys: &Keys, kind: Kind, class: usize) -> Header {
+    pub fn header(&self, keys: &Keys, kind: Kind, class: Class) -> Header {
         Header {
             job: keys.job,
             kind,
-            class: class as u8,
+            class,
             flags: 0,
             source: self.pair.me,
             number: 0,
             message: 0,
             part: 0,
             parts: 0,
-            sacks: [Sack::default(); 2],
+            sacks: PerClass::default(),
         }
     }
 
@@ -221,6 +262,11 @@ impl Peer {
         Body::Copied(copy, hash)
     }
 
+    /// What has been received, by class.
+    fn sacks(&self) -> PerClass<Sack> {
+        PerClass::from_fn(|class| self.rx[class].sack())
+    }
+
     /// Whether something is under way that will be acknowledged.
     pub fn has_in_flight(&self) -> bool {
         self.tx.iter().any(|tx| tx.in_flight > 0)
@@ -228,13 +274,14 @@ impl Peer {
 
     /// Whether so many requests wait that they should go, puts that are not cut into datagrams yet among them.
     pub fn has_full_batch(&self) -> bool {
-        let puts = &self.bulk[0];
+        let puts = &self.bulk[Class::Request];
         let bytes: usize = puts.iter().take(FULL_BATCH).map(BulkTransfer::remaining).sum();
-        self.tx[0].queued() + puts.len() >= FULL_BATCH || self.tx[0].queued_bytes + bytes >= FULL_BATCH_BYTES
+        self.tx[Class::Request].queued() + puts.len() >= FULL_BATCH
+            || self.tx[Class::Request].queued_bytes + bytes >= FULL_BATCH_BYTES
     }
 
     fn in_flight_bytes(&self) -> usize {
-        self.tx[0].in_flight_bytes + self.tx[1].in_flight_bytes
+        self.tx[Class::Request].in_flight_bytes + self.tx[Class::Reply].in_flight_bytes
     }
 
     /// Gives `send` what may go now, in runs; it says how many of a run went, and less than all ends it. Replies go first, and what is sent again of
@@ -243,11 +290,11 @@ impl Peer {
         if self.pmtu.probe_larger(now) {
             self.apply_pmtu();
         }
-        let (target, sacks) = (self.pair.peer, [self.rx[0].sack(), self.rx[1].sack()]);
+        let (target, sacks) = (self.pair.peer, self.sacks());
         loop {
             let (flight, window) = (self.in_flight_bytes(), self.congestion.cwnd);
             let (room, first) = (window.saturating_sub(flight), !self.has_in_flight());
-            let Some((class, turn, next_turn)) = self.next_class(keys, room, first) else {
+            let Some(NextSend { class, turn, next_turn }) = self.next_send(keys, room, first) else {
                 return;
             };
             let is_last = self.bulk[class].is_empty();
@@ -258,7 +305,7 @@ impl Peer {
                 self.turn = turn;
                 return;
             }
-            let (last, count) = tx.last(&batch);
+            let (last, count) = (tx.last_number(&batch), batch.len());
             // Somebody waits for the end of a put.
             let ends_put = is_last && tx.queued() == count && tx.ends_with_put(&batch);
             let ack_now = ends_put || 2 * (flight + batch.bytes) >= window || (last + 1) % ACK_REQUEST_EVERY < count as u64;
@@ -266,13 +313,18 @@ impl Peer {
             if tx.in_flight == 0 && !timer.timed_out {
                 timer.unanswered_since = now;
             }
-            let fields = BatchFields { target, sacks, ack_now };
-            let sent = tx.send(keys, &batch, fields, now, &mut send);
+            let context = BatchContext {
+                target,
+                sacks,
+                ack_now,
+                now,
+            };
+            let sent = tx.send(keys, &batch, context, &mut send);
             if sent > 0 {
                 timer.last_progress = now;
                 self.turn = next_turn;
                 if self.sack_fits_header() {
-                    self.pending_ack = (0, 0, false);
+                    self.pending_ack = PendingAck::default();
                 }
             }
             if sent < count {
@@ -283,26 +335,35 @@ impl Peer {
 
     /// The class of which something is to go next, for which datagrams are made if need be; whose turn it is, and will be when that has gone. None:
     /// nothing waits.
-    fn next_class(&mut self, keys: &Keys, room: usize, may_exceed: bool) -> Option<(usize, usize, usize)> {
-        if self.tx[1].has_queued() {
-            return Some((1, self.turn, self.turn));
+    fn next_send(&mut self, keys: &Keys, room: usize, may_exceed: bool) -> Option<NextSend> {
+        if self.tx[Class::Reply].has_queued() {
+            return Some(NextSend {
+                class: Class::Reply,
+                turn: self.turn,
+                next_turn: self.turn,
+            });
         }
-        for i in 0..SENDERS {
-            let turn = (self.turn + i) % SENDERS;
-            let class = [0, 1, 0][turn];
-            if turn > 0 && (room > 0 || may_exceed) {
+        let mut turn = self.turn;
+        for _ in 0..TURNS {
+            let class = turn.class();
+            if !matches!(turn, Turn::Requests) && (room > 0 || may_exceed) {
                 self.segment_bulk(keys, class, room);
             }
             if self.tx[class].has_queued() {
-                return Some((class, turn, (turn + 1) % SENDERS));
+                return Some(NextSend {
+                    class,
+                    turn,
+                    next_turn: turn.next(),
+                });
             }
+            turn = turn.next();
         }
         None
     }
 
     /// How long everything that was sent of a class has been unanswered; of that which waits longer.
     pub fn unanswered(&self, now: u64) -> u64 {
-        let classes = self.tx.iter().zip(&self.timers).filter(|(tx, _)| tx.in_flight > 0);
+        let classes = self.tx.iter().zip(self.timers.iter()).filter(|(tx, _)| tx.in_flight > 0);
         classes
             .map(|(_, timer)| now.saturating_sub(timer.unanswered_since))
             .max()
@@ -316,20 +377,20 @@ impl Peer {
 
     /// What was sent of a class is taken for lost, in part, if nothing of it has moved for long enough. Returns whether all of it was.
     pub fn on_timer(&mut self, now: u64) -> bool {
-        for class in 0..2 {
+        for class in CLASSES {
             if self.tx[class].resolve_ambiguous(self.congestion.loss_delay(), now) {
                 self.detect_losses(class, AckOutcome::default(), now);
             }
         }
         let after = self.congestion.rto();
-        let waits = |class: usize, after: u64| self.tx[class].in_flight > 0 && now >= self.timers[class].last_progress + after;
-        if !waits(0, after) && !waits(1, after) {
+        let waits = |class: Class, after: u64| self.tx[class].in_flight > 0 && now >= self.timers[class].last_progress + after;
+        if !waits(Class::Request, after) && !waits(Class::Reply, after) {
             return false;
         }
         // Both by one probe, where that is not much too early.
-        let late = [0, 1].map(|class| waits(class, after / 2));
+        let late = PerClass::from_fn(|class| waits(class, after / 2));
         let everything = self.congestion.on_timeout();
-        for class in (0..2).filter(|&class| late[class]) {
+        for class in CLASSES.into_iter().filter(|&class| late[class]) {
             let timer = &mut self.timers[class];
             (timer.last_progress, timer.timed_out) = (now, true);
             let outcome = self.tx[class].probe(everything);
@@ -340,7 +401,7 @@ impl Peer {
 
     /// Whether nothing is under way, or owed.
     pub fn is_idle(&self) -> bool {
-        self.tx.iter().all(SendWindow::is_empty) && self.bulk.iter().all(VecDeque::is_empty) && self.pending_ack.0 == 0
+        self.tx.iter().all(SendWindow::is_empty) && self.bulk.iter().all(VecDeque::is_empty) && self.pending_ack.datagrams == 0
     }
 }
 

@@ -185,20 +185,22 @@ impl RecvWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::per_class::PerClass;
     use crate::wire::Kind;
+    use gasnet_conduit::Class;
 
     fn header(part: u16, parts: u16, message: usize) -> Header {
         Header {
             job: 1,
             kind: Kind::Data,
-            class: 0,
+            class: Class::Request,
             flags: 0,
             source: 0,
             number: 0,
             message: message as u32,
             part,
             parts,
-            sacks: [Sack::default(); 2],
+            sacks: PerClass::default(),
         }
     }
 

@@ -7,8 +7,9 @@ mod datagram;
 mod loss;
 
 use crate::fragment::{self, BASE_PAYLOAD};
-use crate::mac::Keys;
+use crate::mac::{Keys, PayloadDigest};
 use crate::memory::ClientMemory;
+use crate::per_class::PerClass;
 use crate::recv_window::WINDOW;
 use crate::slab::Slab;
 use crate::sys::{DatagramSlices, SEND_BATCH};
@@ -42,17 +43,32 @@ impl Batch {
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.indices.len()
+    }
 }
 
 /// What the headers of a run say beside their own.
 #[derive(Clone, Copy, Debug)]
-pub struct BatchFields {
+pub struct BatchContext {
     /// Rank of the peer.
     pub target: u32,
     /// What has come from it.
-    pub sacks: [Sack; 2],
+    pub sacks: PerClass<Sack>,
     /// Whether the last one asks for an acknowledgement.
     pub ack_now: bool,
+    /// The time.
+    pub now: u64,
+}
+
+/// An acknowledgement of a probe, which may be that of an earlier transmission.
+#[derive(Clone, Copy, Debug)]
+struct AmbiguousAck {
+    transmission: u64,
+    sent_at: u64,
+    acked_at: u64,
 }
 
 /// One class of one peer.
@@ -82,7 +98,7 @@ pub struct SendWindow {
     largest_acked: u64,
     largest_acked_at: u64,
     /// The last that has come or not, for its datagram has: the number of the sending, when that was, and since when this is known.
-    ambiguous: Option<(u64, u64, u64)>,
+    ambiguous: Option<AmbiguousAck>,
     /// Whether long datagrams go in pieces.
     pub fragmenting: bool,
     /// Whether they do not come through, as far as is known.
@@ -201,9 +217,9 @@ impl SendWindow {
         batch
     }
 
-    /// The full number of the last datagram of a run that is not empty, and how many there are.
-    pub fn last(&self, batch: &Batch) -> (u64, usize) {
-        (self.base + batch.indices.end as u64 - 1, batch.indices.len())
+    /// The full number of the last datagram of a run that is not empty.
+    pub fn last_number(&self, batch: &Batch) -> u64 {
+        self.base + batch.indices.end as u64 - 1
     }
 
     /// Whether the last of a run is part of a put.
@@ -216,15 +232,14 @@ impl SendWindow {
         &mut self,
         keys: &Keys,
         batch: &Batch,
-        fields: BatchFields,
-        now: u64,
+        context: BatchContext,
         send: &mut impl FnMut(&[DatagramSlices<'_>]) -> usize,
     ) -> usize {
         let (base, last) = (self.base, batch.indices.end - 1);
         let implicit = |index: usize| ImplicitFields {
-            target: fields.target,
+            target: context.target,
             number: base + index as u64,
-            next: fields.sacks.map(|sack| sack.next),
+            next: context.sacks.map(|sack| sack.next),
         };
         let fragmented = self.needs_fragments(&self.datagrams[last]);
         for index in batch.indices.clone() {
@@ -237,10 +252,14 @@ impl SendWindow {
                 Body::Copied(_, hash) => *hash,
                 Body::Borrowed(memory) => keys.hash(memory.read()),
             };
-            let asks = if index == last && fields.ack_now { ACK_NOW } else { 0 };
+            let asks = if index == last && context.ack_now { ACK_NOW } else { 0 };
             let flags = asks | datagram.transmission_flags();
-            Header::refresh(&mut datagram.head, flags, fields.sacks);
-            keys.seal(&mut datagram.head, &implicit(index), (datagram.body.len(), hash));
+            Header::refresh(&mut datagram.head, flags, context.sacks);
+            let digest = PayloadDigest {
+                bytes: datagram.body.len(),
+                hash,
+            };
+            keys.seal(&mut datagram.head, &implicit(index), digest);
         }
         let sent = if fragmented {
             self.datagrams[last].fragmented = true;
@@ -259,7 +278,7 @@ impl SendWindow {
         for index in batch.indices.clone().take(sent) {
             let datagram = &mut self.datagrams[index];
             self.transmissions += 1;
-            datagram.state = DatagramState::Sent(now);
+            datagram.state = DatagramState::Sent(context.now);
             datagram.transmission = self.transmissions;
             datagram.transmissions += 1;
             self.in_flight += 1;
@@ -314,7 +333,11 @@ impl SendWindow {
                 self.in_flight -= 1;
                 self.in_flight_bytes -= datagram.body.len();
                 if datagram.is_probe {
-                    self.ambiguous.get_or_insert((datagram.transmission, at, now));
+                    self.ambiguous.get_or_insert(AmbiguousAck {
+                        transmission: datagram.transmission,
+                        sent_at: at,
+                        acked_at: now,
+                    });
                 } else if datagram.transmission > self.largest_acked {
                     self.largest_acked = datagram.transmission;
                     self.largest_acked_at = at;
@@ -349,11 +372,11 @@ impl SendWindow {
     pub fn resolve_ambiguous(&mut self, loss_delay: u64, now: u64) -> bool {
         let due = self
             .ambiguous
-            .filter(|&(.., since)| self.in_flight == 0 || now >= since + loss_delay);
-        let Some((sending, at, _)) = due else { return false };
+            .filter(|ack| self.in_flight == 0 || now >= ack.acked_at + loss_delay);
+        let Some(ack) = due else { return false };
         self.ambiguous = None;
-        if sending > self.largest_acked {
-            (self.largest_acked, self.largest_acked_at) = (sending, at);
+        if ack.transmission > self.largest_acked {
+            (self.largest_acked, self.largest_acked_at) = (ack.transmission, ack.sent_at);
         }
         self.in_flight > 0
     }

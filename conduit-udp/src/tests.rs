@@ -6,6 +6,8 @@ use crate::memory::tests::client_memory;
 use crate::net::Net;
 use crate::peer::{Peer, Ranks};
 use crate::peer_table::encode_address;
+use crate::per_class::PerClass;
+use crate::transfers::PutOp;
 use crate::variables::Settings;
 use crate::wire::{at, ImplicitFields, Kind};
 use gasnet_conduit::conformance::Log;
@@ -49,7 +51,7 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
 
 /// The datagrams of a message from process 1.
 pub fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<Vec<u8>> {
-    peer.queue_message(keys, class as usize, &[message]);
+    peer.queue_message(keys, class, &[message]);
     queued(keys, peer)
 }
 
@@ -188,9 +190,9 @@ fn a_peer_that_sends_malformed_datagrams_is_lost() {
     let known = ImplicitFields {
         target: 0,
         number: 0,
-        next: [0; 2],
+        next: PerClass::default(),
     };
-    stage.keys.seal(&mut head, &known, (4, stage.keys.hash(b"four")));
+    stage.keys.seal(&mut head, &known, stage.keys.digest(b"four"));
     bad[..64].copy_from_slice(&head);
     stage.receive(&[bad]);
     assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
@@ -334,8 +336,8 @@ fn replays_are_counted_and_are_no_sign_of_life() {
     let mut peer = peer();
     let mut real = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
     for _ in 0..3 {
-        let (header, payload) = peer.make_ack(&stage.keys);
-        real.push([&header[..], &payload].concat());
+        let ack = peer.make_ack(&stage.keys);
+        real.push([&ack.header[..], &ack.payload].concat());
     }
     stage.receive(&real);
     let last_heard = stage.net.last_heard(1);
@@ -345,8 +347,8 @@ fn replays_are_counted_and_are_no_sign_of_life() {
     }
     assert_eq!((stage.log.packets.len(), stage.rejected(), stage.duplicates()), (1, 0, 20));
     assert_eq!(stage.net.last_heard(1), last_heard);
-    let (header, _) = peer.make_ack(&stage.keys);
-    stage.receive(&[header.to_vec()]);
+    let ack = peer.make_ack(&stage.keys);
+    stage.receive(&[ack.header.to_vec()]);
     assert!(stage.net.last_heard(1) > last_heard && stage.duplicates() == 20);
 }
 
@@ -356,7 +358,7 @@ fn fragmented(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
     let known = ImplicitFields {
         target: 0,
         number,
-        next: [0; 2],
+        next: PerClass::default(),
     };
     let mut all = Vec::new();
     assert!(fragment::send(keys, head, &known, body, &mut |run| {
@@ -421,7 +423,8 @@ fn puts_outside_segments_are_malformed() {
     let mut peer = peer();
     let mut put = |stage: &mut Stage, address: usize, bytes: usize| {
         let from = client_memory(&mut source[..bytes]);
-        peer.put(&stage.keys, address, from, bytes, TransferId(1)).unwrap();
+        peer.put(&stage.keys, PutOp::new(address, from, bytes, TransferId(1)))
+            .unwrap();
         let all = queued(&stage.keys, &mut peer);
         for datagram in &all {
             stage.remote.send_to(datagram, ("127.0.0.1", stage.net.port())).unwrap();

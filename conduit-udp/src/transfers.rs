@@ -10,7 +10,7 @@ use crate::send_window::Body;
 use crate::sys::SEND_BATCH;
 use crate::wire::{Header, Kind, OFFSET_BITS, OFFSET_UNIT};
 use crate::MAX_PACKET_BYTES;
-use gasnet_conduit::{Busy, LocalCompletion, TransferId};
+use gasnet_conduit::{Busy, Class, LocalCompletion, TransferId};
 
 /// Long puts that wait to one peer, and gets that wait for it.
 const MAX_BULK_PUTS: usize = 64;
@@ -24,11 +24,44 @@ const BORROW_ABOVE: usize = 8 << 10;
 const GET_REQUEST_BYTES: usize = 16;
 
 /// Which get it answers, and where in its destination ([`Kind::GetReply`]).
-fn get_offset(operand: u64) -> (usize, usize) {
-    (
-        (operand >> OFFSET_BITS) as usize,
-        (operand & ((1 << OFFSET_BITS) - 1)) as usize * OFFSET_UNIT,
-    )
+struct GetTarget {
+    get: usize,
+    offset: usize,
+}
+
+impl GetTarget {
+    fn of(operand: u64) -> Self {
+        Self {
+            get: (operand >> OFFSET_BITS) as usize,
+            offset: (operand & ((1 << OFFSET_BITS) - 1)) as usize * OFFSET_UNIT,
+        }
+    }
+}
+
+/// A put to begin.
+#[derive(Clone, Copy, Debug)]
+pub struct PutOp {
+    /// The destination, in the peer's address space.
+    pub address: usize,
+    /// The source.
+    pub source: ClientMemory,
+    /// Up to so many bytes are copied at once.
+    pub copy_limit: usize,
+    /// Names it when it is complete.
+    pub id: TransferId,
+}
+
+impl PutOp {
+    /// From its fields, for tests.
+    #[cfg(any(test, fuzzing))]
+    pub fn new(address: usize, source: ClientMemory, copy_limit: usize, id: TransferId) -> Self {
+        Self {
+            address,
+            source,
+            copy_limit,
+            id,
+        }
+    }
 }
 
 /// A long transfer, of which datagrams are made when they can go.
@@ -59,37 +92,31 @@ pub struct PendingGet {
 
 impl Peer {
     /// Begins a put of `source` to an address of the peer's. Up to `copied` bytes are copied at once.
-    pub fn put(
-        &mut self,
-        keys: &Keys,
-        address: usize,
-        mut source: ClientMemory,
-        copied: usize,
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        let mut operand = address as u64;
-        if source.bytes > copied {
-            if self.bulk[0].len() >= MAX_BULK_PUTS {
+    pub fn put(&mut self, keys: &Keys, op: PutOp) -> Result<LocalCompletion, Busy> {
+        let PutOp { mut source, id, .. } = op;
+        let mut operand = op.address as u64;
+        if source.bytes > op.copy_limit {
+            if self.bulk[Class::Request].len() >= MAX_BULK_PUTS {
                 return Err(Busy);
             }
-            let put = Some(self.tx[0].begin_put(id, source.bytes));
-            self.bulk[0].push_back(BulkTransfer {
+            let put = Some(self.tx[Class::Request].begin_put(id, source.bytes));
+            self.bulk[Class::Request].push_back(BulkTransfer {
                 rest: source,
                 operand,
                 put,
             });
             return Ok(LocalCompletion::WithOperation);
         }
-        if !self.has_room(0, source.bytes) {
+        if !self.has_room(Class::Request, source.bytes) {
             return Err(Busy);
         }
-        let put = Some(self.tx[0].begin_put(id, source.bytes));
+        let put = Some(self.tx[Class::Request].begin_put(id, source.bytes));
         let each = self.part_bytes(source.bytes);
         while source.bytes > 0 {
             let part = source.split_off_front(each);
             let body = self.copy_payload(keys, part);
-            let header = self.header(keys, Kind::Put, 0).with_operand(operand);
-            self.tx[0].push(header, body, put);
+            let header = self.header(keys, Kind::Put, Class::Request).with_operand(operand);
+            self.tx[Class::Request].push(header, body, put);
             operand += part.bytes as u64;
         }
         Ok(LocalCompletion::AtReturn)
@@ -97,7 +124,7 @@ impl Peer {
 
     /// Begins a get into `destination` from an address of the peer's.
     pub fn get(&mut self, keys: &Keys, address: usize, destination: ClientMemory, id: TransferId) -> Result<(), Busy> {
-        if self.gets.len() >= MAX_GETS || !self.has_room(0, GET_REQUEST_BYTES) {
+        if self.gets.len() >= MAX_GETS || !self.has_room(Class::Request, GET_REQUEST_BYTES) {
             return Err(Busy);
         }
         let remaining = destination.bytes;
@@ -108,23 +135,23 @@ impl Peer {
         }) as u64;
         let request = [number.to_le_bytes(), (remaining as u64).to_le_bytes()].concat();
         let hash = keys.hash(&request);
-        let header = self.header(keys, Kind::Get, 0).with_operand(address as u64);
-        self.tx[0].push(header, Body::Copied(request, hash), None);
+        let header = self.header(keys, Kind::Get, Class::Request).with_operand(address as u64);
+        self.tx[Class::Request].push(header, Body::Copied(request, hash), None);
         Ok(())
     }
 
     /// Where the payload of a datagram of a transfer belongs, if it has not come yet, and there is such a place.
     pub fn destination_of(&mut self, header: &Header, number: u64, bytes: usize, segments: &Segments) -> Option<ClientMemory> {
-        let class = usize::from(header.class);
+        let class = header.class;
         if self.rx[class].is_stale(number) {
             return None;
         }
         match (header.kind, class) {
-            (Kind::Put, 0) => segments.find(header.operand(), bytes as u64),
-            (Kind::GetReply, 1) => {
-                let (number, offset) = get_offset(header.operand());
-                let get = self.gets.get(number).filter(|get| bytes <= get.remaining)?;
-                get.destination.slice(offset, bytes)
+            (Kind::Put, Class::Request) => segments.find(header.operand(), bytes as u64),
+            (Kind::GetReply, Class::Reply) => {
+                let target = GetTarget::of(header.operand());
+                let get = self.gets.get(target.get).filter(|get| bytes <= get.remaining)?;
+                get.destination.slice(target.offset, bytes)
             }
             _ => None,
         }
@@ -138,7 +165,7 @@ impl Peer {
         segments: &Segments,
         done: &mut Vec<TransferId>,
     ) -> Disposition {
-        done.append(&mut self.tx[0].completed);
+        done.append(&mut self.tx[Class::Request].completed);
         let sound = match disposition {
             Disposition::Put(address) => segments
                 .find(address, payload.len() as u64)
@@ -167,13 +194,13 @@ impl Peer {
         };
         let Ok(bytes) = <[u8; 8]>::try_from(bytes) else { return false };
         let number = u64::from_le_bytes(*number);
-        if number >= MAX_GETS as u64 || self.bulk[1].len() >= MAX_GETS {
+        if number >= MAX_GETS as u64 || self.bulk[Class::Reply].len() >= MAX_GETS {
             return false;
         }
         let Some(rest) = find(u64::from_le_bytes(bytes)) else {
             return false;
         };
-        self.bulk[1].push_back(BulkTransfer {
+        self.bulk[Class::Reply].push_back(BulkTransfer {
             rest,
             operand: number << OFFSET_BITS,
             put: None,
@@ -183,7 +210,7 @@ impl Peer {
 
     /// Places what came for a get, which goes to `done` when that was the last. False: no such bytes are missing.
     fn receive_get_reply(&mut self, operand: u64, payload: &[u8], done: &mut Vec<TransferId>) -> bool {
-        let (number, offset) = get_offset(operand);
+        let GetTarget { get: number, offset } = GetTarget::of(operand);
         let Some(get) = self.gets.get(number) else { return false };
         // Its bytes are counted, so that a peer that sends some twice never gets at memory that was given back.
         let Some(left) = get.remaining.checked_sub(payload.len()) else {
@@ -201,24 +228,27 @@ impl Peer {
 
     /// This memory will not be there any more: what was sent of it and may have to be sent again is copied, and what was not is nobody's any more.
     pub fn release_memory(&mut self, keys: &Keys, memory: ClientMemory) {
-        self.tx[1].copy_overlapping(keys, memory);
-        self.bulk[1].retain(|bulk| !bulk.rest.overlaps(memory));
+        self.tx[Class::Reply].copy_overlapping(keys, memory);
+        self.bulk[Class::Reply].retain(|bulk| !bulk.rest.overlaps(memory));
     }
 
     /// Whether a message of so many parts leaves room to long transfers that wait.
-    pub fn leaves_share(&self, class: usize, parts: usize) -> bool {
+    pub fn leaves_share(&self, class: Class, parts: usize) -> bool {
         let out = &self.tx[class];
         self.bulk[class].is_empty() || out.len() - out.bulk + parts <= MESSAGE_SHARE
     }
 
     /// Makes datagrams of long transfers: one, or more that fit into `room`.
-    pub fn segment_bulk(&mut self, keys: &Keys, class: usize, room: usize) {
-        let kind = [Kind::Put, Kind::GetReply][class];
+    pub fn segment_bulk(&mut self, keys: &Keys, class: Class, room: usize) {
+        let kind = match class {
+            Class::Request => Kind::Put,
+            Class::Reply => Kind::GetReply,
+        };
         if self.bulk[class].is_empty() {
             return;
         }
         let most = WINDOW - self.part_count(MAX_PACKET_BYTES).max(MESSAGE_RESERVE);
-        let most = if class == 0 { most.min(self.depth) } else { most };
+        let most = if class == Class::Request { most.min(self.depth) } else { most };
         let mut bytes = 0;
         while let Some(rest) = self.bulk[class].front().map(|bulk| bulk.rest.bytes) {
             // The last two are equally long.
@@ -237,7 +267,7 @@ impl Peer {
             };
             let part = bulk.rest.split_off_front(next);
             let (operand, put, ends) = (bulk.operand, bulk.put, bulk.rest.bytes == 0);
-            bulk.operand += if class == 0 { next } else { next / OFFSET_UNIT } as u64;
+            bulk.operand += if class == Class::Request { next } else { next / OFFSET_UNIT } as u64;
             if ends {
                 self.bulk[class].pop_front();
             }
@@ -257,12 +287,12 @@ impl Peer {
 mod tests {
     use super::*;
     use crate::memory::tests::client_memory;
-    use crate::peer::link::Link;
+    use crate::peer::link::{Link, LinkFaults};
 
     const COPIED: usize = 4096;
 
     /// Puts and gets of many sizes between two processes, over a link that loses, doubles and delays.
-    fn exchange(datagram: usize, mtu: usize, seed: u64, (loss, duplicates, late): (u64, u64, u64)) {
+    fn exchange(datagram: usize, mtu: usize, seed: u64, faults: LinkFaults) {
         let mut link = Link::new(datagram, seed);
         link.mtu = mtu;
         let sizes = [1, 2, 4, 8, 100, 4096, 4097, 70_000, 300_000];
@@ -278,7 +308,10 @@ mod tests {
             let id = |get: bool| TransferId(2 * i as u64 + u64::from(get));
             let (keys, here) = (&link.keys, &mut link.ends[0]);
             let local = here
-                .put(keys, base + at, client_memory(&mut source[at..at + bytes]), COPIED, id(false))
+                .put(
+                    keys,
+                    PutOp::new(base + at, client_memory(&mut source[at..at + bytes]), COPIED, id(false)),
+                )
                 .unwrap();
             assert_eq!(local == LocalCompletion::AtReturn, bytes <= COPIED);
             let destination = client_memory(&mut got[at..at + bytes]);
@@ -288,7 +321,7 @@ mod tests {
         }
         for turn in 0.. {
             assert!(turn < 1_000_000, "nothing goes on");
-            link.step(loss, duplicates, late);
+            link.step(faults);
             // A put that is complete is complete at its target.
             for id in link.done[0].iter().filter(|id| id.0 % 2 == 0) {
                 let from: usize = sizes[..id.0 as usize / 2].iter().sum();
@@ -308,20 +341,24 @@ mod tests {
 
     #[test]
     fn transfers_survive_bad_links() {
-        for (seed, fate) in [(0, 0, 1), (0, 300, 400_000), (50, 0, 1), (200, 100, 100_000)]
-            .into_iter()
-            .enumerate()
-        {
+        let all = [
+            LinkFaults::NONE,
+            LinkFaults::new(0, 300, 400_000),
+            LinkFaults::new(50, 0, 1),
+            LinkFaults::new(200, 100, 100_000),
+        ];
+        for (seed, faults) in all.into_iter().enumerate() {
             for datagram in [1408, 8896, 65_408] {
-                exchange(datagram, usize::MAX, seed as u64 + 3, fate);
+                exchange(datagram, usize::MAX, seed as u64 + 3, faults);
             }
         }
     }
 
     #[test]
     fn transfers_survive_mtu_black_holes() {
-        for (seed, fate) in [(0, 0, 1), (50, 100, 100_000)].into_iter().enumerate() {
-            exchange(8896, 1280 - 48, seed as u64 + 3, fate);
+        let all = [LinkFaults::NONE, LinkFaults::new(50, 100, 100_000)];
+        for (seed, faults) in all.into_iter().enumerate() {
+            exchange(8896, 1280 - 48, seed as u64 + 3, faults);
         }
     }
 
@@ -337,14 +374,17 @@ mod tests {
         for bytes in [8, 50_000] {
             let keys = &link.keys;
             link.ends[0]
-                .put(keys, to, client_memory(&mut source[..bytes]), COPIED, TransferId(1))
+                .put(
+                    keys,
+                    PutOp::new(to, client_memory(&mut source[..bytes]), COPIED, TransferId(1)),
+                )
                 .unwrap();
             link.ends[0]
                 .get(keys, from, client_memory(&mut got[..bytes]), TransferId(2))
                 .unwrap();
         }
         while link.done[0].len() < 4 {
-            link.step(50, 50, 50_000);
+            link.step(LinkFaults::new(50, 50, 50_000));
         }
         assert!(put == source && got == source);
         put.fill(7);
@@ -363,16 +403,16 @@ mod tests {
         let from = source.as_ptr() as usize;
         link.segments[1].register(from, source.len());
         link.ends[0].get(&link.keys, from, borrower, TransferId(2)).unwrap();
-        link.step(0, 0, 1);
+        link.step(LinkFaults::NONE);
         // The answer is lost, and its source overwritten; another answer was not begun.
         while !link.ends[1].has_in_flight() {
-            link.step(0, 0, 1);
+            link.step(LinkFaults::NONE);
         }
         link.drop_all();
         link.ends[1].release_memory(&link.keys, lender);
         source.fill(9);
         while link.done[0].is_empty() {
-            link.step(0, 0, 1);
+            link.step(LinkFaults::NONE);
         }
         assert!(got.iter().all(|&byte| byte == 1));
     }
@@ -390,16 +430,16 @@ mod tests {
             let destination = client_memory(&mut asked);
             link.ends[1].get(&link.keys, from, destination, TransferId(id)).unwrap();
             link.ends[0]
-                .put(&link.keys, to, client_memory(&mut source), 0, TransferId(id))
+                .put(&link.keys, PutOp::new(to, client_memory(&mut source), 0, TransferId(id)))
                 .unwrap();
         }
         let mut messages = 0;
         while link.done.iter().all(Vec::is_empty) {
-            while link.ends[0].has_room(0, 1000) {
-                link.ends[0].queue_message(&link.keys, 0, &[&[3; 1000]]);
+            while link.ends[0].has_room(Class::Request, 1000) {
+                link.ends[0].queue_message(&link.keys, Class::Request, &[&[3; 1000]]);
                 messages += 1;
             }
-            link.step(0, 0, 1);
+            link.step(LinkFaults::NONE);
         }
         // Whichever is first complete, the others have come as far.
         let ones = |bytes: &[u8]| -> u32 { bytes.iter().map(|&byte| u32::from(byte == 1)).sum() };
@@ -463,17 +503,17 @@ mod tests {
         let base = put.as_mut_ptr() as usize;
         link.segments[1].register(base, put.len());
         for id in 0..MAX_BULK_PUTS as u64 {
-            let taken = link.ends[0].put(&link.keys, base, client_memory(&mut source), 0, TransferId(id));
+            let taken = link.ends[0].put(&link.keys, PutOp::new(base, client_memory(&mut source), 0, TransferId(id)));
             assert_eq!(taken, Ok(LocalCompletion::WithOperation));
         }
         assert_eq!(
-            link.ends[0].put(&link.keys, base, client_memory(&mut source), 0, TransferId(0)),
+            link.ends[0].put(&link.keys, PutOp::new(base, client_memory(&mut source), 0, TransferId(0))),
             Err(Busy)
         );
         for i in 0..200 {
-            link.step(0, 0, 1);
-            if link.ends[0].has_room(0, 1000) {
-                link.ends[0].queue_message(&link.keys, 0, &[&[i as u8; 1000]]);
+            link.step(LinkFaults::NONE);
+            if link.ends[0].has_room(Class::Request, 1000) {
+                link.ends[0].queue_message(&link.keys, Class::Request, &[&[i as u8; 1000]]);
             }
         }
         assert!(link.received[1].len() > 20, "{}", link.received[1].len());

@@ -4,6 +4,9 @@
 //! is not in it, but its tags cover that ([`ImplicitFields`]).
 #![forbid(unsafe_code)]
 
+use crate::per_class::{PerClass, CLASSES};
+use gasnet_conduit::Class;
+
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
 /// Of the header, what says something; the tags follow ([`crate::mac`]).
@@ -13,6 +16,8 @@ const VERSION: u8 = 2;
 
 /// Where things are in a header.
 pub mod at {
+    use super::PerClass;
+
     /// The job; four bytes.
     pub const JOB: usize = 0;
     /// Of this format.
@@ -34,9 +39,9 @@ pub mod at {
     /// Of how many; two bytes.
     pub const PARTS: usize = 22;
     /// What has come, by class: before what number, four bytes.
-    pub const ACK: [usize; 2] = [24, 28];
+    pub const ACK: PerClass<usize> = PerClass::new(24, 28);
     /// And what behind it; eight bytes.
-    pub const SACK: [usize; 2] = [32, 40];
+    pub const SACK: PerClass<usize> = PerClass::new(32, 40);
 }
 
 /// What a datagram is for.
@@ -85,7 +90,7 @@ pub struct ImplicitFields {
     /// The datagram's full number.
     pub number: u64,
     /// Full numbers of the first datagrams that its sender lacks, by class.
-    pub next: [u64; 2],
+    pub next: PerClass<u64>,
 }
 
 /// The header, but for its tags.
@@ -96,7 +101,7 @@ pub struct Header {
     /// What the datagram is for.
     pub kind: Kind,
     /// Class of the data: 0 or 1.
-    pub class: u8,
+    pub class: Class,
     /// [`ACK_NOW`], and a multiple of [`TRANSMISSION`].
     pub flags: u8,
     /// Rank of the sender.
@@ -110,7 +115,7 @@ pub struct Header {
     /// Parts of the message.
     pub parts: u16,
     /// Acknowledgements, by class.
-    pub sacks: [Sack; 2],
+    pub sacks: PerClass<Sack>,
 }
 
 impl Header {
@@ -119,7 +124,7 @@ impl Header {
         let mut out = [0; HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(at::JOB, &self.job.to_le_bytes());
-        put(at::VERSION, &[VERSION, self.kind as u8, self.class, self.flags]);
+        put(at::VERSION, &[VERSION, self.kind as u8, self.class as u8, self.flags]);
         put(at::SOURCE, &self.source.to_le_bytes());
         put(at::NUMBER, &self.number.to_le_bytes());
         put(at::MESSAGE, &self.message.to_le_bytes());
@@ -130,12 +135,12 @@ impl Header {
     }
 
     /// Puts what changes with each sending into an encoded header.
-    pub fn refresh(bytes: &mut [u8; HEADER_BYTES], flags: u8, sacks: [Sack; 2]) {
+    pub fn refresh(bytes: &mut [u8; HEADER_BYTES], flags: u8, sacks: PerClass<Sack>) {
         bytes[at::FLAGS] = flags;
-        for (class, sacks) in sacks.into_iter().enumerate() {
+        for class in CLASSES {
             let (next, bitmap) = (at::ACK[class], at::SACK[class]);
-            bytes[next..next + 4].copy_from_slice(&(sacks.next as u32).to_le_bytes());
-            bytes[bitmap..bitmap + 8].copy_from_slice(&sacks.bitmap.to_le_bytes());
+            bytes[next..next + 4].copy_from_slice(&(sacks[class].next as u32).to_le_bytes());
+            bytes[bitmap..bitmap + 8].copy_from_slice(&sacks[class].bitmap.to_le_bytes());
         }
     }
 
@@ -159,23 +164,23 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let sacks = |class: usize| Sack {
+        let sack = |class: Class| Sack {
             next: u32_at(at::ACK[class]).into(),
             bitmap: u64_at(at::SACK[class]),
         };
         let header = Self {
             job: u32_at(at::JOB),
             kind: Kind::Data,
-            class: bytes[at::CLASS],
+            class: *CLASSES.get(usize::from(bytes[at::CLASS]))?,
             flags: bytes[at::FLAGS],
             source: u32_at(at::SOURCE),
             number: u32_at(at::NUMBER),
             message: u32_at(at::MESSAGE),
             part: u16_at(at::PART),
             parts: u16_at(at::PARTS),
-            sacks: [sacks(0), sacks(1)],
+            sacks: PerClass::from_fn(sack),
         };
-        let sound = bytes[at::VERSION] == VERSION && header.class < 2;
+        let sound = bytes[at::VERSION] == VERSION;
         header.with_kind(bytes[at::KIND]).filter(|_| sound)
     }
 
@@ -210,26 +215,26 @@ mod tests {
         let header = Header {
             job: 0x1234_5678,
             kind: Kind::Data,
-            class: 1,
+            class: Class::Reply,
             flags: ACK_NOW,
             source: 70_000,
             number: u32::MAX,
             message: 68_000,
             part: 3,
             parts: 48,
-            sacks: [
+            sacks: PerClass::new(
                 Sack {
                     next: 5,
                     bitmap: 1 << 63,
                 },
                 Sack { next: 9, bitmap: 0x55 },
-            ],
+            ),
         };
         let bytes = header.encode();
         assert_eq!(Header::decode(&bytes), Some(header));
         let mut renewed = Header {
             flags: 0,
-            sacks: [Sack::default(); 2],
+            sacks: PerClass::default(),
             ..header
         }
         .encode();

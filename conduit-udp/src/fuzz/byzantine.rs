@@ -1,16 +1,18 @@
 //! A member of the job that is broken, or hostile: its datagrams have the right tag. Whoever hears them may find them good or find their sender
 //! broken, but must not stop, touch memory that was not lent for it, take more memory than its windows have, or report a transfer twice.
 
-use super::{change, set, Choices};
+use super::{change, set, Choices, Field};
 use crate::fragment::{FRAGMENT_BYTES, FRAGMENT_PREFIX};
 use crate::mac::Keys;
 use crate::memory::tests::client_memory;
-use crate::peer::link::Link;
+use crate::peer::link::{Link, LinkFaults};
 use crate::peer::Disposition;
+use crate::per_class::CLASSES;
 use crate::recv_window::WINDOW;
+use crate::transfers::PutOp;
 use crate::wire::{at, Header, Kind, HEADER_BYTES, OFFSET_BITS};
 use crate::MAX_PACKET_BYTES;
-use gasnet_conduit::TransferId;
+use gasnet_conduit::{Class, TransferId};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -88,12 +90,15 @@ impl Scene {
         let destination = client_memory(memory.inside());
         let accepted = match choices.below(4) {
             what @ (0 | 1) => {
-                if end.has_room(what, bytes) {
-                    end.queue_message(keys, what, &[&memory.inside()[..bytes]]);
+                let class = CLASSES[what];
+                if end.has_room(class, bytes) {
+                    end.queue_message(keys, class, &[&memory.inside()[..bytes]]);
                 }
                 false
             }
-            2 => end.put(keys, address, destination, COPIED, TransferId(2 * self.next)).is_ok(),
+            2 => end
+                .put(keys, PutOp::new(address, destination, COPIED, TransferId(2 * self.next)))
+                .is_ok(),
             _ => end.get(keys, address, destination, TransferId(2 * self.next + 1)).is_ok(),
         };
         if accepted {
@@ -152,61 +157,78 @@ impl Scene {
         let first = choices.below(sent.len());
         let real = sent.iter().cycle().skip(first).take(sent.len()).find(|(to, _)| *to == 0);
         real.map_or_else(
-            || self.link.ends[1].header(&self.link.keys, Kind::Data, 0).encode().to_vec(),
+            || {
+                self.link.ends[1]
+                    .header(&self.link.keys, Kind::Data, Class::Request)
+                    .encode()
+                    .to_vec()
+            },
             |(_, datagram)| datagram.clone(),
         )
     }
 
     /// Makes a field almost right.
     fn perturb(&mut self, choices: &mut impl Choices, datagram: &mut Vec<u8>) {
-        let class = choices.below(2);
+        let class = choices.one_of(&CLASSES);
         let delta = choices.one_of(&NEAR_MISSES);
         let mut any = || choices.number(4);
         match any() % 8 {
             0 => {
-                set(datagram, (at::KIND, 1), 1 + any() % 7);
-                set(datagram, (at::CLASS, 1), any() % 2);
+                set(datagram, Field::new(at::KIND, 1), 1 + any() % 7);
+                set(datagram, Field::new(at::CLASS, 1), any() % 2);
             }
             1 => {
                 let base = self.segments[0].inside().as_ptr() as u64;
                 let ends = [base, base + SEGMENT as u64, base + any() % SEGMENT as u64];
                 let end = ends[any() as usize % ends.len()];
-                set(datagram, (at::MESSAGE, 8), end.wrapping_add_signed(delta));
+                set(datagram, Field::new(at::MESSAGE, 8), end.wrapping_add_signed(delta));
             }
-            2 => set(datagram, (at::MESSAGE, 8), ((any() % 4) << OFFSET_BITS) + any() % 200),
+            2 => set(
+                datagram,
+                Field::new(at::MESSAGE, 8),
+                ((any() % 4) << OFFSET_BITS) + any() % 200,
+            ),
             3 => {
                 let next = self.link.ends[0].tx[class].next_number();
-                set(datagram, (at::ACK[class], 4), next.wrapping_add_signed(delta));
+                set(datagram, Field::new(at::ACK[class], 4), next.wrapping_add_signed(delta));
             }
-            4 => set(datagram, (at::SACK[class], 8), (any() << 32 | any()) >> (any() % 64)),
+            4 => set(
+                datagram,
+                Field::new(at::SACK[class], 8),
+                (any() << 32 | any()) >> (any() % 64),
+            ),
             5 => {
-                set(datagram, (at::PART, 2), any() % 4);
-                set(datagram, (at::PARTS, 2), any() % 5);
-                set(datagram, (at::MESSAGE, 4), [any() % 9000, MAX_PACKET_BYTES as u64][class]);
+                set(datagram, Field::new(at::PART, 2), any() % 4);
+                set(datagram, Field::new(at::PARTS, 2), any() % 5);
+                set(
+                    datagram,
+                    Field::new(at::MESSAGE, 4),
+                    [any() % 9000, MAX_PACKET_BYTES as u64][class as usize],
+                );
             }
             6 => {
                 // A piece of a datagram, and the whole's word and kind.
                 let bytes = [any() as usize % 9000, any() as usize % 9000, MAX_PACKET_BYTES, 200_000][any() as usize % 4];
-                let (part, parts) = (any() as usize % [9, 200][class], bytes.div_ceil(FRAGMENT_BYTES));
+                let (part, parts) = (any() as usize % [9, 200][class as usize], bytes.div_ceil(FRAGMENT_BYTES));
                 let bytes_here = bytes.saturating_sub(part * FRAGMENT_BYTES).min(FRAGMENT_BYTES);
                 let operand = (any() << 32) | any();
                 datagram.resize(HEADER_BYTES + FRAGMENT_PREFIX + bytes_here, 0);
-                set(datagram, (at::KIND, 1), Kind::Fragment as u64);
-                set(datagram, (at::MESSAGE, 4), bytes as u64);
-                set(datagram, (at::PART, 2), part as u64);
-                set(datagram, (at::PARTS, 2), parts as u64);
+                set(datagram, Field::new(at::KIND, 1), Kind::Fragment as u64);
+                set(datagram, Field::new(at::MESSAGE, 4), bytes as u64);
+                set(datagram, Field::new(at::PART, 2), part as u64);
+                set(datagram, Field::new(at::PARTS, 2), parts as u64);
                 set(
                     datagram,
-                    (HEADER_BYTES, 8),
+                    Field::new(HEADER_BYTES, 8),
                     [operand, self.segments[0].inside().as_ptr() as u64][any() as usize % 2],
                 );
-                set(datagram, (HEADER_BYTES + 8, 1), 1 + any() % 7);
+                set(datagram, Field::new(HEADER_BYTES + 8, 1), 1 + any() % 7);
             }
             _ => {
                 // What a get asks for.
                 datagram.resize(HEADER_BYTES + 16, 0);
-                set(datagram, (HEADER_BYTES, 8), any() % 260);
-                set(datagram, (HEADER_BYTES + 8, 8), any() % (2 * SEGMENT as u64));
+                set(datagram, Field::new(HEADER_BYTES, 8), any() % 260);
+                set(datagram, Field::new(HEADER_BYTES + 8, 8), any() % (2 * SEGMENT as u64));
             }
         }
     }
@@ -219,9 +241,9 @@ impl Scene {
         }
         let bytes = datagram.len().saturating_sub(HEADER_BYTES) as u64;
         if choices.below(2) > 0 {
-            for class in 0..2 {
-                set(datagram, (at::ACK[class], 4), 0);
-                set(datagram, (at::SACK[class], 8), 0);
+            for class in CLASSES {
+                set(datagram, Field::new(at::ACK[class], 4), 0);
+                set(datagram, Field::new(at::SACK[class], 8), 0);
             }
         }
         if choices.below(4) > 0 {
@@ -230,7 +252,7 @@ impl Scene {
         let header = datagram.first_chunk().and_then(Header::decode);
         let is_single = header.is_some_and(|header| header.kind == Kind::Data && header.parts <= 1);
         if is_single && choices.below(4) > 0 {
-            set(datagram, (at::MESSAGE, 4), bytes);
+            set(datagram, Field::new(at::MESSAGE, 4), bytes);
         }
     }
 
@@ -238,7 +260,7 @@ impl Scene {
     fn number(&self, datagram: &mut [u8], ahead: u64) {
         if let Some(header) = datagram.first_chunk().and_then(Header::decode) {
             let expected = self.link.ends[0].expected_number(&header);
-            set(datagram, (at::NUMBER, 4), expected.wrapping_add(ahead));
+            set(datagram, Field::new(at::NUMBER, 4), expected.wrapping_add(ahead));
         }
     }
 
@@ -248,9 +270,8 @@ impl Scene {
             return;
         };
         let Some(mut header) = Header::decode(head) else { return };
-        let known = self.link.ends[0].implicit_fields(&mut header);
-        let hash = self.link.keys.hash(payload);
-        self.link.keys.seal(head, &known, (payload.len(), hash));
+        let implicit = self.link.ends[0].implicit_fields(&mut header);
+        self.link.keys.seal(head, &implicit, self.link.keys.digest(payload));
     }
 
     fn check(&mut self) {
@@ -264,7 +285,11 @@ impl Scene {
             "{} messages or datagrams lack parts",
             end.incomplete()
         );
-        assert!(end.bulk[1].len() <= 256, "{} answers to gets", end.bulk[1].len());
+        assert!(
+            end.bulk[Class::Reply].len() <= 256,
+            "{} answers to gets",
+            end.bulk[Class::Reply].len()
+        );
     }
 
     fn finish(&mut self) {
@@ -284,22 +309,29 @@ impl Scene {
     }
 }
 
+/// Hostile datagrams sent, and those of them that had an effect.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub sent: u64,
+    pub accepted: u64,
+}
+
 /// Plays one scene, with hostile datagrams. Returns how many of these there were, and how many of them had an effect.
-pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut on_send: impl FnMut()) -> (u64, u64) {
+pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut on_send: impl FnMut()) -> Tally {
     let mut scene = Scene::new(keys);
-    let (mut sent, mut accepted) = (0, 0);
+    let mut tally = Tally::default();
     for _ in 0..choices.below(64) {
         if choices.is_over() {
             break;
         }
         if choices.below(3) == 0 {
             scene.work(choices);
-            scene.link.step(0, 0, 1);
+            scene.link.step(LinkFaults::NONE);
         } else {
             on_send();
-            sent += 1;
+            tally.sent += 1;
             let disposition = scene.inject(choices);
-            accepted += u64::from(!matches!(
+            tally.accepted += u64::from(!matches!(
                 disposition,
                 None | Some(Disposition::Duplicate | Disposition::Malformed)
             ));
@@ -308,7 +340,7 @@ pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut on_send: impl FnM
         scene.check();
     }
     scene.finish();
-    (sent, accepted)
+    tally
 }
 
 #[cfg(test)]
@@ -321,12 +353,13 @@ mod tests {
         let keys = Rc::new(Keys::new(9, b"fuzz"));
         let mut trial = Trial::new(60_000);
         let mut choices = Seeded(trial.seed);
-        let mut all = (0, 0);
+        let mut all = Tally::default();
         while trial.round < trial.rounds {
-            let (sent, accepted) = attack(&mut choices, &keys, || trial.round += 1);
-            all = (all.0 + sent, all.1 + accepted);
+            let tally = attack(&mut choices, &keys, || trial.round += 1);
+            all.sent += tally.sent;
+            all.accepted += tally.accepted;
         }
         // Otherwise they would be too strange to reach anything.
-        assert!(all.1 > all.0 / 8, "{} of {}", all.1, all.0);
+        assert!(all.accepted > all.sent / 8, "{all:?}");
     }
 }

@@ -2,7 +2,7 @@
 //! no contact and gets no answer; and what he sends again is counted, and has no effect.
 
 use super::{change, Choices, Seeded, Trial};
-use crate::net::Net;
+use crate::net::{GetRequest, Net, PutRequest};
 use crate::peer_table::encode_address;
 use crate::sys::{Address, Socket, RECV_BATCH, RECV_BUFFER};
 use crate::wire::{at, Kind, HEADER_BYTES};
@@ -106,9 +106,9 @@ impl Relay {
     fn drain_tap(&mut self) -> Vec<Vec<u8>> {
         let (mut found, mut all) = (Vec::new(), Vec::new());
         while self.tap.receive(&mut self.memory, RECV_BATCH, &mut found).is_ok() {
-            for (buffer, &(bytes, each)) in self.memory.chunks(RECV_BUFFER).zip(&found) {
-                let each = if each == 0 { bytes } else { each };
-                all.extend(buffer[..bytes].chunks(each).map(<[u8]>::to_vec));
+            for (buffer, received) in self.memory.chunks(RECV_BUFFER).zip(&found) {
+                let datagrams = buffer[..received.bytes].chunks(received.datagram_bytes());
+                all.extend(datagrams.map(<[u8]>::to_vec));
             }
         }
         all
@@ -141,8 +141,27 @@ impl Relay {
                 let (source, mut copy) = (pattern(me, bytes), vec![0; bytes]);
                 let id = |get: usize| TransferId((4 * i + 2 * me + get) as u64);
                 let net = &self.nets[me];
-                net.put(peer, base + at, (source.as_ptr(), bytes), 100, id(0)).unwrap();
-                net.get(peer, copy.as_mut_ptr(), base + READ, bytes, id(1)).unwrap();
+                net.put(
+                    peer,
+                    &PutRequest {
+                        destination: base + at,
+                        source: source.as_ptr(),
+                        bytes,
+                        copy_limit: 100,
+                        id: id(0),
+                    },
+                )
+                .unwrap();
+                net.get(
+                    peer,
+                    &GetRequest {
+                        destination: copy.as_mut_ptr(),
+                        source: base + READ,
+                        bytes,
+                        id: id(1),
+                    },
+                )
+                .unwrap();
                 memory.push((source, copy, me, at));
                 at += bytes;
             }

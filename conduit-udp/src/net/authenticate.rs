@@ -11,8 +11,24 @@ use gasnet_conduit::{JobRank, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::MutexGuard;
 
+/// The sender that a header names; not authenticated yet.
+pub struct Sender<'a> {
+    /// The header.
+    pub header: Header,
+    /// The entry of its source.
+    pub entry: &'a PeerEntry,
+}
+
+/// An authentic datagram that was processed.
+pub struct Processed {
+    /// Rank of the sender.
+    pub source: JobRank,
+    /// What is left to do for it.
+    pub disposition: Disposition,
+}
+
 /// A datagram of which the header has proved itself.
-pub struct Authenticated<'a> {
+pub struct AuthenticHeader<'a> {
     connection: &'a Connection,
     /// Who sent it.
     pub peer: MutexGuard<'a, Peer>,
@@ -26,15 +42,9 @@ pub struct Authenticated<'a> {
 
 impl Net {
     /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
-    pub fn on_datagram(
-        &self,
-        deliverable: Deliverable,
-        bytes: &[u8],
-        now: u64,
-        done: &mut Vec<TransferId>,
-    ) -> Option<(JobRank, Disposition)> {
+    pub fn on_datagram(&self, deliverable: Deliverable, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<Processed> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
-        let (header, entry) = self.lookup_source(head)?;
+        let Sender { header, entry } = self.lookup_sender(head)?;
         // Strangers make no contact.
         if entry.connection.get().is_none() {
             let first = ImplicitFields {
@@ -48,13 +58,19 @@ impl Net {
         }
         let authenticated = self.authenticate(self.connection(header.source), header, head, payload.len())?;
         let is_authentic = self.keys.hash(payload) == authenticated.hash;
-        is_authentic.then(|| (header.source, self.accept(authenticated, deliverable, payload, now, done)))
+        is_authentic.then(|| Processed {
+            source: header.source,
+            disposition: self.accept(authenticated, deliverable, payload, now, done),
+        })
     }
 
     /// Who sent it, if a header can be of this job.
-    pub fn lookup_source(&self, head: &[u8; HEADER_BYTES]) -> Option<(Header, &PeerEntry)> {
+    pub fn lookup_sender(&self, head: &[u8; HEADER_BYTES]) -> Option<Sender<'_>> {
         let header = Header::decode(head).filter(|header| header.job == self.keys.job)?;
-        Some((header, self.peers.get(header.source as usize)?))
+        Some(Sender {
+            header,
+            entry: self.peers.get(header.source as usize)?,
+        })
     }
 
     /// What its sender need not say of a datagram, if its header proves itself.
@@ -64,11 +80,11 @@ impl Net {
         mut header: Header,
         head: &[u8; HEADER_BYTES],
         bytes: usize,
-    ) -> Option<Authenticated<'a>> {
+    ) -> Option<AuthenticHeader<'a>> {
         let peer = lock(&connection.state);
         let known = peer.implicit_fields(&mut header);
         let hash = self.keys.verify_header(head, &known, bytes)?;
-        Some(Authenticated {
+        Some(AuthenticHeader {
             connection,
             peer,
             header,
@@ -80,13 +96,13 @@ impl Net {
     /// Takes in a datagram whose payload has the right hash.
     pub fn accept(
         &self,
-        authenticated: Authenticated<'_>,
+        authenticated: AuthenticHeader<'_>,
         deliverable: Deliverable,
         payload: &[u8],
         now: u64,
         done: &mut Vec<TransferId>,
     ) -> Disposition {
-        let Authenticated {
+        let AuthenticHeader {
             connection,
             mut peer,
             header,
@@ -97,7 +113,7 @@ impl Net {
         if self.peers[header.source as usize].status.load(Relaxed) != ALIVE {
             return Disposition::Duplicate;
         }
-        let class = usize::from(header.class);
+        let class = header.class;
         let is_over_limit = || self.deferred[class].bytes() >= self.settings.deferred_bytes && !peer.rx[class].is_stale(number);
         let disposition = if !deliverable.includes(class) && is_message(&header, payload) && is_over_limit() {
             // As good as lost: it will be sent again.

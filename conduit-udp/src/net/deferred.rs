@@ -8,10 +8,19 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
 
+/// A packet that waits for a poll that delivers its class.
+#[derive(Debug)]
+pub struct DeferredPacket {
+    /// Rank of the sender.
+    pub source: JobRank,
+    /// The packet.
+    pub packet: Packet,
+}
+
 /// Those of one class, oldest first.
 #[derive(Debug, Default)]
 pub struct Deferred {
-    packets: Mutex<VecDeque<(JobRank, Packet)>>,
+    packets: Mutex<VecDeque<DeferredPacket>>,
     count: AtomicUsize,
     bytes: AtomicUsize,
 }
@@ -21,12 +30,12 @@ impl Deferred {
     pub fn push(&self, source: JobRank, packet: Packet) {
         let mut packets = lock(&self.packets);
         self.bytes.fetch_add(packet.footprint(), Relaxed);
-        packets.push_back((source, packet));
+        packets.push_back(DeferredPacket { source, packet });
         self.count.store(packets.len(), Relaxed);
     }
 
     /// The oldest.
-    pub fn pop(&self) -> Option<(JobRank, Packet)> {
+    pub fn pop(&self) -> Option<DeferredPacket> {
         if self.is_empty() {
             return None;
         }
@@ -34,7 +43,7 @@ impl Deferred {
         let next = packets.pop_front();
         self.count.store(packets.len(), Relaxed);
         drop(packets);
-        if let Some((_, packet)) = &next {
+        if let Some(DeferredPacket { packet, .. }) = &next {
             self.bytes.fetch_sub(packet.footprint(), Relaxed);
         }
         next

@@ -5,7 +5,7 @@
 //! handlers never run on it. While the client sleeps elsewhere, it wakes it when something comes.
 #![forbid(unsafe_code)]
 
-use super::receive::{Deliverable, ReceiveContext};
+use super::receive::ReceiveContext;
 use super::{lock, Deferred, Net};
 use crate::sys::WakeEventfd;
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
@@ -146,6 +146,13 @@ struct LoopState {
     pause: Duration,
 }
 
+/// How the thread sleeps.
+struct Sleep {
+    limit: Duration,
+    /// Whether what comes ends it.
+    on_socket: bool,
+}
+
 /// Nothing is delivered on this thread: packets are kept, and news of transfers is.
 struct NoUpcalls;
 
@@ -182,7 +189,7 @@ impl Net {
     }
 
     /// Does what is due. Returns how long to sleep, and whether what comes shall end that.
-    fn iterate(&self, state: &mut LoopState) -> (Duration, bool) {
+    fn iterate(&self, state: &mut LoopState) -> Sleep {
         let progress = &self.progress;
         let flush_in = if progress.flushing.load(Relaxed) {
             self.flush_stalled(state)
@@ -208,7 +215,10 @@ impl Net {
                 (pause, !is_asleep)
             }
         };
-        (flush_in.map_or(pause, |flush_in| flush_in.min(pause)), on_socket)
+        Sleep {
+            limit: flush_in.map_or(pause, |flush_in| flush_in.min(pause)),
+            on_socket,
+        }
     }
 
     /// Sends what waits for company if that does not come. Returns how long to sleep before the next look; none: there is no need for another.
@@ -240,8 +250,7 @@ impl Net {
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
             self.drain_icmp_errors();
         }
-        let mut none = 0;
-        let now = self.receive(Deliverable::Nothing, &mut state.context, &mut none, &mut NoUpcalls);
+        let now = self.receive(&mut state.context, &mut NoUpcalls);
         if now >= self.next_timers.load(Relaxed) {
             self.run_timers(now);
         }
@@ -282,7 +291,7 @@ fn run(net: &Weak<Net>) {
         if net.stopped.load(Relaxed) {
             return;
         }
-        let (limit, on_socket) = net.iterate(&mut state);
+        let Sleep { limit, on_socket } = net.iterate(&mut state);
         let progress = &net.progress;
         progress.on_socket.store(on_socket, SeqCst);
         // Who began to sleep meanwhile has seen that nobody watches, and rung; or is seen here.

@@ -1,16 +1,18 @@
 //! What the socket has: datagrams are checked, taken in, and answered.
 #![forbid(unsafe_code)]
 
+use super::authenticate::Processed;
 use super::zero_copy::{is_bulk, is_would_block, Placement};
 use super::{lock, Net};
 use crate::packet::{Packet, ALIGN};
 use crate::peer::{Disposition, Peer};
 use crate::peer_table::{Connection, ALIVE, CLOSED};
-use crate::sys::{RECV_BATCH, RECV_BUFFER};
+use crate::sys::{Received, RECV_BATCH, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
 use std::io::IoSlice;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What may be delivered. The rest is kept for a poll that wants it.
@@ -26,13 +28,17 @@ pub enum Deliverable {
 
 impl Deliverable {
     /// Whether packets of a class may be delivered.
-    pub fn includes(self, class: usize) -> bool {
-        self == Self::All || (self == Self::Replies && class == Class::Reply as usize)
+    pub fn includes(self, class: Class) -> bool {
+        self == Self::All || (self == Self::Replies && class == Class::Reply)
     }
 }
 
 /// What a poll receives into. Polls of several threads, and one inside another, have one each.
 pub struct ReceiveContext {
+    /// What this poll may deliver.
+    pub deliverable: Deliverable,
+    /// Packets, parts of transfers and completions delivered in this poll.
+    pub delivered: usize,
     /// The buffers, and a place for one packet behind them.
     pub memory: Vec<u8>,
     /// Where they begin.
@@ -42,7 +48,7 @@ pub struct ReceiveContext {
     /// How often in a row that filled them all.
     full: u32,
     /// What the last one found, as [`crate::sys::Socket::receive`] says it.
-    pub found: Vec<(usize, usize)>,
+    pub found: Vec<Received>,
     /// Peers that sent something in this poll.
     pub touched: Vec<JobRank>,
     /// Transfers that became complete in it.
@@ -57,6 +63,8 @@ impl ReceiveContext {
         let memory = vec![0; RECV_BATCH * RECV_BUFFER + MAX_PACKET_BYTES + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN);
         Self {
+            deliverable: Deliverable::Nothing,
+            delivered: 0,
             memory,
             start,
             batch: 1,
@@ -71,16 +79,10 @@ impl ReceiveContext {
 
 impl Net {
     /// Takes in what the socket has, and returns what time it is then.
-    pub fn receive(
-        &self,
-        deliverable: Deliverable,
-        context: &mut ReceiveContext,
-        delivered: &mut usize,
-        upcalls: &mut dyn Upcalls,
-    ) -> u64 {
-        let before = *delivered;
+    pub fn receive(&self, context: &mut ReceiveContext, upcalls: &mut dyn Upcalls) -> u64 {
+        let before = context.delivered;
         let placement = if context.is_bulk && self.may_zero_copy() {
-            self.receive_zero_copy(deliverable, context, delivered)
+            self.receive_zero_copy(context)
         } else {
             Placement::NotTried
         };
@@ -89,16 +91,16 @@ impl Net {
         }
         let now = self.now();
         if placement != Placement::Done {
-            self.process_batch(deliverable, context, now, delivered, upcalls);
+            self.process_batch(context, now, upcalls);
         }
         // Handlers may have taken their time.
-        let now = if *delivered == before { now } else { self.now() };
+        let now = if context.delivered == before { now } else { self.now() };
         self.respond(&mut context.touched, now);
-        if deliverable == Deliverable::Nothing && !context.done.is_empty() {
+        if context.deliverable == Deliverable::Nothing && !context.done.is_empty() {
             lock(&self.completed).append(&mut context.done);
             self.has_completed.store(true, Relaxed);
         }
-        *delivered += context.done.len();
+        context.delivered += context.done.len();
         for id in context.done.drain(..) {
             upcalls.rma_done(id);
         }
@@ -120,7 +122,7 @@ impl Net {
         }
         // A buffer more than is filled costs the system a look, and what is long is better looked at while it is in the cache.
         let found = &context.found;
-        let bytes: usize = found.iter().map(|one| one.0).sum();
+        let bytes: usize = found.iter().map(|received| received.bytes).sum();
         if found.len() < context.batch || bytes > RECV_BUFFER / 2 * found.len() {
             (context.batch, context.full) = ((context.batch / 2).max(1), 0);
         } else {
@@ -133,53 +135,43 @@ impl Net {
     }
 
     /// Takes in what is in the buffers.
-    pub fn process_batch(
-        &self,
-        deliverable: Deliverable,
-        context: &mut ReceiveContext,
-        now: u64,
-        delivered: &mut usize,
-        upcalls: &mut dyn Upcalls,
-    ) {
+    pub fn process_batch(&self, context: &mut ReceiveContext, now: u64, upcalls: &mut dyn Upcalls) {
         let found = std::mem::take(&mut context.found);
         context.is_bulk = false;
-        for (i, &(bytes, each)) in found.iter().enumerate() {
-            let begin = context.start + i * RECV_BUFFER;
+        for (i, received) in found.iter().enumerate() {
+            let (begin, bytes) = (context.start + i * RECV_BUFFER, received.bytes);
             if bytes == 0 {
                 self.counters.rejected.fetch_add(1, Relaxed);
             }
-            let each = if each == 0 { bytes.max(1) } else { each };
+            let each = received.datagram_bytes();
             for at in (0..bytes).step_by(each) {
                 let range = begin + at..begin + (at + each).min(bytes);
-                *delivered += usize::from(self.process_datagram(deliverable, range, context, now, upcalls));
+                let is_delivered = self.process_datagram(range, context, now, upcalls);
+                context.delivered += usize::from(is_delivered);
             }
         }
         context.found = found;
     }
 
     /// Takes in one datagram. Returns whether a packet was delivered, or a part of a transfer.
-    fn process_datagram(
-        &self,
-        deliverable: Deliverable,
-        range: std::ops::Range<usize>,
-        context: &mut ReceiveContext,
-        now: u64,
-        upcalls: &mut dyn Upcalls,
-    ) -> bool {
-        let Some((source, disposition)) = self.on_datagram(deliverable, &context.memory[range.clone()], now, &mut context.done)
-        else {
+    fn process_datagram(&self, range: Range<usize>, context: &mut ReceiveContext, now: u64, upcalls: &mut dyn Upcalls) -> bool {
+        let deliverable = context.deliverable;
+        let processed = self.on_datagram(deliverable, &context.memory[range.clone()], now, &mut context.done);
+        let Some(Processed { source, disposition }) = processed else {
             self.counters.rejected.fetch_add(1, Relaxed);
             return false;
         };
         if context.touched.last() != Some(&source) {
             context.touched.push(source);
         }
-        let class = |class: usize| if class == 0 { Class::Request } else { Class::Reply };
         let payload = range.start + HEADER_BYTES..range.end;
         match disposition {
             // Who serves others is not idle, although it waits for something else.
             Disposition::Placed => {
-                context.is_bulk = is_bulk((range.len(), 0));
+                context.is_bulk = is_bulk(Received {
+                    bytes: range.len(),
+                    gso_size: 0,
+                });
                 true
             }
             Disposition::Nothing
@@ -191,23 +183,23 @@ impl Net {
                 self.counters.duplicates.fetch_add(1, Relaxed);
                 false
             }
-            Disposition::Packet(number) if deliverable.includes(number) => {
+            Disposition::Packet(class) if deliverable.includes(class) => {
                 if (payload.start - context.start) % ALIGN == 0 {
-                    upcalls.packet(source, class(number), &mut context.memory[payload]);
+                    upcalls.packet(source, class, &mut context.memory[payload]);
                 } else {
                     let at = context.start + RECV_BATCH * RECV_BUFFER;
                     let bytes = payload.len();
                     context.memory.copy_within(payload, at);
-                    upcalls.packet(source, class(number), &mut context.memory[at..at + bytes]);
+                    upcalls.packet(source, class, &mut context.memory[at..at + bytes]);
                 }
                 true
             }
-            Disposition::Message(number, mut packet) if deliverable.includes(number) => {
-                upcalls.packet(source, class(number), packet.bytes_mut());
+            Disposition::Message(class, mut packet) if deliverable.includes(class) => {
+                upcalls.packet(source, class, packet.bytes_mut());
                 true
             }
-            Disposition::Packet(number) => self.defer(source, number, Packet::of(&context.memory[payload])),
-            Disposition::Message(number, packet) => self.defer(source, number, packet),
+            Disposition::Packet(class) => self.defer(source, class, Packet::of(&context.memory[payload])),
+            Disposition::Message(class, packet) => self.defer(source, class, packet),
             Disposition::Close => {
                 let _ = self.peers[source as usize]
                     .status
@@ -226,7 +218,7 @@ impl Net {
         self.report_lost(source, "it sent a malformed packet".to_owned());
     }
 
-    fn defer(&self, source: JobRank, class: usize, packet: Packet) -> bool {
+    fn defer(&self, source: JobRank, class: Class, packet: Packet) -> bool {
         self.deferred[class].push(source, packet);
         false
     }
@@ -253,7 +245,7 @@ impl Net {
 
     /// Sends an acknowledgement of its own.
     pub fn send_ack(&self, connection: &Connection, peer: &mut Peer) {
-        let (header, payload) = peer.make_ack(&self.keys);
-        self.send_batch(connection, &[[IoSlice::new(&header), IoSlice::new(&payload)]]);
+        let ack = peer.make_ack(&self.keys);
+        self.send_batch(connection, &[[IoSlice::new(&ack.header), IoSlice::new(&ack.payload)]]);
     }
 }

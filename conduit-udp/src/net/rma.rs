@@ -3,8 +3,35 @@
 use super::{lock, Net};
 use crate::memory::ClientMemory;
 use crate::peer_table::{Connection, ALIVE};
+use crate::transfers::PutOp;
 use gasnet_conduit::{Busy, JobRank, LocalCompletion, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
+
+/// A put to begin; see [`gasnet_conduit::Conduit::put`].
+pub struct PutRequest {
+    /// Where to, in the peer's address space.
+    pub destination: usize,
+    /// Where from.
+    pub source: *const u8,
+    /// How many bytes.
+    pub bytes: usize,
+    /// Up to so many bytes are copied at once.
+    pub copy_limit: usize,
+    /// Names it when it is complete.
+    pub id: TransferId,
+}
+
+/// A get to begin; see [`gasnet_conduit::Conduit::get`].
+pub struct GetRequest {
+    /// Where to.
+    pub destination: *mut u8,
+    /// Where from, in the peer's address space.
+    pub source: usize,
+    /// How many bytes.
+    pub bytes: usize,
+    /// Names it when it is complete.
+    pub id: TransferId,
+}
 
 impl Net {
     fn live_connection(&self, rank: JobRank) -> Result<&Connection, Busy> {
@@ -26,33 +53,33 @@ impl Net {
     }
 
     /// Begins a put; see [`gasnet_conduit::Conduit::put`]. Up to `copied` bytes are copied at once.
-    pub fn put(
-        &self,
-        rank: JobRank,
-        address: usize,
-        source: (*const u8, usize),
-        copied: usize,
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
+    pub fn put(&self, rank: JobRank, request: &PutRequest) -> Result<LocalCompletion, Busy> {
         let connection = self.live_connection(rank)?;
         // SAFETY: a source is readable until the put is complete, by the contract of the trait. It is not written.
-        let source = unsafe { ClientMemory::new(source.0 as usize, source.1) };
-        let bytes = source.bytes;
+        let source = unsafe { ClientMemory::new(request.source as usize, request.bytes) };
         let mut peer = lock(&connection.state);
-        let local = peer.put(&self.keys, address, source, copied, id)?;
-        if !self.try_coalesce(rank, &mut peer, bytes) {
+        let local = peer.put(
+            &self.keys,
+            PutOp {
+                address: request.destination,
+                source,
+                copy_limit: request.copy_limit,
+                id: request.id,
+            },
+        )?;
+        if !self.try_coalesce(rank, &mut peer, request.bytes) {
             self.transmit_and_track(rank, connection, &mut peer, self.now());
         }
         Ok(local)
     }
 
     /// Begins a get; see [`gasnet_conduit::Conduit::get`].
-    pub fn get(&self, rank: JobRank, destination: *mut u8, address: usize, bytes: usize, id: TransferId) -> Result<(), Busy> {
+    pub fn get(&self, rank: JobRank, request: &GetRequest) -> Result<(), Busy> {
         let connection = self.live_connection(rank)?;
         // SAFETY: a destination is writable until the get is complete, by the contract of the trait.
-        let destination = unsafe { ClientMemory::new(destination as usize, bytes) };
+        let destination = unsafe { ClientMemory::new(request.destination as usize, request.bytes) };
         let mut peer = lock(&connection.state);
-        peer.get(&self.keys, address, destination, id)?;
+        peer.get(&self.keys, request.source, destination, request.id)?;
         // What is asked for is short, whatever comes back.
         if !self.try_coalesce(rank, &mut peer, 0) {
             self.transmit_and_track(rank, connection, &mut peer, self.now());

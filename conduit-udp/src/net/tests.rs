@@ -2,12 +2,14 @@
 
 use super::receive::{Deliverable, ReceiveContext};
 use super::zero_copy::{ExpectedDatagram, Placement};
+use super::GetRequest;
 use super::{lock, Net};
 use crate::memory::tests::client_memory;
 use crate::memory::Segments;
 use crate::peer::{Peer, Ranks};
 use crate::sys::Address;
 use crate::tests::{datagrams, queued, Stage};
+use crate::transfers::PutOp;
 use crate::variables::Settings;
 use crate::wire::{Header, HEADER_BYTES};
 use gasnet_conduit::{Class, PollScope, TransferId};
@@ -40,12 +42,20 @@ fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + i / 250) as u8).collect()
 }
 
+/// A context that may deliver everything.
+fn receive_all() -> ReceiveContext {
+    let mut context = ReceiveContext::new();
+    context.deliverable = Deliverable::All;
+    context
+}
+
 /// The datagrams of a put into a segment.
 fn put_datagrams(stage: &Stage, source: &mut [u8], segment: &[u8]) -> Vec<Vec<u8>> {
     let base = segment.as_ptr() as usize;
     stage.net.segments.register(base, segment.len());
     let mut peer = peer_on_long_path(stage);
-    peer.put(&stage.keys, base, client_memory(source), 0, TransferId(1)).unwrap();
+    peer.put(&stage.keys, PutOp::new(base, client_memory(source), 0, TransferId(1)))
+        .unwrap();
     queued(&stage.keys, &mut peer)
 }
 
@@ -126,15 +136,13 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
     // Something shorter, something longer, the other part, and nothing come instead.
     for instead in [Some(&short), Some(&long), Some(&parts[0]), None] {
         stage.remote.send_to(&parts[1], there).unwrap();
-        let (mut context, mut delivered) = (ReceiveContext::new(), 0);
+        let mut context = receive_all();
         let expected = expected(&stage.net);
         assert_eq!(socket.recv(&mut vec![0; 65_536]).unwrap(), parts[1].len());
         if let Some(instead) = instead {
             stage.remote.send_to(instead, there).unwrap();
         }
-        let placement = stage
-            .net
-            .receive_placed(expected, Deliverable::All, &mut context, &mut delivered);
+        let placement = stage.net.receive_placed(expected, &mut context);
         assert_eq!(
             placement,
             if instead.is_some() {
@@ -144,11 +152,9 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
             }
         );
         if placement == Placement::Buffered {
-            stage
-                .net
-                .process_batch(Deliverable::All, &mut context, 1, &mut delivered, &mut stage.log);
+            stage.net.process_batch(&mut context, 1, &mut stage.log);
         }
-        assert_eq!(delivered, usize::from(instead.is_some()));
+        assert_eq!(context.delivered, usize::from(instead.is_some()));
     }
     stage.receive(&parts[1..]);
     assert!(segment == source && stage.rejected() == 0);
@@ -163,7 +169,18 @@ fn zero_copy_get_replies_are_verified() {
     let (mut peer, segments) = (peer_on_long_path(&stage), Segments::default());
     let (from, to) = (source.as_mut_ptr() as usize, copy.as_mut_ptr());
     segments.register(from, source.len());
-    stage.net.get(1, to, from, copy.len(), TransferId(7)).unwrap();
+    stage
+        .net
+        .get(
+            1,
+            &GetRequest {
+                destination: to,
+                source: from,
+                bytes: copy.len(),
+                id: TransferId(7),
+            },
+        )
+        .unwrap();
     let mut request = [0; 200];
     let bytes = stage.remote.recv(&mut request).unwrap();
     let (head, payload) = request[..bytes].split_first_chunk::<HEADER_BYTES>().unwrap();
@@ -196,11 +213,9 @@ fn icmp_errors_are_read_during_zero_copy() {
     stage.remote.send_to(&parts[1], ("127.0.0.1", stage.net.port())).unwrap();
     let expected = expected(&stage.net);
     stage.net.socket.send(Some(&Address::new(nobody)), &run, false).unwrap();
-    let (mut context, mut delivered) = (ReceiveContext::new(), 0);
-    let placement = stage
-        .net
-        .receive_placed(expected, Deliverable::All, &mut context, &mut delivered);
-    assert!(placement == Placement::Done && delivered == 0 && stage.net.may_zero_copy());
+    let mut context = receive_all();
+    let placement = stage.net.receive_placed(expected, &mut context);
+    assert!(placement == Placement::Done && context.delivered == 0 && stage.net.may_zero_copy());
     stage.receive(&parts[..1]);
     assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "nobody has read it");
     assert!(segment == source && stage.rejected() == 0);

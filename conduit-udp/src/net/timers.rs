@@ -1,10 +1,10 @@
 //! What time brings: probes, late acknowledgements, word from hosts about what they could not deliver, and the end.
 #![forbid(unsafe_code)]
 
-use super::{lock, Net, TIMER_INTERVAL};
+use super::{lock, LostPeer, Net, TIMER_INTERVAL};
 use crate::peer::payload_of;
 use crate::peer_table::{Connection, SendErrors, ALIVE, LOST};
-use crate::sys;
+use crate::sys::{self, DeliveryError};
 use crate::wire::{Kind, HEADER_BYTES};
 use gasnet_conduit::JobRank;
 use gasnet_sys::fd;
@@ -122,8 +122,13 @@ impl Net {
         let lines = self.connections().filter_map(|connection| connection.connected.as_ref());
         for socket in std::iter::once(&self.socket).chain(lines) {
             let mut quote = [0; HEADER_BYTES];
-            while let Some((why, Some(address), quote)) = socket.next_error(&mut quote) {
-                self.on_icmp_error(&why, address, quote);
+            while let Some(DeliveryError {
+                error,
+                address: Some(address),
+                quote,
+            }) = socket.next_error(&mut quote)
+            {
+                self.on_icmp_error(&error, address, quote);
             }
         }
     }
@@ -206,7 +211,7 @@ impl Net {
     pub fn report_lost(&self, rank: JobRank, why: String) {
         let entry = &self.peers[rank as usize];
         if entry.status.compare_exchange(ALIVE, LOST, Relaxed, Relaxed).is_ok() {
-            lock(&self.lost_peers).push((rank, why));
+            lock(&self.lost_peers).push(LostPeer { rank, reason: why });
             self.has_lost_peers.store(true, Relaxed);
         }
     }

@@ -6,13 +6,13 @@
 //! come. Somebody else may take the datagram that was looked at; then another one was received, and is taken in as if it had come into a buffer.
 #![forbid(unsafe_code)]
 
-use super::authenticate::Authenticated;
-use super::receive::{Deliverable, ReceiveContext};
+use super::authenticate::{AuthenticHeader, Sender};
+use super::receive::ReceiveContext;
 use super::Net;
 use crate::memory::ClientMemory;
 use crate::peer::Disposition;
 use crate::peer_table::ALIVE;
-use crate::sys::RECV_BUFFER;
+use crate::sys::{Received, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,8 +34,8 @@ pub enum Placement {
 }
 
 /// Whether it is one datagram, and long.
-pub fn is_bulk((bytes, each): (usize, usize)) -> bool {
-    bytes > HEADER_BYTES + ZERO_COPY_MIN && (each == 0 || each >= bytes)
+pub fn is_bulk(received: Received) -> bool {
+    received.bytes > HEADER_BYTES + ZERO_COPY_MIN && received.datagram_bytes() >= received.bytes
 }
 
 /// Whether an error says that there is nothing, or nothing yet.
@@ -47,8 +47,8 @@ pub fn is_would_block(why: &io::Error) -> bool {
 pub struct ExpectedDatagram<'a> {
     head: [u8; HEADER_BYTES],
     /// As [`crate::sys::Socket::peek`] says it.
-    peeked: (usize, usize),
-    authenticated: Authenticated<'a>,
+    peeked: Received,
+    authenticated: AuthenticHeader<'a>,
     /// Where its payload belongs.
     destination: ClientMemory,
 }
@@ -61,9 +61,9 @@ impl Net {
     }
 
     /// Receives the next datagram in its place, if it is a long part of a transfer.
-    pub fn receive_zero_copy(&self, deliverable: Deliverable, context: &mut ReceiveContext, delivered: &mut usize) -> Placement {
+    pub fn receive_zero_copy(&self, context: &mut ReceiveContext) -> Placement {
         match self.peek_transfer() {
-            Ok(Some(expected)) => self.receive_placed(expected, deliverable, context, delivered),
+            Ok(Some(expected)) => self.receive_placed(expected, context),
             Ok(None) => Placement::NotTried,
             Err(why) if is_would_block(&why) => Placement::Done,
             // What the system told with that is told once only.
@@ -78,13 +78,13 @@ impl Net {
     pub fn peek_transfer(&self) -> io::Result<Option<ExpectedDatagram<'_>>> {
         let mut head = [0; HEADER_BYTES];
         let peeked = self.socket.peek(&mut head)?;
-        let payload = peeked.0.saturating_sub(HEADER_BYTES);
+        let payload = peeked.bytes.saturating_sub(HEADER_BYTES);
         let known = self
-            .lookup_source(&head)
-            .filter(|(_, entry)| is_bulk(peeked) && entry.status.load(Relaxed) == ALIVE)
-            .and_then(|(header, entry)| self.authenticate(entry.connection.get()?, header, &head, payload));
+            .lookup_sender(&head)
+            .filter(|sender| is_bulk(peeked) && sender.entry.status.load(Relaxed) == ALIVE)
+            .and_then(|Sender { header, entry }| self.authenticate(entry.connection.get()?, header, &head, payload));
         Ok(known.and_then(|mut authenticated| {
-            let Authenticated {
+            let AuthenticHeader {
                 peer, header, number, ..
             } = &mut authenticated;
             let destination = peer.destination_of(header, *number, payload, &self.segments)?;
@@ -98,13 +98,7 @@ impl Net {
     }
 
     /// Receives what was looked at, or what comes behind it.
-    pub fn receive_placed(
-        &self,
-        expected: ExpectedDatagram<'_>,
-        deliverable: Deliverable,
-        context: &mut ReceiveContext,
-        delivered: &mut usize,
-    ) -> Placement {
+    pub fn receive_placed(&self, expected: ExpectedDatagram<'_>, context: &mut ReceiveContext) -> Placement {
         let ExpectedDatagram {
             head,
             peeked,
@@ -127,7 +121,7 @@ impl Net {
             }
         };
         if received != peeked || buffer[..HEADER_BYTES] != head {
-            let there = received.0.saturating_sub(HEADER_BYTES).min(destination.bytes);
+            let there = received.bytes.saturating_sub(HEADER_BYTES).min(destination.bytes);
             buffer[HEADER_BYTES..HEADER_BYTES + there].copy_from_slice(&destination.read()[..there]);
             context.found.clear();
             context.found.push(received);
@@ -141,8 +135,8 @@ impl Net {
         }
         let source = authenticated.header.source;
         context.touched.push(source);
-        match self.accept(authenticated, deliverable, destination.read(), now, &mut context.done) {
-            Disposition::Placed => *delivered += 1,
+        match self.accept(authenticated, context.deliverable, destination.read(), now, &mut context.done) {
+            Disposition::Placed => context.delivered += 1,
             Disposition::Malformed => self.report_malformed(source),
             _ => {}
         }

@@ -6,6 +6,29 @@ use gasnet_conduit::TransferId;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+/// How a link misbehaves.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkFaults {
+    /// Datagrams lost, of 1000.
+    pub loss: u64,
+    /// Datagrams duplicated, of 1000.
+    pub duplicates: u64,
+    /// Most nanoseconds by which a datagram is delayed at random.
+    pub delay: u64,
+}
+
+impl LinkFaults {
+    /// None.
+    pub const NONE: Self = Self::new(0, 0, 1);
+    /// Nothing arrives.
+    #[cfg(test)]
+    pub const OUTAGE: Self = Self::new(1000, 0, 1);
+
+    pub const fn new(loss: u64, duplicates: u64, delay: u64) -> Self {
+        Self { loss, duplicates, delay }
+    }
+}
+
 /// Two peers and a link that misbehaves as `fate` says: how many copies of a datagram arrive, and how many datagrams late.
 pub struct Link {
     pub keys: Rc<Keys>,
@@ -22,7 +45,7 @@ pub struct Link {
     pub now: u64,
     random: u64,
     /// Messages that came: class and bytes.
-    pub received: [Vec<(usize, Vec<u8>)>; 2],
+    pub received: [Vec<(Class, Vec<u8>)>; 2],
     pub sent: usize,
     /// Somebody sends what an end would not: it may be found broken, and what it says not be understood.
     pub is_hostile: bool,
@@ -35,7 +58,7 @@ impl Peer {
     pub fn expected_number(&self, header: &Header) -> u64 {
         match header.kind {
             Kind::Ack | Kind::Close => self.expected_control,
-            _ => self.rx[usize::from(header.class)].sack().next,
+            _ => self.rx[header.class].sack().next,
         }
     }
 
@@ -82,22 +105,22 @@ impl Link {
         self.random >> 33
     }
 
-    fn carry(&mut self, to: usize, datagrams: Vec<Vec<u8>>, loss: u64, duplicates: u64, late: u64) {
+    fn carry(&mut self, to: usize, datagrams: Vec<Vec<u8>>, faults: LinkFaults) {
         for datagram in datagrams {
             self.sent += 1;
             if let Some(sent_datagrams) = &mut self.sent_datagrams {
                 sent_datagrams.push((to, datagram.clone()));
             }
-            let copies = u64::from(self.random() % 1000 >= loss) + u64::from(self.random() % 1000 < duplicates);
+            let copies = u64::from(self.random() % 1000 >= faults.loss) + u64::from(self.random() % 1000 < faults.duplicates);
             let copies = if datagram.len() > self.mtu { 0 } else { copies };
             for _ in 0..copies {
-                let at = self.now + 20_000 + self.random() % late.max(1);
+                let at = self.now + 20_000 + self.random() % faults.delay.max(1);
                 self.wire.entry(at).or_default().push_back((to, datagram.clone()));
             }
         }
     }
 
-    pub fn step(&mut self, loss: u64, duplicates: u64, late: u64) {
+    pub fn step(&mut self, faults: LinkFaults) {
         for me in 0..2 {
             let mut out = Vec::new();
             self.ends[me].on_timer(self.now);
@@ -106,10 +129,10 @@ impl Link {
                 run.len()
             });
             if self.ends[me].is_ack_due(self.now) {
-                let (header, payload) = self.ends[me].make_ack(&self.keys);
-                out.push([header.as_slice(), &payload].concat());
+                let ack = self.ends[me].make_ack(&self.keys);
+                out.push([&ack.header[..], &ack.payload].concat());
             }
-            self.carry(1 - me, out, loss, duplicates, late);
+            self.carry(1 - me, out, faults);
         }
         self.now += 5_000;
         while let Some(entry) = self.wire.first_entry().filter(|entry| *entry.key() <= self.now) {

@@ -1,14 +1,16 @@
 //! What a peer says: its datagrams, what they acknowledge, and what it is owed for them.
 #![forbid(unsafe_code)]
 
-use super::{ClassTimer, Peer};
+use super::{ClassTimer, Peer, PendingAck};
 use crate::congestion::MAX_ACK_DELAY;
 use crate::fragment::FragmentOutcome;
 use crate::mac::Keys;
 use crate::packet::Packet;
+use crate::per_class::CLASSES;
 use crate::recv_window::{DataOutcome, RecvWindow, FULL_SACK_BYTES};
 use crate::send_window::AckOutcome;
 use crate::wire::{widen, Header, ImplicitFields, Kind, ACK_NOW, HEADER_BYTES};
+use gasnet_conduit::Class;
 
 /// Datagrams that come before an acknowledgement goes, if nothing else goes there.
 const ACK_AFTER: u32 = 32;
@@ -21,9 +23,9 @@ pub enum Disposition {
     /// It came before, or too late. That says nothing about the peer: anybody may have sent it again.
     Duplicate,
     /// Its payload is a packet.
-    Packet(usize),
+    Packet(Class),
     /// This is a packet.
-    Message(usize, Packet),
+    Message(Class, Packet),
     /// It was part of a transfer, and did what it says.
     Placed,
     /// Its payload is for the segment, at this address.
@@ -40,17 +42,26 @@ pub enum Disposition {
     Malformed,
 }
 
+/// An acknowledgement that carries no data.
+pub struct AckDatagram {
+    /// Its encoded header.
+    pub header: [u8; HEADER_BYTES],
+    /// The SACK bitmaps of the whole window; empty when the header has room for them.
+    pub payload: Vec<u8>,
+}
+
 impl Peer {
     /// What a datagram of the peer's need not say, but its tags cover. What it acknowledges gets full numbers.
     pub fn implicit_fields(&self, header: &mut Header) -> ImplicitFields {
-        for (tx, sack) in self.tx.iter().zip(&mut header.sacks) {
-            sack.next = tx.widen(sack.next as u32);
+        for class in CLASSES {
+            let sack = &mut header.sacks[class];
+            sack.next = self.tx[class].widen(sack.next as u32);
         }
         ImplicitFields {
             target: self.pair.me,
             number: match header.kind {
                 Kind::Ack | Kind::Close => widen(header.number, self.expected_control),
-                _ => self.rx[usize::from(header.class)].widen(header.number),
+                _ => self.rx[header.class].widen(header.number),
             },
             next: header.sacks.map(|sack| sack.next),
         }
@@ -80,7 +91,7 @@ impl Peer {
 
     /// Takes in a piece of a datagram; with the last one, that.
     fn receive_fragment(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
-        let class = usize::from(header.class);
+        let class = header.class;
         let (rx, reassembly) = (&self.rx[class], &mut self.reassembly[class]);
         if rx.is_stale(number) {
             self.note_ack_owed(true, now);
@@ -102,7 +113,7 @@ impl Peer {
     fn receive_data(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
         match header.kind {
             Kind::Data => {
-                let class = usize::from(header.class);
+                let class = header.class;
                 let has_gap = self.rx[class].sack().bitmap != 0;
                 let outcome = self.rx[class].accept(header, number, payload);
                 self.note_ack_owed(
@@ -123,7 +134,7 @@ impl Peer {
 
     /// Takes in what the header of a datagram acknowledges.
     pub fn process_acks(&mut self, header: &Header, now: u64) -> Disposition {
-        for class in 0..2 {
+        for class in CLASSES {
             let Some(outcome) = self.tx[class].on_sack(header.sacks[class], now, &mut self.free_buffers) else {
                 return Disposition::Malformed;
             };
@@ -137,8 +148,11 @@ impl Peer {
     /// Takes in a datagram of a transfer. It is new once only: its number is noted before its bytes are placed, and acknowledged after, so that a copy that
     /// comes when the transfer is complete finds its number below the window, or marked in it. (One of another four billion has the wrong tag.)
     fn receive_transfer(&mut self, header: &Header, number: u64, now: u64) -> Disposition {
-        let class = usize::from(header.kind == Kind::GetReply);
-        if usize::from(header.class) != class {
+        let class = match header.kind {
+            Kind::GetReply => Class::Reply,
+            _ => Class::Request,
+        };
+        if header.class != class {
             return Disposition::Malformed;
         }
         let has_gap = self.rx[class].sack().bitmap != 0;
@@ -162,18 +176,18 @@ impl Peer {
         }
         let words: Vec<u64> = payload
             .chunks_exact(8)
-            .map(|operand| u64::from_le_bytes(std::array::from_fn(|i| operand[i])))
+            .map(|bytes| u64::from_le_bytes(std::array::from_fn(|i| bytes[i])))
             .collect();
-        for (class, words) in words.chunks_exact(words.len() / 2).enumerate() {
-            for (i, &operand) in words.iter().enumerate() {
-                let outcome = self.tx[class].on_sack_word(header.sacks[class].next, i, operand, now);
+        for (class, words) in CLASSES.into_iter().zip(words.chunks_exact(words.len() / 2)) {
+            for (i, &bitmap) in words.iter().enumerate() {
+                let outcome = self.tx[class].on_sack_word(header.sacks[class].next, i, bitmap, now);
                 self.on_acked(class, outcome, now);
             }
         }
         Disposition::Nothing
     }
 
-    fn on_acked(&mut self, class: usize, outcome: AckOutcome, now: u64) {
+    fn on_acked(&mut self, class: Class, outcome: AckOutcome, now: u64) {
         if outcome.acked_bytes == 0 && outcome.rtt.is_none() {
             return;
         }
@@ -184,7 +198,7 @@ impl Peer {
     }
 
     /// Finds what is lost of a class, after this news.
-    pub fn detect_losses(&mut self, class: usize, mut outcome: AckOutcome, now: u64) {
+    pub fn detect_losses(&mut self, class: Class, mut outcome: AckOutcome, now: u64) {
         self.tx[class].detect_losses(self.congestion.loss_delay(), &mut outcome);
         if let Some(number) = outcome.first_lost {
             self.congestion.on_loss(class, number, self.tx[class].next_number());
@@ -205,29 +219,35 @@ impl Peer {
     }
 
     fn note_ack_owed(&mut self, at_once: bool, now: u64) {
-        let (count, since, wanted) = self.pending_ack;
-        self.pending_ack = (count + 1, if count == 0 { now } else { since }, wanted || at_once);
+        let ack = &mut self.pending_ack;
+        if ack.datagrams == 0 {
+            ack.since = now;
+        }
+        ack.datagrams += 1;
+        ack.immediate |= at_once;
     }
 
     /// Whether an acknowledgement is due.
     pub fn is_ack_due(&self, now: u64) -> bool {
-        let (count, since, wanted) = self.pending_ack;
-        wanted || count >= ACK_AFTER || (count > 0 && now >= since + MAX_ACK_DELAY / 8)
+        let ack = &self.pending_ack;
+        ack.immediate || ack.datagrams >= ACK_AFTER || (ack.datagrams > 0 && now >= ack.since + MAX_ACK_DELAY / 8)
     }
 
     /// Whether a header has room for all that came out of turn, as it most often has.
     pub fn sack_fits_header(&self) -> bool {
-        self.rx.iter().all(|rx| rx.bitmap()[1..].iter().all(|&operand| operand == 0))
+        self.rx.iter().all(|rx| rx.bitmap()[1..].iter().all(|&word| word == 0))
     }
 
     /// An acknowledgement of everything, as header and payload. Nothing is owed after it.
-    pub fn make_ack(&mut self, keys: &Keys) -> ([u8; HEADER_BYTES], Vec<u8>) {
-        self.pending_ack = (0, 0, false);
+    pub fn make_ack(&mut self, keys: &Keys) -> AckDatagram {
+        self.pending_ack = PendingAck::default();
         let long = !self.sack_fits_header();
-        let all = self.rx.each_ref().map(RecvWindow::bitmap);
-        let words = all.iter().flatten().filter(|_| long);
-        let payload: Vec<u8> = words.copied().flat_map(u64::to_le_bytes).collect();
-        (self.control_header(keys, Kind::Ack, &payload), payload)
+        let words = self.rx.iter().flat_map(RecvWindow::bitmap).filter(|_| long);
+        let payload: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        AckDatagram {
+            header: self.control_header(keys, Kind::Ack, &payload),
+            payload,
+        }
     }
 
     /// A header without data.
@@ -236,16 +256,16 @@ impl Peer {
         self.next_control += 1;
         let header = Header {
             number: number as u32,
-            sacks: [self.rx[0].sack(), self.rx[1].sack()],
-            ..self.header(keys, kind, 0)
+            sacks: self.sacks(),
+            ..self.header(keys, kind, Class::Request)
         };
         let mut bytes = header.encode();
-        let known = ImplicitFields {
+        let implicit = ImplicitFields {
             target: self.pair.peer,
             number,
             next: header.sacks.map(|sack| sack.next),
         };
-        keys.seal(&mut bytes, &known, (payload.len(), keys.hash(payload)));
+        keys.seal(&mut bytes, &implicit, keys.digest(payload));
         self.last_control = bytes;
         bytes
     }
@@ -257,6 +277,6 @@ impl Peer {
             return false;
         };
         let Some(header) = Header::decode(head) else { return false };
-        *head == self.last_control || self.tx[usize::from(header.class)].was_sent(header.number, head)
+        *head == self.last_control || self.tx[header.class].was_sent(header.number, head)
     }
 }

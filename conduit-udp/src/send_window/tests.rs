@@ -1,34 +1,41 @@
 use super::*;
 use crate::wire::Kind;
+use gasnet_conduit::Class;
+const NOTHING_RECEIVED: Sack = Sack { next: 0, bitmap: 0 };
 
 fn header() -> Header {
     Header {
         job: 1,
         kind: Kind::Data,
-        class: 0,
+        class: Class::Request,
         flags: 0,
         source: 0,
         number: 0,
         message: 10,
         part: 0,
         parts: 1,
-        sacks: [Sack::default(); 2],
+        sacks: PerClass::default(),
     }
 }
 
-const FIELDS: BatchFields = BatchFields {
+const CONTEXT: BatchContext = BatchContext {
     target: 1,
-    sacks: [Sack { next: 0, bitmap: 0 }; 2],
+    sacks: PerClass::new(NOTHING_RECEIVED, NOTHING_RECEIVED),
     ack_now: false,
+    now: 0,
 };
+
+fn at(now: u64) -> BatchContext {
+    BatchContext { now, ..CONTEXT }
+}
 
 /// Sends what waits, one by one; the numbers.
 fn send(out: &mut SendWindow, now: u64) -> Vec<u64> {
     let mut numbers = Vec::new();
     while out.has_queued() {
         let batch = out.next_batch(0, true);
-        numbers.push(out.last(&batch).0);
-        out.send(&Keys::new(1, b""), &batch, FIELDS, now, &mut |batch| batch.len());
+        numbers.push(out.last_number(&batch));
+        out.send(&Keys::new(1, b""), &batch, at(now), &mut |batch| batch.len());
     }
     numbers
 }
@@ -53,17 +60,17 @@ fn batches_end_at_the_window_or_a_gap() {
     assert!(out.next_batch(9, false).is_empty());
     assert_eq!(out.next_batch(9, true).bytes, 10);
     let batch = out.next_batch(55, false);
-    assert_eq!((batch.bytes, out.last(&batch)), (50, (4, 5)));
+    assert_eq!((batch.bytes, (out.last_number(&batch), batch.len())), (50, (4, 5)));
     // Three of them go; number 1 comes.
     let keys = Keys::new(1, b"");
-    assert_eq!(out.send(&keys, &batch, FIELDS, 5, &mut |_| 3), 3);
+    assert_eq!(out.send(&keys, &batch, at(5), &mut |_| 3), 3);
     assert_eq!((out.in_flight_bytes, out.queued()), (30, SEND_BATCH + 7));
     let mut outcome = out.on_sack(sack(0, 1), 6, &mut Vec::new()).unwrap();
     assert_eq!(outcome.acked_bytes, 10);
     out.detect_losses(0, &mut outcome);
     out.probe(true);
     let batch = out.next_batch(1000, false);
-    assert_eq!(out.last(&batch), (0, 1));
+    assert_eq!((out.last_number(&batch), batch.len()), (0, 1));
 }
 
 fn sack(next: u64, bitmap: u64) -> Sack {
@@ -117,7 +124,7 @@ fn a_probe_is_the_first_datagram_or_everything() {
     let mut out = with(4);
     assert_eq!(out.probe(false).first_lost, Some(0));
     let batch = out.next_batch(0, true);
-    assert_eq!((out.in_flight_bytes, out.last(&batch).0), (30, 0));
+    assert_eq!((out.in_flight_bytes, out.last_number(&batch)), (30, 0));
     assert_eq!(out.probe(true).lost_bytes, 30);
     assert_eq!(out.in_flight_bytes, 0);
     // What was thought lost comes all the same.

@@ -18,7 +18,7 @@ const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
 pub use eventfd::WakeEventfd;
-pub use receive::{RECV_BATCH, RECV_BUFFER};
+pub use receive::{Received, RECV_BATCH, RECV_BUFFER};
 pub use send::{DatagramSlices, SEND_BATCH};
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -99,6 +99,16 @@ impl Address {
             _ => None,
         }
     }
+}
+
+/// A report of a datagram that could not be delivered.
+pub struct DeliveryError<'a> {
+    /// Why.
+    pub error: io::Error,
+    /// Where to.
+    pub address: Option<SocketAddr>,
+    /// What it began with, as far as the report has it.
+    pub quote: &'a [u8],
 }
 
 /// A socket for datagrams.
@@ -188,7 +198,7 @@ impl Socket {
     }
 
     /// The next report of a datagram that could not be delivered: why, where to, and what it began with, so far as the report has it in `quote`.
-    pub fn next_error<'a>(&self, quote: &'a mut [u8]) -> Option<(io::Error, Option<SocketAddr>, &'a [u8])> {
+    pub fn next_error<'a>(&self, quote: &'a mut [u8]) -> Option<DeliveryError<'a>> {
         let mut name = Address::new(self.address);
         let mut vector = libc::iovec {
             iov_base: quote.as_mut_ptr().cast(),
@@ -220,11 +230,11 @@ impl Socket {
                 head = libc::CMSG_NXTHDR(&message, head);
             }
         }
-        Some((
-            io::Error::from_raw_os_error(number as i32),
-            name.socket_addr(),
-            &quote[..got as usize],
-        ))
+        Some(DeliveryError {
+            error: io::Error::from_raw_os_error(number as i32),
+            address: name.socket_addr(),
+            quote: &quote[..got as usize],
+        })
     }
 }
 

@@ -12,10 +12,30 @@ pub const RECV_BATCH: usize = 16;
 /// Bytes for each of them: a train put together again has up to 65,535.
 pub const RECV_BUFFER: usize = 64 << 10;
 
+/// What one receive buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes received; 0 if they did not fit.
+    pub bytes: usize,
+    /// Bytes of each datagram of a super-packet but the last; 0 for a single datagram.
+    pub gso_size: usize,
+}
+
+impl Received {
+    /// Bytes of each datagram but the last; at least 1.
+    pub fn datagram_bytes(self) -> usize {
+        if self.gso_size == 0 {
+            self.bytes.max(1)
+        } else {
+            self.gso_size
+        }
+    }
+}
+
 impl Socket {
     /// Receives into the first `count` buffers, [`RECV_BUFFER`] bytes each; `found` gets, for each that was filled, its bytes, and the length of the datagrams
     /// that it is a train of (0: it is one).
-    pub fn receive(&self, buffers: &mut [u8], count: usize, found: &mut Vec<(usize, usize)>) -> io::Result<()> {
+    pub fn receive(&self, buffers: &mut [u8], count: usize, found: &mut Vec<Received>) -> io::Result<()> {
         found.clear();
         let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; RECV_BATCH];
         let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; RECV_BATCH];
@@ -57,14 +77,14 @@ impl Socket {
     }
 
     /// Looks at how the next datagram begins, which stays where it is; that, and how long it is, as [`Socket::receive`] says it.
-    pub fn peek(&self, head: &mut [u8]) -> io::Result<(usize, usize)> {
+    pub fn peek(&self, head: &mut [u8]) -> io::Result<Received> {
         let bytes = head.len();
         self.receive_into(&mut [iovec(head.as_mut_ptr(), bytes)], libc::MSG_PEEK | libc::MSG_TRUNC)
     }
 
     /// Receives one datagram, or train: the first bytes of it into as many of `buffer`, those that follow into memory that somebody lends, and what is left
     /// into what is left of the buffer behind a gap of that length. How long it is, as [`Socket::receive`] says it.
-    pub fn receive_split(&self, buffer: &mut [u8], first: usize, memory: ClientMemory) -> io::Result<(usize, usize)> {
+    pub fn receive_split(&self, buffer: &mut [u8], first: usize, memory: ClientMemory) -> io::Result<Received> {
         let (head, rest) = buffer.split_at_mut(first);
         let rest = &mut rest[memory.bytes..];
         let mut parts = [
@@ -75,7 +95,7 @@ impl Socket {
         self.receive_into(&mut parts, 0)
     }
 
-    fn receive_into(&self, parts: &mut [libc::iovec], flags: libc::c_int) -> io::Result<(usize, usize)> {
+    fn receive_into(&self, parts: &mut [libc::iovec], flags: libc::c_int) -> io::Result<Received> {
         let mut control = MaybeUninit::<ControlBuffer>::uninit();
         // SAFETY: a msghdr is plain data, for which zero is a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -87,7 +107,10 @@ impl Socket {
         let bytes = unsafe { self.receive_one(&mut header, flags)? };
         // With this flag a datagram that is cut tells how long it is.
         if flags & libc::MSG_TRUNC != 0 {
-            return Ok((bytes, gro_segment(&header)));
+            return Ok(Received {
+                bytes,
+                gso_size: gro_size(&header),
+            });
         }
         Ok(received_in(&header, bytes))
     }
@@ -109,12 +132,15 @@ fn iovec(base: *mut u8, bytes: usize) -> libc::iovec {
 }
 
 /// What one message has: how many bytes, none where there were too many, and the length of the datagrams that it is a train of.
-fn received_in(message: &libc::msghdr, bytes: usize) -> (usize, usize) {
+fn received_in(message: &libc::msghdr, bytes: usize) -> Received {
     let is_truncated = message.msg_flags & libc::MSG_TRUNC != 0;
-    (if is_truncated { 0 } else { bytes }, gro_segment(message))
+    Received {
+        bytes: if is_truncated { 0 } else { bytes },
+        gso_size: gro_size(message),
+    }
 }
 
-fn gro_segment(message: &libc::msghdr) -> usize {
+fn gro_size(message: &libc::msghdr) -> usize {
     // SAFETY: the kernel has filled the control buffer, whose messages these calls walk through.
     unsafe {
         let mut head = libc::CMSG_FIRSTHDR(message);

@@ -38,8 +38,25 @@ fn super_packet_len(batch: &[DatagramSlices<'_>]) -> usize {
     batch.len()
 }
 
-fn raw_address(to: Option<&Address>) -> (*const libc::sockaddr_storage, libc::socklen_t) {
-    to.map_or((ptr::null(), 0), |to| (ptr::from_ref(&to.bytes), to.length))
+/// An address as system calls take it.
+struct RawAddress {
+    name: *const libc::sockaddr_storage,
+    length: libc::socklen_t,
+}
+
+impl RawAddress {
+    fn of(to: Option<&Address>) -> Self {
+        to.map_or(
+            Self {
+                name: ptr::null(),
+                length: 0,
+            },
+            |to| Self {
+                name: ptr::from_ref(&to.bytes),
+                length: to.length,
+            },
+        )
+    }
 }
 
 impl Socket {
@@ -51,7 +68,7 @@ impl Socket {
                 return self.send_copied(to, datagram).map(|()| 1);
             }
         }
-        let (name, name_length) = raw_address(to);
+        let to = RawAddress::of(to);
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; SEND_BATCH];
         let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; SEND_BATCH];
         let mut lengths = [0; SEND_BATCH];
@@ -60,8 +77,8 @@ impl Socket {
             let length = if gso { super_packet_len(&batch[at..]) } else { 1 };
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-            header.msg_name = name.cast_mut().cast();
-            header.msg_namelen = name_length;
+            header.msg_name = to.name.cast_mut().cast();
+            header.msg_namelen = to.length;
             // An IoSlice is documented to be an iovec.
             header.msg_iov = batch[at..].as_ptr().cast_mut().cast();
             header.msg_iovlen = (2 * length) as _;
@@ -110,7 +127,7 @@ impl Socket {
             whole[at..at + slice.len()].copy_from_slice(slice);
             at += slice.len();
         }
-        let (name, name_length) = raw_address(to);
+        let to = RawAddress::of(to);
         // SAFETY: the bytes and the address are live and of the lengths given.
         let sent = unsafe {
             libc::sendto(
@@ -118,8 +135,8 @@ impl Socket {
                 whole.as_ptr().cast(),
                 at,
                 SEND_FLAGS,
-                name.cast(),
-                name_length,
+                to.name.cast(),
+                to.length,
             )
         };
         if sent < 0 {
@@ -160,9 +177,9 @@ mod tests {
         let (mut memory, mut found, mut come) = (vec![0; RECV_BATCH * RECV_BUFFER], Vec::new(), Vec::new());
         while come.len() < all.len() {
             if to.receive(&mut memory, RECV_BATCH, &mut found).is_ok() {
-                for (buffer, &(bytes, each)) in memory.chunks(RECV_BUFFER).zip(&found) {
-                    let each = if each == 0 { bytes } else { each };
-                    come.extend(buffer[..bytes].chunks(each).map(<[u8]>::to_vec));
+                for (buffer, received) in memory.chunks(RECV_BUFFER).zip(&found) {
+                    let datagrams = buffer[..received.bytes].chunks(received.datagram_bytes());
+                    come.extend(datagrams.map(<[u8]>::to_vec));
                 }
             }
         }
