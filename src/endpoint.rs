@@ -5,7 +5,6 @@
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::PoisonError;
 
 use crate::am::table::Table;
 use crate::segment::Segment;
@@ -71,7 +70,7 @@ static MAKING: Mutex<()> = Mutex::new(());
 
 /// A further endpoint. None when there are as many as can be.
 pub fn create(flags: u32) -> Option<&'static Endpoint> {
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _making = gasnet_sys::lock(&MAKING);
     let count = COUNT.load(Ordering::Relaxed);
     let slot = OTHERS.get(count)?;
     let endpoint = Box::leak(Box::new(Endpoint::new(count as EpIndex + 1, flags)));
@@ -126,7 +125,7 @@ static PUBLISHED: Mutex<Option<HashMap<(u32, EpIndex), RemoteSegment>>> = Mutex:
 
 /// The bound segment of another process's endpoint, if it was published to this one.
 pub fn published(place: Location) -> Option<RemoteSegment> {
-    let published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let published = gasnet_sys::lock(&PUBLISHED);
     published.as_ref()?.get(&(place.rank, place.ep)).copied()
 }
 
@@ -135,7 +134,7 @@ pub fn learn(place: Location, segment: RemoteSegment) {
     if place.ep == 0 {
         primordial_is_not_attached();
     }
-    let mut published = PUBLISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut published = gasnet_sys::lock(&PUBLISHED);
     published
         .get_or_insert_with(HashMap::new)
         .insert((place.rank, place.ep), segment);

@@ -11,7 +11,8 @@
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use gasnet_sys::atomic::{global, AtomicU32, Mutex, MutexGuard, Ordering};
+use gasnet_sys::atomic::{global, AtomicU32, Mutex, Ordering};
+use gasnet_sys::lock;
 
 /// Category of something outstanding. The discriminant indexes [`Op::pending`] and shifts to the `GEX_EC_*` bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +83,6 @@ global! {
         spare: Mutex::new(Vec::new()),
         orphans: Mutex::new(Vec::new()),
     };
-}
-
-fn locked<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn op_at(index: u32) -> &'static Op {
@@ -209,7 +206,7 @@ impl Event {
 
 /// Whether the event of a collective over the team with number `team` has not been synchronised. Debug flavour.
 pub fn is_open(team: u32) -> bool {
-    let made = *locked(&TABLE.made) * CHUNK;
+    let made = *lock(&TABLE.made) * CHUNK;
     (0..made as u32).any(|index| op_at(index).state.load(Ordering::Relaxed) == IN_USE | team << 1)
 }
 
@@ -256,7 +253,7 @@ impl FreeList {
     }
 
     fn spill(&mut self, keep: u32) {
-        let mut spare = locked(&TABLE.spare);
+        let mut spare = lock(&TABLE.spare);
         while self.count > keep {
             let op = op_at(self.first - 1);
             self.first = op.next.load(Ordering::Relaxed);
@@ -268,7 +265,7 @@ impl FreeList {
     fn refill(&mut self) {
         adopt_orphans();
         {
-            let mut spare = locked(&TABLE.spare);
+            let mut spare = lock(&TABLE.spare);
             let from = spare.len() - spare.len().min(CHUNK);
             for index in spare.drain(from..) {
                 op_at(index).next.store(self.first, Ordering::Relaxed);
@@ -282,7 +279,7 @@ impl FreeList {
     }
 
     fn grow(&mut self) {
-        let mut made = locked(&TABLE.made);
+        let mut made = lock(&TABLE.made);
         assert!(
             *made < CHUNKS,
             "more than {} GASNet operations are outstanding in this process",
@@ -308,7 +305,7 @@ impl FreeList {
         if op.is_done(ALL) {
             self.put(op);
         } else {
-            locked(&TABLE.orphans).push(op.index);
+            lock(&TABLE.orphans).push(op.index);
         }
     }
 
@@ -326,11 +323,11 @@ impl Default for FreeList {
 }
 
 fn adopt_orphans() {
-    let mut orphans = locked(&TABLE.orphans);
+    let mut orphans = lock(&TABLE.orphans);
     if orphans.is_empty() {
         return;
     }
-    let mut spare = locked(&TABLE.spare);
+    let mut spare = lock(&TABLE.spare);
     orphans.retain(|&index| {
         let done = op_at(index).is_done(ALL);
         if done {
@@ -424,12 +421,12 @@ mod tests {
         }
         set.begin(Category::Get);
         a.retire(set);
-        let made = *locked(&TABLE.made);
+        let made = *lock(&TABLE.made);
         let mut b = FreeList::new();
         for _ in 0..3000 {
             b.take();
         }
-        assert_eq!(*locked(&TABLE.made), made);
+        assert_eq!(*lock(&TABLE.made), made);
         set.complete(Category::Get);
     }
 }

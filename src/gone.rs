@@ -1,7 +1,6 @@
 //! Objects that were destroyed, for the debug flavour: their memory stays, so that a later use of the handle is noticed.
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
 use gasnet_sys::atomic::Mutex;
 
@@ -17,12 +16,12 @@ impl Gone {
 
     /// One more.
     pub fn note<T>(&self, object: &'static T) {
-        let mut gone = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone = gasnet_sys::lock(&self.0);
         gone.insert(std::ptr::from_ref(object) as usize);
     }
 
     /// Whether the object at `address` is one of them.
     pub fn has(&self, address: usize) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+        gasnet_sys::lock(&self.0).contains(&address)
     }
 }

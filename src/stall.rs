@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gasnet_tools::process::{say, Label};
@@ -93,7 +93,7 @@ pub fn is_noting() -> bool {
 pub fn note(text: impl FnOnce() -> String) {
     if is_noting() {
         let text = text();
-        let mut notes = NOTES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = gasnet_sys::lock(&NOTES);
         if notes.len() < MOST_NOTES && !notes.contains(&text) {
             notes.push(text);
         }
@@ -163,7 +163,7 @@ impl Watch {
                     self.start_again();
                 } else if self.waited.get() >= limit {
                     self.state.set(State::Noting);
-                    NOTES.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                    gasnet_sys::lock(&NOTES).clear();
                     NOTING.store(true, Ordering::Relaxed);
                     if let Some(hooks) = HOOKS.get() {
                         (hooks.look_again)();
@@ -255,7 +255,7 @@ pub fn list(ranks: &[JobRank]) -> String {
 
 /// The notes that were left, each as the rest of a sentence.
 pub fn notes() -> String {
-    let notes = std::mem::take(&mut *NOTES.lock().unwrap_or_else(PoisonError::into_inner));
+    let notes = std::mem::take(&mut *gasnet_sys::lock(&NOTES));
     notes.iter().fold(String::new(), |text, note| text + "; " + note)
 }
 

@@ -1,9 +1,10 @@
 //! Sending, and connecting at first contact. Every packet on a socket is a header of 8 bytes and a body.
 #![forbid(unsafe_code)]
 
-use crate::init::{lock, Conn, Net, HERE, LEFT, LOST};
+use crate::init::{Conn, Net, HERE, LEFT, LOST};
 use crate::{sys, MAX_PACKET_BYTES};
 use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_sys::lock;
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;

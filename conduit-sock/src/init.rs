@@ -4,10 +4,12 @@
 use crate::am::{header, BYE, LARGEST};
 use crate::sys::{self, Epoll, Name};
 use gasnet_conduit::{Class, JobRank, StartInfo};
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Number of a listener in its epoll set; connections have their index in [`Lane::conns`].
 pub const LISTENER: u64 = u64::MAX;
@@ -62,11 +64,6 @@ pub struct Net {
     pub stopped: AtomicBool,
     /// Packet buffers that no poll uses.
     pub buffers: Mutex<Vec<Vec<u8>>>,
-}
-
-/// Locks; nothing here is left half-done by a panic of the runtime.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Net {

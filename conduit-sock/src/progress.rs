@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 
 use crate::am::{header, BYE, HEADER, HELLO, LARGEST, PACKET};
-use crate::init::{lock, Conn, Lane, Net, HERE, LEFT, LISTENER, NOBODY};
+use crate::init::{Conn, Lane, Net, HERE, LEFT, LISTENER, NOBODY};
 use crate::{sys, MAX_PACKET_BYTES};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
+use gasnet_sys::lock;
 use std::io::{ErrorKind, IoSliceMut};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;

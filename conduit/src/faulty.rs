@@ -15,10 +15,10 @@ use crate::{
     Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 
 /// Longest delay, in polls.
 const MAX_DELAY: u64 = 8;
@@ -156,7 +156,7 @@ impl<C> Faulty<C> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no panic inside")
+        gasnet_sys::lock(&self.state)
     }
 
     /// Whether to refuse an injection.

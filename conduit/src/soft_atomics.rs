@@ -6,7 +6,8 @@
 //! offers only packets are passed on; the runtime does the rest over those.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 use crate::{
     atomic_codes as codes, Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, RemoteSegment,
@@ -75,7 +76,7 @@ impl SoftAtomics {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        gasnet_sys::lock(&self.state)
     }
 
     /// Owner: performs, and answers. False if the request makes no sense.
@@ -90,7 +91,7 @@ impl SoftAtomics {
         if codes::operations(dt) & op == 0 || target % bytes != 0 || !self.state().segments.iter().any(inside) {
             return false;
         }
-        let guard = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = gasnet_sys::lock(&self.memory);
         let at = target as *mut u8;
         let mut cell = 0u64;
         let own = std::ptr::from_mut(&mut cell).cast::<u8>();

@@ -12,6 +12,10 @@ pub fn fence_after_exchange() {
     fence(Ordering::SeqCst);
 }
 
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 macro_rules! global {
     ($(static $name:ident: $type:ty = $value:expr;)*) => {
         $(loom::lazy_static! { static ref $name: $type = $value; })*

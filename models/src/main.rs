@@ -18,6 +18,7 @@ mod checks;
 #[allow(dead_code)]
 mod shm;
 
+pub use atomic::lock;
 pub use doubles::conduit::{Busy, Class, PollScope};
 pub use doubles::{futex, heed_exit, membarrier, Inside};
 

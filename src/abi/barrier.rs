@@ -32,7 +32,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 static ENTERED: AtomicU64 = AtomicU64::new(0);
 
 fn state() -> gasnet_sys::atomic::MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    gasnet_sys::lock(&STATE)
 }
 
 fn name(id: c_int, flags: c_int) -> Name {

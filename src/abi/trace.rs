@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, CStr, CString};
-use std::sync::PoisonError;
 
 use crate::trace::kinds::{format_mask, parse_mask};
 use crate::trace::source::{self, Source};
@@ -39,7 +38,7 @@ pub extern "C" fn gasnetti_trace_mask(which: c_int) -> *const c_char {
     /// A text for every mask that was ever asked for: there are no more than 2^15.
     static TEXTS: Mutex<BTreeMap<u32, CString>> = Mutex::new(BTreeMap::new());
     let mask = output(which).mask();
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = gasnet_sys::lock(&TEXTS);
     let text = texts
         .entry(mask)
         .or_insert_with(|| CString::new(format_mask(mask)).unwrap_or_default());

@@ -21,7 +21,7 @@ static WAITING: Mutex<VecDeque<Deferred>> = Mutex::new(VecDeque::new());
 static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn waiting() -> gasnet_sys::atomic::MutexGuard<'static, VecDeque<Deferred>> {
-    WAITING.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    gasnet_sys::lock(&WAITING)
 }
 
 /// Sends one request, or keeps it for later. The `first` message of an IMMEDIATE call is refused instead.

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::PoisonError;
 
 use super::deferred;
 use super::deliver;
@@ -145,7 +144,7 @@ pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -
 fn update(token: &Token, id: u32, change: impl FnOnce(&mut Partial) -> bool) -> bool {
     let key = (token.source.rank, id);
     let complete = {
-        let mut arriving = ARRIVING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut arriving = gasnet_sys::lock(&ARRIVING);
         let arriving = arriving.get_or_insert_with(HashMap::new);
         let partial = arriving.entry(key).or_default();
         if !change(partial) {

@@ -166,7 +166,7 @@ impl Table {
 
     /// As `register`, for entries that may accept any number of arguments.
     pub fn register_any(&self, entries: &mut [Entry]) -> Result<(), RegisterError> {
-        let _writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _writer = gasnet_sys::lock(&self.writer);
         let mut taken: [bool; 256] = std::array::from_fn(|i| self.slots[i].set.load(Ordering::Relaxed));
         for (i, entry) in entries.iter().enumerate() {
             check(i, entry)?;

@@ -7,7 +7,6 @@
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::PoisonError;
 
 use crate::am::{join, split, Arg};
 use crate::team::TeamId;
@@ -134,7 +133,7 @@ static LETTERS: Mutex<Option<HashMap<Name, Letter>>> = Mutex::new(None);
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
 fn letters() -> MutexGuard<'static, Option<HashMap<Name, Letter>>> {
-    LETTERS.lock().unwrap_or_else(PoisonError::into_inner)
+    gasnet_sys::lock(&LETTERS)
 }
 
 /// Letters that have arrived so far.

@@ -20,7 +20,6 @@ use std::collections::VecDeque;
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
 use crate::event::{Category, Event, Op};
@@ -138,7 +137,7 @@ fn enlist(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event
     if !far {
         NEAR.fetch_add(1, Ordering::Relaxed);
     }
-    let mut engine = ENGINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut engine = gasnet_sys::lock(&ENGINE);
     engine.running.push_back(Running { work, name, op, far });
     if far {
         // What has arrived since it was polled is not news to the engine.

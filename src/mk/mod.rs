@@ -11,7 +11,6 @@ pub mod ze;
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::PoisonError;
 
 use crate::copy;
 use gasnet_conduit::Device;
@@ -92,7 +91,7 @@ impl fmt::Display for Kind {
 static KINDS: Mutex<Vec<&'static Kind>> = Mutex::new(Vec::new());
 
 fn kinds() -> MutexGuard<'static, Vec<&'static Kind>> {
-    KINDS.lock().unwrap_or_else(PoisonError::into_inner)
+    gasnet_sys::lock(&KINDS)
 }
 
 fn place_of(kinds: &[&'static Kind], handle: usize) -> Option<usize> {

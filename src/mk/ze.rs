@@ -6,7 +6,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::PoisonError;
 
 use super::{Driver, Owner, Refusal};
 use gasnet_conduit::library::functions;
@@ -217,7 +216,7 @@ impl LevelZero {
 
     /// Runs `work` with the list and the bounce buffer.
     fn with_line<T>(&self, work: impl FnOnce(&Line) -> T) -> T {
-        work(&self.line.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&gasnet_sys::lock(&self.line))
     }
 
     /// # Safety

@@ -39,7 +39,7 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
 });
 
 fn table() -> gasnet_sys::atomic::MutexGuard<'static, Table> {
-    TABLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    gasnet_sys::lock(&TABLE)
 }
 
 impl Table {

@@ -5,11 +5,12 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use super::counters::Counters;
 use super::sink::Sink;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
+use gasnet_sys::lock;
 
 /// Text is written when there is so much,
 const FULL: usize = 48 << 10;
@@ -47,10 +48,6 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// Events that could not be recorded.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Log {
     /// The state, unless its holder does not let go.
     pub fn lock(&self) -> Option<MutexGuard<'_, State>> {
@@ -79,7 +76,7 @@ pub fn mine() -> &'static Log {
 #[cold]
 fn adopt() -> &'static Log {
     let number = THREADS.fetch_add(1, Ordering::Relaxed);
-    if let Some(log) = locked(&FREE).pop() {
+    if let Some(log) = lock(&FREE).pop() {
         if let Some(mut state) = log.lock() {
             state.thread = number;
         }
@@ -90,7 +87,7 @@ fn adopt() -> &'static Log {
         text: Vec::with_capacity(FULL + 4096),
         counters: Counters::default(),
     }))));
-    locked(&ALL).push(log);
+    lock(&ALL).push(log);
     log
 }
 
@@ -105,7 +102,7 @@ pub fn retire(sink: Option<&Sink>) {
     if let (Some(sink), Some(mut state)) = (sink, log.lock()) {
         write(sink, &mut state);
     }
-    locked(&FREE).push(log);
+    lock(&FREE).push(log);
 }
 
 /// An event was lost.

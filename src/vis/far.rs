@@ -5,8 +5,6 @@
 //! where in its own side the data of each packet belongs, scatters that. Large pieces take `rma`'s way instead, one by one: a network or
 //! a kernel that moves memory itself does so then, and without one no data is packed twice.
 
-use std::sync::PoisonError;
-
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
 use super::{near, peer, Access, Direction};
@@ -262,7 +260,7 @@ static LANDINGS: Mutex<Landings> = Mutex::new(Landings {
 });
 
 fn landings() -> MutexGuard<'static, Landings> {
-    LANDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+    gasnet_sys::lock(&LANDINGS)
 }
 
 impl Landings {

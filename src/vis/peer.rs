@@ -4,7 +4,6 @@
 //! ordered, the target counts what has arrived and runs the handler when all is there. A put to a neighbour has none.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
 
 use super::Access;
 use crate::am::table::INDEX_BASE;
@@ -71,7 +70,7 @@ struct Arriving {
 static ARRIVING: Mutex<BTreeMap<(JobRank, u64), Arriving>> = Mutex::new(BTreeMap::new());
 
 fn arriving() -> MutexGuard<'static, BTreeMap<(JobRank, u64), Arriving>> {
-    ARRIVING.lock().unwrap_or_else(PoisonError::into_inner)
+    gasnet_sys::lock(&ARRIVING)
 }
 
 /// Changes what is known about a put; when that makes it complete, forgets it and tells what to run. Err if more came than there is.

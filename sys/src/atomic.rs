@@ -21,6 +21,11 @@ pub fn fence_after_exchange() {
     }
 }
 
+/// Locks `mutex`. A panic aborts the process, so poisoning says nothing and is ignored.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// A `static`; in a model it begins anew with each execution.
 #[macro_export]
 macro_rules! global {

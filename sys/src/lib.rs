@@ -16,6 +16,8 @@ pub mod signal;
 #[cfg(gasnet_tsan)]
 mod tsan;
 
+pub use atomic::lock;
+
 use std::io;
 
 /// The result of a system call that says `-1` for failure.

@@ -7,7 +7,8 @@
 use std::collections::BTreeSet;
 use std::ffi::{c_char, CStr, CString};
 use std::fmt;
-use std::sync::Mutex;
+
+use gasnet_sys::atomic::Mutex;
 
 use crate::parse::{self, ParseError};
 use crate::{fatal, number, os, process};
@@ -57,7 +58,7 @@ fn report(name: &str, value: &dyn fmt::Display, is_default: bool) {
     if !verbose() {
         return;
     }
-    let first = SHOWN.lock().is_ok_and(|mut shown| shown.insert(name.to_owned()));
+    let first = gasnet_sys::lock(&SHOWN).insert(name.to_owned());
     if first {
         display(name, value, is_default);
     }
@@ -65,9 +66,7 @@ fn report(name: &str, value: &dyn fmt::Display, is_default: bool) {
 
 /// Says that these settings were shown already, by the runtime's table of variables.
 pub fn shown_elsewhere<'a>(names: impl IntoIterator<Item = &'a str>) {
-    if let Ok(mut shown) = SHOWN.lock() {
-        shown.extend(names.into_iter().map(str::to_owned));
-    }
+    gasnet_sys::lock(&SHOWN).extend(names.into_iter().map(str::to_owned));
 }
 
 /// How an integer setting is shown.

@@ -3,8 +3,6 @@
 //! Every process gives of its own memory, so that nothing about it is agreed upon: a member takes what it needs before a team is made, and tells
 //! the others in the exchange that makes the team.
 
-use std::sync::PoisonError;
-
 use crate::shm::lanes;
 use crate::shm::memory::LaneMemory;
 use crate::shm::Comm;
@@ -28,7 +26,7 @@ struct Free {
 static FREE: Mutex<Option<Free>> = Mutex::new(None);
 
 fn free() -> MutexGuard<'static, Option<Free>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    gasnet_sys::lock(&FREE)
 }
 
 impl Lane {

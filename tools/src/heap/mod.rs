@@ -12,7 +12,9 @@ mod settings;
 use std::ffi::{c_char, CStr};
 use std::fmt;
 use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::TryLockError;
+
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 pub use fill::Fill;
 pub use report::{at_exit, write as report};
@@ -118,7 +120,7 @@ static HEAP: Mutex<Heap> = Mutex::new(Heap {
 });
 
 fn locked() -> MutexGuard<'static, Heap> {
-    HEAP.lock().unwrap_or_else(PoisonError::into_inner)
+    gasnet_sys::lock(&HEAP)
 }
 
 /// What is wrong with a block.
