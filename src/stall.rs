@@ -224,7 +224,7 @@ pub fn waits_in_exit(job: &Job) {
 }
 
 fn somebody_is_stopped() -> bool {
-    gasnet_job::current().is_some_and(Job::somebody_is_stopped)
+    gasnet_job::current().is_some_and(Job::any_rank_is_stopped)
 }
 
 /// `rank 3 has`, `ranks 1, 3-5 have`, `nobody has`.

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use super::board::Phase;
-use super::lifeline::{self, Word};
-use super::{adopt, signals, Inside, Job, JOB};
+use super::control_block::Phase;
+use super::control_socket::{self, RankMessage};
+use super::{pmi_bootstrap, signals, Inside, Job, JOB};
 use gasnet_sys::{fd, process, signal};
 
 /// The thread that ends this process; 0 while there is none.
@@ -55,15 +55,15 @@ pub(super) fn by_signal(number: i32) {
 /// A signal has asked for the end, maybe of a process that is ending already: then its last output waits for its reader no longer than the exit timeout, which
 /// the agent looks after, if there is one. Async-signal-safe.
 pub(super) fn asked(job: &Job, number: i32) {
-    if let Some(socket) = job.lifeline.as_ref().filter(|_| begun()) {
-        let _ = fd::send(socket.as_raw_fd(), &Word::Asked { signal: number }.encode());
+    if let Some(socket) = job.control_socket.as_ref().filter(|_| begun()) {
+        let _ = fd::send(socket.as_raw_fd(), &RankMessage::Asked { signal: number }.encode());
     }
-    let is_first = job.lifeline.is_none()
+    let is_first = job.control_socket.is_none()
         && ASKED
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
     if is_first && FLUSHES.load(Ordering::Relaxed) {
-        allow(job.options.patience.exit);
+        allow(job.options.exit_timeouts.exit);
     }
 }
 
@@ -129,7 +129,7 @@ impl Job {
     /// the exit timeout: one of them may wait for a thread that has met the end of the job.
     fn returned(&self, code: i32) {
         self.take_leave(code, false);
-        allow(self.options.patience.exit);
+        allow(self.options.exit_timeouts.exit);
     }
 
     /// Everything that an ending rank does for the others, up to its last output. `whole`: nothing of the client runs afterwards.
@@ -143,7 +143,7 @@ impl Job {
         }
         self.wait_for_go();
         run_hook();
-        adopt::take_leave(whole);
+        pmi_bootstrap::take_leave(whole);
         self.flush();
     }
 
@@ -152,10 +152,10 @@ impl Job {
     /// millisecond or so: the supervisor then knows that this rank waits, and need not give it time to finish something.
     #[cold]
     pub fn while_exiting(&self, inside: Inside) {
-        match self.board.phase() {
+        match self.control.phase() {
             Phase::Running => {}
             Phase::Announced => {
-                let line = self.board.line(self.rank);
+                let line = self.control.status(self.rank);
                 let beat = match inside {
                     Inside::Wait => &line.waits,
                     Inside::Poll => &line.polls,
@@ -171,43 +171,43 @@ impl Job {
         if !begun() && !QUIT_RAISED.swap(true, Ordering::AcqRel) && signals::client_has_quit_handler() {
             signal::raise(libc::SIGQUIT);
         }
-        self.exit(self.board.code())
+        self.exit(self.control.code())
     }
 
     fn announce(&self, code: i32) {
         CODE.store(code, Ordering::Relaxed);
-        self.board.line(self.rank).in_exit.store(1, Ordering::Relaxed);
-        if let Some(socket) = &self.lifeline {
+        self.control.status(self.rank).in_exit.store(1, Ordering::Relaxed);
+        if let Some(socket) = &self.control_socket {
             // The message is small and the first: it cannot meet a full socket. A failure means that the supervisor is gone, and then
             // this process ends by signal.
             let signal = BY_SIGNAL.load(Ordering::Relaxed);
-            let _ = fd::send(socket.as_raw_fd(), &Word::Exit { code, signal }.encode());
+            let _ = fd::send(socket.as_raw_fd(), &RankMessage::Exit { code, signal }.encode());
         } else {
-            self.board.set_code(code);
-            self.board.advance(Phase::Go);
+            self.control.set_code(code);
+            self.control.advance(Phase::Go);
         }
     }
 
     /// The supervisor kills whoever delays an exit, so this wait ends; its own limit is for a supervisor that is stopped.
     fn wait_for_go(&self) {
-        let limit = (self.options.patience.exit + self.options.patience.busy) * 2 + Duration::from_secs(10);
+        let limit = (self.options.exit_timeouts.exit + self.options.exit_timeouts.busy) * 2 + Duration::from_secs(10);
         let start = Instant::now();
         while start.elapsed() < limit {
-            match self.board.phase() {
+            match self.control.phase() {
                 Phase::Go => return,
                 seen => {
                     let linger = LINGER.get().filter(|_| BY_SIGNAL.load(Ordering::Relaxed) == 0);
                     if let Some(linger) = linger {
                         linger();
                     }
-                    self.board.wait_phase(seen, linger.map_or(LONG_LOOK, |_| SHORT_LOOK));
+                    self.control.wait_phase(seen, linger.map_or(LONG_LOOK, |_| SHORT_LOOK));
                 }
             }
             if let Some(hook) = WAIT_HOOK.get() {
                 hook(self);
             }
-            if let Some(socket) = &self.lifeline {
-                lifeline::check(socket.as_raw_fd());
+            if let Some(socket) = &self.control_socket {
+                control_socket::check(socket.as_raw_fd());
             }
         }
     }
@@ -220,7 +220,7 @@ impl Job {
         FLUSHES.store(true, Ordering::Relaxed);
         match ASKED.load(Ordering::Relaxed) {
             0 => allow(STANDSTILL),
-            _ => allow(self.options.patience.exit),
+            _ => allow(self.options.exit_timeouts.exit),
         }
         if let Err(why) = process::flush_streams() {
             // A reader who has gone, or a stream that the client has closed, is nothing to speak of.
@@ -244,7 +244,7 @@ extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _conte
     let reader_pauses = || !fd::is_writable(1) || !fd::is_writable(2);
     if asked == 0 && reader_pauses() {
         if let Some(job) = JOB.get() {
-            job.board.line(job.rank).patience.fetch_add(1, Ordering::Relaxed);
+            job.control.status(job.rank).stalled_flushes.fetch_add(1, Ordering::Relaxed);
         }
         return;
     }

@@ -3,66 +3,66 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 
-use super::agent::{self, output, Child, Post};
-use super::board::Board;
-use super::map::Map;
-use super::options::Start;
-use super::spawn::ssh::{self, Place};
-use super::tree::link::MOST_STRANGERS;
+use super::agent::{self, output, AgentSetup, Child};
+use super::control_block::ControlBlock;
+use super::layout::JobLayout;
+use super::options::StartMethod;
+use super::spawn::ssh::{self, HostPlan};
+use super::tree::link::MAX_UNAUTHENTICATED;
 use super::tree::Tree;
-use super::{adopt, custom, lifeline, mpi, Job, JobError, StartOptions};
+use super::{control_socket, custom, mpi, pmi_bootstrap, Job, JobError, StartOptions};
 use gasnet_sys::mem::{self, AnonMemory};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{cpus, fd, signal};
 
 /// What all ranks of a host get from before the fork.
-pub(super) struct Common {
-    pub board: Board,
+pub(super) struct HostState {
+    pub control: ControlBlock,
     pub token: u64,
     pub cpus: u32,
-    pub map: Map,
+    pub layout: JobLayout,
     pub host: Option<u32>,
 }
 
 /// Starts the job. See [`super::start`].
 pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let place = match &options.start {
-        Start::Ssh => ssh::begin(options)?,
+        StartMethod::Ssh => ssh::begin(options)?,
         // Whoever reads the error is at the first host, and the program there has no part in it.
-        Start::Custom => match custom::run(options)? {},
-        Start::Called => return adopt::join(options),
-        Start::Managed(_) if options.ranks > 1 => return adopt::join(options),
-        Start::Fork | Start::Managed(_) => alone(options)?,
-        Start::Below(contact) => ssh::join(contact, options).unwrap_or_else(|error| {
+        StartMethod::Custom => match custom::run(options)? {},
+        StartMethod::CustomWorker => return pmi_bootstrap::join(options),
+        StartMethod::Managed(_) if options.ranks > 1 => return pmi_bootstrap::join(options),
+        StartMethod::Fork | StartMethod::Managed(_) => alone(options)?,
+        StartMethod::SshChild(contact) => ssh::join(contact, options).unwrap_or_else(|error| {
             eprintln!("gasnet: {error}");
             process::end(1);
         }),
     };
-    let Place { map, host, tree } = place;
-    let here = host.map_or(0, |host| map.ranks_on(host).len() as u32);
+    let HostPlan { layout, host, tree } = place;
+    let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
-    let board = Board::create(map.size(), here, relayed).map_err(|e| failed("mapping the memory of the job", &e))?;
-    let common = Common {
-        board,
+    let control = ControlBlock::create(layout.size(), here, relayed).map_err(|e| failed("mapping the memory of the job", &e))?;
+    let host_state = HostState {
+        control,
         token: tree.secret().token(),
         cpus: cpus::usable(),
-        map,
+        layout,
         host,
     };
-    if common.map.size() == 1 && !relayed {
+    if host_state.layout.size() == 1 && !relayed {
         let memory = nbrhd_memory(options)?;
-        return Ok(job(options, &common, 0, memory, None));
+        return Ok(job(options, &host_state, 0, memory, None));
     }
-    Launch::new(options, common, here, tree).run()
+    Launch::new(options, host_state, here, tree).run()
 }
 
 /// All ranks on this host, and nobody else.
-fn alone(options: &StartOptions) -> Result<Place, JobError> {
-    let map = Map::one_host(options.ranks, options.nbrhd_max).ok_or_else(|| JobError {
+fn alone(options: &StartOptions) -> Result<HostPlan, JobError> {
+    let layout = JobLayout::one_host(options.ranks, options.nbrhd_max).ok_or_else(|| JobError {
         message: "a job needs at least one rank".into(),
     })?;
-    Ok(Place {
-        map,
+    Ok(HostPlan {
+        layout,
         host: Some(0),
         tree: Tree::alone(),
     })
@@ -77,23 +77,23 @@ fn failed(what: &str, error: &std::io::Error) -> JobError {
 /// A rank's place in its job.
 pub(super) fn job(
     options: &StartOptions,
-    common: &Common,
+    host_state: &HostState,
     rank: u32,
     memory: (AnonMemory, AnonMemory),
-    lifeline: Option<OwnedFd>,
+    control_socket: Option<OwnedFd>,
 ) -> Job {
     Job {
         rank,
-        here: common.host.map_or_else(Vec::new, |host| common.map.ranks_on(host)),
-        map: common.map.clone(),
+        here: host_state.host.map_or_else(Vec::new, |host| host_state.layout.ranks_on(host)),
+        layout: host_state.layout.clone(),
         pid: process::pid(),
-        token: common.token,
-        cpus: if options.cores > 0 { options.cores } else { common.cpus },
-        board: common.board,
+        token: host_state.token,
+        cpus: if options.cores > 0 { options.cores } else { host_state.cpus },
+        control: host_state.control,
         round: AtomicU32::new(0),
         comm: memory.0,
         segment: memory.1,
-        lifeline,
+        control_socket,
         options: options.clone(),
     }
 }
@@ -125,7 +125,7 @@ pub(super) fn anon_memory(options: &StartOptions, name: &str) -> Result<AnonMemo
 /// The state of the process that forks.
 struct Launch<'a> {
     options: &'a StartOptions,
-    common: Common,
+    host_state: HostState,
     children: Vec<Child>,
     tree: Tree,
     /// Signals are held back from before the first fork, so that a rank meets none before it is ready for them.
@@ -136,16 +136,16 @@ struct Launch<'a> {
 }
 
 /// What the fork of one rank gives.
-enum Side {
-    Supervisor(Box<Child>),
+enum Forked {
+    Agent(Box<Child>),
     Rank(Box<Job>),
 }
 
 impl<'a> Launch<'a> {
-    fn new(options: &'a StartOptions, common: Common, here: u32, tree: Tree) -> Self {
-        // A lifeline and two pipes per rank, a connection per host, and as many strangers and more, the memory of one neighbourhood, and a few.
+    fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree) -> Self {
+        // A control_socket and two pipes per rank, a connection per host, and as many strangers and more, the memory of one neighbourhood, and a few.
         let wanted =
-            process::open_descriptors() + 3 * u64::from(here) + 2 * tree.branches().len() as u64 + MOST_STRANGERS as u64 + 32;
+            process::open_descriptors() + 3 * u64::from(here) + 2 * tree.branches().len() as u64 + MAX_UNAUTHENTICATED as u64 + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
         let _ = process::flush_streams();
         let mask = signal::block_all();
@@ -153,7 +153,7 @@ impl<'a> Launch<'a> {
         signal::set_default(libc::SIGCHLD);
         Self {
             options,
-            common,
+            host_state,
             children: Vec::with_capacity(here as usize),
             tree,
             mask,
@@ -166,11 +166,11 @@ impl<'a> Launch<'a> {
     fn run(mut self) -> Result<Job, JobError> {
         match self.fork_all() {
             Ok(Some(job)) => Ok(job),
-            Ok(None) => agent::serve(Post {
+            Ok(None) => agent::serve(AgentSetup {
                 options: self.options,
-                map: &self.common.map,
-                host: self.common.host,
-                board: self.common.board,
+                layout: &self.host_state.layout,
+                host: self.host_state.host,
+                control: self.host_state.control,
                 children: self.children,
                 daemons: Vec::new(),
                 tree: self.tree,
@@ -198,18 +198,18 @@ impl<'a> Launch<'a> {
     /// Forks the ranks of this host neighbourhood by neighbourhood, so that each memory object is open only where it belongs. Returns a job in
     /// each rank, and none in the supervisor.
     fn fork_all(&mut self) -> Result<Option<Job>, JobError> {
-        let Some(host) = self.common.host else { return Ok(None) };
+        let Some(host) = self.host_state.host else { return Ok(None) };
         mpi::before_fork();
-        let ranks = self.common.map.ranks_on(host);
+        let ranks = self.host_state.layout.ranks_on(host);
         let mut rest = &ranks[..];
         while let Some(&first) = rest.first() {
-            let nbrhd = self.common.map.nbrhd(self.common.map.nbrhd_of(first));
+            let nbrhd = self.host_state.layout.nbrhd(self.host_state.layout.nbrhd_of(first));
             let (these, others) = rest.split_at(nbrhd.count() as usize);
             let mut memory = Some(nbrhd_memory(self.options)?);
             for &rank in these {
                 match self.fork_one(rank, &mut memory)? {
-                    Side::Rank(job) => return Ok(Some(*job)),
-                    Side::Supervisor(child) => self.children.push(*child),
+                    Forked::Rank(job) => return Ok(Some(*job)),
+                    Forked::Agent(child) => self.children.push(*child),
                 }
             }
             rest = others;
@@ -217,13 +217,13 @@ impl<'a> Launch<'a> {
         Ok(None)
     }
 
-    fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Side, JobError> {
+    fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Forked, JobError> {
         let at_rank = |what: &str, error: &std::io::Error| {
             JobError {
             message: format!(
                 "{what} for rank {rank} of {} failed: {error}; fewer ranks, or higher limits for processes and descriptors (ulimit -u, \
                  ulimit -n), may help",
-                self.common.map.size()
+                self.host_state.layout.size()
             ),
         }
         };
@@ -238,17 +238,17 @@ impl<'a> Launch<'a> {
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
                 let output = pipes.zip(manner).map(|(pipes, manner)| pipes.keep_readers(rank, manner));
-                Ok(Side::Supervisor(Box::new(Child::new(rank, pid, ours, output))))
+                Ok(Forked::Agent(Box::new(Child::new(rank, pid, ours, output))))
             }
             Fork::Child => {
                 // The thread that forks supervises until its process ends, so its death is the supervisor's; a stopped rank heeds nothing less.
                 process::die_with_parent();
-                lifeline::attach(theirs.as_fd());
-                // Only now: the supervisor's ends of this and of earlier lifelines, and its connections, which the fork copied.
+                control_socket::attach(theirs.as_fd());
+                // Only now: the supervisor's ends of this and of earlier control sockets, and its connections, which the fork copied.
                 drop(ours);
                 self.children.clear();
                 self.tree.forget();
-                lifeline::check(theirs.as_raw_fd());
+                control_socket::check(theirs.as_raw_fd());
                 if rank != 0 {
                     fd::empty_stdin();
                 }
@@ -257,9 +257,9 @@ impl<'a> Launch<'a> {
                 }
                 self.restore();
                 let memory = memory.take().expect("the loop above has made it");
-                Ok(Side::Rank(Box::new(job(
+                Ok(Forked::Rank(Box::new(job(
                     self.options,
-                    &self.common,
+                    &self.host_state,
                     rank,
                     memory,
                     Some(theirs),

@@ -2,26 +2,26 @@
 //!
 //! [`start`] turns the process that calls it into the supervisor of new processes, the ranks, and returns in the ranks only. The
 //! supervisor, the agent of its host, does nothing but wait ([`agent`]): it ends with the job's exit code and takes the job down when a rank is lost.
-//! A rank whose supervisor is lost ends at once, by a signal ([`lifeline`]). A job of one rank on one host has no supervisor.
+//! A rank whose supervisor is lost ends at once, by a signal ([`control_socket`]). A job of one rank on one host has no supervisor.
 //!
 //! A job on several hosts has an agent on each, the same program, which remote shells have started ([`spawn`]). The agents form a tree ([`tree`]):
 //! exchanges go up and down, and the first agent decides how the job ends.
 //!
 //! What the ranks of a host share is made before the fork and has no name, so that whatever is killed, whenever, leaves nothing behind.
 
-mod adopt;
 mod agent;
-mod board;
-mod bootstrap;
+mod control_block;
+mod control_socket;
 mod custom;
+mod exchange;
 mod exit;
 mod launch;
-mod lifeline;
-mod map;
+mod layout;
 mod mpi;
 mod nbrhd;
 mod options;
 mod pmi;
+mod pmi_bootstrap;
 mod restart;
 mod signals;
 mod spawn;
@@ -33,14 +33,14 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use board::Board;
-pub use bootstrap::on_idle_hook;
+use control_block::ControlBlock;
+pub use exchange::on_idle_hook;
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::process::Pid;
 use gasnet_sys::{fd, net, process};
-use map::Map;
+use layout::JobLayout;
 pub use nbrhd::Nbrhd;
-use options::Start;
+use options::StartMethod;
 pub use options::{Count, Library, StartOptions, MAX_RANKS};
 pub use restart::restart;
 pub use signals::set_fault_note;
@@ -72,19 +72,19 @@ static JOB: OnceLock<Job> = OnceLock::new();
 #[derive(Debug)]
 pub struct Job {
     rank: u32,
-    map: Map,
+    layout: JobLayout,
     /// The ranks of this host, ascending.
     here: Vec<u32>,
     pid: Pid,
     token: u64,
     cpus: u32,
-    board: Board,
+    control: ControlBlock,
     /// Rounds of exchanges so far. Exchanges are collective, so that all ranks count alike.
     round: AtomicU32,
     comm: AnonMemory,
     segment: AnonMemory,
     /// The socket to the supervisor; none in a job of one.
-    lifeline: Option<OwnedFd>,
+    control_socket: Option<OwnedFd>,
     options: StartOptions,
 }
 
@@ -101,13 +101,16 @@ pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
         let job = launch::launch(options)?;
         || job
     });
-    job.board.line(job.rank).process.store(job.pid as u32, Ordering::Relaxed);
+    job.control.status(job.rank).process.store(job.pid as u32, Ordering::Relaxed);
     gasnet_tools::freeze::set_hook(|frozen| {
         if let Some(job) = JOB.get() {
-            job.board.line(job.rank).frozen.store(u32::from(frozen), Ordering::Relaxed);
+            job.control
+                .status(job.rank)
+                .frozen
+                .store(u32::from(frozen), Ordering::Relaxed);
         }
     });
-    PHASE.store(std::ptr::from_ref(job.board.phase_word()).cast_mut(), Ordering::Release);
+    PHASE.store(std::ptr::from_ref(job.control.phase_word()).cast_mut(), Ordering::Release);
     process::stay_mapped();
     signals::install(job);
     gasnet_tools::freeze::at_start();
@@ -183,17 +186,17 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
 }
 
 /// Learns from the process manager, if one has started this process, how many ranks there are. Before [`start`].
-pub fn meet_manager(options: &mut StartOptions) -> Result<(), JobError> {
+pub fn connect_manager(options: &mut StartOptions) -> Result<(), JobError> {
     match options.start.clone() {
-        Start::Managed(kind) => adopt::meet(Some(kind), options),
-        Start::Called => adopt::meet(None, options),
+        StartMethod::Managed(kind) => pmi_bootstrap::meet(Some(kind), options),
+        StartMethod::CustomWorker => pmi_bootstrap::meet(None, options),
         _ => Ok(()),
     }
 }
 
 /// What has to be done before the configuration is read: a process that a custom spawner has started gets its environment from the console.
 pub fn prepare() -> Result<(), JobError> {
-    adopt::prepare()
+    pmi_bootstrap::prepare()
 }
 
 /// What a thread does that meets an ending job. See [`Job::while_exiting`].
@@ -213,32 +216,32 @@ impl Job {
 
     /// Ranks in the job.
     pub fn size(&self) -> u32 {
-        self.map.size()
+        self.layout.size()
     }
 
     /// The ranks of this rank's neighbourhood.
     pub fn nbrhd(&self) -> Nbrhd {
-        self.map.nbrhd(self.nbrhd_of(self.rank))
+        self.layout.nbrhd(self.nbrhd_of(self.rank))
     }
 
     /// The first rank of each neighbourhood of the job, by their numbers.
     pub fn leaders(&self) -> &[u32] {
-        self.map.leaders()
+        self.layout.leaders()
     }
 
     /// The neighbourhood that `rank` belongs to.
     pub fn nbrhd_of(&self, rank: u32) -> u32 {
-        self.map.nbrhd_of(rank)
+        self.layout.nbrhd_of(rank)
     }
 
     /// Hosts in the job.
     pub fn host_count(&self) -> u32 {
-        self.map.hosts()
+        self.layout.hosts()
     }
 
     /// The host that `rank` runs on.
     pub fn host_of(&self, rank: u32) -> u32 {
-        self.map.host_of(rank)
+        self.layout.host_of(rank)
     }
 
     /// The ranks on this rank's host, ascending.
@@ -251,7 +254,7 @@ impl Job {
     pub fn address(&self) -> Result<IpAddr, JobError> {
         match self.options.workers {
             Some(network) => address_in(network),
-            None => Ok(self.board.address().unwrap_or(Ipv4Addr::LOCALHOST.into())),
+            None => Ok(self.control.address().unwrap_or(Ipv4Addr::LOCALHOST.into())),
         }
     }
 
@@ -267,7 +270,7 @@ impl Job {
 
     /// Two words, zero at first, that the ranks of this host share.
     pub fn host_words(&self) -> &'static [AtomicU64; 2] {
-        self.board.host_words()
+        self.control.host_words()
     }
 
     /// Whether there are more ranks than cores, so that spinning only keeps others from running.
@@ -298,14 +301,14 @@ impl Job {
     /// This rank has entered `phases` phases of the named barrier.
     #[inline]
     pub fn note_barrier(&self, phases: u32) {
-        self.board.line(self.rank).barrier.store(phases, Ordering::Relaxed);
+        self.control.status(self.rank).barrier.store(phases, Ordering::Relaxed);
     }
 
-    fn ranks_where(&self, holds: impl Fn(&board::RankLine) -> bool) -> Vec<u32> {
+    fn ranks_where(&self, holds: impl Fn(&control_block::RankStatus) -> bool) -> Vec<u32> {
         self.here
             .iter()
             .copied()
-            .filter(|&rank| holds(self.board.line(rank)))
+            .filter(|&rank| holds(self.control.status(rank)))
             .collect()
     }
 
@@ -320,8 +323,8 @@ impl Job {
     }
 
     /// Whether a rank of this host is stopped by a signal or a debugger, or frozen for one.
-    pub fn somebody_is_stopped(&self) -> bool {
-        let stopped = |line: &board::RankLine| {
+    pub fn any_rank_is_stopped(&self) -> bool {
+        let stopped = |line: &control_block::RankStatus| {
             let pid = line.process.load(Ordering::Relaxed);
             line.frozen.load(Ordering::Relaxed) != 0 || (pid != 0 && gasnet_sys::process::is_stopped(pid as Pid))
         };
@@ -335,16 +338,16 @@ impl Job {
 
     /// Tells the ranks of this host the process number, and the address of a word by which they know the process.
     ///
-    /// SYNC POINT shown-memory: the number is stored last (release) and read first (acquire).
-    pub fn show_memory(&self, witness: usize) {
-        let line = self.board.line(self.rank);
+    /// SYNC POINT published-memory: the number is stored last (release) and read first (acquire).
+    pub fn publish_memory(&self, witness: usize) {
+        let line = self.control.status(self.rank);
         line.witness.store(witness, Ordering::Relaxed);
         line.pid.store(self.pid as u32, Ordering::Release);
     }
 
-    /// What `rank` has told by [`Job::show_memory`], if it has.
-    pub fn shown_memory(&self, rank: u32) -> Option<(Pid, usize)> {
-        let line = self.board.line(rank);
+    /// What `rank` has told by [`Job::publish_memory`], if it has.
+    pub fn published_memory(&self, rank: u32) -> Option<(Pid, usize)> {
+        let line = self.control.status(rank);
         let pid = line.pid.load(Ordering::Acquire) as Pid;
         (pid > 0).then(|| (pid, line.witness.load(Ordering::Relaxed)))
     }

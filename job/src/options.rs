@@ -10,7 +10,7 @@ use super::agent::output::Manner;
 use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
-use super::{adopt, pmi, JobError};
+use super::{pmi, pmi_bootstrap, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 
 /// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
@@ -57,24 +57,24 @@ pub enum Count {
 
 /// How the ranks come into being.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum StartMethod {
     /// This process forks them.
     Fork,
     /// Remote shells start them on several hosts, beginning here.
     Ssh,
     /// A remote shell has started this process to fork those of its host.
-    Below(Contact),
+    SshChild(Contact),
     /// A command of the user's starts them, and this process is their console.
     Custom,
     /// Such a command has started this process, which has called the console.
-    Called,
+    CustomWorker,
     /// A process manager has started all of them, this one as well.
-    Managed(pmi::Kind),
+    Managed(pmi::DetectedManager),
 }
 
 /// How long an ending job waits for ranks. `GASNET_EXITTIMEOUT` and relatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct ExitTimeouts {
     /// The exit timeout: before ranks that poll in vain are told to leave, and before those that do not are killed.
     pub exit: Duration,
     /// Before ranks are told to leave that are seldom in GASNet, after a success: they are at work.
@@ -88,7 +88,7 @@ pub struct Patience {
 #[derive(Clone, Debug)]
 pub struct StartOptions {
     /// How the ranks come into being. `GASNET_SPAWNER`, `GASNET_<conduit>_SPAWNER`, `GASNET_SPAWNFN`, or what is found.
-    pub start: Start,
+    pub start: StartMethod,
     /// The program's arguments without the first one, if that is the number of ranks. The program is to be started again with them ([`super::restart`]).
     pub restart: Option<Vec<CString>>,
     /// Ranks to start. `GASNET_PSHM_NODES`.
@@ -98,7 +98,7 @@ pub struct StartOptions {
     /// Cores that the ranks of a host share; 0: those that there are. `GASNET_HOST_CORES`.
     pub cores: u32,
     /// How long an ending job waits for ranks.
-    pub patience: Patience,
+    pub exit_timeouts: ExitTimeouts,
     /// Whether a rank that returns from `main` or calls `exit` ends the job. `GASNET_CATCH_EXIT`.
     pub catch_exit: bool,
     /// Signals that get no handler. `GASNET_NO_CATCH_SIGNAL`.
@@ -148,7 +148,7 @@ impl StartOptions {
             env::set_var(RANKS, inherited(ranks));
             env::set_var(RANKS_OF_JOB, inherited(ranks));
         }
-        if start == Start::Fork && ranks > MAX_RANKS {
+        if start == StartMethod::Fork && ranks > MAX_RANKS {
             let name = if restart.is_some() {
                 "number of ranks "
             } else {
@@ -168,7 +168,7 @@ impl StartOptions {
             ranks,
             nbrhd_max: config.get(&config::SUPERNODE_MAXSIZE),
             cores: config.get(&config::HOST_CORES),
-            patience: patience(config, ranks),
+            exit_timeouts: exit_timeouts(config, ranks),
             catch_exit: config.get(&config::CATCH_EXIT),
             no_catch: config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new())),
             sync_files: config.get(&config::FS_SYNC),
@@ -196,7 +196,7 @@ impl StartOptions {
 impl StartOptions {
     /// What the environment says now of what can still change when the job has begun.
     pub(super) fn refresh(&mut self, config: &Config) {
-        self.patience = patience(config, self.ranks);
+        self.exit_timeouts = exit_timeouts(config, self.ranks);
         self.catch_exit = config.get(&config::CATCH_EXIT);
         self.no_catch = config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new()));
         self.sync_files = config.get(&config::FS_SYNC);
@@ -216,18 +216,18 @@ impl StartOptions {
     /// Where a process manager says how many ranks there are.
     pub(super) fn set_ranks(&mut self, ranks: u32) {
         self.ranks = ranks;
-        self.patience = patience(config::get(), ranks);
+        self.exit_timeouts = exit_timeouts(config::get(), ranks);
     }
 }
 
 /// Whether the agents bring output to the first host, in whole lines. Process managers do that themselves.
-fn routes(config: &Config, start: &Start, network: bool) -> Result<bool, JobError> {
+fn routes(config: &Config, start: &StartMethod, network: bool) -> Result<bool, JobError> {
     match start {
-        Start::Managed(_) => Ok(false),
+        StartMethod::Managed(_) => Ok(false),
         // The other names are udp's.
-        Start::Fork if !network => Ok(config.get(&config::ROUTE_OUTPUT)),
-        Start::Custom | Start::Called => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
-        Start::Fork | Start::Ssh | Start::Below(_) => under_any_name(config, &config::ROUTE_OUTPUT),
+        StartMethod::Fork if !network => Ok(config.get(&config::ROUTE_OUTPUT)),
+        StartMethod::Custom | StartMethod::CustomWorker => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
+        StartMethod::Fork | StartMethod::Ssh | StartMethod::SshChild(_) => under_any_name(config, &config::ROUTE_OUTPUT),
     }
 }
 
@@ -312,7 +312,7 @@ fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
 
 /// What was asked for, by which variable: that of the first conduit that has one, then the general one, then that of udp's programs. Clients set the
 /// last two whatever the conduit is, so that they count only where there is a network.
-fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Wish)>, JobError> {
+fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Requested)>, JobError> {
     let of_conduits = library
         .names
         .iter()
@@ -321,7 +321,7 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Wish)
     let found = variables.find_map(|variable| {
         let setting = config.settings().iter().find(|s| s.variable.name == variable && s.is_set)?;
         let spawner = Spawner::from_value(&setting.value).filter(|&s| s != Spawner::Auto)?;
-        Some((variable, Wish::Of(spawner)))
+        Some((variable, Requested::Spawner(spawner)))
     });
     if found.is_some() || !library.network {
         return Ok(found);
@@ -330,9 +330,9 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Wish)
         return Ok(None);
     };
     let spawner = match letter.trim() {
-        "L" | "l" => Wish::Of(Spawner::Fork),
-        "S" | "s" => Wish::Of(Spawner::Ssh),
-        "C" | "c" => Wish::Custom,
+        "L" | "l" => Requested::Spawner(Spawner::Fork),
+        "S" | "s" => Requested::Spawner(Spawner::Ssh),
+        "C" | "c" => Requested::Custom,
         other => {
             return refuse(format!(
                 "GASNET_SPAWNFN={other}: L (this host), S (remote shells) or C (the command of GASNET_CSPAWN_CMD) is expected"
@@ -344,14 +344,14 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Wish)
 
 /// What a user may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
-    Of(Spawner),
+enum Requested {
+    Spawner(Spawner),
     Custom,
 }
 
 /// How the ranks come into being, and whether the program's first argument says how many.
 struct Decision {
-    start: Start,
+    start: StartMethod,
     counted: bool,
 }
 
@@ -359,11 +359,11 @@ struct Decision {
 /// of ranks that the user has set before both.
 fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     if let Some(contact) = Contact::take() {
-        let start = Start::Below(contact?);
+        let start = StartMethod::SshChild(contact?);
         return Ok(Decision { start, counted: false });
     }
-    if adopt::is_prepared() {
-        let start = Start::Called;
+    if pmi_bootstrap::is_prepared() {
+        let start = StartMethod::CustomWorker;
         return Ok(Decision { start, counted: false });
     }
     let set = config.settings().iter().any(|s| s.variable.name == RANKS && s.is_set);
@@ -373,7 +373,7 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         counted: count.is_some(),
     };
     let by_manager = |kind| Decision {
-        start: Start::Managed(kind),
+        start: StartMethod::Managed(kind),
         counted: false,
     };
     let ranks = match count {
@@ -382,9 +382,9 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     };
     let found = || {
         if library.network && suggests_hosts(ranks) {
-            Start::Ssh
+            StartMethod::Ssh
         } else {
-            Start::Fork
+            StartMethod::Fork
         }
     };
     let asked = asked(config, library)?;
@@ -398,13 +398,13 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         ));
     }
     match asked {
-        Some((variable, Wish::Of(Spawner::Ssh))) if !library.network => refuse(format!(
+        Some((variable, Requested::Spawner(Spawner::Ssh))) if !library.network => refuse(format!(
             "{variable}=ssh: this library holds no conduit with a network ({}), so that all ranks are on one host",
             library.names.join(", ")
         )),
-        Some((_, Wish::Of(Spawner::Ssh))) => Ok(by_argument(Start::Ssh)),
-        Some((_, Wish::Of(Spawner::Fork))) => Ok(by_argument(Start::Fork)),
-        Some((_, Wish::Custom)) => Ok(by_argument(Start::Custom)),
+        Some((_, Requested::Spawner(Spawner::Ssh))) => Ok(by_argument(StartMethod::Ssh)),
+        Some((_, Requested::Spawner(Spawner::Fork))) => Ok(by_argument(StartMethod::Fork)),
+        Some((_, Requested::Custom)) => Ok(by_argument(StartMethod::Custom)),
         Some((variable, _)) => match managed(config)? {
             Some(kind) => Ok(by_manager(kind)),
             None => refuse(format!(
@@ -466,7 +466,7 @@ fn suggests_hosts(ranks: u32) -> bool {
 }
 
 /// The process manager that has started this process.
-fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
+fn managed(config: &Config) -> Result<Option<pmi::DetectedManager>, JobError> {
     let choice = config.get(&config::PMI).parse().map_err(|message| JobError { message })?;
     pmi::detect_here(choice).map_err(|message| JobError { message })
 }
@@ -475,11 +475,11 @@ fn managed(config: &Config) -> Result<Option<pmi::Kind>, JobError> {
 const BUSY_FAILURE: f64 = 1.0;
 
 /// The exit timeout is min(MAX, MIN + ranks × FACTOR), and a rank at work has MAX, or a second after a failure, unless one time for all is given.
-fn patience(config: &Config, ranks: u32) -> Patience {
+fn exit_timeouts(config: &Config, ranks: u32) -> ExitTimeouts {
     let most = config.get(&config::EXITTIMEOUT_MAX);
     let formula = config.get(&config::EXITTIMEOUT_MIN) + f64::from(ranks) * config.get(&config::EXITTIMEOUT_FACTOR);
     let given = config.get(&config::EXITTIMEOUT);
-    Patience {
+    ExitTimeouts {
         exit: Duration::from_secs_f64(given.unwrap_or(formula.min(most))),
         busy: Duration::from_secs_f64(given.unwrap_or(most)),
         failure: Duration::from_secs_f64(given.unwrap_or(formula.min(most).min(BUSY_FAILURE))),
@@ -527,7 +527,7 @@ mod tests {
         assert!(read(&[("GASNET_SMP_SPAWNER", "FORK")]).is_ok());
     }
 
-    fn of_network(pairs: &[(&str, &str)], count: Option<Count>) -> Result<(Start, bool), String> {
+    fn of_network(pairs: &[(&str, &str)], count: Option<Count>) -> Result<(StartMethod, bool), String> {
         let library = Library {
             names: vec!["net"],
             network: true,
@@ -544,12 +544,21 @@ mod tests {
             let rest = vec![CString::from(c"a.out")];
             Some(Count::Passed { ranks: 3, rest })
         };
-        assert_eq!(of_network(&[("GASNET_SPAWNER", "ssh")], None).unwrap(), (Start::Ssh, false));
-        assert_eq!(of_network(&[("GASNET_SPAWNFN", "L")], three()).unwrap(), (Start::Fork, true));
-        assert_eq!(of_network(&[("GASNET_SPAWNFN", "S")], three()).unwrap(), (Start::Ssh, true));
+        assert_eq!(
+            of_network(&[("GASNET_SPAWNER", "ssh")], None).unwrap(),
+            (StartMethod::Ssh, false)
+        );
+        assert_eq!(
+            of_network(&[("GASNET_SPAWNFN", "L")], three()).unwrap(),
+            (StartMethod::Fork, true)
+        );
+        assert_eq!(
+            of_network(&[("GASNET_SPAWNFN", "S")], three()).unwrap(),
+            (StartMethod::Ssh, true)
+        );
         assert_eq!(
             of_network(&[("GASNET_PSHM_NODES", "4")], three()).unwrap(),
-            (Start::Fork, false)
+            (StartMethod::Fork, false)
         );
         assert!(of_network(&[("GASNET_SPAWNFN", "L")], None)
             .unwrap_err()
@@ -562,7 +571,7 @@ mod tests {
         // Without a network these are for others.
         assert_eq!(
             read(&[("GASNET_SPAWNER", "ssh"), ("GASNET_SPAWNFN", "S")]).unwrap().start,
-            Start::Fork
+            StartMethod::Fork
         );
     }
 
@@ -584,7 +593,7 @@ mod tests {
 
     #[test]
     fn exit_timeouts() {
-        let patience = |pairs: &[(&str, &str)]| read(pairs).unwrap().patience;
+        let patience = |pairs: &[(&str, &str)]| read(pairs).unwrap().exit_timeouts;
         let timeout = |pairs: &[(&str, &str)]| patience(pairs).exit.as_secs_f64();
         let four = ("GASNET_PSHM_NODES", "4");
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MIN", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5")]) - 3.0).abs() < 1e-9);

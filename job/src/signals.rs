@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use gasnet_tools::{backtrace, fatal, freeze, process as labels};
 
-use super::board::Phase;
+use super::control_block::Phase;
 use super::{exit, Job, JOB};
 use gasnet_sys::signal::{self, Disposition};
 use gasnet_sys::{fd, mem, process};
@@ -188,16 +188,16 @@ extern "C" fn in_background(number: i32, info: *mut libc::siginfo_t, context: *m
 extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
     // An agent sends this signal itself, to those who are late.
-    if job.lifeline.is_none() {
+    if job.control_socket.is_none() {
         exit::asked(job, number);
     }
     if exit::begun() {
         return;
     }
-    let code = if job.board.phase() < Phase::Leave {
+    let code = if job.control.phase() < Phase::Leave {
         128 + number
     } else {
-        job.board.code()
+        job.control.code()
     };
     exit::by_signal(number);
     job.exit(code)

@@ -60,7 +60,7 @@ impl KernelCopy {
             // The process that has started the ranks is the ancestor of all of them.
             process_vm::admit(process::parent());
             WITNESS.store(witness_of(self.job, self.job.rank()), Ordering::Release);
-            self.job.show_memory(WITNESS.as_ptr() as usize);
+            self.job.publish_memory(WITNESS.as_ptr() as usize);
         }
     }
 
@@ -71,7 +71,7 @@ impl KernelCopy {
         if seen == REFUSED {
             return None;
         }
-        let (pid, address) = self.job.shown_memory(rank)?;
+        let (pid, address) = self.job.published_memory(rank)?;
         if seen == UNKNOWN {
             let mut word = 0u64;
             // SAFETY: the word is ours and has eight bytes.

@@ -5,8 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::super::board::Board;
-use super::super::lifeline::Word;
+use super::super::control_block::ControlBlock;
+use super::super::control_socket::RankMessage;
 use super::output::Pump;
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
@@ -24,11 +24,11 @@ pub enum State {
 
 /// Whose child a rank is.
 #[derive(Debug)]
-enum Kin {
+enum Parent {
     /// This agent's.
-    Own,
+    Agent,
     /// A process manager's.
-    Adopted(PidFd),
+    Manager(PidFd),
 }
 
 /// A rank.
@@ -44,35 +44,35 @@ pub struct Child {
     pub output: Option<[Pump; 2]>,
     /// When it is killed if it is still there.
     pub deadline: Option<Instant>,
-    kin: Kin,
+    parent: Parent,
     /// None once the rank's end is closed.
-    lifeline: Option<OwnedFd>,
+    control_socket: Option<OwnedFd>,
     /// Signs of life inside GASNet at the start of the current window.
-    beats: Beats,
+    window_start: ActivityCounts,
     /// What it did in the last window.
-    pub doing: Doing,
+    pub activity: Activity,
     /// It was reported as late.
     pub is_reported: bool,
     /// Last seen sign of a slow reader.
-    patience: u32,
+    stalled_flushes: u32,
 }
 
 /// What a rank counts of its own doing, once an exit is announced.
 #[derive(Clone, Copy, Debug, Default)]
-struct Beats {
+struct ActivityCounts {
     waits: u32,
     polls: u32,
 }
 
 /// What a rank does that has not called exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doing {
+pub enum Activity {
     /// It is seldom in GASNet, if at all.
-    Else,
+    Working,
     /// It polls, and finds nothing.
-    Polls,
+    Polling,
     /// It waits.
-    Waits,
+    Waiting,
 }
 
 /// What became of a rank's time to end.
@@ -87,70 +87,70 @@ pub enum Overdue {
 }
 
 impl Child {
-    fn with(kin: Kin, rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Pump; 2]>) -> Self {
+    fn with(parent: Parent, rank: u32, pid: Pid, control_socket: OwnedFd, output: Option<[Pump; 2]>) -> Self {
         Self {
             rank,
             pid,
             state: State::Running,
             output,
             deadline: None,
-            kin,
-            lifeline: Some(lifeline),
-            beats: Beats::default(),
-            doing: Doing::Waits,
+            parent,
+            control_socket: Some(control_socket),
+            window_start: ActivityCounts::default(),
+            activity: Activity::Waiting,
             is_reported: false,
-            patience: 0,
+            stalled_flushes: 0,
         }
     }
 
     /// A process that this one has forked.
-    pub fn new(rank: u32, pid: Pid, lifeline: OwnedFd, output: Option<[Pump; 2]>) -> Self {
-        Self::with(Kin::Own, rank, pid, lifeline, output)
+    pub fn new(rank: u32, pid: Pid, control_socket: OwnedFd, output: Option<[Pump; 2]>) -> Self {
+        Self::with(Parent::Agent, rank, pid, control_socket, output)
     }
 
-    /// A process that somebody else has started, which gets the other end of `lifeline`.
-    pub fn adopted(rank: u32, pid: Pid, process: PidFd, lifeline: OwnedFd, output: Option<[Pump; 2]>) -> Self {
-        Self::with(Kin::Adopted(process), rank, pid, lifeline, output)
+    /// A process that somebody else has started, which gets the other end of `control_socket`.
+    pub fn managed(rank: u32, pid: Pid, process: PidFd, control_socket: OwnedFd, output: Option<[Pump; 2]>) -> Self {
+        Self::with(Parent::Manager(process), rank, pid, control_socket, output)
     }
 
     /// For a job that could not start.
     pub fn kill_and_wait(&self) {
         self.signal(libc::SIGKILL);
-        if matches!(self.kin, Kin::Own) {
+        if matches!(self.parent, Parent::Agent) {
             process::wait(self.pid);
         }
     }
 
     /// Sends it a signal.
     pub fn signal(&self, number: i32) {
-        match &self.kin {
-            Kin::Own => process::kill(self.pid, number),
-            Kin::Adopted(process) => process.signal(number),
+        match &self.parent {
+            Parent::Agent => process::kill(self.pid, number),
+            Parent::Manager(process) => process.signal(number),
         }
     }
 
     /// How it has ended, if it has. Once.
     pub fn ended(&self) -> Option<Ended> {
-        match &self.kin {
-            Kin::Own => process::reap(self.pid),
-            Kin::Adopted(process) => process.has_ended().then_some(Ended::Unknown),
+        match &self.parent {
+            Parent::Agent => process::reap(self.pid),
+            Parent::Manager(process) => process.has_ended().then_some(Ended::Unknown),
         }
     }
 
     /// Whether its end is told to its parent only, and that is somebody else.
-    pub fn is_adopted(&self) -> bool {
-        matches!(self.kin, Kin::Adopted(_))
+    pub fn is_managed(&self) -> bool {
+        matches!(self.parent, Parent::Manager(_))
     }
 
     /// Its descriptors to wait for, those of its output `with_output`.
     pub fn poll_items(&self, with_output: bool, items: &mut Vec<libc::pollfd>) {
-        let process = match &self.kin {
-            Kin::Adopted(process) if self.state != State::Gone => Some(process.fd()),
+        let process = match &self.parent {
+            Parent::Manager(process) if self.state != State::Gone => Some(process.fd()),
             _ => None,
         };
         let outputs = self.output.iter().filter(|_| with_output).flatten().filter_map(Pump::source);
         let all = self
-            .lifeline
+            .control_socket
             .as_ref()
             .map(AsRawFd::as_raw_fd)
             .into_iter()
@@ -164,60 +164,60 @@ impl Child {
     }
 
     /// The next word that it has said.
-    pub fn word(&mut self) -> Option<Word> {
+    pub fn word(&mut self) -> Option<RankMessage> {
         let mut message = [0; 16];
-        while let Some(socket) = &self.lifeline {
+        while let Some(socket) = &self.control_socket {
             match fd::receive(socket.as_raw_fd(), &mut message) {
                 Ok(n) if n > 0 => {
-                    if let Some(word) = Word::decode(&message[..n]) {
+                    if let Some(word) = RankMessage::decode(&message[..n]) {
                         return Some(word);
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
-                _ => self.lifeline = None,
+                _ => self.control_socket = None,
             }
         }
         None
     }
 
-    fn beats_now(&self, board: &Board) -> Beats {
-        let line = board.line(self.rank);
-        Beats {
+    fn counts_now(&self, control: &ControlBlock) -> ActivityCounts {
+        let line = control.status(self.rank);
+        ActivityCounts {
             waits: line.waits.load(Ordering::Relaxed),
             polls: line.polls.load(Ordering::Relaxed),
         }
     }
 
     /// Starts a window.
-    pub fn start_window(&mut self, board: &Board) {
-        self.beats = self.beats_now(board);
+    pub fn start_window(&mut self, control: &ControlBlock) {
+        self.window_start = self.counts_now(control);
     }
 
     /// Ends a window and starts the next one.
-    pub fn end_window(&mut self, board: &Board) {
+    pub fn end_window(&mut self, control: &ControlBlock) {
         const FEW: u32 = 3;
-        let now = self.beats_now(board);
-        let waits = now.waits.wrapping_sub(self.beats.waits);
-        let polls = now.polls.wrapping_sub(self.beats.polls);
-        self.doing = if waits >= FEW {
-            Doing::Waits
+        let now = self.counts_now(control);
+        let waits = now.waits.wrapping_sub(self.window_start.waits);
+        let polls = now.polls.wrapping_sub(self.window_start.polls);
+        self.activity = if waits >= FEW {
+            Activity::Waiting
         } else if waits.wrapping_add(polls) >= FEW {
-            Doing::Polls
+            Activity::Polling
         } else {
-            Doing::Else
+            Activity::Working
         };
-        self.beats = now;
+        self.window_start = now;
     }
 
     /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way.
-    pub fn kill_if_overdue(&mut self, board: &Board, now: Instant, may_wait: bool) -> Overdue {
+    pub fn kill_if_overdue(&mut self, control: &ControlBlock, now: Instant, may_wait: bool) -> Overdue {
         if self.state == State::Gone || self.deadline.is_none_or(|d| now < d) {
             return Overdue::Not;
         }
-        let patience = board.line(self.rank).patience.load(Ordering::Relaxed);
-        let writes = self.state == State::InExit && patience != self.patience;
+        let stalled_flushes = control.status(self.rank).stalled_flushes.load(Ordering::Relaxed);
+        let writes = self.state == State::InExit && stalled_flushes != self.stalled_flushes;
         if may_wait && writes {
-            self.patience = patience;
+            self.stalled_flushes = stalled_flushes;
             self.deadline = Some(now + Duration::from_secs(1));
             return Overdue::Not;
         }
@@ -241,9 +241,9 @@ mod tests {
         let mut child = Child::new(3, 0, ours, None);
         assert!(child.word().is_none());
         fd::send(theirs.as_raw_fd(), b"nonsense").unwrap();
-        fd::send(theirs.as_raw_fd(), &Word::Exit { code: 7, signal: 0 }.encode()).unwrap();
-        assert_eq!(child.word(), Some(Word::Exit { code: 7, signal: 0 }));
+        fd::send(theirs.as_raw_fd(), &RankMessage::Exit { code: 7, signal: 0 }.encode()).unwrap();
+        assert_eq!(child.word(), Some(RankMessage::Exit { code: 7, signal: 0 }));
         drop(theirs);
-        assert!(child.word().is_none() && child.lifeline.is_none());
+        assert!(child.word().is_none() && child.control_socket.is_none());
     }
 }

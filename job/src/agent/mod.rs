@@ -8,33 +8,32 @@
 
 mod children;
 mod console;
-mod daemon;
-mod ending;
-mod exchanges;
+mod exchange;
+mod manager_daemon;
 pub mod output;
 mod passing;
-mod relay;
+mod shutdown;
 mod signals;
 
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use super::board::{Board, Phase};
-use super::lifeline::Word;
-use super::map::Map;
+use super::control_block::{ControlBlock, Phase};
+use super::control_socket::RankMessage;
+use super::layout::JobLayout;
 use super::signals::signal_name;
-use super::tree::message::{Census, Message};
+use super::tree::message::{AgentMessage, RankCounts};
 use super::tree::{Event, Tree};
 use super::StartOptions;
 pub use children::Child;
-use children::{Doing, Overdue, State};
+use children::{Activity, Overdue, State};
 use console::Console;
-pub use daemon::Daemon;
-use ending::Ending;
+use exchange::Gather;
 use gasnet_sys::process::{self, Ended};
 use gasnet_sys::{cpus, fd, net};
-use relay::Relay;
+pub use manager_daemon::{of_this as manager_daemon_of_this, ManagerDaemon};
+use shutdown::Shutdown;
 use signals::{Signals, ENDING};
 
 /// How often an ending job is looked at.
@@ -52,61 +51,61 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 const BROKEN: i32 = 1;
 
 /// What an agent needs.
-pub struct Post<'a> {
+pub struct AgentSetup<'a> {
     /// How to start and end the job.
     pub options: &'a StartOptions,
     /// Where its ranks are.
-    pub map: &'a Map,
+    pub layout: &'a JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
     /// What its ranks and this process share.
-    pub board: Board,
+    pub control: ControlBlock,
     /// Its ranks.
     pub children: Vec<Child>,
     /// Who has started them, if that is a process manager.
-    pub daemons: Vec<Daemon>,
+    pub daemons: Vec<ManagerDaemon>,
     /// The agents of other hosts.
     pub tree: Tree,
 }
 
 /// Waits for the ranks and ends the process.
-pub fn serve(post: Post<'_>) -> ! {
-    process::end(run(post));
+pub fn serve(setup: AgentSetup<'_>) -> ! {
+    process::end(run(setup));
 }
 
 /// Waits for the ranks. Gives the exit code of the process.
-pub fn run(post: Post<'_>) -> i32 {
+pub fn run(setup: AgentSetup<'_>) -> i32 {
     let signals = match Signals::install() {
         Ok(signals) => signals,
         Err(e) => {
             let _ = fd::write_all(2, sentence(format_args!("the supervisor cannot start: {e}")).as_bytes());
-            post.children.iter().for_each(Child::kill_and_wait);
+            setup.children.iter().for_each(Child::kill_and_wait);
             return BROKEN;
         }
     };
-    let mut post = post;
-    if let Some((input, before)) = post.tree.take_input() {
+    let mut setup = setup;
+    if let Some((input, before)) = setup.tree.take_input() {
         pump_input(input, before);
     }
     // Rank 0 is the only reader: were the supervisor to hold it as well, a writer would never learn that rank 0 has closed it.
     fd::empty_stdin();
-    let window = window(post.children.len() as u32);
+    let window = window(setup.children.len() as u32);
     let mut agent = Agent {
-        post,
+        setup,
         signals,
-        relay: Relay::default(),
-        ending: None,
+        gather: Gather::default(),
+        shutdown: None,
         phase: Phase::Running,
         code: 0,
-        look: 0,
+        epoch: 0,
         window,
         window_start: Instant::now(),
-        quiet: 0,
+        waiting: 0,
         idle: 0,
         leave_at: None,
         quit_sent: false,
         reported: None,
-        ending_since: None,
+        shutdown_since: None,
         console: Console::new(),
         held: false,
         has_held: false,
@@ -114,7 +113,7 @@ pub fn run(post: Post<'_>) -> i32 {
         cut_by: None,
     };
     let code = agent.run();
-    let tree = std::mem::replace(&mut agent.post.tree, Tree::alone());
+    let tree = std::mem::replace(&mut agent.setup.tree, Tree::alone());
     let is_root = tree.is_root();
     let has_cut = tree.close(|| agent.signals.have_asked_by_now(code));
     match agent.signals.asked() {
@@ -160,26 +159,26 @@ fn window(ranks: u32) -> Duration {
 }
 
 struct Agent<'a> {
-    post: Post<'a>,
+    setup: AgentSetup<'a>,
     signals: Signals,
-    relay: Relay,
+    gather: Gather,
     /// At the first agent: what it decides from.
-    ending: Option<Ending>,
+    shutdown: Option<Shutdown>,
     /// What was decided, as far as it is known here.
     phase: Phase,
     code: i32,
-    look: u32,
+    epoch: u32,
     /// How long ranks are watched at a time, since when, and how many times in a row all that are running only waited.
     window: Duration,
     window_start: Instant,
-    quiet: u32,
+    waiting: u32,
     idle: u32,
     leave_at: Option<Instant>,
     quit_sent: bool,
     /// What was last said above, and when.
-    reported: Option<(Census, Instant)>,
+    reported: Option<(RankCounts, Instant)>,
     /// Since when agents below have to speak now and then.
-    ending_since: Option<Instant>,
+    shutdown_since: Option<Instant>,
     /// Where output goes that passes through here and no further.
     console: Console,
     /// Whether the agent above wants no output for now, and whether those below were told so.
@@ -195,10 +194,10 @@ impl Agent<'_> {
     fn run(&mut self) -> i32 {
         // What came with the news of how the job looks like makes no descriptor readable.
         self.hear_tree();
-        while self.post.children.iter().any(|c| c.state != State::Gone) || !self.post.tree.is_over() {
+        while self.setup.children.iter().any(|c| c.state != State::Gone) || !self.setup.tree.is_over() {
             self.wait();
             self.forward_signals();
-            for i in 0..self.post.children.len() {
+            for i in 0..self.setup.children.len() {
                 self.read_lifeline(i);
                 self.reap(i);
             }
@@ -210,7 +209,7 @@ impl Agent<'_> {
         }
         self.tell_signal();
         self.end_output();
-        if self.post.tree.is_root() {
+        if self.setup.tree.is_root() {
             self.exit_code()
         } else {
             0
@@ -219,7 +218,7 @@ impl Agent<'_> {
 
     /// That of the job, unless output is lost: that is no success.
     fn exit_code(&self) -> i32 {
-        match (self.ending.as_ref().map_or(0, |e| e.code), self.cut_by) {
+        match (self.shutdown.as_ref().map_or(0, |e| e.code), self.cut_by) {
             (0, Some(number)) => 128 + number,
             (0, None) => i32::from(self.console.has_failed()),
             (code, _) => code,
@@ -237,7 +236,7 @@ impl Agent<'_> {
             self.signals.note(number);
         }
         if let Some((rank, pid, number)) = self.asked_rank.filter(|_| !self.signals.have_come()) {
-            let (size, name) = (self.post.map.size(), signal_name(number));
+            let (size, name) = (self.setup.layout.size(), signal_name(number));
             self.say(format_args!(
                 "rank {rank} of {size} (pid {pid}) received {name}, which ended the job"
             ));
@@ -245,11 +244,11 @@ impl Agent<'_> {
     }
 
     fn alive(&self) -> impl Iterator<Item = &Child> {
-        self.post.children.iter().filter(|c| c.state != State::Gone)
+        self.setup.children.iter().filter(|c| c.state != State::Gone)
     }
 
     fn running(&self) -> impl Iterator<Item = &Child> {
-        self.post.children.iter().filter(|c| c.state == State::Running)
+        self.setup.children.iter().filter(|c| c.state == State::Running)
     }
 
     /// Sleeps until something happens, or for a tick while the job ends.
@@ -257,11 +256,11 @@ impl Agent<'_> {
         let mut items = vec![readable(self.signals.fd())];
         items.extend(self.console.fd().map(readable));
         let with_output = !self.holds_output();
-        self.post.children.iter().for_each(|c| c.poll_items(with_output, &mut items));
-        items.extend(self.post.daemons.iter().map(|daemon| readable(daemon.process.fd())));
-        self.post.tree.poll_items(&mut items);
+        self.setup.children.iter().for_each(|c| c.poll_items(with_output, &mut items));
+        items.extend(self.setup.daemons.iter().map(|daemon| readable(daemon.process.fd())));
+        self.setup.tree.poll_items(&mut items);
         let limit = match self.phase {
-            Phase::Running if self.post.tree.is_impatient() => Some(IMPATIENT),
+            Phase::Running if self.setup.tree.is_impatient() => Some(IMPATIENT),
             Phase::Running => None,
             _ => Some(TICK),
         };
@@ -280,57 +279,57 @@ impl Agent<'_> {
                 self.signals.note(number);
             }
             // Adopted ranks are their process manager's, on all hosts.
-            if self.post.children.iter().any(Child::is_adopted) {
+            if self.setup.children.iter().any(Child::is_managed) {
                 continue;
             }
             if by_process {
                 self.alive().for_each(|c| c.signal(number));
             }
-            self.post.tree.send_down(&Message::Signal { number });
+            self.setup.tree.send_down(&AgentMessage::Signal { number });
             // Ranks that are not there yet cannot be told, and a job without them only waits.
-            if ENDING.contains(&number) && !self.post.tree.is_complete() {
+            if ENDING.contains(&number) && !self.setup.tree.is_complete() {
                 self.begin(128 + number, true);
             }
         }
     }
 
     fn read_lifeline(&mut self, i: usize) {
-        while let Some(word) = self.post.children[i].word() {
+        while let Some(word) = self.setup.children[i].word() {
             match word {
-                Word::Exit { code, signal } => {
-                    let child = &mut self.post.children[i];
+                RankMessage::Exit { code, signal } => {
+                    let child = &mut self.setup.children[i];
                     child.state = State::InExit;
                     // A manager says itself whom it ends. And that nobody reads what a rank writes is no news.
-                    if ![0, libc::SIGPIPE].contains(&signal) && self.phase < Phase::Leave && !child.is_adopted() {
+                    if ![0, libc::SIGPIPE].contains(&signal) && self.phase < Phase::Leave && !child.is_managed() {
                         self.asked_rank.get_or_insert((child.rank, child.pid, signal));
                     }
                     self.begin(code, false);
                 }
-                Word::Asked { signal } => self.signals.note(signal),
-                Word::Exchange { round, length } => self.exchange_here(round, length),
+                RankMessage::Asked { signal } => self.signals.note(signal),
+                RankMessage::Exchange { round, length } => self.exchange_here(round, length),
             }
         }
     }
 
     /// Looks whether a rank has ended. What it said before is read first.
     fn reap(&mut self, i: usize) {
-        if self.post.children[i].state == State::Gone {
+        if self.setup.children[i].state == State::Gone {
             return;
         }
-        let Some(ended) = self.post.children[i].ended() else {
+        let Some(ended) = self.setup.children[i].ended() else {
             return;
         };
         self.read_lifeline(i);
-        let was_in_exit = self.post.children[i].state == State::InExit;
-        self.post.children[i].state = State::Gone;
+        let was_in_exit = self.setup.children[i].state == State::InExit;
+        self.setup.children[i].state = State::Gone;
         // Whoever was told to end may do so in any way.
         if self.leave_at.is_some() {
             return;
         }
-        let child = &self.post.children[i];
-        let who = format!("rank {} of {} (pid {})", child.rank, self.post.map.size(), child.pid);
-        let adopted = child.is_adopted();
-        let catches = self.post.options.catch_exit;
+        let child = &self.setup.children[i];
+        let who = format!("rank {} of {} (pid {})", child.rank, self.setup.layout.size(), child.pid);
+        let managed = child.is_managed();
+        let catches = self.setup.options.catch_exit;
         match ended {
             Ended::Exited(_) | Ended::Unknown if was_in_exit => {}
             Ended::Exited(0) if !catches => {}
@@ -349,8 +348,8 @@ impl Agent<'_> {
                 self.begin(128 + number, true);
             }
             // Its parent, a process manager, knows how, and ends the job if that was a failure.
-            Ended::Unknown if adopted && !catches => {}
-            Ended::Unknown if adopted => {
+            Ended::Unknown if managed && !catches => {}
+            Ended::Unknown if managed => {
                 self.say(format_args!("{who} ended without gasnet_exit; ending the job"));
                 self.begin(BROKEN, true);
             }
@@ -365,8 +364,8 @@ impl Agent<'_> {
 
     /// A process manager that ends before its ranks was ended by somebody, and cannot end them any more.
     fn look_at_daemons(&mut self) {
-        while let Some(i) = self.post.daemons.iter().position(|daemon| daemon.process.has_ended()) {
-            let Daemon { pid, name, .. } = self.post.daemons.swap_remove(i);
+        while let Some(i) = self.setup.daemons.iter().position(|daemon| daemon.process.has_ended()) {
+            let ManagerDaemon { pid, name, .. } = self.setup.daemons.swap_remove(i);
             if self.leave_at.is_none() && self.running().next().is_some() {
                 self.say(format_args!(
                     "host {}: the process manager that has started the ranks here ({name}, pid {pid}) is gone; ending the job",
@@ -379,44 +378,44 @@ impl Agent<'_> {
 
     /// A rank is in exit with `code`, or was `lost`.
     fn begin(&mut self, code: i32, lost: bool) {
-        if !self.post.tree.is_root() {
-            return self.post.tree.send_up(&Message::Ended { code, lost });
+        if !self.setup.tree.is_root() {
+            return self.setup.tree.send_up(&AgentMessage::Ended { code, lost });
         }
-        let (code, look) = match &mut self.ending {
-            Some(ending) => {
-                if !ending.another(code, lost) {
+        let (code, epoch) = match &mut self.shutdown {
+            Some(shutdown) => {
+                if !shutdown.another(code, lost) {
                     return;
                 }
-                (ending.code, ending.look)
+                (shutdown.code, shutdown.epoch)
             }
             none => {
-                let ending = none.insert(Ending::new(code, lost, Instant::now()));
-                (ending.code, ending.look)
+                let shutdown = none.insert(Shutdown::new(code, lost, Instant::now()));
+                (shutdown.code, shutdown.epoch)
             }
         };
-        self.decide(Phase::Announced, code, look);
+        self.decide(Phase::Announced, code, epoch);
     }
 
     /// The first agent has decided.
-    fn decide(&mut self, phase: Phase, code: i32, look: u32) {
-        self.post.tree.send_down(&Message::Phase { phase, code, look });
-        self.obey(phase, code, look);
+    fn decide(&mut self, phase: Phase, code: i32, epoch: u32) {
+        self.setup.tree.send_down(&AgentMessage::Phase { phase, code, epoch });
+        self.obey(phase, code, epoch);
     }
 
     /// What was decided is carried out on this host.
-    fn obey(&mut self, phase: Phase, code: i32, look: u32) {
+    fn obey(&mut self, phase: Phase, code: i32, epoch: u32) {
         let now = Instant::now();
         (self.phase, self.code) = (phase, code);
-        self.post.board.set_code(code);
-        self.post.board.advance(phase);
-        let deadline = now + self.post.options.patience.exit;
+        self.setup.control.set_code(code);
+        self.setup.control.advance(phase);
+        let deadline = now + self.setup.options.exit_timeouts.exit;
         if matches!(phase, Phase::Leave | Phase::Go) {
-            self.post.tree.hurry(self.post.options.patience.exit);
+            self.setup.tree.hurry(self.setup.options.exit_timeouts.exit);
         }
         match phase {
             Phase::Running => {}
             Phase::Announced => {
-                (self.look, self.quiet, self.idle) = (look, 0, 0);
+                (self.epoch, self.waiting, self.idle) = (epoch, 0, 0);
                 self.start_window(now);
             }
             Phase::Leave => {
@@ -431,13 +430,16 @@ impl Agent<'_> {
     }
 
     fn set_deadlines(&mut self, state: State, deadline: Instant) {
-        let those = self.post.children.iter_mut().filter(|c| c.state == state);
+        let those = self.setup.children.iter_mut().filter(|c| c.state == state);
         those.for_each(|c| c.deadline = Some(deadline));
     }
 
     fn start_window(&mut self, now: Instant) {
         self.window_start = now;
-        self.post.children.iter_mut().for_each(|c| c.start_window(&self.post.board));
+        self.setup
+            .children
+            .iter_mut()
+            .for_each(|c| c.start_window(&self.setup.control));
     }
 
     fn look_at_window(&mut self, now: Instant) {
@@ -445,21 +447,21 @@ impl Agent<'_> {
             return;
         }
         self.window_start = now;
-        self.post.children.iter_mut().for_each(|c| c.end_window(&self.post.board));
-        let least = self.running().map(|c| c.doing).min();
+        self.setup.children.iter_mut().for_each(|c| c.end_window(&self.setup.control));
+        let least = self.running().map(|c| c.activity).min();
         let more = |times, holds| if holds { times + 1 } else { 0 };
-        self.quiet = more(self.quiet, least >= Some(Doing::Waits));
-        self.idle = more(self.idle, least >= Some(Doing::Polls));
+        self.waiting = more(self.waiting, least >= Some(Activity::Waiting));
+        self.idle = more(self.idle, least >= Some(Activity::Polling));
     }
 
     /// The state of all ranks on this host and below.
-    fn census(&self) -> Census {
-        let mut all = self.post.tree.census(self.look);
+    fn counts(&self) -> RankCounts {
+        let mut all = self.setup.tree.counts(self.epoch);
         let running = self.running().count() as u32;
         all.running += running;
         all.present += self.alive().count() as u32;
         if running > 0 {
-            all.quiet = all.quiet.min(self.quiet);
+            all.waiting = all.waiting.min(self.waiting);
             all.idle = all.idle.min(self.idle);
         }
         all
@@ -467,18 +469,18 @@ impl Agent<'_> {
 
     /// Tells the agent above what has changed.
     fn report(&mut self) {
-        if self.post.tree.is_root() {
+        if self.setup.tree.is_root() {
             return;
         }
-        let mut census = self.census();
+        let mut counts = self.counts();
         // More than anybody asks for is no news.
-        census.quiet = census.quiet.min(8);
-        census.idle = census.idle.min(8);
+        counts.waiting = counts.waiting.min(8);
+        counts.idle = counts.idle.min(8);
         let now = Instant::now();
-        let is_news = |(said, at): (Census, Instant)| said != census || (self.phase != Phase::Running && now >= at + BEAT);
+        let is_news = |(said, at): (RankCounts, Instant)| said != counts || (self.phase != Phase::Running && now >= at + BEAT);
         if self.reported.is_none_or(is_news) {
-            self.reported = Some((census, now));
-            self.post.tree.send_up(&Message::Report(census));
+            self.reported = Some((counts, now));
+            self.setup.tree.send_up(&AgentMessage::Report(counts));
         }
     }
 
@@ -495,8 +497,8 @@ impl Agent<'_> {
         }
         let asked = self.signals.have_asked(self.code);
         let mut killed = Vec::new();
-        for child in &mut self.post.children {
-            match child.kill_if_overdue(&self.post.board, now, !asked) {
+        for child in &mut self.setup.children {
+            match child.kill_if_overdue(&self.setup.control, now, !asked) {
                 Overdue::Not => continue,
                 Overdue::Killed => {}
                 Overdue::KilledWriting => self.cut_by = self.signals.asked(),
@@ -520,9 +522,9 @@ impl Agent<'_> {
         if self.code != 0 || self.signals.have_asked(self.code) {
             return;
         }
-        for i in 0..self.post.children.len() {
-            let child = &mut self.post.children[i];
-            if child.state == State::Running && child.doing == Doing::Else {
+        for i in 0..self.setup.children.len() {
+            let child = &mut self.setup.children[i];
+            if child.state == State::Running && child.activity == Activity::Working {
                 child.is_reported = true;
                 let rank = child.rank;
                 self.say(format_args!(
@@ -535,41 +537,41 @@ impl Agent<'_> {
 
     /// While the job ends, agents below that say nothing are given up: they would hold the end for ever.
     fn miss_silent(&mut self, now: Instant) {
-        if self.phase == Phase::Running || now < *self.ending_since.get_or_insert(now) + SILENCE {
+        if self.phase == Phase::Running || now < *self.shutdown_since.get_or_insert(now) + SILENCE {
             return;
         }
-        for why in self.post.tree.silent(SILENCE) {
+        for why in self.setup.tree.silent(SILENCE) {
             self.say(format_args!("{why}; the job ends without it"));
             self.begin(BROKEN, true);
         }
     }
 
     fn decide_what_is_next(&mut self, now: Instant) {
-        let census = self.census();
-        let Some(ending) = &mut self.ending else { return };
-        let (code, look) = (ending.code, ending.look);
-        if census.running == 0 && !ending.went {
-            (ending.went, ending.left) = (true, true);
-            self.decide(Phase::Go, code, look);
-        } else if !ending.left && ending.is_over(census, self.post.options.patience, now) {
-            ending.left = true;
-            self.decide(Phase::Leave, code, look);
+        let counts = self.counts();
+        let Some(shutdown) = &mut self.shutdown else { return };
+        let (code, epoch) = (shutdown.code, shutdown.epoch);
+        if counts.running == 0 && !shutdown.went {
+            (shutdown.went, shutdown.left) = (true, true);
+            self.decide(Phase::Go, code, epoch);
+        } else if !shutdown.left && shutdown.is_over(counts, self.setup.options.exit_timeouts, now) {
+            shutdown.left = true;
+            self.decide(Phase::Leave, code, epoch);
         }
     }
 
     fn hear_tree(&mut self) {
-        let map = self.post.map;
-        let (phase, code, look) = (self.phase, self.code, self.look);
-        let events = self.post.tree.events(|branch| {
-            let start = Message::Start {
-                runs: map.runs().to_vec(),
-                nbrhd_max: map.nbrhd_max(),
+        let layout = self.setup.layout;
+        let (phase, code, epoch) = (self.phase, self.code, self.epoch);
+        let events = self.setup.tree.events(|branch| {
+            let start = AgentMessage::Start {
+                ranges: layout.ranges().to_vec(),
+                nbrhd_max: layout.nbrhd_max(),
                 // Remote shells have brought them.
                 variables: Vec::new(),
                 todo: branch.todo.clone(),
             };
             // Who calls when the job ends already must hear of that, too.
-            let end = (phase != Phase::Running).then_some(Message::Phase { phase, code, look });
+            let end = (phase != Phase::Running).then_some(AgentMessage::Phase { phase, code, epoch });
             [start].into_iter().chain(end).collect()
         });
         for event in events {
@@ -579,20 +581,20 @@ impl Agent<'_> {
                     self.say(format_args!("{why}; ending the job"));
                     self.begin(BROKEN, true);
                 }
-                Event::Up(Message::Ended { code, lost }) => self.begin(code, lost),
-                Event::Up(Message::Output { stream, bytes }) => self.take_output(stream, bytes),
-                Event::Up(Message::Gather { round, length, parts }) => self.exchange(round, length, parts),
-                Event::Down(Message::Phase { phase, code, look }) => self.decide(phase, code, look),
-                Event::Down(Message::Result { round, bytes }) => self.deliver(round, &bytes),
-                Event::Down(Message::Hold { on }) => self.held = on,
-                Event::Down(Message::Closed { stream }) => self.close_output(stream as RawFd),
-                Event::Down(Message::Signal { number }) => {
+                Event::Up(AgentMessage::Ended { code, lost }) => self.begin(code, lost),
+                Event::Up(AgentMessage::Output { stream, bytes }) => self.take_output(stream, bytes),
+                Event::Up(AgentMessage::Gather { round, length, parts }) => self.exchange(round, length, parts),
+                Event::Down(AgentMessage::Phase { phase, code, epoch }) => self.decide(phase, code, epoch),
+                Event::Down(AgentMessage::Result { round, bytes }) => self.deliver(round, &bytes),
+                Event::Down(AgentMessage::Hold { on }) => self.held = on,
+                Event::Down(AgentMessage::Closed { stream }) => self.close_output(stream as RawFd),
+                Event::Down(AgentMessage::Signal { number }) => {
                     self.signals.hear(number);
                     if self.phase > Phase::Running {
                         self.signals.note(number);
                     }
                     self.alive().for_each(|c| c.signal(number));
-                    self.post.tree.send_down(&Message::Signal { number });
+                    self.setup.tree.send_down(&AgentMessage::Signal { number });
                 }
                 Event::Up(_) | Event::Down(_) => {}
             }
@@ -602,7 +604,7 @@ impl Agent<'_> {
     /// Nobody above is left. If the job has ended anyway its ranks have had their orders; else they end now.
     fn orphaned(&mut self) {
         self.alive().for_each(|c| c.signal(libc::SIGKILL));
-        self.post.tree.abandon();
+        self.setup.tree.abandon();
         // What this agent has said itself a moment ago.
         let since = Instant::now();
         while !self.console.is_done() && since.elapsed() < LAST_WORDS {

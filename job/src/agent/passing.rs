@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::output::Pump;
 use super::signals::ENDING;
 use super::{readable, Agent, IMPATIENT};
-use crate::tree::message::Message;
+use crate::tree::message::AgentMessage;
 use gasnet_sys::fd;
 
 /// How long a reader may take for the last output of a job that a signal has ended.
@@ -15,12 +15,12 @@ const LAST_OUTPUT: Duration = Duration::from_secs(5);
 
 impl Agent<'_> {
     fn outputs(&mut self) -> impl Iterator<Item = &mut Pump> {
-        self.post.children.iter_mut().flat_map(|c| &mut c.output).flatten()
+        self.setup.children.iter_mut().flat_map(|c| &mut c.output).flatten()
     }
 
     /// Whether ranks' output stays in their pipes for now.
     pub(super) fn holds_output(&self) -> bool {
-        self.held || self.console.is_full() || self.post.tree.is_full()
+        self.held || self.console.is_full() || self.setup.tree.is_full()
     }
 
     /// Passes on what ranks have written, unless what it goes to has enough; those below hear of that.
@@ -34,7 +34,7 @@ impl Agent<'_> {
         }
         let holds = self.held || self.console.is_full();
         if std::mem::replace(&mut self.has_held, holds) != holds {
-            self.tell_below(&Message::Hold { on: holds });
+            self.tell_below(&AgentMessage::Hold { on: holds });
         }
         if !self.holds_output() {
             self.outputs().for_each(Pump::pass);
@@ -54,13 +54,13 @@ impl Agent<'_> {
     /// Nobody reads a stream any more.
     pub(super) fn close_output(&mut self, stream: RawFd) {
         self.outputs().for_each(|pump| pump.close(stream));
-        self.tell_below(&Message::Closed { stream: stream as u32 });
+        self.tell_below(&AgentMessage::Closed { stream: stream as u32 });
     }
 
     /// Tells those whose output comes here. Where it does not, each has a reader of its own.
-    fn tell_below(&mut self, message: &Message) {
-        if self.post.options.route_output.is_some() {
-            self.post.tree.send_down(message);
+    fn tell_below(&mut self, message: &AgentMessage) {
+        if self.setup.options.route_output.is_some() {
+            self.setup.tree.send_down(message);
         }
     }
 
@@ -106,7 +106,7 @@ impl Agent<'_> {
 
     /// Whether what ranks write is for the agent above.
     fn goes_up(&self) -> bool {
-        let manner = self.post.options.output(self.post.tree.is_root());
+        let manner = self.setup.options.output(self.setup.tree.is_root());
         manner.is_some_and(|manner| manner.up)
     }
 
@@ -118,7 +118,7 @@ impl Agent<'_> {
         for (stream, bytes) in ready {
             if up {
                 let stream = stream as u32;
-                self.post.tree.send_up(&Message::Output { stream, bytes });
+                self.setup.tree.send_up(&AgentMessage::Output { stream, bytes });
             } else {
                 self.console.write(stream, &bytes);
             }
@@ -128,10 +128,10 @@ impl Agent<'_> {
 
     /// What a rank of another host has written.
     pub(super) fn take_output(&mut self, stream: u32, bytes: Vec<u8>) {
-        if self.post.tree.is_root() {
+        if self.setup.tree.is_root() {
             self.console.write(if stream == 2 { 2 } else { 1 }, &bytes);
         } else {
-            self.post.tree.send_up(&Message::Output { stream, bytes });
+            self.setup.tree.send_up(&AgentMessage::Output { stream, bytes });
         }
     }
 }

@@ -103,9 +103,9 @@ impl Custom {
         line.push(b' ');
         line.extend(quoted_word(contact.public().as_ref()));
         // Where the command passes no environment on.
-        if let Some(wish) = &self.rank_in {
+        if let Some(requested_rank) = &self.rank_in {
             line.push(b' ');
-            line.extend(quoted_word(format!("{RANK_IN}={wish}").as_ref()));
+            line.extend(quoted_word(format!("{RANK_IN}={requested_rank}").as_ref()));
         }
         line.extend(behind_env(words).bytes());
         for word in words {

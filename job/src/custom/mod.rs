@@ -1,34 +1,34 @@
 //! The custom spawner: a command of the user's starts the ranks, however it likes (udp-conduit README, `GASNET_SPAWNFN=C`).
 //!
 //! The started process, the console, runs the command once. Each process that this starts calls the console, which plays the process manager: it gives
-//! numbers and environment, and keeps the store through which ranks find each other. From there on they are adopted ranks ([`super::adopt`]), and
+//! numbers and environment, and keeps the store through which ranks find each other. From there on they are adopted ranks ([`super::pmi_bootstrap`]), and
 //! the console is the first agent of their job, without ranks of its own: it decides how the job ends, and ends with its exit code.
 //!
 //! The job's secret is in the environment of the command, not on its command line.
 
+mod client;
 mod command;
-mod console;
-mod store;
+mod server;
 
 use std::process::Child as Process;
 use std::time::Duration;
 
-use super::adopt::Discovery;
-use super::agent::{self, Post};
-use super::board::Board;
+use super::agent::{self, AgentSetup};
+use super::control_block::ControlBlock;
+use super::pmi_bootstrap::Discovery;
 use super::spawn::ssh::listen;
 use super::tree::secret::Secret;
 use super::{JobError, StartOptions};
+pub(super) use client::prepare;
 pub use command::Custom;
-pub(super) use console::prepare;
 use gasnet_sys::{process, signal};
-pub(super) use store::{too_many, Callers};
+pub(super) use server::{too_many, Connections};
 
 /// How often the console looks whether the command has ended.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the command may go on when the job has ended, and then when it was asked to end.
 const COMMAND_END: Duration = Duration::from_secs(10);
-const COMMAND_PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_KILL: Duration = Duration::from_secs(5);
 
 fn refuse<T>(message: String) -> Result<T, JobError> {
     Err(JobError { message })
@@ -48,39 +48,39 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     // A connection for each rank, those of agents, strangers, and a few.
     let _ = process::allow_descriptors(process::open_descriptors() + 2 * u64::from(options.ranks) + 1024);
     let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
-    let mut store = store::Store::new(options, secret, &listener);
-    let served = store.serve(|missing| still_there(&mut command, missing));
+    let mut server = server::LauncherServer::new(options, secret, &listener);
+    let served = server.serve(|missing| still_there(&mut command, missing));
     let discovered = served.and_then(|callers| {
-        let discovery = Discovery::of_console(callers, secret, options);
+        let discovery = Discovery::of_launcher(callers, secret, options);
         discovery.run(&listener)
     });
-    let (map, tree) = match discovered {
-        Ok(found) => (found.map, found.tree),
+    let (layout, tree) = match discovered {
+        Ok(found) => (found.layout, found.tree),
         Err(why) => {
             // Those that have called say themselves why they end.
-            process::end_children(&others, Duration::from_secs(1), COMMAND_PATIENCE);
+            process::end_children(&others, Duration::from_secs(1), COMMAND_KILL);
             return refuse(why);
         }
     };
-    drop(store);
+    drop(server);
     drop(listener);
-    let board = Board::create(map.size(), 0, true).map_err(|e| JobError {
+    let control = ControlBlock::create(layout.size(), 0, true).map_err(|e| JobError {
         message: format!("mapping the memory of the job failed: {e}"),
     })?;
     signal::block_all();
     signal::set_default(libc::SIGCHLD);
-    let post = Post {
+    let setup = AgentSetup {
         options,
-        map: &map,
+        layout: &layout,
         host: None,
-        board,
+        control,
         children: Vec::new(),
         daemons: Vec::new(),
         tree,
     };
-    let code = agent::run(post);
+    let code = agent::run(setup);
     // It should end with its processes; it is not waited for for ever.
-    process::end_children(&others, COMMAND_END, COMMAND_PATIENCE);
+    process::end_children(&others, COMMAND_END, COMMAND_KILL);
     process::end(code);
 }
 

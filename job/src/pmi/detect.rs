@@ -9,7 +9,7 @@ pub const LOOKED_FOR: &str =
 
 /// Which interfaces may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Choice {
+pub enum PmiInterface {
     /// Whatever there is.
     #[default]
     Auto,
@@ -21,7 +21,7 @@ pub enum Choice {
     Pmix,
 }
 
-impl FromStr for Choice {
+impl FromStr for PmiInterface {
     type Err = String;
 
     /// Reads `auto`, `pmi1`, `pmi2` or `pmix`, in any case. The error is a sentence.
@@ -41,7 +41,7 @@ impl FromStr for Choice {
 
 /// The process manager's interface, and what the environment says about it. The texts are as they were found; [`super::connect`] reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DetectedManager {
     /// PMI-1 or PMI-2, over a connection.
     Wire(WireStart),
     /// PMIx. Its library reads the environment itself.
@@ -52,9 +52,9 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireStart {
     /// Where the manager is.
-    pub place: Place,
+    pub place: ManagerAddress,
     /// Which versions to try.
-    pub choice: Choice,
+    pub choice: PmiInterface,
     /// `PMI_RANK`.
     pub rank: Option<String>,
     /// `PMI_SIZE`.
@@ -65,7 +65,7 @@ pub struct WireStart {
 
 /// Where a manager that speaks PMI-1 or PMI-2 is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ManagerAddress {
     /// At the other end of a descriptor that was inherited: `PMI_FD`.
     Inherited(String),
     /// At an address to connect to.
@@ -83,16 +83,16 @@ pub enum Place {
 /// whether a descriptor is open here, and a `PMI_FD` that is not counts only when there is nothing else. It is an error to choose one interface where
 /// there is only another: each process would be a job of its own.
 pub fn detect(
-    choice: Choice,
+    choice: PmiInterface,
     variable: impl Fn(&str) -> Option<String>,
     is_open: impl Fn(i32) -> bool,
-) -> Result<Option<Kind>, String> {
+) -> Result<Option<DetectedManager>, String> {
     let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
     let place = if let Some(descriptor) = variable("PMI_FD") {
-        Some(Place::Inherited(descriptor))
+        Some(ManagerAddress::Inherited(descriptor))
     } else {
         let port = variable("PMI_PORT").zip(variable("PMI_ID"));
-        port.map(|(address, id)| Place::Port { address, id })
+        port.map(|(address, id)| ManagerAddress::Port { address, id })
     };
     let wire = place.map(|place| WireStart {
         place,
@@ -101,10 +101,12 @@ pub fn detect(
         size: variable("PMI_SIZE"),
         job: variable("PMI_JOBID"),
     });
-    let pmix = variable("PMIX_NAMESPACE").and(variable("PMIX_RANK")).map(|_| Kind::Pmix);
+    let pmix = variable("PMIX_NAMESPACE")
+        .and(variable("PMIX_RANK"))
+        .map(|_| DetectedManager::Pmix);
     let stale = |start: &WireStart| match &start.place {
-        Place::Inherited(text) => !text.trim().parse().is_ok_and(&is_open),
-        Place::Port { .. } => false,
+        ManagerAddress::Inherited(text) => !text.trim().parse().is_ok_and(&is_open),
+        ManagerAddress::Port { .. } => false,
     };
     let other = |asked: &str, there: &str| {
         Err(format!(
@@ -112,12 +114,12 @@ pub fn detect(
         ))
     };
     match (choice, wire, pmix) {
-        (Choice::Pmi1 | Choice::Pmi2, None, Some(_)) => other("PMI-1 or PMI-2", "PMIx (PMIX_NAMESPACE)"),
-        (Choice::Pmix, Some(start), None) if !stale(&start) => other("PMIx", "PMI-1 or PMI-2 (PMI_FD or PMI_PORT)"),
-        (Choice::Pmi1 | Choice::Pmi2, wire, _) => Ok(wire.map(Kind::Wire)),
-        (Choice::Auto, Some(start), Some(pmix)) if stale(&start) => Ok(Some(pmix)),
-        (Choice::Auto, Some(start), _) => Ok(Some(Kind::Wire(start))),
-        (Choice::Auto | Choice::Pmix, _, pmix) => Ok(pmix),
+        (PmiInterface::Pmi1 | PmiInterface::Pmi2, None, Some(_)) => other("PMI-1 or PMI-2", "PMIx (PMIX_NAMESPACE)"),
+        (PmiInterface::Pmix, Some(start), None) if !stale(&start) => other("PMIx", "PMI-1 or PMI-2 (PMI_FD or PMI_PORT)"),
+        (PmiInterface::Pmi1 | PmiInterface::Pmi2, wire, _) => Ok(wire.map(DetectedManager::Wire)),
+        (PmiInterface::Auto, Some(start), Some(pmix)) if stale(&start) => Ok(Some(pmix)),
+        (PmiInterface::Auto, Some(start), _) => Ok(Some(DetectedManager::Wire(start))),
+        (PmiInterface::Auto | PmiInterface::Pmix, _, pmix) => Ok(pmix),
     }
 }
 
@@ -125,18 +127,18 @@ pub fn detect(
 mod tests {
     use super::*;
 
-    fn detected(choice: Choice, pairs: &[(&str, &str)]) -> Result<Option<Kind>, String> {
+    fn detected(choice: PmiInterface, pairs: &[(&str, &str)]) -> Result<Option<DetectedManager>, String> {
         let variable = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned());
         detect(choice, variable, |descriptor| descriptor == 7)
     }
 
-    fn found(choice: Choice, pairs: &[(&str, &str)]) -> Option<Kind> {
+    fn found(choice: PmiInterface, pairs: &[(&str, &str)]) -> Option<DetectedManager> {
         detected(choice, pairs).unwrap()
     }
 
-    fn place(kind: Option<Kind>) -> Place {
+    fn place(kind: Option<DetectedManager>) -> ManagerAddress {
         match kind {
-            Some(Kind::Wire(start)) => start.place,
+            Some(DetectedManager::Wire(start)) => start.place,
             other => panic!("{other:?}"),
         }
     }
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn nothing_is_found_in_an_empty_environment() {
-        for choice in [Choice::Auto, Choice::Pmi1, Choice::Pmi2, Choice::Pmix] {
+        for choice in [PmiInterface::Auto, PmiInterface::Pmi1, PmiInterface::Pmi2, PmiInterface::Pmix] {
             assert_eq!(found(choice, &[]), None);
             let halves = [("PMI_FD", " "), ("PMI_RANK", "0"), ("PMI_PORT", "a:1"), ("PMIX_RANK", "0")];
             assert_eq!(found(choice, &halves), None);
@@ -156,58 +158,67 @@ mod tests {
     #[test]
     fn an_inherited_descriptor() {
         let start = WireStart {
-            place: Place::Inherited("7".into()),
-            choice: Choice::Auto,
+            place: ManagerAddress::Inherited("7".into()),
+            choice: PmiInterface::Auto,
             rank: Some("2".into()),
             size: Some("4".into()),
             job: None,
         };
-        assert_eq!(found(Choice::Auto, &FD), Some(Kind::Wire(start)));
-        assert!(detected(Choice::Pmix, &FD).unwrap_err().contains("PMI_FD"));
-        assert_eq!(found(Choice::Pmix, &[("PMI_FD", "8")]), None);
+        assert_eq!(found(PmiInterface::Auto, &FD), Some(DetectedManager::Wire(start)));
+        assert!(detected(PmiInterface::Pmix, &FD).unwrap_err().contains("PMI_FD"));
+        assert_eq!(found(PmiInterface::Pmix, &[("PMI_FD", "8")]), None);
         // One that is closed, or no number, is for `connect` to complain of.
-        assert_eq!(place(found(Choice::Auto, &[("PMI_FD", "8")])), Place::Inherited("8".into()));
-        assert_eq!(place(found(Choice::Pmi2, &[("PMI_FD", "x")])), Place::Inherited("x".into()));
+        assert_eq!(
+            place(found(PmiInterface::Auto, &[("PMI_FD", "8")])),
+            ManagerAddress::Inherited("8".into())
+        );
+        assert_eq!(
+            place(found(PmiInterface::Pmi2, &[("PMI_FD", "x")])),
+            ManagerAddress::Inherited("x".into())
+        );
     }
 
     #[test]
     fn an_address_to_connect_to() {
         let port = [("PMI_PORT", "host:39223"), ("PMI_ID", "3")];
-        let Some(Kind::Wire(start)) = found(Choice::Pmi1, &port) else {
+        let Some(DetectedManager::Wire(start)) = found(PmiInterface::Pmi1, &port) else {
             panic!("nothing found");
         };
         let (address, id) = ("host:39223".into(), "3".into());
-        assert_eq!(start.place, Place::Port { address, id });
+        assert_eq!(start.place, ManagerAddress::Port { address, id });
         assert_eq!(
             (start.choice, start.rank.as_deref(), start.size),
-            (Choice::Pmi1, Some("3"), None)
+            (PmiInterface::Pmi1, Some("3"), None)
         );
     }
 
     #[test]
     fn marks_of_two_managers() {
-        assert_eq!(found(Choice::Auto, &PMIX), Some(Kind::Pmix));
-        assert!(detected(Choice::Pmi2, &PMIX).unwrap_err().contains("PMIx"));
+        assert_eq!(found(PmiInterface::Auto, &PMIX), Some(DetectedManager::Pmix));
+        assert!(detected(PmiInterface::Pmi2, &PMIX).unwrap_err().contains("PMIx"));
         let open: Vec<_> = FD.into_iter().chain(PMIX).collect();
-        assert_eq!(place(found(Choice::Auto, &open)), Place::Inherited("7".into()));
-        assert_eq!(found(Choice::Pmix, &open), Some(Kind::Pmix));
+        assert_eq!(place(found(PmiInterface::Auto, &open)), ManagerAddress::Inherited("7".into()));
+        assert_eq!(found(PmiInterface::Pmix, &open), Some(DetectedManager::Pmix));
         for stale in ["8", "-1", "x"] {
             let both: Vec<_> = [("PMI_FD", stale)].into_iter().chain(PMIX).collect();
-            assert_eq!(found(Choice::Auto, &both), Some(Kind::Pmix), "{stale}");
-            assert_eq!(place(found(Choice::Pmi1, &both)), Place::Inherited(stale.into()));
+            assert_eq!(found(PmiInterface::Auto, &both), Some(DetectedManager::Pmix), "{stale}");
+            assert_eq!(
+                place(found(PmiInterface::Pmi1, &both)),
+                ManagerAddress::Inherited(stale.into())
+            );
         }
     }
 
     #[test]
     fn choices() {
         for (text, choice) in [
-            ("auto", Choice::Auto),
-            ("PMI1", Choice::Pmi1),
-            (" pmi2 ", Choice::Pmi2),
-            ("PMIx", Choice::Pmix),
+            ("auto", PmiInterface::Auto),
+            ("PMI1", PmiInterface::Pmi1),
+            (" pmi2 ", PmiInterface::Pmi2),
+            ("PMIx", PmiInterface::Pmix),
         ] {
             assert_eq!(text.parse(), Ok(choice));
         }
-        assert!("pmi3".parse::<Choice>().unwrap_err().contains("pmi3"));
+        assert!("pmi3".parse::<PmiInterface>().unwrap_err().contains("pmi3"));
     }
 }

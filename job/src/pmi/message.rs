@@ -5,13 +5,13 @@
 
 /// A message, as it was received.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct PmiMessage {
     /// What it is.
     pub command: String,
     fields: Vec<(String, String)>,
 }
 
-impl Message {
+impl PmiMessage {
     /// The value of a field. The first counts when there are several.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
@@ -88,12 +88,12 @@ mod tests {
     fn lines() {
         assert_eq!(line("barrier_in", &[]), "cmd=barrier_in\n");
         assert_eq!(line("get", &[("kvsname", "a"), ("key", "b")]), "cmd=get kvsname=a key=b\n");
-        let answer = Message::from_line("cmd=get_result rc=-1 msg=no such key value=a=b").unwrap();
+        let answer = PmiMessage::from_line("cmd=get_result rc=-1 msg=no such key value=a=b").unwrap();
         assert_eq!(answer.command, "get_result");
         assert_eq!((answer.field("rc"), answer.field("msg")), (Some("-1"), Some("no such key")));
         assert_eq!((answer.field("value"), answer.field("none")), (Some("a=b"), None));
-        assert_eq!(Message::from_line(" rc=0  cmd=x ").unwrap().command, "x");
-        let sizes = Message::from_line("cmd=maxes a=12 b=-1 c=99999999999").unwrap();
+        assert_eq!(PmiMessage::from_line(" rc=0  cmd=x ").unwrap().command, "x");
+        let sizes = PmiMessage::from_line("cmd=maxes a=12 b=-1 c=99999999999").unwrap();
         assert_eq!(
             [sizes.number("a"), sizes.number("b"), sizes.number("c")],
             [Some(12), None, None]
@@ -105,20 +105,20 @@ mod tests {
         let text = counted("kvs-put", &[("key", "a"), ("value", "x;y;;z")]);
         assert_eq!(text, "    34cmd=kvs-put;key=a;value=x;;y;;;;z;");
         assert_eq!(text.len(), 6 + 34);
-        let message = Message::from_fields_text(&text[6..]).unwrap();
+        let message = PmiMessage::from_fields_text(&text[6..]).unwrap();
         assert_eq!(message.command, "kvs-put");
         assert_eq!((message.field("key"), message.field("value")), (Some("a"), Some("x;y;;z")));
-        let open = Message::from_fields_text("cmd=a;rc=0").unwrap();
+        let open = PmiMessage::from_fields_text("cmd=a;rc=0").unwrap();
         assert_eq!((open.command.as_str(), open.number("rc")), ("a", Some(0)));
     }
 
     #[test]
     fn what_is_no_message() {
         for bad in ["", " ", "rc=0", "nonsense", "nonsense cmd=a"] {
-            assert_eq!(Message::from_line(bad), None, "{bad}");
+            assert_eq!(PmiMessage::from_line(bad), None, "{bad}");
         }
         for bad in ["", ";", ";;", "rc=0;", "cmd", "cmd;", "cmd=a;b;"] {
-            assert_eq!(Message::from_fields_text(bad), None, "{bad}");
+            assert_eq!(PmiMessage::from_fields_text(bad), None, "{bad}");
         }
     }
 }

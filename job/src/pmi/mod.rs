@@ -23,7 +23,7 @@ use std::time::Duration;
 use super::mpi::{self, Mpi};
 use super::spawn::Contact;
 
-pub use detect::{detect, Choice, Kind, Place, WireStart, LOOKED_FOR};
+pub use detect::{detect, DetectedManager, ManagerAddress, PmiInterface, WireStart, LOOKED_FOR};
 
 /// Most bytes of one value.
 pub const VALUE_MAX: usize = 1024;
@@ -75,7 +75,7 @@ pub trait ProcessManager: Send {
     fn abort(&mut self, code: i32, why: &str);
 
     /// Where the agent of the first host finds one above it, if the manager is a console of ours.
-    fn console(&self) -> Option<Contact> {
+    fn launcher_contact(&self) -> Option<Contact> {
         None
     }
 
@@ -85,7 +85,7 @@ pub trait ProcessManager: Send {
 }
 
 /// Which process manager has started this process, according to its environment and its descriptors. An error says that it is another one than is chosen.
-pub fn detect_here(choice: Choice) -> Result<Option<Kind>, String> {
+pub fn detect_here(choice: PmiInterface) -> Result<Option<DetectedManager>, String> {
     detect(
         choice,
         |name| std::env::var(name).ok(),
@@ -97,9 +97,9 @@ pub fn detect_here(choice: Choice) -> Result<Option<Kind>, String> {
 ///
 /// A library in the same process that speaks to the manager by itself, as MPI's do, can go on doing so with PMIx, and with hydra if neither
 /// interrupts the other; Slurm does not answer a second start of PMI-1 or PMI-2.
-pub fn connect(kind: Kind) -> Result<Box<dyn ProcessManager>, PmiError> {
+pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, PmiError> {
     match kind {
-        Kind::Wire(start) => {
+        DetectedManager::Wire(start) => {
             let wire = wire::Wire::connect(&start)?;
             // Hydra names no job.
             let is_of_slurm = start.job.is_some() && std::env::var_os("SLURM_STEP_ID").is_some();
@@ -111,7 +111,7 @@ pub fn connect(kind: Kind) -> Result<Box<dyn ProcessManager>, PmiError> {
             }
             Ok(Box::new(wire))
         }
-        Kind::Pmix => Ok(Box::new(pmix::Pmix::connect()?)),
+        DetectedManager::Pmix => Ok(Box::new(pmix::Pmix::connect()?)),
     }
 }
 

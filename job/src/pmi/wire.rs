@@ -18,10 +18,10 @@ mod start;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use super::message::{counted, line, Message};
+use super::message::{counted, line, PmiMessage};
 use super::stream::Stream;
 use super::text::{self, piece_key};
-use super::{check_key, check_put, quoted, Place, PmiError, ProcessManager, WireStart};
+use super::{check_key, check_put, quoted, ManagerAddress, PmiError, ProcessManager, WireStart};
 
 /// The manager's part on this host answers most questions by itself or by asking one other, so that one that takes longer does not answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
@@ -68,7 +68,7 @@ impl Wire {
     /// Connects, and starts the protocol: with PMI-1 if the manager speaks it, else with PMI-2, unless one is chosen.
     pub fn connect(start: &WireStart) -> Result<Self, PmiError> {
         let (place, stream) = match &start.place {
-            Place::Inherited(text) => {
+            ManagerAddress::Inherited(text) => {
                 let place = format!("PMI_FD={}", text.trim());
                 let number = text.trim().parse().ok().filter(|&number: &RawFd| number >= 0);
                 let stream = number
@@ -76,7 +76,7 @@ impl Wire {
                     .and_then(Stream::inherited);
                 (place, stream)
             }
-            Place::Port { address, .. } => (format!("PMI_PORT={address}"), Stream::connected(address.trim())),
+            ManagerAddress::Port { address, .. } => (format!("PMI_PORT={address}"), Stream::connected(address.trim())),
         };
         let stream = stream.map_err(|why| PmiError::new(format!("the process manager at {}: {why}", quoted(&place))))?;
         let mut wire = Self {
@@ -111,14 +111,14 @@ impl Wire {
         fields: &[(&str, &str)],
         answer: &str,
         limit: Option<Instant>,
-    ) -> Result<Message, PmiError> {
+    ) -> Result<PmiMessage, PmiError> {
         if self.version == Version::One {
             return self.exchange_lines(command, fields, answer, limit);
         }
         let sent = self.stream.send(&counted(command, fields), limit);
         let received = sent.and_then(|()| self.stream.counted(limit));
         let text = received.map_err(|why| self.broken(command, &why))?;
-        let message = Message::from_fields_text(&text);
+        let message = PmiMessage::from_fields_text(&text);
         self.expected(command, answer, &text, message)
     }
 
@@ -128,19 +128,19 @@ impl Wire {
         fields: &[(&str, &str)],
         answer: &str,
         limit: Option<Instant>,
-    ) -> Result<Message, PmiError> {
+    ) -> Result<PmiMessage, PmiError> {
         let sent = self.stream.send(&line(command, fields), limit);
         sent.map_err(|why| self.broken(command, &why))?;
         self.receive_line(command, answer, limit)
     }
 
-    fn receive_line(&mut self, command: &str, answer: &str, limit: Option<Instant>) -> Result<Message, PmiError> {
+    fn receive_line(&mut self, command: &str, answer: &str, limit: Option<Instant>) -> Result<PmiMessage, PmiError> {
         let text = self.stream.line(limit).map_err(|why| self.broken(command, &why))?;
-        let message = Message::from_line(&text);
+        let message = PmiMessage::from_line(&text);
         self.expected(command, answer, &text, message)
     }
 
-    fn expected(&mut self, command: &str, answer: &str, text: &str, message: Option<Message>) -> Result<Message, PmiError> {
+    fn expected(&mut self, command: &str, answer: &str, text: &str, message: Option<PmiMessage>) -> Result<PmiMessage, PmiError> {
         match message {
             Some(message) if message.command == answer => Ok(message),
             _ => Err(self.broken(command, &format!("it answers with {} instead of {answer}", quoted(text)))),
@@ -148,7 +148,13 @@ impl Wire {
     }
 
     /// Asks for what the manager may refuse.
-    fn ask(&mut self, command: &str, fields: &[(&str, &str)], answer: &str, limit: Option<Instant>) -> Result<Message, PmiError> {
+    fn ask(
+        &mut self,
+        command: &str,
+        fields: &[(&str, &str)],
+        answer: &str,
+        limit: Option<Instant>,
+    ) -> Result<PmiMessage, PmiError> {
         let message = self.exchange(command, fields, answer, limit)?;
         self.granted(command, message)
     }
@@ -159,12 +165,12 @@ impl Wire {
         fields: &[(&str, &str)],
         answer: &str,
         limit: Option<Instant>,
-    ) -> Result<Message, PmiError> {
+    ) -> Result<PmiMessage, PmiError> {
         let message = self.exchange_lines(command, fields, answer, limit)?;
         self.granted(command, message)
     }
 
-    fn granted(&self, command: &str, message: Message) -> Result<Message, PmiError> {
+    fn granted(&self, command: &str, message: PmiMessage) -> Result<PmiMessage, PmiError> {
         if message
             .field("found")
             .is_some_and(|found| found.eq_ignore_ascii_case("false"))

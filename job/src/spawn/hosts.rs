@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-use super::super::map::{Map, Run};
+use super::super::layout::{JobLayout, RankRange};
 use super::super::JobError;
 use gasnet_conduit::config::built_in;
 
@@ -181,7 +181,7 @@ fn expand(item: &str, names: &mut Vec<String>) -> Option<()> {
 
 /// Where each of `ranks` ranks goes, on the first `most` of `names` (0: no limit): blocks as equal as possible, the larger ones first. Gives the
 /// names of the hosts by their numbers, too; a name that comes twice is one host.
-pub fn layout(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option<(Map, Vec<String>)> {
+pub fn place_ranks(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option<(JobLayout, Vec<String>)> {
     let limit = if most == 0 { usize::MAX } else { most as usize };
     let mut used = HashSet::new();
     let mut entries: Vec<&String> = Vec::new();
@@ -195,7 +195,7 @@ pub fn layout(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option
     let count = u32::try_from(entries.len()).ok().filter(|&n| n > 0)?;
     let mut numbers: HashMap<&str, u32> = HashMap::new();
     let mut hosts = Vec::new();
-    let mut runs = Vec::new();
+    let mut ranges = Vec::new();
     let mut first = 0;
     for (i, name) in entries.into_iter().enumerate() {
         let host = *numbers.entry(name).or_insert_with(|| {
@@ -203,10 +203,10 @@ pub fn layout(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option
             hosts.len() as u32 - 1
         });
         let count = ranks / count + u32::from((i as u32) < ranks % count);
-        runs.push(Run { first, count, host });
+        ranges.push(RankRange { first, count, host });
         first += count;
     }
-    Some((Map::new(runs, nbrhd_max)?, hosts))
+    Some((JobLayout::new(ranges, nbrhd_max)?, hosts))
 }
 
 #[cfg(test)]
@@ -259,17 +259,17 @@ mod tests {
     #[test]
     fn ranks_are_laid_out_in_blocks() {
         let names = |text: &str| parse_list(text);
-        let (map, hosts) = layout(&names("a b c"), 8, 0, 0).unwrap();
+        let (layout, hosts) = place_ranks(&names("a b c"), 8, 0, 0).unwrap();
         assert_eq!(
-            (map.ranks_on(0), map.ranks_on(2), hosts.len()),
+            (layout.ranks_on(0), layout.ranks_on(2), hosts.len()),
             (vec![0, 1, 2], vec![6, 7], 3)
         );
-        let (map, hosts) = layout(&names("n1 n2 n1 n2"), 8, 0, 0).unwrap();
-        assert_eq!((map.ranks_on(0), hosts), (vec![0, 1, 4, 5], names("n1 n2")));
-        assert_eq!(layout(&names("a b c"), 2, 0, 0).unwrap().0.hosts(), 2);
-        assert_eq!(layout(&names("a b c"), 8, 2, 0).unwrap().0.hosts(), 2);
-        let (map, hosts) = layout(&names("a a b b c"), 8, 2, 0).unwrap();
-        assert_eq!((map.ranks_on(0), hosts), (vec![0, 1, 2, 3], names("a b")));
-        assert!(layout(&[], 8, 0, 0).is_none());
+        let (layout, hosts) = place_ranks(&names("n1 n2 n1 n2"), 8, 0, 0).unwrap();
+        assert_eq!((layout.ranks_on(0), hosts), (vec![0, 1, 4, 5], names("n1 n2")));
+        assert_eq!(place_ranks(&names("a b c"), 2, 0, 0).unwrap().0.hosts(), 2);
+        assert_eq!(place_ranks(&names("a b c"), 8, 2, 0).unwrap().0.hosts(), 2);
+        let (layout, hosts) = place_ranks(&names("a a b b c"), 8, 2, 0).unwrap();
+        assert_eq!((layout.ranks_on(0), hosts), (vec![0, 1, 2, 3], names("a b")));
+        assert!(place_ranks(&[], 8, 0, 0).is_none());
     }
 }

@@ -81,7 +81,7 @@ fn is_sent(name: &str) -> bool {
 }
 
 /// What the program is started with.
-pub struct Start<'a> {
+pub struct RemoteCommand<'a> {
     /// Its folder.
     pub folder: &'a OsStr,
     /// The sender's environment. A variable that the session there has itself stays as it is there, unless `wins` says otherwise.
@@ -96,7 +96,7 @@ pub struct Start<'a> {
     pub words: Vec<OsString>,
 }
 
-impl Start<'_> {
+impl RemoteCommand<'_> {
     fn wins(&self, name: &str) -> bool {
         name.starts_with("GASNET_") || name == "LD_LIBRARY_PATH" || self.wins.iter().any(|w| w == name)
     }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     /// Plays the remote shell: what program, folder and variables arrive?
-    fn arrive(start: &Start<'_>, own: &[(&str, &str)], rest: &[u8]) -> Vec<u8> {
+    fn arrive(start: &RemoteCommand<'_>, own: &[(&str, &str)], rest: &[u8]) -> Vec<u8> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", COMMAND]).stdin(Stdio::piped()).stdout(Stdio::piped());
         shell.env_clear().env("PATH", "/usr/bin:/bin").envs(own.iter().copied());
@@ -236,7 +236,7 @@ mod tests {
         let odd = "a'b\n\"c\" $HOME `id` \\n ! #\n";
         let pair = |n: &str, v: &str| (OsString::from(n), OsString::from(v));
         let program = r#"pwd; printf '%s|' "$@" "$VALUE" "$OWN" "$NAMED" "$GASNET_X" "$_C" "$SSH_TTY" "$n" "$line"; cat"#;
-        let mut start = Start {
+        let mut start = RemoteCommand {
             folder: OsStr::new("/usr"),
             environment: vec![
                 pair("VALUE", odd),
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_ends_it() {
-        let start = Start {
+        let start = RemoteCommand {
             folder: OsStr::new("/no/such/folder"),
             environment: Vec::new(),
             wins: Vec::new(),

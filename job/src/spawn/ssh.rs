@@ -10,13 +10,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::super::map::Map;
+use super::super::layout::JobLayout;
 use super::super::tree::link::{self, Link};
-use super::super::tree::message::{Host, Message};
+use super::super::tree::message::{AgentMessage, Host};
 use super::super::tree::secret::Secret;
 use super::super::tree::{Branch, Tree};
 use super::super::{JobError, StartOptions, MAX_RANKS};
-use super::script::{self, Start};
+use super::script::{self, RemoteCommand};
 use super::{hosts, Contact};
 use gasnet_conduit::config::built_in;
 use gasnet_sys::{fd, mem, net, process};
@@ -51,7 +51,7 @@ pub struct Remote {
 
 impl Remote {
     /// How long to wait for the answer of a host that may have others to start first.
-    pub fn patience(&self) -> Duration {
+    pub fn connect_limit(&self) -> Duration {
         const EVER: Duration = Duration::from_secs(24 * 60 * 60);
         if self.limit.is_zero() {
             EVER
@@ -62,9 +62,9 @@ impl Remote {
 }
 
 /// A place in a job of several hosts.
-pub struct Place {
+pub struct HostPlan {
     /// The layout of the job.
-    pub map: Map,
+    pub layout: JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
     /// The other agents.
@@ -84,7 +84,7 @@ pub fn variable(name: &str) -> Option<OsString> {
 }
 
 /// Begins a job of `options.ranks` ranks on the hosts that the environment names.
-pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
+pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     let remote = &options.remote;
     let hosts = hosts::list(|name| env::var_os(name), remote.keep_duplicates)?;
     let most = remote.most_hosts as usize;
@@ -95,17 +95,17 @@ pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
             hosts.source
         ));
     }
-    let Some((map, names)) = hosts::layout(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
+    let Some((layout, names)) = hosts::place_ranks(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
         return failed(format!(
             "{} ranks cannot be laid out on the hosts of {}",
             options.ranks, hosts.source
         ));
     };
-    if let Some(host) = (0..map.hosts()).find(|&host| map.ranks_on(host).len() > MAX_RANKS as usize) {
+    if let Some(host) = (0..layout.hosts()).find(|&host| layout.ranks_on(host).len() > MAX_RANKS as usize) {
         return failed(format!(
             "{} of {} ranks would be on host {}: one host starts at most {MAX_RANKS}. {} names {} hosts; name more",
-            map.ranks_on(host).len(),
-            map.size(),
+            layout.ranks_on(host).len(),
+            layout.size(),
             names[host as usize],
             hosts.source,
             names.len()
@@ -114,8 +114,8 @@ pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
     if options.verbose {
         eprintln!(
             "gasnet: {} ranks on {} hosts of {}: {}",
-            map.size(),
-            map.hosts(),
+            layout.size(),
+            layout.hosts(),
             hosts.source,
             names.join(" ")
         );
@@ -137,17 +137,17 @@ pub fn begin(options: &StartOptions) -> Result<Place, JobError> {
             || (short(name) == short(&own_name) && means_here(name))
     };
     let host = names.iter().position(|name| is_here(name)).map(|i| i as u32);
-    let todo = (0..map.hosts()).filter(|&number| Some(number) != host).map(|number| Host {
+    let todo = (0..layout.hosts()).filter(|&number| Some(number) != host).map(|number| Host {
         number,
         name: names[number as usize].clone().into_bytes(),
     });
     let mut tree = Tree::new(Secret::new(), None);
-    branch_out(&mut tree, &map, todo.collect(), options, remote.master.as_deref())?;
-    Ok(Place { map, host, tree })
+    branch_out(&mut tree, &layout, todo.collect(), options, remote.master.as_deref())?;
+    Ok(HostPlan { layout, host, tree })
 }
 
 /// Takes the place that `contact` tells of, and starts the hosts below it.
-pub fn join(contact: &Contact, options: &StartOptions) -> Result<Place, JobError> {
+pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobError> {
     let here = net::host_name();
     let addresses = contact.addresses(env::var("SSH_CONNECTION").ok().as_deref());
     if addresses.is_empty() {
@@ -157,33 +157,33 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<Place, JobError
         ));
     }
     // The host above may have others to start before it answers.
-    let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.patience()).map_err(|why| JobError {
+    let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| JobError {
         message: format!(
             "host {here} cannot connect to the host that has started it ({why}); if it has another address that can be reached from \
              here, GASNET_MASTERIP names it"
         ),
     })?;
-    let (runs, nbrhd_max, todo) = match up.wait(START_LIMIT) {
-        Ok(Message::Start {
-            runs, nbrhd_max, todo, ..
-        }) => (runs, nbrhd_max, todo),
+    let (ranges, nbrhd_max, todo) = match up.wait(START_LIMIT) {
+        Ok(AgentMessage::Start {
+            ranges, nbrhd_max, todo, ..
+        }) => (ranges, nbrhd_max, todo),
         Ok(_) => return failed(format!("host {here} was told something else than what the job looks like")),
         Err(why) => return failed(format!("host {here} was not told what the job looks like: {why}")),
     };
-    let map = Map::new(runs, nbrhd_max).filter(|map| contact.host < map.hosts());
-    let Some(map) = map else {
+    let layout = JobLayout::new(ranges, nbrhd_max).filter(|layout| contact.host < layout.hosts());
+    let Some(layout) = layout else {
         return failed(format!("host {here} was told of a job that cannot be"));
     };
     if todo
         .iter()
-        .any(|host| host.number >= map.hosts() || host.number == contact.host)
+        .any(|host| host.number >= layout.hosts() || host.number == contact.host)
     {
         return failed(format!("host {here} was told to start hosts that are not in the job"));
     }
     let mut tree = Tree::new(contact.secret, Some(up));
-    branch_out(&mut tree, &map, todo, options, None)?;
-    Ok(Place {
-        map,
+    branch_out(&mut tree, &layout, todo, options, None)?;
+    Ok(HostPlan {
+        layout,
         host: Some(contact.host),
         tree,
     })
@@ -200,7 +200,13 @@ fn parts(todo: Vec<Host>, out_degree: u32) -> Vec<Vec<Host>> {
         .collect()
 }
 
-fn branch_out(tree: &mut Tree, map: &Map, todo: Vec<Host>, options: &StartOptions, master: Option<&str>) -> Result<(), JobError> {
+fn branch_out(
+    tree: &mut Tree,
+    layout: &JobLayout,
+    todo: Vec<Host>,
+    options: &StartOptions,
+    master: Option<&str>,
+) -> Result<(), JobError> {
     if todo.is_empty() {
         return Ok(());
     }
@@ -217,7 +223,7 @@ fn branch_out(tree: &mut Tree, map: &Map, todo: Vec<Host>, options: &StartOption
     };
     let mut branches: Vec<Branch> = parts(todo, remote.out_degree)
         .into_iter()
-        .map(|part| branch(map, part))
+        .map(|part| branch(layout, part))
         .collect();
     for branch in &mut branches {
         let contact = Contact {
@@ -227,7 +233,7 @@ fn branch_out(tree: &mut Tree, map: &Map, todo: Vec<Host>, options: &StartOption
             places: places.clone(),
             chosen: master.is_some(),
         };
-        if let Err(message) = start(branch, &contact, &words, map, options) {
+        if let Err(message) = start(branch, &contact, &words, layout, options) {
             tree.expect(listener, branches, None);
             tree.abandon();
             return failed(message);
@@ -238,8 +244,8 @@ fn branch_out(tree: &mut Tree, map: &Map, todo: Vec<Host>, options: &StartOption
     Ok(())
 }
 
-fn branch(map: &Map, mut part: Vec<Host>) -> Branch {
-    let ranks = part.iter().map(|host| map.ranks_on(host.number).len() as u32).sum();
+fn branch(layout: &JobLayout, mut part: Vec<Host>) -> Branch {
+    let ranks = part.iter().map(|host| layout.ranks_on(host.number).len() as u32).sum();
     let todo = part.split_off(1);
     Branch::new(part.remove(0), todo, ranks)
 }
@@ -262,11 +268,17 @@ pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobErr
 }
 
 /// Starts the remote shell of a branch, and tells it what to do.
-fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, options: &StartOptions) -> Result<(), String> {
+fn start(
+    branch: &mut Branch,
+    contact: &Contact,
+    words: &[String],
+    layout: &JobLayout,
+    options: &StartOptions,
+) -> Result<(), String> {
     let remote = &options.remote;
     let here = env::current_dir().map_err(|e| format!("the current folder cannot be found: {e}"))?;
     let folder = remote.folder.clone().unwrap_or_else(|| here.into_os_string());
-    let start = Start {
+    let start = RemoteCommand {
         folder: &folder,
         environment: env::vars_os().collect(),
         wins: remote.wins.clone(),
@@ -284,7 +296,7 @@ fn start(branch: &mut Branch, contact: &Contact, words: &[String], map: &Map, op
     command.arg(&name).arg(script::COMMAND);
     let line = start.line();
     // Only where rank 0 is there is anything to follow. A file keeps nobody waiting whose shell does not read.
-    let goes_on = map.host_of(0) == branch.host.number;
+    let goes_on = layout.host_of(0) == branch.host.number;
     command.stdin(if goes_on {
         Stdio::piped()
     } else {

@@ -6,24 +6,24 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
-use super::message::Message;
+use super::message::AgentMessage;
 use super::secret::{self, Nonce, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
 use gasnet_sys::net;
 
 /// How long a connection to one address may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often all addresses are tried, if one of them did not answer.
 const ROUNDS: u32 = 3;
 /// How long a stranger may keep a connection without proving anything.
-const STRANGER: Duration = Duration::from_secs(10);
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number that a process gives which is no agent, but calls a console.
-pub const CONSOLE: u32 = u32::MAX;
+pub const WORKER_ID: u32 = u32::MAX;
 
 /// Adds descriptors to wait for: of links that work, of strangers, of a socket where others call.
 pub fn poll_items<'a>(
     links: impl Iterator<Item = &'a Link>,
-    strangers: &[Stranger],
+    unauthenticated: &[UnauthenticatedPeer],
     listener: Option<&TcpListener>,
     items: &mut Vec<libc::pollfd>,
 ) {
@@ -32,7 +32,10 @@ pub fn poll_items<'a>(
         let out = if link.wants_to_write() { libc::POLLOUT } else { 0 };
         add(link.fd(), libc::POLLIN | out);
     }
-    let others = strangers.iter().map(Stranger::fd).chain(listener.map(AsRawFd::as_raw_fd));
+    let others = unauthenticated
+        .iter()
+        .map(UnauthenticatedPeer::fd)
+        .chain(listener.map(AsRawFd::as_raw_fd));
     others.for_each(|fd| add(fd, libc::POLLIN));
 }
 
@@ -95,15 +98,15 @@ impl Link {
     }
 
     fn call_one(address: SocketAddr, secret: Secret, host: u32, limit: Duration) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
         stream.set_read_timeout(Some(limit))?;
         stream.set_write_timeout(Some(limit))?;
         let own = secret::nonce();
         stream.write_all(&secret::call(&own))?;
         let mut answer = [0; ANSWER_BYTES];
         stream.read_exact(&mut answer)?;
-        let stranger = || io::Error::other("who answers there is not of this job");
-        let proof = secret.prove(&own, &answer, host).ok_or_else(stranger)?;
+        let peer = || io::Error::other("who answers there is not of this job");
+        let proof = secret.prove(&own, &answer, host).ok_or_else(peer)?;
         stream.write_all(&proof)?;
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(None)?;
@@ -136,7 +139,7 @@ impl Link {
     }
 
     /// Sends a message, or keeps it until the socket has room.
-    pub fn send(&mut self, message: &Message) {
+    pub fn send(&mut self, message: &AgentMessage) {
         self.output.extend(message.encode());
         self.push();
     }
@@ -164,10 +167,10 @@ impl Link {
     }
 
     /// The next message, if one is there.
-    pub fn receive(&mut self) -> Option<Message> {
+    pub fn receive(&mut self) -> Option<AgentMessage> {
         let mut buffer = [0; 16 << 10];
         loop {
-            match Message::decode(&mut self.input) {
+            match AgentMessage::decode(&mut self.input) {
                 Ok(Some(message)) => return Some(message),
                 Ok(None) => {}
                 Err(why) => {
@@ -189,7 +192,7 @@ impl Link {
     }
 
     /// As [`Link::receive`], but waits, at most for `limit`.
-    pub fn wait(&mut self, limit: Duration) -> Result<Message, String> {
+    pub fn wait(&mut self, limit: Duration) -> Result<AgentMessage, String> {
         let end = Instant::now() + limit;
         loop {
             self.push();
@@ -215,7 +218,7 @@ impl Link {
 
 /// A connection whose caller has not proven itself yet.
 #[derive(Debug)]
-pub struct Stranger {
+pub struct UnauthenticatedPeer {
     stream: TcpStream,
     own: Nonce,
     input: Vec<u8>,
@@ -223,26 +226,26 @@ pub struct Stranger {
 }
 
 /// What became of a stranger.
-pub enum Known {
+pub enum Authentication {
     /// It may still speak.
-    NotYet(Stranger),
+    Pending(UnauthenticatedPeer),
     /// It is the agent of this host.
-    Agent(u32, Link),
+    Accepted(u32, Link),
     /// It is nobody of ours.
-    Nobody,
+    Rejected,
 }
 
 /// Strangers beside those who are expected, at most. They must not take all descriptors of this process.
-pub const MOST_STRANGERS: usize = 64;
+pub const MAX_UNAUTHENTICATED: usize = 64;
 
 /// Lets callers in, while `expected` are. When there are too many those go who have been silent for longest.
-pub fn let_in(listener: &TcpListener, strangers: &mut Vec<Stranger>, expected: usize) {
-    let most = expected + MOST_STRANGERS;
-    strangers.extend(std::iter::from_fn(|| Stranger::accept(listener)).take(most));
-    strangers.drain(..strangers.len().saturating_sub(most));
+pub fn accept_peers(listener: &TcpListener, unauthenticated: &mut Vec<UnauthenticatedPeer>, expected: usize) {
+    let most = expected + MAX_UNAUTHENTICATED;
+    unauthenticated.extend(std::iter::from_fn(|| UnauthenticatedPeer::accept(listener)).take(most));
+    unauthenticated.drain(..unauthenticated.len().saturating_sub(most));
 }
 
-impl Stranger {
+impl UnauthenticatedPeer {
     /// The next caller, if there is one.
     fn accept(listener: &TcpListener) -> Option<Self> {
         let (stream, _) = listener.accept().ok()?;
@@ -251,7 +254,7 @@ impl Stranger {
             stream,
             own: secret::nonce(),
             input: Vec::new(),
-            until: Instant::now() + STRANGER,
+            until: Instant::now() + AUTHENTICATION_TIMEOUT,
         })
     }
 
@@ -261,29 +264,31 @@ impl Stranger {
     }
 
     /// Listens to what it has said.
-    pub fn hear(mut self, secret: Secret) -> Known {
+    pub fn hear(mut self, secret: Secret) -> Authentication {
         const WHOLE: usize = CALL_BYTES + PROOF_BYTES;
         loop {
             let wanted = if self.input.len() < CALL_BYTES { CALL_BYTES } else { WHOLE };
             let mut buffer = [0; WHOLE];
             match self.stream.read(&mut buffer[..wanted - self.input.len()]) {
                 Ok(n) if n > 0 => self.input.extend(&buffer[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < self.until => return Known::NotYet(self),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < self.until => {
+                    return Authentication::Pending(self)
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return Known::Nobody,
+                _ => return Authentication::Rejected,
             }
             if self.input.len() == CALL_BYTES {
                 // Few bytes on a new connection: they fit, or it is worth nothing.
                 let answer = secret.answer(&self.input, &self.own);
                 if !answer.is_some_and(|answer| self.stream.write(&answer).is_ok_and(|n| n == ANSWER_BYTES)) {
-                    return Known::Nobody;
+                    return Authentication::Rejected;
                 }
             } else if self.input.len() == WHOLE {
                 let (call, proof) = self.input.split_at(CALL_BYTES);
                 let host = secret.verify(call, &self.own, proof);
                 return match (host, Link::new(self.stream)) {
-                    (Some(host), Ok(link)) => Known::Agent(host, link),
-                    _ => Known::Nobody,
+                    (Some(host), Ok(link)) => Authentication::Accepted(host, link),
+                    _ => Authentication::Rejected,
                 };
             }
         }
@@ -295,17 +300,17 @@ mod tests {
     use super::*;
 
     fn meet(listener: &TcpListener, secret: Secret) -> Option<(u32, Link)> {
-        let mut stranger = loop {
-            if let Some(stranger) = Stranger::accept(listener) {
-                break stranger;
+        let mut peer = loop {
+            if let Some(peer) = UnauthenticatedPeer::accept(listener) {
+                break peer;
             }
             std::thread::yield_now();
         };
         loop {
-            match stranger.hear(secret) {
-                Known::NotYet(still) => stranger = still,
-                Known::Agent(host, link) => return Some((host, link)),
-                Known::Nobody => return None,
+            match peer.hear(secret) {
+                Authentication::Pending(still) => peer = still,
+                Authentication::Accepted(host, link) => return Some((host, link)),
+                Authentication::Rejected => return None,
             }
         }
     }
@@ -315,14 +320,14 @@ mod tests {
         let secret = Secret::new();
         let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
         let address = listener.local_addr().unwrap();
-        let big = Message::Result {
+        let big = AgentMessage::Result {
             round: 3,
             bytes: vec![7; 3 << 20],
         };
         std::thread::scope(|scope| {
             let call = scope.spawn(|| {
                 let nobody = SocketAddr::new(address.ip(), 1);
-                let mut link = Link::call(&[nobody, address], secret, 12, PATIENCE).unwrap();
+                let mut link = Link::call(&[nobody, address], secret, 12, CONNECT_TIMEOUT).unwrap();
                 let message = link.wait(Duration::from_secs(60)).unwrap();
                 link.send(&message);
                 link.finish(Duration::from_secs(60));
@@ -337,12 +342,12 @@ mod tests {
             call.join().unwrap();
         });
         std::thread::scope(|scope| {
-            let call = scope.spawn(|| Link::call(&[address], Secret::new(), 12, PATIENCE).unwrap_err());
+            let call = scope.spawn(|| Link::call(&[address], Secret::new(), 12, CONNECT_TIMEOUT).unwrap_err());
             assert!(meet(&listener, secret).is_none());
             assert!(call.join().unwrap().contains("not of this job"));
         });
-        let mut stranger = TcpStream::connect(address).unwrap();
-        stranger.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
+        let mut peer = TcpStream::connect(address).unwrap();
+        peer.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
         assert!(meet(&listener, secret).is_none());
     }
 
@@ -350,17 +355,17 @@ mod tests {
     fn strangers_are_few() {
         let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
         let address = listener.local_addr().unwrap();
-        let mut strangers = Vec::new();
+        let mut unauthenticated = Vec::new();
         let mut callers = Vec::new();
         for _ in 0..3 {
-            callers.extend((0..MOST_STRANGERS).map(|_| TcpStream::connect(address).unwrap()));
-            let_in(&listener, &mut strangers, 5);
+            callers.extend((0..MAX_UNAUTHENTICATED).map(|_| TcpStream::connect(address).unwrap()));
+            accept_peers(&listener, &mut unauthenticated, 5);
         }
-        let_in(&listener, &mut strangers, 5);
-        assert_eq!(strangers.len(), MOST_STRANGERS + 5);
+        accept_peers(&listener, &mut unauthenticated, 5);
+        assert_eq!(unauthenticated.len(), MAX_UNAUTHENTICATED + 5);
         // The first caller had to go, the last one is there.
         assert_eq!(callers[0].read(&mut [0; 4]).unwrap(), 0);
         let last = callers.last().unwrap().local_addr().unwrap();
-        assert!(strangers.iter().any(|s| s.stream.peer_addr().unwrap() == last));
+        assert!(unauthenticated.iter().any(|s| s.stream.peer_addr().unwrap() == last));
     }
 }

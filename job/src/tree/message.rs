@@ -1,20 +1,20 @@
 //! What agents tell each other: frames of a length, a kind, and numbers in little-endian order.
 #![forbid(unsafe_code)]
 
-use super::super::board::Phase;
-use super::super::map::Run;
+use super::super::control_block::Phase;
+use super::super::layout::RankRange;
 
 /// The state of a part of the job: one host, or one and all that it has started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct RankCounts {
     /// Ranks that have not called exit.
     pub running: u32,
     /// Ranks that exist.
     pub present: u32,
     /// How many times in a row all that are running were seen to wait only, since the look of this number.
-    pub look: u32,
+    pub epoch: u32,
     /// See there.
-    pub quiet: u32,
+    pub waiting: u32,
     /// The same of those that were seen to wait or to poll only.
     pub idle: u32,
 }
@@ -33,17 +33,17 @@ pub struct Host {
 
 /// A message between the agents of two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum AgentMessage {
     /// Down: the layout of the job with the limit of neighbourhoods, variables of the first host, which a process manager need not have passed on,
     /// and the hosts that the receiver shall start.
     Start {
-        runs: Vec<Run>,
+        ranges: Vec<RankRange>,
         nbrhd_max: u32,
         variables: Pairs,
         todo: Vec<Host>,
     },
     /// Down: how far the job is with ending, its exit code, and the number of the look at those who still run.
-    Phase { phase: Phase, code: i32, look: u32 },
+    Phase { phase: Phase, code: i32, epoch: u32 },
     /// Down: what an exchange has given, all ranks' bytes in the order of ranks.
     Result { round: u32, bytes: Vec<u8> },
     /// Down: a signal that all ranks shall get.
@@ -55,11 +55,11 @@ pub enum Message {
         parts: Vec<(u32, Vec<u8>)>,
     },
     /// Up, before the job is known: a host by its first rank, its name, and its ranks.
-    Here { first: u32, name: Vec<u8>, ranks: Vec<u32> },
+    HostRanks { first: u32, name: Vec<u8>, ranks: Vec<u32> },
     /// To a console: the number that a process wishes for, and what tells its host from others.
-    Hello { wish: Option<u32>, host: Vec<u8> },
+    Register { requested_rank: Option<u32>, host: Vec<u8> },
     /// From a console: the number of a process, ranks of the job, the job's name, and the console's environment.
-    Place {
+    Assign {
         rank: u32,
         size: u32,
         job: Vec<u8>,
@@ -80,7 +80,7 @@ pub enum Message {
     /// Up: a rank is in exit, or was lost.
     Ended { code: i32, lost: bool },
     /// Up: the state of the sender's part of the job.
-    Report(Census),
+    Report(RankCounts),
 }
 
 /// Most bytes of a frame.
@@ -138,22 +138,22 @@ fn put_pairs(frame: &mut Vec<u8>, pairs: &[(Vec<u8>, Vec<u8>)]) {
     }
 }
 
-impl Message {
+impl AgentMessage {
     /// Its frame.
     pub fn encode(&self) -> Vec<u8> {
         let mut frame = vec![0; 4];
         match self {
             Self::Start {
-                runs,
+                ranges,
                 nbrhd_max,
                 variables,
                 todo,
             } => {
                 frame.push(b'S');
                 put(&mut frame, &[*nbrhd_max]);
-                put(&mut frame, &[runs.len() as u32]);
-                for run in runs {
-                    put(&mut frame, &[run.first, run.count, run.host]);
+                put(&mut frame, &[ranges.len() as u32]);
+                for range in ranges {
+                    put(&mut frame, &[range.first, range.count, range.host]);
                 }
                 put_pairs(&mut frame, variables);
                 put(&mut frame, &[todo.len() as u32]);
@@ -162,9 +162,9 @@ impl Message {
                     put_text(&mut frame, &host.name);
                 }
             }
-            Self::Phase { phase, code, look } => {
+            Self::Phase { phase, code, epoch } => {
                 frame.push(b'P');
-                put(&mut frame, &[*phase as u32, *code as u32, *look]);
+                put(&mut frame, &[*phase as u32, *code as u32, *epoch]);
             }
             Self::Result { round, bytes } => {
                 frame.push(b'R');
@@ -183,7 +183,7 @@ impl Message {
                     put_text(&mut frame, bytes);
                 }
             }
-            Self::Here { first, name, ranks } => {
+            Self::HostRanks { first, name, ranks } => {
                 frame.push(b'H');
                 put(&mut frame, &[*first]);
                 put_text(&mut frame, name);
@@ -207,15 +207,15 @@ impl Message {
                 frame.push(b'E');
                 put(&mut frame, &[*code as u32, u32::from(*lost)]);
             }
-            Self::Report(census) => {
+            Self::Report(counts) => {
                 frame.push(b'C');
                 put(
                     &mut frame,
-                    &[census.running, census.present, census.look, census.quiet, census.idle],
+                    &[counts.running, counts.present, counts.epoch, counts.waiting, counts.idle],
                 );
             }
-            Self::Hello { .. } | Self::Place { .. } | Self::Fence { .. } | Self::Get { .. } | Self::Value { .. } => {
-                self.put_console(&mut frame);
+            Self::Register { .. } | Self::Assign { .. } | Self::Fence { .. } | Self::Get { .. } | Self::Value { .. } => {
+                self.put_worker(&mut frame);
             }
         }
         let length = (frame.len() - 4) as u32;
@@ -224,14 +224,14 @@ impl Message {
     }
 
     /// The same of what processes and a console tell each other.
-    fn put_console(&self, frame: &mut Vec<u8>) {
+    fn put_worker(&self, frame: &mut Vec<u8>) {
         match self {
-            Self::Hello { wish, host } => {
+            Self::Register { requested_rank, host } => {
                 frame.push(b'W');
-                put(frame, &[u32::from(wish.is_some()), wish.unwrap_or(0)]);
+                put(frame, &[u32::from(requested_rank.is_some()), requested_rank.unwrap_or(0)]);
                 put_text(frame, host);
             }
-            Self::Place {
+            Self::Assign {
                 rank,
                 size,
                 job,
@@ -280,8 +280,8 @@ impl Message {
         match kind {
             b'S' => {
                 let nbrhd_max = from.u32()?;
-                let runs = from.list(|f| {
-                    Some(Run {
+                let ranges = from.list(|f| {
+                    Some(RankRange {
                         first: f.u32()?,
                         count: f.u32()?,
                         host: f.u32()?,
@@ -295,7 +295,7 @@ impl Message {
                     })
                 })?;
                 from.end(Self::Start {
-                    runs,
+                    ranges,
                     nbrhd_max,
                     variables,
                     todo,
@@ -303,8 +303,8 @@ impl Message {
             }
             b'P' => {
                 let phase = Phase::from_raw(from.u32()?);
-                let (code, look) = (from.u32()? as i32, from.u32()?);
-                from.end(Self::Phase { phase, code, look })
+                let (code, epoch) = (from.u32()? as i32, from.u32()?);
+                from.end(Self::Phase { phase, code, epoch })
             }
             b'R' => {
                 let round = from.u32()?;
@@ -323,7 +323,7 @@ impl Message {
             b'H' => {
                 let (first, name) = (from.u32()?, from.text()?);
                 let ranks = from.list(Reader::u32)?;
-                from.end(Self::Here { first, name, ranks })
+                from.end(Self::HostRanks { first, name, ranks })
             }
             b'O' => {
                 let stream = from.u32()?;
@@ -343,29 +343,29 @@ impl Message {
                 from.end(Self::Ended { code, lost })
             }
             b'C' => {
-                let census = Census {
+                let counts = RankCounts {
                     running: from.u32()?,
                     present: from.u32()?,
-                    look: from.u32()?,
-                    quiet: from.u32()?,
+                    epoch: from.u32()?,
+                    waiting: from.u32()?,
                     idle: from.u32()?,
                 };
-                from.end(Self::Report(census))
+                from.end(Self::Report(counts))
             }
-            _ => Self::parse_console(kind, from),
+            _ => Self::parse_worker(kind, from),
         }
     }
 
-    fn parse_console(kind: u8, mut from: Reader<'_>) -> Option<Self> {
+    fn parse_worker(kind: u8, mut from: Reader<'_>) -> Option<Self> {
         match kind {
             b'W' => {
                 let (set, number, host) = (from.u32()?, from.u32()?, from.text()?);
-                let wish = (set != 0).then_some(number);
-                from.end(Self::Hello { wish, host })
+                let requested_rank = (set != 0).then_some(number);
+                from.end(Self::Register { requested_rank, host })
             }
             b'L' => {
                 let (rank, size, job, environment) = (from.u32()?, from.u32()?, from.text()?, from.pairs()?);
-                from.end(Self::Place {
+                from.end(Self::Assign {
                     rank,
                     size,
                     job,
@@ -393,8 +393,8 @@ impl Message {
 mod tests {
     use super::*;
 
-    fn all() -> Vec<Message> {
-        let run = Run {
+    fn all() -> Vec<AgentMessage> {
+        let range = RankRange {
             first: 3,
             count: 4,
             host: 1,
@@ -404,62 +404,62 @@ mod tests {
             name: b"node\xff2".to_vec(),
         };
         vec![
-            Message::Start {
-                runs: vec![run; 3],
+            AgentMessage::Start {
+                ranges: vec![range; 3],
                 nbrhd_max: 2,
                 variables: vec![(b"GASNET_A".to_vec(), b"b\nc".to_vec())],
                 todo: vec![host],
             },
-            Message::Phase {
+            AgentMessage::Phase {
                 phase: Phase::Leave,
                 code: -3,
-                look: 9,
+                epoch: 9,
             },
-            Message::Result {
+            AgentMessage::Result {
                 round: 7,
                 bytes: vec![1, 2, 3],
             },
-            Message::Signal { number: 15 },
-            Message::Output {
+            AgentMessage::Signal { number: 15 },
+            AgentMessage::Output {
                 stream: 2,
                 bytes: b"a\nb".to_vec(),
             },
-            Message::Hold { on: true },
-            Message::Closed { stream: 2 },
-            Message::Gather {
+            AgentMessage::Hold { on: true },
+            AgentMessage::Closed { stream: 2 },
+            AgentMessage::Gather {
                 round: 1,
                 length: 2,
                 parts: vec![(0, vec![1, 2]), (4, vec![])],
             },
-            Message::Here {
+            AgentMessage::HostRanks {
                 first: 2,
                 name: b"node3".to_vec(),
                 ranks: vec![2, 3, 9],
             },
-            Message::Hello {
-                wish: Some(3),
+            AgentMessage::Register {
+                requested_rank: Some(3),
                 host: b"x".to_vec(),
             },
-            Message::Place {
+            AgentMessage::Assign {
                 rank: 1,
                 size: 2,
                 job: b"j".to_vec(),
                 environment: vec![(b"A".to_vec(), b"b=c".to_vec())],
             },
-            Message::Fence {
+            AgentMessage::Fence {
                 puts: vec![(b"at".to_vec(), vec![0, 1]); 2],
             },
-            Message::Get {
+            AgentMessage::Get {
                 owner: 4,
                 key: b"at".to_vec(),
             },
-            Message::Value { bytes: vec![9] },
-            Message::Ended { code: 137, lost: true },
-            Message::Report(Census {
+            AgentMessage::Value { bytes: vec![9] },
+            AgentMessage::Ended { code: 137, lost: true },
+            AgentMessage::Report(RankCounts {
                 running: 1,
                 present: 2,
-                look: 3,
-                quiet: 4,
+                epoch: 3,
+                waiting: 4,
                 idle: 5,
             }),
         ]
@@ -469,9 +469,9 @@ mod tests {
     fn messages_travel_in_pieces() {
         let mut stream = Vec::new();
         let mut got = Vec::new();
-        for byte in all().iter().flat_map(Message::encode) {
+        for byte in all().iter().flat_map(AgentMessage::encode) {
             stream.push(byte);
-            got.extend(Message::decode(&mut stream).unwrap());
+            got.extend(AgentMessage::decode(&mut stream).unwrap());
         }
         assert_eq!(got, all());
         assert!(stream.is_empty());
@@ -484,19 +484,19 @@ mod tests {
             for length in 0..frame.len() - 4 {
                 let mut cut = (length as u32).to_le_bytes().to_vec();
                 cut.extend(&frame[4..4 + length]);
-                if let Ok(other) = Message::decode(&mut cut) {
+                if let Ok(other) = AgentMessage::decode(&mut cut) {
                     // These may have any length.
-                    let is_any = matches!(other, Some(Message::Result { .. } | Message::Output { .. }));
+                    let is_any = matches!(other, Some(AgentMessage::Result { .. } | AgentMessage::Output { .. }));
                     assert!(is_any, "{message:?} cut to {length}");
                 }
             }
             for place in 4..frame.len() {
                 let mut changed = frame.clone();
                 changed[place] ^= 0x80;
-                let _ = Message::decode(&mut changed);
+                let _ = AgentMessage::decode(&mut changed);
             }
         }
-        assert!(Message::decode(&mut vec![0xff; 8]).is_err());
-        assert!(Message::decode(&mut vec![0; 8]).is_err());
+        assert!(AgentMessage::decode(&mut vec![0xff; 8]).is_err());
+        assert!(AgentMessage::decode(&mut vec![0; 8]).is_err());
     }
 }

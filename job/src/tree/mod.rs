@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Pid};
-use link::{Known, Link, Stranger};
-use message::{Census, Host, Message};
+use link::{Authentication, Link, UnauthenticatedPeer};
+use message::{AgentMessage, Host, RankCounts};
 use secret::Secret;
 
 /// How long a remote shell may take to end when its host has, not counting the time that it waits for the reader of this process's output.
@@ -33,7 +33,7 @@ pub struct Branch {
     /// Hosts in its part of the job.
     pub hosts: usize,
     /// What it has last said of its part of the job.
-    pub census: Census,
+    pub counts: RankCounts,
     /// The remote shell that has started it.
     pub shell: Option<Pid>,
     /// Where to write what rank 0 shall read, if it is right there, and what the shell is to read before that.
@@ -51,10 +51,10 @@ impl Branch {
             host,
             hosts: 1 + todo.len(),
             todo,
-            census: Census {
+            counts: RankCounts {
                 running: ranks,
                 present: ranks,
-                ..Census::default()
+                ..RankCounts::default()
             },
             shell: None,
             input: None,
@@ -79,7 +79,7 @@ impl Branch {
 
     /// Whether nothing more comes from it.
     fn is_over(&self) -> bool {
-        self.lost || (self.census.present == 0 && self.link.as_ref().is_some_and(|l| l.broken().is_some()))
+        self.lost || (self.counts.present == 0 && self.link.as_ref().is_some_and(|l| l.broken().is_some()))
     }
 
     fn name(&self) -> String {
@@ -91,9 +91,9 @@ impl Branch {
 #[derive(Debug)]
 pub enum Event {
     /// From the agent above.
-    Down(Message),
+    Down(AgentMessage),
     /// From a branch.
-    Up(Message),
+    Up(AgentMessage),
     /// A branch is lost; all its ranks are. With the reason.
     Lost(String),
     /// The agent above is lost.
@@ -106,7 +106,7 @@ pub struct Tree {
     secret: Secret,
     up: Option<Link>,
     listener: Option<TcpListener>,
-    strangers: Vec<Stranger>,
+    unauthenticated: Vec<UnauthenticatedPeer>,
     branches: Vec<Branch>,
     /// When it gives up waiting for those who have not called.
     give_up: Option<Instant>,
@@ -124,7 +124,7 @@ impl Tree {
             secret,
             up,
             listener: None,
-            strangers: Vec::new(),
+            unauthenticated: Vec::new(),
             branches: Vec::new(),
             give_up: None,
         }
@@ -180,20 +180,20 @@ impl Tree {
     }
 
     /// Ranks below this host.
-    pub fn census(&self, look: u32) -> Census {
-        let mut sum = Census {
-            look,
-            quiet: u32::MAX,
+    pub fn counts(&self, epoch: u32) -> RankCounts {
+        let mut sum = RankCounts {
+            epoch,
+            waiting: u32::MAX,
             idle: u32::MAX,
-            ..Census::default()
+            ..RankCounts::default()
         };
-        for census in self.branches.iter().filter(|b| !b.is_over()).map(|b| b.census) {
-            sum.running += census.running;
-            sum.present += census.present;
-            if census.running > 0 {
-                let seen = |times| if census.look == look { times } else { 0 };
-                sum.quiet = sum.quiet.min(seen(census.quiet));
-                sum.idle = sum.idle.min(seen(census.idle));
+        for counts in self.branches.iter().filter(|b| !b.is_over()).map(|b| b.counts) {
+            sum.running += counts.running;
+            sum.present += counts.present;
+            if counts.running > 0 {
+                let seen = |times| if counts.epoch == epoch { times } else { 0 };
+                sum.waiting = sum.waiting.min(seen(counts.waiting));
+                sum.idle = sum.idle.min(seen(counts.idle));
             }
         }
         sum
@@ -212,14 +212,14 @@ impl Tree {
     }
 
     /// Tells the agent above.
-    pub fn send_up(&mut self, message: &Message) {
+    pub fn send_up(&mut self, message: &AgentMessage) {
         if let Some(up) = &mut self.up {
             up.send(message);
         }
     }
 
     /// Tells all agents below.
-    pub fn send_down(&mut self, message: &Message) {
+    pub fn send_down(&mut self, message: &AgentMessage) {
         self.branches
             .iter_mut()
             .filter_map(|b| b.link.as_mut())
@@ -230,16 +230,16 @@ impl Tree {
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
         let heard = self.branches.iter().filter(|_| !self.is_full());
         let links = self.up.iter().chain(heard.filter_map(|b| b.link.as_ref()));
-        link::poll_items(links, &self.strangers, self.listener.as_ref(), items);
+        link::poll_items(links, &self.unauthenticated, self.listener.as_ref(), items);
     }
 
     /// Whether time matters although nothing comes: strangers and those who have not called wear patience out.
     pub fn is_impatient(&self) -> bool {
-        !self.strangers.is_empty() || self.listener.is_some()
+        !self.unauthenticated.is_empty() || self.listener.is_some()
     }
 
     /// What has come. `welcome` is what a branch hears when it calls.
-    pub fn events(&mut self, welcome: impl Fn(&Branch) -> Vec<Message>) -> Vec<Event> {
+    pub fn events(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<Event> {
         self.meet(welcome);
         let mut events = Vec::new();
         if let Some(up) = &mut self.up {
@@ -260,12 +260,12 @@ impl Tree {
             }
             while let Some(message) = link.receive() {
                 branch.heard = Instant::now();
-                if let Message::Report(census) = message {
-                    branch.census = census;
+                if let AgentMessage::Report(counts) = message {
+                    branch.counts = counts;
                 }
                 events.push(Event::Up(message));
             }
-            if let Some(why) = link.broken().filter(|_| branch.census.present > 0 && !branch.lost) {
+            if let Some(why) = link.broken().filter(|_| branch.counts.present > 0 && !branch.lost) {
                 let why = format!(
                     "the connection to host {} is lost: {why}",
                     String::from_utf8_lossy(&branch.host.name)
@@ -294,14 +294,14 @@ impl Tree {
     }
 
     /// Lets callers in who are of the job.
-    fn meet(&mut self, welcome: impl Fn(&Branch) -> Vec<Message>) {
+    fn meet(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) {
         let Some(listener) = &self.listener else { return };
-        link::let_in(listener, &mut self.strangers, self.branches.len());
-        for stranger in std::mem::take(&mut self.strangers) {
-            match stranger.hear(self.secret) {
-                Known::NotYet(stranger) => self.strangers.push(stranger),
-                Known::Nobody => {}
-                Known::Agent(host, mut link) => {
+        link::accept_peers(listener, &mut self.unauthenticated, self.branches.len());
+        for peer in std::mem::take(&mut self.unauthenticated) {
+            match peer.hear(self.secret) {
+                Authentication::Pending(peer) => self.unauthenticated.push(peer),
+                Authentication::Rejected => {}
+                Authentication::Accepted(host, mut link) => {
                     if let Some(branch) = self.branches.iter_mut().find(|b| b.host.number == host && !b.has_called()) {
                         for message in welcome(branch) {
                             link.send(&message);
@@ -313,7 +313,7 @@ impl Tree {
         }
         if self.is_complete() {
             self.listener = None;
-            self.strangers.clear();
+            self.unauthenticated.clear();
         }
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::pmi::message::{counted, line, Message};
+use crate::pmi::message::{counted, line, PmiMessage};
 
 /// What the processes of a good manager share.
 pub struct Job {
@@ -38,7 +38,7 @@ impl Manager {
         }
     }
 
-    fn put(&self, message: &Message) {
+    fn put(&self, message: &PmiMessage) {
         let (key, value) = (message.field("key").unwrap(), message.field("value").unwrap());
         assert!((1..64).contains(&key.len()) && (1..=self.value_max).contains(&value.len()));
         // Slurm's limit of lines.
@@ -63,7 +63,7 @@ impl Manager {
     }
 
     /// As hydra does it: only what is not there yet is waited for.
-    fn get(&self, message: &Message) -> Option<String> {
+    fn get(&self, message: &PmiMessage) -> Option<String> {
         let key = message.field("key").unwrap();
         let present = self.job.store.lock().unwrap().get(key).cloned();
         present.or_else(|| {
@@ -100,7 +100,7 @@ impl Manager {
         }
     }
 
-    fn react(&self, request: &Message, two: &mut bool) -> (&'static str, Vec<(&'static str, String)>) {
+    fn react(&self, request: &PmiMessage, two: &mut bool) -> (&'static str, Vec<(&'static str, String)>) {
         let ok = ("rc", "0".to_owned());
         match request.command.as_str() {
             "init" => {
@@ -182,20 +182,20 @@ impl CloneStream for TcpStream {
 }
 
 /// The next message of PMI-1; none at the end.
-pub fn read_line(from: &mut impl BufRead) -> Option<Message> {
+pub fn read_line(from: &mut impl BufRead) -> Option<PmiMessage> {
     let mut text = String::new();
     from.read_line(&mut text).ok().filter(|&length| length > 0)?;
-    Some(Message::from_line(&text).expect("a line of fields"))
+    Some(PmiMessage::from_line(&text).expect("a line of fields"))
 }
 
 /// The next message of PMI-2; none at the end.
-pub fn read_counted(from: &mut impl Read) -> Option<Message> {
+pub fn read_counted(from: &mut impl Read) -> Option<PmiMessage> {
     let mut length = [0; 6];
     from.read_exact(&mut length).ok()?;
     let length: usize = std::str::from_utf8(&length).unwrap().trim().parse().unwrap();
     let mut text = vec![0; length];
     from.read_exact(&mut text).ok()?;
-    Some(Message::from_fields_text(std::str::from_utf8(&text).unwrap()).expect("fields"))
+    Some(PmiMessage::from_fields_text(std::str::from_utf8(&text).unwrap()).expect("fields"))
 }
 
 /// A job of so many processes.

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use super::stream::Stream;
 use super::wire::Wire;
-use super::{connect, Choice, Kind, Place, PmiError, ProcessManager, WireStart, KEY_MAX, VALUE_MAX};
+use super::{connect, DetectedManager, ManagerAddress, PmiError, PmiInterface, ProcessManager, WireStart, KEY_MAX, VALUE_MAX};
 use manager::{job, read_counted, read_line, CloneStream, Manager};
 
-fn start(place: Place, choice: Choice, rank: u32, size: u32) -> WireStart {
+fn start(place: ManagerAddress, choice: PmiInterface, rank: u32, size: u32) -> WireStart {
     WireStart {
         place,
         choice,
@@ -25,8 +25,8 @@ fn start(place: Place, choice: Choice, rank: u32, size: u32) -> WireStart {
     }
 }
 
-fn inherited(stream: &UnixStream) -> Place {
-    Place::Inherited(stream.as_raw_fd().to_string())
+fn inherited(stream: &UnixStream) -> ManagerAddress {
+    ManagerAddress::Inherited(stream.as_raw_fd().to_string())
 }
 
 /// Of another length on each rank.
@@ -64,7 +64,7 @@ fn use_it(mut manager: Box<dyn ProcessManager>, rank: u32, size: u32, came: &Ato
 }
 
 /// A job of `size` threads, each with a good manager of its own end. Returns what the managers are called.
-fn run(size: u32, choice: Choice, value_max: usize, slow: bool, refuses: &'static [&'static str]) -> String {
+fn run(size: u32, choice: PmiInterface, value_max: usize, slow: bool, refuses: &'static [&'static str]) -> String {
     let job = job(size);
     let mut threads = Vec::new();
     for rank in 0..size {
@@ -80,7 +80,7 @@ fn run(size: u32, choice: Choice, value_max: usize, slow: bool, refuses: &'stati
         let server = thread::spawn(move || manager.serve(theirs));
         let job = job.clone();
         threads.push(thread::spawn(move || {
-            let manager = connect(Kind::Wire(start(inherited(&ours), choice, rank, size))).unwrap();
+            let manager = connect(DetectedManager::Wire(start(inherited(&ours), choice, rank, size))).unwrap();
             assert!(manager.descriptors().len() == 2 && manager.descriptors().contains(&ours.as_raw_fd()));
             let name = manager.describe();
             assert!(name.ends_with(&format!("(PMI_FD={})", ours.as_raw_fd())), "{name}");
@@ -99,16 +99,16 @@ fn run(size: u32, choice: Choice, value_max: usize, slow: bool, refuses: &'stati
 #[test]
 fn jobs() {
     for (choice, name) in [
-        (Choice::Auto, "PMI-1 kvs_1_of-test"),
-        (Choice::Pmi1, "PMI-1 kvs_1_of-test"),
-        (Choice::Pmi2, "PMI-2 kvs;1;of-test"),
+        (PmiInterface::Auto, "PMI-1 kvs_1_of-test"),
+        (PmiInterface::Pmi1, "PMI-1 kvs_1_of-test"),
+        (PmiInterface::Pmi2, "PMI-2 kvs;1;of-test"),
     ] {
         assert_eq!(run(3, choice, 1023, false, &[]), name);
         assert_eq!(run(2, choice, 1023, true, &[]), name);
     }
     // A value in many pieces.
-    assert_eq!(run(3, Choice::Pmi1, 16, false, &[]), "PMI-1 kvs_1_of-test");
-    assert_eq!(run(2, Choice::Auto, 1023, false, &["1"]), "PMI-2 kvs;1;of-test");
+    assert_eq!(run(3, PmiInterface::Pmi1, 16, false, &[]), "PMI-1 kvs_1_of-test");
+    assert_eq!(run(2, PmiInterface::Auto, 1023, false, &["1"]), "PMI-2 kvs;1;of-test");
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn connecting_back() {
         refuses: &[],
     };
     let server = thread::spawn(move || manager.serve(listener.accept().unwrap().0));
-    let place = Place::Port { address, id: "0".into() };
-    let mut from_there = start(place, Choice::Auto, 5, 6);
+    let place = ManagerAddress::Port { address, id: "0".into() };
+    let mut from_there = start(place, PmiInterface::Auto, 5, 6);
     (from_there.rank, from_there.size) = (None, None);
-    let mut manager = connect(Kind::Wire(from_there)).unwrap();
+    let mut manager = connect(DetectedManager::Wire(from_there)).unwrap();
     assert!(
         manager.describe().starts_with("PMI-1 (PMI_PORT=127.0.0.1:"),
         "{}",
@@ -140,7 +140,7 @@ fn connecting_back() {
 }
 
 /// A manager that answers with what is given, one text for each request, and then closes the connection. Returns what `work` makes of it.
-fn scripted<T>(choice: Choice, answers: &[&[u8]], work: impl FnOnce(Result<Wire, PmiError>) -> T) -> T {
+fn scripted<T>(choice: PmiInterface, answers: &[&[u8]], work: impl FnOnce(Result<Wire, PmiError>) -> T) -> T {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let answers: Vec<Vec<u8>> = answers.iter().map(|a| a.to_vec()).collect();
     let server = thread::spawn(move || {
@@ -169,7 +169,7 @@ const INIT_2: &[u8] = b"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0
 const FULL: &[u8] = b"    41cmd=fullinit-response;rank=0;size=2;rc=0;";
 const ID: &[u8] = b"    35cmd=job-getid-response;jobid=a;rc=0";
 
-fn refusal(choice: Choice, answers: &[&[u8]]) -> String {
+fn refusal(choice: PmiInterface, answers: &[&[u8]]) -> String {
     scripted(choice, answers, |wire| wire.unwrap_err().message)
 }
 
@@ -177,7 +177,7 @@ fn refusal(choice: Choice, answers: &[&[u8]]) -> String {
 fn a_manager_that_closes_the_connection() {
     let one = [INIT_1, MAXES, SPACE];
     let two = [INIT_2, FULL, ID];
-    for (choice, answers) in [(Choice::Pmi1, one), (Choice::Pmi2, two)] {
+    for (choice, answers) in [(PmiInterface::Pmi1, one), (PmiInterface::Pmi2, two)] {
         for length in 0..answers.len() {
             let why = refusal(choice, &answers[..length]);
             assert!(why.contains("closed the connection") && why.contains("PMI_FD="), "{why}");
@@ -201,10 +201,13 @@ fn a_manager_that_closes_the_connection() {
 
 #[test]
 fn a_fence_that_does_not_end() {
-    for (choice, answers) in [(Choice::Pmi1, [INIT_1, MAXES, SPACE]), (Choice::Pmi2, [INIT_2, FULL, ID])] {
+    for (choice, answers) in [
+        (PmiInterface::Pmi1, [INIT_1, MAXES, SPACE]),
+        (PmiInterface::Pmi2, [INIT_2, FULL, ID]),
+    ] {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(&answers.concat()).unwrap();
-        if choice == Choice::Pmi2 {
+        if choice == PmiInterface::Pmi2 {
             theirs.write_all(b"    28cmd=kvs-put-response;rc=0;  ").unwrap();
         }
         let mut wire = Wire::connect(&start(inherited(&ours), choice, 0, 2)).unwrap();
@@ -217,21 +220,21 @@ fn a_fence_that_does_not_end() {
 fn a_manager_that_refuses() {
     let no_1 = b"cmd=response_to_init pmi_version=1 rc=-1\n";
     let other = b"cmd=response_to_init pmi_version=3 rc=0\n";
-    let why = refusal(Choice::Auto, &[no_1, other]);
+    let why = refusal(PmiInterface::Auto, &[no_1, other]);
     assert!(
         why.contains("PMI-1 (") && why.contains("nor PMI-2 (") && why.contains("\"3\""),
         "{why}"
     );
-    let why = refusal(Choice::Pmi1, &[no_1]);
+    let why = refusal(PmiInterface::Pmi1, &[no_1]);
     assert!(why.contains("PMI-1") && !why.contains("PMI-2"), "{why}");
     let no_id = b"    34cmd=job-getid-response;rc=7;msg=no";
-    let why = refusal(Choice::Pmi2, &[INIT_2, FULL, no_id]);
+    let why = refusal(PmiInterface::Pmi2, &[INIT_2, FULL, no_id]);
     assert!(
         why.contains("job-getid") && why.contains("\"7\"") && why.contains("\"no\""),
         "{why}"
     );
     scripted(
-        Choice::Pmi1,
+        PmiInterface::Pmi1,
         &[INIT_1, MAXES, SPACE, b"cmd=put_result rc=-1 msg=full\n"],
         |wire| {
             let why = wire.unwrap().put("a", b"b").unwrap_err().message;
@@ -243,36 +246,44 @@ fn a_manager_that_refuses() {
 #[test]
 fn a_manager_that_talks_nonsense() {
     let long = vec![b'x'; 70_000];
-    let cases: &[(Choice, &[&[u8]], &str)] = &[
-        (Choice::Pmi1, &[&long], "more than 65536"),
-        (Choice::Pmi1, &[b"\xff\xfe\n"], "no text"),
-        (Choice::Pmi1, &[b"hello\n"], "\"hello\" instead of response_to_init"),
-        (Choice::Pmi1, &[b"\x1b[2J\n"], "\"?[2J\""),
-        (Choice::Pmi1, &[INIT_1, SPACE], "instead of maxes"),
-        (Choice::Pmi1, &[INIT_1, b"cmd=maxes keylen_max=64\n"], "vallen_max"),
+    let cases: &[(PmiInterface, &[&[u8]], &str)] = &[
+        (PmiInterface::Pmi1, &[&long], "more than 65536"),
+        (PmiInterface::Pmi1, &[b"\xff\xfe\n"], "no text"),
+        (PmiInterface::Pmi1, &[b"hello\n"], "\"hello\" instead of response_to_init"),
+        (PmiInterface::Pmi1, &[b"\x1b[2J\n"], "\"?[2J\""),
+        (PmiInterface::Pmi1, &[INIT_1, SPACE], "instead of maxes"),
+        (PmiInterface::Pmi1, &[INIT_1, b"cmd=maxes keylen_max=64\n"], "vallen_max"),
         (
-            Choice::Pmi1,
+            PmiInterface::Pmi1,
             &[INIT_1, b"cmd=maxes keylen_max=64 vallen_max=16\n"],
             "vallen_max=16 is too small",
         ),
         (
-            Choice::Pmi1,
+            PmiInterface::Pmi1,
             &[INIT_1, b"cmd=maxes keylen_max=8 vallen_max=1024\n"],
             "keylen_max=8 is too small",
         ),
-        (Choice::Pmi1, &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"], "name for the job"),
-        (Choice::Pmi1, &[INIT_1, MAXES, b"cmd=my_kvsname kvsname=\x01\n"], "is no name"),
-        (Choice::Pmi2, &[INIT_2, b"0x1234"], "\"0x1234\" where the length"),
-        (Choice::Pmi2, &[INIT_2, b"   -12cmd="], "\"   -12\" where the length"),
-        (Choice::Pmi2, &[INIT_2, b"999999cmd="], "999999 characters"),
-        (Choice::Pmi2, &[INIT_2, b"     0"], "\"\" instead of fullinit-response"),
         (
-            Choice::Pmi2,
+            PmiInterface::Pmi1,
+            &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"],
+            "name for the job",
+        ),
+        (
+            PmiInterface::Pmi1,
+            &[INIT_1, MAXES, b"cmd=my_kvsname kvsname=\x01\n"],
+            "is no name",
+        ),
+        (PmiInterface::Pmi2, &[INIT_2, b"0x1234"], "\"0x1234\" where the length"),
+        (PmiInterface::Pmi2, &[INIT_2, b"   -12cmd="], "\"   -12\" where the length"),
+        (PmiInterface::Pmi2, &[INIT_2, b"999999cmd="], "999999 characters"),
+        (PmiInterface::Pmi2, &[INIT_2, b"     0"], "\"\" instead of fullinit-response"),
+        (
+            PmiInterface::Pmi2,
             &[INIT_2, b"    34cmd=fullinit-response;rank=1;rc=0;"],
             "rank and size",
         ),
         (
-            Choice::Pmi2,
+            PmiInterface::Pmi2,
             &[INIT_2, b"    41cmd=fullinit-response;rank=2;size=2;rc=0;", ID],
             "rank 2 of 2",
         ),
@@ -290,15 +301,19 @@ fn values_that_come_back_damaged() {
     for value in ["(null)", "0003Zm9", "0001ZgAA", "0400Zg", "0003Zm9/", "zzzz", "0"] {
         let answer = format!("cmd=get_result rc=0 value={value}\n");
         let end: &[u8] = b"cmd=get_result rc=0 value=\n";
-        scripted(Choice::Pmi1, &[INIT_1, MAXES, SPACE, answer.as_bytes(), end], |wire| {
+        scripted(PmiInterface::Pmi1, &[INIT_1, MAXES, SPACE, answer.as_bytes(), end], |wire| {
             let why = wire.unwrap().get(1, "a").unwrap_err().message;
             assert!(why.contains("rank 1") && why.contains("damaged"), "{why}");
         });
     }
-    scripted(Choice::Pmi1, &[INIT_1, MAXES, SPACE, b"cmd=get_result rc=0\n"], |wire| {
-        let why = wire.unwrap().get(1, "a").unwrap_err().message;
-        assert!(why.contains("no value"), "{why}");
-    });
+    scripted(
+        PmiInterface::Pmi1,
+        &[INIT_1, MAXES, SPACE, b"cmd=get_result rc=0\n"],
+        |wire| {
+            let why = wire.unwrap().get(1, "a").unwrap_err().message;
+            assert!(why.contains("no value"), "{why}");
+        },
+    );
 }
 
 #[test]
@@ -317,7 +332,7 @@ fn a_manager_that_is_silent() {
 #[test]
 fn what_is_asked_for_wrongly() {
     let keys = ["", "A", "a_b", "a b", "a=b", "ä", &"k".repeat(KEY_MAX + 1)];
-    scripted(Choice::Pmi1, &[INIT_1, MAXES, SPACE], |wire| {
+    scripted(PmiInterface::Pmi1, &[INIT_1, MAXES, SPACE], |wire| {
         let mut wire = wire.unwrap();
         for key in keys {
             assert!(wire.put(key, b"").unwrap_err().message.contains("is no key"), "{key}");
@@ -332,17 +347,19 @@ fn what_is_asked_for_wrongly() {
 fn the_environment_is_wrong() {
     let file = std::fs::File::open("/dev/null").unwrap();
     for bad in ["seven", "-1", "99999999999", "1000000", &file.as_raw_fd().to_string()] {
-        let why = Wire::connect(&start(Place::Inherited(bad.into()), Choice::Auto, 0, 1))
+        let why = Wire::connect(&start(ManagerAddress::Inherited(bad.into()), PmiInterface::Auto, 0, 1))
             .unwrap_err()
             .message;
         assert!(why.contains(&format!("PMI_FD={bad}")), "{why}");
     }
-    let place = |address: &str| Place::Port {
+    let place = |address: &str| ManagerAddress::Port {
         address: address.into(),
         id: "0".into(),
     };
     for bad in ["nowhere", "127.0.0.1:99999"] {
-        let why = Wire::connect(&start(place(bad), Choice::Auto, 0, 1)).unwrap_err().message;
+        let why = Wire::connect(&start(place(bad), PmiInterface::Auto, 0, 1))
+            .unwrap_err()
+            .message;
         assert!(why.contains(&format!("PMI_PORT={bad}")), "{why}");
     }
     for (rank, size, part) in [
@@ -353,7 +370,7 @@ fn the_environment_is_wrong() {
         (Some("0"), Some("0"), "rank 0 of 0"),
     ] {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut from = start(inherited(&ours), Choice::Pmi1, 0, 0);
+        let mut from = start(inherited(&ours), PmiInterface::Pmi1, 0, 0);
         (from.rank, from.size) = (rank.map(str::to_owned), size.map(str::to_owned));
         let manager = Manager {
             job: job(1),
@@ -373,12 +390,15 @@ fn the_environment_is_wrong() {
 
 #[test]
 fn ending_the_job() {
-    for (choice, answers) in [(Choice::Pmi1, [INIT_1, MAXES, SPACE]), (Choice::Pmi2, [INIT_2, FULL, ID])] {
+    for (choice, answers) in [
+        (PmiInterface::Pmi1, [INIT_1, MAXES, SPACE]),
+        (PmiInterface::Pmi2, [INIT_2, FULL, ID]),
+    ] {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = thread::spawn(move || {
             let mut to = theirs.copy();
             let mut from = BufReader::new(theirs);
-            let two = choice == Choice::Pmi2;
+            let two = choice == PmiInterface::Pmi2;
             for (i, answer) in answers.into_iter().enumerate() {
                 if two && i > 0 {
                     read_counted(&mut from)
@@ -394,7 +414,7 @@ fn ending_the_job() {
         wire.abort(7, "lost;\nrank 1");
         let message = server.join().unwrap();
         assert_eq!((message.command.as_str(), message.field("exitcode")), ("abort", Some("7")));
-        let why = (choice == Choice::Pmi2).then_some("lost  rank 1");
+        let why = (choice == PmiInterface::Pmi2).then_some("lost  rank 1");
         assert_eq!(message.field("msg"), why);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{answer_limit, Version, Wire};
 use crate::mpi::{self, Mpi};
 use crate::pmi::message::line;
-use crate::pmi::{check_place, quoted, text, Choice, Place, PmiError, WireStart};
+use crate::pmi::{check_place, quoted, text, ManagerAddress, PmiError, PmiInterface, WireStart};
 
 /// Most characters of a value of PMI-2, which does not tell; less than the interface's constant, for managers that count in what they add.
 const PMI2_VALUE_MAX: usize = 1000;
@@ -27,7 +27,7 @@ impl Wire {
     pub(super) fn start(&mut self, start: &WireStart) -> Result<(), PmiError> {
         let limit = Some(answer_limit());
         let mut place = (start.rank.clone(), start.size.clone());
-        if let Place::Port { id, .. } = &start.place {
+        if let ManagerAddress::Port { id, .. } = &start.place {
             place = self.introduce(id.trim(), limit)?;
         }
         self.version = self.agree(start.choice, limit)?;
@@ -97,14 +97,14 @@ impl Wire {
     }
 
     /// Finds a version that the manager accepts.
-    fn agree(&mut self, choice: Choice, limit: Option<Instant>) -> Result<Version, PmiError> {
+    fn agree(&mut self, choice: PmiInterface, limit: Option<Instant>) -> Result<Version, PmiError> {
         let versions: &[Version] = match choice {
-            Choice::Pmi1 => &[Version::One],
-            Choice::Pmi2 => &[Version::Two],
-            Choice::Auto | Choice::Pmix => &[Version::One, Version::Two],
+            PmiInterface::Pmi1 => &[Version::One],
+            PmiInterface::Pmi2 => &[Version::Two],
+            PmiInterface::Auto | PmiInterface::Pmix => &[Version::One, Version::Two],
         };
         // An MPI of this process has agreed on version 1 already, by this very connection. Slurm answers no second `init`.
-        if matches!(choice, Choice::Auto | Choice::Pmi1) && !self.stream.is_own() && mpi::state() == Mpi::Running {
+        if matches!(choice, PmiInterface::Auto | PmiInterface::Pmi1) && !self.stream.is_own() && mpi::state() == Mpi::Running {
             return Ok(Version::One);
         }
         let mut refused = Vec::new();

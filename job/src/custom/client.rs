@@ -8,12 +8,12 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use super::command::RANK_IN;
-use super::store::identity;
+use super::server::identity;
 use super::{refuse, JobError};
 use crate::pmi::{PmiError, ProcessManager};
 use crate::spawn::Contact;
-use crate::tree::link::{Link, CONSOLE};
-use crate::tree::message::Message;
+use crate::tree::link::{Link, WORKER_ID};
+use crate::tree::message::AgentMessage;
 use gasnet_sys::net;
 
 /// How long the console may take for an answer: it waits for the slowest process.
@@ -24,7 +24,7 @@ const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The process manager that the console is.
 #[derive(Debug)]
-pub struct Console {
+pub struct LauncherClient {
     /// Until nothing more is asked.
     link: Option<Link>,
     contact: Contact,
@@ -35,25 +35,25 @@ pub struct Console {
 }
 
 /// Calls the console, if one's command has started this process, and takes over its environment. Before the configuration is read.
-pub fn prepare() -> Result<Option<Console>, JobError> {
+pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     let Some(contact) = Contact::take_public() else {
         return Ok(None);
     };
     let contact = contact?;
     let here = net::host_name();
     let addresses = contact.addresses(None);
-    let mut link = Link::call(&addresses, contact.secret, CONSOLE, ANSWER).map_err(|why| JobError {
+    let mut link = Link::call(&addresses, contact.secret, WORKER_ID, ANSWER).map_err(|why| JobError {
         message: format!(
-            "host {here} cannot connect to the console of the job ({why}); if that has another address which can be reached from here, \
+            "host {here} cannot connect to the client of the job ({why}); if that has another address which can be reached from here, \
              GASNET_MASTERIP names it"
         ),
     })?;
-    link.send(&Message::Hello {
-        wish: wish()?,
+    link.send(&AgentMessage::Register {
+        requested_rank: requested_rank()?,
         host: identity().into_bytes(),
     });
     let (rank, size, job, environment) = match link.wait(ANSWER) {
-        Ok(Message::Place {
+        Ok(AgentMessage::Assign {
             rank,
             size,
             job,
@@ -74,7 +74,7 @@ pub fn prepare() -> Result<Option<Console>, JobError> {
             env::set_var(&name, OsString::from_vec(value));
         }
     }
-    Ok(Some(Console {
+    Ok(Some(LauncherClient {
         link: Some(link),
         contact,
         rank,
@@ -85,7 +85,7 @@ pub fn prepare() -> Result<Option<Console>, JobError> {
 }
 
 /// The number that this process shall have: `GASNET_WORKER_RANK`, or the variable that this names, here or at the console.
-fn wish() -> Result<Option<u32>, JobError> {
+fn requested_rank() -> Result<Option<u32>, JobError> {
     let told = ["GASNET_WORKER_RANK", RANK_IN].map(|name| env::var(name).ok().filter(|t| !t.trim().is_empty()));
     env::remove_var(RANK_IN);
     let Some(text) = told.into_iter().flatten().next() else {
@@ -102,26 +102,26 @@ fn wish() -> Result<Option<u32>, JobError> {
     }
 }
 
-impl Console {
+impl LauncherClient {
     fn failed(what: &str, why: &str) -> PmiError {
         PmiError::new(format!("the console of the job could not {what}: {why}"))
     }
 
     /// Asks, and waits for the answer.
-    fn ask(&mut self, what: &str, message: &Message, limit: Duration) -> Result<Vec<u8>, PmiError> {
+    fn ask(&mut self, what: &str, message: &AgentMessage, limit: Duration) -> Result<Vec<u8>, PmiError> {
         let Some(link) = &mut self.link else {
             return Err(Self::failed(what, "all was asked"));
         };
         link.send(message);
         match link.wait(limit) {
-            Ok(Message::Value { bytes }) => Ok(bytes),
+            Ok(AgentMessage::Value { bytes }) => Ok(bytes),
             Ok(_) => Err(Self::failed(what, "it said something else")),
             Err(why) => Err(Self::failed(what, &why)),
         }
     }
 }
 
-impl ProcessManager for Console {
+impl ProcessManager for LauncherClient {
     fn describe(&self) -> String {
         "the command of GASNET_CSPAWN_CMD".into()
     }
@@ -146,13 +146,13 @@ impl ProcessManager for Console {
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
         let puts = std::mem::take(&mut self.puts);
         let puts = puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect();
-        self.ask("end a fence", &Message::Fence { puts }, limit.unwrap_or(NO_LIMIT))
+        self.ask("end a fence", &AgentMessage::Fence { puts }, limit.unwrap_or(NO_LIMIT))
             .map(drop)
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
         let key = key.as_bytes().to_vec();
-        self.ask("give a value", &Message::Get { owner, key }, ANSWER)
+        self.ask("give a value", &AgentMessage::Get { owner, key }, ANSWER)
     }
 
     /// The console goes on to the next thing when no rank asks any more.
@@ -166,7 +166,7 @@ impl ProcessManager for Console {
     /// Nothing but the connection's end, which the console sees.
     fn abort(&mut self, _code: i32, _why: &str) {}
 
-    fn console(&self) -> Option<Contact> {
+    fn launcher_contact(&self) -> Option<Contact> {
         Some(self.contact.clone())
     }
 

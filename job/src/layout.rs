@@ -4,7 +4,7 @@ use super::nbrhd::Nbrhd;
 
 /// Ranks in a row on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct RankRange {
     /// The first of them.
     pub first: u32,
     /// How many.
@@ -15,50 +15,50 @@ pub struct Run {
 
 /// Ranks in a row in one neighbourhood.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct NbrhdRange {
     first: u32,
     nbrhd: u32,
 }
 
 /// The layout of a job. The ranks of a host are cut, in their order, into neighbourhoods of at most so many; these are numbered by their first ranks.
 #[derive(Clone, Debug)]
-pub struct Map {
+pub struct JobLayout {
     size: u32,
     hosts: u32,
     /// Most ranks in a neighbourhood; 0: no limit.
     nbrhd_max: u32,
     /// Ascending, without gaps.
-    runs: Vec<Run>,
+    ranges: Vec<RankRange>,
     /// Ascending, without gaps.
-    parts: Vec<Part>,
+    parts: Vec<NbrhdRange>,
     /// First ranks of the neighbourhoods, ascending.
     leaders: Vec<u32>,
 }
 
-impl Map {
+impl JobLayout {
     /// Of runs in the order of their ranks, with at most `nbrhd_max` ranks in a neighbourhood (0: no limit). None if they leave a gap, if a host
     /// has no rank or there are no ranks.
-    pub fn new(runs: Vec<Run>, nbrhd_max: u32) -> Option<Self> {
-        let mut joined: Vec<Run> = Vec::with_capacity(runs.len());
+    pub fn new(ranges: Vec<RankRange>, nbrhd_max: u32) -> Option<Self> {
+        let mut joined: Vec<RankRange> = Vec::with_capacity(ranges.len());
         let mut size = 0u32;
         let mut hosts = 0;
-        for run in runs {
-            if run.first != size || run.count == 0 {
+        for range in ranges {
+            if range.first != size || range.count == 0 {
                 return None;
             }
-            size = size.checked_add(run.count)?;
-            hosts = hosts.max(run.host.checked_add(1)?);
-            match joined.last_mut().filter(|last| last.host == run.host) {
-                Some(last) => last.count += run.count,
-                None => joined.push(run),
+            size = size.checked_add(range.count)?;
+            hosts = hosts.max(range.host.checked_add(1)?);
+            match joined.last_mut().filter(|last| last.host == range.host) {
+                Some(last) => last.count += range.count,
+                None => joined.push(range),
             }
         }
         let mut seen = vec![false; joined.len()];
         if joined.is_empty() || hosts as usize > joined.len() {
             return None;
         }
-        for run in &joined {
-            seen[run.host as usize] = true;
+        for range in &joined {
+            seen[range.host as usize] = true;
         }
         if seen[..hosts as usize].contains(&false) {
             return None;
@@ -68,7 +68,7 @@ impl Map {
             size,
             hosts,
             nbrhd_max,
-            runs: joined,
+            ranges: joined,
             parts,
             leaders,
         })
@@ -76,7 +76,7 @@ impl Map {
 
     /// All ranks on one host.
     pub fn one_host(size: u32, nbrhd_max: u32) -> Option<Self> {
-        let all = Run {
+        let all = RankRange {
             first: 0,
             count: size,
             host: 0,
@@ -86,12 +86,12 @@ impl Map {
 
     /// The host of every rank, in the order of ranks.
     pub fn from_hosts(hosts: &[u32], nbrhd_max: u32) -> Option<Self> {
-        let run = |(rank, &host): (usize, &u32)| Run {
+        let range = |(rank, &host): (usize, &u32)| RankRange {
             first: rank as u32,
             count: 1,
             host,
         };
-        Self::new(hosts.iter().enumerate().map(run).collect(), nbrhd_max)
+        Self::new(hosts.iter().enumerate().map(range).collect(), nbrhd_max)
     }
 
     /// Ranks of the job.
@@ -110,20 +110,20 @@ impl Map {
     }
 
     /// All runs, ascending.
-    pub fn runs(&self) -> &[Run] {
-        &self.runs
+    pub fn ranges(&self) -> &[RankRange] {
+        &self.ranges
     }
 
     /// The host that `rank` is on.
     pub fn host_of(&self, rank: u32) -> u32 {
         assert!(rank < self.size);
-        self.runs[self.runs.partition_point(|run| run.first <= rank) - 1].host
+        self.ranges[self.ranges.partition_point(|range| range.first <= rank) - 1].host
     }
 
     /// The ranks on `host`, ascending.
     pub fn ranks_on(&self, host: u32) -> Vec<u32> {
-        let here = self.runs.iter().filter(|run| run.host == host);
-        here.flat_map(|run| run.first..run.first + run.count).collect()
+        let here = self.ranges.iter().filter(|range| range.host == host);
+        here.flat_map(|range| range.first..range.first + range.count).collect()
     }
 
     /// The first rank of each neighbourhood, ascending.
@@ -146,20 +146,20 @@ impl Map {
 }
 
 /// Cuts runs into neighbourhoods: their parts, and their first ranks.
-fn divide(runs: &[Run], hosts: u32, nbrhd_max: u32) -> (Vec<Part>, Vec<u32>) {
+fn divide(ranges: &[RankRange], hosts: u32, nbrhd_max: u32) -> (Vec<NbrhdRange>, Vec<u32>) {
     let most = if nbrhd_max == 0 { u32::MAX } else { nbrhd_max };
-    let (mut parts, mut leaders) = (Vec::with_capacity(runs.len()), Vec::new());
+    let (mut parts, mut leaders) = (Vec::with_capacity(ranges.len()), Vec::new());
     // By host: the neighbourhood that is not full, and its ranks so far.
     let mut open = vec![(0, most); hosts as usize];
-    for run in runs {
-        let (nbrhd, ranks) = &mut open[run.host as usize];
-        let (mut first, end) = (run.first, run.first + run.count);
+    for range in ranges {
+        let (nbrhd, ranks) = &mut open[range.host as usize];
+        let (mut first, end) = (range.first, range.first + range.count);
         while first < end {
             if *ranks == most {
                 (*nbrhd, *ranks) = (leaders.len() as u32, 0);
                 leaders.push(first);
             }
-            parts.push(Part { first, nbrhd: *nbrhd });
+            parts.push(NbrhdRange { first, nbrhd: *nbrhd });
             let count = (most - *ranks).min(end - first);
             *ranks += count;
             first += count;
@@ -174,63 +174,69 @@ mod tests {
 
     #[test]
     fn one_host_is_cut_into_neighbourhoods() {
-        let map = Map::one_host(7, 3).unwrap();
-        assert_eq!((map.size(), map.hosts(), map.leaders()), (7, 1, &[0, 3, 6][..]));
+        let layout = JobLayout::one_host(7, 3).unwrap();
+        assert_eq!((layout.size(), layout.hosts(), layout.leaders()), (7, 1, &[0, 3, 6][..]));
         assert_eq!(
-            (map.nbrhd_of(5), map.nbrhd(1), map.nbrhd(2)),
+            (layout.nbrhd_of(5), layout.nbrhd(1), layout.nbrhd(2)),
             (1, Nbrhd::new(&[3, 4, 5]), Nbrhd::new(&[6]))
         );
-        assert_eq!(Map::one_host(7, 0).unwrap().nbrhd(0), Nbrhd::new(&[0, 1, 2, 3, 4, 5, 6]));
-        assert!(Map::one_host(0, 0).is_none());
+        assert_eq!(
+            JobLayout::one_host(7, 0).unwrap().nbrhd(0),
+            Nbrhd::new(&[0, 1, 2, 3, 4, 5, 6])
+        );
+        assert!(JobLayout::one_host(0, 0).is_none());
     }
 
     /// The ranks of all neighbourhoods, which each rank must know as its own.
-    fn nbrhds(map: &Map) -> Vec<Vec<u32>> {
-        let all: Vec<Vec<u32>> = (0..map.leaders().len() as u32)
-            .map(|n| map.nbrhd(n).ranks().collect())
+    fn nbrhds(layout: &JobLayout) -> Vec<Vec<u32>> {
+        let all: Vec<Vec<u32>> = (0..layout.leaders().len() as u32)
+            .map(|n| layout.nbrhd(n).ranks().collect())
             .collect();
         for (number, ranks) in (0..).zip(&all) {
-            assert_eq!(map.leaders()[number as usize], ranks[0]);
-            assert!(ranks.iter().all(|&rank| map.nbrhd_of(rank) == number));
+            assert_eq!(layout.leaders()[number as usize], ranks[0]);
+            assert!(ranks.iter().all(|&rank| layout.nbrhd_of(rank) == number));
         }
-        assert_eq!(all.iter().map(Vec::len).sum::<usize>(), map.size() as usize);
+        assert_eq!(all.iter().map(Vec::len).sum::<usize>(), layout.size() as usize);
         all
     }
 
     #[test]
     fn hosts_in_any_order() {
-        let map = Map::from_hosts(&[1, 1, 0, 2, 2, 2, 1], 2).unwrap();
-        assert_eq!(map.hosts(), 3);
-        assert_eq!((map.ranks_on(1), map.host_of(6), map.host_of(2)), (vec![0, 1, 6], 1, 0));
-        assert_eq!(nbrhds(&map), [vec![0, 1], vec![2], vec![3, 4], vec![5], vec![6]]);
-        assert_eq!(map.runs().len(), 4);
+        let layout = JobLayout::from_hosts(&[1, 1, 0, 2, 2, 2, 1], 2).unwrap();
+        assert_eq!(layout.hosts(), 3);
+        assert_eq!(
+            (layout.ranks_on(1), layout.host_of(6), layout.host_of(2)),
+            (vec![0, 1, 6], 1, 0)
+        );
+        assert_eq!(nbrhds(&layout), [vec![0, 1], vec![2], vec![3, 4], vec![5], vec![6]]);
+        assert_eq!(layout.ranges().len(), 4);
     }
 
     #[test]
     fn ranks_dealt_like_cards() {
         let cards = [0, 1, 2, 0, 1, 2, 0, 1];
-        let map = |most| Map::from_hosts(&cards, most).unwrap();
-        assert_eq!(nbrhds(&map(0)), [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]);
-        assert_eq!(nbrhds(&map(3)), nbrhds(&map(0)));
-        assert_eq!(nbrhds(&map(2)), [vec![0, 3], vec![1, 4], vec![2, 5], vec![6], vec![7]]);
-        assert_eq!(nbrhds(&map(1)).len(), 8);
-        let pairs = Map::from_hosts(&[0, 0, 1, 1, 0, 0, 1, 1], 3).unwrap();
+        let layout = |most| JobLayout::from_hosts(&cards, most).unwrap();
+        assert_eq!(nbrhds(&layout(0)), [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]);
+        assert_eq!(nbrhds(&layout(3)), nbrhds(&layout(0)));
+        assert_eq!(nbrhds(&layout(2)), [vec![0, 3], vec![1, 4], vec![2, 5], vec![6], vec![7]]);
+        assert_eq!(nbrhds(&layout(1)).len(), 8);
+        let pairs = JobLayout::from_hosts(&[0, 0, 1, 1, 0, 0, 1, 1], 3).unwrap();
         assert_eq!(nbrhds(&pairs), [vec![0, 1, 4], vec![2, 3, 6], vec![5], vec![7]]);
     }
 
     #[test]
     fn nonsense_is_refused() {
-        let run = |first, count, host| Run { first, count, host };
+        let range = |first, count, host| RankRange { first, count, host };
         for bad in [
-            vec![run(1, 1, 0)],
-            vec![run(0, 1, 0), run(2, 1, 0)],
-            vec![run(0, 0, 0)],
-            vec![run(0, 1, 1)],
-            vec![run(0, 1, 0), run(1, 1, 2)],
-            vec![run(0, u32::MAX, 0), run(u32::MAX, 2, 0)],
-            vec![run(0, 1, u32::MAX)],
+            vec![range(1, 1, 0)],
+            vec![range(0, 1, 0), range(2, 1, 0)],
+            vec![range(0, 0, 0)],
+            vec![range(0, 1, 1)],
+            vec![range(0, 1, 0), range(1, 1, 2)],
+            vec![range(0, u32::MAX, 0), range(u32::MAX, 2, 0)],
+            vec![range(0, 1, u32::MAX)],
         ] {
-            assert!(Map::new(bad.clone(), 0).is_none(), "{bad:?}");
+            assert!(JobLayout::new(bad.clone(), 0).is_none(), "{bad:?}");
         }
     }
 }

@@ -44,7 +44,7 @@ extern "C" fn on_change(_signal: i32, _info: *mut libc::siginfo_t, _context: *mu
 
 /// What a rank tells its agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum RankMessage {
     /// This rank is in exit, with this code.
     Exit {
         /// See there.
@@ -66,7 +66,7 @@ pub enum Word {
     },
 }
 
-impl Word {
+impl RankMessage {
     /// As it travels. Async-signal-safe.
     pub fn encode(self) -> [u8; 9] {
         let (kind, a, b) = match self {
@@ -102,18 +102,18 @@ mod tests {
     #[test]
     fn words_travel() {
         for code in [0, 1, -1, 255, 256, i32::MAX, i32::MIN] {
-            let word = Word::Exit { code, signal: 15 };
-            assert_eq!(Word::decode(&word.encode()), Some(word));
+            let word = RankMessage::Exit { code, signal: 15 };
+            assert_eq!(RankMessage::decode(&word.encode()), Some(word));
         }
-        let asked = Word::Asked { signal: 15 };
-        assert_eq!(Word::decode(&asked.encode()), Some(asked));
-        let exchange = Word::Exchange {
+        let asked = RankMessage::Asked { signal: 15 };
+        assert_eq!(RankMessage::decode(&asked.encode()), Some(asked));
+        let exchange = RankMessage::Exchange {
             round: u32::MAX,
             length: 4096,
         };
-        assert_eq!(Word::decode(&exchange.encode()), Some(exchange));
+        assert_eq!(RankMessage::decode(&exchange.encode()), Some(exchange));
         for bad in [&b""[..], b"E", b"E1234567", b"E123456789", b"X12345", b"Y12345678"] {
-            assert_eq!(Word::decode(bad), None);
+            assert_eq!(RankMessage::decode(bad), None);
         }
     }
 }

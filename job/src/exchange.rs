@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use super::board::Board;
-use super::lifeline::Word;
+use super::control_block::ControlBlock;
+use super::control_socket::RankMessage;
 use super::{exiting, Inside, Job};
 use gasnet_sys::fd;
 
@@ -28,9 +28,9 @@ impl Job {
 
     /// The barrier of a round. `length`: what each rank has written into its slot.
     fn meet(&self, round: u32, length: usize) {
-        let (ticket, tell) = self.board.barrier_enter();
-        if let Some(socket) = self.lifeline.as_ref().filter(|_| tell) {
-            let word = Word::Exchange {
+        let (ticket, tell) = self.control.barrier_enter();
+        if let Some(socket) = self.control_socket.as_ref().filter(|_| tell) {
+            let word = RankMessage::Exchange {
                 round,
                 length: length as u32,
             };
@@ -39,7 +39,7 @@ impl Job {
             let _ = fd::send(socket.as_raw_fd(), &word.encode());
         }
         let mut tries = 0u32;
-        while !self.board.barrier_done(ticket) {
+        while !self.control.barrier_done(ticket) {
             tries += 1;
             // Others may need what this rank has for them, or an answer of it, before they come here.
             let poll = IDLE.get();
@@ -49,8 +49,8 @@ impl Job {
                 poll.map_or_else(thread::yield_now, |poll| poll());
             } else {
                 let limit = poll.map_or(20, |_| 1);
-                self.board.barrier_sleep(ticket, Duration::from_millis(limit));
-                if exiting() && !self.board.barrier_done(ticket) {
+                self.control.barrier_sleep(ticket, Duration::from_millis(limit));
+                if exiting() && !self.control.barrier_done(ticket) {
                     self.while_exiting(Inside::Wait);
                 }
                 if let Some(poll) = poll {
@@ -65,11 +65,11 @@ impl Job {
         let length = own.len();
         let mut all = vec![0; length * self.size() as usize];
         self.in_rounds(length, |round, part| {
-            self.board.write_slot(round, self.rank, &own[part.clone()]);
+            self.control.write_slot(round, self.rank, &own[part.clone()]);
             self.meet(round, part.len());
             for rank in 0..self.size() {
                 let start = rank as usize * length;
-                self.board
+                self.control
                     .read_result(round, rank, &mut all[start + part.start..start + part.end]);
             }
         });
@@ -81,10 +81,10 @@ impl Job {
         assert!(root < self.size());
         self.in_rounds(bytes.len(), |round, part| {
             if self.rank == root {
-                self.board.write_slot(round, root, &bytes[part.clone()]);
+                self.control.write_slot(round, root, &bytes[part.clone()]);
             }
             self.meet(round, part.len());
-            self.board.read_result(round, root, &mut bytes[part]);
+            self.control.read_result(round, root, &mut bytes[part]);
         });
     }
 
@@ -93,7 +93,7 @@ impl Job {
     fn in_rounds(&self, length: usize, mut one: impl FnMut(u32, std::ops::Range<usize>)) {
         let mut start = 0;
         loop {
-            let end = (start + Board::slot_bytes()).min(length);
+            let end = (start + ControlBlock::slot_bytes()).min(length);
             one(self.round.fetch_add(1, Ordering::Relaxed), start..end);
             start = end;
             if start == length {

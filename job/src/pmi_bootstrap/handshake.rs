@@ -1,26 +1,26 @@
-//! What an agent gives the ranks that it has adopted, as forked ones are born with it: lifeline, board, memory, and what the job looks like.
+//! What an agent gives the ranks that it has adopted, as forked ones are born with it: control_socket, board, memory, and what the job looks like.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::discovery::Found;
-use super::meeting::{block, read_rest, Meeting, Member};
-use super::{failed, variables, MARGIN};
+use super::discovery::Discovered;
+use super::rendezvous::{block, read_rest, LocalRank, Rendezvous};
+use super::{environment, failed, MARGIN};
 use crate::agent::output::{become_output, Pipes};
-use crate::agent::{Child, Daemon, Post};
-use crate::board::Board;
-use crate::launch::{self, Common};
-use crate::map::Map;
-use crate::tree::message::{Message, Pairs};
-use crate::{lifeline, Job, JobError, StartOptions};
+use crate::agent::{AgentSetup, Child, ManagerDaemon};
+use crate::control_block::ControlBlock;
+use crate::launch::{self, HostState};
+use crate::layout::JobLayout;
+use crate::tree::message::{AgentMessage, Pairs};
+use crate::{control_socket, Job, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::{cpus, fd, net};
 
 /// Makes what the ranks of this host share, and gives each its part.
-pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>) -> Result<Post<'_>, JobError> {
-    let Found {
-        map,
+pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32, LocalRank>) -> Result<AgentSetup<'_>, JobError> {
+    let Discovered {
+        layout,
         host,
         tree,
         variables,
@@ -28,30 +28,30 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
     let host = host.ok_or_else(|| JobError {
         message: "this host has ranks, but no number".into(),
     })?;
-    let map: &Map = Box::leak(Box::new(map));
-    let ranks = map.ranks_on(host);
+    let layout: &JobLayout = Box::leak(Box::new(layout));
+    let ranks = layout.ranks_on(host);
     let relayed = !tree.is_alone();
-    let memory = launch::anon_memory(options, "gasnet-board")?;
+    let memory = launch::anon_memory(options, "gasnet-control")?;
     memory
-        .resize(Board::bytes(map.size()))
+        .resize(ControlBlock::bytes(layout.size()))
         .map_err(|e| failed("making the memory of the job", &e))?;
-    let board =
-        Board::on(memory.fd(), map.size(), ranks.len() as u32, relayed).map_err(|e| failed("mapping the memory of the job", &e))?;
-    let mut cpus: Vec<u16> = members.values().flat_map(|m| m.cpus.iter().copied()).collect();
+    let control = ControlBlock::on(memory.fd(), layout.size(), ranks.len() as u32, relayed)
+        .map_err(|e| failed("mapping the memory of the job", &e))?;
+    let mut cpus: Vec<u16> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
     cpus.dedup();
-    let daemons = Daemon::watch(members.values().filter_map(|member| member.daemon).collect());
-    let runs = Message::Start {
-        runs: map.runs().to_vec(),
-        nbrhd_max: map.nbrhd_max(),
+    let daemons = ManagerDaemon::watch(local_ranks.values().filter_map(|member| member.daemon).collect());
+    let ranges = AgentMessage::Start {
+        ranges: layout.ranges().to_vec(),
+        nbrhd_max: layout.nbrhd_max(),
         variables,
         todo: Vec::new(),
     };
     let mut children = Vec::new();
     let manner = options.output(tree.is_root());
     let mut shared: Option<(u32, (AnonMemory, AnonMemory))> = None;
-    for (rank, mut member) in members {
-        let nbrhd = map.nbrhd_of(rank);
+    for (rank, mut member) in local_ranks {
+        let nbrhd = layout.nbrhd_of(rank);
         let (_, (comm, segment)) = match shared.take().filter(|(of, _)| *of == nbrhd) {
             Some(same) => shared.insert(same),
             None => shared.insert((nbrhd, launch::nbrhd_memory(options)?)),
@@ -62,7 +62,7 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
             (u64::from(cpus::capped(cpus.len() as u32)) << 32 | u64::from(relayed)).to_le_bytes(),
         ]
         .concat();
-        let words = block(&[&head[..], &runs.encode()].concat());
+        let words = block(&[&head[..], &ranges.encode()].concat());
         let pipes = manner
             .map(|_| Pipes::create())
             .transpose()
@@ -73,13 +73,13 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
         // A rank that has died is noticed by its end.
         let _ = sent.and_then(|()| member.stream.write_all(&words[4..]));
         let output = pipes.zip(manner).map(|(pipes, manner)| pipes.keep_readers(rank, manner));
-        children.push(Child::adopted(rank, member.pid, member.process, ours, output));
+        children.push(Child::managed(rank, member.pid, member.process, ours, output));
     }
-    Ok(Post {
+    Ok(AgentSetup {
         options,
-        map,
+        layout,
         host: Some(host),
-        board,
+        control,
         children,
         daemons,
         tree,
@@ -87,8 +87,8 @@ pub fn give(options: &StartOptions, found: Found, members: BTreeMap<u32, Member>
 }
 
 /// What a rank is given by its agent.
-pub struct Welcome {
-    map: Map,
+pub struct Handshake {
+    layout: JobLayout,
     variables: Pairs,
     token: u64,
     cpus: u32,
@@ -98,9 +98,9 @@ pub struct Welcome {
     output: Option<[OwnedFd; 2]>,
 }
 
-impl Welcome {
+impl Handshake {
     /// Waits for it.
-    pub fn wait(meeting: &mut Meeting, options: &StartOptions) -> Result<Self, JobError> {
+    pub fn wait(rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
         let gone = |e: &io::Error| JobError {
             message: format!(
                 "the agent of host {} could not start the job ({e}); what it says is above",
@@ -109,33 +109,33 @@ impl Welcome {
         };
         let limit = options.remote.limit;
         let limit = (!limit.is_zero()).then(|| limit + MARGIN);
-        meeting.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
+        rendezvous.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
         let mut length = [0; 4];
-        let (got, descriptors) = fd::receive_descriptors(meeting.leader.as_raw_fd(), &mut length).map_err(|e| gone(&e))?;
+        let (got, descriptors) = fd::receive_descriptors(rendezvous.leader.as_raw_fd(), &mut length).map_err(|e| gone(&e))?;
         let mut descriptors = descriptors.into_iter();
         let shared: Vec<OwnedFd> = descriptors.by_ref().take(4).collect();
         let output = descriptors.collect::<Vec<_>>().try_into().ok();
         let shared = shared.try_into().ok().filter(|_| got == 4);
         let shared: [OwnedFd; 4] = shared.ok_or_else(|| gone(&io::Error::other("it is gone")))?;
-        let words = read_rest(&mut meeting.leader, length).map_err(|e| gone(&e))?;
+        let words = read_rest(&mut rendezvous.leader, length).map_err(|e| gone(&e))?;
         Self::decode(&words, shared, output).ok_or_else(|| gone(&io::Error::other("its words cannot be read")))
     }
 
     fn decode(words: &[u8], descriptors: [OwnedFd; 4], output: Option<[OwnedFd; 2]>) -> Option<Self> {
         let (token, rest) = words.split_first_chunk::<8>()?;
-        let (numbers, runs) = rest.split_first_chunk::<8>()?;
+        let (numbers, ranges) = rest.split_first_chunk::<8>()?;
         let numbers = u64::from_le_bytes(*numbers);
-        let Ok(Some(Message::Start {
-            runs,
+        let Ok(Some(AgentMessage::Start {
+            ranges,
             nbrhd_max,
             variables,
             ..
-        })) = Message::decode(&mut runs.to_vec())
+        })) = AgentMessage::decode(&mut ranges.to_vec())
         else {
             return None;
         };
         Some(Self {
-            map: Map::new(runs, nbrhd_max)?,
+            layout: JobLayout::new(ranges, nbrhd_max)?,
             variables,
             token: u64::from_le_bytes(*token),
             cpus: (numbers >> 32) as u32,
@@ -148,33 +148,33 @@ impl Welcome {
     /// This rank's place in the job.
     pub fn job(self, rank: u32, options: &StartOptions) -> Result<Job, JobError> {
         let mut options = options.clone();
-        variables::take_over(self.variables, &mut options)?;
-        let [own_end, board, comm, segment] = self.descriptors;
+        environment::take_over(self.variables, &mut options)?;
+        let [own_end, control, comm, segment] = self.descriptors;
         if let Some(writers) = self.output {
             become_output(writers.each_ref().map(AsRawFd::as_raw_fd));
         }
-        if rank >= self.map.size() {
+        if rank >= self.layout.size() {
             return Err(JobError {
                 message: format!(
                     "rank {rank} is not in the job of {} ranks that its agent tells of",
-                    self.map.size()
+                    self.layout.size()
                 ),
             });
         }
-        let host = self.map.host_of(rank);
-        let here = self.map.ranks_on(host).len() as u32;
-        let board = Board::on(board.as_raw_fd(), self.map.size(), here, self.relayed)
+        let host = self.layout.host_of(rank);
+        let here = self.layout.ranks_on(host).len() as u32;
+        let control = ControlBlock::on(control.as_raw_fd(), self.layout.size(), here, self.relayed)
             .map_err(|e| failed("mapping the memory of the job", &e))?;
-        lifeline::attach(own_end.as_fd());
-        lifeline::check(own_end.as_raw_fd());
-        let common = Common {
-            board,
+        control_socket::attach(own_end.as_fd());
+        control_socket::check(own_end.as_raw_fd());
+        let host_state = HostState {
+            control,
             token: self.token,
             cpus: self.cpus,
-            map: self.map,
+            layout: self.layout,
             host: Some(host),
         };
         let memory = (AnonMemory::from_fd(comm), AnonMemory::from_fd(segment));
-        Ok(launch::job(&options, &common, rank, memory, Some(own_end)))
+        Ok(launch::job(&options, &host_state, rank, memory, Some(own_end)))
     }
 }

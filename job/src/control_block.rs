@@ -43,13 +43,13 @@ impl Phase {
 
 /// What one rank tells the supervisor, and the other ranks of its host, without a system call.
 #[repr(C, align(64))]
-pub struct RankLine {
+pub struct RankStatus {
     /// Grows while a thread waits in GASNet for something that has not come, once an exit is announced.
     pub waits: AtomicU32,
     /// Grows while a thread polls in vain, once an exit is announced.
     pub polls: AtomicU32,
     /// Grows while the rank's last output waits for a slow reader.
-    pub patience: AtomicU32,
+    pub stalled_flushes: AtomicU32,
     /// Process number of a rank that others may look for, or 0.
     pub pid: AtomicU32,
     /// Address of the word by which they know that they have found it.
@@ -73,10 +73,10 @@ struct Header {
     /// Exit code of the job; valid from `Announced` on.
     code: AtomicU32,
     /// Ranks in the current barrier, on a line of its own.
-    arrived: RankLine,
+    arrived: RankStatus,
     /// Number of the current barrier: what waiters sleep on.
-    generation: RankLine,
-    /// See [`Board::host_words`].
+    generation: RankStatus,
+    /// See [`ControlBlock::host_words`].
     host_words: HostWords,
     /// The address of this host: 4, 6 or 0 for none, and its bytes.
     address: [AtomicU32; 5],
@@ -87,7 +87,7 @@ const SLOT_BYTES: usize = 4096;
 
 /// A view of the shared memory. The mapping is never taken away.
 #[derive(Clone, Copy, Debug)]
-pub struct Board {
+pub struct ControlBlock {
     base: usize,
     /// Of the job.
     ranks: u32,
@@ -98,7 +98,7 @@ pub struct Board {
 }
 
 // Layout: header, one line per rank, then the slots: two sets, for even and odd rounds.
-impl Board {
+impl ControlBlock {
     /// Allocates the memory for a job of `ranks`, of which `here` are on this host, before any fork. With other hosts (`relayed`) a barrier is
     /// over when the supervisor says so.
     pub fn create(ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
@@ -128,7 +128,7 @@ impl Board {
     }
 
     fn slots_offset(ranks: u32) -> usize {
-        size_of::<Header>() + ranks as usize * size_of::<RankLine>()
+        size_of::<Header>() + ranks as usize * size_of::<RankStatus>()
     }
 
     fn header(&self) -> &'static Header {
@@ -137,14 +137,14 @@ impl Board {
     }
 
     /// The line of one rank.
-    pub fn line(&self, rank: u32) -> &'static RankLine {
+    pub fn status(&self, rank: u32) -> &'static RankStatus {
         assert!(rank < self.ranks);
-        let lines = (self.base + size_of::<Header>()) as *const RankLine;
+        let lines = (self.base + size_of::<Header>()) as *const RankStatus;
         // SAFETY: `rank` was checked; the lines consist of atomics and are never unmapped.
         unsafe { &*lines.add(rank as usize) }
     }
 
-    /// The word behind [`Board::phase`], for a check that costs one load.
+    /// The word behind [`ControlBlock::phase`], for a check that costs one load.
     pub fn phase_word(&self) -> &'static AtomicU32 {
         &self.header().phase
     }
@@ -206,7 +206,7 @@ impl Board {
         &self.header().host_words.0
     }
 
-    /// Enters the barrier; returns a ticket for [`Board::barrier_done`], and whether the caller must tell the supervisor that all ranks of this
+    /// Enters the barrier; returns a ticket for [`ControlBlock::barrier_done`], and whether the caller must tell the supervisor that all ranks of this
     /// host are in it.
     ///
     /// SYNC POINT job-barrier: the arrivals (acquire-release) and the new generation (release) pair with the acquire load in
@@ -251,7 +251,7 @@ impl Board {
         (self.base + Self::slots_offset(self.ranks) + (set + rank as usize) * SLOT_BYTES) as *mut u8
     }
 
-    /// Puts `bytes` (at most [`Board::slot_bytes`]) into the slot of `rank`, which is the caller's own.
+    /// Puts `bytes` (at most [`ControlBlock::slot_bytes`]) into the slot of `rank`, which is the caller's own.
     pub fn write_slot(&self, round: u32, rank: u32, bytes: &[u8]) {
         assert!(bytes.len() <= SLOT_BYTES);
         // SAFETY: the slot has room, and nobody reads it before the barrier that ends this round: readers of the round before last,
@@ -292,36 +292,36 @@ mod tests {
 
     #[test]
     fn phases_only_grow() {
-        let board = Board::create(3, 3, false).unwrap();
-        assert_eq!(board.phase(), Phase::Running);
-        board.advance(Phase::Leave);
-        board.advance(Phase::Announced);
-        assert_eq!(board.phase(), Phase::Leave);
+        let control = ControlBlock::create(3, 3, false).unwrap();
+        assert_eq!(control.phase(), Phase::Running);
+        control.advance(Phase::Leave);
+        control.advance(Phase::Announced);
+        assert_eq!(control.phase(), Phase::Leave);
         assert!(Phase::Go > Phase::Leave);
     }
 
     #[test]
     fn addresses_are_kept() {
-        let board = Board::create(1, 1, true).unwrap();
-        assert_eq!(board.address(), None);
+        let control = ControlBlock::create(1, 1, true).unwrap();
+        assert_eq!(control.address(), None);
         for text in ["10.77.0.1", "fd77::1:2:3"] {
-            board.set_address(text.parse().unwrap());
-            assert_eq!(board.address(), text.parse().ok());
+            control.set_address(text.parse().unwrap());
+            assert_eq!(control.address(), text.parse().ok());
         }
     }
 
     #[test]
     fn slots_do_not_overlap() {
-        let board = Board::create(3, 3, false).unwrap();
+        let control = ControlBlock::create(3, 3, false).unwrap();
         for round in 0..2 {
             for rank in 0..3 {
-                board.write_slot(round, rank, &[(round * 3 + rank) as u8; SLOT_BYTES]);
+                control.write_slot(round, rank, &[(round * 3 + rank) as u8; SLOT_BYTES]);
             }
         }
         for round in 0..2 {
             for rank in 0..3 {
                 let mut bytes = [9; SLOT_BYTES];
-                board.read_slot(round, rank, &mut bytes);
+                control.read_slot(round, rank, &mut bytes);
                 assert!(bytes.iter().all(|&b| b == (round * 3 + rank) as u8));
             }
         }
@@ -330,23 +330,23 @@ mod tests {
     #[test]
     fn results_are_those_of_all_ranks() {
         for relayed in [false, true] {
-            let board = Board::create(5, 2, relayed).unwrap();
+            let control = ControlBlock::create(5, 2, relayed).unwrap();
             for round in 0..4u32 {
                 let length = [1, 100, SLOT_BYTES, 0][round as usize];
                 let of = |rank: u32| vec![(round * 5 + rank + 1) as u8; length];
                 let here = if relayed { 1..3 } else { 0..5 };
-                here.clone().for_each(|rank| board.write_slot(round, rank, &of(rank)));
+                here.clone().for_each(|rank| control.write_slot(round, rank, &of(rank)));
                 if relayed {
                     for rank in here {
                         let mut own = vec![0; length];
-                        board.read_slot(round, rank, &mut own);
+                        control.read_slot(round, rank, &mut own);
                         assert_eq!(own, of(rank));
                     }
-                    board.write_results(round, &(0..5).flat_map(of).collect::<Vec<_>>());
+                    control.write_results(round, &(0..5).flat_map(of).collect::<Vec<_>>());
                 }
                 for rank in 0..5 {
                     let mut bytes = vec![0; length];
-                    board.read_result(round, rank, &mut bytes);
+                    control.read_result(round, rank, &mut bytes);
                     assert_eq!(bytes, of(rank));
                 }
             }
@@ -355,16 +355,16 @@ mod tests {
 
     #[test]
     fn barriers_of_threads() {
-        let board = Board::create(4, 4, false).unwrap();
+        let control = ControlBlock::create(4, 4, false).unwrap();
         let count = AtomicU32::new(0);
         std::thread::scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| {
                     for round in 1..=500 {
                         count.fetch_add(1, Ordering::Relaxed);
-                        let (ticket, _) = board.barrier_enter();
-                        while !board.barrier_done(ticket) {
-                            board.barrier_sleep(ticket, Duration::from_secs(1));
+                        let (ticket, _) = control.barrier_enter();
+                        while !control.barrier_done(ticket) {
+                            control.barrier_sleep(ticket, Duration::from_secs(1));
                         }
                         assert!(count.load(Ordering::Relaxed) >= 4 * round);
                     }

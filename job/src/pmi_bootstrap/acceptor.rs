@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gasnet_sys::{fd, process, signal};
 
-/// Callers that may wait at the end, at most: more than kernels let wait.
+/// Connections that may wait at the end, at most: more than kernels let wait.
 const MOST_WAITING: usize = 1 << 16;
 const PAUSE: Duration = Duration::from_millis(10);
 /// It calls nothing of the client's.
@@ -18,13 +18,13 @@ const STACK: usize = 128 << 10;
 
 /// The thread.
 #[derive(Debug)]
-pub struct Reception {
+pub struct Acceptor {
     thread: JoinHandle<Vec<UnixStream>>,
     /// It goes on until this is closed.
     open: UnixStream,
 }
 
-impl Reception {
+impl Acceptor {
     /// Opens it.
     pub fn open(listener: UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
@@ -32,7 +32,7 @@ impl Reception {
         // Signals are the client's.
         let mask = signal::block_all();
         let thread = thread::Builder::new()
-            .name("gasnet-meeting".into())
+            .name("gasnet-accept".into())
             .stack_size(STACK)
             .spawn(move || receive(&listener, &closed));
         signal::set_mask(&mask);

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::reception::Reception;
-use super::{daemon, MARGIN};
+use super::acceptor::Acceptor;
+use super::MARGIN;
+use crate::agent::manager_daemon_of_this;
 use gasnet_sys::process::{self, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
 
@@ -23,18 +24,18 @@ const NAMES: u32 = 8;
 const TRIES: u32 = 100;
 
 /// What the ranks of a host meet at.
-pub struct Meeting {
+pub struct Rendezvous {
     rank: u32,
     /// To the leader, which may be this process.
     pub leader: UnixStream,
     /// At the leader: where the others of this host call.
-    pub reception: Option<Reception>,
+    pub acceptor: Option<Acceptor>,
     /// At the leader: the other end of `leader`.
     pub own_end: Option<UnixStream>,
 }
 
 /// A rank, as its agent comes to know it.
-pub struct Member {
+pub struct LocalRank {
     /// Its process.
     pub pid: Pid,
     /// The same, held.
@@ -47,7 +48,7 @@ pub struct Member {
     pub cpus: Vec<u16>,
 }
 
-impl Meeting {
+impl Rendezvous {
     /// Binds or calls the socket of the job on this host.
     pub fn at(job: &str, rank: u32) -> io::Result<Self> {
         // A name has room for some hundred bytes; that of a job may be longer.
@@ -58,7 +59,7 @@ impl Meeting {
             for _ in 0..TRIES {
                 match Self::at_name(&format!("{name}-{number}"), rank) {
                     Ok(None) => break,
-                    Ok(Some(meeting)) => return Ok(meeting),
+                    Ok(Some(rendezvous)) => return Ok(rendezvous),
                     // Whoever held it has gone; a rank of this job stays until all have called.
                     Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(e) => return Err(e),
@@ -75,12 +76,12 @@ impl Meeting {
     fn at_name(name: &str, rank: u32) -> io::Result<Option<Self>> {
         match UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) {
             Ok(listener) => {
-                let reception = Reception::open(listener)?;
+                let acceptor = Acceptor::open(listener)?;
                 let (leader, own_end) = UnixStream::pair()?;
                 Ok(Some(Self {
                     rank,
                     leader,
-                    reception: Some(reception),
+                    acceptor: Some(acceptor),
                     own_end: Some(own_end),
                 }))
             }
@@ -94,7 +95,7 @@ impl Meeting {
                 Ok((user == process::user()).then_some(Self {
                     rank,
                     leader,
-                    reception: None,
+                    acceptor: None,
                     own_end: None,
                 }))
             }
@@ -113,7 +114,7 @@ impl Meeting {
     pub fn introduce(&mut self) -> io::Result<()> {
         let process = PidFd::open(process::pid())?;
         let cpus: Vec<u8> = cpus::numbers().iter().flat_map(|&cpu| (cpu as u16).to_le_bytes()).collect();
-        let daemon = daemon::of_this().unwrap_or(0);
+        let daemon = manager_daemon_of_this().unwrap_or(0);
         let hello = [&self.rank.to_le_bytes()[..], &daemon.to_le_bytes(), &cpus].concat();
         let length = (hello.len() as u32).to_le_bytes();
         fd::send_descriptors(self.leader.as_raw_fd(), &length, &[process.fd()])?;
@@ -137,7 +138,7 @@ pub fn block(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
 }
 
-impl Member {
+impl LocalRank {
     /// The rank that has called, if it is one.
     pub fn admit(mut stream: UnixStream) -> io::Result<(u32, Self)> {
         let (pid, _) = fd::peer_process(stream.as_raw_fd())?;

@@ -1,15 +1,40 @@
-//! Which process is the part of a process manager that has started a rank.
+//! A process manager's daemon: the process that started the ranks of a host (hydra_pmi_proxy, slurmstepd, prted, or mpirun itself). It outlives
+//! them; if it is killed, nobody else would end them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::fs;
 
-use gasnet_sys::process::{self, Pid};
+use gasnet_sys::process::{self, Pid, PidFd};
 
-/// What a process manager says to each process. Scripts and shells between the two inherit it.
+/// Variables that a process manager sets for each process. Scripts and shells in between inherit them.
 const MARKS: [&str; 5] = ["PMI_FD", "PMI_RANK", "PMI_ID", "PMIX_NAMESPACE", "PMIX_RANK"];
-/// Scripts and shells between the two, at most.
+/// Most scripts and shells between the daemon and a rank.
 const DEPTH: usize = 32;
+
+/// A process to look after.
+#[derive(Debug)]
+pub struct ManagerDaemon {
+    /// Its number.
+    pub pid: Pid,
+    /// What it is called.
+    pub name: String,
+    /// It, held.
+    pub process: PidFd,
+}
+
+impl ManagerDaemon {
+    /// Those of these that are there.
+    pub fn watch(pids: BTreeSet<Pid>) -> Vec<Self> {
+        let open = |pid: Pid| {
+            let process = PidFd::open(pid).ok()?;
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            let name = name.trim().to_owned();
+            Some(Self { pid, name, process })
+        };
+        pids.into_iter().filter_map(open).collect()
+    }
+}
 
 /// The one that has started this process: the nearest forefather that was not told the same. None: it cannot be found, or does not end.
 pub fn of_this() -> Option<Pid> {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::TcpListener;
 
+use super::acceptor::Acceptor;
 use super::discovery::Discovery;
-use super::meeting::{block, Meeting, Member};
-use super::reception::Reception;
-use super::{failed, variables, welcome, Manager};
+use super::rendezvous::{block, LocalRank, Rendezvous};
+use super::{environment, failed, handshake, Manager};
 use crate::spawn::Contact;
 use crate::tree::link::{self, Link};
 use crate::tree::secret::Secret;
@@ -21,13 +21,13 @@ const DEGREE: u32 = 16;
 const MOST_PLACES: usize = 16;
 
 /// Where a host is called: its first rank, a port, addresses.
-struct Place {
+struct HostEndpoint {
     first: u32,
     port: u16,
     places: Vec<String>,
 }
 
-impl Place {
+impl HostEndpoint {
     fn encode(&self) -> Vec<u8> {
         let text = self.places.join(" ");
         [&self.first.to_le_bytes()[..], &self.port.to_le_bytes(), text.as_bytes()].concat()
@@ -45,24 +45,24 @@ impl Place {
 }
 
 /// What the leader of a host has before it forks the agent.
-pub struct Leading {
-    members: BTreeMap<u32, Member>,
+pub struct Leader {
+    local_ranks: BTreeMap<u32, LocalRank>,
     listener: TcpListener,
     first: u32,
 }
 
-impl Leading {
+impl Leader {
     /// Lets all ranks of this host in, which have called before the fence, and tells them where it is called.
-    pub fn new(reception: Reception, meeting: &mut Meeting, options: &StartOptions) -> Result<Self, JobError> {
+    pub fn new(acceptor: Acceptor, rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
         let failed = |e: &io::Error| failed("letting in the other ranks of this host", e);
-        let own = meeting.own_end.take();
+        let own = rendezvous.own_end.take();
         // Who has not said by now which rank it is, is none.
-        let mut members: BTreeMap<u32, Member> = own
+        let mut local_ranks: BTreeMap<u32, LocalRank> = own
             .into_iter()
-            .chain(reception.close())
-            .filter_map(|stream| Member::admit(stream).ok())
+            .chain(acceptor.close())
+            .filter_map(|stream| LocalRank::admit(stream).ok())
             .collect();
-        let Some(&first) = members.keys().next() else {
+        let Some(&first) = local_ranks.keys().next() else {
             return Err(failed(&io::Error::other("not even this rank has called")));
         };
         let listener = link::listen(None).map_err(|e| failed(&e))?;
@@ -76,12 +76,12 @@ impl Leading {
                 .collect(),
         };
         let places = own.into_iter().take(MOST_PLACES).chain([net::host_name()]).collect();
-        let place = block(&Place { first, port, places }.encode());
-        for member in members.values_mut() {
+        let place = block(&HostEndpoint { first, port, places }.encode());
+        for member in local_ranks.values_mut() {
             member.stream.write_all(&place).map_err(|e| failed(&e))?;
         }
         Ok(Self {
-            members,
+            local_ranks,
             listener,
             first,
         })
@@ -97,7 +97,7 @@ impl Leading {
         let above = match self.first.checked_sub(1) {
             Some(before) => {
                 let place = manager.get(before / DEGREE, "at")?;
-                let place = Place::decode(&place).ok_or_else(|| JobError {
+                let place = HostEndpoint::decode(&place).ok_or_else(|| JobError {
                     message: format!("what rank {} says of its host cannot be read", before / DEGREE),
                 })?;
                 Some(Contact {
@@ -108,7 +108,7 @@ impl Leading {
                     chosen: true,
                 })
             }
-            None => manager.console(),
+            None => manager.launcher_contact(),
         };
         let _ = process::flush_streams();
         let mask = signal::block_all();
@@ -139,15 +139,21 @@ impl Leading {
     }
 
     fn be_agent(self, secret: Secret, above: Option<Contact>, options: &StartOptions) -> ! {
-        // A lifeline, two pipes and a process for each rank, hosts that call, strangers, and a few.
-        let _ = process::allow_descriptors(process::open_descriptors() + 4 * self.members.len() as u64 + 1024);
+        // A control_socket, two pipes and a process for each rank, hosts that call, strangers, and a few.
+        let _ = process::allow_descriptors(process::open_descriptors() + 4 * self.local_ranks.len() as u64 + 1024);
         let end = |why: String| -> ! {
             eprintln!("gasnet: host {}: {why}", net::host_name());
             process::end(1);
         };
-        let ranks: Vec<u32> = self.members.keys().copied().collect();
+        let ranks: Vec<u32> = self.local_ranks.keys().copied().collect();
         let up = above.map(|above| {
-            Link::call(&above.addresses(None), above.secret, self.first, options.remote.patience()).unwrap_or_else(|why| {
+            Link::call(
+                &above.addresses(None),
+                above.secret,
+                self.first,
+                options.remote.connect_limit(),
+            )
+            .unwrap_or_else(|why| {
                 end(format!(
                     "the host above this one cannot be connected ({why}); GASNET_WORKERIP names the network to use"
                 ))
@@ -157,9 +163,9 @@ impl Leading {
         let found = wanted.run(&self.listener).unwrap_or_else(|why| end(why));
         drop(self.listener);
         let mut options = options.clone();
-        variables::take_over(found.variables.clone(), &mut options).unwrap_or_else(|e| end(e.message));
-        let post = welcome::give(&options, found, self.members).unwrap_or_else(|e| end(e.message));
-        agent::serve(post);
+        environment::take_over(found.variables.clone(), &mut options).unwrap_or_else(|e| end(e.message));
+        let setup = handshake::give(&options, found, self.local_ranks).unwrap_or_else(|e| end(e.message));
+        agent::serve(setup);
     }
 }
 
@@ -172,46 +178,46 @@ mod tests {
 
     #[test]
     fn places_travel() {
-        let place = Place {
+        let place = HostEndpoint {
             first: 9,
             port: 4711,
             places: vec!["10.0.0.1".into(), "fd77::1".into()],
         };
-        let back = Place::decode(&place.encode()).unwrap();
+        let back = HostEndpoint::decode(&place.encode()).unwrap();
         assert_eq!((back.first, back.port, back.places), (place.first, place.port, place.places));
-        assert!(Place::decode(&[0; 5]).is_none() && Place::decode(&[0xff; 9]).is_none());
+        assert!(HostEndpoint::decode(&[0; 5]).is_none() && HostEndpoint::decode(&[0xff; 9]).is_none());
     }
 
     #[test]
     fn who_binds_first_leads_and_the_others_are_let_in() {
         let job = format!("test-{}", mem::random_u64());
-        let mut first = Meeting::at(&job, 5).unwrap();
-        let mut second = Meeting::at(&job, 3).unwrap();
-        assert!(first.reception.is_some() && second.reception.is_none());
+        let mut first = Rendezvous::at(&job, 5).unwrap();
+        let mut second = Rendezvous::at(&job, 3).unwrap();
+        assert!(first.acceptor.is_some() && second.acceptor.is_none());
         first.introduce().unwrap();
         second.introduce().unwrap();
-        let reception = first.reception.take().unwrap();
+        let acceptor = first.acceptor.take().unwrap();
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
-        let leading = Leading::new(reception, &mut first, &options).unwrap();
-        assert_eq!(leading.members.keys().copied().collect::<Vec<_>>(), [3, 5]);
-        let place = Place::decode(&second.hear().unwrap()).unwrap();
-        assert_eq!((place.first, leading.first), (3, 3));
+        let leader = Leader::new(acceptor, &mut first, &options).unwrap();
+        assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [3, 5]);
+        let place = HostEndpoint::decode(&second.hear().unwrap()).unwrap();
+        assert_eq!((place.first, leader.first), (3, 3));
     }
 
     #[test]
     fn who_does_not_say_which_rank_it_is_is_nobody() {
         let job = format!("test-{}", mem::random_u64());
-        let mut first = Meeting::at(&job, 0).unwrap();
-        let silent: Vec<_> = (1..=100).map(|rank| Meeting::at(&job, rank).unwrap()).collect();
+        let mut first = Rendezvous::at(&job, 0).unwrap();
+        let silent: Vec<_> = (1..=100).map(|rank| Rendezvous::at(&job, rank).unwrap()).collect();
         drop(silent);
-        let mut last = Meeting::at(&job, 9).unwrap();
+        let mut last = Rendezvous::at(&job, 9).unwrap();
         (&last.leader).write_all(b"\x04\0\0\0").unwrap();
-        let mut second = Meeting::at(&job, 7).unwrap();
+        let mut second = Rendezvous::at(&job, 7).unwrap();
         second.introduce().unwrap();
         first.introduce().unwrap();
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
-        let leading = Leading::new(first.reception.take().unwrap(), &mut first, &options).unwrap();
-        assert_eq!(leading.members.keys().copied().collect::<Vec<_>>(), [0, 7]);
+        let leader = Leader::new(first.acceptor.take().unwrap(), &mut first, &options).unwrap();
+        assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [0, 7]);
         assert!(second.hear().is_ok() && last.hear().is_err());
     }
 }

@@ -3,15 +3,14 @@
 //! The ranks of a host find each other at a local socket, whose name follows from the job's: who binds it first leads. All tell the manager's store
 //! where their host can be called; two fences, and the manager is not needed any more before the end. The leader forks the agent, which is nobody's
 //! child. The agents call each other in a tree that follows from the numbers of the ranks, tell the first one which ranks they have, and hear from it
-//! what the job looks like. Then each gives its ranks what forked ones are born with: lifeline, board, memory.
+//! what the job looks like. Then each gives its ranks what forked ones are born with: control_socket, board, memory.
 
-mod daemon;
+mod acceptor;
 mod discovery;
-mod leading;
-mod meeting;
-mod reception;
-mod variables;
-mod welcome;
+mod environment;
+mod handshake;
+mod leader;
+mod rendezvous;
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -23,9 +22,9 @@ use super::tree::secret::Secret;
 use super::{custom, Job, JobError, StartOptions, MAX_RANKS};
 pub(super) use discovery::Discovery;
 use gasnet_sys::{fd, process};
-use leading::Leading;
-use meeting::Meeting;
-use welcome::Welcome;
+use handshake::Handshake;
+use leader::Leader;
+use rendezvous::Rendezvous;
 
 /// How long a rank waits for its leader beyond what its hosts may take.
 const MARGIN: Duration = Duration::from_secs(30);
@@ -55,8 +54,8 @@ fn failed(what: &str, error: &io::Error) -> JobError {
 
 /// Calls the console of a custom spawner, if one has started this process. Before the configuration is read.
 pub(super) fn prepare() -> Result<(), JobError> {
-    if let Some(console) = custom::prepare()? {
-        hold(Box::new(console));
+    if let Some(client) = custom::prepare()? {
+        hold(Box::new(client));
     }
     Ok(())
 }
@@ -71,7 +70,7 @@ pub(super) fn is_prepared() -> bool {
 }
 
 /// Speaks to the manager: sets how many ranks there are.
-pub(super) fn meet(kind: Option<pmi::Kind>, options: &mut StartOptions) -> Result<(), JobError> {
+pub(super) fn meet(kind: Option<pmi::DetectedManager>, options: &mut StartOptions) -> Result<(), JobError> {
     if let Some(kind) = kind {
         hold(pmi::connect(kind)?);
     }
@@ -115,8 +114,8 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     // Whoever leads has a connection and a process for each rank of its host until the agent has them; and a socket for what else it does.
     let wanted = process::open_descriptors() + 2 * u64::from(manager.size().min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
-    let mut meeting = Meeting::at(manager.job_id(), rank).map_err(|e| failed("meeting the other ranks of this host", &e))?;
-    meeting
+    let mut rendezvous = Rendezvous::at(manager.job_id(), rank).map_err(|e| failed("meeting the other ranks of this host", &e))?;
+    rendezvous
         .introduce()
         .map_err(|e| failed("meeting the other ranks of this host", &e))?;
     let secret = Secret::new();
@@ -130,19 +129,19 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
              gex_Client_Init"
         ),
     })?;
-    let leading = match meeting.reception.take() {
-        Some(reception) => Some(Leading::new(reception, &mut meeting, options)?),
+    let leader = match rendezvous.acceptor.take() {
+        Some(acceptor) => Some(Leader::new(acceptor, &mut rendezvous, options)?),
         None => None,
     };
-    let place = meeting
+    let place = rendezvous
         .hear()
         .map_err(|e| failed("hearing from the first rank of this host", &e))?;
     manager.put("at", &place)?;
     manager.fence(limit)?;
-    if let Some(leading) = leading {
-        leading.start_agent(manager, options)?;
+    if let Some(leader) = leader {
+        leader.start_agent(manager, options)?;
     }
     descriptors.iter().for_each(process::restore_descriptor_limit);
     manager.asked_all();
-    Welcome::wait(&mut meeting, options)?.job(rank, options)
+    Handshake::wait(&mut rendezvous, options)?.job(rank, options)
 }

@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
 use super::{Secret, StartOptions, LOOK};
-use crate::tree::link::{let_in, poll_items, Known, Link, Stranger, CONSOLE};
-use crate::tree::message::Message;
+use crate::tree::link::{accept_peers, poll_items, Authentication, Link, UnauthenticatedPeer, WORKER_ID};
+use crate::tree::message::AgentMessage;
 use gasnet_sys::{fd, mem, net};
 
 /// Fences of ranks that find each other.
@@ -34,11 +34,11 @@ pub fn too_many(ranks: u32) -> String {
 
 /// Who has called the console in another matter.
 #[derive(Default)]
-pub struct Callers {
+pub struct Connections {
     /// Agents, by the first rank of their host.
     pub agents: Vec<(u32, Link)>,
     /// Who has not said yet who it is.
-    pub strangers: Vec<Stranger>,
+    pub unauthenticated: Vec<UnauthenticatedPeer>,
 }
 
 /// A process that has called.
@@ -53,11 +53,11 @@ struct Worker {
 }
 
 /// See the module.
-pub struct Store<'a> {
+pub struct LauncherServer<'a> {
     options: &'a StartOptions,
     secret: Secret,
     listener: &'a TcpListener,
-    strangers: Vec<Stranger>,
+    unauthenticated: Vec<UnauthenticatedPeer>,
     workers: Vec<Worker>,
     /// Agents that have called before all ranks were done here.
     agents: Vec<(u32, Link)>,
@@ -65,14 +65,14 @@ pub struct Store<'a> {
     placed: bool,
 }
 
-impl<'a> Store<'a> {
+impl<'a> LauncherServer<'a> {
     /// Of a job of `options.ranks`, whose processes call at `listener`.
     pub fn new(options: &'a StartOptions, secret: Secret, listener: &'a TcpListener) -> Self {
         Self {
             options,
             secret,
             listener,
-            strangers: Vec::new(),
+            unauthenticated: Vec::new(),
             workers: Vec::new(),
             agents: Vec::new(),
             values: HashMap::new(),
@@ -82,7 +82,7 @@ impl<'a> Store<'a> {
 
     /// Serves all processes until they have found each other. Gives who else has called meanwhile. `still_there` is asked, with the number
     /// of processes that have not called, whether there is any use in waiting, and whether the command runs.
-    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Callers, String> {
+    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Connections, String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
         let (mut ended, mut is_told) = (None, false);
@@ -99,9 +99,9 @@ impl<'a> Store<'a> {
             }
             self.end_fence();
             if self.placed && self.workers.iter().all(|w| w.is_over) {
-                return Ok(Callers {
+                return Ok(Connections {
                     agents: std::mem::take(&mut self.agents),
-                    strangers: std::mem::take(&mut self.strangers),
+                    unauthenticated: std::mem::take(&mut self.unauthenticated),
                 });
             }
             if missing > 0 {
@@ -117,7 +117,7 @@ impl<'a> Store<'a> {
                 }
                 if end.is_some_and(|end| Instant::now() >= end) {
                     return Err(format!(
-                        "of {all} processes {missing} have not called the console in {} seconds; connections to this host may be blocked \
+                        "of {all} processes {missing} have not called the client in {} seconds; connections to this host may be blocked \
                          (GASNET_MASTERIP names the address to use), or the command of GASNET_CSPAWN_CMD, which {}, starts fewer \
                          (GASNET_SPAWN_TIMEOUT)",
                         limit.as_secs(),
@@ -130,12 +130,12 @@ impl<'a> Store<'a> {
     }
 
     fn meet(&mut self) {
-        let_in(self.listener, &mut self.strangers, self.options.ranks as usize);
-        for stranger in std::mem::take(&mut self.strangers) {
-            match stranger.hear(self.secret) {
-                Known::NotYet(stranger) => self.strangers.push(stranger),
-                Known::Nobody => {}
-                Known::Agent(CONSOLE, link) => self.workers.push(Worker {
+        accept_peers(self.listener, &mut self.unauthenticated, self.options.ranks as usize);
+        for peer in std::mem::take(&mut self.unauthenticated) {
+            match peer.hear(self.secret) {
+                Authentication::Pending(peer) => self.unauthenticated.push(peer),
+                Authentication::Rejected => {}
+                Authentication::Accepted(WORKER_ID, link) => self.workers.push(Worker {
                     link,
                     hello: None,
                     rank: 0,
@@ -143,7 +143,7 @@ impl<'a> Store<'a> {
                     in_fence: false,
                     is_over: false,
                 }),
-                Known::Agent(first, link) => self.agents.push((first, link)),
+                Authentication::Accepted(first, link) => self.agents.push((first, link)),
             }
         }
     }
@@ -153,14 +153,16 @@ impl<'a> Store<'a> {
             worker.link.push();
             while let Some(message) = worker.link.receive() {
                 match message {
-                    Message::Hello { wish, host } if worker.hello.is_none() => worker.hello = Some((wish, host)),
-                    Message::Fence { puts } if !worker.in_fence => {
+                    AgentMessage::Register { requested_rank, host } if worker.hello.is_none() => {
+                        worker.hello = Some((requested_rank, host))
+                    }
+                    AgentMessage::Fence { puts } if !worker.in_fence => {
                         worker.in_fence = true;
                         self.values
                             .extend(puts.into_iter().map(|(key, bytes)| ((worker.rank, key), bytes)));
                     }
-                    Message::Get { owner, key } => match self.values.get(&(owner, key)) {
-                        Some(bytes) => worker.link.send(&Message::Value { bytes: bytes.clone() }),
+                    AgentMessage::Get { owner, key } => match self.values.get(&(owner, key)) {
+                        Some(bytes) => worker.link.send(&AgentMessage::Value { bytes: bytes.clone() }),
                         None => return Err(format!("rank {} asks for what rank {owner} has not told", worker.rank)),
                     },
                     _ => return Err("a process said something that is not expected of it".into()),
@@ -195,7 +197,7 @@ impl<'a> Store<'a> {
         let job = format!("console-{:016x}", mem::random_u64()).into_bytes();
         for (worker, rank) in self.workers.iter_mut().zip(ranks) {
             worker.rank = rank;
-            worker.link.send(&Message::Place {
+            worker.link.send(&AgentMessage::Assign {
                 rank,
                 size,
                 job: job.clone(),
@@ -213,14 +215,14 @@ impl<'a> Store<'a> {
         for worker in &mut self.workers {
             worker.in_fence = false;
             worker.fences += 1;
-            worker.link.send(&Message::Value { bytes: Vec::new() });
+            worker.link.send(&AgentMessage::Value { bytes: Vec::new() });
         }
     }
 
     fn sleep(&self) {
         let mut items = Vec::new();
         let links = self.workers.iter().filter(|w| !w.is_over).map(|w| &w.link);
-        poll_items(links, &self.strangers, Some(self.listener), &mut items);
+        poll_items(links, &self.unauthenticated, Some(self.listener), &mut items);
         let _ = fd::poll(&mut items, Some(LOOK));
     }
 }
@@ -229,15 +231,18 @@ impl<'a> Store<'a> {
 /// calls.
 fn numbers(hellos: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
     let size = hellos.len() as u32;
-    if hellos.iter().any(|(wish, _)| wish.is_some()) {
+    if hellos.iter().any(|(requested_rank, _)| requested_rank.is_some()) {
         let mut taken = BTreeMap::new();
-        for (i, (wish, _)) in hellos.iter().enumerate() {
-            let wish = wish.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
-            if wish >= size || taken.insert(wish, i).is_some() {
-                return Err(format!("GASNET_WORKER_RANK={wish}: ranks are 0 to {}, each once", size - 1));
+        for (i, (requested_rank, _)) in hellos.iter().enumerate() {
+            let requested_rank = requested_rank.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
+            if requested_rank >= size || taken.insert(requested_rank, i).is_some() {
+                return Err(format!(
+                    "GASNET_WORKER_RANK={requested_rank}: ranks are 0 to {}, each once",
+                    size - 1
+                ));
             }
         }
-        return Ok(hellos.iter().filter_map(|(wish, _)| *wish).collect());
+        return Ok(hellos.iter().filter_map(|(requested_rank, _)| *requested_rank).collect());
     }
     let mut hosts: Vec<&[u8]> = Vec::new();
     let mut places: Vec<(usize, usize)> = Vec::new();
@@ -260,8 +265,8 @@ fn numbers(hellos: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
 mod tests {
     use super::*;
 
-    fn hello(wish: Option<u32>, host: &str) -> (Option<u32>, Vec<u8>) {
-        (wish, host.as_bytes().to_vec())
+    fn hello(requested_rank: Option<u32>, host: &str) -> (Option<u32>, Vec<u8>) {
+        (requested_rank, host.as_bytes().to_vec())
     }
 
     #[test]

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use super::variables;
-use crate::custom::{too_many, Callers};
-use crate::map::{Map, Run};
-use crate::tree::link::{self, Known, Link, Stranger, CONSOLE};
-use crate::tree::message::{Host, Message, Pairs};
+use super::environment;
+use crate::custom::{too_many, Connections};
+use crate::layout::{JobLayout, RankRange};
+use crate::tree::link::{self, Authentication, Link, UnauthenticatedPeer, WORKER_ID};
+use crate::tree::message::{AgentMessage, Host, Pairs};
 use crate::tree::secret::Secret;
 use crate::tree::{Branch, Tree};
 use crate::StartOptions;
 use gasnet_sys::{fd, net};
 
 /// What has been found.
-pub struct Found {
+pub struct Discovered {
     /// The layout of the job.
-    pub map: Map,
+    pub layout: JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
     /// The place in the tree.
@@ -38,7 +38,7 @@ pub struct Discovery<'a> {
     hosts: BTreeMap<u32, (Vec<u8>, Vec<u32>)>,
     /// Those right below, by first rank: their connection, and the first ranks of the hosts that they have told of.
     below: Vec<(u32, Link, Vec<u32>)>,
-    strangers: Vec<Stranger>,
+    unauthenticated: Vec<UnauthenticatedPeer>,
 }
 
 impl<'a> Discovery<'a> {
@@ -47,14 +47,14 @@ impl<'a> Discovery<'a> {
         let mut new = Self {
             first: Some(first),
             up,
-            ..Self::of_console(Callers::default(), secret, options)
+            ..Self::of_launcher(Connections::default(), secret, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
         new
     }
 
     /// Of a console, which `callers` have called already.
-    pub fn of_console(callers: Callers, secret: Secret, options: &'a StartOptions) -> Self {
+    pub fn of_launcher(callers: Connections, secret: Secret, options: &'a StartOptions) -> Self {
         Self {
             first: None,
             up: None,
@@ -66,14 +66,14 @@ impl<'a> Discovery<'a> {
                 .into_iter()
                 .map(|(first, link)| (first, link, Vec::new()))
                 .collect(),
-            strangers: callers.strangers,
+            unauthenticated: callers.unauthenticated,
         }
     }
 
     fn note(&mut self, first: u32, name: Vec<u8>, ranks: Vec<u32>) {
         if let Some(up) = &mut self.up {
             let (name, ranks) = (name.clone(), ranks.clone());
-            up.send(&Message::Here { first, name, ranks });
+            up.send(&AgentMessage::HostRanks { first, name, ranks });
         }
         self.hosts.insert(first, (name, ranks));
     }
@@ -83,20 +83,20 @@ impl<'a> Discovery<'a> {
     }
 
     /// Waits until all is known.
-    pub fn run(mut self, listener: &TcpListener) -> Result<Found, String> {
+    pub fn run(mut self, listener: &TcpListener) -> Result<Discovered, String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
-        let (runs, nbrhd_max, variables) = loop {
+        let (ranges, nbrhd_max, variables) = loop {
             self.hear(listener)?;
             if let Some(up) = &mut self.up {
                 up.push();
                 match up.receive() {
-                    Some(Message::Start {
-                        runs,
+                    Some(AgentMessage::Start {
+                        ranges,
                         nbrhd_max,
                         variables,
                         ..
-                    }) => break (runs, nbrhd_max, variables),
+                    }) => break (ranges, nbrhd_max, variables),
                     Some(_) => return Err("it was told something else than what the job looks like".into()),
                     None => {}
                 }
@@ -105,7 +105,7 @@ impl<'a> Discovery<'a> {
                 }
             } else if self.ranks_known() >= self.options.ranks as usize {
                 // A console has given its environment to all that have called it.
-                let variables = self.first.map_or_else(Pairs::new, |_| variables::own());
+                let variables = self.first.map_or_else(Pairs::new, |_| environment::own());
                 break (self.layout()?, self.options.nbrhd_max, variables);
             }
             if end.is_some_and(|end| Instant::now() >= end) {
@@ -120,10 +120,10 @@ impl<'a> Discovery<'a> {
             }
             self.sleep(listener);
         };
-        let map = Map::new(runs.clone(), nbrhd_max).ok_or("it was told of a job that cannot be")?;
+        let layout = JobLayout::new(ranges.clone(), nbrhd_max).ok_or("it was told of a job that cannot be")?;
         let number = |first: u32| {
-            if first < map.size() {
-                Ok(map.host_of(first))
+            if first < layout.size() {
+                Ok(layout.host_of(first))
             } else {
                 Err("a rank is not in the job".to_owned())
             }
@@ -131,8 +131,8 @@ impl<'a> Discovery<'a> {
         let host = self.first.map(number).transpose()?;
         let mut tree = Tree::new(self.secret, self.up);
         for (first, mut link, firsts) in self.below {
-            link.send(&Message::Start {
-                runs: runs.clone(),
+            link.send(&AgentMessage::Start {
+                ranges: ranges.clone(),
                 nbrhd_max,
                 variables: variables.clone(),
                 todo: Vec::new(),
@@ -146,8 +146,8 @@ impl<'a> Discovery<'a> {
             let number = number(first)?;
             tree.add(Branch::linked(Host { number, name }, firsts.len(), ranks, link));
         }
-        Ok(Found {
-            map,
+        Ok(Discovered {
+            layout,
             host,
             tree,
             variables,
@@ -155,7 +155,7 @@ impl<'a> Discovery<'a> {
     }
 
     /// At the first host: numbers hosts in the order of their first ranks.
-    fn layout(&self) -> Result<Vec<Run>, String> {
+    fn layout(&self) -> Result<Vec<RankRange>, String> {
         let mut hosts = vec![u32::MAX; self.options.ranks as usize];
         for (number, (_, ranks)) in self.hosts.values().enumerate() {
             for &rank in ranks {
@@ -165,24 +165,24 @@ impl<'a> Discovery<'a> {
                 }
             }
         }
-        let map = Map::from_hosts(&hosts, 0).ok_or("not all ranks are on a host")?;
-        Ok(map.runs().to_vec())
+        let layout = JobLayout::from_hosts(&hosts, 0).ok_or("not all ranks are on a host")?;
+        Ok(layout.ranges().to_vec())
     }
 
     fn hear(&mut self, listener: &TcpListener) -> Result<(), String> {
-        link::let_in(listener, &mut self.strangers, self.options.ranks as usize);
-        for stranger in std::mem::take(&mut self.strangers) {
-            match stranger.hear(self.secret) {
-                Known::NotYet(stranger) => self.strangers.push(stranger),
-                Known::Nobody => {}
-                Known::Agent(CONSOLE, _) if self.first.is_none() => return Err(too_many(self.options.ranks)),
-                Known::Agent(first, link) => self.below.push((first, link, Vec::new())),
+        link::accept_peers(listener, &mut self.unauthenticated, self.options.ranks as usize);
+        for peer in std::mem::take(&mut self.unauthenticated) {
+            match peer.hear(self.secret) {
+                Authentication::Pending(peer) => self.unauthenticated.push(peer),
+                Authentication::Rejected => {}
+                Authentication::Accepted(WORKER_ID, _) if self.first.is_none() => return Err(too_many(self.options.ranks)),
+                Authentication::Accepted(first, link) => self.below.push((first, link, Vec::new())),
             }
         }
         let mut told = Vec::new();
         for (first, link, firsts) in &mut self.below {
             while let Some(message) = link.receive() {
-                let Message::Here { first, name, ranks } = message else {
+                let AgentMessage::HostRanks { first, name, ranks } = message else {
                     return Err("a host below said something else than which ranks it has".into());
                 };
                 firsts.push(first);
@@ -201,7 +201,7 @@ impl<'a> Discovery<'a> {
     fn sleep(&self, listener: &TcpListener) {
         let links = self.up.iter().chain(self.below.iter().map(|(_, link, _)| link));
         let mut items = Vec::new();
-        link::poll_items(links, &self.strangers, Some(listener), &mut items);
+        link::poll_items(links, &self.unauthenticated, Some(listener), &mut items);
         let _ = fd::poll(&mut items, Some(Duration::from_millis(100)));
     }
 }

@@ -5,19 +5,19 @@
 
 use std::time::Instant;
 
-use super::super::options::Patience;
-use super::super::tree::message::Census;
+use super::super::options::ExitTimeouts;
+use super::super::tree::message::RankCounts;
 
 /// Windows in a row in which nobody did anything but wait, after which nobody will: of a success, of a failure.
 const WINDOWS: (u32, u32) = (4, 1);
 
 /// An end that has begun.
 #[derive(Debug)]
-pub struct Ending {
+pub struct Shutdown {
     /// Exit code of the job, 0 to 255.
     pub code: i32,
     /// Number of the look at those who still run: it grows when a rank arrives, for then others may be on their way.
-    pub look: u32,
+    pub epoch: u32,
     /// Those who are not in exit have been told to leave.
     pub left: bool,
     /// All who are in exit have been told to go.
@@ -27,12 +27,12 @@ pub struct Ending {
     lost: bool,
 }
 
-impl Ending {
+impl Shutdown {
     /// Begins with a rank in exit with `code`, or `lost`.
     pub fn new(code: i32, lost: bool, now: Instant) -> Self {
         Self {
             code: code & 0xff,
-            look: 1,
+            epoch: 1,
             left: false,
             went: false,
             since: now,
@@ -50,7 +50,7 @@ impl Ending {
             self.code = code & 0xff;
         }
         self.lost |= lost;
-        self.look += 1;
+        self.epoch += 1;
         true
     }
 
@@ -58,14 +58,14 @@ impl Ending {
     ///
     /// A progress thread polls while others work: after a success, who polls and does not wait has the exit timeout, and who does neither is
     /// at work and has more time.
-    pub fn is_over(&self, all: Census, patience: Patience, now: Instant) -> bool {
+    pub fn is_over(&self, all: RankCounts, timeouts: ExitTimeouts, now: Instant) -> bool {
         let passed = |time| now >= self.since + time;
-        let seen = |times, windows| all.look == self.look && times >= windows;
+        let seen = |times, windows| all.epoch == self.epoch && times >= windows;
         self.lost
             || if self.code == 0 {
-                seen(all.quiet, WINDOWS.0) || passed(patience.exit) && seen(all.idle, 1) || passed(patience.busy)
+                seen(all.waiting, WINDOWS.0) || passed(timeouts.exit) && seen(all.idle, 1) || passed(timeouts.busy)
             } else {
-                seen(all.idle, WINDOWS.1) || passed(patience.failure)
+                seen(all.idle, WINDOWS.1) || passed(timeouts.failure)
             }
     }
 }
@@ -75,18 +75,18 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const PATIENCE: Patience = Patience {
+    const TIMEOUTS: ExitTimeouts = ExitTimeouts {
         exit: Duration::from_secs(10),
         busy: Duration::from_secs(30),
         failure: Duration::from_secs(1),
     };
 
-    fn seen(look: u32, quiet: u32, idle: u32) -> Census {
-        Census {
+    fn seen(epoch: u32, waiting: u32, idle: u32) -> RankCounts {
+        RankCounts {
             running: 3,
             present: 4,
-            look,
-            quiet,
+            epoch,
+            waiting,
             idle,
         }
     }
@@ -94,33 +94,33 @@ mod tests {
     #[test]
     fn a_success_waits_for_those_who_are_busy() {
         let start = Instant::now();
-        let mut ending = Ending::new(0, false, start);
-        assert!(!ending.is_over(seen(1, 3, 9), PATIENCE, start));
-        assert!(ending.is_over(seen(1, 4, 4), PATIENCE, start));
+        let mut shutdown = Shutdown::new(0, false, start);
+        assert!(!shutdown.is_over(seen(1, 3, 9), TIMEOUTS, start));
+        assert!(shutdown.is_over(seen(1, 4, 4), TIMEOUTS, start));
         // Pollers have less time than those who are at work.
-        let later = start + PATIENCE.exit;
-        assert!(ending.is_over(seen(1, 0, 1), PATIENCE, later) && !ending.is_over(seen(1, 0, 0), PATIENCE, later));
-        assert!(ending.is_over(seen(1, 0, 0), PATIENCE, start + PATIENCE.busy));
+        let later = start + TIMEOUTS.exit;
+        assert!(shutdown.is_over(seen(1, 0, 1), TIMEOUTS, later) && !shutdown.is_over(seen(1, 0, 0), TIMEOUTS, later));
+        assert!(shutdown.is_over(seen(1, 0, 0), TIMEOUTS, start + TIMEOUTS.busy));
         // Somebody has arrived: what was seen before does not count.
-        assert!(ending.another(0, false));
-        assert!(!ending.is_over(seen(1, 4, 4), PATIENCE, start) && !ending.is_over(seen(1, 4, 4), PATIENCE, later));
+        assert!(shutdown.another(0, false));
+        assert!(!shutdown.is_over(seen(1, 4, 4), TIMEOUTS, start) && !shutdown.is_over(seen(1, 4, 4), TIMEOUTS, later));
     }
 
     #[test]
     fn a_failure_and_a_loss_wait_less() {
         let start = Instant::now();
-        let mut ending = Ending::new(0, false, start);
-        assert!(ending.another(259, false));
-        assert_eq!(ending.code, 3);
-        assert!(ending.another(4, false));
-        assert_eq!(ending.code, 3);
-        assert!(!ending.is_over(seen(3, 0, 0), PATIENCE, start));
+        let mut shutdown = Shutdown::new(0, false, start);
+        assert!(shutdown.another(259, false));
+        assert_eq!(shutdown.code, 3);
+        assert!(shutdown.another(4, false));
+        assert_eq!(shutdown.code, 3);
+        assert!(!shutdown.is_over(seen(3, 0, 0), TIMEOUTS, start));
         assert!(
-            ending.is_over(seen(3, 0, 1), PATIENCE, start) && ending.is_over(seen(3, 0, 0), PATIENCE, start + PATIENCE.failure)
+            shutdown.is_over(seen(3, 0, 1), TIMEOUTS, start) && shutdown.is_over(seen(3, 0, 0), TIMEOUTS, start + TIMEOUTS.failure)
         );
-        assert!(ending.another(9, true));
-        assert!(ending.is_over(seen(0, 0, 0), PATIENCE, start));
-        ending.left = true;
-        assert!(!ending.another(5, true));
+        assert!(shutdown.another(9, true));
+        assert!(shutdown.is_over(seen(0, 0, 0), TIMEOUTS, start));
+        shutdown.left = true;
+        assert!(!shutdown.another(5, true));
     }
 }

@@ -1,0 +1,168 @@
+//! Exchanges between hosts: the bytes of all ranks travel up the tree; the root assembles them and sends the result down.
+#![forbid(unsafe_code)]
+
+use super::{Agent, BROKEN};
+use crate::control_block::ControlBlock;
+use crate::layout::JobLayout;
+use crate::tree::message::AgentMessage;
+
+/// The bytes of some hosts' ranks: host by host, and in each in the order of ranks.
+pub type Parts = Vec<(u32, Vec<u8>)>;
+
+/// The exchange that is under way in this part of the job.
+#[derive(Debug, Default)]
+pub struct Gather {
+    round: Option<(u32, u32)>,
+    parts: Parts,
+}
+
+/// An exchange of which all of this part of the job is there.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Complete {
+    /// Its number.
+    pub round: u32,
+    /// Bytes of each rank.
+    pub length: u32,
+    /// All of them.
+    pub parts: Parts,
+}
+
+impl Gather {
+    /// Some more hosts of `expected`. The error says that somebody does another exchange than the others.
+    pub fn add(&mut self, round: u32, length: u32, parts: Parts, expected: usize) -> Result<Option<Complete>, String> {
+        let (known_round, known_length) = *self.round.get_or_insert((round, length));
+        if (known_round, known_length) != (round, length) {
+            return Err(format!(
+                "hosts do not agree: exchange {round} of {length} bytes met exchange {known_round} of {known_length}"
+            ));
+        }
+        self.parts.extend(parts);
+        if self.parts.len() < expected {
+            return Ok(None);
+        }
+        self.round = None;
+        let parts = std::mem::take(&mut self.parts);
+        Ok(Some(Complete { round, length, parts }))
+    }
+}
+
+/// What all ranks get: all bytes in the order of ranks. None unless each host is there once, with as many bytes as it has ranks.
+pub fn assemble(layout: &JobLayout, length: usize, parts: &Parts) -> Option<Vec<u8>> {
+    let mut by_host: Vec<Option<&[u8]>> = vec![None; layout.hosts() as usize];
+    for (host, bytes) in parts {
+        let place = by_host.get_mut(*host as usize)?;
+        if place.replace(bytes).is_some() {
+            return None;
+        }
+    }
+    let mut all = Vec::with_capacity(layout.size() as usize * length);
+    for range in layout.ranges() {
+        let place = by_host[range.host as usize].as_mut()?;
+        let (front, rest) = place.split_at_checked(range.count as usize * length)?;
+        all.extend(front);
+        *place = rest;
+    }
+    by_host.iter().all(|rest| rest.is_some_and(<[u8]>::is_empty)).then_some(all)
+}
+
+impl Agent<'_> {
+    /// Hosts with ranks in this part of the job.
+    fn hosts_here(&self) -> usize {
+        if self.setup.tree.is_root() {
+            return self.setup.layout.hosts() as usize;
+        }
+        let below: usize = self.setup.tree.branches().iter().map(|b| b.hosts).sum();
+        below + usize::from(self.setup.host.is_some())
+    }
+
+    /// All ranks of this host are in an exchange.
+    pub(super) fn exchange_here(&mut self, round: u32, length: u32) {
+        let Some(host) = self.setup.host else { return };
+        let length = length.min(ControlBlock::slot_bytes() as u32);
+        let mut bytes = vec![0; self.setup.children.len() * length as usize];
+        if length > 0 {
+            for (child, part) in self.setup.children.iter().zip(bytes.chunks_exact_mut(length as usize)) {
+                self.setup.control.read_slot(round, child.rank, part);
+            }
+        }
+        self.exchange(round, length, vec![(host, bytes)]);
+    }
+
+    pub(super) fn exchange(&mut self, round: u32, length: u32, parts: Parts) {
+        match self.gather.add(round, length, parts, self.hosts_here()) {
+            Ok(None) => {}
+            Ok(Some(all)) if !self.setup.tree.is_root() => self.setup.tree.send_up(&AgentMessage::Gather {
+                round: all.round,
+                length: all.length,
+                parts: all.parts,
+            }),
+            Ok(Some(all)) => match assemble(self.setup.layout, all.length as usize, &all.parts) {
+                Some(bytes) => self.deliver(all.round, &bytes),
+                None => self.broken("hosts gave another number of bytes than they have ranks"),
+            },
+            Err(why) => self.broken(&why),
+        }
+    }
+
+    fn broken(&mut self, why: &str) {
+        self.say(format_args!(
+            "an exchange between hosts failed: {why}. This is a defect of the library; ending the job"
+        ));
+        self.begin(BROKEN, true);
+    }
+
+    /// Passes the outcome of an exchange on, and to the ranks of this host.
+    pub(super) fn deliver(&mut self, round: u32, bytes: &[u8]) {
+        self.setup.tree.send_down(&AgentMessage::Result {
+            round,
+            bytes: bytes.to_vec(),
+        });
+        if self.setup.host.is_none() {
+            return;
+        }
+        if bytes.len() > self.setup.layout.size() as usize * ControlBlock::slot_bytes() {
+            return self.broken("more bytes came than there is room for");
+        }
+        self.setup.control.write_results(round, bytes);
+        if self.setup.control.address().is_none() {
+            // All hosts have called by now.
+            if let Some(address) = self.setup.tree.own_address() {
+                self.setup.control.set_address(address);
+            }
+        }
+        self.setup.control.release_barrier();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_in_any_order() {
+        let layout = JobLayout::from_hosts(&[0, 0, 1, 0, 2], 0).unwrap();
+        let mut gather = Gather::default();
+        assert_eq!(gather.add(5, 2, vec![(2, vec![4, 4])], 3), Ok(None));
+        assert_eq!(gather.add(5, 2, vec![(0, vec![0, 0, 1, 1, 3, 3])], 3), Ok(None));
+        let complete = gather.add(5, 2, vec![(1, vec![2, 2])], 3).unwrap().unwrap();
+        assert_eq!(assemble(&layout, 2, &complete.parts).unwrap(), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+        // The next may begin.
+        assert!(gather.add(6, 0, vec![(0, vec![])], 3).unwrap().is_none());
+        assert!(gather.add(7, 0, vec![(1, vec![])], 3).unwrap_err().contains("exchange 7"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let layout = JobLayout::from_hosts(&[0, 1], 0).unwrap();
+        for bad in [
+            vec![(0, vec![1])],
+            vec![(0, vec![1]), (0, vec![1])],
+            vec![(0, vec![1]), (0, vec![1]), (1, vec![1])],
+            vec![(0, vec![1]), (2, vec![1])],
+            vec![(0, vec![1]), (1, vec![1, 1])],
+            vec![(0, vec![1]), (1, vec![])],
+        ] {
+            assert_eq!(assemble(&layout, 1, &bad), None, "{bad:?}");
+        }
+    }
+}
