@@ -2,6 +2,12 @@
 
 use gasnet_conduit::JobRank;
 
+/// Most arguments of a handler (`gex_AM_MaxArgs`).
+pub const MAX_ARGS: usize = 16;
+
+/// A handler argument (`gex_AM_Arg_t`).
+pub type Arg = i32;
+
 /// Index of an endpoint within its process (`gex_EP_Index_t`).
 pub type EpIndex = u16;
 

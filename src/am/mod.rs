@@ -22,13 +22,9 @@ pub mod wire;
 use std::sync::OnceLock;
 
 use crate::shm::layout::MAX_MEDIUM;
+pub use crate::types::{Arg, MAX_ARGS};
 use crate::types::{Category, EpIndex, Location};
 use gasnet_conduit::{Class, JobRank, Limits};
-
-/// Most arguments of a handler (`gex_AM_MaxArgs`).
-pub const MAX_ARGS: usize = 16;
-/// A handler argument (`gex_AM_Arg_t`).
-pub type Arg = i32;
 
 /// A 64-bit number as two arguments, the high word first.
 pub const fn split(value: u64) -> [Arg; 2] {

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Category, MAX_ARGS};
+use crate::types::{Category, MAX_ARGS};
 use gasnet_conduit::Class;
 
 /// Lowest index for clients (`GEX_AM_INDEX_BASE`).
