@@ -98,7 +98,7 @@ pub fn init(
     }
     let registers = !single && segments == Configuration::Fast;
     let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
-    let max_local_bytes = segment::max_local_bytes(job.host().len() as u32).min(most);
+    let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
     let crowded = !single && job.exchange(&[u8::from(is_crowded(job))]).contains(&1);
     let client = Box::leak(Box::new(Client::new(name, flags)));

@@ -11,9 +11,11 @@ use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
 use crate::runtime;
+use crate::segment::attach::AttachError;
 use crate::segment::configuration::is_everything;
+use crate::segment::publish::publish;
 use crate::segment::reach::ALL_MEMORY;
-use crate::segment::{create, AttachError, Memory, Segment};
+use crate::segment::{create, Memory, Segment};
 use crate::team::{self, scratch, Named};
 use crate::trace;
 use gasnet_sys::mem;
@@ -273,7 +275,7 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(tm: usize, eps: *const *cons
     // SAFETY: null, or handles of ours.
     let endpoints: Vec<&Endpoint> = endpoints.iter().filter_map(|&ep| unsafe { ep.as_ref() }).collect();
     // The call is collective: who brings wrong arguments takes part with none, so that nobody waits for it.
-    let published = create::publish(runtime::get(), team, &endpoints);
+    let published = publish(runtime::get(), team, &endpoints);
     if !good || endpoints.len() < count {
         complain(
             name,

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
         return ERR_BAD_ARG;
     }
     let rt = runtime::get();
-    if segment::was_attached() {
+    if segment::attach::was_attached() {
         complain("gasnet_attach", "the job is attached already");
         return ERR_NOT_INIT;
     }

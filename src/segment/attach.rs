@@ -1,0 +1,230 @@
+//! `gex_Segment_Attach`: the primordial segment of every process, mapped by its neighbours.
+
+use std::env;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::configuration::is_everything;
+use super::{numa, Directory, Memory, Segment};
+use crate::runtime::Runtime;
+use crate::shm;
+use gasnet_conduit::config::{self, Per};
+use gasnet_conduit::{JobRank, RemoteSegment, SegmentKey};
+use gasnet_sys::{host_memory, mem};
+
+/// Why a segment was not attached.
+#[derive(Clone, Debug)]
+pub enum AttachError {
+    /// The call itself is wrong.
+    Argument(String),
+    /// The memory cannot be had.
+    Resource(String),
+}
+
+/// Whether Attach was called here, and did not fail.
+static ATTACHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the primordial segment was attached here, or is being attached.
+pub fn was_attached() -> bool {
+    ATTACHED.load(Ordering::Relaxed)
+}
+
+fn page_floor(bytes: u64) -> usize {
+    bytes as usize & !(mem::page_size() - 1)
+}
+
+/// How much each rank of this host may attach: `GASNET_MAX_SEGSIZE`, bounded by what the host has, divided among its ranks.
+pub fn max_local_bytes(host_ranks: u32) -> usize {
+    let limit = config::get().get(&config::MAX_SEGSIZE);
+    let memory = host_memory::query();
+    let wanted = limit.bytes(memory.physical);
+    let per_rank = match limit.per {
+        Per::Process => wanted.min(memory.available),
+        Per::Host => wanted.min(memory.available) / u64::from(host_ranks),
+    };
+    page_floor(per_rank).max(mem::page_size())
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .chunks_exact(8)
+        .map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default()))
+        .collect()
+}
+
+fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
+    words(&rt.job.exchange(&word.to_ne_bytes()))
+}
+
+impl Runtime {
+    /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job. In EVERYTHING it is a
+    /// barrier: there is no segment object (GASNet-EX 0.19).
+    pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<Option<&'static Segment>, AttachError> {
+        if self.endpoint0.bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
+            return Err(AttachError::Argument(
+                "the primordial endpoint has a segment already; one call per process is allowed".into(),
+            ));
+        }
+        if is_everything() {
+            self.job.barrier();
+            return Ok(None);
+        }
+        // A call that fails may be repeated.
+        let segment = self
+            .attach_memory(bytes, mapped)
+            .inspect_err(|_| ATTACHED.store(false, Ordering::Relaxed))?;
+        Ok(Some(segment))
+    }
+
+    fn attach_memory(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
+        let sizes = self.agree(self.check_size(bytes))?;
+        let near: Vec<usize> = self.nbrhd.ranks().map(|rank| sizes[rank as usize]).collect();
+        let me = self.nbrhd.index(self.rank);
+        let mapping = self.map_segments(&near).map_err(|e| {
+            AttachError::Resource(format!(
+                "the segments of this neighbourhood ({} bytes together) cannot be mapped: {e}",
+                near.iter().sum::<usize>()
+            ))
+        });
+        let bases = self.agree(mapping.as_ref().map(|m| m.base + m.offsets[me]).map_err(Clone::clone))?;
+        let (mapping, base) = (mapping?, bases[self.rank as usize]);
+        self.advise(&mapping, near.iter().sum());
+        if let Err(why) = numa::place(mapping.base + mapping.offsets[me], bytes) {
+            gasnet_tools::process::warn(format_args!(
+                "GASNET_NUMA: rank {}: {why}; pages lie where they are touched first",
+                self.rank
+            ));
+        }
+        mapped(base, bytes);
+        let keys = self.exchange_keys(base, bytes)?;
+        let keys_of_own = keys[self.rank as usize];
+        let mut segments: Vec<RemoteSegment> = sizes
+            .iter()
+            .zip(&bases)
+            .zip(keys)
+            .map(|((&bytes, &base), key)| RemoteSegment {
+                base,
+                bytes,
+                key,
+                on_device: false,
+            })
+            .collect();
+        self.learn_segments(&mut segments)?;
+        let deltas = mapping
+            .offsets
+            .iter()
+            .zip(self.nbrhd.ranks())
+            .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank as usize]) as isize)
+            .collect();
+        let segment = Segment::leak(base, bytes, Memory::Attached, keys_of_own, None);
+        self.directory.get_or_init(|| Directory { segments, deltas });
+        self.endpoint0.segment.store(segment, Ordering::Release);
+        self.team0.open_fast_path(self);
+        self.job.barrier();
+        Ok(segment)
+    }
+
+    fn check_size(&self, bytes: usize) -> Result<usize, AttachError> {
+        let page = mem::page_size();
+        if bytes == 0 || bytes % page != 0 {
+            return Err(AttachError::Argument(format!(
+                "{bytes} bytes is not a positive multiple of the page size, {page}"
+            )));
+        }
+        if bytes > self.max_local_bytes {
+            return Err(AttachError::Argument(format!(
+                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that limit",
+                self.max_local_bytes
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// Everybody's value, none of which is 0. The failure of one rank is the failure of all, so that nobody waits for it.
+    fn agree(&self, own: Result<usize, AttachError>) -> Result<Vec<usize>, AttachError> {
+        let all = exchange_word(self, *own.as_ref().unwrap_or(&0) as u64);
+        own?;
+        match all.iter().position(|&word| word == 0) {
+            Some(rank) => Err(AttachError::Resource(format!(
+                "rank {rank} could not attach its segment, and says why"
+            ))),
+            None => Ok(all.into_iter().map(|word| word as usize).collect()),
+        }
+    }
+
+    /// Huge pages, if the user asks for them. Without them things are slower, not wrong.
+    fn advise(&self, mapping: &shm::segment::Mapping, bytes: usize) {
+        let config = config::get();
+        // Who sets the size of huge pages for libraries (libhugetlbfs, Cray's modules) wants them, unless it is said otherwise.
+        let wants = || env::var_os("HUGETLB_DEFAULT_PAGE_SIZE").is_some_and(|size| !size.is_empty());
+        if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
+            match mem::want_huge_pages(mapping.base, bytes) {
+                Err(why) if self.rank == self.nbrhd.first() => {
+                    gasnet_tools::process::warn(format_args!("GASNET_USE_HUGEPAGES: {why}; segments have normal pages"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The neighbourhood's first rank sizes and maps the object; the others map it at the same address if they can.
+    fn map_segments(&self, sizes: &[usize]) -> std::io::Result<shm::segment::Mapping> {
+        let leads = self.rank == self.nbrhd.first();
+        let fd = self.job.segment_fd();
+        let mut first = Ok(None);
+        if leads {
+            let (_, total) = shm::segment::offsets(sizes);
+            let memory = self.job.segment_memory();
+            first = memory
+                .resize(total)
+                .and_then(|()| shm::segment::map(fd, sizes, None))
+                .map(Some);
+            // Where the kind of memory has no seals, a neighbour that shrinks it harms the job; nothing of ours does.
+            memory.seal();
+        }
+        let told = match &first {
+            Ok(Some(mapping)) => mapping.base as u64,
+            Ok(None) => 0,
+            Err(_) => u64::MAX,
+        };
+        let leader = exchange_word(self, told)[self.nbrhd.first() as usize];
+        match first? {
+            Some(mapping) => Ok(mapping),
+            None if leader == u64::MAX => Err(std::io::Error::other(
+                "the first rank of the neighbourhood could not map them",
+            )),
+            None => shm::segment::map(fd, sizes, Some(leader as usize)),
+        }
+    }
+
+    fn exchange_keys(&self, base: usize, bytes: usize) -> Result<Vec<SegmentKey>, AttachError> {
+        if !self.conduit_has_segments() {
+            return Ok(vec![SegmentKey::default(); self.size as usize]);
+        }
+        let key = self
+            .conduit
+            .register_segment(base, bytes)
+            .map_err(|e| AttachError::Resource(e.message))?;
+        let mine: Vec<u8> = key.words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let all = self.job.exchange(&mine);
+        Ok(all
+            .chunks_exact(mine.len())
+            .map(|c| {
+                let mut key = SegmentKey::default();
+                key.words.copy_from_slice(&words(c));
+                key
+            })
+            .collect())
+    }
+
+    fn learn_segments(&self, segments: &mut [RemoteSegment]) -> Result<(), AttachError> {
+        for (rank, segment) in segments.iter_mut().enumerate() {
+            let rank = rank as JobRank;
+            if self.conduit_learns(rank) {
+                self.conduit
+                    .learn_segment(rank, segment)
+                    .map_err(|e| AttachError::Resource(e.message))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! What an endpoint's segment is, whose memory it holds, and where that is in this process.
+
+use super::configuration::{is_everything, Configuration};
+use super::window::Window;
+use super::{reach, Memory, Segment};
+use crate::endpoint::{self, Endpoint};
+use crate::mk::{Kind, Spot};
+use crate::runtime::Runtime;
+use crate::types::{EpIndex, Location, ANYWHERE};
+use gasnet_conduit::{Capabilities, JobRank, RemoteSegment};
+
+impl Runtime {
+    /// Whether the conduit itself reaches segments by what it knows of them. In LARGE and EVERYTHING it is told of none.
+    pub fn conduit_has_segments(&self) -> bool {
+        let able = self.conduit.capabilities();
+        let told = Configuration::get() == Configuration::Fast && !self.single_neighbourhood();
+        told && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
+    }
+
+    /// Whether the conduit itself reaches device memory. Where it does not, that moves through host memory of its owner.
+    pub fn conduit_reaches_devices(&self) -> bool {
+        let able = self.conduit.capabilities();
+        self.conduit_has_segments() && able.has(Capabilities::RMA) && able.has(Capabilities::DEVICE_MEMORY)
+    }
+
+    /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its atomics only.
+    pub fn conduit_learns(&self, rank: JobRank) -> bool {
+        let wanted = !self.is_neighbour(rank) || self.conduit.capabilities().has(Capabilities::ATOMICS);
+        wanted && rank != self.rank && self.conduit_has_segments()
+    }
+
+    /// The bound segment of the primordial endpoint of `rank`, after Attach.
+    pub fn primordial_segment(&self, rank: JobRank) -> Option<&RemoteSegment> {
+        self.directory.get()?.segments.get(rank as usize)
+    }
+
+    /// What others may access through an endpoint: its bound segment, if this process knows it, but all memory through a primordial endpoint
+    /// in EVERYTHING, and where the client allows that.
+    pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
+        if place.ep & ANYWHERE != 0 || (place.ep == 0 && is_everything()) {
+            return Some(reach::ALL_MEMORY);
+        }
+        self.bound_segment(place)
+    }
+
+    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. What is
+    /// bound to a primordial endpoint in EVERYTHING counts in queries and offsets only.
+    pub fn bound_segment(&self, place: Location) -> Option<RemoteSegment> {
+        if endpoint::is_attached(place.ep) {
+            return self.primordial_segment(place.rank).copied();
+        }
+        if place.rank == self.rank {
+            return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
+        }
+        endpoint::published(place)
+    }
+
+    /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
+    pub fn base_of(&self, place: Location) -> usize {
+        let known = self.bound_segment(place).or_else(|| self.segment_of(place));
+        known.map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
+    }
+
+    /// The device that an endpoint of this process has its segment on. None for host memory, and without segment.
+    #[inline]
+    pub fn device_of(&self, ep: EpIndex) -> Option<&'static Kind> {
+        if ep == 0 {
+            return None;
+        }
+        self.endpoint(ep)?.bound()?.kind
+    }
+
+    /// Whether local addresses of endpoint `ep` may be of a device.
+    #[inline]
+    pub fn may_be_on_device(&self, ep: EpIndex) -> bool {
+        if ep & ANYWHERE == 0 {
+            return self.device_of(ep).is_some();
+        }
+        endpoint::others().any(|other| other.bound().is_some_and(|segment| segment.kind.is_some()))
+    }
+
+    /// Whether an endpoint, here or elsewhere, has its segment on a device.
+    #[inline]
+    pub fn is_on_device(&self, place: Location) -> bool {
+        place.ep != 0 && self.segment_of(place).is_some_and(|s| s.on_device)
+    }
+
+    /// Whether this process can touch what an endpoint's segment holds. Of all memory of a process some may be on a device.
+    #[inline]
+    pub fn can_touch(&self, place: Location) -> bool {
+        if endpoint::is_attached(place.ep) {
+            self.is_neighbour(place.rank)
+        } else {
+            place.rank == self.rank && place.ep & ANYWHERE == 0 && self.device_of(place.ep).is_none()
+        }
+    }
+
+    /// Where `[address, address + bytes)` of an endpoint's segment is here, if this process can touch it. Fatal when it is outside.
+    #[inline]
+    pub fn map_near(&self, place: Location, address: usize, bytes: usize) -> Option<*mut u8> {
+        Window::of(self, place).map(|window| window.here(address, bytes))
+    }
+
+    /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the neighbour's segment.
+    #[inline]
+    pub fn map_neighbour(&self, rank: JobRank, address: usize, bytes: usize) -> *mut u8 {
+        Window::neighbour(self, Location { rank, ep: 0 }).here(address, bytes)
+    }
+
+    /// Whether neighbours see `[address, address + bytes)` of this process in their mapping of its attached segment.
+    pub fn neighbours_map(&self, address: *mut u8, bytes: usize) -> bool {
+        self.endpoint0
+            .bound()
+            .is_some_and(|segment| segment.memory == Memory::Attached)
+            && self
+                .primordial_segment(self.rank)
+                .is_some_and(|segment| segment.contains(address as usize, bytes))
+    }
+
+    /// Whether `place` is all memory of this process: clients reach their own by puts, gets, Longs and atomics, before Attach and beyond the segment,
+    /// and the reference lets them. The debug flavour holds them to the segment, as the specification does.
+    #[inline]
+    pub fn is_own_memory(&self, place: Location) -> bool {
+        !cfg!(feature = "debug-checks") && place.rank == self.rank && endpoint::is_attached(place.ep)
+    }
+
+    /// Ends the job: a remote address is not in its owner's segment.
+    #[cold]
+    pub fn outside_segment(&self, place: Location, address: usize, bytes: usize) -> ! {
+        let Location { rank, ep } = place;
+        let known = match self.segment_of(place) {
+            None if !endpoint::is_attached(ep) => format!("no segment of its endpoint {ep} is known here; bind one and publish it"),
+            None => "no segment is attached".to_string(),
+            Some(s) => format!("its segment is [{:#x}, {:#x})", s.base, s.base + s.bytes),
+        };
+        fatal!(
+            "rank {}: the remote range [{address:#x}, {:#x}) is not in the segment of rank {rank}: {known}. Only memory of the bound \
+             segment can be the remote side of a put, a get or a Long.",
+            self.rank,
+            address.wrapping_add(bytes)
+        )
+    }
+
+    /// Whether a range lies in the bound segment of an endpoint of this process, and is host memory.
+    pub fn in_own_segment(&self, ep: EpIndex, address: usize, bytes: usize) -> bool {
+        if endpoint::is_attached(ep) {
+            return self.primordial_segment(self.rank).is_some_and(|s| s.contains(address, bytes));
+        }
+        let own = Location { rank: self.rank, ep };
+        self.segment_of(own)
+            .is_some_and(|s| s.contains(address, bytes) && !s.on_device)
+    }
+
+    /// A range of the bound segment of an endpoint of this process, whosever memory that is. None when it is outside.
+    pub fn own_spot(&self, ep: EpIndex, address: usize, bytes: usize) -> Option<Spot> {
+        if ep & ANYWHERE != 0 {
+            // Primordial endpoints have host memory.
+            let around = endpoint::others()
+                .filter_map(Endpoint::bound)
+                .find(|s| s.as_remote().contains(address, bytes));
+            let kind = around.and_then(|segment| segment.kind);
+            return Some(Spot { kind, address });
+        }
+        let Some(kind) = self.device_of(ep) else {
+            return self
+                .in_own_segment(ep, address, bytes)
+                .then(|| Spot::host(address as *const u8));
+        };
+        let own = Location { rank: self.rank, ep };
+        let inside = self.segment_of(own).is_some_and(|s| s.contains(address, bytes));
+        inside.then_some(Spot {
+            kind: Some(kind),
+            address,
+        })
+    }
+
+    /// The local side of an operation of endpoint `ep`: an address of the device that its segment is on, else any host memory (GASNet-EX
+    /// 0.19, "Local addressing"). Fatal when it leaves the device's segment, unless the client allows that ([`disposition::own`]).
+    #[inline]
+    pub fn local_spot(&self, ep: EpIndex, local: *const u8, bytes: usize) -> Spot {
+        if ep & ANYWHERE != 0 {
+            return self.own_spot(ep, local as usize, bytes).unwrap_or(Spot::host(local));
+        }
+        match self.device_of(ep) {
+            None => Spot::host(local),
+            Some(kind) => self
+                .own_spot(ep, local as usize, bytes)
+                .unwrap_or_else(|| self.local_outside(ep, kind, local, bytes)),
+        }
+    }
+
+    #[cold]
+    fn local_outside(&self, ep: EpIndex, kind: &Kind, local: *const u8, bytes: usize) -> Spot {
+        if bytes == 0 {
+            return Spot::host(local);
+        }
+        let segment = self.segment_of(Location { rank: self.rank, ep });
+        let (base, end) = segment.map_or((0, 0), |s| (s.base, s.base + s.bytes));
+        fatal!(
+            "rank {}: the local range of {bytes} bytes at {local:?} is not in the segment of endpoint {ep}, [{base:#x}, {end:#x}) on {kind}. \
+             An endpoint with a device segment takes local addresses of that segment only; use another endpoint for host memory \
+             (GASNet-EX 0.19, \"Local addressing\").",
+            self.rank
+        )
+    }
+}
