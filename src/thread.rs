@@ -17,7 +17,7 @@ use crate::hsl::Held;
 use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::types::PeerCompletion;
-use crate::wait::episodes::Evidence;
+use crate::wait::oversubscription::Evidence;
 use gasnet_conduit::config;
 
 /// Whether rules about locks are checked.

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use super::call::{chunk_bytes, Call, GO, WINDOW};
 use super::choose::{self, Way};
-use super::mail::Span;
-use super::near::flow::{Shown, Source};
-use super::near::{Chunk, Passage, Readers};
+use super::p2p::Span;
+use super::pshm::pipeline::{Shown, Source};
+use super::pshm::{Chunk, Passage, Readers};
 
 /// Where a member is in the tree: its parent (none at the root) and its children, the largest subtree first.
 fn place(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use super::mail::{self, Buffer, Name, Span};
+use super::p2p::{self, Buffer, Name, Span};
 use crate::am::{inject, internal, lub_medium, max_medium, Message};
 use crate::stall;
 use crate::team::Team;
@@ -119,7 +119,7 @@ impl Call {
         loop {
             let piece = what.part(offset, most.min(what.bytes - offset));
             super::until(|| {
-                let args = mail::arguments(name, what.bytes, offset);
+                let args = p2p::arguments(name, what.bytes, offset);
                 let message = Message::internal(Class::Request, target, internal::COLLECTIVE, &args, Some(piece.payload()));
                 let sent = inject::try_send(&message).is_ok();
                 if !sent {
@@ -139,7 +139,7 @@ impl Call {
     pub async fn receive(self, from: u32, slot: u32) -> Buffer {
         let name = self.name(from, self.rank(), slot);
         poll_fn(|_| {
-            let letter = mail::take(name);
+            let letter = p2p::take(name);
             if letter.is_none() {
                 self.note_missing(from);
             }
@@ -151,7 +151,7 @@ impl Call {
     /// Says where the letter from member `from` is to land, if it is not empty.
     pub fn post(self, from: u32, slot: u32, at: Span) {
         if at.bytes > 0 {
-            mail::post(self.name(from, self.rank(), slot), at);
+            p2p::post(self.name(from, self.rank(), slot), at);
         }
     }
 
@@ -160,7 +160,7 @@ impl Call {
         if at.bytes > 0 {
             let name = self.name(from, self.rank(), slot);
             super::until(|| {
-                let landed = mail::landed(name, at);
+                let landed = p2p::landed(name, at);
                 if !landed {
                     self.note_missing(from);
                 }

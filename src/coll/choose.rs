@@ -32,7 +32,7 @@
 //! neighbourhoods" is for teams with more members than neighbourhoods; for an operation that does not commute only when the members of a
 //! neighbourhood follow each other. All members know the same about all of that, and so choose the same.
 
-use super::near::Near;
+use super::pshm::Near;
 use crate::shm::memory::{SLOTS, STAGE};
 use crate::team::groups::Groups;
 use crate::team::Team;

@@ -5,9 +5,9 @@ use std::future::Future;
 
 use super::call::{chunk_bytes, Call};
 use super::choose;
-use super::mail::{Buffer, Span};
-use super::near::flow::{Shown, Source};
-use super::near::{Chunk, Passage, Readers};
+use super::p2p::{Buffer, Span};
+use super::pshm::pipeline::{Shown, Source};
+use super::pshm::{Chunk, Passage, Readers};
 
 /// A buffer with a part for every member.
 #[derive(Clone, Debug)]

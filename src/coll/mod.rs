@@ -1,16 +1,16 @@
 //! Collectives (GASNet-EX 0.19, "Collectives").
 //!
-//! A collective is an async function over letters between the members of a team ([`call`], [`mail`]) and over what they show each other in shared
-//! memory ([`near`]); [`choose`] says which it is. The engine here polls those that are under way, in every poll, from whatever call. A poll without
+//! A collective is an async function over letters between the members of a team ([`call`], [`p2p`]) and over what they show each other in shared
+//! memory ([`pshm`]); [`choose`] says which it is. The engine here polls those that are under way, in every poll, from whatever call. A poll without
 //! active collectives looks at one counter. Those that use letters only are polled when one has arrived, of many others some in each poll.
 
 pub mod broadcast;
 pub mod call;
 pub mod choose;
 pub mod gather;
-pub mod mail;
-pub mod near;
 pub mod operators;
+pub mod p2p;
+pub mod pshm;
 pub mod reduce;
 pub mod scan;
 pub mod team_barrier;
@@ -174,7 +174,7 @@ fn goes_on() -> bool {
 
 fn advance(thoroughly: bool) -> usize {
     let Ok(mut engine) = ENGINE.try_lock() else { return 0 };
-    let arrived = mail::arrived();
+    let arrived = p2p::arrived();
     let asked = LOOK_AGAIN.load(Ordering::Relaxed) && LOOK_AGAIN.swap(false, Ordering::Acquire);
     let all = asked || arrived != engine.seen;
     if !all && NEAR.load(Ordering::Relaxed) == 0 {

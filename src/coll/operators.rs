@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::mail::Span;
+use super::p2p::Span;
 use crate::thread;
 
 /// `gex_Coll_ReduceFn_t`.

@@ -1,4 +1,4 @@
-//! Reductions (`gex_Coll_ReduceToOneNB`, `gex_Coll_ReduceToAllNB`): in shared memory ([`super::near::reduce`]), in messages, or both.
+//! Reductions (`gex_Coll_ReduceToOneNB`, `gex_Coll_ReduceToAllNB`): in shared memory ([`super::pshm::reduce`]), in messages, or both.
 //!
 //! In messages, to one: a binomial tree, in chunks of whole elements that go up one after the other. A parent combines its children in the order
 //! of their ranks, each with what stands for the ranks above it, so that an operation that does not commute sees its operands in order; then
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::broadcast::{self, windows_to_permit};
 use super::call::{chunk_bytes, join, Call, GO, WINDOW};
 use super::choose::{self, FarToAll, Way};
-use super::mail::{Buffer, Span};
-use super::near::reduce as near;
 use super::operators::Operator;
+use super::p2p::{Buffer, Span};
+use super::pshm::reduce as near;
 use crate::runtime;
 
 /// Slot of the result on its way from rank 0 to the root.

@@ -5,9 +5,9 @@ use std::future::Future;
 
 use super::call::Call;
 use super::choose;
-use super::mail::{Buffer, Span};
-use super::near::reduce::up_to;
 use super::operators::Operator;
+use super::p2p::{Buffer, Span};
+use super::pshm::reduce::up_to;
 
 /// Combines the `source` of ranks 0 to the own one into `target`; with `exclusive` only those below, and rank 0's `target` is left alone.
 pub fn over(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) -> impl Future<Output = ()> + Send {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use super::call::Call;
 use super::choose::{self, Way};
-use super::near::meet;
+use super::pshm::barrier;
 use crate::runtime;
 
 /// What tells messages down a tree from those up, which have the distance.
@@ -15,7 +15,7 @@ const DOWN: u32 = 0;
 /// A barrier: in one step if it can.
 pub enum Barrier<T> {
     /// Of neighbours.
-    Near(meet::Meeting),
+    Near(barrier::Meeting),
     /// Any other.
     Other(Pin<Box<T>>),
 }
@@ -35,13 +35,13 @@ impl<T: Future<Output = ()>> Future for Barrier<T> {
 pub fn over(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     let way = choose::way(call.team(), 0, 1, true);
     let meeting = match way {
-        Way::Near(near) => return Barrier::Near(meet::Meeting::new(near)),
-        Way::Layered(groups) => groups.near.as_ref().map(meet::enter),
+        Way::Near(near) => return Barrier::Near(barrier::Meeting::new(near)),
+        Way::Layered(groups) => groups.near.as_ref().map(barrier::enter),
         Way::Far => None,
     };
     Barrier::Other(Box::pin(async move {
         match (way, meeting) {
-            (Way::Layered(_), Some(meeting)) => meet::around(meeting, far(call.among_speakers(0).0)).await,
+            (Way::Layered(_), Some(meeting)) => barrier::around(meeting, far(call.among_speakers(0).0)).await,
             (Way::Layered(_), None) => far(call.among_speakers(0).0).await,
             _ => far(call).await,
         }

@@ -4,7 +4,7 @@ use super::Memory;
 use crate::coll;
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
-use crate::coll::mail::Span;
+use crate::coll::p2p::Span;
 use crate::endpoint::{self, Endpoint};
 use crate::runtime::Runtime;
 use crate::team::Team;

@@ -4,9 +4,9 @@
 
 use std::collections::hash_map::{Entry, HashMap};
 
-use crate::coll::near::pool::Lane;
-use crate::coll::near::Near;
-use crate::shm::lanes::Lanes;
+use crate::coll::pshm::pool::Lane;
+use crate::coll::pshm::Near;
+use crate::shm::coll_buffers::Lanes;
 use crate::shm::memory::{NOTE, STAGE};
 use crate::shm::Comm;
 use gasnet_conduit::JobRank;

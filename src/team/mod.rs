@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use crate::coll::near::pool::Lane;
+use crate::coll::pshm::pool::Lane;
 use crate::gone::Gone;
 use crate::runtime::{self, Runtime};
 use crate::shm::Comm;

@@ -1,12 +1,12 @@
 //! How to wait. Every blocking loop of the library goes through here.
 //!
 //! A waiter spins for a short time, as long as its yields show that nobody else wants the core (before it knows: if the host has no more ranks, and
-//! threads that use GASNet, than cores), then yields the core, and after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`episodes`]).
+//! threads that use GASNet, than cores), then yields the core, and after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`oversubscription`]).
 //! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less
 //! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
 
-pub mod episodes;
 mod followers;
+pub mod oversubscription;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ use gasnet_conduit::PollScope;
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
-pub use episodes::{Episodes, Evidence};
+pub use oversubscription::{Episodes, Evidence};
 
 /// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

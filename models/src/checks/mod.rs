@@ -3,7 +3,7 @@
 mod barrier;
 mod comm;
 mod event;
-mod lanes;
+mod coll_buffers;
 mod locks;
 mod pool;
 mod ring;
@@ -26,18 +26,18 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("barrier: three ranks", barrier::three_ranks, 2),
     ("barrier: few ranks with own words", barrier::words, 3),
     ("barrier: the first rank releases", barrier::first_rank_releases, 3),
-    ("lanes: what is shown is whole, and slots are used again", lanes::one_shows, 3),
+    ("lanes: what is shown is whole, and slots are used again", coll_buffers::one_shows, 3),
     (
         "lanes: members say beside a position what they have passed",
-        lanes::all_show,
+        coll_buffers::all_show,
         3,
     ),
     (
         "lanes: threads of a member pass and find room for each other",
-        lanes::threads,
+        coll_buffers::threads,
         3,
     ),
-    ("lanes: who comes last tells the others", lanes::all_come, 3),
+    ("lanes: who comes last tells the others", coll_buffers::all_come, 3),
     ("comm: no bell is lost", comm::bells, 3),
     ("comm: a sleeper is woken", comm::sleep_and_scan, 3),
     ("comm: a sleeper is woken by a bell", comm::sleep_and_bell, 3),

@@ -7,8 +7,8 @@ pub mod memory;
 pub mod barrier_cells;
 #[path = "../../../src/shm/comm.rs"]
 pub mod comm;
-#[path = "../../../src/shm/lanes.rs"]
-pub mod lanes;
+#[path = "../../../src/shm/coll_buffers.rs"]
+pub mod coll_buffers;
 #[path = "../../../src/shm/pool.rs"]
 pub mod pool;
 #[path = "../../../src/shm/ring.rs"]

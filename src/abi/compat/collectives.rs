@@ -7,7 +7,7 @@ use crate::abi::coll::equal;
 use crate::abi::event::{gex_Event_Test, gex_Event_Wait};
 use crate::abi::{barrier, not_in_handler, ERR_NOT_READY, OK};
 use crate::coll::call::Call;
-use crate::coll::mail::Span;
+use crate::coll::p2p::Span;
 use crate::coll::{self, broadcast, gather, team_barrier};
 use crate::event::Event;
 use crate::runtime;

@@ -1,10 +1,10 @@
-//! `src/shm/lanes.rs`.
+//! `src/shm/coll_buffers.rs`.
 
 use std::sync::Arc;
 
 use loom::thread;
 
-use crate::shm::lanes::Lanes;
+use crate::shm::coll_buffers::Lanes;
 use crate::shm::memory::{LaneMemory, SLOTS};
 
 /// The views of both members of a team.

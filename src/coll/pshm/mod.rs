@@ -1,23 +1,23 @@
-//! What collectives do in the shared memory of a neighbourhood: they meet ([`meet`]), pass data ([`flow`]) and combine it ([`reduce`]) through
-//! lanes ([`crate::shm::lanes`]).
+//! What collectives do in the shared memory of a neighbourhood: they meet ([`barrier`]), pass data ([`pipeline`]) and combine it ([`reduce`]) through
+//! lanes ([`crate::shm::coll_buffers`]).
 //!
 //! A collective takes its positions when it is called, so that all members, who call in the same order, agree about them. What fits a note is shown
 //! beside the position's number; longer data goes through the staging area in chunks, so that showing one and reading the one before overlap;
 //! and long data in a segment that neighbours map is not copied at all: its address is shown. Nobody waits but in an async function that
 //! the engine polls, and several collectives of a team may be under way as far as slots reach.
 
-pub mod flow;
-pub mod meet;
+pub mod barrier;
+pub mod pipeline;
 pub mod pool;
 pub mod reduce;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{fence, Ordering};
 
-use super::mail::Span;
+use super::p2p::Span;
 use super::{choose, until};
 use crate::runtime;
-use crate::shm::lanes::Lanes;
+use crate::shm::coll_buffers::Lanes;
 use crate::shm::memory::{NOTE, STAGE};
 use crate::stall;
 use crate::sync::TryLock;

@@ -5,11 +5,11 @@
 //! the last to come, combines everything while that is little; else everybody a part of every chunk, which the others then fetch (reduce-scatter and
 //! all-gather, as Rabenseifner's algorithm has them, without its log N rounds; Thakur, Rabenseifner and Gropp 2005, section 4.5).
 
-use super::flow::{Shower, Shown, Source};
+use super::pipeline::{Shower, Shown, Source};
 use super::{Chunk, Near, Passage, Readers};
 use crate::coll::choose::{near_to_all, to_one_is_flat, NearToAll, TO_ONE_RADIX};
-use crate::coll::mail::Span;
 use crate::coll::operators::Operator;
+use crate::coll::p2p::Span;
 use crate::coll::until;
 use crate::wait;
 

@@ -3,7 +3,7 @@
 //! Every process gives of its own memory, so that nothing about it is agreed upon: a member takes what it needs before a team is made, and tells
 //! the others in the exchange that makes the team.
 
-use crate::shm::lanes;
+use crate::shm::coll_buffers;
 use crate::shm::memory::LaneMemory;
 use crate::shm::Comm;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
@@ -54,7 +54,7 @@ impl Lane {
         };
         let staging = free.stagings.pop().unwrap_or(0);
         let lane = Self { mailbox, staging };
-        lanes::clear(&lane.memory(comm, comm.me()));
+        coll_buffers::clear(&lane.memory(comm, comm.me()));
         lane
     }
 

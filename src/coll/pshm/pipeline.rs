@@ -2,7 +2,7 @@
 
 use super::{Chunk, Passage, Readers};
 use crate::coll::choose::is_direct;
-use crate::coll::mail::Span;
+use crate::coll::p2p::Span;
 use crate::{runtime, wait};
 
 /// Chunks that a member shows before it looks at the first. Less than the slots, so that the slowest member always has room.
