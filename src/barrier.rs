@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use crate::am::{inject, internal, Arg, Message};
 pub use crate::shm::barrier_cells::Name;
-use crate::shm::barrier_cells::{Cells, Words, MOST_WORDS};
+use crate::shm::barrier_cells::{Cells, Flags, MAX_FLAGS};
 use crate::shm::layout::CONTROL;
 use crate::shm::Comm;
 use crate::sync::TryLock;
@@ -24,13 +24,13 @@ use gasnet_job as job;
 use plan::{Step, SLOTS};
 
 const CELLS_AT: usize = 256;
-const WORDS_AT: usize = 1024;
-const _: () = assert!(CELLS_AT + size_of::<Cells>() <= WORDS_AT && WORDS_AT + size_of::<Words>() <= CONTROL);
+const FLAGS_AT: usize = 1024;
+const _: () = assert!(CELLS_AT + size_of::<Cells>() <= FLAGS_AT && FLAGS_AT + size_of::<Flags>() <= CONTROL);
 
 /// What other first ranks sent, by parity of the phase and slot ([`plan`]): a packed name, or 0.
-type Mailbox = [[AtomicU64; SLOTS]; 2];
+type Inbox = [[AtomicU64; SLOTS]; 2];
 
-static MAILBOX: Mailbox = [const { [const { AtomicU64::new(0) }; SLOTS] }; 2];
+static INBOX: Inbox = [const { [const { AtomicU64::new(0) }; SLOTS] }; 2];
 
 /// The network stage of one phase.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ struct Network {
 pub struct Barrier {
     cells: &'static Cells,
     /// Of few ranks in one neighbourhood, instead of the cells.
-    words: Option<&'static Words>,
+    flags: Option<&'static Flags>,
     /// The own place in the neighbourhood.
     me: usize,
     ranks: u32,
@@ -75,19 +75,19 @@ pub fn of_job() -> &'static Barrier {
 }
 
 impl Barrier {
-    /// The barrier of the neighbourhood behind `comm`. `crowded`: first ranks of neighbourhoods share cores.
-    pub fn new(comm: &Comm, leaders: &[JobRank], rank: JobRank, crowded: bool) -> Self {
+    /// The barrier of the neighbourhood behind `comm`. `oversubscribed`: first ranks of neighbourhoods share cores.
+    pub fn new(comm: &Comm, leaders: &[JobRank], rank: JobRank, oversubscribed: bool) -> Self {
         // SAFETY: the control page has room for the cells.
         let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
         // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
         let cells = unsafe { &*cells };
         // SAFETY: the control page has room for the words.
-        let words = unsafe { comm.control().add(WORDS_AT) }.cast::<Words>();
+        let flags = unsafe { comm.control().add(FLAGS_AT) }.cast::<Flags>();
         // SAFETY: as above.
-        let words = unsafe { &*words };
-        let few = leaders.len() == 1 && comm.ranks() <= MOST_WORDS;
-        let place = leaders.iter().position(|&l| l == rank);
-        let network = (leaders.len() > 1 && place.is_some()).then(|| {
+        let flags = unsafe { &*flags };
+        let few = leaders.len() == 1 && comm.ranks() <= MAX_FLAGS;
+        let index = leaders.iter().position(|&l| l == rank);
+        let network = (leaders.len() > 1 && index.is_some()).then(|| {
             TryLock::new(Network {
                 phase: 0,
                 done: 0,
@@ -96,13 +96,13 @@ impl Barrier {
         });
         Self {
             cells,
-            words: few.then_some(words),
+            flags: few.then_some(flags),
             me: comm.me(),
             ranks: comm.ranks() as u32,
             entered: AtomicU32::new(0),
             network,
             leaders: leaders.to_vec(),
-            plan: place.map_or_else(Vec::new, |place| plan::of(place, leaders.len(), crowded)),
+            plan: index.map_or_else(Vec::new, |index| plan::of(index, leaders.len(), oversubscribed)),
         }
     }
 
@@ -117,11 +117,11 @@ impl Barrier {
         if let Some(job) = job::current() {
             job.note_barrier(phase.wrapping_add(1));
         }
-        if let Some(words) = self.words {
-            words.arrive(phase, self.me, name);
+        if let Some(flags) = self.flags {
+            flags.arrive(phase, self.me, name);
             // With more ranks than cores many may sleep, and only the last one wakes them; should two miss each other, sleepers look again.
             fence(Ordering::SeqCst);
-            if !wait::is_crowded() || words.result(phase, self.ranks as usize).is_some() {
+            if !wait::is_oversubscribed() || flags.result(phase, self.ranks as usize).is_some() {
                 Self::wake();
             }
             return;
@@ -151,20 +151,20 @@ impl Barrier {
     #[inline]
     pub fn test(&self) -> Option<Name> {
         let phase = self.entered.load(Ordering::Relaxed).wrapping_sub(1);
-        if let Some(words) = self.words {
-            return words.result(phase, self.ranks as usize);
+        if let Some(flags) = self.flags {
+            return flags.result(phase, self.ranks as usize);
         }
         if let Some(network) = &self.network {
             if self.cells.is_ready(phase) {
                 if let Some(mut network) = network.try_lock() {
-                    self.push_on(&mut network, phase);
+                    self.advance(&mut network, phase);
                 }
             }
         }
         self.cells.result(phase)
     }
 
-    fn push_on(&self, network: &mut Network, phase: u32) {
+    fn advance(&self, network: &mut Network, phase: u32) {
         if self.cells.result(phase).is_some() {
             return;
         }
@@ -178,12 +178,12 @@ impl Barrier {
         }
         while let Some(step) = self.plan.get(network.done) {
             match *step {
-                Step::Tell { place, slot } => {
-                    if !Self::tell(self.leaders[place], phase, slot, network.name) {
+                Step::Send { index, slot } => {
+                    if !Self::send(self.leaders[index], phase, slot, network.name) {
                         return;
                     }
                 }
-                Step::Hear { slot } => match MAILBOX[(phase & 1) as usize][slot].swap(0, Ordering::Acquire) {
+                Step::Receive { slot } => match INBOX[(phase & 1) as usize][slot].swap(0, Ordering::Acquire) {
                     0 => return,
                     name => network.name = network.name.merge(Name::unpack(name)),
                 },
@@ -193,7 +193,7 @@ impl Barrier {
         self.release(phase, network.name);
     }
 
-    fn tell(to: JobRank, phase: u32, slot: usize, name: Name) -> bool {
+    fn send(to: JobRank, phase: u32, slot: usize, name: Name) -> bool {
         let raw = name.pack();
         let args = [(phase & 1) as Arg, slot as Arg, (raw >> 32) as Arg, raw as Arg];
         let message = Message::internal(Class::Request, Location { rank: to, ep: 0 }, internal::BARRIER, &args, None);
@@ -206,7 +206,7 @@ pub fn on_step(args: &[Arg]) -> bool {
     let &[parity, slot, tag, id] = args else {
         return false;
     };
-    let slot = MAILBOX.get(parity as usize).and_then(|slots| slots.get(slot as usize));
+    let slot = INBOX.get(parity as usize).and_then(|slots| slots.get(slot as usize));
     let Some(slot) = slot else { return false };
     if !(1..=3).contains(&tag) {
         return false;

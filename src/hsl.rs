@@ -25,7 +25,7 @@ const _: () = assert!(cfg!(loom) || size_of::<Hsl>() == 40);
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-const WAITED_FOR: u32 = 2;
+const CONTENDED: u32 = 2;
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// `state` of a lock that was destroyed; any other value is a lock in use.
@@ -33,9 +33,9 @@ const DESTROYED: u32 = 0x4853_4c3f;
 
 /// The locks that a thread holds, the last one taken at the end. Kept in the debug flavour only.
 #[derive(Debug, Default)]
-pub struct Held(RefCell<Vec<usize>>);
+pub struct HeldLocks(RefCell<Vec<usize>>);
 
-impl Held {
+impl HeldLocks {
     /// No locks.
     pub const fn none() -> Self {
         Self(RefCell::new(Vec::new()))
@@ -72,7 +72,7 @@ impl Hsl {
     }
 
     /// To be called before taking the lock: the job ends if it was destroyed or the thread holds it already.
-    pub fn check_before_taking(&self, held: &Held, function: &str) {
+    pub fn check_before_lock(&self, held: &HeldLocks, function: &str) {
         if self.state.load(Ordering::Relaxed) == DESTROYED {
             fatal!("{function}: the handler-safe lock at {self:p} was destroyed.");
         }
@@ -82,12 +82,12 @@ impl Hsl {
     }
 
     /// To be called when the lock was taken.
-    pub fn note_taken(&self, held: &Held) {
+    pub fn note_locked(&self, held: &HeldLocks) {
         held.0.borrow_mut().push(address(self));
     }
 
     /// To be called before giving the lock back: the job ends if it is not the last one that this thread took.
-    pub fn check_before_giving_back(&self, held: &Held) {
+    pub fn check_before_unlock(&self, held: &HeldLocks) {
         let last = held.0.borrow_mut().pop();
         if last == Some(address(self)) {
             return;
@@ -112,20 +112,20 @@ impl Hsl {
     #[inline]
     pub fn lock(&self) {
         if !self.try_lock() {
-            self.lock_slowly();
+            self.lock_contended();
         }
     }
 
     #[cold]
-    fn lock_slowly(&self) {
+    fn lock_contended(&self) {
         for _ in 0..SPINS {
             if self.word.load(Ordering::Relaxed) == FREE && self.try_lock() {
                 return;
             }
             spin_loop();
         }
-        while self.word.swap(WAITED_FOR, Ordering::Acquire) != FREE {
-            futex::wait(&self.word, WAITED_FOR, Duration::from_millis(100));
+        while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
+            futex::wait(&self.word, CONTENDED, Duration::from_millis(100));
             gasnet_job::heed_exit(gasnet_job::Inside::Wait);
         }
     }
@@ -133,7 +133,7 @@ impl Hsl {
     /// Gives the lock back.
     #[inline]
     pub fn unlock(&self) {
-        if self.word.swap(FREE, Ordering::Release) == WAITED_FOR {
+        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
             futex::wake(&self.word, 1);
         }
     }

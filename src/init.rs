@@ -24,7 +24,7 @@ use crate::sync::Mode;
 use crate::team::Team;
 use crate::thread;
 use crate::trace;
-use crate::wait::{self, Episodes, WaitMode};
+use crate::wait::{self, SleepEpisodes, WaitMode};
 use crate::{ad, coll, progress, vis};
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::faulty::Faulty;
@@ -100,10 +100,10 @@ pub fn init(
     let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
     let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
-    let crowded = !single && job.exchange(&[u8::from(is_crowded(job))]).contains(&1);
+    let oversubscribed = !single && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
     let client = Box::leak(Box::new(Client::new(name, flags)));
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
-    barrier::install(Barrier::new(&comm, job.leaders(), rank, crowded));
+    barrier::install(Barrier::new(&comm, job.leaders(), rank, oversubscribed));
     let runtime = Runtime {
         job,
         rank,
@@ -111,7 +111,7 @@ pub fn init(
         kernel_copy: KernelCopy::new(job, &nbrhd),
         nbrhd,
         comm,
-        crowded,
+        oversubscribed,
         conduit,
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
@@ -132,7 +132,7 @@ pub fn init(
     job::on_exit_wait_hook(stall::waits_in_exit);
     stall::set_hooks(stall::Hooks {
         describe: stalled::describe,
-        look_again: coll::look_again,
+        request_poll: coll::request_poll,
     });
     if !runtime::get().single_neighbourhood() {
         job::on_linger_hook(linger);
@@ -156,7 +156,7 @@ const HANDLERS: [Handler; internal::COUNT] = {
     all[internal::RMA_GET as usize] = |token, args, _, _| packets::on_get(token, args);
     all[internal::RMA_DATA as usize] = |_, args, payload, bytes| packets::on_data(args, payload, bytes);
     all[internal::BARRIER as usize] = |_, args, _, _| barrier::on_step(args);
-    all[internal::COLLECTIVE as usize] = |_, args, payload, bytes| coll::p2p::on_piece(args, payload, bytes);
+    all[internal::COLLECTIVE as usize] = |_, args, payload, bytes| coll::p2p::on_packet(args, payload, bytes);
     all[internal::AD_OPERATION as usize] = |token, args, _, _| ad::packets::on_operation(token, args);
     all[internal::AD_DONE as usize] = |_, args, _, _| ad::packets::on_done(args);
     all[internal::VIS_PUT as usize] = vis::far::on_put;
@@ -203,7 +203,7 @@ fn show(config: &Config, chosen: &Chosen) {
 }
 
 /// Whether this host has more neighbourhoods than cores.
-fn is_crowded(job: &Job) -> bool {
+fn is_oversubscribed(job: &Job) -> bool {
     let host = job.host_of(job.rank());
     job.leaders().iter().filter(|&&leader| job.host_of(leader) == host).count() > job.host_cpus() as usize
 }
@@ -267,7 +267,7 @@ fn set_wait_mode(config: &Config, job: &Job) {
         config::WaitMode::Adaptive => WaitMode::Adaptive,
     }
     .set();
-    wait::set_host(job.host().len() as u32, job.host_cpus(), Episodes::new(job.host_words()));
+    wait::set_host(job.host().len() as u32, job.host_cpus(), SleepEpisodes::new(job.host_words()));
 }
 
 fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, InitError> {

@@ -21,7 +21,7 @@ pub struct Collectives {
     /// Pushes them on; returns how many ended.
     pub advance: fn() -> usize,
     /// Whether one that uses shared memory has gone on since it was last polled: asked by a thread that is about to sleep.
-    pub goes_on: fn() -> bool,
+    pub advances: fn() -> bool,
 }
 
 static COLLECTIVES: OnceLock<Collectives> = OnceLock::new();
@@ -31,20 +31,20 @@ pub fn set_collectives(hooks: Collectives) {
     let _ = COLLECTIVES.set(hooks);
 }
 
-/// See [`Collectives::goes_on`].
-pub fn goes_on() -> bool {
-    ACTIVE.load(Ordering::Relaxed) != 0 && COLLECTIVES.get().is_some_and(|hooks| (hooks.goes_on)())
+/// See [`Collectives::advances`].
+pub fn advances() -> bool {
+    ACTIVE.load(Ordering::Relaxed) != 0 && COLLECTIVES.get().is_some_and(|hooks| (hooks.advances)())
 }
 
 /// Address of the state of the thread that polls in a PARSYNC library; 0 for none.
 static POLLING: AtomicUsize = AtomicUsize::new(0);
 
 /// In the debug flavour and PARSYNC: the only thread that polls, or runs a handler. Threads that are elsewhere inside GASNet are not seen.
-pub struct Alone {
+pub struct ParsyncGuard {
     outermost: bool,
 }
 
-impl Alone {
+impl ParsyncGuard {
     /// Until this goes.
     #[inline]
     pub fn enter() -> Self {
@@ -63,7 +63,7 @@ impl Alone {
     }
 }
 
-impl Drop for Alone {
+impl Drop for ParsyncGuard {
     #[inline]
     fn drop(&mut self) {
         if CHECKED && self.outermost {
@@ -73,7 +73,7 @@ impl Drop for Alone {
 }
 
 /// So many requests of a thread that goes on sending look at the network once: a look is a call of the system there, and no answer can have come yet.
-const REQUESTS_A_LOOK: u32 = 4;
+const REQUESTS_PER_NETWORK_POLL: u32 = 4;
 
 /// Takes what has arrived, a bounded amount; returns how much. `Replies` when called for a reply that waits inside a request handler.
 #[inline]
@@ -87,7 +87,7 @@ pub fn poll_after_request() {
     let looks = !runtime::get().single_neighbourhood() && {
         let requests = &thread::current().requests;
         requests.set(requests.get().wrapping_add(1));
-        requests.get() % REQUESTS_A_LOOK == 0
+        requests.get() % REQUESTS_PER_NETWORK_POLL == 0
     };
     poll_from(PollScope::All, looks);
 }
@@ -105,7 +105,7 @@ pub fn advance() -> usize {
 #[inline(always)]
 fn poll_from(scope: PollScope, network: bool) -> usize {
     let rt = runtime::get();
-    let _alone = Alone::enter();
+    let _guard = ParsyncGuard::enter();
     if CHECKED {
         gasnet_tools::heap::poll();
     }
@@ -118,7 +118,7 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
         count += advance();
     }
     if count > 0 {
-        wait::found();
+        wait::notify_threads();
     }
     count
 }

@@ -36,7 +36,7 @@ pub struct Runtime {
     /// How to get at memory of neighbours that is not mapped.
     pub kernel_copy: KernelCopy,
     /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts more than the way of one. The same on all ranks.
-    pub crowded: bool,
+    pub oversubscribed: bool,
     /// The network.
     pub conduit: &'static dyn Conduit,
     /// Its name, as C reads it.

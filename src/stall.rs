@@ -1,7 +1,7 @@
 //! The stall watchdog (`GASNET_STALL_TIMEOUT`): a rank that waits inside GASNet for longer without progress says, once, what it waits for, and says
 //! so when it goes on.
 //!
-//! There is no thread: every blocking loop comes through [`crate::wait`], which calls [`Watch::idle`]. Time counts in steps of at most [`LONGEST_STEP`], so
+//! There is no thread: every blocking loop comes through [`crate::wait`], which calls [`Watch::idle`]. Time counts in steps of at most [`MAX_STEP`], so
 //! that a process that was stopped has not waited. While another rank of the job is stopped or frozen for a debugger, nobody is stalled.
 //! The report takes two turns: in the first, whoever is polled leaves a note about what is missing ([`note`]); the second prints them.
 
@@ -45,14 +45,14 @@ pub enum Reason {
 /// The limit in nanoseconds; 0 for none.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 /// Whether notes are wanted in this turn.
-static NOTING: AtomicBool = AtomicBool::new(false);
+static COLLECTING: AtomicBool = AtomicBool::new(false);
 static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The most that one turn counts as waiting: whoever slept longer between two looks was not waiting but stopped.
-const LONGEST_STEP: Duration = Duration::from_millis(100);
+const MAX_STEP: Duration = Duration::from_millis(100);
 /// How many times within the limit a wait looks whether another rank is stopped: what it waited for a rank that is running again by now is
 /// not counted, but for one such part.
-const LOOKS: u32 = 8;
+const STOP_CHECKS: u32 = 8;
 /// Notes in a report.
 const MOST_NOTES: usize = 8;
 
@@ -62,7 +62,7 @@ pub struct Hooks {
     /// What a wait is for, in words.
     pub describe: fn(Reason) -> String,
     /// Has everything polled that leaves notes.
-    pub look_again: fn(),
+    pub request_poll: fn(),
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
@@ -85,13 +85,13 @@ pub fn is_watching() -> bool {
 
 /// Whether somebody wants to know what is missing: for those who are polled and cannot go on.
 #[inline]
-pub fn is_noting() -> bool {
-    NOTING.load(Ordering::Relaxed)
+pub fn is_collecting() -> bool {
+    COLLECTING.load(Ordering::Relaxed)
 }
 
 /// Says what is missing, if that is wanted now.
 pub fn note(text: impl FnOnce() -> String) {
-    if is_noting() {
+    if is_collecting() {
         let text = text();
         let mut notes = gasnet_sys::lock(&NOTES);
         if notes.len() < MOST_NOTES && !notes.contains(&text) {
@@ -106,9 +106,9 @@ enum State {
     /// Below the limit.
     Quiet,
     /// At the limit: notes are being taken.
-    Noting,
+    Collecting,
     /// Reported.
-    Told,
+    Reported,
 }
 
 /// What a thread knows of its present wait.
@@ -118,7 +118,7 @@ pub struct Watch {
     last: Cell<Option<Instant>>,
     waited: Cell<Duration>,
     /// What `waited` was when somebody was last looked for who is stopped.
-    looked: Cell<Duration>,
+    checked: Cell<Duration>,
     state: Cell<State>,
 }
 
@@ -128,55 +128,55 @@ impl Watch {
         Self {
             last: Cell::new(None),
             waited: Cell::new(Duration::ZERO),
-            looked: Cell::new(Duration::ZERO),
+            checked: Cell::new(Duration::ZERO),
             state: Cell::new(State::Quiet),
         }
     }
 
     /// The wait is over, another one begins, or something came: the clock starts anew.
     pub fn progress(&self) {
-        if self.state.get() == State::Told {
+        if self.state.get() == State::Reported {
             say(format_args!(
                 "*** STALL ({Label}): goes on after {:.1} s",
                 self.waited.get().as_secs_f64()
             ));
         }
         self.last.set(None);
-        self.start_again();
+        self.restart();
         self.state.set(State::Quiet);
     }
 
-    fn start_again(&self) {
+    fn restart(&self) {
         self.waited.set(Duration::ZERO);
-        self.looked.set(Duration::ZERO);
+        self.checked.set(Duration::ZERO);
     }
 
     /// A turn in which nothing happened. Returns whether it is time to tell.
-    fn turn(&self, limit: Duration) -> bool {
+    fn tick(&self, limit: Duration) -> bool {
         let now = Instant::now();
         let step = self.last.replace(Some(now)).map_or(Duration::ZERO, |last| now - last);
-        self.waited.set(self.waited.get() + step.min(LONGEST_STEP));
+        self.waited.set(self.waited.get() + step.min(MAX_STEP));
         match self.state.get() {
-            State::Quiet if self.waited.get() >= self.looked.get() + limit / LOOKS => {
-                self.looked.set(self.waited.get());
+            State::Quiet if self.waited.get() >= self.checked.get() + limit / STOP_CHECKS => {
+                self.checked.set(self.waited.get());
                 if somebody_is_stopped() {
-                    self.start_again();
+                    self.restart();
                 } else if self.waited.get() >= limit {
-                    self.state.set(State::Noting);
+                    self.state.set(State::Collecting);
                     gasnet_sys::lock(&NOTES).clear();
-                    NOTING.store(true, Ordering::Relaxed);
+                    COLLECTING.store(true, Ordering::Relaxed);
                     if let Some(hooks) = HOOKS.get() {
-                        (hooks.look_again)();
+                        (hooks.request_poll)();
                     }
                 }
                 false
             }
-            State::Noting => {
-                NOTING.store(false, Ordering::Relaxed);
-                self.state.set(State::Told);
+            State::Collecting => {
+                COLLECTING.store(false, Ordering::Relaxed);
+                self.state.set(State::Reported);
                 true
             }
-            State::Quiet | State::Told => false,
+            State::Quiet | State::Reported => false,
         }
     }
 
@@ -184,21 +184,21 @@ impl Watch {
     #[cold]
     pub fn idle(&self, reason: Reason) {
         let Some(hooks) = HOOKS.get() else { return };
-        if self.turn(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
-            self.tell(&(hooks.describe)(reason));
+        if self.tick(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
+            self.report(&(hooks.describe)(reason));
         }
     }
 
     /// A turn in vain of a rank that has called exit.
     #[cold]
     fn idle_in_exit(&self, job: &Job) {
-        if self.turn(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
+        if self.tick(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
             let missing = list(&job.not_in_exit());
-            self.tell(&format!("the end of the job: {missing} not called gasnet_exit"));
+            self.report(&format!("the end of the job: {missing} not called gasnet_exit"));
         }
     }
 
-    fn tell(&self, waits_for: &str) {
+    fn report(&self, waits_for: &str) {
         say(format_args!(
             "*** STALL ({Label}): no progress for {:.1} s. Waits for {waits_for}",
             self.waited.get().as_secs_f64()
@@ -280,8 +280,8 @@ mod tests {
     fn names_of_algorithms() {
         assert_eq!(algorithm("gasnet::coll::reduce::to_all::{{closure}}"), "reduce::to_all");
         assert_eq!(
-            algorithm("gasnet::coll::team_barrier::over::{{closure}}"),
-            "team_barrier::over"
+            algorithm("gasnet::coll::team_barrier::barrier::{{closure}}"),
+            "team_barrier::barrier"
         );
         assert_eq!(algorithm("x"), "x");
     }
@@ -291,18 +291,18 @@ mod tests {
         let watch = Watch::new();
         let limit = Duration::from_millis(250);
         let long_ago = || watch.last.set(Instant::now().checked_sub(Duration::from_secs(2)));
-        assert!(!watch.turn(limit) && watch.waited.get() < limit);
+        assert!(!watch.tick(limit) && watch.waited.get() < limit);
         for _ in 0..2 {
             long_ago();
-            assert!(!watch.turn(limit) && watch.state.get() == State::Quiet);
+            assert!(!watch.tick(limit) && watch.state.get() == State::Quiet);
         }
         watch.progress();
         assert_eq!(watch.waited.get(), Duration::ZERO);
         for _ in 0..3 {
             long_ago();
-            assert!(!watch.turn(limit));
+            assert!(!watch.tick(limit));
         }
-        assert_eq!(watch.state.get(), State::Noting);
-        assert!(watch.turn(limit) && !watch.turn(limit));
+        assert_eq!(watch.state.get(), State::Collecting);
+        assert!(watch.tick(limit) && !watch.tick(limit));
     }
 }

@@ -63,7 +63,7 @@ pub struct TryLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `taken` gives at most one `Held` at a time, and only `Held` reaches the value.
+// SAFETY: `taken` gives at most one `TryLockGuard` at a time, and only `TryLockGuard` reaches the value.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
@@ -76,20 +76,20 @@ impl<T> TryLock<T> {
     }
 
     /// The value, unless somebody else holds it.
-    pub fn try_lock(&self) -> Option<Held<'_, T>> {
+    pub fn try_lock(&self) -> Option<TryLockGuard<'_, T>> {
         let free = !self.taken.load(Ordering::Relaxed);
         let got = free
             && self
                 .taken
                 .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
-        got.then(|| Held(self))
+        got.then(|| TryLockGuard(self))
     }
 }
 
 impl<T> TryLock<T> {
     /// The value, for who keeps it no longer than a few instructions, as all do that call this.
-    pub fn lock(&self) -> Held<'_, T> {
+    pub fn lock(&self) -> TryLockGuard<'_, T> {
         loop {
             if let Some(held) = self.try_lock() {
                 return held;
@@ -102,9 +102,9 @@ impl<T> TryLock<T> {
 
 /// Access to the value of a [`TryLock`]; released on drop.
 #[derive(Debug)]
-pub struct Held<'a, T>(&'a TryLock<T>);
+pub struct TryLockGuard<'a, T>(&'a TryLock<T>);
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for TryLockGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: `taken` was set by us, so nobody else holds a reference.
@@ -112,14 +112,14 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for TryLockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`.
         unsafe { &mut *self.0.value.get() }
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for TryLockGuard<'_, T> {
     fn drop(&mut self) {
         self.0.taken.store(false, Ordering::Release);
     }

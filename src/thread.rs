@@ -13,11 +13,11 @@ use std::sync::OnceLock;
 use crate::am::prepared::SrcDesc;
 use crate::am::token::Token;
 use crate::event::{FreeList, Op};
-use crate::hsl::Held;
+use crate::hsl::HeldLocks;
 use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::types::PeerCompletion;
-use crate::wait::oversubscription::Evidence;
+use crate::wait::oversubscription::YieldStats;
 use gasnet_conduit::config;
 
 /// Whether rules about locks are checked.
@@ -57,7 +57,7 @@ pub struct Thread {
     /// For payloads of messages to this process itself, by class.
     pub home_buffers: [RefCell<Vec<u128>>; 2],
     /// How long its yields took lately.
-    pub yields: Evidence,
+    pub yields: YieldStats,
     /// Between Prepare and Commit of a request.
     pub request_desc: SrcDesc,
     /// Between Prepare and Commit of a reply.
@@ -71,7 +71,7 @@ pub struct Thread {
     /// Index of the running handler.
     handler_index: Cell<u8>,
     /// Polls in a row that found nothing.
-    pub vain_polls: Cell<u32>,
+    pub empty_polls: Cell<u32>,
     /// Whether its last look for messages found some, after which it may be somebody else's turn.
     pub found: Cell<bool>,
     /// The eventcount before it last checked what it waits for (`wait/followers.rs`).
@@ -83,7 +83,7 @@ pub struct Thread {
     /// The present wait, for the stall watchdog.
     pub watch: Watch,
     /// HSLs held, known in the debug flavour.
-    pub locks_held: Held,
+    pub locks_held: HeldLocks,
     /// Whether a client's reduction function runs, known in the debug flavour.
     pub reducing: Cell<bool>,
     /// For the report of a fault.
@@ -171,18 +171,18 @@ fn create() -> &'static Thread {
         home_buffers: [const { RefCell::new(Vec::new()) }; 2],
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
-        yields: Evidence::default(),
+        yields: YieldStats::default(),
         context: Cell::new(Context::Client),
         handler_name: Cell::new(ptr::null()),
         token: Cell::new(ptr::null()),
         handler_index: Cell::new(0),
-        vain_polls: Cell::new(0),
+        empty_polls: Cell::new(0),
         found: Cell::new(false),
         known_count: Cell::new(0),
         was_woken: Cell::new(false),
         requests: Cell::new(0),
         watch: Watch::new(),
-        locks_held: Held::none(),
+        locks_held: HeldLocks::none(),
         reducing: Cell::new(false),
         serving: Cell::new(None),
         vis_completion: Cell::new(None),

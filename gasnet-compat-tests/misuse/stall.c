@@ -161,10 +161,10 @@ static void frozen_rank(void) {
 #define GOES_ON ".*STALL \\(proc 0\\): goes on after [0-9.]+ s"
 const misuse_case_t misuse_cases[] = {
     {"stall-barrier", "any", 2, SHORTLY,
-     "=STALL \\(proc 0\\): no progress for \\d+\\.\\d s. Waits for an event \\(1 collective outstanding\\); .*nothing yet from (member 1, )?rank 1.*team_barrier::over is under way\\n" GOES_ON,
+     "=STALL \\(proc 0\\): no progress for \\d+\\.\\d s. Waits for an event \\(1 collective outstanding\\); .*nothing yet from (member 1, )?rank 1.*team_barrier::barrier is under way\\n" GOES_ON,
      stall_barrier},
     {"stall-named-barrier", "any", 2, SHORTLY, "=Waits for gasnet_barrier_wait: the barrier \\(number 1\\): rank 1 has not entered it\\n" GOES_ON, stall_named},
-    {"stall-array", "any", 2, SHORTLY, "=Waits for all of 3 events; .*nothing yet from (member 1, )?rank 1.*team_barrier::over is under way.*\\n" GOES_ON, stall_all},
+    {"stall-array", "any", 2, SHORTLY, "=Waits for all of 3 events; .*nothing yet from (member 1, )?rank 1.*team_barrier::barrier is under way.*\\n" GOES_ON, stall_all},
     {"stall-blockuntil", "any", 2, SHORTLY, "=Waits for a condition of the client \\(GASNET_BLOCKUNTIL\\)\\n" GOES_ON, stall_blockuntil},
     {"stall-collective", "any", 2, SHORTLY,
      "=Waits for an event \\(1 collective outstanding\\); .*collective .*has nothing yet from (member 1, )?rank 1.*is under way" GOES_ON, stall_collective},

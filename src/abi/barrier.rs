@@ -120,7 +120,7 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
         came_out = barrier.test();
         came_out.is_some()
     };
-    if !wait::glance(&mut is_complete) {
+    if !wait::spin(&mut is_complete) {
         wait::until(Reason::NamedBarrier, is_complete);
     }
     if began != 0 {

@@ -8,7 +8,7 @@ use std::slice;
 use super::{barrier, not_in_handler, rules};
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
-use crate::coll::operators::{Operator, UserFn, Wish};
+use crate::coll::operators::{Operator, OperatorArgs, UserFn};
 use crate::coll::p2p::Span;
 use crate::coll::{self, broadcast, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
@@ -105,11 +105,11 @@ pub extern "C" fn gex_Coll_BarrierNB(tm: usize, flags: u32) -> Event {
         0,
         format_args!(" team={:#x} size={}", team.id, team.size),
     );
-    let barrier = team_barrier::over(Call::next(team));
+    let barrier = team_barrier::barrier(Call::next(team));
     if interval.is_some() {
         return coll::start(team, interval::around(interval, barrier), op);
     }
-    coll::start_movable(team, barrier, op)
+    coll::start_unpin(team, barrier, op)
 }
 
 /// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
@@ -132,7 +132,7 @@ pub extern "C" fn gex_Coll_BroadcastNB(
         from = place(name, team, flags, source, bytes);
         check_apart(target.at, from.at, bytes, name);
     }
-    start((name, bytes), team, |call| broadcast::over(call, root, target, from))
+    start((name, bytes), team, |call| broadcast::broadcast(call, root, target, from))
 }
 
 /// The arguments that all reductions share. `target` is as the client gave it: not every reduction looks at it on all members.
@@ -158,14 +158,14 @@ fn reduction(
     flags: u32,
 ) -> Reduction {
     let team = team_of(tm, function);
-    let wish = Wish {
+    let args = OperatorArgs {
         dt,
         element,
         op,
         user,
         cdata,
     };
-    let operator = Operator::new(&wish).unwrap_or_else(|why| fatal!("{function}: {why}"));
+    let operator = Operator::new(&args).unwrap_or_else(|why| fatal!("{function}: {why}"));
     let Some(bytes) = element.checked_mul(count) else {
         fatal!("{function}: {count} elements of {element} bytes are more than there is memory");
     };
@@ -227,9 +227,9 @@ reductions! {
     /// Starts a reduction to all members (`gex_Coll_ReduceToAllNB`). Collective.
     gex_Coll_ReduceToAllNB placing, |call, r| reduce::to_all(call, r.target, r.source, r.operator);
     /// Starts a prefix reduction: rank `i` gets what ranks 0 to `i` bring, combined in this order. Collective.
-    gasnetx_Coll_ScanNB reserved, |call, r| scan::over(call, r.target, r.source, r.operator, false);
+    gasnetx_Coll_ScanNB reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, false);
     /// As `gasnetx_Coll_ScanNB` without the rank's own part; rank 0's destination is left alone. Collective.
-    gasnetx_Coll_ExclusiveScanNB reserved, |call, r| scan::over(call, r.target, r.source, r.operator, true);
+    gasnetx_Coll_ExclusiveScanNB reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, true);
 }
 
 /// Equal parts of `bytes` for all members of `team`.

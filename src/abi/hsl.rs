@@ -43,7 +43,7 @@ macro_rules! hsl {
             // SAFETY: an initialised lock.
             let hsl = unsafe { &*hsl };
             if CHECKED {
-                hsl.check_before_taking(&thread::current().locks_held, "gex_HSL_Lock");
+                hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Lock");
             }
             let began = trace::clock(Category::Lock);
             hsl.lock();
@@ -51,7 +51,7 @@ macro_rules! hsl {
                 traced(Kind::Lock, began, hsl, true);
             }
             if CHECKED {
-                hsl.note_taken(&thread::current().locks_held);
+                hsl.note_locked(&thread::current().locks_held);
             }
         }
 
@@ -61,7 +61,7 @@ macro_rules! hsl {
             // SAFETY: an initialised lock.
             let hsl = unsafe { &*hsl };
             if CHECKED {
-                hsl.check_before_giving_back(&thread::current().locks_held);
+                hsl.check_before_unlock(&thread::current().locks_held);
             }
             let began = trace::clock(Category::Lock);
             hsl.unlock();
@@ -76,7 +76,7 @@ macro_rules! hsl {
             // SAFETY: an initialised lock.
             let hsl = unsafe { &*hsl };
             if CHECKED {
-                hsl.check_before_taking(&thread::current().locks_held, "gex_HSL_Trylock");
+                hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Trylock");
             }
             let began = trace::clock(Category::Lock);
             let taken = hsl.try_lock();
@@ -87,7 +87,7 @@ macro_rules! hsl {
                 return ERR_NOT_READY;
             }
             if CHECKED {
-                hsl.note_taken(&thread::current().locks_held);
+                hsl.note_locked(&thread::current().locks_held);
             }
             0
         }

@@ -37,7 +37,7 @@ pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
 
 fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
     let header = inject::head(m, kind, IN_PLACE);
-    let _alone = progress::Alone::enter();
+    let _guard = progress::ParsyncGuard::enter();
     Delivery::new(rt).run_here((header, m.category, m.class), m.args, payload);
 }
 

@@ -12,56 +12,56 @@ const DOWN: usize = SLOTS - 1;
 /// One thing that a member does. The next one follows when it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Tells the member at `place`, into its `slot`.
-    Tell {
+    /// Tells the member at `index`, into its `slot`.
+    Send {
         /// Whom.
-        place: usize,
+        index: usize,
         /// Where to.
         slot: usize,
     },
     /// Hears what somebody tells into its own `slot`.
-    Hear {
+    Receive {
         /// Where.
         slot: usize,
     },
 }
 
-/// The steps of the member at `place` of `count`.
-pub fn of(place: usize, count: usize, crowded: bool) -> Vec<Step> {
-    if crowded {
-        tree(place, count)
+/// The steps of the member at `index` of `count`.
+pub fn of(index: usize, count: usize, oversubscribed: bool) -> Vec<Step> {
+    if oversubscribed {
+        tree(index, count)
     } else {
-        dissemination(place, count)
+        dissemination(index, count)
     }
 }
 
-fn dissemination(place: usize, count: usize) -> Vec<Step> {
+fn dissemination(index: usize, count: usize) -> Vec<Step> {
     let distances = (0..).take_while(|&slot| 1 << slot < count);
     let step = |slot: usize| {
-        let tell = Step::Tell {
-            place: (place + (1 << slot)) % count,
+        let send = Step::Send {
+            index: (index + (1 << slot)) % count,
             slot,
         };
-        [tell, Step::Hear { slot }]
+        [send, Step::Receive { slot }]
     };
     distances.flat_map(step).collect()
 }
 
-fn tree(place: usize, count: usize) -> Vec<Step> {
+fn tree(index: usize, count: usize) -> Vec<Step> {
     // Below a member are those whose numbers have one more bit, lower than its lowest.
-    let lowest = if place == 0 { usize::BITS } else { place.trailing_zeros() } as usize;
-    let below: Vec<usize> = (0..lowest).take_while(|&slot| place + (1 << slot) < count).collect();
-    let mut steps: Vec<Step> = below.iter().map(|&slot| Step::Hear { slot }).collect();
-    if place > 0 {
-        let above = place - (1 << lowest);
-        steps.push(Step::Tell {
-            place: above,
+    let lowest = if index == 0 { usize::BITS } else { index.trailing_zeros() } as usize;
+    let below: Vec<usize> = (0..lowest).take_while(|&slot| index + (1 << slot) < count).collect();
+    let mut steps: Vec<Step> = below.iter().map(|&slot| Step::Receive { slot }).collect();
+    if index > 0 {
+        let above = index - (1 << lowest);
+        steps.push(Step::Send {
+            index: above,
             slot: lowest,
         });
-        steps.push(Step::Hear { slot: DOWN });
+        steps.push(Step::Receive { slot: DOWN });
     }
-    steps.extend(below.iter().rev().map(|&slot| Step::Tell {
-        place: place + (1 << slot),
+    steps.extend(below.iter().rev().map(|&slot| Step::Send {
+        index: index + (1 << slot),
         slot: DOWN,
     }));
     steps
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
 
     /// Plays a barrier: whom each member knows of when it is through, and how many messages there were.
-    fn play(count: usize, crowded: bool) -> (Vec<Vec<bool>>, usize) {
-        let plans: Vec<Vec<Step>> = (0..count).map(|place| of(place, count, crowded)).collect();
+    fn play(count: usize, oversubscribed: bool) -> (Vec<Vec<bool>>, usize) {
+        let plans: Vec<Vec<Step>> = (0..count).map(|index| of(index, count, oversubscribed)).collect();
         let mut known: Vec<Vec<bool>> = (0..count).map(|me| (0..count).map(|other| me == other).collect()).collect();
         let mut slots: Vec<Vec<Option<Vec<bool>>>> = vec![vec![None; SLOTS]; count];
         let (mut done, mut messages, mut moved) = (vec![0; count], 0, true);
@@ -82,16 +82,19 @@ mod tests {
             for me in 0..count {
                 while let Some(step) = plans[me].get(done[me]) {
                     match *step {
-                        Step::Tell { place, slot } => {
+                        Step::Send { index, slot } => {
                             assert!(
-                                slots[place][slot].replace(known[me].clone()).is_none(),
+                                slots[index][slot].replace(known[me].clone()).is_none(),
                                 "a slot is used twice"
                             );
                             messages += 1;
                         }
-                        Step::Hear { slot } => {
-                            let Some(told) = slots[me][slot].take() else { break };
-                            known[me].iter_mut().zip(told).for_each(|(own, told)| *own |= told);
+                        Step::Receive { slot } => {
+                            let Some(received) = slots[me][slot].take() else { break };
+                            known[me]
+                                .iter_mut()
+                                .zip(received)
+                                .for_each(|(own, received)| *own |= received);
                         }
                     }
                     done[me] += 1;
@@ -113,11 +116,11 @@ mod tests {
     #[test]
     fn all_wait_for_all() {
         for count in 1..40 {
-            for crowded in [false, true] {
-                let (known, messages) = play(count, crowded);
-                assert!(known.iter().flatten().all(|&known| known), "{count} {crowded}");
+            for oversubscribed in [false, true] {
+                let (known, messages) = play(count, oversubscribed);
+                assert!(known.iter().flatten().all(|&known| known), "{count} {oversubscribed}");
                 let rounds = count.next_power_of_two().trailing_zeros() as usize;
-                assert_eq!(messages, if crowded { 2 * (count - 1) } else { count * rounds });
+                assert_eq!(messages, if oversubscribed { 2 * (count - 1) } else { count * rounds });
             }
         }
     }

@@ -6,14 +6,14 @@
 use std::future::Future;
 use std::ops::Range;
 
-use super::call::{chunk_bytes, Call, GO, WINDOW};
-use super::choose::{self, Way};
+use super::call::{chunk_bytes, Call, CLEAR_TO_SEND, WINDOW};
+use super::choose::{self, Path};
 use super::p2p::Span;
-use super::pshm::pipeline::{Shown, Source};
-use super::pshm::{Chunk, Passage, Readers};
+use super::pshm::pipeline::{Reader, Source};
+use super::pshm::{Chunk, PshmCall, Readers};
 
 /// Where a member is in the tree: its parent (none at the root) and its children, the largest subtree first.
-fn place(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
+fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     let relative = (rank + size - root) % size;
     let absolute = |relative: u32| (relative + root) % size;
     let lowest = if relative == 0 {
@@ -29,79 +29,81 @@ fn place(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
 }
 
 /// Gives all members, in `target`, what `source` holds at the root, where it may be the same memory.
-pub fn over(call: Call, root: u32, target: Span, source: Span) -> impl Future<Output = ()> + Send {
-    let way = choose::way(call.team(), target.bytes, 1, true);
-    let near = match way {
+pub fn broadcast(call: Call, root: u32, target: Span, source: Span) -> impl Future<Output = ()> + Send {
+    let path = choose::path(call.team(), target.bytes, 1, true);
+    let pshm = match path {
         _ if target.bytes == 0 => None,
-        Way::Near(near) => Some(near),
-        Way::Layered(groups) => groups.near.as_ref(),
-        Way::Far => None,
+        Path::IntraNbrhd(pshm) => Some(pshm),
+        Path::Hierarchical(groups) => groups.pshm.as_ref(),
+        Path::Network => None,
     };
-    let passage = near.map(|near| near.enter(target.bytes, 1, 1));
+    let pshm_call = pshm.map(|pshm| pshm.begin(target.bytes, 1, 1));
     async move {
-        let (team, mut speaker, mut source) = (call.team(), root, source);
-        if !matches!(way, Way::Near(_)) {
+        let (team, mut leader, mut source) = (call.team(), root, source);
+        if !matches!(path, Path::IntraNbrhd(_)) {
             let (mut call, mut root) = (call, root);
-            if let Way::Layered(groups) = way {
-                (call, root) = call.among_speakers(root);
+            if let Path::Hierarchical(groups) = path {
+                (call, root) = call.among_leaders(root);
                 if root != groups.own {
-                    speaker = groups.members[0];
+                    leader = groups.members[0];
                 }
             }
-            if team.rank == speaker || matches!(way, Way::Far) {
+            if team.rank == leader || matches!(path, Path::Network) {
                 if call.rank() == root {
                     target.copy_from(source);
                 }
-                far(call, root, target, 0, |_| true).await;
+                network(call, root, target, 0, |_| true).await;
                 source = target;
             }
         }
-        if let Some(passage) = passage {
-            near_to(passage, team.groups.place(speaker), target, source).await;
+        if let Some(pshm_call) = pshm_call {
+            intra_nbrhd(pshm_call, team.groups.member_index(leader), target, source).await;
         }
     }
 }
 
 /// Gives all members in the neighbourhood, in `target`, what `source` holds at member `root`.
-pub async fn near_to(passage: Passage, root: usize, target: Span, source: Span) {
-    if passage.is_at(root) {
+pub async fn intra_nbrhd(pshm_call: PshmCall, root: usize, target: Span, source: Span) {
+    if pshm_call.is_member(root) {
         let readers = Readers::All;
         let from = Source {
             data: source,
-            steady: true,
+            stable: true,
             readers,
         };
-        passage.give(from, || target.copy_from(source)).await;
+        pshm_call.produce(from, || target.copy_from(source)).await;
     } else {
-        let visit = |chunk: Chunk, shown: &Shown| {
-            target.part(chunk.offset, chunk.bytes).copy_from(shown.of(root, chunk));
+        let visit = |chunk: Chunk, reader: &Reader| {
+            target.part(chunk.offset, chunk.bytes).copy_from(reader.of(root, chunk));
         };
-        passage.take(vec![root], |_| true, visit).await;
+        pshm_call.consume(vec![root], |_| true, visit).await;
     }
 }
 
 /// In messages, with slots from `base` on; at the root a chunk goes out when it is `ready`.
-pub async fn far(call: Call, root: u32, data: Span, base: u32, mut ready: impl FnMut(usize) -> bool) {
-    let (parent, children) = place(call.rank(), root, call.size());
+pub async fn network(call: Call, root: u32, data: Span, base: u32, mut ready: impl FnMut(usize) -> bool) {
+    let (parent, children) = parent_and_children(call.rank(), root, call.size());
     let chunk = chunk_bytes();
     let count = data.bytes.div_ceil(chunk);
     let part = |i: usize| data.part(i * chunk, chunk.min(data.bytes - i * chunk));
     for i in 0..count {
         if let Some(parent) = parent {
-            for window in windows_to_permit(i, count) {
-                window.clone().for_each(|j| call.post(parent, base + j as u32, part(j)));
+            for window in windows_to_grant(i, count) {
+                window
+                    .clone()
+                    .for_each(|j| call.post_receive(parent, base + j as u32, part(j)));
                 if count > 1 {
-                    call.signal(parent, GO + base + window.start as u32).await;
+                    call.signal(parent, CLEAR_TO_SEND + base + window.start as u32).await;
                 }
             }
         }
         if i % WINDOW == 0 && count > 1 {
             for &child in &children {
-                call.receive(child, GO + base + i as u32).await;
+                call.receive(child, CLEAR_TO_SEND + base + i as u32).await;
             }
         }
         match parent {
-            Some(parent) => call.landed(parent, base + i as u32, part(i)).await,
+            Some(parent) => call.wait_receive(parent, base + i as u32, part(i)).await,
             None => super::until(|| ready(i)).await,
         }
         for &child in &children {
@@ -111,7 +113,7 @@ pub async fn far(call: Call, root: u32, data: Span, base: u32, mut ready: impl F
 }
 
 /// The windows of chunks that a receiver permits when it is about to take chunk `i` of `count`: one ahead, and the first one.
-pub fn windows_to_permit(i: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
+pub fn windows_to_grant(i: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
     let first = if i == 0 { 0 } else { i + WINDOW };
     let end = if i % WINDOW == 0 { i + 2 * WINDOW } else { 0 };
     (first..end.min(count))
@@ -129,12 +131,12 @@ mod tests {
             for root in 0..size {
                 let mut parents = vec![None; size as usize];
                 for rank in 0..size {
-                    for child in place(rank, root, size).1 {
+                    for child in parent_and_children(rank, root, size).1 {
                         assert_eq!(parents[child as usize].replace(rank), None, "size {size} root {root}");
                     }
                 }
                 for rank in 0..size {
-                    assert_eq!(parents[rank as usize], place(rank, root, size).0);
+                    assert_eq!(parents[rank as usize], parent_and_children(rank, root, size).0);
                     assert_eq!(parents[rank as usize].is_none(), rank == root);
                 }
             }
@@ -146,7 +148,7 @@ mod tests {
         for count in [1, 2, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW + 3] {
             let mut permitted = 0;
             for i in 0..count {
-                for window in windows_to_permit(i, count) {
+                for window in windows_to_grant(i, count) {
                     assert_eq!(window.start, permitted);
                     permitted = window.end;
                 }

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use super::p2p::{self, Buffer, Name, Span};
+use super::p2p::{self, Buffer, Envelope, Span};
 use crate::am::{inject, internal, lub_medium, max_medium, Message};
 use crate::stall;
 use crate::team::Team;
@@ -18,17 +18,17 @@ use gasnet_conduit::Class;
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     team: &'static Team,
-    number: u32,
-    among: Among,
+    sequence: u32,
+    group: Group,
 }
 
 /// Whom a call's ranks mean.
 #[derive(Clone, Copy, Debug)]
-enum Among {
+enum Group {
     /// The members of the team.
     Members,
     /// One member of each neighbourhood: its first one, but in neighbourhood `group` the member with `rank`.
-    Speakers { group: u32, rank: u32 },
+    Leaders { group: u32, rank: u32 },
 }
 
 impl Call {
@@ -36,16 +36,16 @@ impl Call {
     pub fn next(team: &'static Team) -> Self {
         Self {
             team,
-            number: team.next_collective.fetch_add(1, Ordering::Relaxed),
-            among: Among::Members,
+            sequence: team.next_collective.fetch_add(1, Ordering::Relaxed),
+            group: Group::Members,
         }
     }
 
     /// The same collective among one member of each neighbourhood, where `rank` speaks for its own. Also that one's number.
-    pub fn among_speakers(self, rank: u32) -> (Self, u32) {
+    pub fn among_leaders(self, rank: u32) -> (Self, u32) {
         let group = self.team.group_of(rank);
-        let among = Among::Speakers { group, rank };
-        (Self { among, ..self }, group)
+        let among = Group::Leaders { group, rank };
+        (Self { group: among, ..self }, group)
     }
 
     /// The team.
@@ -55,26 +55,26 @@ impl Call {
 
     /// The local member.
     pub fn rank(self) -> u32 {
-        match self.among {
-            Among::Members => self.team.rank,
-            Among::Speakers { .. } => self.team.groups.own,
+        match self.group {
+            Group::Members => self.team.rank,
+            Group::Leaders { .. } => self.team.groups.own,
         }
     }
 
     /// Members that take part.
     pub fn size(self) -> u32 {
-        match self.among {
-            Among::Members => self.team.size,
-            Among::Speakers { .. } => self.team.groups.speakers.len() as u32,
+        match self.group {
+            Group::Members => self.team.size,
+            Group::Leaders { .. } => self.team.groups.leaders.len() as u32,
         }
     }
 
     /// The member of the team that `rank` means.
-    fn member(self, number: u32) -> u32 {
-        match self.among {
-            Among::Members => number,
-            Among::Speakers { group, rank } if number == group => rank,
-            Among::Speakers { .. } => self.team.groups.speakers[number as usize],
+    fn member(self, index: u32) -> u32 {
+        match self.group {
+            Group::Members => index,
+            Group::Leaders { group, rank } if index == group => rank,
+            Group::Leaders { .. } => self.team.groups.leaders[index as usize],
         }
     }
 
@@ -84,51 +84,51 @@ impl Call {
             let rank = self.team.locate(from).rank;
             format!(
                 "collective {} of a team of {} members has nothing yet from member {from}, rank {rank}",
-                self.number, self.team.size
+                self.sequence, self.team.size
             )
         });
     }
 
-    fn name(self, from: u32, to: u32, slot: u32) -> Name {
-        Name {
+    fn envelope(self, from: u32, to: u32, tag: u32) -> Envelope {
+        Envelope {
             team: self.team.id,
-            number: self.number,
-            to: self.member(to),
-            from: self.member(from),
-            slot,
+            sequence: self.sequence,
+            target: self.member(to),
+            source: self.member(from),
+            tag,
         }
     }
 
     /// Sends `what` to member `to`; nothing if it is empty. The memory may be reused afterwards.
-    pub async fn send(self, to: u32, slot: u32, what: Span) {
+    pub async fn send(self, to: u32, tag: u32, what: Span) {
         if what.bytes > 0 {
-            self.send_letter(to, slot, what).await;
+            self.send_message(to, tag, what).await;
         }
     }
 
     /// Sends an empty letter, for `receive`.
-    pub async fn signal(self, to: u32, slot: u32) {
-        self.send_letter(to, slot, Span::EMPTY).await;
+    pub async fn signal(self, to: u32, tag: u32) {
+        self.send_message(to, tag, Span::EMPTY).await;
     }
 
-    async fn send_letter(self, to: u32, slot: u32, what: Span) {
-        let name = self.name(self.rank(), to, slot);
+    async fn send_message(self, to: u32, tag: u32, what: Span) {
+        let envelope = self.envelope(self.rank(), to, tag);
         let target = self.team.locate(self.member(to));
         let most = max_medium(Some(target.rank));
         let mut offset = 0;
         loop {
-            let piece = what.part(offset, most.min(what.bytes - offset));
+            let packet = what.part(offset, most.min(what.bytes - offset));
             super::until(|| {
-                let args = p2p::arguments(name, what.bytes, offset);
-                let message = Message::internal(Class::Request, target, internal::COLLECTIVE, &args, Some(piece.payload()));
+                let args = p2p::encode(envelope, what.bytes, offset);
+                let message = Message::internal(Class::Request, target, internal::COLLECTIVE, &args, Some(packet.payload()));
                 let sent = inject::try_send(&message).is_ok();
                 if !sent {
-                    super::look_again();
+                    super::request_poll();
                 }
                 sent
             })
             .await;
-            offset += piece.bytes;
+            offset += packet.bytes;
             if offset == what.bytes {
                 return;
             }
@@ -136,54 +136,54 @@ impl Call {
     }
 
     /// The letter from member `from`, in memory of its own.
-    pub async fn receive(self, from: u32, slot: u32) -> Buffer {
-        let name = self.name(from, self.rank(), slot);
+    pub async fn receive(self, from: u32, tag: u32) -> Buffer {
+        let envelope = self.envelope(from, self.rank(), tag);
         poll_fn(|_| {
-            let letter = p2p::take(name);
-            if letter.is_none() {
+            let message = p2p::take(envelope);
+            if message.is_none() {
                 self.note_missing(from);
             }
-            letter.map_or(Poll::Pending, Poll::Ready)
+            message.map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
 
     /// Says where the letter from member `from` is to land, if it is not empty.
-    pub fn post(self, from: u32, slot: u32, at: Span) {
+    pub fn post_receive(self, from: u32, tag: u32, at: Span) {
         if at.bytes > 0 {
-            p2p::post(self.name(from, self.rank(), slot), at);
+            p2p::post_receive(self.envelope(from, self.rank(), tag), at);
         }
     }
 
     /// Waits for what was posted.
-    pub async fn landed(self, from: u32, slot: u32, at: Span) {
+    pub async fn wait_receive(self, from: u32, tag: u32, at: Span) {
         if at.bytes > 0 {
-            let name = self.name(from, self.rank(), slot);
+            let envelope = self.envelope(from, self.rank(), tag);
             super::until(|| {
-                let landed = p2p::landed(name, at);
-                if !landed {
+                let complete = p2p::complete_receive(envelope, at);
+                if !complete {
                     self.note_missing(from);
                 }
-                landed
+                complete
             })
             .await;
         }
     }
 
     /// As `post`, for a letter that `deliver` sends.
-    pub async fn grant(self, from: u32, slot: u32, at: Span) {
-        self.post(from, slot, at);
+    pub async fn post_rendezvous(self, from: u32, tag: u32, at: Span) {
+        self.post_receive(from, tag, at);
         if at.bytes > chunk_bytes() {
-            self.signal(from, GO + slot).await;
+            self.signal(from, CLEAR_TO_SEND + tag).await;
         }
     }
 
     /// Sends `what`; if it is long, when the receiver has said where it is to land.
-    pub async fn deliver(self, to: u32, slot: u32, what: Span) {
+    pub async fn send_rendezvous(self, to: u32, tag: u32, what: Span) {
         if what.bytes > chunk_bytes() {
-            self.receive(to, GO + slot).await;
+            self.receive(to, CLEAR_TO_SEND + tag).await;
         }
-        self.send(to, slot, what).await;
+        self.send(to, tag, what).await;
     }
 }
 
@@ -194,8 +194,8 @@ pub fn chunk_bytes() -> usize {
 
 /// Chunks that a sender may be ahead of its receiver's permission.
 pub const WINDOW: usize = 8;
-/// Slot of the permission for a window of chunks; chunks have their number as slot.
-pub const GO: u32 = 1 << 31;
+/// Slot of the permission for a window of chunks; chunks have their number as tag.
+pub const CLEAR_TO_SEND: u32 = 1 << 31;
 
 /// Both, in turns.
 pub async fn join(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {

@@ -32,86 +32,91 @@
 //! neighbourhoods" is for teams with more members than neighbourhoods; for an operation that does not commute only when the members of a
 //! neighbourhood follow each other. All members know the same about all of that, and so choose the same.
 
-use super::pshm::Near;
-use crate::shm::memory::{SLOTS, STAGE};
+use super::pshm::PshmTeam;
+use crate::shm::memory::{SLOTS, STAGING_SLOT_BYTES};
 use crate::team::groups::Groups;
 use crate::team::Team;
 
 /// Most members of whom each looks at all in a barrier.
-const FLAT_MEETING: usize = 16;
+const MAX_FLAT_BARRIER: usize = 16;
 /// Most members who all combine everything in a reduction to all: in general, and with more ranks than cores, when that takes the others' time.
-const ALL_COMBINE: [usize; 2] = [16, 4];
+const MAX_FLAT_TO_ALL: [usize; 2] = [16, 4];
 /// Most members whose operands the root of a reduction to one combines alone.
-const FLAT_TO_ONE: usize = 4;
+const MAX_FLAT_TO_ONE: usize = 4;
 /// Each member of the tree of a reduction to one has up to one less than this many children on a level.
 pub const TO_ONE_RADIX: usize = 4;
 /// Most members that combine everything themselves in a reduction to all, and most bytes of all operands with which more of them do.
-const FLAT_TO_ALL: (usize, usize) = (3, 16_384);
+const ALWAYS_FLAT_TO_ALL: (usize, usize) = (3, 16_384);
 /// From this length on data is read where it lies, if neighbours can: no copy, but its owner waits until all have read it. With more ranks than
 /// cores a wait is dear, and who has left a copy can run ahead.
-const DIRECT: usize = 8192;
-const DIRECT_WHEN_CROWDED: usize = 65_536;
+const MIN_DIRECT: usize = 8192;
+const MIN_DIRECT_OVERSUBSCRIBED: usize = 65_536;
 /// Least bytes of a staged chunk. Longer data has longer chunks as far as slots hold them, so that a writer seldom waits for readers.
-const CHUNK: usize = 16_384;
+const MIN_CHUNK: usize = 16_384;
 /// Fewest members for recursive halving: fewer send as much up and down a tree.
-const HALVING: u32 = 4;
+const MIN_HALVING: u32 = 4;
 
 /// Where a collective takes place.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum Path {
     /// In the shared memory of a neighbourhood.
-    Near(&'static Near),
+    IntraNbrhd(&'static PshmTeam),
     /// Inside each neighbourhood, and in messages among one member of each.
-    Layered(&'static Groups),
+    Hierarchical(&'static Groups),
     /// In messages.
-    Far,
+    Network,
 }
 
 /// For data of `bytes` in elements of `element` whose order is free or not. A barrier has none.
-pub fn way(team: &'static Team, bytes: usize, element: usize, order_is_free: bool) -> Way {
+pub fn path(team: &'static Team, bytes: usize, element: usize, order_is_free: bool) -> Path {
     let groups = &team.groups;
-    if !groups.take(bytes, element) || groups.speakers.len() == team.size as usize {
-        return Way::Far;
+    if !groups.take(bytes, element) || groups.leaders.len() == team.size as usize {
+        return Path::Network;
     }
-    match &groups.near {
-        Some(near) if groups.speakers.len() == 1 => Way::Near(near),
-        _ if groups.speakers.len() > 1 && (order_is_free || groups.in_rows) => Way::Layered(groups),
-        _ => Way::Far,
+    match &groups.pshm {
+        Some(pshm) if groups.leaders.len() == 1 => Path::IntraNbrhd(pshm),
+        _ if groups.leaders.len() > 1 && (order_is_free || groups.contiguous) => Path::Hierarchical(groups),
+        _ => Path::Network,
     }
 }
 
 /// Where a collective takes place that has no layers.
-pub fn near(team: &'static Team, bytes: usize, element: usize) -> Option<&'static Near> {
-    match way(team, bytes, element, true) {
-        Way::Near(near) => Some(near),
+pub fn intra_nbrhd(team: &'static Team, bytes: usize, element: usize) -> Option<&'static PshmTeam> {
+    match path(team, bytes, element, true) {
+        Path::IntraNbrhd(pshm) => Some(pshm),
         _ => None,
     }
 }
 
 /// Whether each of `members` of a neighbourhood looks at all in a barrier.
-pub const fn meets_flat(members: usize) -> bool {
-    members <= FLAT_MEETING
+pub const fn barrier_is_flat(members: usize) -> bool {
+    members <= MAX_FLAT_BARRIER
 }
 
 /// Whether the root of a reduction to one combines all operands itself. In the tree ranks are counted from the root on.
 pub const fn to_one_is_flat(members: usize, root: usize, commutes: bool) -> bool {
-    members <= FLAT_TO_ONE || !(commutes || root == 0)
+    members <= MAX_FLAT_TO_ONE || !(commutes || root == 0)
 }
 
 /// Whether data of `bytes` is rather read where it lies than copied.
-pub const fn is_direct(bytes: usize, crowded: bool) -> bool {
-    bytes >= if crowded { DIRECT_WHEN_CROWDED } else { DIRECT }
+pub const fn is_direct(bytes: usize, oversubscribed: bool) -> bool {
+    bytes
+        >= if oversubscribed {
+            MIN_DIRECT_OVERSUBSCRIBED
+        } else {
+            MIN_DIRECT
+        }
 }
 
 /// Bytes of the chunks in which data of `bytes` in elements of `element` is staged: whole elements.
 pub const fn chunk(bytes: usize, element: usize) -> usize {
     let wanted = bytes.div_ceil(SLOTS);
-    let most = if wanted < CHUNK {
-        CHUNK
-    } else if wanted < STAGE {
+    let most = if wanted < MIN_CHUNK {
+        MIN_CHUNK
+    } else if wanted < STAGING_SLOT_BYTES {
         wanted
     } else {
-        STAGE
+        STAGING_SLOT_BYTES
     };
     if element > most {
         element
@@ -122,31 +127,31 @@ pub const fn chunk(bytes: usize, element: usize) -> usize {
 
 /// How a reduction to all goes in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NearToAll {
+pub enum PshmReduceToAll {
     /// Everybody combines everything.
     Flat,
     /// The last to come combines everything.
     Last,
     /// Everybody combines a part.
-    Parts,
+    ReduceScatter,
 }
 
 /// For `bytes` from each of `members`. A host's ranks agree whether it is crowded.
-pub fn near_to_all(members: usize, bytes: usize, crowded: bool) -> NearToAll {
-    if members <= FLAT_TO_ALL.0 {
-        NearToAll::Flat
-    } else if members.saturating_mul(bytes) > FLAT_TO_ALL.1 {
-        NearToAll::Parts
-    } else if members <= ALL_COMBINE[usize::from(crowded)] {
-        NearToAll::Flat
+pub fn pshm_to_all(members: usize, bytes: usize, oversubscribed: bool) -> PshmReduceToAll {
+    if members <= ALWAYS_FLAT_TO_ALL.0 {
+        PshmReduceToAll::Flat
+    } else if members.saturating_mul(bytes) > ALWAYS_FLAT_TO_ALL.1 {
+        PshmReduceToAll::ReduceScatter
+    } else if members <= MAX_FLAT_TO_ALL[usize::from(oversubscribed)] {
+        PshmReduceToAll::Flat
     } else {
-        NearToAll::Last
+        PshmReduceToAll::Last
     }
 }
 
 /// How a reduction to all goes in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FarToAll {
+pub enum NetworkReduceToAll {
     /// Recursive doubling.
     Doubling,
     /// Recursive halving, then doubling.
@@ -156,13 +161,13 @@ pub enum FarToAll {
 }
 
 /// For `bytes` in elements of `element` from each of `members`, when a message carries `message` bytes.
-pub const fn far_to_all(members: u32, bytes: usize, element: usize, message: usize) -> FarToAll {
+pub const fn network_to_all(members: u32, bytes: usize, element: usize, message: usize) -> NetworkReduceToAll {
     if bytes <= message {
-        FarToAll::Doubling
-    } else if members >= HALVING && bytes / element >= members as usize {
-        FarToAll::Halving
+        NetworkReduceToAll::Doubling
+    } else if members >= MIN_HALVING && bytes / element >= members as usize {
+        NetworkReduceToAll::Halving
     } else {
-        FarToAll::Tree
+        NetworkReduceToAll::Tree
     }
 }
 
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn rules_switch_where_the_table_says() {
-        assert!(meets_flat(16) && !meets_flat(17));
+        assert!(barrier_is_flat(16) && !barrier_is_flat(17));
         assert!(
             to_one_is_flat(4, 3, true)
                 && !to_one_is_flat(5, 3, true)
@@ -184,18 +189,18 @@ mod tests {
             [16_384, 16_368, 32_768, 65_536]
         );
         assert_eq!([chunk(200_000, 40_000), chunk(200_000, 65_536)], [40_000, 65_536]);
-        assert_eq!(near_to_all(3, 1 << 20, true), NearToAll::Flat);
+        assert_eq!(pshm_to_all(3, 1 << 20, true), PshmReduceToAll::Flat);
         assert_eq!(
-            [near_to_all(5, 8, true), near_to_all(5, 4096, true)],
-            [NearToAll::Last, NearToAll::Parts]
+            [pshm_to_all(5, 8, true), pshm_to_all(5, 4096, true)],
+            [PshmReduceToAll::Last, PshmReduceToAll::ReduceScatter]
         );
         assert_eq!(
-            [near_to_all(4, 4096, false), near_to_all(4, 4097, false)],
-            [NearToAll::Flat, NearToAll::Parts]
+            [pshm_to_all(4, 4096, false), pshm_to_all(4, 4097, false)],
+            [PshmReduceToAll::Flat, PshmReduceToAll::ReduceScatter]
         );
-        assert_eq!(far_to_all(7, 65_536, 8, 65_536), FarToAll::Doubling);
-        assert_eq!(far_to_all(7, 65_544, 8, 65_536), FarToAll::Halving);
-        assert_eq!(far_to_all(3, 65_544, 8, 65_536), FarToAll::Tree);
-        assert_eq!(far_to_all(7, 1_200_000, 200_000, 65_536), FarToAll::Tree);
+        assert_eq!(network_to_all(7, 65_536, 8, 65_536), NetworkReduceToAll::Doubling);
+        assert_eq!(network_to_all(7, 65_544, 8, 65_536), NetworkReduceToAll::Halving);
+        assert_eq!(network_to_all(3, 65_544, 8, 65_536), NetworkReduceToAll::Tree);
+        assert_eq!(network_to_all(7, 1_200_000, 200_000, 65_536), NetworkReduceToAll::Tree);
     }
 }

@@ -6,8 +6,8 @@ use std::future::Future;
 use super::call::{chunk_bytes, Call};
 use super::choose;
 use super::p2p::{Buffer, Span};
-use super::pshm::pipeline::{Shown, Source};
-use super::pshm::{Chunk, Passage, Readers};
+use super::pshm::pipeline::{Reader, Source};
+use super::pshm::{Chunk, PshmCall, Readers};
 
 /// A buffer with a part for every member.
 #[derive(Clone, Debug)]
@@ -32,14 +32,14 @@ impl Parts {
 const AT_ONCE: u32 = 8;
 
 /// Positions for data of `bytes` for each member, in units of what each member has of it, if it goes through shared memory.
-fn enter(call: Call, bytes: Option<usize>) -> Option<Passage> {
+fn begin(call: Call, bytes: Option<usize>) -> Option<PshmCall> {
     let bytes = bytes.filter(|&bytes| bytes > 0)?;
-    choose::near(call.team(), bytes, 1).map(|near| near.enter(bytes, 1, 1))
+    choose::intra_nbrhd(call.team(), bytes, 1).map(|pshm| pshm.begin(bytes, 1, 1))
 }
 
-fn shown_to(data: Span, readers: Readers) -> Source {
-    let steady = true;
-    Source { data, steady, readers }
+fn stable_source(data: Span, readers: Readers) -> Source {
+    let stable = true;
+    Source { data, stable, readers }
 }
 
 /// Copies what of `chunk` lies in part `part` of parts of `bytes` from `data`, which is the chunk, to `target`.
@@ -61,71 +61,73 @@ fn has_part(chunk: Chunk, part: usize, bytes: usize) -> bool {
 
 /// Everybody's `source` arrives in its part of the root's `target`, which counts there only. `equal` says that all are as long.
 pub fn to_one(call: Call, root: u32, target: Option<Parts>, source: Span, equal: bool) -> impl Future<Output = ()> + Send {
-    let passage = enter(call, equal.then_some(source.bytes));
+    let pshm_call = begin(call, equal.then_some(source.bytes));
     async move {
-        match (passage, target) {
-            (Some(passage), None) => {
+        match (pshm_call, target) {
+            (Some(pshm_call), None) => {
                 let readers = Readers::One(root as usize);
-                passage.give(shown_to(source, readers), || ()).await;
+                pshm_call.produce(stable_source(source, readers), || ()).await;
             }
-            (Some(passage), Some(target)) => {
+            (Some(pshm_call), Some(target)) => {
                 target.part(root).copy_from(source);
                 let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != root).collect();
-                let visit = |chunk: Chunk, shown: &Shown| {
+                let visit = |chunk: Chunk, reader: &Reader| {
                     for &from in &others {
                         let part = target.part(from).part(chunk.offset, chunk.bytes);
-                        part.copy_from(shown.of(from as usize, chunk));
+                        part.copy_from(reader.of(from as usize, chunk));
                     }
                 };
-                passage
-                    .take(others.iter().map(|&rank| rank as usize).collect(), |_| true, visit)
+                pshm_call
+                    .consume(others.iter().map(|&rank| rank as usize).collect(), |_| true, visit)
                     .await;
             }
-            (None, None) => call.deliver(root, 0, source).await,
-            (None, Some(target)) => far_to_one(call, root, target, source).await,
+            (None, None) => call.send_rendezvous(root, 0, source).await,
+            (None, Some(target)) => network_to_one(call, root, target, source).await,
         }
     }
 }
 
-async fn far_to_one(call: Call, root: u32, target: Parts, source: Span) {
+async fn network_to_one(call: Call, root: u32, target: Parts, source: Span) {
     target.part(root).copy_from(source);
     let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != root).collect();
     for group in others.chunks(AT_ONCE as usize) {
         for &from in group {
-            call.grant(from, 0, target.part(from)).await;
+            call.post_rendezvous(from, 0, target.part(from)).await;
         }
         for &from in group {
-            call.landed(from, 0, target.part(from)).await;
+            call.wait_receive(from, 0, target.part(from)).await;
         }
     }
 }
 
 /// Everybody's part of the root's `source`, which counts there only, arrives in its `target`. `equal` says that all are as long.
 pub fn from_one(call: Call, root: u32, target: Span, source: Option<Parts>, equal: bool) -> impl Future<Output = ()> + Send {
-    let passage = enter(call, equal.then(|| target.bytes * call.size() as usize));
+    let pshm_call = begin(call, equal.then(|| target.bytes * call.size() as usize));
     async move {
-        match (passage, source) {
-            (Some(passage), Some(Parts::Equal(whole, bytes))) => {
+        match (pshm_call, source) {
+            (Some(pshm_call), Some(Parts::Equal(whole, bytes))) => {
                 let own = whole.part(root as usize * bytes, bytes);
-                passage.give(shown_to(whole, Readers::All), || target.copy_from(own)).await;
+                pshm_call
+                    .produce(stable_source(whole, Readers::All), || target.copy_from(own))
+                    .await;
             }
-            (Some(passage), _) => {
+            (Some(pshm_call), _) => {
                 let (me, root) = (call.rank() as usize, root as usize);
-                let visit = |chunk: Chunk, shown: &Shown| copy_part(chunk, me, shown.of(root, chunk), target);
-                passage
-                    .take(vec![root], |chunk| has_part(chunk, me, target.bytes), visit)
+                let visit = |chunk: Chunk, reader: &Reader| copy_part(chunk, me, reader.of(root, chunk), target);
+                pshm_call
+                    .consume(vec![root], |chunk| has_part(chunk, me, target.bytes), visit)
                     .await;
             }
             (None, Some(source)) => {
                 target.copy_from(source.part(call.rank()));
                 for step in 1..call.size() {
                     let to = (root + step) % call.size();
-                    call.deliver(to, 0, source.part(to)).await;
+                    call.send_rendezvous(to, 0, source.part(to)).await;
                 }
             }
             (None, None) => {
-                call.grant(root, 0, target).await;
-                call.landed(root, 0, target).await;
+                call.post_rendezvous(root, 0, target).await;
+                call.wait_receive(root, 0, target).await;
             }
         }
     }
@@ -136,20 +138,22 @@ pub fn from_one(call: Call, root: u32, target: Span, source: Option<Parts>, equa
 /// In messages, short equal parts: Bruck's algorithm (Bruck and others 1997), in rounds that double what each has. Otherwise a ring: each passes on
 /// what it got last.
 pub fn to_all(call: Call, target: Parts, source: Span) -> impl Future<Output = ()> + Send {
-    let passage = enter(call, matches!(target, Parts::Equal(..)).then_some(source.bytes));
+    let pshm_call = begin(call, matches!(target, Parts::Equal(..)).then_some(source.bytes));
     async move {
-        match (passage, target) {
-            (Some(passage), target) => {
+        match (pshm_call, target) {
+            (Some(pshm_call), target) => {
                 target.part(call.rank()).copy_from(source);
                 let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != call.rank()).collect();
-                let visit = |chunk: Chunk, shown: &Shown| {
+                let visit = |chunk: Chunk, reader: &Reader| {
                     for &from in &others {
                         let part = target.part(from).part(chunk.offset, chunk.bytes);
-                        part.copy_from(shown.of(from as usize, chunk));
+                        part.copy_from(reader.of(from as usize, chunk));
                     }
                 };
                 let from = others.iter().map(|&rank| rank as usize).collect();
-                passage.share(shown_to(source, Readers::All), from, |_| true, visit).await;
+                pshm_call
+                    .exchange(stable_source(source, Readers::All), from, |_| true, visit)
+                    .await;
             }
             (None, Parts::Equal(whole, _)) if whole.bytes <= chunk_bytes() => doubling(call, whole, source).await,
             (None, target) => ring(call, &target, source).await,
@@ -163,9 +167,10 @@ async fn ring(call: Call, target: &Parts, source: Span) {
     let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
     for step in 0..size - 1 {
         let incoming = target.part((rank + size - step - 1) % size);
-        call.grant(left, step, incoming).await;
-        call.deliver(right, step, target.part((rank + size - step) % size)).await;
-        call.landed(left, step, incoming).await;
+        call.post_rendezvous(left, step, incoming).await;
+        call.send_rendezvous(right, step, target.part((rank + size - step) % size))
+            .await;
+        call.wait_receive(left, step, incoming).await;
     }
 }
 
@@ -180,10 +185,10 @@ async fn doubling(call: Call, target: Span, source: Span) {
         let more = have.min(size - have);
         let to_come = turned.part(have as usize * bytes, more as usize * bytes);
         let from = (rank + have) % size;
-        call.post(from, have, to_come);
+        call.post_receive(from, have, to_come);
         call.send((rank + size - have) % size, have, turned.part(0, more as usize * bytes))
             .await;
-        call.landed(from, have, to_come).await;
+        call.wait_receive(from, have, to_come).await;
         have += more;
     }
     for i in 0..size {
@@ -200,26 +205,28 @@ pub fn exchange(call: Call, target: Parts, source: Parts) -> impl Future<Output 
         (Parts::Equal(..), Parts::Equal(whole, _)) => Some(*whole),
         _ => None,
     };
-    let passage = enter(call, whole.map(|whole| whole.bytes)).zip(whole);
+    let pshm_call = begin(call, whole.map(|whole| whole.bytes)).zip(whole);
     async move {
         let (rank, size) = (call.rank(), call.size());
         target.part(rank).copy_from(source.part(rank));
-        if let Some((passage, whole)) = passage {
+        if let Some((pshm_call, whole)) = pshm_call {
             let (me, bytes) = (rank as usize, whole.bytes / size as usize);
             let from: Vec<usize> = (0..size as usize).filter(|&member| member != me).collect();
-            let visit = |chunk: Chunk, shown: &Shown| {
+            let visit = |chunk: Chunk, reader: &Reader| {
                 for &from in &from {
-                    copy_part(chunk, me, shown.of(from, chunk), target.part(from as u32));
+                    copy_part(chunk, me, reader.of(from, chunk), target.part(from as u32));
                 }
             };
             let wants = |chunk| has_part(chunk, me, bytes);
-            return passage.share(shown_to(whole, Readers::All), from.clone(), wants, visit).await;
+            return pshm_call
+                .exchange(stable_source(whole, Readers::All), from.clone(), wants, visit)
+                .await;
         }
         for step in 1..size {
             let (to, from) = ((rank + step) % size, (rank + size - step) % size);
-            call.grant(from, 0, target.part(from)).await;
-            call.deliver(to, 0, source.part(to)).await;
-            call.landed(from, 0, target.part(from)).await;
+            call.post_rendezvous(from, 0, target.part(from)).await;
+            call.send_rendezvous(to, 0, source.part(to)).await;
+            call.wait_receive(from, 0, target.part(from)).await;
         }
     }
 }
@@ -242,7 +249,7 @@ mod tests {
                 for offset in (0..whole.len()).step_by(CHUNK) {
                     let length = CHUNK.min(whole.len() - offset);
                     let chunk = Chunk {
-                        position: 0,
+                        seq: 0,
                         offset,
                         bytes: length,
                     };

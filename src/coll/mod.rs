@@ -39,33 +39,33 @@ struct Running {
     name: &'static str,
     op: &'static Op,
     /// Whether it waits for letters only.
-    far: bool,
+    network_only: bool,
 }
 
 struct Engine {
     /// From the oldest to the youngest.
     running: VecDeque<Running>,
     /// Where the next poll looks behind the oldest.
-    turn: usize,
+    cursor: usize,
     /// Letters that had arrived when all of `running` were last polled.
-    seen: u64,
+    polled_messages: u64,
 }
 
 static ENGINE: Mutex<Engine> = Mutex::new(Engine {
     running: VecDeque::new(),
-    turn: 0,
-    seen: 0,
+    cursor: 0,
+    polled_messages: 0,
 });
 /// Of many collectives a poll looks at so many of the oldest, which those of the same team wait for, and at so many of the others in turn, which may
 /// be of other teams.
-const LOOKS: usize = 8;
+const POLL_BATCH: usize = 8;
 
-static NEAR: AtomicUsize = AtomicUsize::new(0);
+static PSHM_ACTIVE: AtomicUsize = AtomicUsize::new(0);
 /// Something other than a letter may let a collective go on.
-static LOOK_AGAIN: AtomicBool = AtomicBool::new(false);
+static POLL_REQUESTED: AtomicBool = AtomicBool::new(false);
 
 /// Waits inside algorithms that are over.
-static STEPS: AtomicUsize = AtomicUsize::new(0);
+static WAITS_DONE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a collective is under way here.
 pub fn is_active() -> bool {
@@ -73,8 +73,8 @@ pub fn is_active() -> bool {
 }
 
 /// The next poll is not to wait for a letter.
-pub fn look_again() {
-    LOOK_AGAIN.store(true, Ordering::Release);
+pub fn request_poll() {
+    POLL_REQUESTED.store(true, Ordering::Release);
 }
 
 /// Waits, inside an algorithm, for what a letter, room for a message or a neighbour brings about.
@@ -86,7 +86,7 @@ async fn until(mut ready: impl FnMut() -> bool) {
             return Poll::Pending;
         }
         if waited {
-            STEPS.fetch_add(1, Ordering::Relaxed);
+            WAITS_DONE.fetch_add(1, Ordering::Relaxed);
         }
         Poll::Ready(())
     })
@@ -103,45 +103,50 @@ fn poll_work<T>(work: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T>
 /// Starts a collective of `team`. `op` is asked for when it is not complete at once.
 pub fn start<W: Future<Output = ()> + Send + 'static>(team: &Team, work: W, op: impl FnOnce() -> &'static Op) -> Event {
     let mut work: Work = Box::pin(work);
-    if is_done_at_once(team, work.as_mut()) {
+    if completes_at_once(team, work.as_mut()) {
         return Event::INVALID;
     }
-    enlist(team, work, type_name::<W>(), op())
+    enqueue(team, work, type_name::<W>(), op())
 }
 
 /// The same, for what may be polled before it has a place of its own.
-pub fn start_movable<W: Future<Output = ()> + Unpin + Send + 'static>(
+pub fn start_unpin<W: Future<Output = ()> + Unpin + Send + 'static>(
     team: &Team,
     mut work: W,
     op: impl FnOnce() -> &'static Op,
 ) -> Event {
-    if is_done_at_once(team, Pin::new(&mut work)) {
+    if completes_at_once(team, Pin::new(&mut work)) {
         return Event::INVALID;
     }
-    enlist(team, Box::pin(work), type_name::<W>(), op())
+    enqueue(team, Box::pin(work), type_name::<W>(), op())
 }
 
-fn is_done_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
+fn completes_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
     let mut is_done = || poll_work(work.as_mut()).is_some();
     // Members that come together meet within a cache line's way. Who has others under way does not wait for this one.
-    is_done() || (team.groups.near.is_some() && !is_active() && wait::glance(is_done))
+    is_done() || (team.groups.pshm.is_some() && !is_active() && wait::spin(is_done))
 }
 
-fn enlist(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event {
+fn enqueue(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event {
     op.begin(Category::Coll);
     if cfg!(feature = "debug-checks") {
         op.belongs_to(team.number);
     }
-    let far = team.groups.near.is_none();
+    let network_only = team.groups.pshm.is_none();
     ACTIVE.fetch_add(1, Ordering::Relaxed);
-    if !far {
-        NEAR.fetch_add(1, Ordering::Relaxed);
+    if !network_only {
+        PSHM_ACTIVE.fetch_add(1, Ordering::Relaxed);
     }
     let mut engine = gasnet_sys::lock(&ENGINE);
-    engine.running.push_back(Running { work, name, op, far });
-    if far {
+    engine.running.push_back(Running {
+        work,
+        name,
+        op,
+        network_only,
+    });
+    if network_only {
         // What has arrived since it was polled is not news to the engine.
-        look_again();
+        request_poll();
     }
     op.event()
 }
@@ -159,53 +164,53 @@ pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
 /// What polls call.
 pub const HOOKS: Collectives = Collectives {
     advance: || advance(false),
-    goes_on,
+    advances,
 };
 
 /// Whether a collective that uses shared memory has gone on since it was last polled: asked by who is about to sleep. A handler that waits for room
 /// for its reply pushes nothing on, since that may send requests.
-fn goes_on() -> bool {
-    if NEAR.load(Ordering::Relaxed) == 0 || thread::existing().is_none_or(|thread| thread.handler().is_some()) {
+fn advances() -> bool {
+    if PSHM_ACTIVE.load(Ordering::Relaxed) == 0 || thread::existing().is_none_or(|thread| thread.handler().is_some()) {
         return false;
     }
-    let before = STEPS.load(Ordering::Relaxed);
-    advance(true) > 0 || STEPS.load(Ordering::Relaxed) != before
+    let before = WAITS_DONE.load(Ordering::Relaxed);
+    advance(true) > 0 || WAITS_DONE.load(Ordering::Relaxed) != before
 }
 
-fn advance(thoroughly: bool) -> usize {
+fn advance(thorough: bool) -> usize {
     let Ok(mut engine) = ENGINE.try_lock() else { return 0 };
     let arrived = p2p::arrived();
-    let asked = LOOK_AGAIN.load(Ordering::Relaxed) && LOOK_AGAIN.swap(false, Ordering::Acquire);
-    let all = asked || arrived != engine.seen;
-    if !all && NEAR.load(Ordering::Relaxed) == 0 {
+    let requested = POLL_REQUESTED.load(Ordering::Relaxed) && POLL_REQUESTED.swap(false, Ordering::Acquire);
+    let all = requested || arrived != engine.polled_messages;
+    if !all && PSHM_ACTIVE.load(Ordering::Relaxed) == 0 {
         return 0;
     }
-    engine.seen = arrived;
-    if all || thoroughly || engine.running.len() <= 2 * LOOKS {
+    engine.polled_messages = arrived;
+    if all || thorough || engine.running.len() <= 2 * POLL_BATCH {
         let count = engine.running.len();
-        return engine.push_on(0, count, all).0;
+        return engine.poll_range(0, count, all).0;
     }
-    let (oldest, _) = engine.push_on(0, LOOKS, false);
-    let from = if engine.turn < engine.running.len() {
-        engine.turn
+    let (oldest, _) = engine.poll_range(0, POLL_BATCH, false);
+    let from = if engine.cursor < engine.running.len() {
+        engine.cursor
     } else {
-        LOOKS
+        POLL_BATCH
     };
-    let (others, turn) = engine.push_on(from, LOOKS, false);
-    engine.turn = turn.max(LOOKS);
+    let (others, cursor) = engine.poll_range(from, POLL_BATCH, false);
+    engine.cursor = cursor.max(POLL_BATCH);
     oldest + others
 }
 
 impl Engine {
-    /// Polls `count` collectives from number `at` on; `far` also those that wait for letters. Returns how many ended, and the number behind the last.
-    fn push_on(&mut self, mut at: usize, count: usize, far: bool) -> (usize, usize) {
+    /// Polls `count` collectives from number `at` on; `all` also those that wait for letters. Returns how many ended, and the number behind the last.
+    fn poll_range(&mut self, mut at: usize, count: usize, all: bool) -> (usize, usize) {
         let mut ended = 0;
         for _ in 0..count {
             let Some(running) = self.running.get_mut(at) else { break };
-            if (far || !running.far) && poll_work(running.work.as_mut()).is_some() {
+            if (all || !running.network_only) && poll_work(running.work.as_mut()).is_some() {
                 ACTIVE.fetch_sub(1, Ordering::Relaxed);
-                if !running.far {
-                    NEAR.fetch_sub(1, Ordering::Relaxed);
+                if !running.network_only {
+                    PSHM_ACTIVE.fetch_sub(1, Ordering::Relaxed);
                 }
                 running.op.complete(Category::Coll);
                 self.running.remove(at);

@@ -41,7 +41,7 @@ unsafe impl Sync for Operator {}
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct OperatorArgs {
     /// `gex_DT_t`.
     pub dt: u32,
     /// Bytes of an element.
@@ -56,38 +56,38 @@ pub struct Wish {
 
 impl Operator {
     /// The operator wished for, or why there is none.
-    pub fn new(wish: &Wish) -> Result<Self, String> {
-        let user = matches!(wish.op, OP_USER | OP_USER_NC);
-        let size = match wish.dt {
+    pub fn new(args: &OperatorArgs) -> Result<Self, String> {
+        let user = matches!(args.op, OP_USER | OP_USER_NC);
+        let size = match args.dt {
             DT_USER if !user => {
                 return Err(format!(
                     "GEX_DT_USER needs GEX_OP_USER or GEX_OP_USER_NC, not operation {:#x}",
-                    wish.op
+                    args.op
                 ))
             }
-            DT_USER => wish.element,
+            DT_USER => args.element,
             dt => size_of_type(dt).ok_or_else(|| format!("{dt:#x} is not a GEX_DT_* type"))?,
         };
-        if wish.element != size || size == 0 {
+        if args.element != size || size == 0 {
             return Err(format!(
                 "dt_sz is {}, and an element of type {:#x} has {size} bytes",
-                wish.element, wish.dt
+                args.element, args.dt
             ));
         }
-        let function = match wish.user {
-            Some(function) if user => Function::User(function, wish.cdata),
+        let function = match args.user {
+            Some(function) if user => Function::User(function, args.cdata),
             None if user => return Err("user_op must not be null".into()),
-            _ => Function::BuiltIn(built_in(wish.dt, wish.op).ok_or_else(|| {
+            _ => Function::BuiltIn(built_in(args.dt, args.op).ok_or_else(|| {
                 format!(
                     "operation {:#x} is not a GEX_OP_* that reductions have for type {:#x}",
-                    wish.op, wish.dt
+                    args.op, args.dt
                 )
             })?),
         };
         Ok(Self {
             function,
             element: size,
-            commutes: wish.op != OP_USER_NC,
+            commutes: args.op != OP_USER_NC,
         })
     }
 
@@ -190,14 +190,14 @@ mod tests {
     use super::*;
 
     fn combined<T: Copy>(dt: u32, op: u32, left: T, right: T) -> Option<T> {
-        let wish = Wish {
+        let args = OperatorArgs {
             dt,
             element: size_of::<T>(),
             op,
             user: None,
             cdata: std::ptr::null_mut(),
         };
-        let operator = Operator::new(&wish).ok()?;
+        let operator = Operator::new(&args).ok()?;
         let (mut left, mut right) = ([left; 3], [right; 3]);
         let bytes = 3 * size_of::<T>();
         let span = |at: *mut T| Span { at: at.cast(), bytes };

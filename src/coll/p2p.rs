@@ -14,17 +14,17 @@ use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// The name of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Name {
+pub struct Envelope {
     /// The team.
     pub team: TeamId,
     /// Its collective.
-    pub number: u32,
+    pub sequence: u32,
     /// Rank of the receiver.
-    pub to: u32,
+    pub target: u32,
     /// Rank of the sender.
-    pub from: u32,
+    pub source: u32,
     /// The algorithm's own.
-    pub slot: u32,
+    pub tag: u32,
 }
 
 /// Memory of a client that an operation may use until it is complete.
@@ -117,23 +117,23 @@ impl Buffer {
 }
 
 #[derive(Debug)]
-enum Place {
-    Kept(Buffer),
-    Landing(Span),
+enum Destination {
+    Unexpected(Buffer),
+    Posted(Span),
 }
 
 #[derive(Debug)]
-struct Letter {
-    place: Place,
+struct Incoming {
+    destination: Destination,
     total: usize,
     received: usize,
 }
 
-static LETTERS: Mutex<Option<HashMap<Name, Letter>>> = Mutex::new(None);
+static MATCHING: Mutex<Option<HashMap<Envelope, Incoming>>> = Mutex::new(None);
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
-fn letters() -> MutexGuard<'static, Option<HashMap<Name, Letter>>> {
-    gasnet_sys::lock(&LETTERS)
+fn matching() -> MutexGuard<'static, Option<HashMap<Envelope, Incoming>>> {
+    gasnet_sys::lock(&MATCHING)
 }
 
 /// Letters that have arrived so far.
@@ -142,41 +142,44 @@ pub fn arrived() -> u64 {
 }
 
 /// Takes a letter that has arrived.
-pub fn take(name: Name) -> Option<Buffer> {
-    let mut letters = letters();
-    let letters = letters.as_mut()?;
-    let letter = letters.get(&name)?;
-    if letter.received < letter.total {
+pub fn take(envelope: Envelope) -> Option<Buffer> {
+    let mut matching = matching();
+    let matching = matching.as_mut()?;
+    let message = matching.get(&envelope)?;
+    if message.received < message.total {
         return None;
     }
-    match letters.remove(&name)?.place {
-        Place::Kept(buffer) => Some(buffer),
+    match matching.remove(&envelope)?.destination {
+        Destination::Unexpected(buffer) => Some(buffer),
         // Whoever posts a landing waits for it with `landed`.
-        Place::Landing(_) => None,
+        Destination::Posted(_) => None,
     }
 }
 
 /// Says where a letter that has not begun to arrive is to land. `at` is not empty.
-pub fn post(name: Name, at: Span) {
+pub fn post_receive(envelope: Envelope, at: Span) {
     debug_assert!(at.bytes > 0);
-    letters().get_or_insert_with(HashMap::new).entry(name).or_insert(Letter {
-        place: Place::Landing(at),
-        total: at.bytes,
-        received: 0,
-    });
+    matching()
+        .get_or_insert_with(HashMap::new)
+        .entry(envelope)
+        .or_insert(Incoming {
+            destination: Destination::Posted(at),
+            total: at.bytes,
+            received: 0,
+        });
 }
 
 /// Whether a posted letter is where it was to land.
-pub fn landed(name: Name, at: Span) -> bool {
-    let mut letters = letters();
-    let Some(letters) = letters.as_mut() else { return false };
-    if letters.get(&name).is_none_or(|l| l.received < l.total) {
+pub fn complete_receive(envelope: Envelope, at: Span) -> bool {
+    let mut matching = matching();
+    let Some(matching) = matching.as_mut() else { return false };
+    if matching.get(&envelope).is_none_or(|l| l.received < l.total) {
         return false;
     }
-    if let Some(Letter {
-        place: Place::Kept(mut buffer),
+    if let Some(Incoming {
+        destination: Destination::Unexpected(mut buffer),
         ..
-    }) = letters.remove(&name)
+    }) = matching.remove(&envelope)
     {
         // It was early. A sender that disagrees with us about the length breaks the collective's contract.
         let bytes = buffer.bytes.min(at.bytes);
@@ -186,53 +189,56 @@ pub fn landed(name: Name, at: Span) -> bool {
 }
 
 /// Arguments of a message that brings a piece at `offset` of a letter of `total` bytes.
-pub fn arguments(name: Name, total: usize, offset: usize) -> [Arg; 10] {
+pub fn encode(envelope: Envelope, total: usize, offset: usize) -> [Arg; 10] {
     let ([team_high, team_low], [total_high, total_low], [high, low]) =
-        (split(name.team), split(total as u64), split(offset as u64));
-    let [number, to, from, slot] = [name.number, name.to, name.from, name.slot].map(|word| word as Arg);
-    [team_high, team_low, number, to, from, slot, total_high, total_low, high, low]
+        (split(envelope.team), split(total as u64), split(offset as u64));
+    let [sequence, target, source, tag] =
+        [envelope.sequence, envelope.target, envelope.source, envelope.tag].map(|word| word as Arg);
+    [
+        team_high, team_low, sequence, target, source, tag, total_high, total_low, high, low,
+    ]
 }
 
 /// A piece has come. False if it makes no sense.
-pub fn on_piece(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
-    let &[team_high, team_low, number, to, from, slot, total_high, total_low, high, low] = args else {
+pub fn on_packet(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+    let &[team_high, team_low, sequence, target, source, tag, total_high, total_low, high, low] = args else {
         return false;
     };
     let (total, offset) = (join(total_high, total_low) as usize, join(high, low) as usize);
     if offset > total || bytes > total - offset {
         return false;
     }
-    let name = Name {
+    let envelope = Envelope {
         team: join(team_high, team_low),
-        number: number as u32,
-        to: to as u32,
-        from: from as u32,
-        slot: slot as u32,
+        sequence: sequence as u32,
+        target: target as u32,
+        source: source as u32,
+        tag: tag as u32,
     };
-    let mut letters = letters();
-    let letters = letters.get_or_insert_with(HashMap::new);
-    let letter = match letters.entry(name) {
+    let mut matching = matching();
+    let matching = matching.get_or_insert_with(HashMap::new);
+    let message = match matching.entry(envelope) {
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(new) => {
             let Some(buffer) = Buffer::new(total) else { return false };
-            let place = Place::Kept(buffer);
-            new.insert(Letter {
-                place,
+            let destination = Destination::Unexpected(buffer);
+            new.insert(Incoming {
+                destination,
                 total,
                 received: 0,
             })
         }
     };
-    if letter.total != total || bytes > total - letter.received {
+    if message.total != total || bytes > total - message.received {
         return false;
     }
-    let whole = match &mut letter.place {
-        Place::Kept(buffer) => buffer.span(),
-        Place::Landing(at) => *at,
+    let whole = match &mut message.destination {
+        Destination::Unexpected(buffer) => buffer.span(),
+        Destination::Posted(at) => *at,
     };
     whole.part(offset, bytes).copy_from(Span::source(payload, bytes));
-    letter.received += bytes;
-    if letter.received == total {
+    message.received += bytes;
+    if message.received == total {
         ARRIVED.fetch_add(1, Ordering::Release);
     }
     true
@@ -242,53 +248,53 @@ pub fn on_piece(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn name(slot: u32) -> Name {
-        Name {
+    fn envelope(tag: u32) -> Envelope {
+        Envelope {
             team: 0x1_0000_0002,
-            number: 3,
-            to: 4,
-            from: 5,
-            slot,
+            sequence: 3,
+            target: 4,
+            source: 5,
+            tag,
         }
     }
 
-    fn piece(name: Name, total: usize, offset: usize, bytes: &[u8]) -> bool {
-        on_piece(&arguments(name, total, offset), bytes.as_ptr(), bytes.len())
+    fn packet(envelope: Envelope, total: usize, offset: usize, bytes: &[u8]) -> bool {
+        on_packet(&encode(envelope, total, offset), bytes.as_ptr(), bytes.len())
     }
 
     #[test]
-    fn early_letters_are_kept_in_any_order_of_pieces() {
-        assert!(take(name(1)).is_none());
-        assert!(piece(name(1), 5, 3, b"lo") && take(name(1)).is_none());
-        assert!(piece(name(1), 5, 0, b"hel"));
-        let mut letter = take(name(1)).unwrap();
-        assert_eq!(letter.bytes, 5);
+    fn unexpected_messages_are_kept_whatever_the_order_of_packets() {
+        assert!(take(envelope(1)).is_none());
+        assert!(packet(envelope(1), 5, 3, b"lo") && take(envelope(1)).is_none());
+        assert!(packet(envelope(1), 5, 0, b"hel"));
+        let mut message = take(envelope(1)).unwrap();
+        assert_eq!(message.bytes, 5);
         // SAFETY: the buffer lives.
-        assert_eq!(unsafe { std::slice::from_raw_parts(letter.span().at, 5) }, b"hello");
-        assert!(take(name(1)).is_none());
-        assert!(piece(name(2), 0, 0, b"") && take(name(2)).is_some());
+        assert_eq!(unsafe { std::slice::from_raw_parts(message.span().at, 5) }, b"hello");
+        assert!(take(envelope(1)).is_none());
+        assert!(packet(envelope(2), 0, 0, b"") && take(envelope(2)).is_some());
     }
 
     #[test]
-    fn posted_letters_land() {
+    fn messages_arrive_in_posted_receives() {
         let mut here = [0u8; 4];
         let span = Span {
             at: here.as_mut_ptr(),
             bytes: 4,
         };
-        post(name(3), span);
-        assert!(!landed(name(3), span) && piece(name(3), 4, 0, b"abcd") && landed(name(3), span));
-        assert!(piece(name(4), 4, 0, b"wxyz"));
-        post(name(4), span.part(0, 4));
+        post_receive(envelope(3), span);
+        assert!(!complete_receive(envelope(3), span) && packet(envelope(3), 4, 0, b"abcd") && complete_receive(envelope(3), span));
+        assert!(packet(envelope(4), 4, 0, b"wxyz"));
+        post_receive(envelope(4), span.part(0, 4));
         assert_eq!(&here, b"abcd");
-        assert!(landed(name(4), span));
+        assert!(complete_receive(envelope(4), span));
         assert_eq!(&here, b"wxyz");
     }
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(!piece(name(5), 4, 5, b"") && !piece(name(5), 4, 2, b"abc") && !piece(name(5), usize::MAX, 0, b"a"));
-        assert!(piece(name(6), 4, 0, b"ab") && !piece(name(6), 5, 2, b"ab") && !piece(name(6), 4, 1, b"abc"));
-        assert!(!on_piece(&[0; 9], std::ptr::null(), 0));
+        assert!(!packet(envelope(5), 4, 5, b"") && !packet(envelope(5), 4, 2, b"abc") && !packet(envelope(5), usize::MAX, 0, b"a"));
+        assert!(packet(envelope(6), 4, 0, b"ab") && !packet(envelope(6), 5, 2, b"ab") && !packet(envelope(6), 4, 1, b"abc"));
+        assert!(!on_packet(&[0; 9], std::ptr::null(), 0));
     }
 }

@@ -9,19 +9,19 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::broadcast::{self, windows_to_permit};
-use super::call::{chunk_bytes, join, Call, GO, WINDOW};
-use super::choose::{self, FarToAll, Way};
+use super::broadcast::{self, windows_to_grant};
+use super::call::{chunk_bytes, join, Call, CLEAR_TO_SEND, WINDOW};
+use super::choose::{self, NetworkReduceToAll, Path};
 use super::operators::Operator;
 use super::p2p::{Buffer, Span};
-use super::pshm::reduce as near;
+use super::pshm::reduce as intra_nbrhd;
 use crate::runtime;
 
 /// Slot of the result on its way from rank 0 to the root.
 const RESULT: u32 = 1 << 30;
-/// First slot of what goes down again.
+/// First tag of what goes down again.
 const DOWN: u32 = 1 << 29;
-/// First slot of halves on their way back.
+/// First tag of halves on their way back.
 const BACK: u32 = 1 << 28;
 
 /// Bytes of a chunk: as many whole elements as fit one, at least one.
@@ -30,7 +30,7 @@ fn whole_chunk(element: usize) -> usize {
 }
 
 /// The children of `rank` in the binomial tree with root 0, the smallest subtree first, and the parent.
-fn place(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
+fn parent_and_children(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     let lowest = if rank == 0 {
         size.next_power_of_two()
     } else {
@@ -46,37 +46,37 @@ fn place(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
 /// Combines everybody's `source` into the root's `target`, which counts there only.
 pub fn to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) -> impl Future<Output = ()> + Send {
     let team = call.team();
-    let way = choose::way(team, source.bytes, operator.element, operator.commutes);
-    let lanes = team.groups.near.as_ref().filter(|_| !matches!(way, Way::Far));
-    let passage = lanes.map(|lanes| near::enter_to_one(lanes, source.bytes, &operator));
+    let path = choose::path(team, source.bytes, operator.element, operator.commutes);
+    let pshm = team.groups.pshm.as_ref().filter(|_| !matches!(path, Path::Network));
+    let pshm_call = pshm.map(|pshm| intra_nbrhd::begin_to_one(pshm, source.bytes, &operator));
     async move {
-        let Way::Layered(groups) = way else {
-            return match passage {
-                Some(passage) => near::to_one(passage, team.groups.place(root), target, source, operator).await,
-                None => far_to_one(call, root, target, source, operator).await,
+        let Path::Hierarchical(groups) = path else {
+            return match pshm_call {
+                Some(pshm_call) => intra_nbrhd::to_one(pshm_call, team.groups.member_index(root), target, source, operator).await,
+                None => network_to_one(call, root, target, source, operator).await,
             };
         };
-        let (call, group) = call.among_speakers(root);
-        let speaker = if group == groups.own { root } else { groups.members[0] };
+        let (call, group) = call.among_leaders(root);
+        let leader = if group == groups.own { root } else { groups.members[0] };
         let (mut room, mut source) = (Buffer::default(), source);
-        if let Some(passage) = passage {
+        if let Some(pshm_call) = pshm_call {
             let mut sum = target;
-            if team.rank == speaker && speaker != root {
+            if team.rank == leader && leader != root {
                 room = Buffer::copy_of(source);
                 sum = room.span();
             }
-            near::to_one(passage, groups.place(speaker), sum, source, operator).await;
+            intra_nbrhd::to_one(pshm_call, groups.member_index(leader), sum, source, operator).await;
             source = sum;
         }
-        if team.rank == speaker {
-            far_to_one(call, group, target, source, operator).await;
+        if team.rank == leader {
+            network_to_one(call, group, target, source, operator).await;
         }
         drop(room);
     }
 }
 
 /// The same in messages.
-async fn far_to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) {
+async fn network_to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) {
     // The tree's root is rank 0, unless ranks may be renumbered.
     let top = if operator.commutes { root } else { 0 };
     let done = AtomicUsize::new(0);
@@ -90,15 +90,15 @@ async fn far_to_one(call: Call, root: u32, target: Span, source: Span, operator:
         };
         up(call, top, result, source, operator, &done).await;
         if top != root {
-            call.deliver(root, RESULT, result).await;
+            call.send_rendezvous(root, RESULT, result).await;
         }
         drop(room);
         return;
     }
     up(call, top, Span::EMPTY, source, operator, &done).await;
     if call.rank() == root {
-        call.grant(top, RESULT, target).await;
-        call.landed(top, RESULT, target).await;
+        call.post_rendezvous(top, RESULT, target).await;
+        call.wait_receive(top, RESULT, target).await;
     }
 }
 
@@ -106,86 +106,86 @@ async fn far_to_one(call: Call, root: u32, target: Span, source: Span, operator:
 async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator, done: &AtomicUsize) {
     let size = call.size();
     let absolute = |relative: u32| (relative + top) % size;
-    let (parent, children) = place((call.rank() + size - top) % size, size);
+    let (parent, children) = parent_and_children((call.rank() + size - top) % size, size);
     let chunk = whole_chunk(operator.element);
     let count = source.bytes.div_ceil(chunk);
     for i in 0..count {
         if count > 1 {
-            for window in windows_to_permit(i, count) {
+            for window in windows_to_grant(i, count) {
                 for &child in &children {
-                    call.signal(absolute(child), GO + window.start as u32).await;
+                    call.signal(absolute(child), CLEAR_TO_SEND + window.start as u32).await;
                 }
             }
             if let Some(parent) = parent.filter(|_| i % WINDOW == 0) {
-                call.receive(absolute(parent), GO + i as u32).await;
+                call.receive(absolute(parent), CLEAR_TO_SEND + i as u32).await;
             }
         }
         let bytes = chunk.min(source.bytes - i * chunk);
         let mut sum = source.part(i * chunk, bytes);
-        let mut kept = Buffer::default();
+        let mut holder = Buffer::default();
         for &child in &children {
             let mut right = call.receive(absolute(child), i as u32).await;
             operator.combine(sum, right.span());
             sum = right.span();
             // What `sum` pointed to before may go now.
-            kept = right;
+            holder = right;
         }
         if let Some(parent) = parent {
             call.send(absolute(parent), i as u32, sum).await;
         } else {
             result.part(i * chunk, bytes).copy_from(sum);
             done.store(i + 1, Ordering::Relaxed);
-            super::look_again();
+            super::request_poll();
         }
-        drop(kept);
+        drop(holder);
     }
 }
 
 /// Combines everybody's `source` into everybody's `target`.
 pub fn to_all(call: Call, target: Span, source: Span, operator: Operator) -> impl Future<Output = ()> + Send {
     let team = call.team();
-    let way = choose::way(team, source.bytes, operator.element, operator.commutes);
-    let lanes = team.groups.near.as_ref();
-    let whole = lanes
-        .filter(|_| matches!(way, Way::Near(_)))
-        .map(|lanes| near::enter_to_all(lanes, source.bytes, &operator));
-    let layers = lanes.filter(|_| matches!(way, Way::Layered(_))).map(|lanes| {
-        let to_one = near::enter_to_one(lanes, source.bytes, &operator);
-        (to_one, lanes.enter(source.bytes, 1, 1))
+    let path = choose::path(team, source.bytes, operator.element, operator.commutes);
+    let pshm = team.groups.pshm.as_ref();
+    let flat = pshm
+        .filter(|_| matches!(path, Path::IntraNbrhd(_)))
+        .map(|pshm| intra_nbrhd::begin_to_all(pshm, source.bytes, &operator));
+    let hierarchical = pshm.filter(|_| matches!(path, Path::Hierarchical(_))).map(|pshm| {
+        let to_one = intra_nbrhd::begin_to_one(pshm, source.bytes, &operator);
+        (to_one, pshm.begin(source.bytes, 1, 1))
     });
     async move {
-        let Way::Layered(groups) = way else {
-            return match whole {
-                Some(passage) => near::to_all(passage, target, source, operator).await,
-                None => far_to_all(call, target, source, operator).await,
+        let Path::Hierarchical(groups) = path else {
+            return match flat {
+                Some(pshm_call) => intra_nbrhd::to_all(pshm_call, target, source, operator).await,
+                None => network_to_all(call, target, source, operator).await,
             };
         };
         let mut sum = source;
-        if let Some((to_one, _)) = layers {
-            near::to_one(to_one, 0, target, source, operator).await;
+        if let Some((to_one, _)) = hierarchical {
+            intra_nbrhd::to_one(to_one, 0, target, source, operator).await;
             sum = target;
         }
         if team.rank == groups.members[0] {
-            far_to_all(call.among_speakers(groups.speakers[0]).0, target, sum, operator).await;
+            network_to_all(call.among_leaders(groups.leaders[0]).0, target, sum, operator).await;
         }
-        if let Some((_, to_all)) = layers {
-            broadcast::near_to(to_all, 0, target, target).await;
+        if let Some((_, to_all)) = hierarchical {
+            broadcast::intra_nbrhd(to_all, 0, target, target).await;
         }
     }
 }
 
 /// The same in messages.
-async fn far_to_all(call: Call, target: Span, source: Span, operator: Operator) {
+async fn network_to_all(call: Call, target: Span, source: Span, operator: Operator) {
     // Nothing is sent for no elements, so there is nothing to wait for.
     if source.bytes == 0 {
         return;
     }
-    match choose::far_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
+    match choose::network_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
         // Fewer messages, more of them one after the other.
-        FarToAll::Doubling if runtime::get().crowded => up_and_down(call, target, source, operator).await,
-        FarToAll::Doubling => doubling(call, target, source, operator).await,
-        FarToAll::Halving => halving(call, target, source, operator).await,
-        FarToAll::Tree => up_and_down(call, target, source, operator).await,
+        NetworkReduceToAll::Doubling if runtime::get().oversubscribed => up_and_down(call, target, source, operator).await,
+        NetworkReduceToAll::Doubling => doubling(call, target, source, operator).await,
+        NetworkReduceToAll::Halving => halving(call, target, source, operator).await,
+        NetworkReduceToAll::Tree => up_and_down(call, target, source, operator).await,
     }
 }
 
@@ -198,7 +198,7 @@ async fn up_and_down(call: Call, target: Span, source: Span, operator: Operator)
     };
     join(
         up(call, 0, target, source, operator, &done),
-        broadcast::far(call, 0, target, DOWN, ready),
+        broadcast::network(call, 0, target, DOWN, ready),
     )
     .await;
 }
@@ -221,12 +221,12 @@ impl Rounds {
     }
 
     /// Who speaks for `rank`, if it does not speak itself.
-    fn speaker(self, rank: u32) -> Option<u32> {
+    fn proxy(self, rank: u32) -> Option<u32> {
         (rank < 2 * self.extra && rank % 2 == 0).then_some(rank + 1)
     }
 
     /// For whom `rank` speaks, too.
-    fn ward(self, rank: u32) -> Option<u32> {
+    fn folded(self, rank: u32) -> Option<u32> {
         (rank < 2 * self.extra && rank % 2 == 1).then(|| rank - 1)
     }
 
@@ -251,15 +251,15 @@ impl Rounds {
 async fn doubling(call: Call, target: Span, source: Span, operator: Operator) {
     let (rank, rounds) = (call.rank(), Rounds::of(call.size()));
     let mut sum = Buffer::copy_of(source);
-    if let Some(speaker) = rounds.speaker(rank) {
-        call.send(speaker, 0, sum.span()).await;
-        call.post(speaker, RESULT, target);
-        call.landed(speaker, RESULT, target).await;
+    if let Some(proxy) = rounds.proxy(rank) {
+        call.send(proxy, 0, sum.span()).await;
+        call.post_receive(proxy, RESULT, target);
+        call.wait_receive(proxy, RESULT, target).await;
         return;
     }
-    let ward = rounds.ward(rank);
-    if let Some(ward) = ward {
-        let mut left = call.receive(ward, 0).await;
+    let folded = rounds.folded(rank);
+    if let Some(folded) = folded {
+        let mut left = call.receive(folded, 0).await;
         operator.combine(left.span(), sum.span());
     }
     let number = rounds.number(rank);
@@ -277,8 +277,8 @@ async fn doubling(call: Call, target: Span, source: Span, operator: Operator) {
         distance *= 2;
     }
     target.copy_from(sum.span());
-    if let Some(ward) = ward {
-        call.send(ward, RESULT, target).await;
+    if let Some(folded) = folded {
+        call.send(folded, RESULT, target).await;
     }
 }
 
@@ -286,15 +286,15 @@ async fn doubling(call: Call, target: Span, source: Span, operator: Operator) {
 /// that what stands for a row of ranks meets what stands for the next row.
 async fn halving(call: Call, target: Span, source: Span, operator: Operator) {
     let (rank, rounds) = (call.rank(), Rounds::of(call.size()));
-    if let Some(speaker) = rounds.speaker(rank) {
-        call.deliver(speaker, 0, source).await;
-        call.grant(speaker, RESULT, target).await;
-        return call.landed(speaker, RESULT, target).await;
+    if let Some(proxy) = rounds.proxy(rank) {
+        call.send_rendezvous(proxy, 0, source).await;
+        call.post_rendezvous(proxy, RESULT, target).await;
+        return call.wait_receive(proxy, RESULT, target).await;
     }
     target.copy_from(source);
-    let ward = rounds.ward(rank);
-    if let Some(ward) = ward {
-        take_and_combine(call, ward, 0, target, &operator).await;
+    let folded = rounds.folded(rank);
+    if let Some(folded) = folded {
+        take_and_combine(call, folded, 0, target, &operator).await;
     }
     let number = rounds.number(rank);
     let split = |whole: Span| {
@@ -307,7 +307,7 @@ async fn halving(call: Call, target: Span, source: Span, operator: Operator) {
         let (low, high) = split(mine);
         let (keep, give) = if number & distance == 0 { (low, high) } else { (high, low) };
         join(
-            call.deliver(partner, distance, give),
+            call.send_rendezvous(partner, distance, give),
             take_and_combine(call, partner, distance, keep, &operator),
         )
         .await;
@@ -316,25 +316,25 @@ async fn halving(call: Call, target: Span, source: Span, operator: Operator) {
         distance *= 2;
     }
     while let Some((partner, distance, missing)) = others.pop() {
-        call.grant(partner, BACK + distance, missing).await;
-        call.deliver(partner, BACK + distance, mine).await;
-        call.landed(partner, BACK + distance, missing).await;
+        call.post_rendezvous(partner, BACK + distance, missing).await;
+        call.send_rendezvous(partner, BACK + distance, mine).await;
+        call.wait_receive(partner, BACK + distance, missing).await;
         let start = if mine.at < missing.at { mine } else { missing };
         mine = Span {
             at: start.at,
             bytes: mine.bytes + missing.bytes,
         };
     }
-    if let Some(ward) = ward {
-        call.deliver(ward, RESULT, target).await;
+    if let Some(folded) = folded {
+        call.send_rendezvous(folded, RESULT, target).await;
     }
 }
 
 /// Takes what `from` delivers, and combines it with `own` in the order of ranks.
-async fn take_and_combine(call: Call, from: u32, slot: u32, own: Span, operator: &Operator) {
+async fn take_and_combine(call: Call, from: u32, tag: u32, own: Span, operator: &Operator) {
     let mut other = Buffer::copy_of(own);
-    call.grant(from, slot, other.span()).await;
-    call.landed(from, slot, other.span()).await;
+    call.post_rendezvous(from, tag, other.span()).await;
+    call.wait_receive(from, tag, other.span()).await;
     if from < call.rank() {
         operator.combine(other.span(), own);
     } else {
@@ -352,8 +352,8 @@ mod tests {
     fn subtrees_are_rows() {
         fn row(rank: u32, size: u32) -> Vec<u32> {
             let mut all = vec![rank];
-            for child in place(rank, size).1 {
-                assert_eq!(place(child, size).0, Some(rank));
+            for child in parent_and_children(rank, size).1 {
+                assert_eq!(parent_and_children(child, size).0, Some(rank));
                 all.extend(row(child, size));
             }
             all

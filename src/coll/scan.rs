@@ -10,21 +10,21 @@ use super::p2p::{Buffer, Span};
 use super::pshm::reduce::up_to;
 
 /// Combines the `source` of ranks 0 to the own one into `target`; with `exclusive` only those below, and rank 0's `target` is left alone.
-pub fn over(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) -> impl Future<Output = ()> + Send {
-    let near = choose::near(call.team(), source.bytes, operator.element);
-    let passage = near.map(|near| near.enter(source.bytes, operator.element, 1));
+pub fn scan(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) -> impl Future<Output = ()> + Send {
+    let pshm = choose::intra_nbrhd(call.team(), source.bytes, operator.element);
+    let pshm_call = pshm.map(|pshm| pshm.begin(source.bytes, operator.element, 1));
     async move {
-        match passage {
-            Some(passage) => {
+        match pshm_call {
+            Some(pshm_call) => {
                 let count = call.rank() as usize + usize::from(!exclusive);
-                up_to(passage, count, target, source, operator).await;
+                up_to(pshm_call, count, target, source, operator).await;
             }
-            None => far(call, target, source, operator, exclusive).await,
+            None => network(call, target, source, operator, exclusive).await,
         }
     }
 }
 
-async fn far(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) {
+async fn network(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) {
     let (rank, size) = (call.rank(), call.size());
     // What the last `distance` ranks up to this one bring, and the same without this one.
     let mut sum = Buffer::copy_of(source);
@@ -34,13 +34,13 @@ async fn far(call: Call, target: Span, source: Span, operator: Operator, exclusi
         let mut left = Buffer::default();
         if rank >= distance {
             left = Buffer::copy_of(source);
-            call.grant(rank - distance, distance, left.span()).await;
+            call.post_rendezvous(rank - distance, distance, left.span()).await;
         }
         if rank + distance < size {
-            call.deliver(rank + distance, distance, sum.span()).await;
+            call.send_rendezvous(rank + distance, distance, sum.span()).await;
         }
         if rank >= distance {
-            call.landed(rank - distance, distance, left.span()).await;
+            call.wait_receive(rank - distance, distance, left.span()).await;
             operator.combine(left.span(), sum.span());
             if let Some(below) = &mut below {
                 operator.combine(left.span(), below.span());

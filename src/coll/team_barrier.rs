@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::call::Call;
-use super::choose::{self, Way};
-use super::pshm::barrier;
+use super::choose::{self, Path};
+use super::pshm::barrier::{self, PshmBarrier};
 use crate::runtime;
 
 /// What tells messages down a tree from those up, which have the distance.
@@ -15,7 +15,7 @@ const DOWN: u32 = 0;
 /// A barrier: in one step if it can.
 pub enum Barrier<T> {
     /// Of neighbours.
-    Near(barrier::Meeting),
+    IntraNbrhd(PshmBarrier),
     /// Any other.
     Other(Pin<Box<T>>),
 }
@@ -25,32 +25,32 @@ impl<T: Future<Output = ()>> Future for Barrier<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         match &mut *self {
-            Self::Near(meeting) => Pin::new(meeting).poll(context),
+            Self::IntraNbrhd(barrier) => Pin::new(barrier).poll(context),
             Self::Other(other) => other.as_mut().poll(context),
         }
     }
 }
 
 /// Complete when all members have called.
-pub fn over(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
-    let way = choose::way(call.team(), 0, 1, true);
-    let meeting = match way {
-        Way::Near(near) => return Barrier::Near(barrier::Meeting::new(near)),
-        Way::Layered(groups) => groups.near.as_ref().map(barrier::enter),
-        Way::Far => None,
+pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
+    let path = choose::path(call.team(), 0, 1, true);
+    let pshm_call = match path {
+        Path::IntraNbrhd(pshm) => return Barrier::IntraNbrhd(PshmBarrier::new(pshm)),
+        Path::Hierarchical(groups) => groups.pshm.as_ref().map(barrier::begin_around),
+        Path::Network => None,
     };
     Barrier::Other(Box::pin(async move {
-        match (way, meeting) {
-            (Way::Layered(_), Some(meeting)) => barrier::around(meeting, far(call.among_speakers(0).0)).await,
-            (Way::Layered(_), None) => far(call.among_speakers(0).0).await,
-            _ => far(call).await,
+        match (path, pshm_call) {
+            (Path::Hierarchical(_), Some(pshm_call)) => barrier::around(pshm_call, network(call.among_leaders(0).0)).await,
+            (Path::Hierarchical(_), None) => network(call.among_leaders(0).0).await,
+            _ => network(call).await,
         }
     }))
 }
 
 /// Dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance; or a tree, where members share cores.
-pub async fn far(call: Call) {
-    if runtime::get().crowded {
+pub async fn network(call: Call) {
+    if runtime::get().oversubscribed {
         return tree(call).await;
     }
     let (rank, size) = (call.rank(), call.size());

@@ -10,7 +10,7 @@ use crate::stall::{self, Reason};
 use gasnet_conduit::Class;
 
 /// Lines about single transfers in a report.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// What a wait is for.
 pub fn describe(reason: Reason) -> String {
@@ -65,7 +65,7 @@ fn under_way(op: Option<&'static Op>) -> String {
     if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {
         text += &stall::notes();
     }
-    for open in transfer::open(op, MOST_LINES) {
+    for open in transfer::open(op, MAX_LINES) {
         let (verb, side) = match open.category {
             Category::Get => ("get", "from"),
             Category::Rmw => ("atomic", "on"),

@@ -3,9 +3,9 @@
 //! Even and odd phases have words of their own, so that a rank that is one phase ahead disturbs nobody; nobody is two phases ahead,
 //! since a phase completes only when all ranks have entered it, which they do after they saw the phase before complete.
 //!
-//! Few ranks of a single neighbourhood do not count: each has words of its own, and looks at those of all ([`Words`]).
+//! Few ranks of a single neighbourhood do not count: each has words of its own, and looks at those of all ([`Flags`]).
 //!
-//! SYNC POINT barrier-word: the store in [`Words::arrive`] (release) pairs with the loads in [`Words::result`] (acquire).
+//! SYNC POINT barrier-word: the store in [`Flags::arrive`] (release) pairs with the loads in [`Flags::result`] (acquire).
 //! SYNC POINT barrier-arrive: each arrival's increment (acquire-release) orders what came before it for the last to arrive.
 //! SYNC POINT barrier-ready: [`Cells::set_ready`] (release) pairs with [`Cells::is_ready`] (acquire): the same, for the first rank.
 //! SYNC POINT barrier-release: the store of `done` (release) in [`Cells::release`] pairs with the load in [`Cells::result`] (acquire).
@@ -122,23 +122,23 @@ impl Cells {
 }
 
 /// Most ranks with words of their own.
-pub const MOST_WORDS: usize = 16;
+pub const MAX_FLAGS: usize = 16;
 /// Where the number of the phase begins in a word, behind a name.
-const PHASE_AT: u32 = 34;
+const PHASE_SHIFT: u32 = 34;
 
 /// A rank's words, by the parity of the phase: 1 + the phase in which it arrived last, and the name that it brought.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
-struct OwnWords([AtomicU64; 2]);
+struct RankFlags([AtomicU64; 2]);
 
 /// The words of few ranks; all zero at first.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Words([OwnWords; MOST_WORDS]);
+pub struct Flags([RankFlags; MAX_FLAGS]);
 
-impl Words {
+impl Flags {
     const fn word(phase: u32, name: u64) -> u64 {
-        (phase.wrapping_add(1) as u64) << PHASE_AT | name
+        (phase.wrapping_add(1) as u64) << PHASE_SHIFT | name
     }
 
     /// `rank` arrives with `name`.
@@ -152,10 +152,10 @@ impl Words {
         let mut result = Name::Anonymous;
         for own in &self.0[..ranks] {
             let word = own.0[(phase & 1) as usize].load(Ordering::Acquire);
-            if word >> PHASE_AT != Self::word(phase, 0) >> PHASE_AT {
+            if word >> PHASE_SHIFT != Self::word(phase, 0) >> PHASE_SHIFT {
                 return None;
             }
-            result = result.merge(Name::unpack(word & ((1 << PHASE_AT) - 1)));
+            result = result.merge(Name::unpack(word & ((1 << PHASE_SHIFT) - 1)));
         }
         Some(result)
     }
@@ -167,13 +167,13 @@ mod tests {
 
     #[test]
     fn words_carry_phase_and_name() {
-        let words = Words::default();
+        let flags = Flags::default();
         for phase in [0, 1, 2, 1 << 30, u32::MAX - 1] {
             for name in [Name::Anonymous, Name::Named(-1), Name::Named(i32::MAX), Name::Mismatch] {
-                words.arrive(phase, 0, name);
-                assert_eq!(words.result(phase, 1), Some(name));
-                assert_eq!(words.result(phase, 2), None);
-                assert_eq!(words.result(phase.wrapping_add(2), 1), None);
+                flags.arrive(phase, 0, name);
+                assert_eq!(flags.result(phase, 1), Some(name));
+                assert_eq!(flags.result(phase, 2), None);
+                assert_eq!(flags.result(phase.wrapping_add(2), 1), None);
             }
         }
     }

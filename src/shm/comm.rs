@@ -3,8 +3,8 @@
 //! Small neighbourhoods look at every ring when they poll. Larger ones keep a bell per rank and class: a bit per sender, set after
 //! publication and cleared before the ring is drained.
 //!
-//! SYNC POINT bell: the fence between publication and the look at the bell in [`Comm::ring_bell`] pairs with the fence between the
-//! exchange and the look at the ring in [`Comm::drain_bells`]: either the sender sees the bit cleared, or the receiver sees the record.
+//! SYNC POINT bell: the fence between publication and the look at the bell in [`Comm::set_pending`] pairs with the fence between the
+//! exchange and the look at the ring in [`Comm::drain_pending`]: either the sender sees the bit cleared, or the receiver sees the record.
 //! SYNC POINT sleep: [`Comm::sleep`] announces, issues a barrier in all processes and looks again; it pairs with the light fence (for
 //! the compiler only) between a sender's publication and its look at the sleep word in [`Comm::wake`]: either the sender sees the
 //! announcement, or the sleeper sees the record. Where `membarrier` is refused the sleep is short.
@@ -21,9 +21,9 @@ use gasnet_sys::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, At
 use gasnet_sys::{futex, membarrier};
 
 /// Neighbourhoods up to this size look at every ring.
-const SCAN_RANKS: usize = if cfg!(loom) { 1 } else { 4 };
+const MAX_SCANNED_RINGS: usize = if cfg!(loom) { 1 } else { 4 };
 /// A record's units come back from the receiver, who clears them, one cache line each; a block's payload is only read there.
-const INLINE_MOST: usize = 384;
+const MAX_INLINE: usize = 384;
 /// Records taken from one ring before the next has its turn.
 const BATCH: usize = if cfg!(test) { 8 } else { 64 };
 
@@ -49,16 +49,16 @@ pub enum Disposal {
 
 /// What a look at a ring needs, so that most polls take no lock.
 #[derive(Debug)]
-struct Look {
+struct RingPeek {
     ring: RingMemory,
     /// The consumer's [`Front`] as its last holder left it.
     front: AtomicU64,
 }
 
-impl Look {
+impl RingPeek {
     /// Whether there seems to be something.
     #[inline]
-    fn beckons(&self) -> bool {
+    fn has_record(&self) -> bool {
         Front(self.front.load(Ordering::Relaxed)).is_published(&self.ring)
     }
 }
@@ -70,7 +70,7 @@ pub struct Comm {
     me: usize,
     producers: Vec<Padded<[Producer; 2]>>,
     /// The receiving ends of the rings, by class and source.
-    looks: [Box<[Look]>; 2],
+    peeks: [Box<[RingPeek]>; 2],
     consumers: Vec<Padded<[TryLock<Consumer>; 2]>>,
     blocks: Vec<[Blocks; 2]>,
     barrier: bool,
@@ -86,10 +86,10 @@ impl Comm {
             .clone()
             .map(|r| Padded(CLASSES.map(|c| Producer::new(memory.ring(r, me, c)))))
             .collect();
-        let looks = CLASSES.map(|c| {
+        let peeks = CLASSES.map(|c| {
             ranks
                 .clone()
-                .map(|r| Look {
+                .map(|r| RingPeek {
                     ring: memory.ring(me, r, c),
                     front: AtomicU64::new(Front::default().0),
                 })
@@ -104,7 +104,7 @@ impl Comm {
             memory,
             me,
             producers,
-            looks,
+            peeks,
             consumers,
             blocks,
             barrier: membarrier::register(),
@@ -132,13 +132,13 @@ impl Comm {
     }
 
     fn scans(&self) -> bool {
-        self.memory.layout().ranks <= SCAN_RANKS
+        self.memory.layout().ranks <= MAX_SCANNED_RINGS
     }
 
     /// Largest record for `class` in bytes: a quarter of the ring, so that several are always under way, and no more than the receiver clears
     /// in the time that a block takes.
     pub fn inline_bytes(&self, class: Class) -> usize {
-        (self.memory.layout().ring_units(class) / 4 * UNIT).min(INLINE_MOST)
+        (self.memory.layout().ring_units(class) / 4 * UNIT).min(MAX_INLINE)
     }
 
     /// Payload blocks of neighbour `owner` (who alone takes them).
@@ -168,7 +168,7 @@ impl Comm {
         fill(reservation.bytes());
         reservation.publish(kind, small);
         if !self.scans() {
-            self.ring_bell(target, class);
+            self.set_pending(target, class);
         }
         self.wake(target);
         Ok(())
@@ -179,12 +179,12 @@ impl Comm {
         self.producers[target][class_index(class)].has_room(bytes.div_ceil(UNIT))
     }
 
-    fn ring_bell(&self, target: usize, class: Class) {
-        let bell = self.memory.bell(target, class, self.me / 64);
+    fn set_pending(&self, target: usize, class: Class) {
+        let mask = self.memory.pending_mask(target, class, self.me / 64);
         let bit = 1u64 << (self.me % 64);
         fence(Ordering::SeqCst);
-        if bell.load(Ordering::Relaxed) & bit == 0 {
-            bell.fetch_or(bit, Ordering::Release);
+        if mask.load(Ordering::Relaxed) & bit == 0 {
+            mask.fetch_or(bit, Ordering::Release);
         }
     }
 
@@ -202,25 +202,25 @@ impl Comm {
     fn poll_class(&self, class: Class, sink: &mut impl Sink) -> usize {
         if self.scans() {
             let mut count = 0;
-            for (source, look) in self.looks[class_index(class)].iter().enumerate() {
-                if look.beckons() {
+            for (source, peek) in self.peeks[class_index(class)].iter().enumerate() {
+                if peek.has_record() {
                     count += self.drain(source, class, sink).0;
                 }
             }
             count
         } else {
-            self.drain_bells(class, sink)
+            self.drain_pending(class, sink)
         }
     }
 
-    fn drain_bells(&self, class: Class, sink: &mut impl Sink) -> usize {
+    fn drain_pending(&self, class: Class, sink: &mut impl Sink) -> usize {
         let mut count = 0;
-        for word in 0..self.memory.layout().bell_words() {
-            let bell = self.memory.bell(self.me, class, word);
-            if bell.load(Ordering::Relaxed) == 0 {
+        for word in 0..self.memory.layout().pending_words() {
+            let mask = self.memory.pending_mask(self.me, class, word);
+            if mask.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let mut bits = bell.swap(0, Ordering::Acquire);
+            let mut bits = mask.swap(0, Ordering::Acquire);
             fence_after_exchange();
             while bits != 0 {
                 let bit = bits.trailing_zeros() as usize;
@@ -232,7 +232,7 @@ impl Comm {
                 let (taken, empty) = self.drain(source, class, sink);
                 count += taken;
                 if !empty {
-                    bell.fetch_or(1 << bit, Ordering::Relaxed);
+                    mask.fetch_or(1 << bit, Ordering::Relaxed);
                 }
             }
         }
@@ -262,7 +262,7 @@ impl Comm {
                 Err(Corrupt) => sink.corrupt(source),
             }
         }
-        self.looks[class_index(class)][source]
+        self.peeks[class_index(class)][source]
             .front
             .store(consumer.front().0, Ordering::Relaxed);
         (taken, empty)
@@ -276,7 +276,8 @@ impl Comm {
                     .iter()
                     .any(|consumers| consumers[class_index(class)].try_lock().is_none_or(|c| !c.is_empty()))
             } else {
-                (0..self.memory.layout().bell_words()).any(|w| self.memory.bell(self.me, class, w).load(Ordering::Relaxed) != 0)
+                (0..self.memory.layout().pending_words())
+                    .any(|w| self.memory.pending_mask(self.me, class, w).load(Ordering::Relaxed) != 0)
             }
         })
     }
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn every_record_arrives_once_with_and_without_bells() {
+    fn every_record_arrives_once_with_and_without_pending_masks() {
         for ranks in [1, 2, 4, 5, 70] {
             let (_memory, views) = neighbourhood(ranks);
             for to in [0, ranks - 1] {

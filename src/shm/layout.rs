@@ -8,7 +8,7 @@
 //! The memory is sparse: a page that no message ever touched costs nothing. Rings are sized so that an inbox grows with the
 //! neighbourhood only when each ring is at its minimum; the sum is linear in the ranks until then.
 
-use super::memory::{blocks_bytes, ring_bytes, MAILBOX, STAGING, UNIT};
+use super::memory::{blocks_bytes, ring_bytes, INLINE_BUFFER_BYTES, STAGING_BUFFER_BYTES, UNIT};
 use gasnet_conduit::Class;
 
 /// Largest payload of a Medium inside a neighbourhood, and the payload size of a block.
@@ -24,7 +24,7 @@ const PAGE: usize = 4096;
 pub const CONTROL: usize = PAGE;
 const LINE: usize = 128;
 /// Most mailboxes per rank.
-pub const MAX_MAILBOXES: usize = 65_535;
+pub const MAX_COLL_BUFFERS: usize = 65_535;
 
 /// Sizes from which all positions follow. Equal in all processes of a neighbourhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,24 +38,24 @@ pub struct Layout {
     /// Payload blocks per rank and class.
     pub depth: usize,
     /// Mailboxes per rank: as many teams have collectives in shared memory.
-    pub mailboxes: usize,
+    pub coll_buffers: usize,
 }
 
 /// Mailboxes for which there is one staging area, since that is some hundred times as large.
-const MAILBOXES_PER_STAGING: usize = 16;
+const COLL_BUFFERS_PER_STAGING: usize = 16;
 
-const fn bell_words(ranks: usize) -> usize {
+const fn pending_words(ranks: usize) -> usize {
     ranks.div_ceil(64)
 }
 
-const fn bells_bytes(ranks: usize) -> usize {
-    (bell_words(ranks) * 8).next_multiple_of(LINE)
+const fn pending_mask_bytes(ranks: usize) -> usize {
+    (pending_words(ranks) * 8).next_multiple_of(LINE)
 }
 
 impl Layout {
     /// For `ranks` processes. `ring` is the size of one request ring in bytes (0: automatic; rounded down to a power of two), `depth` the number
-    /// of payload blocks per rank and class (`GASNET_PSHM_NETWORK_DEPTH`), `mailboxes` that of mailboxes per rank (`GASNET_PSHM_COLL_TEAMS`).
-    pub fn new(ranks: usize, ring: usize, depth: usize, mailboxes: usize) -> Self {
+    /// of payload blocks per rank and class (`GASNET_PSHM_NETWORK_DEPTH`), `coll_buffers` that of mailboxes per rank (`GASNET_PSHM_COLL_TEAMS`).
+    pub fn new(ranks: usize, ring: usize, depth: usize, coll_buffers: usize) -> Self {
         let automatic = (INBOX / ranks).clamp(MIN_RING, MAX_RING);
         let bytes = if ring == 0 {
             automatic
@@ -67,16 +67,16 @@ impl Layout {
             ranks,
             request_units: units,
             reply_units: (units / 2).max(MIN_RING / UNIT),
-            line: LINE + 2 * bells_bytes(ranks),
+            line: LINE + 2 * pending_mask_bytes(ranks),
             // The last number means "in place" in a message.
             depth: depth.min(usize::from(u16::MAX)),
-            mailboxes: mailboxes.min(MAX_MAILBOXES),
+            coll_buffers: coll_buffers.min(MAX_COLL_BUFFERS),
         }
     }
 
     /// Staging areas per rank.
-    pub const fn stagings(&self) -> usize {
-        self.mailboxes.div_ceil(MAILBOXES_PER_STAGING)
+    pub const fn staging_buffers(&self) -> usize {
+        self.coll_buffers.div_ceil(COLL_BUFFERS_PER_STAGING)
     }
 
     const fn units(&self, class: Class) -> usize {
@@ -92,8 +92,8 @@ impl Layout {
     }
 
     /// 64-bit words of a rank's bell for one class: a bit per sender.
-    pub const fn bell_words(&self) -> usize {
-        bell_words(self.ranks)
+    pub const fn pending_words(&self) -> usize {
+        pending_words(self.ranks)
     }
 
     /// A rank's line: its sleep word.
@@ -102,8 +102,8 @@ impl Layout {
     }
 
     /// A rank's bell for `class`.
-    pub const fn bell(&self, rank: usize, class: Class) -> usize {
-        self.line(rank) + LINE + class_index(class) * bells_bytes(self.ranks)
+    pub const fn pending_mask(&self, rank: usize, class: Class) -> usize {
+        self.line(rank) + LINE + class_index(class) * pending_mask_bytes(self.ranks)
     }
 
     const fn rings_start(&self) -> usize {
@@ -133,23 +133,23 @@ impl Layout {
         pools + (2 * owner + class_index(class)) * self.pool_bytes()
     }
 
-    const fn mailboxes_bytes(&self) -> usize {
-        (self.mailboxes * MAILBOX).next_multiple_of(PAGE)
+    const fn inline_buffers_bytes(&self) -> usize {
+        (self.coll_buffers * INLINE_BUFFER_BYTES).next_multiple_of(PAGE)
     }
 
     /// A mailbox of `owner`.
-    pub const fn mailbox(&self, owner: usize, number: usize) -> usize {
-        self.blocks(self.ranks, Class::Request) + owner * self.mailboxes_bytes() + number * MAILBOX
+    pub const fn inline_buffer(&self, owner: usize, number: usize) -> usize {
+        self.blocks(self.ranks, Class::Request) + owner * self.inline_buffers_bytes() + number * INLINE_BUFFER_BYTES
     }
 
     /// A staging area of `owner`.
-    pub const fn staging(&self, owner: usize, number: usize) -> usize {
-        self.mailbox(self.ranks, 0) + (owner * self.stagings() + number) * STAGING
+    pub const fn staging_buffer(&self, owner: usize, number: usize) -> usize {
+        self.inline_buffer(self.ranks, 0) + (owner * self.staging_buffers() + number) * STAGING_BUFFER_BYTES
     }
 
     /// Bytes of the whole.
     pub const fn bytes(&self) -> usize {
-        self.staging(self.ranks, 0)
+        self.staging_buffer(self.ranks, 0)
     }
 }
 
@@ -172,10 +172,10 @@ mod tests {
             let mut regions = vec![(0, CONTROL)];
             for r in 0..ranks {
                 regions.push((l.line(r), LINE));
-                regions.extend([0, 7, 19].map(|i| (l.mailbox(r, i), MAILBOX)));
-                regions.extend([0, 1].map(|i| (l.staging(r, i), STAGING)));
+                regions.extend([0, 7, 19].map(|i| (l.inline_buffer(r, i), INLINE_BUFFER_BYTES)));
+                regions.extend([0, 1].map(|i| (l.staging_buffer(r, i), STAGING_BUFFER_BYTES)));
                 for class in [Class::Request, Class::Reply] {
-                    regions.push((l.bell(r, class), l.bell_words() * 8));
+                    regions.push((l.pending_mask(r, class), l.pending_words() * 8));
                     for s in 0..ranks.min(20) {
                         regions.push((l.ring(r, s, class), ring_bytes(l.units(class))));
                     }

@@ -140,98 +140,98 @@ impl BlockMemory {
 /// Slots of a lane.
 pub const SLOTS: usize = 8;
 /// Bytes of a slot in the mailbox: two cache lines, which the prefetcher takes together.
-const SLOT: usize = 128;
+const SLOT_BYTES: usize = 128;
 /// Bytes that a slot shows beside its words, aligned for any type.
-pub const NOTE: usize = SLOT - 32;
+pub const INLINE_SLOT_BYTES: usize = SLOT_BYTES - 32;
 /// Most bytes that a slot stages.
-pub const STAGE: usize = 65_536;
+pub const STAGING_SLOT_BYTES: usize = 65_536;
 /// Bytes of a mailbox: the lines of what its owner has passed and whether it waits, and the slots.
-pub const MAILBOX: usize = (1 + SLOTS) * SLOT;
+pub const INLINE_BUFFER_BYTES: usize = (1 + SLOTS) * SLOT_BYTES;
 /// Bytes of a staging area.
-pub const STAGING: usize = SLOTS * STAGE;
+pub const STAGING_BUFFER_BYTES: usize = SLOTS * STAGING_SLOT_BYTES;
 
 /// Where a lane lies: the slots in which a member of a team shows something to its neighbours.
 #[derive(Clone, Copy, Debug)]
-pub struct LaneMemory {
-    mailbox: *mut u8,
+pub struct CollBufferMemory {
+    inline: *mut u8,
     /// Null if there is none.
     staging: *mut u8,
 }
 
 // SAFETY: the memory is shared between processes anyway; words are atomics, and bytes change owner by them.
-unsafe impl Send for LaneMemory {}
+unsafe impl Send for CollBufferMemory {}
 // SAFETY: as above.
-unsafe impl Sync for LaneMemory {}
+unsafe impl Sync for CollBufferMemory {}
 
-impl LaneMemory {
+impl CollBufferMemory {
     /// The position below which the owner needs nobody's slots any more.
     #[inline]
-    pub fn passed(&self) -> &AtomicU64 {
+    pub fn retired(&self) -> &AtomicU64 {
         // SAFETY: the first 8 bytes of a mailbox, aligned and mapped.
-        unsafe { &*self.mailbox.cast::<AtomicU64>() }
+        unsafe { &*self.inline.cast::<AtomicU64>() }
     }
 
     /// How many collectives of the owner wait for what others have passed; on a line of its own, because others look at it often.
     #[inline]
     pub fn waits(&self) -> &AtomicU64 {
         // SAFETY: the second line of a mailbox, aligned and mapped.
-        unsafe { &*self.mailbox.add(SLOT / 2).cast::<AtomicU64>() }
+        unsafe { &*self.inline.add(SLOT_BYTES / 2).cast::<AtomicU64>() }
     }
 
     /// Beside it, in the lane of member 0: the same for all members together.
     #[inline]
-    pub fn waits_of_all(&self) -> &AtomicU64 {
+    pub fn team_waits(&self) -> &AtomicU64 {
         // SAFETY: inside the second line, aligned and mapped.
-        unsafe { &*self.mailbox.add(SLOT / 2 + 8).cast::<AtomicU64>() }
+        unsafe { &*self.inline.add(SLOT_BYTES / 2 + 8).cast::<AtomicU64>() }
     }
 
     fn slot(&self, slot: usize) -> *mut u8 {
         debug_assert!(slot < SLOTS);
         // SAFETY: slot < SLOTS, so the result is inside the mailbox.
-        unsafe { self.mailbox.add((1 + slot) * SLOT) }
+        unsafe { self.inline.add((1 + slot) * SLOT_BYTES) }
     }
 
     /// 1 + the position that a slot shows.
     #[inline]
-    pub fn shown(&self, slot: usize) -> &AtomicU64 {
+    pub fn published(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the first 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).cast::<AtomicU64>() }
     }
 
     /// Beside it, what the owner had passed by then.
     #[inline]
-    pub fn passed_then(&self, slot: usize) -> &AtomicU64 {
+    pub fn retired_then(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the second 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).add(8).cast::<AtomicU64>() }
     }
 
     /// Members that have come at this slot's position, and the position; others write here.
     #[inline]
-    pub fn come(&self, slot: usize) -> &AtomicU64 {
+    pub fn arrivals(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the third 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).add(16).cast::<AtomicU64>() }
     }
 
     /// The member that came last, and the position; whoever that is writes here.
     #[inline]
-    pub fn last(&self, slot: usize) -> &AtomicU64 {
+    pub fn last_arrival(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the fourth 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).add(24).cast::<AtomicU64>() }
     }
 
-    /// The [`NOTE`] bytes behind these words.
+    /// The [`INLINE_SLOT_BYTES`] bytes behind these words.
     #[inline]
-    pub fn note(&self, slot: usize) -> *mut u8 {
+    pub fn inline_slot(&self, slot: usize) -> *mut u8 {
         // SAFETY: inside the slot.
-        unsafe { self.slot(slot).add(SLOT - NOTE) }
+        unsafe { self.slot(slot).add(SLOT_BYTES - INLINE_SLOT_BYTES) }
     }
 
-    /// The [`STAGE`] bytes of a slot, if there is a staging area.
+    /// The [`STAGING_SLOT_BYTES`] bytes of a slot, if there is a staging area.
     #[inline]
-    pub fn stage(&self, slot: usize) -> *mut u8 {
+    pub fn staging_slot(&self, slot: usize) -> *mut u8 {
         debug_assert!(slot < SLOTS && !self.staging.is_null());
         // SAFETY: slot < SLOTS, so the result is inside the staging area, which callers know to be there.
-        unsafe { self.staging.add(slot * STAGE) }
+        unsafe { self.staging.add(slot * STAGING_SLOT_BYTES) }
     }
 }
 
@@ -291,10 +291,12 @@ impl CommMemory {
     }
 
     /// The lane of `owner` with a mailbox and a staging area, by their numbers.
-    pub fn lane(&self, owner: usize, mailbox: usize, staging: Option<usize>) -> LaneMemory {
-        LaneMemory {
-            mailbox: self.at(self.layout.mailbox(owner, mailbox)),
-            staging: staging.map_or(std::ptr::null_mut(), |number| self.at(self.layout.staging(owner, number))),
+    pub fn coll_buffer(&self, owner: usize, inline: usize, staging: Option<usize>) -> CollBufferMemory {
+        CollBufferMemory {
+            inline: self.at(self.layout.inline_buffer(owner, inline)),
+            staging: staging.map_or(std::ptr::null_mut(), |number| {
+                self.at(self.layout.staging_buffer(owner, number))
+            }),
         }
     }
 
@@ -307,9 +309,9 @@ impl CommMemory {
 
     /// A word of the bell of `rank`: a bit per sender.
     #[inline]
-    pub fn bell(&self, rank: usize, class: Class, word: usize) -> &AtomicU64 {
-        debug_assert!(word < self.layout.bell_words());
+    pub fn pending_mask(&self, rank: usize, class: Class, word: usize) -> &AtomicU64 {
+        debug_assert!(word < self.layout.pending_words());
         // SAFETY: aligned and inside the mapping.
-        unsafe { &*self.at(self.layout.bell(rank, class) + 8 * word).cast::<AtomicU64>() }
+        unsafe { &*self.at(self.layout.pending_mask(rank, class) + 8 * word).cast::<AtomicU64>() }
     }
 }

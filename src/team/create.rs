@@ -10,10 +10,10 @@ use super::groups::{Groups, Member};
 use super::members::{place, Members};
 use super::{Scratch, Team, TeamId};
 use crate::coll::call::Call;
-use crate::coll::choose::{self, Way};
+use crate::coll::choose::{self, Path};
 use crate::coll::gather::{self, Parts};
 use crate::coll::p2p::Span;
-use crate::coll::pshm::pool::Lane;
+use crate::coll::pshm::pool::CollBufferId;
 use crate::coll::{self, team_barrier};
 use crate::runtime;
 use crate::types::{EpIndex, Location};
@@ -31,15 +31,21 @@ struct Entry {
     color: i32,
     key: i32,
     number: u32,
-    /// What the member gives for collectives in shared memory ([`Lane::pack`]).
-    lane: u32,
+    /// What the member gives for collectives in shared memory ([`CollBufferId::pack`]).
+    coll_buffer: u32,
 }
 
 const ENTRY: usize = size_of::<Entry>();
 
 impl Entry {
     fn to_bytes(self) -> [u8; ENTRY] {
-        let words = [self.takes_part, self.color as u32, self.key as u32, self.number, self.lane];
+        let words = [
+            self.takes_part,
+            self.color as u32,
+            self.key as u32,
+            self.number,
+            self.coll_buffer,
+        ];
         let mut bytes = [0; ENTRY];
         for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_ne_bytes());
@@ -54,7 +60,7 @@ impl Entry {
             color: word(1) as i32,
             key: word(2) as i32,
             number: word(3),
-            lane: word(4),
+            coll_buffer: word(4),
         }
     }
 }
@@ -89,13 +95,13 @@ pub fn split(
     flags: u32,
 ) -> Option<&'static Team> {
     let (color, key) = color_and_key.unwrap_or_default();
-    let lane = color_and_key.map_or_else(Lane::default, |_| Lane::take(&runtime::get().comm));
+    let coll_buffer = color_and_key.map_or_else(CollBufferId::default, |_| CollBufferId::take(&runtime::get().comm));
     let own = Entry {
         takes_part: u32::from(color_and_key.is_some()),
         color,
         key,
         number: fresh_number(),
-        lane: lane.pack(),
+        coll_buffer: coll_buffer.pack(),
     };
     let all = exchange(parent, own);
     color_and_key?;
@@ -106,8 +112,8 @@ pub fn split(
     let members: Vec<Location> = ranks.iter().map(|&rank| parent.locate(rank)).collect();
     let number = all[*ranks.first()? as usize].number;
     let rank = ranks.iter().position(|&rank| rank == parent.rank)? as u32;
-    let lane_of = |rank: u32| Lane::unpack(all[ranks[rank as usize] as usize].lane);
-    let (id, groups) = (id(members[0], number), groups(rank, &members, lane, lane_of));
+    let coll_buffer_of = |rank: u32| CollBufferId::unpack(all[ranks[rank as usize] as usize].coll_buffer);
+    let (id, groups) = (id(members[0], number), groups(rank, &members, coll_buffer, coll_buffer_of));
     Some(make(id, rank, members, groups, flags, parent.ep, scratch))
 }
 
@@ -122,13 +128,17 @@ pub fn create(
     let rt = runtime::get();
     // With several members in a process shared memory is not used, which all know from the list.
     let alone = members.iter().filter(|m| m.rank == rt.rank).count() == 1;
-    let lane = if alone { Lane::take(&rt.comm) } else { Lane::default() };
+    let coll_buffer = if alone {
+        CollBufferId::take(&rt.comm)
+    } else {
+        CollBufferId::default()
+    };
     let own = Entry {
         takes_part: u32::from(!members.is_empty()),
         color: 0,
         key: 0,
         number: fresh_number(),
-        lane: lane.pack(),
+        coll_buffer: coll_buffer.pack(),
     };
     let all = exchange(parent, own);
     let Some(&first) = members.first() else {
@@ -139,34 +149,36 @@ pub fn create(
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err("an endpoint is named twice".into());
     }
-    let Some(speaker) = parent.rank_of(first.rank) else {
+    let Some(leader) = parent.rank_of(first.rank) else {
         return Err(format!("process {} has no member in the parent team", first.rank));
     };
-    let id = id(first, all[speaker as usize].number);
-    let lane_of = |rank: u32| {
-        let speaker = parent.rank_of(members[rank as usize].rank);
-        speaker.map_or_else(Lane::default, |rank| Lane::unpack(all[rank as usize].lane))
+    let id = id(first, all[leader as usize].number);
+    let coll_buffer_of = |rank: u32| {
+        let leader = parent.rank_of(members[rank as usize].rank);
+        leader.map_or_else(CollBufferId::default, |rank| {
+            CollBufferId::unpack(all[rank as usize].coll_buffer)
+        })
     };
     let local = members.iter().enumerate().filter(|(_, m)| m.rank == rt.rank);
     let teams = local.enumerate().map(|(i, (rank, m))| {
         let rank = rank as u32;
-        let groups = groups(rank, members, lane, lane_of);
+        let groups = groups(rank, members, coll_buffer, coll_buffer_of);
         make(id, rank, members.to_vec(), groups, flags, m.ep, scratch_of(rank, i))
     });
     Ok(teams.collect())
 }
 
-/// How a team of `members` lies, for the one with `rank`, who gives `lane`. The others give what `lane_of` says.
-fn groups(rank: u32, members: &[Location], lane: Lane, lane_of: impl Fn(u32) -> Lane) -> Groups {
+/// How a team of `members` lies, for the one with `rank`, who gives `coll_buffer`. The others give what `coll_buffer_of` says.
+fn groups(rank: u32, members: &[Location], coll_buffer: CollBufferId, coll_buffer_of: impl Fn(u32) -> CollBufferId) -> Groups {
     let rt = runtime::get();
     let members = (0..).zip(members).map(|(rank, m)| Member {
         process: m.rank,
         nbrhd: rt.job.nbrhd_of(m.rank),
-        lane: lane_of(rank),
+        coll_buffer: coll_buffer_of(rank),
     });
     let groups = Groups::new(rank, members, &rt.comm, &rt.nbrhd);
-    if !groups.use_lanes() {
-        lane.give_back();
+    if !groups.uses_coll_buffers() {
+        coll_buffer.give_back();
     }
     groups
 }
@@ -192,12 +204,12 @@ fn make(
 pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
     // A member that leaves takes its lane along. Others may still be looking at it, since clients call a team quiescent as soon as their own
     // barrier over it is complete (the reference's tests do); so members meet, in messages, wherever there are lanes.
-    if !quiescent || !matches!(choose::way(team, 0, 1, true), Way::Far) {
-        coll::run(team_barrier::far(Call::next(team)));
+    if !quiescent || !matches!(choose::path(team, 0, 1, true), Path::Network) {
+        coll::run(team_barrier::network(Call::next(team)));
     }
     let scratch = team.scratch;
-    if team.groups.use_lanes() {
-        team.groups.lane.give_back();
+    if team.groups.uses_coll_buffers() {
+        team.groups.coll_buffer.give_back();
     }
     if cfg!(feature = "debug-checks") {
         super::GONE.note(team);

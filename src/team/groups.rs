@@ -4,10 +4,10 @@
 
 use std::collections::hash_map::{Entry, HashMap};
 
-use crate::coll::pshm::pool::Lane;
-use crate::coll::pshm::Near;
-use crate::shm::coll_buffers::Lanes;
-use crate::shm::memory::{NOTE, STAGE};
+use crate::coll::pshm::pool::CollBufferId;
+use crate::coll::pshm::PshmTeam;
+use crate::shm::coll_buffers::CollBuffers;
+use crate::shm::memory::{INLINE_SLOT_BYTES, STAGING_SLOT_BYTES};
 use crate::shm::Comm;
 use gasnet_conduit::JobRank;
 use gasnet_job::Nbrhd;
@@ -22,8 +22,8 @@ enum Reach {
 }
 
 impl Reach {
-    const fn of(lane: Lane) -> Self {
-        match (lane.is_some(), lane.is_staged()) {
+    const fn of(coll_buffer: CollBufferId) -> Self {
+        match (coll_buffer.is_some(), coll_buffer.has_staging()) {
             (false, _) => Self::Nothing,
             (true, false) => Self::Short,
             (true, true) => Self::Anything,
@@ -35,17 +35,17 @@ impl Reach {
 #[derive(Debug)]
 pub struct Groups {
     /// Rank of each group's first member, ascending.
-    pub speakers: Box<[u32]>,
+    pub leaders: Box<[u32]>,
     /// The own group among them.
     pub own: u32,
     /// Ranks of the own group's members, ascending.
     pub members: Box<[u32]>,
     /// Whether each group is a row of ranks.
-    pub in_rows: bool,
+    pub contiguous: bool,
     /// The own group in shared memory, if it has other members.
-    pub near: Option<Near>,
+    pub pshm: Option<PshmTeam>,
     /// What the own member gives for that.
-    pub lane: Lane,
+    pub coll_buffer: CollBufferId,
     reach: Reach,
 }
 
@@ -57,15 +57,15 @@ pub struct Member {
     /// Its neighbourhood.
     pub nbrhd: u32,
     /// What it gives.
-    pub lane: Lane,
+    pub coll_buffer: CollBufferId,
 }
 
 impl Groups {
     /// For the member with `rank` among `members`, in the neighbourhood `nbrhd` that `comm` shows.
     pub fn new(rank: u32, members: impl Iterator<Item = Member>, comm: &Comm, nbrhd: &Nbrhd) -> Self {
         let members: Vec<Member> = members.collect();
-        let (mut speakers, mut of, mut sizes) = (Vec::new(), HashMap::new(), Vec::new());
-        let (mut in_rows, mut last, mut reach) = (true, 0, Reach::Anything);
+        let (mut leaders, mut of, mut sizes) = (Vec::new(), HashMap::new(), Vec::new());
+        let (mut contiguous, mut last, mut reach) = (true, 0, Reach::Anything);
         let mut processes: Vec<JobRank> = members.iter().map(|m| m.process).collect();
         processes.sort_unstable();
         if processes.windows(2).any(|pair| pair[0] == pair[1]) {
@@ -77,37 +77,37 @@ impl Groups {
             let group = match of.entry(member.nbrhd) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
-                    speakers.push(rank as u32);
+                    leaders.push(rank as u32);
                     sizes.push(0u32);
-                    *new.insert(speakers.len() - 1)
+                    *new.insert(leaders.len() - 1)
                 }
             };
-            in_rows &= group == last || sizes[group] == 0;
+            contiguous &= group == last || sizes[group] == 0;
             sizes[group] += 1;
             last = group;
             groups.push(group);
         }
         let own = groups[rank as usize];
         for (member, _) in members.iter().zip(&groups).filter(|(_, &group)| sizes[group] > 1) {
-            reach = reach.min(Reach::of(member.lane));
+            reach = reach.min(Reach::of(member.coll_buffer));
         }
         let ranks: Box<[u32]> = (0..members.len() as u32)
             .filter(|&rank| groups[rank as usize] == own)
             .collect();
-        let near = (reach > Reach::Nothing && ranks.len() > 1).then(|| {
-            let near = || ranks.iter().map(|&rank| members[rank as usize]);
-            let places: Box<[usize]> = near().map(|m| nbrhd.index(m.process)).collect();
-            let lanes = near().zip(&places).map(|(m, &place)| m.lane.memory(comm, place));
+        let pshm = (reach > Reach::Nothing && ranks.len() > 1).then(|| {
+            let own = || ranks.iter().map(|&rank| members[rank as usize]);
+            let nbrhd_indices: Box<[usize]> = own().map(|m| nbrhd.index(m.process)).collect();
+            let buffers = own().zip(&nbrhd_indices).map(|(m, &index)| m.coll_buffer.memory(comm, index));
             let me = ranks.iter().take_while(|&&other| other < rank).count();
-            Near::new(Lanes::new(lanes.collect(), me), places)
+            PshmTeam::new(CollBuffers::new(buffers.collect(), me), nbrhd_indices)
         });
         Self {
-            speakers: speakers.into(),
+            leaders: leaders.into(),
             own: own as u32,
             members: ranks,
-            in_rows,
-            near,
-            lane: members[rank as usize].lane,
+            contiguous,
+            pshm,
+            coll_buffer: members[rank as usize].coll_buffer,
             reach,
         }
     }
@@ -116,18 +116,18 @@ impl Groups {
     pub fn take(&self, bytes: usize, element: usize) -> bool {
         match self.reach {
             Reach::Nothing => false,
-            Reach::Short => bytes <= NOTE,
-            Reach::Anything => bytes <= NOTE || element <= STAGE,
+            Reach::Short => bytes <= INLINE_SLOT_BYTES,
+            Reach::Anything => bytes <= INLINE_SLOT_BYTES || element <= STAGING_SLOT_BYTES,
         }
     }
 
     /// The place of the member with `rank` in the own group.
-    pub fn place(&self, rank: u32) -> usize {
+    pub fn member_index(&self, rank: u32) -> usize {
         self.members.partition_point(|&member| member < rank)
     }
 
     /// Whether the own lane is in use.
-    pub const fn use_lanes(&self) -> bool {
-        self.near.is_some()
+    pub const fn uses_coll_buffers(&self) -> bool {
+        self.pshm.is_some()
     }
 }

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use crate::coll::pshm::pool::Lane;
+use crate::coll::pshm::pool::CollBufferId;
 use crate::gone::Gone;
 use crate::runtime::{self, Runtime};
 use crate::shm::Comm;
@@ -115,11 +115,11 @@ pub struct Team {
 impl Team {
     /// The primordial team: every rank's primordial endpoint.
     pub fn primordial(job: &Job, comm: &Comm, flags: u32) -> Self {
-        let (count, lane) = (job.size(), Lane::first(comm));
+        let (count, coll_buffer) = (job.size(), CollBufferId::primordial(comm));
         let members = (0..count).map(|process| Member {
             process,
             nbrhd: job.nbrhd_of(process),
-            lane,
+            coll_buffer,
         });
         let groups = Groups::new(job.rank(), members, comm, &job.nbrhd());
         Self::new(
@@ -217,9 +217,9 @@ impl Team {
         let nbrhd = |rank: u32| job.nbrhd_of(self.locate(rank).rank);
         let wanted = nbrhd(rank);
         self.groups
-            .speakers
+            .leaders
             .iter()
-            .take_while(|&&speaker| nbrhd(speaker) != wanted)
+            .take_while(|&&leader| nbrhd(leader) != wanted)
             .count() as u32
     }
 

@@ -22,7 +22,7 @@ use gasnet_conduit::PollScope;
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
-pub use oversubscription::{Episodes, Evidence};
+pub use oversubscription::{SleepEpisodes, YieldStats};
 
 /// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,35 +39,35 @@ pub enum WaitMode {
 }
 
 static MODE: AtomicU32 = AtomicU32::new(WaitMode::Adaptive as u32);
-static CROWDED: AtomicBool = AtomicBool::new(true);
+static OVERSUBSCRIBED: AtomicBool = AtomicBool::new(true);
 /// Ranks and cores of this host.
 static HOST: [AtomicU32; 2] = [AtomicU32::new(1), AtomicU32::new(1)];
 /// Threads that may wait at the same time, for each core, should other ranks have as many as this one.
-static CROWD: AtomicU64 = AtomicU64::new(1);
+static WAITERS_PER_CORE: AtomicU64 = AtomicU64::new(1);
 /// Whether each of them can have a core.
 static MAY_SPIN: AtomicBool = AtomicBool::new(false);
 /// When the ranks of this host sleep rather than yield.
-static EPISODES: OnceLock<Episodes> = OnceLock::new();
+static EPISODES: OnceLock<SleepEpisodes> = OnceLock::new();
 /// The sleeping threads of this process.
 static FOLLOWERS: Followers = Followers::new();
 
 /// Looks of a glance.
-const GLANCES: u32 = 32;
+const SPIN_CHECKS: u32 = 32;
 /// Turns of the spinning phase: a few microseconds.
 const SPINS: u32 = 200;
 /// A waiter yields for this time before it sleeps, and that much more for each rank of a core.
-const PATIENCE_NS: (u64, u64) = (4_000_000, 100_000);
+const YIELD_PHASE_NS: (u64, u64) = (4_000_000, 100_000);
 /// The same in mode BLOCK.
-const BRIEF_PATIENCE_NS: (u64, u64) = (50_000, 50_000);
+const BLOCK_YIELD_PHASE_NS: (u64, u64) = (50_000, 50_000);
 /// A longer yield was not a turn of our own ranks only: they take each core some microseconds, who computes keeps it for a time slice.
 const LONG_YIELD_NS: (u64, u64) = (500_000, 20_000);
 /// Polls that found nothing before the next yields: when cores are short, and otherwise.
-const VAIN_POLLS: [u32; 2] = [8, 256];
+const EMPTY_POLLS: [u32; 2] = [8, 256];
 /// The first sleeps of a wait; later ones are a part of the time that it has lasted, up to the longest, so that an idle rank costs next to nothing.
-const SLEEP_NS: u64 = 1_000_000;
-const LONGEST_SLEEP_NS: u64 = 4_000_000;
+const MIN_SLEEP_NS: u64 = 1_000_000;
+const MAX_SLEEP_NS: u64 = 4_000_000;
 /// Parts of a wait that its sleeps take: where others wake the sleeper, and where it may be late by as much.
-const PARTS: [u64; 2] = [4, 16];
+const SLEEP_FRACTION: [u64; 2] = [4, 16];
 
 /// In the word of a client's loop: the other bits are a time.
 const TIMED: u32 = 1 << 31;
@@ -93,8 +93,8 @@ impl WaitMode {
 }
 
 /// Tells how many ranks this host has, how many cores for them, and what they share.
-pub fn set_host(ranks: u32, cores: u32, episodes: Episodes) {
-    CROWDED.store(ranks > cores, Ordering::Relaxed);
+pub fn set_host(ranks: u32, cores: u32, episodes: SleepEpisodes) {
+    OVERSUBSCRIBED.store(ranks > cores, Ordering::Relaxed);
     HOST[0].store(ranks, Ordering::Relaxed);
     HOST[1].store(cores.max(1), Ordering::Relaxed);
     count_threads();
@@ -108,7 +108,7 @@ pub fn count_threads() {
     loop {
         let threads = thread::live();
         let waiters = ranks * threads.max(1) as u64;
-        CROWD.store(waiters.div_ceil(cores), Ordering::SeqCst);
+        WAITERS_PER_CORE.store(waiters.div_ceil(cores), Ordering::SeqCst);
         MAY_SPIN.store(waiters <= cores, Ordering::SeqCst);
         // Two may be here at a time: the last word is that of one who knows the last number.
         if thread::live() == threads {
@@ -118,27 +118,27 @@ pub fn count_threads() {
 }
 
 /// A time that grows with the ranks of a core.
-fn for_crowd((base, each): (u64, u64)) -> u64 {
-    base + each * CROWD.load(Ordering::Relaxed)
+fn scaled_by_waiters((base, each): (u64, u64)) -> u64 {
+    base + each * WAITERS_PER_CORE.load(Ordering::Relaxed)
 }
 
 /// Whether this host has more ranks than cores, which its ranks agree about.
 #[inline]
-pub fn is_crowded() -> bool {
-    CROWDED.load(Ordering::Relaxed)
+pub fn is_oversubscribed() -> bool {
+    OVERSUBSCRIBED.load(Ordering::Relaxed)
 }
 
 /// Looks at something that others of this host are probably about to do: some hundred nanoseconds; once when cores are short.
 #[inline]
-pub fn glance(mut ready: impl FnMut() -> bool) -> bool {
-    let glances = if MAY_SPIN.load(Ordering::Relaxed) { GLANCES } else { 1 };
-    (0..glances).any(|_| ready())
+pub fn spin(mut ready: impl FnMut() -> bool) -> bool {
+    let checks = if MAY_SPIN.load(Ordering::Relaxed) { SPIN_CHECKS } else { 1 };
+    (0..checks).any(|_| ready())
 }
 
 /// One wait, from its first idle turn. Times are nanoseconds, 0 before they are known.
 #[derive(Debug)]
 pub struct Waiter {
-    turns: u32,
+    iterations: u32,
     /// The first turn that did not spin and was timed.
     began: u64,
     /// The end of the last timed yield, or of the last sleep.
@@ -150,7 +150,7 @@ impl Waiter {
     /// At the start of a wait.
     pub fn new(reason: Reason) -> Self {
         let waiter = Self {
-            turns: 0,
+            iterations: 0,
             began: 0,
             now: 0,
             reason,
@@ -172,7 +172,7 @@ impl Waiter {
 
     /// Something happened: start over.
     pub fn reset(&mut self) {
-        (self.turns, self.began, self.now) = (0, 0, 0);
+        (self.iterations, self.began, self.now) = (0, 0, 0);
         self.done();
     }
 
@@ -182,14 +182,14 @@ impl Waiter {
             Self::new(Reason::Condition)
         } else {
             Self {
-                turns: state & !TIMED,
+                iterations: state & !TIMED,
                 began: 0,
                 now: 0,
                 reason: Reason::Condition,
             }
         };
         if state & TIMED != 0 {
-            waiter.turns = SPINS;
+            waiter.iterations = SPINS;
             waiter.now = monotonic_ns();
             let passed = (waiter.now >> TICK).wrapping_sub(u64::from(state & !TIMED)) & u64::from(!TIMED);
             waiter.began = waiter.now.saturating_sub(passed << TICK).max(1);
@@ -200,7 +200,7 @@ impl Waiter {
     /// The word again: turns while it spins, then when it ceased to. Never 0.
     fn state(&self) -> u32 {
         if self.began == 0 {
-            self.turns.max(1)
+            self.iterations.max(1)
         } else {
             (self.began >> TICK) as u32 | TIMED
         }
@@ -209,10 +209,10 @@ impl Waiter {
     /// A turn: polls, or gives way. Where a look is a call of the system and others want the core, who has just found something gives way first:
     /// the next message for it will come from one of them.
     #[inline]
-    fn turn(&mut self, scope: PollScope) {
+    fn iterate(&mut self, scope: PollScope) {
         let found = &thread::current().found;
         if !found.replace(false) && progress::poll(scope) > 0 {
-            found.set(is_crowded() && !runtime::get().single_neighbourhood());
+            found.set(is_oversubscribed() && !runtime::get().single_neighbourhood());
             self.reset();
         } else {
             self.idle();
@@ -222,12 +222,12 @@ impl Waiter {
     /// Nothing happened in this turn.
     #[inline]
     pub fn idle(&mut self) {
-        self.turns = self.turns.saturating_add(1);
-        if self.turns < SPINS && self.turns <= most_spins() && WaitMode::get() != WaitMode::Block {
+        self.iterations = self.iterations.saturating_add(1);
+        if self.iterations < SPINS && self.iterations <= max_spins() && WaitMode::get() != WaitMode::Block {
             std::hint::spin_loop();
             return;
         }
-        self.give_way();
+        self.yield_or_sleep();
     }
 
     /// Whether another thread of this process, one that may never call GASNet, could end this wait.
@@ -236,7 +236,7 @@ impl Waiter {
     }
 
     #[cold]
-    fn give_way(&mut self) {
+    fn yield_or_sleep(&mut self) {
         let thread = thread::current();
         if thread.was_woken.take() {
             // The poll since found nothing: the wake-up is for a barrier or the like, which another thread may wait for.
@@ -248,33 +248,33 @@ impl Waiter {
             thread.watch.idle(self.reason);
         }
         let waited = self.now.saturating_sub(self.began);
-        let patience = match WaitMode::get() {
+        let yield_phase = match WaitMode::get() {
             WaitMode::Spin => None,
-            WaitMode::Block => Some(BRIEF_PATIENCE_NS),
-            WaitMode::SpinBlock | WaitMode::Adaptive => Some(PATIENCE_NS),
+            WaitMode::Block => Some(BLOCK_YIELD_PHASE_NS),
+            WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE_NS),
         };
         let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
-        let sleepy = patience.is_some_and(|time| waited >= for_crowd(time) || is_episode());
+        let should_sleep = yield_phase.is_some_and(|time| waited >= scaled_by_waiters(time) || is_episode());
         let timed = match runtime::try_get() {
-            Some(rt) if sleepy => {
+            Some(rt) if should_sleep => {
                 let began = monotonic_ns();
-                let parts = PARTS[usize::from(matches!(self.reason, Reason::Condition))];
-                let socket = wakes_alone(rt);
+                let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
+                let socket = network_wake_fd(rt);
                 // What a network brings wakes nobody who sleeps for neighbours, unless the conduit sees to that.
                 let longest = if rt.single_neighbourhood() || socket.is_some() || rt.conduit.watch(wake_own) {
-                    LONGEST_SLEEP_NS
+                    MAX_SLEEP_NS
                 } else {
-                    SLEEP_NS
+                    MIN_SLEEP_NS
                 };
-                let limit = Duration::from_nanos((waited / parts).clamp(SLEEP_NS, longest));
+                let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
                 let woken = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
                     Some(socket) => sleep_on(rt, socket, limit),
-                    None => rt.comm.sleep(limit, progress::goes_on),
+                    None => rt.comm.sleep(limit, progress::advances),
                 });
                 thread.was_woken.set(woken);
                 Some((began, monotonic_ns()))
             }
-            _ => give_up_core(),
+            _ => yield_core(),
         };
         if let Some((began, ended)) = timed {
             if self.began == 0 {
@@ -288,7 +288,7 @@ impl Waiter {
 
 /// A poll found something, which sleeping threads of this process may wait for.
 #[inline]
-pub fn found() {
+pub fn notify_threads() {
     if thread::live() > 1 {
         FOLLOWERS.notify();
     }
@@ -302,7 +302,7 @@ fn wake_own() {
 
 /// A descriptor that becomes readable when anybody sends to this process: if the conduit has one, and there are no neighbours, whose messages do not
 /// come through it.
-fn wakes_alone(rt: &Runtime) -> Option<i32> {
+fn network_wake_fd(rt: &Runtime) -> Option<i32> {
     let alone = rt.nbrhd.count() == 1 && rt.size > 1;
     alone.then(|| rt.conduit.wake_fd()).flatten()
 }
@@ -314,7 +314,7 @@ fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
         events: libc::POLLIN,
         revents: 0,
     }];
-    if !progress::goes_on() && rt.conduit.arm_wake() {
+    if !progress::advances() && rt.conduit.arm_wake() {
         // A failure is a sleep of no time.
         let _ = fd::poll(&mut item, Some(limit));
     } else {
@@ -326,16 +326,16 @@ fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
 
 /// Turns that a wait may spin.
 #[inline]
-fn most_spins() -> u32 {
+fn max_spins() -> u32 {
     let unknown = if MAY_SPIN.load(Ordering::Relaxed) { SPINS } else { 0 };
     thread::current().yields.spins().unwrap_or(unknown)
 }
 
 /// Yields; at times it also looks how long that takes, and returns when it began and ended.
-fn give_up_core() -> Option<(u64, u64)> {
-    let evidence = &thread::current().yields;
+fn yield_core() -> Option<(u64, u64)> {
+    let stats = &thread::current().yields;
     let known = EPISODES.get();
-    if known.is_some_and(|episodes| !episodes.wants_time(evidence)) {
+    if known.is_some_and(|episodes| !episodes.wants_time(stats)) {
         std::thread::yield_now();
         return None;
     }
@@ -343,7 +343,7 @@ fn give_up_core() -> Option<(u64, u64)> {
     std::thread::yield_now();
     let times = (began, monotonic_ns());
     if let Some(episodes) = known {
-        episodes.yielded(times, for_crowd(LONG_YIELD_NS), evidence);
+        episodes.yielded(times, scaled_by_waiters(LONG_YIELD_NS), stats);
     }
     Some(times)
 }
@@ -361,7 +361,7 @@ pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
 pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -> Option<T>) -> T {
     let mut waiter = Waiter::new(reason);
     loop {
-        waiter.turn(scope);
+        waiter.iterate(scope);
         if let Some(value) = ready() {
             waiter.done();
             return value;
@@ -372,7 +372,7 @@ pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -
 /// One step of `GASNET_BLOCKUNTIL`: polls, then waits a bounded time. `state` is the loop's own, zero at first.
 pub fn step(state: &mut u32) {
     let mut waiter = Waiter::from_state(*state);
-    waiter.turn(PollScope::All);
+    waiter.iterate(PollScope::All);
     *state = waiter.state();
 }
 
@@ -385,19 +385,19 @@ pub fn step_done() {
 #[inline]
 pub fn poll_once() -> usize {
     let thread = thread::current();
-    let vain = &thread.vain_polls;
+    let empty_polls = &thread.empty_polls;
     let found = progress::poll(PollScope::All);
     if found > 0 {
-        vain.set(0);
+        empty_polls.set(0);
         return found;
     }
-    vain.set(vain.get() + 1);
-    let unknown = VAIN_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))];
-    let most = thread.yields.spins().map_or(unknown, |spins| spins.max(VAIN_POLLS[0]));
-    if vain.get() >= most {
-        vain.set(0);
+    empty_polls.set(empty_polls.get() + 1);
+    let unknown = EMPTY_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))];
+    let most = thread.yields.spins().map_or(unknown, |spins| spins.max(EMPTY_POLLS[0]));
+    if empty_polls.get() >= most {
+        empty_polls.set(0);
         gasnet_job::heed_exit(Inside::Poll);
-        give_up_core();
+        yield_core();
     }
     0
 }

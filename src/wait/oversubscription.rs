@@ -19,7 +19,7 @@ const SOON_NS: u64 = 50_000_000;
 /// Yields of which one is timed.
 const SAMPLE: u8 = 4;
 /// A yield that takes less gave the core to nobody: there and back are two switches.
-const LONELY_NS: u64 = 1_000;
+const LONE_YIELD_NS: u64 = 1_000;
 /// Turns of spinning that lonely yields allow, at first and at most.
 const SPINS: (u8, u8) = (8, 200);
 const SHORTEST_NS: u64 = 4_000_000;
@@ -27,7 +27,7 @@ const LONGEST_NS: u64 = 32_000_000;
 
 /// What the ranks of a host share. Times are nanoseconds of the monotonic clock, which all processes of a host share.
 #[derive(Clone, Copy, Debug)]
-pub struct Episodes {
+pub struct SleepEpisodes {
     /// The end of the last episode; 0 when that is long ago.
     until: &'static AtomicU64,
     /// Its length.
@@ -36,15 +36,15 @@ pub struct Episodes {
 
 /// What a thread's last timed yields say.
 #[derive(Debug, Default)]
-pub struct Evidence {
+pub struct YieldStats {
     suspicion: Cell<u8>,
     /// Yields, modulo 256.
     yields: Cell<u8>,
-    /// [`Evidence::spins`], and whether it is known.
+    /// [`YieldStats::spins`], and whether it is known.
     spins: Cell<Option<u8>>,
 }
 
-impl Evidence {
+impl YieldStats {
     /// What a long yield adds; a short one takes one away.
     const LONG: u8 = 4;
     const ENOUGH: u8 = 2 * Self::LONG;
@@ -58,7 +58,7 @@ impl Evidence {
 
     fn learn(&self, took: u64) {
         let more = self.spins.get().unwrap_or(0).saturating_mul(2).clamp(SPINS.0, SPINS.1);
-        self.spins.set(Some(if took < LONELY_NS { more } else { 0 }));
+        self.spins.set(Some(if took < LONE_YIELD_NS { more } else { 0 }));
     }
 
     /// After one more timed yield: whether yields are long now.
@@ -75,7 +75,7 @@ impl Evidence {
     }
 }
 
-impl Episodes {
+impl SleepEpisodes {
     /// Over two words that the ranks of the host share, zero at first.
     pub fn new([until, length]: &'static [AtomicU64; 2]) -> Self {
         Self { until, length }
@@ -95,24 +95,24 @@ impl Episodes {
         now < until
     }
 
-    /// Before a thread with `evidence` yields: whether that is to be timed.
+    /// Before a thread with `stats` yields: whether that is to be timed.
     #[inline]
-    pub fn wants_time(&self, evidence: &Evidence) -> bool {
-        let yields = evidence.yields.get().wrapping_add(1);
-        evidence.yields.set(yields);
-        yields % SAMPLE == 0 || evidence.suspicion.get() > 0 || self.until.load(Ordering::Relaxed) != 0
+    pub fn wants_time(&self, stats: &YieldStats) -> bool {
+        let yields = stats.yields.get().wrapping_add(1);
+        stats.yields.set(yields);
+        yields % SAMPLE == 0 || stats.suspicion.get() > 0 || self.until.load(Ordering::Relaxed) != 0
     }
 
-    /// A thread with `evidence` has yielded, timed, and that was long if it took more than `long`.
-    pub fn yielded(&self, (began, ended): (u64, u64), long: u64, evidence: &Evidence) {
+    /// A thread with `stats` has yielded, timed, and that was long if it took more than `long`.
+    pub fn yielded(&self, (began, ended): (u64, u64), long: u64, stats: &YieldStats) {
         let took = ended.saturating_sub(began);
-        evidence.learn(took);
+        stats.learn(took);
         let is_long = took > long;
         let until = self.until.load(Ordering::Relaxed);
         if is_long && began < until.saturating_add(SETTLING_NS) {
             return;
         }
-        if !evidence.add(is_long) {
+        if !stats.add(is_long) {
             return;
         }
         let length = if ended - until < SOON_NS {
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn episodes_need_long_yields_only_and_grow_while_there_are_more() {
         let (episodes, mine, other) = (
-            Episodes::new(Box::leak(Box::default())),
-            Evidence::default(),
-            Evidence::default(),
+            SleepEpisodes::new(Box::leak(Box::default())),
+            YieldStats::default(),
+            YieldStats::default(),
         );
-        let yields = |from: u64, to: u64, who: &Evidence| episodes.yielded((from * MS, to * MS), MS / 2, who);
+        let yields = |from: u64, to: u64, who: &YieldStats| episodes.yielded((from * MS, to * MS), MS / 2, who);
         yields(1000, 1003, &mine);
         yields(1003, 1004, &other);
         yields(1004, 1004, &mine);
@@ -171,7 +171,7 @@ mod tests {
     }
     #[test]
     fn one_yield_of_some_is_timed_and_all_while_there_is_suspicion() {
-        let (episodes, mine) = (Episodes::new(Box::leak(Box::default())), Evidence::default());
+        let (episodes, mine) = (SleepEpisodes::new(Box::leak(Box::default())), YieldStats::default());
         let timed = |count: usize| (0..count).filter(|_| episodes.wants_time(&mine)).count();
         assert_eq!(timed(400), 100);
         episodes.yielded((1000 * MS, 1003 * MS), MS / 2, &mine);
@@ -189,7 +189,7 @@ mod tests {
     }
     #[test]
     fn lonely_yields_allow_to_spin_until_somebody_else_runs() {
-        let (episodes, mine) = (Episodes::new(Box::leak(Box::default())), Evidence::default());
+        let (episodes, mine) = (SleepEpisodes::new(Box::leak(Box::default())), YieldStats::default());
         let spins_after = |took: u64| {
             episodes.yielded((1000 * MS, 1000 * MS + took), MS / 2, &mine);
             mine.spins()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::Data;
-use crate::shm::barrier_cells::{Cells, Name, Words};
+use crate::shm::barrier_cells::{Cells, Name, Flags};
 
 struct Shared {
     cells: Cells,
@@ -14,20 +14,20 @@ struct Shared {
 }
 
 /// What `rank` does: it writes, enters with its name, waits, and reads what all wrote before. `names` is by phase, then rank.
-fn take_part(shared: &Shared, rank: usize, names: &[Vec<Name>], expected: &[Name], first_rank_releases: bool) {
+fn take_part(shared: &Shared, rank: usize, names: &[Vec<Name>], expected: &[Name], leader_releases: bool) {
     let ranks = names[0].len() as u32;
     for (phase, (names, &expected)) in names.iter().zip(expected).enumerate() {
         shared.data[phase][rank].set(7);
         let number = phase as u32;
         if shared.cells.arrive(number, ranks, names[rank]) {
-            if first_rank_releases {
+            if leader_releases {
                 shared.cells.set_ready(number);
             } else {
                 shared.cells.release(number, shared.cells.name(number));
             }
         }
         let name = loop {
-            if first_rank_releases && rank == 0 && shared.cells.result(number).is_none() && shared.cells.is_ready(number) {
+            if leader_releases && rank == 0 && shared.cells.result(number).is_none() && shared.cells.is_ready(number) {
                 shared.cells.release(number, shared.cells.name(number));
             }
             if let Some(name) = shared.cells.result(number) {
@@ -40,7 +40,7 @@ fn take_part(shared: &Shared, rank: usize, names: &[Vec<Name>], expected: &[Name
     }
 }
 
-fn run(names: &[Vec<Name>], expected: &[Name], first_rank_releases: bool) {
+fn run(names: &[Vec<Name>], expected: &[Name], leader_releases: bool) {
     let ranks = names[0].len();
     let data = names.iter().map(|_| (0..ranks).map(|_| Data::default()).collect()).collect();
     let shared = Arc::new(Shared {
@@ -50,10 +50,10 @@ fn run(names: &[Vec<Name>], expected: &[Name], first_rank_releases: bool) {
     let threads: Vec<_> = (1..ranks)
         .map(|rank| {
             let (shared, names, expected) = (Arc::clone(&shared), names.to_vec(), expected.to_vec());
-            thread::spawn(move || take_part(&shared, rank, &names, &expected, first_rank_releases))
+            thread::spawn(move || take_part(&shared, rank, &names, &expected, leader_releases))
         })
         .collect();
-    take_part(&shared, 0, names, expected, first_rank_releases);
+    take_part(&shared, 0, names, expected, leader_releases);
     threads.into_iter().for_each(|t| t.join().unwrap());
 }
 
@@ -98,7 +98,7 @@ pub fn three_phases() {
 }
 
 /// As with several neighbourhoods. Catches: `ready` not release; the look at it not acquire.
-pub fn first_rank_releases() {
+pub fn leader_releases() {
     run(
         &[vec![Named(1), Anonymous], vec![Anonymous, Named(9)], vec![Anonymous; 2]],
         &[Named(1), Named(9), Anonymous],
@@ -107,23 +107,23 @@ pub fn first_rank_releases() {
 }
 
 /// Two ranks with words of their own, over three phases. Catches: arrival not release, the look not acquire; words that do not tell phases apart.
-pub fn words() {
+pub fn flags() {
     struct Shared {
-        words: Words,
+        flags: Flags,
         data: Vec<[Data; 2]>,
     }
     const NAMES: [[Name; 2]; 3] = [[Named(1), Anonymous], [Named(2), Named(3)], [Anonymous, Named(4)]];
     const RESULTS: [Name; 3] = [Named(1), Mismatch, Named(4)];
     let shared = Arc::new(Shared {
-        words: Words::default(),
+        flags: Flags::default(),
         data: NAMES.map(|_| Default::default()).into(),
     });
     let take_part = |shared: &Shared, rank: usize| {
         for (phase, result) in RESULTS.into_iter().enumerate() {
             shared.data[phase][rank].set(7);
-            shared.words.arrive(phase as u32, rank, NAMES[phase][rank]);
+            shared.flags.arrive(phase as u32, rank, NAMES[phase][rank]);
             let name = loop {
-                if let Some(name) = shared.words.result(phase as u32, 2) {
+                if let Some(name) = shared.flags.result(phase as u32, 2) {
                     break name;
                 }
                 thread::yield_now();

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use crate::shm::coll_buffers::Lanes;
-use crate::shm::memory::{LaneMemory, SLOTS};
+use crate::shm::coll_buffers::CollBuffers;
+use crate::shm::memory::{CollBufferMemory, SLOTS};
 
 /// The views of both members of a team.
-fn pair() -> [Arc<Lanes>; 2] {
-    let lanes: [LaneMemory; 2] = std::array::from_fn(|_| LaneMemory::default());
-    [0, 1].map(|me| Arc::new(Lanes::new(lanes.to_vec().into(), me)))
+fn pair() -> [Arc<CollBuffers>; 2] {
+    let buffers: [CollBufferMemory; 2] = std::array::from_fn(|_| CollBufferMemory::default());
+    [0, 1].map(|me| Arc::new(CollBuffers::new(buffers.to_vec().into(), me)))
 }
 
 fn wait(mut ready: impl FnMut() -> bool) {
@@ -27,17 +27,17 @@ fn at_most_twice(mut ready: impl FnMut() -> bool) -> bool {
     }
 }
 
-fn write(lanes: &Lanes, position: u64) {
-    let (lane, slot) = lanes.place(lanes.me(), position);
+fn write(buffers: &CollBuffers, seq: u64) {
+    let (buffer, slot) = buffers.slot_of(buffers.me(), seq);
     // SAFETY: loom checks that nobody else is at it.
-    lane.data(slot).with_mut(|data| unsafe { *data = position as u32 + 100 });
+    buffer.data(slot).with_mut(|data| unsafe { *data = seq as u32 + 100 });
 }
 
-fn read(lanes: &Lanes, member: usize, position: u64) {
-    let (lane, slot) = lanes.place(member, position);
+fn read(buffers: &CollBuffers, member: usize, seq: u64) {
+    let (buffer, slot) = buffers.slot_of(member, seq);
     // SAFETY: loom checks that nobody writes meanwhile.
-    let data = lane.data(slot).with(|data| unsafe { *data });
-    assert_eq!(data, position as u32 + 100);
+    let data = buffer.data(slot).with(|data| unsafe { *data });
+    assert_eq!(data, seq as u32 + 100);
 }
 
 /// One member shows more than there are slots, the other looks. Catches: `show` not release, `shows` not acquire, `pass` not release, the look
@@ -45,20 +45,20 @@ fn read(lanes: &Lanes, member: usize, position: u64) {
 pub fn one_shows() {
     const POSITIONS: u64 = SLOTS as u64 + 2;
     let [writer, reader] = pair();
-    writer.pass(POSITIONS);
+    writer.retire(POSITIONS);
     let other = thread::spawn(move || {
-        for position in 0..POSITIONS {
-            wait(|| reader.shows(0, position));
-            read(&reader, 0, position);
-            reader.pass(position + 1);
+        for seq in 0..POSITIONS {
+            wait(|| reader.has_published(0, seq));
+            read(&reader, 0, seq);
+            reader.retire(seq + 1);
         }
     });
-    for position in 0..POSITIONS {
-        wait(|| writer.has_room(position));
-        write(&writer, position);
-        writer.show(position);
+    for seq in 0..POSITIONS {
+        wait(|| writer.has_room(seq));
+        write(&writer, seq);
+        writer.publish(seq);
     }
-    wait(|| writer.has_passed(1, POSITIONS));
+    wait(|| writer.has_retired(1, POSITIONS));
     other.join().unwrap();
 }
 
@@ -66,25 +66,25 @@ pub fn one_shows() {
 /// *shows* a position, though it has not looked at it.
 pub fn all_show() {
     const AHEAD: u64 = SLOTS as u64;
-    let take_part = |lanes: &Lanes| {
-        let other = 1 - lanes.me();
-        for position in 0..AHEAD {
-            write(lanes, position);
-            lanes.show(position);
+    let take_part = |buffers: &CollBuffers| {
+        let other = 1 - buffers.me();
+        for seq in 0..AHEAD {
+            write(buffers, seq);
+            buffers.publish(seq);
         }
-        wait(|| lanes.shows(other, 0));
-        lanes.learn(0);
-        if lanes.knows_room(AHEAD) {
-            write(lanes, AHEAD);
+        wait(|| buffers.has_published(other, 0));
+        buffers.learn_room(0);
+        if buffers.has_known_room(AHEAD) {
+            write(buffers, AHEAD);
         }
-        read(lanes, other, 0);
-        lanes.pass(1);
-        wait(|| lanes.has_room(AHEAD));
-        write(lanes, AHEAD);
-        lanes.show(AHEAD);
-        wait(|| lanes.shows(other, AHEAD));
-        lanes.learn(AHEAD);
-        read(lanes, other, AHEAD);
+        read(buffers, other, 0);
+        buffers.retire(1);
+        wait(|| buffers.has_room(AHEAD));
+        write(buffers, AHEAD);
+        buffers.publish(AHEAD);
+        wait(|| buffers.has_published(other, AHEAD));
+        buffers.learn_room(AHEAD);
+        read(buffers, other, AHEAD);
     };
     let [a, b] = pair();
     let other = thread::spawn(move || take_part(&b));
@@ -96,30 +96,30 @@ pub fn all_show() {
 /// passed not acquired by the thread that says it; `room` not release or not acquire.
 pub fn threads() {
     let [writer, reader] = pair();
-    writer.pass(SLOTS as u64);
-    for position in 0..SLOTS as u64 {
-        write(&writer, position);
-        writer.show(position);
+    writer.retire(SLOTS as u64);
+    for seq in 0..SLOTS as u64 {
+        write(&writer, seq);
+        writer.publish(seq);
     }
     let looks = {
         let reader = Arc::clone(&reader);
         thread::spawn(move || {
             read(&reader, 0, 0);
-            reader.pass(1);
+            reader.retire(1);
         })
     };
     let finds = {
         let writer = Arc::clone(&writer);
         thread::spawn(move || {
             at_most_twice(|| {
-                reader.show(0);
-                writer.learn(0);
-                writer.knows_room(SLOTS as u64)
+                reader.publish(0);
+                writer.learn_room(0);
+                writer.has_known_room(SLOTS as u64)
             });
         })
     };
     // Not `has_room`, which would look for itself.
-    if at_most_twice(|| writer.knows_room(SLOTS as u64)) {
+    if at_most_twice(|| writer.has_known_room(SLOTS as u64)) {
         write(&writer, SLOTS as u64);
     }
     looks.join().unwrap();
@@ -129,19 +129,19 @@ pub fn threads() {
 /// Both show something and come; who comes last looks first and tells the other, twice in a slot. Catches: `come` not acquire or not release, `finish`
 /// not release, `finished` not acquire.
 pub fn all_come() {
-    let take_part = |lanes: &Lanes| {
-        for position in [0, SLOTS as u64] {
-            wait(|| lanes.has_room(position));
-            write(lanes, position);
-            if lanes.come(position) {
-                read(lanes, 1 - lanes.me(), position);
-                lanes.finish(position);
+    let take_part = |buffers: &CollBuffers| {
+        for seq in [0, SLOTS as u64] {
+            wait(|| buffers.has_room(seq));
+            write(buffers, seq);
+            if buffers.arrive(seq) {
+                read(buffers, 1 - buffers.me(), seq);
+                buffers.complete(seq);
             } else {
-                wait(|| lanes.finished(position).is_some());
-                assert_eq!(lanes.finished(position), Some(1 - lanes.me()));
-                read(lanes, 1 - lanes.me(), position);
+                wait(|| buffers.completed_by(seq).is_some());
+                assert_eq!(buffers.completed_by(seq), Some(1 - buffers.me()));
+                read(buffers, 1 - buffers.me(), seq);
             }
-            lanes.pass(position + 1);
+            buffers.retire(seq + 1);
         }
     };
     let [a, b] = pair();

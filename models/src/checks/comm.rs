@@ -54,7 +54,7 @@ fn receive(view: &Comm, count: usize) -> Vec<u32> {
 
 /// The first message has rung the bell when another comes, while the receiver polls; what the poll missed must have left the bell ringing.
 /// Catches: no fence between publication and the look at the bell; no fence between the exchange and the look at the ring.
-pub fn bells() {
+pub fn pending_masks() {
     let views = views(2);
     send(&views[0], 1, 1);
     let receiver = {
@@ -87,7 +87,7 @@ pub fn sleep_and_scan() {
 }
 
 /// The same through bells.
-pub fn sleep_and_bell() {
+pub fn sleep_and_pending_mask() {
     let views = views(2);
     let sender = {
         let view = Arc::clone(&views[0]);

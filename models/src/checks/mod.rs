@@ -24,8 +24,8 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("hsl: exclusion and wake-up", locks::hsl, 3),
     ("barrier: words are used again", barrier::three_phases, 3),
     ("barrier: three ranks", barrier::three_ranks, 2),
-    ("barrier: few ranks with own words", barrier::words, 3),
-    ("barrier: the first rank releases", barrier::first_rank_releases, 3),
+    ("barrier: few ranks with own words", barrier::flags, 3),
+    ("barrier: the first rank releases", barrier::leader_releases, 3),
     ("lanes: what is shown is whole, and slots are used again", coll_buffers::one_shows, 3),
     (
         "lanes: members say beside a position what they have passed",
@@ -38,9 +38,9 @@ pub const ALL: &[(&str, fn(), usize)] = &[
         3,
     ),
     ("lanes: who comes last tells the others", coll_buffers::all_come, 3),
-    ("comm: no bell is lost", comm::bells, 3),
+    ("comm: no bell is lost", comm::pending_masks, 3),
     ("comm: a sleeper is woken", comm::sleep_and_scan, 3),
-    ("comm: a sleeper is woken by a bell", comm::sleep_and_bell, 3),
+    ("comm: a sleeper is woken by a bell", comm::sleep_and_pending_mask, 3),
     ("comm: two threads sleep", comm::two_sleepers, 3),
 ];
 

@@ -13,7 +13,7 @@ impl Layout {
         self.units
     }
 
-    pub const fn bell_words(&self) -> usize {
+    pub const fn pending_words(&self) -> usize {
         1
     }
 }

@@ -139,10 +139,10 @@ pub const SLOTS: usize = 2;
 
 #[derive(Debug, Default)]
 struct Slot {
-    shown: AtomicU64,
-    passed_then: AtomicU64,
-    come: AtomicU64,
-    last: AtomicU64,
+    published: AtomicU64,
+    retired_then: AtomicU64,
+    arrivals: AtomicU64,
+    last_arrival: AtomicU64,
     data: UnsafeCell<u32>,
 }
 
@@ -152,44 +152,44 @@ unsafe impl Sync for Slot {}
 unsafe impl Send for Slot {}
 
 #[derive(Debug, Default)]
-struct Lane {
-    passed: AtomicU64,
+struct CollBuffer {
+    retired: AtomicU64,
     waits: AtomicU64,
-    waits_of_all: AtomicU64,
+    team_waits: AtomicU64,
     slots: [Slot; SLOTS],
 }
 
 /// Clones are views of the same lane.
 #[derive(Clone, Debug, Default)]
-pub struct LaneMemory(Arc<Lane>);
+pub struct CollBufferMemory(Arc<CollBuffer>);
 
-impl LaneMemory {
-    pub fn passed(&self) -> &AtomicU64 {
-        &self.0.passed
+impl CollBufferMemory {
+    pub fn retired(&self) -> &AtomicU64 {
+        &self.0.retired
     }
 
     pub fn waits(&self) -> &AtomicU64 {
         &self.0.waits
     }
 
-    pub fn waits_of_all(&self) -> &AtomicU64 {
-        &self.0.waits_of_all
+    pub fn team_waits(&self) -> &AtomicU64 {
+        &self.0.team_waits
     }
 
-    pub fn shown(&self, slot: usize) -> &AtomicU64 {
-        &self.0.slots[slot].shown
+    pub fn published(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].published
     }
 
-    pub fn passed_then(&self, slot: usize) -> &AtomicU64 {
-        &self.0.slots[slot].passed_then
+    pub fn retired_then(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].retired_then
     }
 
-    pub fn come(&self, slot: usize) -> &AtomicU64 {
-        &self.0.slots[slot].come
+    pub fn arrivals(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].arrivals
     }
 
-    pub fn last(&self, slot: usize) -> &AtomicU64 {
-        &self.0.slots[slot].last
+    pub fn last_arrival(&self, slot: usize) -> &AtomicU64 {
+        &self.0.slots[slot].last_arrival
     }
 
     /// What is shown in a slot.
@@ -204,7 +204,7 @@ struct Neighbourhood {
     rings: Vec<RingMemory>,
     blocks: BlockMemory,
     sleep_words: Vec<AtomicU32>,
-    bells: Vec<AtomicU64>,
+    pending_masks: Vec<AtomicU64>,
 }
 
 /// Clones are views of the same memory.
@@ -219,7 +219,7 @@ impl CommMemory {
             rings: (0..ranks * ranks * 2).map(|_| RingMemory::with_units(layout.units)).collect(),
             blocks: BlockMemory::with_blocks(0),
             sleep_words: (0..ranks).map(|_| AtomicU32::new(0)).collect(),
-            bells: (0..ranks * 2).map(|_| AtomicU64::new(0)).collect(),
+            pending_masks: (0..ranks * 2).map(|_| AtomicU64::new(0)).collect(),
         }))
     }
 
@@ -243,7 +243,7 @@ impl CommMemory {
         &self.0.sleep_words[rank]
     }
 
-    pub fn bell(&self, rank: usize, class: Class, _: usize) -> &AtomicU64 {
-        &self.0.bells[rank * 2 + class_index(class)]
+    pub fn pending_mask(&self, rank: usize, class: Class, _: usize) -> &AtomicU64 {
+        &self.0.pending_masks[rank * 2 + class_index(class)]
     }
 }

@@ -33,9 +33,9 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     let team = runtime::get().team0;
     let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
     // Calls are numbered and take their places in shared memory now, in this order.
-    let before = (flags & IN_ALLSYNC != 0).then(|| team_barrier::over(Call::next(team)));
+    let before = (flags & IN_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
     let work = work(Call::next(team));
-    let after = (flags & OUT_ALLSYNC != 0).then(|| team_barrier::over(Call::next(team)));
+    let after = (flags & OUT_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
     let all = async move {
         if let Some(before) = before {
             before.await;
@@ -79,7 +79,7 @@ pub extern "C" fn gasnet_coll_broadcast_nb(
 ) -> Event {
     check(team, root, "gasnet_coll_broadcast_nb");
     start("gasnet_coll_broadcast_nb", bytes, flags, |call| {
-        broadcast::over(call, root, span(target, bytes), span(source, bytes))
+        broadcast::broadcast(call, root, span(target, bytes), span(source, bytes))
     })
 }
 

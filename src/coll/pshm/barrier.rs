@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::{Near, Passage, Readers};
+use super::{PshmCall, PshmTeam, Readers};
 use crate::coll::{choose, until};
 
 /// A meeting of neighbours.
@@ -15,118 +15,118 @@ use crate::coll::{choose, until};
 /// Not an async function, because those stay where they were first polled: this one is polled on the stack, and needs no memory when all come
 /// at about the same time.
 #[derive(Debug)]
-pub struct Meeting {
-    passage: Passage,
+pub struct PshmBarrier {
+    pshm_call: PshmCall,
     /// Whether members look at each other.
     flat: bool,
     /// Whether others know that it waits for room.
     waits: bool,
-    shown: bool,
+    published: bool,
     /// Members that are known to have come.
-    come: usize,
+    arrived: usize,
 }
 
-impl Meeting {
+impl PshmBarrier {
     /// This member comes.
-    pub fn new(near: &'static Near) -> Self {
+    pub fn new(team: &'static PshmTeam) -> Self {
         Self {
-            passage: near.enter(0, 1, 1),
-            flat: choose::meets_flat(near.count()),
+            pshm_call: team.begin(0, 1, 1),
+            flat: choose::barrier_is_flat(team.count()),
             waits: false,
-            shown: false,
-            come: 0,
+            published: false,
+            arrived: 0,
         }
     }
 }
 
-impl Future for Meeting {
+impl Future for PshmBarrier {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let passage = self.passage;
-        let (lanes, position) = (&passage.near.lanes, passage.start);
-        if !self.shown {
-            if !lanes.has_room(position) {
+        let pshm_call = self.pshm_call;
+        let (buffers, seq) = (&pshm_call.team.buffers, pshm_call.start);
+        if !self.published {
+            if !buffers.has_room(seq) {
                 if !self.waits {
-                    lanes.wait(true);
+                    buffers.set_waiting(true);
                     self.waits = true;
                 }
                 return Poll::Pending;
             }
             if self.waits {
-                lanes.wait(false);
+                buffers.set_waiting(false);
             }
             if self.flat {
-                passage.show_among_all(position);
-            } else if passage.come() {
-                passage.finish();
+                pshm_call.publish_to_all(seq);
+            } else if pshm_call.arrive() {
+                pshm_call.complete();
             }
-            self.shown = true;
+            self.published = true;
         }
         if !self.flat {
-            if passage.finished().is_none() {
+            if pshm_call.completed_by().is_none() {
                 return Poll::Pending;
             }
-            passage.leave();
+            pshm_call.retire_all();
             return Poll::Ready(());
         }
-        while self.come < lanes.count() {
-            if !lanes.shows(self.come, position) {
-                passage.near.note_missing(self.come);
+        while self.arrived < buffers.count() {
+            if !buffers.has_published(self.arrived, seq) {
+                pshm_call.team.note_missing(self.arrived);
                 return Poll::Pending;
             }
-            self.come += 1;
+            self.arrived += 1;
         }
-        lanes.learn(position);
-        passage.leave();
+        buffers.learn_room(seq);
+        pshm_call.retire_all();
         Poll::Ready(())
     }
 }
 
-impl Passage {
+impl PshmCall {
     /// This member comes at the first position, for which there is room, and shows what it brings. Whether it is the last of all.
-    pub(super) fn come(self) -> bool {
-        self.near.lanes.show(self.start);
-        self.near.lanes.come(self.start)
+    pub(super) fn arrive(self) -> bool {
+        self.team.buffers.publish(self.start);
+        self.team.buffers.arrive(self.start)
     }
 
     /// The last to come tells all others.
-    pub(super) fn finish(self) {
-        self.near.lanes.finish(self.start);
-        (0..self.near.count()).for_each(|member| self.near.wake(member));
+    pub(super) fn complete(self) {
+        self.team.buffers.complete(self.start);
+        (0..self.team.count()).for_each(|member| self.team.wake(member));
     }
 
     /// Who came last, if all have come.
-    pub(super) fn finished(self) -> Option<usize> {
-        let last = self.near.lanes.finished(self.start);
+    pub(super) fn completed_by(self) -> Option<usize> {
+        let last = self.team.buffers.completed_by(self.start);
         if last.is_none() {
-            self.near.note_first_missing(self.start);
+            self.team.note_first_missing(self.start);
         }
         last
     }
 }
 
 /// Takes the positions of a meeting with something in its middle.
-pub fn enter(near: &'static Near) -> Passage {
-    near.enter(0, 1, 2)
+pub fn begin_around(team: &'static PshmTeam) -> PshmCall {
+    team.begin(0, 1, 2)
 }
 
 /// Complete when all members have come; then member 0 does `middle` before the others go on.
-pub async fn around(meeting: Passage, middle: impl Future<Output = ()>) {
-    let release = meeting.start + 1;
-    meeting.room(meeting.start, 0).await;
-    if meeting.come() {
+pub async fn around(pshm_call: PshmCall, middle: impl Future<Output = ()>) {
+    let release = pshm_call.start + 1;
+    pshm_call.wait_room(pshm_call.start, 0).await;
+    if pshm_call.arrive() {
         // Only member 0 looks.
-        meeting.near.lanes.finish(meeting.start);
-        meeting.near.wake(0);
+        pshm_call.team.buffers.complete(pshm_call.start);
+        pshm_call.team.wake(0);
     }
-    if meeting.is_at(0) {
-        until(|| meeting.finished().is_some()).await;
+    if pshm_call.is_member(0) {
+        until(|| pshm_call.completed_by().is_some()).await;
         middle.await;
-        meeting.room(release, 0).await;
-        meeting.show(release, Readers::All);
+        pshm_call.wait_room(release, 0).await;
+        pshm_call.publish(release, Readers::All);
     } else {
-        meeting.shown(0, release).await;
+        pshm_call.wait_published(0, release).await;
     }
-    meeting.leave();
+    pshm_call.retire_all();
 }

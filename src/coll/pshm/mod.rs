@@ -17,68 +17,72 @@ use std::sync::atomic::{fence, Ordering};
 use super::p2p::Span;
 use super::{choose, until};
 use crate::runtime;
-use crate::shm::coll_buffers::Lanes;
-use crate::shm::memory::{NOTE, STAGE};
+use crate::shm::coll_buffers::CollBuffers;
+use crate::shm::memory::{INLINE_SLOT_BYTES, STAGING_SLOT_BYTES};
 use crate::stall;
 use crate::sync::TryLock;
 use crate::wait;
 
 /// The members of a team in this neighbourhood, and their lanes.
 #[derive(Debug)]
-pub struct Near {
-    lanes: Lanes,
+pub struct PshmTeam {
+    buffers: CollBuffers,
     /// Members' places in the neighbourhood.
-    places: Box<[usize]>,
-    tickets: TryLock<Tickets>,
+    nbrhd_indices: Box<[usize]>,
+    in_flight: TryLock<InFlight>,
 }
 
 /// Collectives of the team that are under way here, oldest first.
 #[derive(Debug, Default)]
-struct Tickets {
+struct InFlight {
     /// The first position that nobody has taken.
     next: u64,
-    open: VecDeque<Ticket>,
+    open: VecDeque<SeqRange>,
 }
 
 #[derive(Debug)]
-struct Ticket {
+struct SeqRange {
     end: u64,
     /// The collective needs nothing below this.
-    passed: u64,
+    retired: u64,
 }
 
-impl Near {
-    /// Members with `lanes`, at `places` of the neighbourhood.
-    pub fn new(lanes: Lanes, places: Box<[usize]>) -> Self {
+impl PshmTeam {
+    /// Members with `buffers`, at `nbrhd_indices` of the neighbourhood.
+    pub fn new(buffers: CollBuffers, nbrhd_indices: Box<[usize]>) -> Self {
         Self {
-            lanes,
-            places,
-            tickets: TryLock::new(Tickets::default()),
+            buffers,
+            nbrhd_indices,
+            in_flight: TryLock::new(InFlight::default()),
         }
     }
 
     /// Members.
     pub fn count(&self) -> usize {
-        self.lanes.count()
+        self.buffers.count()
     }
 
     /// The own place among them.
     pub fn me(&self) -> usize {
-        self.lanes.me()
+        self.buffers.me()
     }
 
     /// Takes positions for data of `bytes` in elements of `element`: `stride` for each chunk. Data of no bytes has one chunk without any.
-    pub fn enter(&'static self, bytes: usize, element: usize, stride: u64) -> Passage {
-        debug_assert!(bytes <= NOTE || element <= STAGE);
-        let chunk = if bytes <= NOTE { bytes } else { choose::chunk(bytes, element) };
+    pub fn begin(&'static self, bytes: usize, element: usize, stride: u64) -> PshmCall {
+        debug_assert!(bytes <= INLINE_SLOT_BYTES || element <= STAGING_SLOT_BYTES);
+        let chunk = if bytes <= INLINE_SLOT_BYTES {
+            bytes
+        } else {
+            choose::chunk(bytes, element)
+        };
         let chunks = bytes.div_ceil(chunk.max(1)).max(1);
-        let mut tickets = self.tickets.lock();
-        let start = tickets.next;
+        let mut in_flight = self.in_flight.lock();
+        let start = in_flight.next;
         let end = start + chunks as u64 * stride;
-        tickets.next = end;
-        tickets.open.push_back(Ticket { end, passed: start });
-        Passage {
-            near: self,
+        in_flight.next = end;
+        in_flight.open.push_back(SeqRange { end, retired: start });
+        PshmCall {
+            team: self,
             start,
             end,
             bytes,
@@ -88,31 +92,32 @@ impl Near {
         }
     }
 
-    /// The collective whose positions end at `end` needs nothing below `position`. Returns below what none of the team needed anything before.
-    fn pass(&self, end: u64, position: u64) -> u64 {
-        let mut tickets = self.tickets.lock();
-        if let Some(ticket) = tickets.open.iter_mut().find(|ticket| ticket.end == end) {
-            ticket.passed = position;
+    /// The collective whose positions end at `end` needs nothing below `seq`. Returns below what none of the team needed anything before.
+    fn retire(&self, end: u64, seq: u64) -> u64 {
+        let mut in_flight = self.in_flight.lock();
+        if let Some(range) = in_flight.open.iter_mut().find(|range| range.end == end) {
+            range.retired = seq;
         }
-        while tickets.open.front().is_some_and(|ticket| ticket.passed == ticket.end) {
-            tickets.open.pop_front();
+        while in_flight.open.front().is_some_and(|range| range.retired == range.end) {
+            in_flight.open.pop_front();
         }
-        let next = tickets.next;
-        self.lanes.pass(tickets.open.front().map_or(next, |ticket| ticket.passed))
+        let next = in_flight.next;
+        self.buffers
+            .retire(in_flight.open.front().map_or(next, |range| range.retired))
     }
 
     /// For a report about a stall.
     fn note_missing(&self, member: usize) {
         stall::note(|| {
-            let rank = runtime::get().nbrhd.rank(self.places[member]);
+            let rank = runtime::get().nbrhd.rank(self.nbrhd_indices[member]);
             format!("a collective in shared memory has nothing yet from rank {rank}")
         });
     }
 
-    /// The same of the first member that does not show `position`.
-    fn note_first_missing(&self, position: u64) {
+    /// The same of the first member that does not show `seq`.
+    fn note_first_missing(&self, seq: u64) {
         if stall::is_watching() {
-            if let Some(member) = (0..self.count()).find(|&member| !self.lanes.shows(member, position)) {
+            if let Some(member) = (0..self.count()).find(|&member| !self.buffers.has_published(member, seq)) {
                 self.note_missing(member);
             }
         }
@@ -121,18 +126,18 @@ impl Near {
     /// Wakes `member` if it sleeps.
     fn wake(&self, member: usize) {
         if member != self.me() {
-            runtime::get().comm.wake(self.places[member]);
+            runtime::get().comm.wake(self.nbrhd_indices[member]);
         }
     }
 
     /// Waits for what others pass, and is known to.
-    async fn until_passed(&self, ready: impl Fn() -> bool) {
+    async fn until_retired(&self, ready: impl Fn() -> bool) {
         if ready() {
             return;
         }
-        self.lanes.wait(true);
+        self.buffers.set_waiting(true);
         until(ready).await;
-        self.lanes.wait(false);
+        self.buffers.set_waiting(false);
     }
 }
 
@@ -149,7 +154,7 @@ pub enum Readers {
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
     /// Its first position.
-    pub position: u64,
+    pub seq: u64,
     /// Its place in the data.
     pub offset: usize,
     /// Its length.
@@ -158,8 +163,8 @@ pub struct Chunk {
 
 /// A collective's positions, and how its data is cut.
 #[derive(Clone, Copy, Debug)]
-pub struct Passage {
-    near: &'static Near,
+pub struct PshmCall {
+    team: &'static PshmTeam,
     start: u64,
     end: u64,
     bytes: usize,
@@ -168,17 +173,17 @@ pub struct Passage {
     stride: u64,
 }
 
-impl Passage {
+impl PshmCall {
     /// Whether the own place is `member`.
-    pub fn is_at(self, member: usize) -> bool {
-        self.near.me() == member
+    pub fn is_member(self, member: usize) -> bool {
+        self.team.me() == member
     }
 
     /// A chunk by its number.
     fn chunk(self, number: usize) -> Chunk {
         let offset = number * self.chunk;
         Chunk {
-            position: self.start + number as u64 * self.stride,
+            seq: self.start + number as u64 * self.stride,
             offset,
             bytes: self.chunk.min(self.bytes - offset),
         }
@@ -186,73 +191,80 @@ impl Passage {
 
     /// Whether data is staged, or at least its address is shown beside the first position.
     fn is_long(self) -> bool {
-        self.bytes > NOTE
+        self.bytes > INLINE_SLOT_BYTES
     }
 
     /// The first `bytes` of what `member` shows at a position.
-    fn slot(self, member: usize, position: u64, bytes: usize) -> Span {
-        let (lane, slot) = self.near.lanes.place(member, position);
-        let at = if self.is_long() { lane.stage(slot) } else { lane.note(slot) };
+    fn slot(self, member: usize, seq: u64, bytes: usize) -> Span {
+        let (buffer, slot) = self.team.buffers.slot_of(member, seq);
+        let at = if self.is_long() {
+            buffer.staging_slot(slot)
+        } else {
+            buffer.inline_slot(slot)
+        };
         Span { at, bytes }
     }
 
     /// Waits for room in the own slot for a position. Its first `bytes`.
-    async fn room(self, position: u64, bytes: usize) -> Span {
-        self.near.until_passed(|| self.near.lanes.has_room(position)).await;
-        self.slot(self.near.me(), position, bytes)
+    async fn wait_room(self, seq: u64, bytes: usize) -> Span {
+        self.team.until_retired(|| self.team.buffers.has_room(seq)).await;
+        self.slot(self.team.me(), seq, bytes)
     }
 
     /// Shows the own slot for a position to `readers`.
-    fn show(self, position: u64, readers: Readers) {
-        self.near.lanes.show(position);
+    fn publish(self, seq: u64, readers: Readers) {
+        self.team.buffers.publish(seq);
         match readers {
-            Readers::One(reader) => self.near.wake(reader),
-            Readers::All => (0..self.near.count()).for_each(|member| self.near.wake(member)),
+            Readers::One(reader) => self.team.wake(reader),
+            Readers::All => (0..self.team.count()).for_each(|member| self.team.wake(member)),
         }
     }
 
     /// Shows the own slot for a position at which nobody can go on before all show theirs. With more ranks than cores many may sleep, and only the
     /// last one wakes them; should two find that the other is missing, the sleepers look again after a while, as sleepers do.
-    fn show_among_all(self, position: u64) {
-        let near = self.near;
-        if !wait::is_crowded() {
-            return self.show(position, Readers::All);
+    fn publish_to_all(self, seq: u64) {
+        let team = self.team;
+        if !wait::is_oversubscribed() {
+            return self.publish(seq, Readers::All);
         }
-        near.lanes.show(position);
+        team.buffers.publish(seq);
         fence(Ordering::SeqCst);
-        if (0..near.count()).all(|member| near.lanes.shows(member, position)) {
-            (0..near.count()).for_each(|member| near.wake(member));
+        if (0..team.count()).all(|member| team.buffers.has_published(member, seq)) {
+            (0..team.count()).for_each(|member| team.wake(member));
         }
     }
 
     /// Waits until `member` shows a position.
-    async fn shown(self, member: usize, position: u64) {
+    async fn wait_published(self, member: usize, seq: u64) {
         until(|| {
-            let shows = self.near.lanes.shows(member, position);
-            if !shows {
-                self.near.note_missing(member);
+            let has_published = self.team.buffers.has_published(member, seq);
+            if !has_published {
+                self.team.note_missing(member);
             }
-            shows
+            has_published
         })
         .await;
     }
 
-    /// Nothing below `position` is needed here any more.
-    fn pass(self, position: u64) {
-        let near = self.near;
-        let before = near.pass(self.end, position);
+    /// Nothing below `seq` is needed here any more.
+    fn retire(self, seq: u64) {
+        let team = self.team;
+        let before = team.retire(self.end, seq);
         // Who waits for room beside short data can go on when the last of all has passed; so only the last wakes it.
-        let wakes = |&member: &usize| self.is_long() || !wait::is_crowded() || near.lanes.all_but_have_passed(member, before + 1);
-        near.lanes.waiting().filter(wakes).for_each(|member| near.wake(member));
+        let wakes =
+            |&member: &usize| self.is_long() || !wait::is_oversubscribed() || team.buffers.all_but_have_retired(member, before + 1);
+        team.buffers.waiting().filter(wakes).for_each(|member| team.wake(member));
     }
 
     /// Nothing at all is needed here any more.
-    fn leave(self) {
-        self.pass(self.end);
+    fn retire_all(self) {
+        self.retire(self.end);
     }
 
     /// Waits until `member` needs nothing of this collective any more.
-    async fn left(self, member: usize) {
-        self.near.until_passed(|| self.near.lanes.has_passed(member, self.end)).await;
+    async fn wait_retired(self, member: usize) {
+        self.team
+            .until_retired(|| self.team.buffers.has_retired(member, self.end))
+            .await;
     }
 }

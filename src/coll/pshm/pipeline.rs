@@ -1,6 +1,6 @@
 //! Data passing through lanes: some members show theirs, some look at it.
 
-use super::{Chunk, Passage, Readers};
+use super::{Chunk, PshmCall, Readers};
 use crate::coll::choose::is_direct;
 use crate::coll::p2p::Span;
 use crate::{runtime, wait};
@@ -14,26 +14,26 @@ pub struct Source {
     /// The data.
     pub data: Span,
     /// Whether it stays as it is until the collective is complete here.
-    pub steady: bool,
+    pub stable: bool,
     /// Who reads it.
     pub readers: Readers,
 }
 
 /// What members show, as far as one reads it.
 #[derive(Debug)]
-pub struct Shown {
-    passage: Passage,
+pub struct Reader {
+    pshm_call: PshmCall,
     /// The members that are read.
     from: Vec<usize>,
     /// Where the data of each member lies that is read directly; 0 for the others. Empty before that is known.
     direct: Vec<usize>,
 }
 
-impl Shown {
+impl Reader {
     /// For a reader of the members in `from`.
-    pub fn new(passage: Passage, from: Vec<usize>) -> Self {
+    pub fn new(pshm_call: PshmCall, from: Vec<usize>) -> Self {
         Self {
-            passage,
+            pshm_call,
             from,
             direct: Vec::new(),
         }
@@ -41,179 +41,185 @@ impl Shown {
 
     /// Waits until all that are read show `chunk`.
     pub async fn wait(&mut self, chunk: Chunk) {
-        self.learn().await;
+        self.resolve_direct().await;
         for &member in &self.from {
             if !self.is_direct(member) {
-                self.passage.shown(member, chunk.position).await;
+                self.pshm_call.wait_published(member, chunk.seq).await;
             }
         }
     }
 
     /// Waits until all that are read have said where their data lies. To be called before the first position is passed.
-    async fn learn(&mut self) {
-        if !self.passage.is_long() || !self.direct.is_empty() {
+    async fn resolve_direct(&mut self) {
+        if !self.pshm_call.is_long() || !self.direct.is_empty() {
             return;
         }
-        let mut direct = vec![0; self.passage.near.count()];
+        let mut direct = vec![0; self.pshm_call.team.count()];
         for &member in &self.from {
-            self.passage.shown(member, self.passage.start).await;
-            direct[member] = self.passage.announced(member);
+            self.pshm_call.wait_published(member, self.pshm_call.start).await;
+            direct[member] = self.pshm_call.read_address(member);
         }
         self.direct = direct;
     }
 
     /// Whether every member shows every chunk, and is looked at.
     fn is_all(&self) -> bool {
-        self.from.len() == self.passage.near.count() && self.direct.iter().all(|&base| base == 0)
+        self.from.len() == self.pshm_call.team.count() && self.direct.iter().all(|&base| base == 0)
     }
 
     fn is_direct(&self, member: usize) -> bool {
         self.direct.get(member).is_some_and(|&base| base != 0)
     }
 
-    /// What `member` shows of `chunk`, after [`Shown::wait`].
+    /// What `member` shows of `chunk`, after [`Reader::wait`].
     pub fn of(&self, member: usize, chunk: Chunk) -> Span {
         if self.is_direct(member) {
             let at = (self.direct[member] + chunk.offset) as *mut u8;
             return Span { at, bytes: chunk.bytes };
         }
-        self.passage.slot(member, chunk.position, chunk.bytes)
+        self.pshm_call.slot(member, chunk.seq, chunk.bytes)
     }
 }
 
 /// A member that shows its data chunk by chunk, or at once.
 #[derive(Debug)]
-pub struct Shower {
-    passage: Passage,
+pub struct Publisher {
+    pshm_call: PshmCall,
     source: Source,
     /// Whether all members show data, and all wait for all.
-    all_show: bool,
+    all_publish: bool,
     direct: bool,
 }
 
-impl Shower {
-    /// Shows `source`; `all_show` as in the field.
-    pub const fn new(passage: Passage, source: Source, all_show: bool) -> Self {
+impl Publisher {
+    /// Shows `source`; `all_publish` as in the field.
+    pub const fn new(pshm_call: PshmCall, source: Source, all_publish: bool) -> Self {
         Self {
-            passage,
+            pshm_call,
             source,
-            all_show,
+            all_publish,
             direct: false,
         }
     }
 
     /// Shows `chunk`.
-    pub async fn chunk(&mut self, chunk: Chunk) {
+    pub async fn publish_chunk(&mut self, chunk: Chunk) {
         if self.direct {
             return;
         }
-        let (passage, data) = (self.passage, self.source.data);
-        let slot = passage.room(chunk.position, chunk.bytes).await;
-        if passage.is_long() && chunk.offset == 0 {
-            let wanted = self.source.steady && is_direct(passage.bytes, wait::is_crowded());
+        let (pshm_call, data) = (self.pshm_call, self.source.data);
+        let slot = pshm_call.wait_room(chunk.seq, chunk.bytes).await;
+        if pshm_call.is_long() && chunk.offset == 0 {
+            let wanted = self.source.stable && is_direct(pshm_call.bytes, wait::is_oversubscribed());
             self.direct = wanted && runtime::get().neighbours_map(data.at, data.bytes);
-            passage.announce(if self.direct { data.at as usize } else { 0 });
+            pshm_call.publish_address(if self.direct { data.at as usize } else { 0 });
         }
         if !self.direct {
             slot.copy_from(data.part(chunk.offset, chunk.bytes));
         }
-        if self.all_show && chunk.offset == 0 {
-            passage.show_among_all(chunk.position);
+        if self.all_publish && chunk.offset == 0 {
+            pshm_call.publish_to_all(chunk.seq);
         } else {
-            passage.show(chunk.position, self.source.readers);
+            pshm_call.publish(chunk.seq, self.source.readers);
         }
     }
 
     /// Waits until the data may change.
-    pub async fn end(self) {
+    pub async fn wait_readers(self) {
         if !self.direct {
             return;
         }
         match self.source.readers {
-            Readers::One(reader) => self.passage.left(reader).await,
+            Readers::One(reader) => self.pshm_call.wait_retired(reader).await,
             Readers::All => {
-                for member in (0..self.passage.near.count()).filter(|&member| member != self.passage.near.me()) {
-                    self.passage.left(member).await;
+                for member in (0..self.pshm_call.team.count()).filter(|&member| member != self.pshm_call.team.me()) {
+                    self.pshm_call.wait_retired(member).await;
                 }
             }
         }
     }
 }
 
-impl Passage {
+impl PshmCall {
     /// Says where the own data lies: its address, or 0 if it is staged. There is room for the first position.
-    pub(super) fn announce(self, address: usize) {
-        let (lane, slot) = self.near.lanes.place(self.near.me(), self.start);
-        let note = lane.note(slot).cast::<usize>();
+    pub(super) fn publish_address(self, address: usize) {
+        let (buffer, slot) = self.team.buffers.slot_of(self.team.me(), self.start);
+        let word = buffer.inline_slot(slot).cast::<usize>();
         // SAFETY: a note is aligned and longer than a word; there is room, so nobody reads it now.
-        unsafe { note.write(address) };
+        unsafe { word.write(address) };
     }
 
     /// Where `member` said that its data lies, seen from here. It shows the first position, and we have not passed that.
-    fn announced(self, member: usize) -> usize {
-        let (lane, slot) = self.near.lanes.place(member, self.start);
-        let note = lane.note(slot).cast::<usize>();
+    fn read_address(self, member: usize) -> usize {
+        let (buffer, slot) = self.team.buffers.slot_of(member, self.start);
+        let word = buffer.inline_slot(slot).cast::<usize>();
         // SAFETY: a note is aligned and longer than a word; its owner leaves it alone until we have passed it.
-        match unsafe { note.read() } {
+        match unsafe { word.read() } {
             0 => 0,
             address => {
                 let rt = runtime::get();
-                let rank = rt.nbrhd.rank(self.near.places[member]);
+                let rank = rt.nbrhd.rank(self.team.nbrhd_indices[member]);
                 rt.map_neighbour(rank, address, self.bytes) as usize
             }
         }
     }
 
-    /// This member shows `source`, and when all is shown does `then`.
-    pub async fn give(self, source: Source, then: impl FnOnce()) {
+    /// This member shows `source`, and when all is reader does `then`.
+    pub async fn produce(self, source: Source, then: impl FnOnce()) {
         // It reads nothing.
-        self.leave();
-        let mut shower = Shower::new(self, source, false);
+        self.retire_all();
+        let mut publisher = Publisher::new(self, source, false);
         for number in 0..self.chunks {
-            shower.chunk(self.chunk(number)).await;
+            publisher.publish_chunk(self.chunk(number)).await;
         }
         then();
-        shower.end().await;
+        publisher.wait_readers().await;
     }
 
     /// This member looks at what those in `from` show, and at those chunks that it `wants`.
-    pub async fn take(self, from: Vec<usize>, wants: impl Fn(Chunk) -> bool, mut visit: impl FnMut(Chunk, &Shown)) {
-        let mut shown = Shown::new(self, from);
+    pub async fn consume(self, from: Vec<usize>, wants: impl Fn(Chunk) -> bool, mut visit: impl FnMut(Chunk, &Reader)) {
+        let mut reader = Reader::new(self, from);
         for number in 0..self.chunks {
-            self.look(&mut shown, number, &wants, &mut visit).await;
+            self.consume_chunk(&mut reader, number, &wants, &mut visit).await;
         }
     }
 
     /// Both. The own data may be looked at, too.
-    pub async fn share(
+    pub async fn exchange(
         self,
         source: Source,
         from: Vec<usize>,
         wants: impl Fn(Chunk) -> bool,
-        mut visit: impl FnMut(Chunk, &Shown),
+        mut visit: impl FnMut(Chunk, &Reader),
     ) {
-        let (mut shower, mut shown) = (Shower::new(self, source, true), Shown::new(self, from));
+        let (mut publisher, mut reader) = (Publisher::new(self, source, true), Reader::new(self, from));
         for step in 0..self.chunks + AHEAD {
             if step < self.chunks {
-                shower.chunk(self.chunk(step)).await;
+                publisher.publish_chunk(self.chunk(step)).await;
             }
             if step >= AHEAD {
-                self.look(&mut shown, step - AHEAD, &wants, &mut visit).await;
+                self.consume_chunk(&mut reader, step - AHEAD, &wants, &mut visit).await;
             }
         }
-        shower.end().await;
+        publisher.wait_readers().await;
     }
 
-    async fn look(self, shown: &mut Shown, number: usize, wants: &impl Fn(Chunk) -> bool, visit: &mut impl FnMut(Chunk, &Shown)) {
+    async fn consume_chunk(
+        self,
+        reader: &mut Reader,
+        number: usize,
+        wants: &impl Fn(Chunk) -> bool,
+        visit: &mut impl FnMut(Chunk, &Reader),
+    ) {
         let chunk = self.chunk(number);
-        shown.learn().await;
+        reader.resolve_direct().await;
         if wants(chunk) {
-            shown.wait(chunk).await;
-            visit(chunk, shown);
-            if shown.is_all() {
-                self.near.lanes.learn(chunk.position);
+            reader.wait(chunk).await;
+            visit(chunk, reader);
+            if reader.is_all() {
+                self.team.buffers.learn_room(chunk.seq);
             }
         }
-        self.pass(chunk.position + self.stride);
+        self.retire(chunk.seq + self.stride);
     }
 }

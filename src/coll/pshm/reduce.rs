@@ -5,26 +5,26 @@
 //! the last to come, combines everything while that is little; else everybody a part of every chunk, which the others then fetch (reduce-scatter and
 //! all-gather, as Rabenseifner's algorithm has them, without its log N rounds; Thakur, Rabenseifner and Gropp 2005, section 4.5).
 
-use super::pipeline::{Shower, Shown, Source};
-use super::{Chunk, Near, Passage, Readers};
-use crate::coll::choose::{near_to_all, to_one_is_flat, NearToAll, TO_ONE_RADIX};
+use super::pipeline::{Publisher, Reader, Source};
+use super::{Chunk, PshmCall, PshmTeam, Readers};
+use crate::coll::choose::{pshm_to_all, to_one_is_flat, PshmReduceToAll, TO_ONE_RADIX};
 use crate::coll::operators::Operator;
 use crate::coll::p2p::Span;
 use crate::coll::until;
 use crate::wait;
 
 /// Takes the positions of a reduction to one.
-pub fn enter_to_one(near: &'static Near, bytes: usize, operator: &Operator) -> Passage {
-    near.enter(bytes, operator.element, 1)
+pub fn begin_to_one(team: &'static PshmTeam, bytes: usize, operator: &Operator) -> PshmCall {
+    team.begin(bytes, operator.element, 1)
 }
 
 /// Takes the positions of a reduction to all.
-pub fn enter_to_all(near: &'static Near, bytes: usize, operator: &Operator) -> Passage {
-    let stride = match near_to_all(near.count(), bytes, wait::is_crowded()) {
-        NearToAll::Flat => 1,
-        NearToAll::Last | NearToAll::Parts => 2,
+pub fn begin_to_all(team: &'static PshmTeam, bytes: usize, operator: &Operator) -> PshmCall {
+    let stride = match pshm_to_all(team.count(), bytes, wait::is_oversubscribed()) {
+        PshmReduceToAll::Flat => 1,
+        PshmReduceToAll::Last | PshmReduceToAll::ReduceScatter => 2,
     };
-    near.enter(bytes, operator.element, stride)
+    team.begin(bytes, operator.element, stride)
 }
 
 /// `operands` in the order of their ranks, combined into `out`, which may be the last of them and none of the others.
@@ -39,7 +39,7 @@ fn fold(operator: &Operator, operands: impl DoubleEndedIterator<Item = Span>, ou
 }
 
 /// Whose operands `me` combines, in order and its own among them, and who reads the result.
-fn place(me: usize, root: usize, count: usize, commutes: bool) -> (Option<usize>, Vec<usize>) {
+fn parent_and_operands(me: usize, root: usize, count: usize, commutes: bool) -> (Option<usize>, Vec<usize>) {
     if to_one_is_flat(count, root, commutes) {
         return if me == root {
             (None, (0..count).collect())
@@ -63,28 +63,28 @@ fn place(me: usize, root: usize, count: usize, commutes: bool) -> (Option<usize>
 }
 
 /// Combines everybody's `source` into the `target` of member `root`, which counts there only.
-pub async fn to_one(passage: Passage, root: usize, target: Span, source: Span, operator: Operator) {
-    let near = passage.near;
-    let me = near.me();
-    let (parent, operands) = place(me, root, near.count(), operator.commutes);
+pub async fn to_one(pshm_call: PshmCall, root: usize, target: Span, source: Span, operator: Operator) {
+    let team = pshm_call.team;
+    let me = team.me();
+    let (parent, operands) = parent_and_operands(me, root, team.count(), operator.commutes);
     if let (Some(parent), 1) = (parent, operands.len()) {
         let readers = Readers::One(parent);
-        let steady = true;
+        let stable = true;
         let source = Source {
             data: source,
-            steady,
+            stable,
             readers,
         };
-        return passage.give(source, || ()).await;
+        return pshm_call.produce(source, || ()).await;
     }
     // The target can be where operands are combined unless the own one lies there and is needed later.
     let in_place = target.at == source.at && operands.last() != Some(&me);
-    let mut shown = Shown::new(passage, operands.iter().copied().filter(|&member| member != me).collect());
-    for number in 0..passage.chunks {
-        let chunk = passage.chunk(number);
-        shown.wait(chunk).await;
+    let mut reader = Reader::new(pshm_call, operands.iter().copied().filter(|&member| member != me).collect());
+    for number in 0..pshm_call.chunks {
+        let chunk = pshm_call.chunk(number);
+        reader.wait(chunk).await;
         let out = if parent.is_some() || in_place {
-            passage.room(chunk.position, chunk.bytes).await
+            pshm_call.wait_room(chunk.seq, chunk.bytes).await
         } else {
             target.part(chunk.offset, chunk.bytes)
         };
@@ -92,106 +92,109 @@ pub async fn to_one(passage: Passage, root: usize, target: Span, source: Span, o
             if member == me {
                 source.part(chunk.offset, chunk.bytes)
             } else {
-                shown.of(member, chunk)
+                reader.of(member, chunk)
             }
         };
         fold(&operator, operands.iter().map(operand), out);
         if let Some(parent) = parent {
-            if passage.is_long() && number == 0 {
-                passage.announce(0);
+            if pshm_call.is_long() && number == 0 {
+                pshm_call.publish_address(0);
             }
-            passage.show(chunk.position, Readers::One(parent));
+            pshm_call.publish(chunk.seq, Readers::One(parent));
         } else {
             target.part(chunk.offset, chunk.bytes).copy_from(out);
         }
-        passage.pass(chunk.position + 1);
+        pshm_call.retire(chunk.seq + 1);
     }
 }
 
 /// Combines everybody's `source` into everybody's `target`.
-pub async fn to_all(passage: Passage, target: Span, source: Span, operator: Operator) {
-    let count = passage.near.count();
-    match near_to_all(count, passage.bytes, wait::is_crowded()) {
-        NearToAll::Flat => up_to(passage, count, target, source, operator).await,
-        NearToAll::Last => by_last(passage, target, source, operator).await,
-        NearToAll::Parts => parts(passage, target, source, operator).await,
+pub async fn to_all(pshm_call: PshmCall, target: Span, source: Span, operator: Operator) {
+    let count = pshm_call.team.count();
+    match pshm_to_all(count, pshm_call.bytes, wait::is_oversubscribed()) {
+        PshmReduceToAll::Flat => up_to(pshm_call, count, target, source, operator).await,
+        PshmReduceToAll::Last => by_last(pshm_call, target, source, operator).await,
+        PshmReduceToAll::ReduceScatter => reduce_scatter(pshm_call, target, source, operator).await,
     }
 }
 
 /// A `source` that others read while `target`, which may be the same memory, gets the result.
-fn shown_to_all(source: Span, target: Span) -> Source {
+fn source_to_all(source: Span, target: Span) -> Source {
     Source {
         data: source,
-        steady: source.at != target.at,
+        stable: source.at != target.at,
         readers: Readers::All,
     }
 }
 
 /// Combines what the first `count` members show into `target`; nothing is done with that if there are none.
-pub async fn up_to(passage: Passage, count: usize, target: Span, source: Span, operator: Operator) {
-    let source = shown_to_all(source, target);
-    let visit = |chunk: Chunk, shown: &Shown| {
-        let operands = (0..count).map(|member| shown.of(member, chunk));
+pub async fn up_to(pshm_call: PshmCall, count: usize, target: Span, source: Span, operator: Operator) {
+    let source = source_to_all(source, target);
+    let visit = |chunk: Chunk, reader: &Reader| {
+        let operands = (0..count).map(|member| reader.of(member, chunk));
         fold(&operator, operands, target.part(chunk.offset, chunk.bytes));
     };
-    passage.share(source, (0..count).collect(), |_| true, visit).await;
+    pshm_call.exchange(source, (0..count).collect(), |_| true, visit).await;
 }
 
 /// In one chunk: at the first position members show their operands, at the second the last to come shows the result.
-async fn by_last(passage: Passage, target: Span, source: Span, operator: Operator) {
-    debug_assert!(passage.chunks == 1);
-    let (near, chunk) = (passage.near, passage.chunk(0));
-    let result = chunk.position + 1;
-    passage.room(chunk.position, chunk.bytes).await.copy_from(source);
-    if passage.come() {
-        let out = passage.room(result, chunk.bytes).await;
-        let operands = (0..near.count()).map(|member| passage.slot(member, chunk.position, chunk.bytes));
+async fn by_last(pshm_call: PshmCall, target: Span, source: Span, operator: Operator) {
+    debug_assert!(pshm_call.chunks == 1);
+    let (team, chunk) = (pshm_call.team, pshm_call.chunk(0));
+    let result = chunk.seq + 1;
+    pshm_call.wait_room(chunk.seq, chunk.bytes).await.copy_from(source);
+    if pshm_call.arrive() {
+        let out = pshm_call.wait_room(result, chunk.bytes).await;
+        let operands = (0..team.count()).map(|member| pshm_call.slot(member, chunk.seq, chunk.bytes));
         fold(&operator, operands, out);
-        near.lanes.show(result);
-        passage.finish();
+        team.buffers.publish(result);
+        pshm_call.complete();
         target.copy_from(out);
     } else {
-        until(|| passage.finished().is_some()).await;
+        until(|| pshm_call.completed_by().is_some()).await;
         // It is finished, so this asks for no wait.
-        let last = passage.finished().unwrap_or_else(|| near.me());
-        target.copy_from(passage.slot(last, result, chunk.bytes));
+        let last = pshm_call.completed_by().unwrap_or_else(|| team.me());
+        target.copy_from(pshm_call.slot(last, result, chunk.bytes));
     }
-    passage.leave();
+    pshm_call.retire_all();
 }
 
 /// Each chunk takes two positions: at the first, members show their operands, at the second, what each has combined of it.
-async fn parts(passage: Passage, target: Span, source: Span, operator: Operator) {
-    let source = shown_to_all(source, target);
-    let (me, count) = (passage.near.me(), passage.near.count());
+async fn reduce_scatter(pshm_call: PshmCall, target: Span, source: Span, operator: Operator) {
+    let source = source_to_all(source, target);
+    let (me, count) = (pshm_call.team.me(), pshm_call.team.count());
     let part = |member: usize, whole: Span| {
         let elements = whole.bytes / operator.element;
         let (first, end) = (elements * member / count, elements * (member + 1) / count);
         whole.part(first * operator.element, (end - first) * operator.element)
     };
-    let (mut shower, mut shown) = (Shower::new(passage, source, true), Shown::new(passage, (0..count).collect()));
-    for step in 0..passage.chunks + 2 {
-        if step < passage.chunks {
-            shower.chunk(passage.chunk(step)).await;
+    let (mut publisher, mut reader) = (
+        Publisher::new(pshm_call, source, true),
+        Reader::new(pshm_call, (0..count).collect()),
+    );
+    for step in 0..pshm_call.chunks + 2 {
+        if step < pshm_call.chunks {
+            publisher.publish_chunk(pshm_call.chunk(step)).await;
         }
-        if (1..=passage.chunks).contains(&step) {
-            let chunk = passage.chunk(step - 1);
-            shown.wait(chunk).await;
-            let slot = passage.room(chunk.position + 1, chunk.bytes).await;
-            let operands = (0..count).map(|member| part(me, shown.of(member, chunk)));
+        if (1..=pshm_call.chunks).contains(&step) {
+            let chunk = pshm_call.chunk(step - 1);
+            reader.wait(chunk).await;
+            let slot = pshm_call.wait_room(chunk.seq + 1, chunk.bytes).await;
+            let operands = (0..count).map(|member| part(me, reader.of(member, chunk)));
             fold(&operator, operands, part(me, slot));
-            passage.show_among_all(chunk.position + 1);
+            pshm_call.publish_to_all(chunk.seq + 1);
         }
         if step >= 2 {
-            let chunk = passage.chunk(step - 2);
+            let chunk = pshm_call.chunk(step - 2);
             for member in 0..count {
-                passage.shown(member, chunk.position + 1).await;
-                let combined = passage.slot(member, chunk.position + 1, chunk.bytes);
+                pshm_call.wait_published(member, chunk.seq + 1).await;
+                let combined = pshm_call.slot(member, chunk.seq + 1, chunk.bytes);
                 part(member, target.part(chunk.offset, chunk.bytes)).copy_from(part(member, combined));
             }
-            passage.pass(chunk.position + 2);
+            pshm_call.retire(chunk.seq + 2);
         }
     }
-    shower.end().await;
+    publisher.wait_readers().await;
 }
 
 #[cfg(test)]
@@ -203,11 +206,11 @@ mod tests {
     fn trees_reach_everybody_in_order() {
         fn row(me: usize, root: usize, count: usize, commutes: bool) -> Vec<usize> {
             let mut all = Vec::new();
-            for member in place(me, root, count, commutes).1 {
+            for member in parent_and_operands(me, root, count, commutes).1 {
                 if member == me {
                     all.push(me);
                 } else {
-                    assert_eq!(place(member, root, count, commutes).0, Some(me));
+                    assert_eq!(parent_and_operands(member, root, count, commutes).0, Some(me));
                     all.extend(row(member, root, count, commutes));
                 }
             }
