@@ -129,10 +129,10 @@ fn inject_as_told(told: Message<'_>, flags: u32) -> c_int {
     let local_ep = disposition::own(message.source_ep, flags);
     let mut bounce = Vec::new();
     if local_ep != 0 && message.bytes > 0 {
-        let spot = runtime::get().local_spot(local_ep, message.payload, message.bytes);
-        if spot.kind.is_some() {
+        let mem = runtime::get().local_mem(local_ep, message.payload, message.bytes);
+        if mem.kind.is_some() {
             // SAFETY: the payload is in the local endpoint's segment (checked).
-            message.payload = unsafe { spot.readable(message.bytes, &mut bounce) };
+            message.payload = unsafe { mem.readable(message.bytes, &mut bounce) };
         }
     }
     inject_from_host(&message, flags)

@@ -25,7 +25,7 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
     let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
     Access {
         device: runtime::get()
-            .local_spot(disposition::own(ep, flags), access.local, bytes)
+            .local_mem(disposition::own(ep, flags), access.local, bytes)
             .kind,
         ..access
     }

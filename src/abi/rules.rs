@@ -191,7 +191,7 @@ pub unsafe fn segment<'a>(function: &str, segment: *const Segment) -> &'a Segmen
         if segment.is_null() {
             fatal!("{function} was given GEX_SEGMENT_INVALID");
         }
-        if create::GONE.has(segment as usize) {
+        if create::DESTROYED.has(segment as usize) {
             fatal!("{function}: the segment {segment:p} was destroyed");
         }
     }

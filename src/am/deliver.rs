@@ -13,7 +13,7 @@ use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
 use super::{kind, payload_offset, Arg, Category, Header, HEADER, IN_PLACE, MAX_ARGS};
-use crate::mk::{self, Spot};
+use crate::mk::{self, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
 use crate::shm::comm::{Disposal, Sink};
@@ -118,12 +118,12 @@ impl<'a> Delivery<'a> {
         if m.category != Category::Long || bytes == 0 {
             return;
         }
-        let Some(to) = self.rt.own_spot(m.header.target_ep, destination, bytes) else {
+        let Some(to) = self.rt.own_mem(m.header.target_ep, destination, bytes) else {
             self.malformed(m.source, "a Long whose destination is outside the segment");
         };
         // SAFETY: the destination lies in our segment; the payload lies in the message.
         reach::serving(m.source, m.header.target_ep, destination, bytes, || unsafe {
-            mk::copy(to, Spot::host(m.payload), bytes);
+            mk::copy(to, MemRef::host(m.payload), bytes);
         });
     }
 

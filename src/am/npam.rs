@@ -176,9 +176,9 @@ impl SrcDesc {
         let bytes = message.bytes;
         let mut bounce = Vec::new();
         if let Some(ep) = p.device_ep.filter(|_| bytes > 0) {
-            let spot = runtime::get().local_spot(ep, p.address, bytes);
-            // SAFETY: memory of the client's, which `local_spot` knows.
-            message.payload = unsafe { spot.readable(bytes, &mut bounce) };
+            let mem = runtime::get().local_mem(ep, p.address, bytes);
+            // SAFETY: memory of the client's, which `local_mem` knows.
+            message.payload = unsafe { mem.readable(bytes, &mut bounce) };
         }
         // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
         let fits = || payload_offset(message.args.len()) + bytes <= runtime::get().comm.inline_bytes(p.class);

@@ -12,7 +12,7 @@ use super::deferred;
 use super::deliver;
 use super::token::Token;
 use super::{inject, internal, join, max_medium, split, Arg, Category, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
-use crate::mk::{self, Spot};
+use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
 use gasnet_conduit::{Busy, Class, JobRank};
@@ -114,7 +114,7 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     if bytes != HEADER + 4 * nargs || total == 0 || total > MAX_LONG || header.target_ep != token.target_ep {
         return false;
     }
-    if !header.is_for_client() || runtime::get().own_spot(token.target_ep, address, total).is_none() {
+    if !header.is_for_client() || runtime::get().own_mem(token.target_ep, address, total).is_none() {
         return false;
     }
     // SAFETY: so many arguments follow the header.
@@ -128,11 +128,11 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
 pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[id, a, b] = args else { return false };
     let address = join(a, b) as usize;
-    let to = runtime::get().own_spot(token.target_ep, address, bytes);
+    let to = runtime::get().own_mem(token.target_ep, address, bytes);
     let Some(to) = to.filter(|_| bytes > 0) else { return false };
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
     reach::serving(token.source.rank, token.target_ep, address, bytes, || unsafe {
-        mk::copy(to, Spot::host(payload), bytes);
+        mk::copy(to, MemRef::host(payload), bytes);
     });
     update(token, id as u32, |partial| {
         partial.received += bytes;

@@ -32,9 +32,9 @@
 //! neighbourhoods" is for teams with more members than neighbourhoods; for an operation that does not commute only when the members of a
 //! neighbourhood follow each other. All members know the same about all of that, and so choose the same.
 
-use super::pshm::PshmTeam;
 use crate::shm::memory::{SLOTS, STAGING_SLOT_BYTES};
 use crate::team::groups::Groups;
+use crate::team::pshm::PshmTeam;
 use crate::team::Team;
 
 /// Most members of whom each looks at all in a barrier.

@@ -2,7 +2,7 @@
 //!
 //! A [`Kind`] is one device, reached through its vendor's library ([`cuda`], [`hip`], [`ze`]), which [`library`] opens at the first
 //! `gex_MK_Create`. The host never touches device memory: whoever owns it moves bytes between the device and host memory, the target of a
-//! put or get in the handler of a packet, the initiator where it packs or unpacks. A [`Spot`] is an address that knows whose memory
+//! put or get in the handler of a packet, the initiator where it packs or unpacks. A [`MemRef`] is an address that knows whose memory
 //! it is in, and [`copy`] copies between any two of them. A copy is complete when it returns, so what is acknowledged after it is there.
 
 pub mod cuda;
@@ -147,14 +147,14 @@ impl Kind {
 
 /// An address, and whose memory it is in.
 #[derive(Clone, Copy, Debug)]
-pub struct Spot {
+pub struct MemRef {
     /// The device; none for host memory.
     pub kind: Option<&'static Kind>,
     /// As the host or the device names it.
     pub address: usize,
 }
 
-impl fmt::Display for Spot {
+impl fmt::Display for MemRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             None => write!(f, "host memory at {:#x}", self.address),
@@ -166,7 +166,7 @@ impl fmt::Display for Spot {
 /// Bytes that pass through host memory at a time between devices that have no direct way.
 const STAGE: usize = 1 << 20;
 
-impl Spot {
+impl MemRef {
     /// Host memory.
     #[inline]
     pub fn host(address: *const u8) -> Self {
@@ -176,7 +176,7 @@ impl Spot {
         }
     }
 
-    /// The spot `bytes` further.
+    /// The memory `bytes` further.
     #[inline]
     #[must_use]
     pub fn plus(self, bytes: usize) -> Self {
@@ -206,7 +206,7 @@ impl Spot {
 /// # Safety
 /// Both ranges are valid, and may be written by others only as data races that the client accepts.
 #[inline]
-pub unsafe fn copy(to: Spot, from: Spot, bytes: usize) {
+pub unsafe fn copy(to: MemRef, from: MemRef, bytes: usize) {
     if to.kind.is_none() && from.kind.is_none() {
         // SAFETY: by contract.
         return unsafe { copy::copy(to.address as *mut u8, from.address as *const u8, bytes) };
@@ -219,7 +219,7 @@ pub unsafe fn copy(to: Spot, from: Spot, bytes: usize) {
 
 /// # Safety
 /// As [`copy`].
-unsafe fn copy_with_device(to: Spot, from: Spot, bytes: usize) -> Result<(), String> {
+unsafe fn copy_with_device(to: MemRef, from: MemRef, bytes: usize) -> Result<(), String> {
     match (to.kind, from.kind) {
         (None, None) => Ok(()),
         // SAFETY: by contract.
@@ -252,7 +252,7 @@ unsafe fn stage(to: (&Kind, usize), from: (&Kind, usize), bytes: usize) -> Resul
 }
 
 #[cold]
-fn failed(to: Spot, from: Spot, bytes: usize, why: &str) -> ! {
+fn failed(to: MemRef, from: MemRef, bytes: usize, why: &str) -> ! {
     fatal!(
         "rank {}: {bytes} bytes could not be copied from {from} to {to}: {why}. An error of an earlier kernel, or memory that was freed, is \
          the usual cause; the vendor's checker (compute-sanitizer, rocgdb) finds either.",

@@ -47,8 +47,8 @@ fn kind(number: u32, direct: bool) -> &'static Kind {
     Kind::register(Box::new(Shifted { number, direct }))
 }
 
-fn spot(kind: &'static Kind, memory: &[u8]) -> Spot {
-    Spot {
+fn mem(kind: &'static Kind, memory: &[u8]) -> MemRef {
+    MemRef {
         kind: Some(kind),
         address: memory.as_ptr() as usize + SHIFT,
     }
@@ -62,7 +62,7 @@ fn any_two_memories_copy() {
     for from in [None, Some(kinds[0]), Some(kinds[1])] {
         for to in [None, Some(kinds[0]), Some(kinds[2])] {
             let target = vec![0_u8; bytes];
-            let place = |kind: Option<&'static Kind>, memory: &[u8]| kind.map_or(Spot::host(memory.as_ptr()), |k| spot(k, memory));
+            let place = |kind: Option<&'static Kind>, memory: &[u8]| kind.map_or(MemRef::host(memory.as_ptr()), |k| mem(k, memory));
             // SAFETY: both vectors have the length.
             unsafe { copy(place(to, &target), place(from, &source), bytes) };
             assert!(target == source, "{from:?} {to:?}");
@@ -70,10 +70,10 @@ fn any_two_memories_copy() {
     }
     let mut bounce = Vec::new();
     // SAFETY: 100 bytes from 50 on are in the vector.
-    let here = unsafe { spot(kinds[0], &source).plus(50).readable(100, &mut bounce) };
+    let here = unsafe { mem(kinds[0], &source).plus(50).readable(100, &mut bounce) };
     assert!(here == bounce.as_ptr() && bounce == source[50..150]);
     // SAFETY: as above.
-    let here = unsafe { Spot::host(source.as_ptr()).readable(100, &mut bounce) };
+    let here = unsafe { MemRef::host(source.as_ptr()).readable(100, &mut bounce) };
     assert!(here == source.as_ptr());
 }
 

@@ -8,7 +8,7 @@ pub mod packets;
 pub mod transfer;
 
 use crate::event::{Category, Op};
-use crate::mk::{self, Kind, Spot};
+use crate::mk::{self, Kind, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
 use crate::stall::Reason;
@@ -65,8 +65,8 @@ impl Access {
 
     /// The local side.
     #[inline]
-    pub fn here(&self) -> Spot {
-        Spot {
+    pub fn here(&self) -> MemRef {
+        MemRef {
             kind: self.device,
             address: self.local as usize,
         }

@@ -9,7 +9,7 @@ use crate::am::deferred::send;
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op};
-use crate::mk::{self, Spot};
+use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
 use gasnet_conduit::{Busy, Class, TransferId};
@@ -70,11 +70,11 @@ fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, u
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, c, d] = args else { return false };
     let address = join(a, b) as usize;
-    let Some(to) = runtime::get().own_spot(token.target_ep, address, bytes) else {
+    let Some(to) = runtime::get().own_mem(token.target_ep, address, bytes) else {
         return false;
     };
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
-    let copy = || unsafe { mk::copy(to, Spot::host(payload), bytes) };
+    let copy = || unsafe { mk::copy(to, MemRef::host(payload), bytes) };
     reach::serving(token.source.rank, token.target_ep, address, bytes, copy);
     reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
     true
@@ -91,7 +91,7 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     let &[a, b, c, d, e, f, bytes] = args else { return false };
     let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
     let fits = (1..=max_medium(Some(token.source.rank))).contains(&bytes);
-    let from = runtime::get().own_spot(token.target_ep, address, bytes);
+    let from = runtime::get().own_mem(token.target_ep, address, bytes);
     let Some(from) = from.filter(|_| fits) else { return false };
     let answer = || {
         let mut bounce = Vec::new();
@@ -115,6 +115,6 @@ pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
         return false;
     };
     // SAFETY: `landing` checked the range against the get's destination, which the client keeps until completion.
-    unsafe { mk::copy(to, Spot::host(payload), bytes) };
+    unsafe { mk::copy(to, MemRef::host(payload), bytes) };
     transfer::advance(id, bytes)
 }

@@ -4,7 +4,7 @@
 use gasnet_sys::atomic::Mutex;
 
 use crate::event::{Category, Op};
-use crate::mk::Spot;
+use crate::mk::MemRef;
 use gasnet_conduit::{JobRank, TransferId};
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ struct Transfer {
     /// Whose answer completes it.
     peer: JobRank,
     /// Where the data of a get or the old value of an atomic goes.
-    local: Spot,
+    local: MemRef,
     /// Length of the whole.
     bytes: usize,
     /// Bytes not yet accounted for.
@@ -86,11 +86,11 @@ pub fn open(op: Option<&'static Op>, most: usize) -> Vec<Open> {
 
 /// Begins a transfer of `bytes` with `peer`, counted in `op`: `category`, and for a put also local completion.
 pub fn begin(op: &'static Op, category: Category, peer: JobRank, local: *mut u8, bytes: usize) -> TransferId {
-    begin_to(op, category, peer, Spot::host(local), bytes)
+    begin_to(op, category, peer, MemRef::host(local), bytes)
 }
 
 /// The same, whose data may go to a device.
-pub fn begin_to(op: &'static Op, category: Category, peer: JobRank, local: Spot, bytes: usize) -> TransferId {
+pub fn begin_to(op: &'static Op, category: Category, peer: JobRank, local: MemRef, bytes: usize) -> TransferId {
     op.begin(category);
     let is_put = category == Category::Put;
     if is_put {
@@ -164,7 +164,7 @@ pub fn advance(id: TransferId, bytes: usize) -> bool {
 }
 
 /// Where `bytes` at `offset` of a get go; None if the peer says nonsense.
-pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<Spot> {
+pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<MemRef> {
     let mut table = table();
     let t = table.live(id)?;
     let fits = t.category == Category::Get && offset <= t.bytes && bytes <= t.bytes - offset;

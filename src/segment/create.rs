@@ -4,14 +4,14 @@ use std::ptr;
 
 use super::{Memory, Segment};
 use crate::endpoint;
-use crate::gone::Gone;
+use crate::graveyard::Graveyard;
 use crate::mk::{Kind, Refusal};
 use crate::runtime::Runtime;
 use gasnet_conduit::SegmentKey;
 use gasnet_sys::mem;
 
 /// Destroyed segments.
-pub static GONE: Gone = Gone::none();
+pub static DESTROYED: Graveyard = Graveyard::new();
 
 /// Makes a segment of host memory: the client's `bytes` at `address`, or, when that is null, memory of the library's. The error is a sentence.
 pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Segment, String> {
@@ -91,7 +91,7 @@ pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     let (base, bytes, memory, kind) = (segment.base, segment.bytes, segment.memory, segment.kind);
     if cfg!(feature = "debug-checks") {
         // Stays, so that its later use is noticed.
-        GONE.note(segment);
+        DESTROYED.bury(segment);
     } else {
         // SAFETY: `create` leaked it from a Box, and this is its last use (contract).
         drop(unsafe { Box::from_raw(ptr::from_ref(segment).cast_mut()) });

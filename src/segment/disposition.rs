@@ -107,7 +107,7 @@ pub fn check(flags: u32, ep: EpIndex, local: usize, bytes: usize, function: &str
             );
         }
     }
-    if flags & (SELF_BOUND | SELF_OFFSET) != 0 && bytes > 0 && rt.own_spot(ep, local, bytes).is_none() {
+    if flags & (SELF_BOUND | SELF_OFFSET) != 0 && bytes > 0 && rt.own_mem(ep, local, bytes).is_none() {
         fatal!(
             "rank {}: {function}: the local range [{local:#x}, {:#x}) is not in the bound segment of endpoint {ep}, as \
              GEX_FLAG_SELF_SEG_BOUND or _OFFSET promises",

@@ -1,6 +1,6 @@
 //! How this process gets at the memory behind an endpoint: the one place that decides it.
 
-use crate::mk::Spot;
+use crate::mk::MemRef;
 use crate::runtime::Runtime;
 use crate::segment::configuration::{is_everything, Configuration};
 use crate::shm::kernel_copy::Neighbour;
@@ -13,7 +13,7 @@ use gasnet_sys::mem;
 #[derive(Clone, Copy, Debug)]
 pub enum Reach<'a> {
     /// This process copies it itself: it is mapped here, or memory of a device of this process.
-    Here(Spot),
+    Here(MemRef),
     /// The kernel copies between the two processes. It may come to refuse that, or meet memory that it cannot copy; then messages do it.
     Kernel(Neighbour<'a>),
     /// The conduit's own put and get, with this segment.
@@ -41,7 +41,7 @@ impl Runtime {
     #[inline]
     pub fn reach(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
         match self.map_near(place, address, bytes) {
-            Some(here) => Reach::Here(Spot::host(here)),
+            Some(here) => Reach::Here(MemRef::host(here)),
             None => self.reach_elsewhere(place, address, bytes),
         }
     }
@@ -52,7 +52,7 @@ impl Runtime {
             _ => self.outside_segment(place, address, bytes),
         };
         if place.ep & ANYWHERE != 0 && place.rank == self.rank {
-            return self.own_spot(place.ep, address, bytes).map_or(Reach::Messages, Reach::Here);
+            return self.own_mem(place.ep, address, bytes).map_or(Reach::Messages, Reach::Here);
         }
         if segment.on_device {
             return self.reach_device(place, address, segment);
@@ -76,7 +76,7 @@ impl Runtime {
     fn reach_device(&self, place: Location, address: usize, segment: RemoteSegment) -> Reach<'_> {
         if place.rank == self.rank {
             let kind = self.device_of(place.ep);
-            return Reach::Here(Spot { kind, address });
+            return Reach::Here(MemRef { kind, address });
         }
         if self.conduit_reaches_devices() && !self.is_neighbour(place.rank) {
             return Reach::Network(segment);

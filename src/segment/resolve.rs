@@ -4,7 +4,7 @@ use super::configuration::{is_everything, Configuration};
 use super::window::Window;
 use super::{reach, Memory, Segment};
 use crate::endpoint::{self, Endpoint};
-use crate::mk::{Kind, Spot};
+use crate::mk::{Kind, MemRef};
 use crate::runtime::Runtime;
 use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Capabilities, JobRank, RemoteSegment};
@@ -152,23 +152,23 @@ impl Runtime {
     }
 
     /// A range of the bound segment of an endpoint of this process, whosever memory that is. None when it is outside.
-    pub fn own_spot(&self, ep: EpIndex, address: usize, bytes: usize) -> Option<Spot> {
+    pub fn own_mem(&self, ep: EpIndex, address: usize, bytes: usize) -> Option<MemRef> {
         if ep & ANYWHERE != 0 {
             // Primordial endpoints have host memory.
             let around = endpoint::others()
                 .filter_map(Endpoint::bound)
                 .find(|s| s.as_remote().contains(address, bytes));
             let kind = around.and_then(|segment| segment.kind);
-            return Some(Spot { kind, address });
+            return Some(MemRef { kind, address });
         }
         let Some(kind) = self.device_of(ep) else {
             return self
                 .in_own_segment(ep, address, bytes)
-                .then(|| Spot::host(address as *const u8));
+                .then(|| MemRef::host(address as *const u8));
         };
         let own = Location { rank: self.rank, ep };
         let inside = self.segment_of(own).is_some_and(|s| s.contains(address, bytes));
-        inside.then_some(Spot {
+        inside.then_some(MemRef {
             kind: Some(kind),
             address,
         })
@@ -177,22 +177,22 @@ impl Runtime {
     /// The local side of an operation of endpoint `ep`: an address of the device that its segment is on, else any host memory (GASNet-EX
     /// 0.19, "Local addressing"). Fatal when it leaves the device's segment, unless the client allows that ([`disposition::own`]).
     #[inline]
-    pub fn local_spot(&self, ep: EpIndex, local: *const u8, bytes: usize) -> Spot {
+    pub fn local_mem(&self, ep: EpIndex, local: *const u8, bytes: usize) -> MemRef {
         if ep & ANYWHERE != 0 {
-            return self.own_spot(ep, local as usize, bytes).unwrap_or(Spot::host(local));
+            return self.own_mem(ep, local as usize, bytes).unwrap_or(MemRef::host(local));
         }
         match self.device_of(ep) {
-            None => Spot::host(local),
+            None => MemRef::host(local),
             Some(kind) => self
-                .own_spot(ep, local as usize, bytes)
+                .own_mem(ep, local as usize, bytes)
                 .unwrap_or_else(|| self.local_outside(ep, kind, local, bytes)),
         }
     }
 
     #[cold]
-    fn local_outside(&self, ep: EpIndex, kind: &Kind, local: *const u8, bytes: usize) -> Spot {
+    fn local_outside(&self, ep: EpIndex, kind: &Kind, local: *const u8, bytes: usize) -> MemRef {
         if bytes == 0 {
-            return Spot::host(local);
+            return MemRef::host(local);
         }
         let segment = self.segment_of(Location { rank: self.rank, ep });
         let (base, end) = segment.map_or((0, 0), |s| (s.base, s.base + s.bytes));

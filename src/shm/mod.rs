@@ -6,6 +6,7 @@
 //! ever borrowed as a Rust reference, except atomics.
 
 pub mod barrier_cells;
+pub mod coll_buffer_pool;
 pub mod coll_buffers;
 pub mod comm;
 pub mod kernel_copy;

@@ -13,9 +13,9 @@ use crate::coll::call::Call;
 use crate::coll::choose::{self, Path};
 use crate::coll::gather::{self, Parts};
 use crate::coll::p2p::Span;
-use crate::coll::pshm::pool::CollBufferId;
 use crate::coll::{self, team_barrier};
 use crate::runtime;
+use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::types::{EpIndex, Location};
 
 /// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is the least that clients can handle as a size.
@@ -212,7 +212,7 @@ pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
         team.groups.coll_buffer.give_back();
     }
     if cfg!(feature = "debug-checks") {
-        super::GONE.note(team);
+        super::DESTROYED.bury(team);
         if let Some(lent) = scratch {
             super::scratch::give_back(lent);
         }

@@ -4,8 +4,8 @@
 
 use std::collections::hash_map::{Entry, HashMap};
 
-use crate::coll::pshm::pool::CollBufferId;
-use crate::coll::pshm::PshmTeam;
+use super::pshm::PshmTeam;
+use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::shm::coll_buffers::CollBuffers;
 use crate::shm::memory::{INLINE_SLOT_BYTES, STAGING_SLOT_BYTES};
 use crate::shm::Comm;

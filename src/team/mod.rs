@@ -3,6 +3,7 @@
 pub mod create;
 pub mod groups;
 pub mod members;
+pub mod pshm;
 pub mod scratch;
 
 use std::fmt;
@@ -10,9 +11,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use crate::coll::pshm::pool::CollBufferId;
-use crate::gone::Gone;
+use crate::graveyard::Graveyard;
 use crate::runtime::{self, Runtime};
+use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::shm::Comm;
 use crate::trace;
 use crate::types::{EpIndex, Location};
@@ -232,7 +233,7 @@ impl Team {
 /// The next team's number.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 /// Destroyed teams.
-static GONE: Gone = Gone::none();
+static DESTROYED: Graveyard = Graveyard::new();
 
 /// What a `gex_TM_t` names.
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +250,7 @@ pub fn decode(handle: usize) -> Named {
     match handle & TAG_MASK {
         TAG_TEAM => {
             let address = handle & !TAG_MASK;
-            if cfg!(feature = "debug-checks") && GONE.has(address) {
+            if cfg!(feature = "debug-checks") && DESTROYED.has(address) {
                 fatal!("the team {handle:#x} was destroyed (gex_TM_Destroy)");
             }
             // SAFETY: a handle with the team tag was made by `Team::handle` from a 'static team (client contract).

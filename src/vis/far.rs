@@ -95,7 +95,7 @@ fn one_by_one(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, op
             peer: disposition::narrow(access.peer, there, bytes),
             remote: there,
             local: here as *mut u8,
-            device: rt.local_spot(access.source_ep, here as *const u8, bytes).kind,
+            device: rt.local_mem(access.source_ep, here as *const u8, bytes).kind,
             bytes,
         };
         match access.direction {

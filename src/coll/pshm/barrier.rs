@@ -44,7 +44,7 @@ impl Future for PshmBarrier {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let pshm_call = self.pshm_call;
-        let (buffers, seq) = (&pshm_call.team.buffers, pshm_call.start);
+        let (buffers, seq) = (pshm_call.team.buffers(), pshm_call.start);
         if !self.published {
             if !buffers.has_room(seq) {
                 if !self.waits {
@@ -86,19 +86,19 @@ impl Future for PshmBarrier {
 impl PshmCall {
     /// This member comes at the first position, for which there is room, and shows what it brings. Whether it is the last of all.
     pub(super) fn arrive(self) -> bool {
-        self.team.buffers.publish(self.start);
-        self.team.buffers.arrive(self.start)
+        self.team.buffers().publish(self.start);
+        self.team.buffers().arrive(self.start)
     }
 
     /// The last to come tells all others.
     pub(super) fn complete(self) {
-        self.team.buffers.complete(self.start);
+        self.team.buffers().complete(self.start);
         (0..self.team.count()).for_each(|member| self.team.wake(member));
     }
 
     /// Who came last, if all have come.
     pub(super) fn completed_by(self) -> Option<usize> {
-        let last = self.team.buffers.completed_by(self.start);
+        let last = self.team.buffers().completed_by(self.start);
         if last.is_none() {
             self.team.note_first_missing(self.start);
         }
@@ -117,7 +117,7 @@ pub async fn around(pshm_call: PshmCall, middle: impl Future<Output = ()>) {
     pshm_call.wait_room(pshm_call.start, 0).await;
     if pshm_call.arrive() {
         // Only member 0 looks.
-        pshm_call.team.buffers.complete(pshm_call.start);
+        pshm_call.team.buffers().complete(pshm_call.start);
         pshm_call.team.wake(0);
     }
     if pshm_call.is_member(0) {

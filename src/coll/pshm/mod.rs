@@ -8,65 +8,19 @@
 
 pub mod barrier;
 pub mod pipeline;
-pub mod pool;
 pub mod reduce;
 
-use std::collections::VecDeque;
 use std::sync::atomic::{fence, Ordering};
 
 use super::p2p::Span;
 use super::{choose, until};
 use crate::runtime;
-use crate::shm::coll_buffers::CollBuffers;
 use crate::shm::memory::{INLINE_SLOT_BYTES, STAGING_SLOT_BYTES};
 use crate::stall;
-use crate::sync::TryLock;
+use crate::team::pshm::PshmTeam;
 use crate::wait;
 
-/// The members of a team in this neighbourhood, and their lanes.
-#[derive(Debug)]
-pub struct PshmTeam {
-    buffers: CollBuffers,
-    /// Members' places in the neighbourhood.
-    nbrhd_indices: Box<[usize]>,
-    in_flight: TryLock<InFlight>,
-}
-
-/// Collectives of the team that are under way here, oldest first.
-#[derive(Debug, Default)]
-struct InFlight {
-    /// The first position that nobody has taken.
-    next: u64,
-    open: VecDeque<SeqRange>,
-}
-
-#[derive(Debug)]
-struct SeqRange {
-    end: u64,
-    /// The collective needs nothing below this.
-    retired: u64,
-}
-
 impl PshmTeam {
-    /// Members with `buffers`, at `nbrhd_indices` of the neighbourhood.
-    pub fn new(buffers: CollBuffers, nbrhd_indices: Box<[usize]>) -> Self {
-        Self {
-            buffers,
-            nbrhd_indices,
-            in_flight: TryLock::new(InFlight::default()),
-        }
-    }
-
-    /// Members.
-    pub fn count(&self) -> usize {
-        self.buffers.count()
-    }
-
-    /// The own place among them.
-    pub fn me(&self) -> usize {
-        self.buffers.me()
-    }
-
     /// Takes positions for data of `bytes` in elements of `element`: `stride` for each chunk. Data of no bytes has one chunk without any.
     pub fn begin(&'static self, bytes: usize, element: usize, stride: u64) -> PshmCall {
         debug_assert!(bytes <= INLINE_SLOT_BYTES || element <= STAGING_SLOT_BYTES);
@@ -76,11 +30,7 @@ impl PshmTeam {
             choose::chunk(bytes, element)
         };
         let chunks = bytes.div_ceil(chunk.max(1)).max(1);
-        let mut in_flight = self.in_flight.lock();
-        let start = in_flight.next;
-        let end = start + chunks as u64 * stride;
-        in_flight.next = end;
-        in_flight.open.push_back(SeqRange { end, retired: start });
+        let (start, end) = self.reserve(chunks as u64 * stride);
         PshmCall {
             team: self,
             start,
@@ -92,24 +42,10 @@ impl PshmTeam {
         }
     }
 
-    /// The collective whose positions end at `end` needs nothing below `seq`. Returns below what none of the team needed anything before.
-    fn retire(&self, end: u64, seq: u64) -> u64 {
-        let mut in_flight = self.in_flight.lock();
-        if let Some(range) = in_flight.open.iter_mut().find(|range| range.end == end) {
-            range.retired = seq;
-        }
-        while in_flight.open.front().is_some_and(|range| range.retired == range.end) {
-            in_flight.open.pop_front();
-        }
-        let next = in_flight.next;
-        self.buffers
-            .retire(in_flight.open.front().map_or(next, |range| range.retired))
-    }
-
     /// For a report about a stall.
     fn note_missing(&self, member: usize) {
         stall::note(|| {
-            let rank = runtime::get().nbrhd.rank(self.nbrhd_indices[member]);
+            let rank = runtime::get().nbrhd.rank(self.nbrhd_index(member));
             format!("a collective in shared memory has nothing yet from rank {rank}")
         });
     }
@@ -117,7 +53,7 @@ impl PshmTeam {
     /// The same of the first member that does not show `seq`.
     fn note_first_missing(&self, seq: u64) {
         if stall::is_watching() {
-            if let Some(member) = (0..self.count()).find(|&member| !self.buffers.has_published(member, seq)) {
+            if let Some(member) = (0..self.count()).find(|&member| !self.buffers().has_published(member, seq)) {
                 self.note_missing(member);
             }
         }
@@ -126,7 +62,7 @@ impl PshmTeam {
     /// Wakes `member` if it sleeps.
     fn wake(&self, member: usize) {
         if member != self.me() {
-            runtime::get().comm.wake(self.nbrhd_indices[member]);
+            runtime::get().comm.wake(self.nbrhd_index(member));
         }
     }
 
@@ -135,9 +71,9 @@ impl PshmTeam {
         if ready() {
             return;
         }
-        self.buffers.set_waiting(true);
+        self.buffers().set_waiting(true);
         until(ready).await;
-        self.buffers.set_waiting(false);
+        self.buffers().set_waiting(false);
     }
 }
 
@@ -196,7 +132,7 @@ impl PshmCall {
 
     /// The first `bytes` of what `member` shows at a position.
     fn slot(self, member: usize, seq: u64, bytes: usize) -> Span {
-        let (buffer, slot) = self.team.buffers.slot_of(member, seq);
+        let (buffer, slot) = self.team.buffers().slot_of(member, seq);
         let at = if self.is_long() {
             buffer.staging_slot(slot)
         } else {
@@ -207,13 +143,13 @@ impl PshmCall {
 
     /// Waits for room in the own slot for a position. Its first `bytes`.
     async fn wait_room(self, seq: u64, bytes: usize) -> Span {
-        self.team.until_retired(|| self.team.buffers.has_room(seq)).await;
+        self.team.until_retired(|| self.team.buffers().has_room(seq)).await;
         self.slot(self.team.me(), seq, bytes)
     }
 
     /// Shows the own slot for a position to `readers`.
     fn publish(self, seq: u64, readers: Readers) {
-        self.team.buffers.publish(seq);
+        self.team.buffers().publish(seq);
         match readers {
             Readers::One(reader) => self.team.wake(reader),
             Readers::All => (0..self.team.count()).for_each(|member| self.team.wake(member)),
@@ -227,9 +163,9 @@ impl PshmCall {
         if !wait::is_oversubscribed() {
             return self.publish(seq, Readers::All);
         }
-        team.buffers.publish(seq);
+        team.buffers().publish(seq);
         fence(Ordering::SeqCst);
-        if (0..team.count()).all(|member| team.buffers.has_published(member, seq)) {
+        if (0..team.count()).all(|member| team.buffers().has_published(member, seq)) {
             (0..team.count()).for_each(|member| team.wake(member));
         }
     }
@@ -237,7 +173,7 @@ impl PshmCall {
     /// Waits until `member` shows a position.
     async fn wait_published(self, member: usize, seq: u64) {
         until(|| {
-            let has_published = self.team.buffers.has_published(member, seq);
+            let has_published = self.team.buffers().has_published(member, seq);
             if !has_published {
                 self.team.note_missing(member);
             }
@@ -251,9 +187,10 @@ impl PshmCall {
         let team = self.team;
         let before = team.retire(self.end, seq);
         // Who waits for room beside short data can go on when the last of all has passed; so only the last wakes it.
-        let wakes =
-            |&member: &usize| self.is_long() || !wait::is_oversubscribed() || team.buffers.all_but_have_retired(member, before + 1);
-        team.buffers.waiting().filter(wakes).for_each(|member| team.wake(member));
+        let wakes = |&member: &usize| {
+            self.is_long() || !wait::is_oversubscribed() || team.buffers().all_but_have_retired(member, before + 1)
+        };
+        team.buffers().waiting().filter(wakes).for_each(|member| team.wake(member));
     }
 
     /// Nothing at all is needed here any more.
@@ -264,7 +201,7 @@ impl PshmCall {
     /// Waits until `member` needs nothing of this collective any more.
     async fn wait_retired(self, member: usize) {
         self.team
-            .until_retired(|| self.team.buffers.has_retired(member, self.end))
+            .until_retired(|| self.team.buffers().has_retired(member, self.end))
             .await;
     }
 }

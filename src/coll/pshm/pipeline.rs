@@ -143,7 +143,7 @@ impl Publisher {
 impl PshmCall {
     /// Says where the own data lies: its address, or 0 if it is staged. There is room for the first position.
     pub(super) fn publish_address(self, address: usize) {
-        let (buffer, slot) = self.team.buffers.slot_of(self.team.me(), self.start);
+        let (buffer, slot) = self.team.buffers().slot_of(self.team.me(), self.start);
         let word = buffer.inline_slot(slot).cast::<usize>();
         // SAFETY: a note is aligned and longer than a word; there is room, so nobody reads it now.
         unsafe { word.write(address) };
@@ -151,14 +151,14 @@ impl PshmCall {
 
     /// Where `member` said that its data lies, seen from here. It shows the first position, and we have not passed that.
     fn read_address(self, member: usize) -> usize {
-        let (buffer, slot) = self.team.buffers.slot_of(member, self.start);
+        let (buffer, slot) = self.team.buffers().slot_of(member, self.start);
         let word = buffer.inline_slot(slot).cast::<usize>();
         // SAFETY: a note is aligned and longer than a word; its owner leaves it alone until we have passed it.
         match unsafe { word.read() } {
             0 => 0,
             address => {
                 let rt = runtime::get();
-                let rank = rt.nbrhd.rank(self.team.nbrhd_indices[member]);
+                let rank = rt.nbrhd.rank(self.team.nbrhd_index(member));
                 rt.map_neighbour(rank, address, self.bytes) as usize
             }
         }
@@ -217,7 +217,7 @@ impl PshmCall {
             reader.wait(chunk).await;
             visit(chunk, reader);
             if reader.is_all() {
-                self.team.buffers.learn_room(chunk.seq);
+                self.team.buffers().learn_room(chunk.seq);
             }
         }
         self.retire(chunk.seq + self.stride);

@@ -147,7 +147,7 @@ async fn by_last(pshm_call: PshmCall, target: Span, source: Span, operator: Oper
         let out = pshm_call.wait_room(result, chunk.bytes).await;
         let operands = (0..team.count()).map(|member| pshm_call.slot(member, chunk.seq, chunk.bytes));
         fold(&operator, operands, out);
-        team.buffers.publish(result);
+        team.buffers().publish(result);
         pshm_call.complete();
         target.copy_from(out);
     } else {
