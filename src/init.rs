@@ -11,7 +11,7 @@ use crate::client::{self, Client};
 use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
 use crate::rma::{packets, transfer};
-use crate::runtime::{self, Runtime};
+use crate::runtime::{self, Parts, Runtime};
 use crate::segment;
 use crate::segment::configuration::{self, Configuration};
 use crate::select::{Choice, Chosen};
@@ -104,7 +104,7 @@ pub fn init(
     let client = Box::leak(Box::new(Client::new(name, flags)));
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
     barrier::install(Barrier::new(&comm, job.leaders(), rank, oversubscribed));
-    let runtime = Runtime {
+    let runtime = Runtime::new(Parts {
         job,
         rank,
         size,
@@ -121,10 +121,10 @@ pub fn init(
         directory: OnceLock::new(),
         max_local_bytes,
         max_global_bytes,
-    };
+    });
     if configuration::is_everything() {
         endpoint::primordial_is_not_attached();
-        runtime.kernel_copy.admit_neighbours();
+        runtime.kernel_copy().admit_neighbours();
     }
     runtime::install(runtime);
     job::on_exit_hook(stop);
@@ -351,9 +351,9 @@ fn stop() {
         gasnet_tools::heap::report();
     }
     if let Some(rt) = runtime::try_get() {
-        rt.comm.wake_all();
+        rt.comm().wake_all();
         if !rt.single_neighbourhood() {
-            rt.conduit.stop();
+            rt.conduit().stop();
         }
     }
 }
@@ -373,5 +373,5 @@ fn linger() {
         fn rma_done(&mut self, _: TransferId) {}
         fn peer_lost(&mut self, _: JobRank, _: &str) {}
     }
-    runtime::get().conduit.poll(PollScope::All, &mut Drop);
+    runtime::get().conduit().poll(PollScope::All, &mut Drop);
 }

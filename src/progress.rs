@@ -110,9 +110,9 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
         gasnet_tools::heap::poll();
     }
     let mut delivery = Delivery::new(rt);
-    let mut count = rt.comm.poll(scope, &mut delivery);
+    let mut count = rt.comm().poll(scope, &mut delivery);
     if network {
-        count += rt.conduit.poll(scope, &mut delivery);
+        count += rt.conduit().poll(scope, &mut delivery);
     }
     if scope == PollScope::All {
         count += advance();

@@ -1,6 +1,6 @@
 //! The state of a process inside a job: made once by `init`, read everywhere.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::OnceLock;
@@ -21,8 +21,8 @@ unsafe extern "Rust" {
     pub safe fn linked_conduits() -> &'static [&'static dyn Conduit];
 }
 
-/// Everything that lives from initialisation to the end of the process.
-pub struct Runtime {
+/// What a [`Runtime`] is made of.
+pub struct Parts {
     /// The job.
     pub job: &'static Job,
     /// Own rank.
@@ -57,6 +57,9 @@ pub struct Runtime {
     pub max_global_bytes: usize,
 }
 
+/// Everything that lives from initialisation to the end of the process.
+pub struct Runtime(Parts);
+
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 /// Whether this process has begun to initialise.
 pub static STARTED: AtomicBool = AtomicBool::new(false);
@@ -86,23 +89,126 @@ pub fn get() -> &'static Runtime {
 }
 
 impl Runtime {
+    /// Of these parts.
+    pub fn new(parts: Parts) -> Self {
+        Self(parts)
+    }
+
+    /// The job.
+    #[inline]
+    pub fn job(&self) -> &'static Job {
+        self.0.job
+    }
+
+    /// Own rank.
+    #[inline]
+    pub fn rank(&self) -> JobRank {
+        self.0.rank
+    }
+
+    /// Ranks in the job.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.0.size
+    }
+
+    /// Ranks that share memory with this one.
+    #[inline]
+    pub fn nbrhd(&self) -> &Nbrhd {
+        &self.0.nbrhd
+    }
+
+    /// The neighbourhood's communication memory.
+    #[inline]
+    pub fn comm(&self) -> &Comm {
+        &self.0.comm
+    }
+
+    /// How to get at memory of neighbours that is not mapped.
+    #[inline]
+    pub fn kernel_copy(&self) -> &KernelCopy {
+        &self.0.kernel_copy
+    }
+
+    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts more than the way of one. The same on all ranks.
+    #[inline]
+    pub fn oversubscribed(&self) -> bool {
+        self.0.oversubscribed
+    }
+
+    /// The network.
+    #[inline]
+    pub fn conduit(&self) -> &'static dyn Conduit {
+        self.0.conduit
+    }
+
+    /// Its name, as C reads it.
+    #[inline]
+    pub fn conduit_name(&self) -> &CStr {
+        &self.0.conduit_name
+    }
+
+    /// What it carries.
+    #[inline]
+    pub fn conduit_limits(&self) -> &Limits {
+        &self.0.conduit_limits
+    }
+
+    /// The client.
+    #[inline]
+    pub fn client(&self) -> &'static Client {
+        self.0.client
+    }
+
+    /// The primordial endpoint.
+    #[inline]
+    pub fn endpoint0(&self) -> &'static Endpoint {
+        self.0.endpoint0
+    }
+
+    /// The primordial team.
+    #[inline]
+    pub fn team0(&self) -> &'static Team {
+        self.0.team0
+    }
+
+    /// Bound segments, after Attach.
+    #[inline]
+    pub fn directory(&self) -> &OnceLock<Directory> {
+        &self.0.directory
+    }
+
+    /// Largest segment for this rank.
+    #[inline]
+    pub fn max_local_bytes(&self) -> usize {
+        self.0.max_local_bytes
+    }
+
+    /// The least `max_local_bytes` of all ranks.
+    #[inline]
+    pub fn max_global_bytes(&self) -> usize {
+        self.0.max_global_bytes
+    }
+}
+
+impl Runtime {
     /// Whether `rank` shares memory with this process (which does so with itself).
     #[inline]
     pub fn is_neighbour(&self, rank: JobRank) -> bool {
-        self.nbrhd.contains(rank)
+        self.nbrhd().contains(rank)
     }
 
     /// Whether the neighbourhood is the whole job: then the conduit is never used.
     #[inline]
     pub fn single_neighbourhood(&self) -> bool {
-        self.nbrhd.count() == self.size
+        self.nbrhd().count() == self.size()
     }
 
     /// A local endpoint.
     #[inline]
     pub fn endpoint(&self, index: u16) -> Option<&'static Endpoint> {
         if index == 0 {
-            Some(self.endpoint0)
+            Some(self.endpoint0())
         } else {
             endpoint::other(index)
         }
@@ -137,6 +243,6 @@ pub fn peer_lost(peer: JobRank, why: &str) {
         std::thread::sleep(Duration::from_millis(1));
     }
     if !job::exiting() {
-        fatal!("rank {}: the connection to rank {peer} is lost: {why}", rt.rank);
+        fatal!("rank {}: the connection to rank {peer} is lost: {why}", rt.rank());
     }
 }

@@ -130,7 +130,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
     let &Request {
         rank, target, op, flags, ..
     } = request;
-    let fail = |why: String| -> ! { fatal!("rank {}: {function}: {why}", rt.rank) };
+    let fail = |why: String| -> ! { fatal!("rank {}: {function}: {why}", rt.rank()) };
     rules::only_flags(function, flags, FLAGS);
     if T::DT != domain.dt {
         fail(format!(
@@ -148,7 +148,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
             domain.ops
         ));
     }
-    if flags & ad::FLAG_JOBRANK != 0 && (rank >= rt.size || team::team(domain.tm, function).rank_of(rank).is_none()) {
+    if flags & ad::FLAG_JOBRANK != 0 && (rank >= rt.size() || team::team(domain.tm, function).rank_of(rank).is_none()) {
         fail(format!("job rank {rank} is not in the team of the domain"));
     }
     if codes::is_fetching(op) && request.result.is_null() && flags & SELF_OFFSET == 0 {
@@ -158,7 +158,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
     if flags & LOCALITY == LOCALITY {
         fail("GEX_FLAG_AD_MY_RANK and GEX_FLAG_AD_MY_NBRHD exclude each other".into());
     }
-    if flags & ad::FLAG_MY_RANK != 0 && peer.rank != rt.rank || flags & ad::FLAG_MY_NBRHD != 0 && !rt.is_neighbour(peer.rank) {
+    if flags & ad::FLAG_MY_RANK != 0 && peer.rank != rt.rank() || flags & ad::FLAG_MY_NBRHD != 0 && !rt.is_neighbour(peer.rank) {
         fail(format!(
             "flags {flags:#x} assert a locality (GEX_FLAG_AD_MY_…) that rank {rank} does not have"
         ));
@@ -173,7 +173,7 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
     }
     if codes::is_fetching(op) {
         let own = Location {
-            rank: rt.rank,
+            rank: rt.rank(),
             ep: team::team(domain.tm, function).ep,
         };
         let base = if flags & SELF_OFFSET != 0 { rt.base_of(own) } else { 0 };

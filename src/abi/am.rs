@@ -55,7 +55,7 @@ fn check(m: &Message<'_>) {
 
 #[cold]
 fn refuse(m: Message<'_>, limit: usize) -> ! {
-    let rank = runtime::get().rank;
+    let rank = runtime::get().rank();
     if m.handler < INDEX_BASE {
         fatal!(
             "rank {rank}: AM injection: {} is not a client handler index ({INDEX_BASE}..255)",
@@ -153,7 +153,7 @@ fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
         sent(began, *message);
     }
     // A message to this process itself left nothing to be done.
-    if message.class == Class::Request && message.target.rank != runtime::get().rank {
+    if message.class == Class::Request && message.target.rank != runtime::get().rank() {
         progress::poll_after_request();
     }
     0
@@ -215,12 +215,12 @@ pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: 
     // SAFETY: by contract.
     let token = unsafe { running("gex_AM_Reply", token) };
     if token.class == Class::Reply {
-        fatal!("rank {}: gex_AM_Reply: a reply handler may not send", runtime::get().rank);
+        fatal!("rank {}: gex_AM_Reply: a reply handler may not send", runtime::get().rank());
     }
     if rules::CHECKED && token.replied.get() {
         fatal!(
             "rank {}: gex_AM_Reply: this request was answered already",
-            runtime::get().rank
+            runtime::get().rank()
         );
     }
     Message::new(Class::Reply, category, token.target_ep, token.source, handler, args)
@@ -428,7 +428,7 @@ fn prepared(limit: usize, flags: u32, function: &str) -> usize {
     if rules::CHECKED && flags & PREPARE_LEAST == PREPARE_LEAST {
         fatal!(
             "rank {}: {function}: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other",
-            runtime::get().rank
+            runtime::get().rank()
         );
     }
     if flags & PREPARE_LEAST_ALLOC != 0 {
@@ -452,7 +452,7 @@ macro_rules! limits {
         #[no_mangle]
         pub extern "C" fn $name(tm: usize, rank: u32, _lc_opt: *const usize, flags: u32, nargs: c_uint) -> usize {
             if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
-                fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank, stringify!($name));
+                fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank(), stringify!($name));
             }
             prepared($limit(about(tm, rank)), flags, stringify!($name))
         }

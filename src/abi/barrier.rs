@@ -67,14 +67,14 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     if rules::CHECKED && coll::is_active() {
         fatal!(
             "rank {}: gasnet_barrier_notify was called while a collective (gex_Coll_*) is under way: they must not operate concurrently",
-            runtime::get().rank
+            runtime::get().rank()
         );
     }
     let mut state = state();
     if state.notified {
         fatal!(
             "rank {}: gasnet_barrier_notify was called twice without gasnet_barrier_wait between",
-            runtime::get().rank
+            runtime::get().rank()
         );
     }
     state.notified = true;
@@ -102,7 +102,7 @@ fn check_notified(function: &str) {
     if !state().notified {
         fatal!(
             "rank {}: {function} was called without gasnet_barrier_notify before it",
-            runtime::get().rank
+            runtime::get().rank()
         );
     }
 }

@@ -104,7 +104,7 @@ pub extern "C" fn gex_MK_Destroy(kind: usize, flags: u32) {
     };
     let done = done.and_then(|()| if flags == 0 { Ok(()) } else { Err("flags must be 0".into()) });
     if let Err(why) = done {
-        fatal!("rank {}: {name}: {why}", runtime::get().rank);
+        fatal!("rank {}: {name}: {why}", runtime::get().rank());
     }
 }
 

@@ -40,7 +40,7 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
 
 #[cold]
 fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: u32) -> ! {
-    let rank = runtime::get().rank;
+    let rank = runtime::get().rank();
     if flags & SELF_OFFSET != 0 {
         fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
     }
@@ -61,7 +61,7 @@ fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: u32) -> ! {
 
 /// What only the debug flavour checks.
 fn check(wish: &Wish, flags: u32) {
-    let rank = runtime::get().rank;
+    let rank = runtime::get().rank();
     let (name, lc) = match wish.class {
         Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
         Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
@@ -294,7 +294,7 @@ unsafe fn commit(
 
 #[cold]
 fn refuse_descriptor(null: bool) -> ! {
-    let rank = runtime::get().rank;
+    let rank = runtime::get().rank();
     if null {
         fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
     }
@@ -309,7 +309,7 @@ fn refuse_commit(
     destination: *mut u8,
     p: Prepared,
 ) -> ! {
-    let rank = runtime::get().rank;
+    let rank = runtime::get().rank();
     if p.class != class || p.category != category || p.nargs != nargs || bytes > p.bytes || handler < INDEX_BASE {
         fatal!(
             "rank {rank}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes for handler {handler} does not fit what was prepared: \
@@ -332,7 +332,7 @@ fn untouched((class, category, nargs): (Class, Category, usize), bytes: usize) -
         "rank {}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes: the payload was not written, the buffer of gex_AM_SrcDescAddr still \
          holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, raise GASNET_SD_INITLEN, or set \
          GASNET_SD_INIT=0.",
-        runtime::get().rank
+        runtime::get().rank()
     )
 }
 

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn gex_Client_QueryName(client: *const Client) -> *const c
 /// The owner of an endpoint.
 #[no_mangle]
 pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
-    runtime::get().client
+    runtime::get().client()
 }
 
 /// Flags passed when the endpoint was created; of a primordial one those of `gex_Client_Init`.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn gex_EP_QueryIndex(ep: *const Endpoint) -> u16 {
 /// The owner of a segment.
 #[no_mangle]
 pub extern "C" fn gex_Segment_QueryClient(_segment: *const Segment) -> *const Client {
-    runtime::get().client
+    runtime::get().client()
 }
 
 /// Flags of a segment: none exist.
@@ -189,7 +189,7 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
     let rt = runtime::get();
     let location = match team::decode(tm) {
         Named::Team(team) if rank < team.size => team.locate(rank),
-        Named::Pair(_, ep) if rank < rt.size => crate::types::Location { rank, ep },
+        Named::Pair(_, ep) if rank < rt.size() => crate::types::Location { rank, ep },
         _ => return None,
     };
     let segment = rt.bound_segment(location)?;
@@ -204,7 +204,7 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
 fn check_rank(function: &str, tm: usize, rank: u32) {
     let size = match team::decode(tm) {
         Named::Team(team) => team.size,
-        Named::Pair(..) => runtime::get().size,
+        Named::Pair(..) => runtime::get().size(),
     };
     if rules::CHECKED && rank >= size {
         fatal!("{function}: rank {rank} does not exist among {size}");
@@ -345,13 +345,13 @@ pub unsafe extern "C" fn gex_Segment_Create(
             unsafe { segment.write(made) };
         });
     }
-    let most = if address.is_null() { rt.max_local_bytes } else { usize::MAX };
+    let most = if address.is_null() { rt.max_local_bytes() } else { usize::MAX };
     if bytes == 0 || bytes > most || (address as usize).checked_add(bytes).is_none() {
         complain(
             name,
             &format!(
                 "a length of {bytes} bytes is not possible; memory of the library's is limited to {} bytes",
-                rt.max_local_bytes
+                rt.max_local_bytes()
             ),
         );
         return ERR_BAD_ARG;
@@ -446,7 +446,7 @@ pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, |rt| rt.max_local_bytes)
+    runtime::try_get().map_or(0, super::super::runtime::Runtime::max_local_bytes)
 }
 
 /// Largest segment that every rank may attach; in EVERYTHING that of all memory.
@@ -455,7 +455,7 @@ pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, |rt| rt.max_global_bytes)
+    runtime::try_get().map_or(0, super::super::runtime::Runtime::max_global_bytes)
 }
 
 /// `gasnet_seginfo_t`.
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
         complain("gasnet_getSegmentInfo", "seginfo_table must not be null");
         return ERR_BAD_ARG;
     }
-    for rank in 0..(count as u32).min(rt.size) {
+    for rank in 0..(count as u32).min(rt.size()) {
         let segment = if is_everything() {
             (ALL_MEMORY.base, ALL_MEMORY.bytes)
         } else {

@@ -57,7 +57,7 @@ pub fn only_flags(function: &str, flags: u32, allowed: u32) {
         return;
     }
     // Some calls are allowed before initialisation.
-    let rank = || runtime::get().rank;
+    let rank = || runtime::get().rank();
     if flags & !allowed != 0 {
         fatal!(
             "rank {}: {function}: flags {:#x} are not for this call",
@@ -77,16 +77,16 @@ pub fn never(function: &str, flags: u32, peer: Location) {
         return;
     }
     let rt = runtime::get();
-    if peer.rank == rt.rank {
+    if peer.rank == rt.rank() {
         fatal!(
             "rank {}: {function}: GEX_FLAG_PEER_NEVER_* was given, and the peer is in this process",
-            rt.rank
+            rt.rank()
         );
     }
     if flags & PEER_NEVER_NBRHD != 0 && rt.is_neighbour(peer.rank) {
         fatal!(
             "rank {}: {function}: GEX_FLAG_PEER_NEVER_NBRHD was given, and rank {} is a neighbour",
-            rt.rank,
+            rt.rank(),
             peer.rank
         );
     }
@@ -105,7 +105,7 @@ pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u
     if (here as usize).abs_diff(local as usize) < bytes {
         fatal!(
             "rank {}: {function}: source and destination of {bytes} bytes overlap, at {here:p} and {local:p}",
-            rt.rank
+            rt.rank()
         );
     }
 }
@@ -130,7 +130,7 @@ pub fn local_completion(function: &str, lc_opt: *const usize, kind: Lc) {
         };
         fatal!(
             "rank {}: {function}: lc_opt must not be {name} in this call",
-            runtime::get().rank
+            runtime::get().rank()
         );
     }
 }
@@ -157,10 +157,10 @@ pub fn event(function: &str, event: Event) {
 /// The process has a rank `rank`.
 #[inline]
 pub fn job_rank(function: &str, rank: u32) {
-    if CHECKED && rank >= runtime::get().size {
+    if CHECKED && rank >= runtime::get().size() {
         crate::team::no_rank(format_args!(
             "{function}: job rank {rank} does not exist in a job of {}",
-            runtime::get().size
+            runtime::get().size()
         ));
     }
 }
@@ -174,7 +174,7 @@ pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint 
     if ep.is_null() {
         fatal!("{function} was given GEX_EP_INVALID");
     }
-    if CHECKED && !std::ptr::eq(ep, runtime::get().endpoint0) && !endpoint::is_other(ep) {
+    if CHECKED && !std::ptr::eq(ep, runtime::get().endpoint0()) && !endpoint::is_other(ep) {
         fatal!("{function}: {ep:p} is not a gex_EP_t");
     }
     // SAFETY: by contract.
@@ -205,7 +205,7 @@ pub unsafe fn segment<'a>(function: &str, segment: *const Segment) -> &'a Segmen
 /// A handle of ours; what is not one is noticed in the debug flavour.
 #[inline]
 pub unsafe fn client<'a>(function: &str, client: *const Client) -> &'a Client {
-    if CHECKED && !std::ptr::eq(client, runtime::get().client) {
+    if CHECKED && !std::ptr::eq(client, runtime::get().client()) {
         let what = if client.is_null() {
             "GEX_CLIENT_INVALID"
         } else {

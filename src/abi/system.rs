@@ -19,20 +19,20 @@ pub fn verbose_errors() -> bool {
 /// Rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobRank() -> u32 {
-    runtime::try_get().map_or(u32::MAX, |rt| rt.rank)
+    runtime::try_get().map_or(u32::MAX, super::super::runtime::Runtime::rank)
 }
 
 /// Processes in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobSize() -> u32 {
-    runtime::try_get().map_or(0, |rt| rt.size)
+    runtime::try_get().map_or(0, super::super::runtime::Runtime::size)
 }
 
 /// The conduit in use, in lower case: what a program that is linked with the universal library cannot know from its headers. The text is
 /// static. Beyond the specification.
 #[no_mangle]
 pub extern "C" fn gasnetx_System_QueryConduit() -> *const c_char {
-    runtime::get().conduit_name.as_ptr()
+    runtime::get().conduit_name().as_ptr()
 }
 
 /// Whether error returns are explained on the console.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
         );
         return ERR_BAD_ARG;
     }
-    if runtime::get().client.flags & client::FLAG_DEFER_THREADS == 0 {
+    if runtime::get().client().flags & client::FLAG_DEFER_THREADS == 0 {
         super::complain(
             "gex_System_QueryProgressThreads",
             "GEX_FLAG_DEFER_THREADS was not passed to gex_Client_Init",
@@ -112,8 +112,8 @@ struct Infos {
 fn infos(rt: &Runtime) -> &'static Infos {
     static INFOS: OnceLock<Infos> = OnceLock::new();
     INFOS.get_or_init(|| Infos {
-        neighbours: rt.nbrhd.ranks().collect(),
-        host: rt.job.host().to_vec(),
+        neighbours: rt.nbrhd().ranks().collect(),
+        host: rt.job().host().to_vec(),
     })
 }
 
@@ -123,7 +123,7 @@ unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *c
         None => (std::ptr::null(), 0, u32::MAX),
         Some(rt) => {
             let ranks = ranks(infos(rt));
-            let me = ranks.iter().position(|&r| r == rt.rank).unwrap_or(0);
+            let me = ranks.iter().position(|&r| r == rt.rank()).unwrap_or(0);
             (ranks.as_ptr(), ranks.len() as u32, me as u32)
         }
     };
@@ -166,12 +166,12 @@ pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mu
     let values = match runtime::try_get() {
         None => [0, u32::MAX, 0, u32::MAX],
         Some(rt) => {
-            let job = rt.job;
+            let job = rt.job();
             [
                 job.leaders().len() as u32,
-                job.nbrhd_of(rt.rank),
+                job.nbrhd_of(rt.rank()),
                 job.host_count(),
-                job.host_of(rt.rank),
+                job.host_of(rt.rank()),
             ]
         }
     };

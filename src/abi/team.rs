@@ -46,7 +46,7 @@ pub extern "C" fn gex_TM_QueryCData(tm: usize) -> *mut c_void {
 #[no_mangle]
 pub extern "C" fn gex_TM_QueryClient(tm: usize) -> *const Client {
     team::team(tm, "gex_TM_QueryClient");
-    runtime::get().client
+    runtime::get().client()
 }
 
 /// The local member's endpoint.
@@ -124,12 +124,12 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, flags: u32) -> 
 /// The scratch space that a client names. Collectives have memory of their own: it is only kept, to be given back.
 fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
     let rt = runtime::get();
-    let own = Location { rank: rt.rank, ep };
+    let own = Location { rank: rt.rank(), ep };
     if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
         fatal!(
             "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on {device}. Pass \
              GEX_FLAG_TM_NO_SCRATCH.",
-            rt.rank
+            rt.rank()
         );
     }
     let offset = flags & FLAG_SCRATCH_SEG_OFFSET != 0;
@@ -140,7 +140,7 @@ fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str)
         fatal!(
             "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {length} bytes at \
              {base:#x}. Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
-            rt.rank
+            rt.rank()
         );
     }
     let lent = Scratch { address, bytes };
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn gex_TM_Split(
         return scratch_size(parent, member, flags, name);
     }
     if cfg!(feature = "debug-checks") && member && color < 0 {
-        fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank);
+        fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank());
     }
     let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
@@ -302,12 +302,12 @@ pub unsafe extern "C" fn gex_TM_Create(
 fn member(parent: &Team, arg: EpLocation, flags: u32, function: &str) -> Location {
     let rt = runtime::get();
     let by_job = flags & FLAG_RANK_IS_JOBRANK != 0;
-    let size = if by_job { rt.size } else { parent.size };
+    let size = if by_job { rt.size() } else { parent.size };
     if arg.rank >= size {
         fatal!("{function}: rank {} does not exist among {size}", arg.rank);
     }
     let rank = if by_job { arg.rank } else { parent.locate(arg.rank).rank };
-    if rank == rt.rank && rt.endpoint(arg.index).is_none() {
+    if rank == rt.rank() && rt.endpoint(arg.index).is_none() {
         fatal!("{function}: rank {rank} has no endpoint with index {}", arg.index);
     }
     Location { rank, ep: arg.index }
@@ -323,7 +323,7 @@ pub struct Memvec {
 
 /// Ends the job if this process still uses a team that is to end. Debug flavour.
 fn not_in_use(team: &Team, function: &str) {
-    let rank = runtime::get().rank;
+    let rank = runtime::get().rank();
     let domains = team.domains.load(Ordering::Relaxed);
     if domains > 0 {
         fatal!("rank {rank}: {function}: the team has live atomic domains ({domains}). Destroy them first (gex_AD_Destroy).");
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
     if team.is_primordial() {
         fatal!(
             "rank {}: {name}: the primordial team cannot be destroyed",
-            runtime::get().rank
+            runtime::get().rank()
         );
     }
     rules::only_flags(name, flags, FLAG_GLOBALLY_QUIESCED | FLAG_SCRATCH_SEG_OFFSET);
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
         not_in_use(team, name);
     }
     let own = Location {
-        rank: rt.rank,
+        rank: rt.rank(),
         ep: team.ep,
     };
     let base = rt.bound_segment(own).map_or(0, |s| s.base);

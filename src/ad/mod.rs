@@ -126,7 +126,7 @@ fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: u32) -> bool {
     if !rt.conduit_has_segments() || flags & (FLAG_FAVOR_MY_RANK | FLAG_FAVOR_MY_NBRHD) != 0 {
         return false;
     }
-    offered(rt.conduit, dt, ops) && (0..team.size).any(|rank| !rt.is_neighbour(team.locate(rank).rank))
+    offered(rt.conduit(), dt, ops) && (0..team.size).any(|rank| !rt.is_neighbour(team.locate(rank).rank))
 }
 
 /// Whether `conduit` has all of `ops` on `dt`.
@@ -174,7 +174,7 @@ fn misaligned(rank: u32, target: usize, dt: u32) -> ! {
 fn on_device(rt: &Runtime, place: Location) -> ! {
     fatal!(
         "rank {}: remote atomics work on host memory, but the segment of endpoint {} of rank {} is memory of a device",
-        rt.rank,
+        rt.rank(),
         place.ep,
         place.rank
     )
@@ -227,7 +227,7 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Far> 
     let rt = runtime::get();
     let peer = domain.peer(request.rank, request.flags);
     let own = Location {
-        rank: rt.rank,
+        rank: rt.rank(),
         ep: team::team(domain.tm, "a remote atomic").ep,
     };
     let request = &absolute(rt, own, peer, request);
@@ -296,7 +296,7 @@ pub fn far(domain: &Domain, far: &Far, op: &'static Op) -> Result<(), Busy> {
     }
     let immediate = flags & FLAG_IMMEDIATE != 0;
     if domain.offloaded {
-        return native(rt.conduit, peer, &segment, &call, op, immediate);
+        return native(rt.conduit(), peer, &segment, &call, op, immediate);
     }
     packets::start(peer, &call, op, immediate)
 }

@@ -64,7 +64,7 @@ impl<'a> Delivery<'a> {
         fatal!(
             "rank {} received a malformed message from rank {source}: {what}. The memory of rank {source} is corrupt, or the two \
              ranks run different versions of libgasnet.",
-            self.rt.rank
+            self.rt.rank()
         )
     }
 
@@ -133,7 +133,7 @@ impl<'a> Delivery<'a> {
             header,
             category,
             class,
-            source: self.rt.rank,
+            source: self.rt.rank(),
             args: [0; MAX_ARGS],
             nargs: args.len(),
             payload,
@@ -148,7 +148,7 @@ impl<'a> Delivery<'a> {
             fatal!(
                 "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with gex_EP_Create, and \
                  synchronise before the first message.",
-                self.rt.rank, m.category, m.class, m.source, m.header.target_ep & !ANYWHERE
+                self.rt.rank(), m.category, m.class, m.source, m.header.target_ep & !ANYWHERE
             );
         };
         let nargs = m.nargs;
@@ -156,19 +156,19 @@ impl<'a> Delivery<'a> {
         let entry = endpoint
             .handlers
             .get(m.header.handler)
-            .or_else(|| self.rt.endpoint0.handlers.get(m.header.handler));
+            .or_else(|| self.rt.endpoint0().handlers.get(m.header.handler));
         let Some(entry) = entry else {
             fatal!(
                 "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {}, but no handler is registered there. \
                  Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the first message.",
-                self.rt.rank, m.category, m.class, m.source, m.header.handler
+                self.rt.rank(), m.category, m.class, m.source, m.header.handler
             );
         };
         if CHECKED && !entry.accepts(m.class, m.category, nargs) {
             fatal!(
                 "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {} ({}), which was registered with flags \
                  {:#x} for {} arguments.",
-                self.rt.rank, m.category, m.class, m.source, m.header.handler, handler_name(entry), entry.flags, entry.nargs
+                self.rt.rank(), m.category, m.class, m.source, m.header.handler, handler_name(entry), entry.flags, entry.nargs
             );
         }
         let token = Token {
@@ -339,7 +339,7 @@ fn handler_name(entry: &Entry) -> String {
 impl Sink for Delivery<'_> {
     #[inline]
     fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal {
-        let rank = self.rt.nbrhd.rank(source);
+        let rank = self.rt.nbrhd().rank(source);
         let length = usize::from(word.units) * UNIT;
         // SAFETY: records are 64-byte aligned and of `units` units, inside the ring.
         let (mut m, place) = unsafe { self.parse((Carrier::Record, class, rank), word, record, length) };
@@ -350,7 +350,7 @@ impl Sink for Delivery<'_> {
                 return Disposal::Done;
             }
             Payload::Block(block) => {
-                let blocks = self.rt.comm.blocks(source, class);
+                let blocks = self.rt.comm().blocks(source, class);
                 if !blocks.holds(block, m.header.bytes as usize) {
                     self.malformed(rank, "a payload outside its block");
                 }
@@ -371,20 +371,20 @@ impl Sink for Delivery<'_> {
             }
             self.dispatch(m);
             if let Some(block) = m.block {
-                self.rt.comm.blocks(self.rt.nbrhd.index(m.source), m.class).free(block);
+                self.rt.comm().blocks(self.rt.nbrhd().index(m.source), m.class).free(block);
             }
         }
         self.copied = None;
     }
 
     fn corrupt(&mut self, source: usize) -> ! {
-        self.malformed(self.rt.nbrhd.rank(source), "a record that leaves its ring")
+        self.malformed(self.rt.nbrhd().rank(source), "a record that leaves its ring")
     }
 }
 
 impl Upcalls for Delivery<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        if packet.len() < HEADER || source >= self.rt.size {
+        if packet.len() < HEADER || source >= self.rt.size() {
             self.malformed(source, "too short");
         }
         let word = Word {

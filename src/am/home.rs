@@ -44,7 +44,7 @@ fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
 /// A handler may write to its payload, so it gets a copy; a prepared payload in a block is nobody else's already.
 fn medium(rt: &Runtime, m: &Message<'_>) {
     if let Some(block) = m.block {
-        let blocks = rt.comm.own_blocks(m.class);
+        let blocks = rt.comm().own_blocks(m.class);
         run(rt, m, kind::MEDIUM, blocks.payload(block));
         blocks.free(block);
         return;

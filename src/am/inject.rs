@@ -31,7 +31,7 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
 #[inline(always)]
 fn try_to(message: &Message<'_>) -> Result<(), Busy> {
     let rt = runtime::get();
-    if message.target.rank == rt.rank && home::deliver(rt, *message) {
+    if message.target.rank == rt.rank() && home::deliver(rt, *message) {
         return Ok(());
     }
     if rt.is_neighbour(message.target.rank) {
@@ -140,14 +140,14 @@ unsafe fn write_head(record: *mut u8, header: &Header, args: &[i32]) {
 
 #[inline(always)]
 fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
-    let target = rt.nbrhd.index(m.target.rank);
+    let target = rt.nbrhd().index(m.target.rank);
     let small = m.args.len() as u8;
     let bytes = HEADER + 4 * m.args.len();
     match m.category {
         Category::Short => {
             let header = head(m, kind::SHORT, IN_PLACE);
             // SAFETY: the record has `bytes` bytes.
-            rt.comm.send(target, m.class, kind::SHORT, small, bytes, |r| unsafe {
+            rt.comm().send(target, m.class, kind::SHORT, small, bytes, |r| unsafe {
                 write_head(r, &header, m.args);
             })
         }
@@ -155,7 +155,7 @@ fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         Category::Long => {
             let header = head(m, kind::LONG, IN_PLACE);
             // SAFETY: the record has `bytes` bytes.
-            rt.comm.send(target, m.class, kind::LONG, small, bytes, |r| unsafe {
+            rt.comm().send(target, m.class, kind::LONG, small, bytes, |r| unsafe {
                 write_head(r, &header, m.args);
             })
         }
@@ -169,13 +169,13 @@ fn send_long_near(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Bus
     let bytes = HEADER + 4 * m.args.len();
     if rt.can_touch(m.target) {
         let header = head(&m, kind::LONG, IN_PLACE);
-        return rt.comm.send(target, m.class, kind::LONG, m.args.len() as u8, bytes, |r| {
+        return rt.comm().send(target, m.class, kind::LONG, m.args.len() as u8, bytes, |r| {
             long::copy_mapped(rt, &m);
             // SAFETY: the record has `bytes` bytes.
             unsafe { write_head(r, &header, m.args) }
         });
     }
-    if !rt.comm.has_room(target, m.class, bytes) {
+    if !rt.comm().has_room(target, m.class, bytes) {
         return Err(Busy);
     }
     if long::copied_by_kernel(rt, &m) {
@@ -194,9 +194,9 @@ fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8
     if let Some(block) = m.block {
         return send_block(rt, m, target, kind, block);
     }
-    if offset + m.bytes <= rt.comm.inline_bytes(m.class) {
+    if offset + m.bytes <= rt.comm().inline_bytes(m.class) {
         let header = head(m, kind, IN_PLACE);
-        return rt.comm.send(target, m.class, kind, small, offset + m.bytes, |r| {
+        return rt.comm().send(target, m.class, kind, small, offset + m.bytes, |r| {
             // The first line last: the receiver looks at it and takes it away at any time.
             let first = UNIT.saturating_sub(offset);
             if m.bytes > first {
@@ -209,10 +209,10 @@ fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8
             unsafe { copy_small(m.payload, r.add(offset), first.min(m.bytes)) };
         });
     }
-    if !rt.comm.has_room(target, m.class, HEADER + 4 * m.args.len()) {
+    if !rt.comm().has_room(target, m.class, HEADER + 4 * m.args.len()) {
         return Err(Busy);
     }
-    let blocks = rt.comm.own_blocks(m.class);
+    let blocks = rt.comm().own_blocks(m.class);
     let block = blocks.take().ok_or(Busy)?;
     // SAFETY: the block is ours and holds MAX_MEDIUM bytes, the limit that the caller keeps.
     unsafe { ptr::copy_nonoverlapping(m.payload, blocks.payload(block), m.bytes) };
@@ -239,7 +239,7 @@ fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16
     let header = head(m, kind, block);
     let bare = HEADER + 4 * m.args.len();
     // SAFETY: the record has `bare` bytes.
-    rt.comm.send(target, m.class, kind, m.args.len() as u8, bare, |r| unsafe {
+    rt.comm().send(target, m.class, kind, m.args.len() as u8, bare, |r| unsafe {
         write_head(r, &header, m.args);
     })
 }
@@ -258,7 +258,7 @@ fn send_far(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     unsafe { write_head(front.0.as_mut_ptr(), &header, m.args) };
     if m.category == Category::Short {
         return rt
-            .conduit
+            .conduit()
             .send(m.target.rank, m.class, &[&front.0[..HEADER + 4 * m.args.len()]]);
     }
     let payload: &[u8] = if m.bytes == 0 {
@@ -267,7 +267,7 @@ fn send_far(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         // SAFETY: the client answers for its payload until local completion, which is our return.
         unsafe { std::slice::from_raw_parts(m.payload, m.bytes) }
     };
-    rt.conduit.send(m.target.rank, m.class, &[&front.0[..offset], payload])
+    rt.conduit().send(m.target.rank, m.class, &[&front.0[..offset], payload])
 }
 
 #[repr(C, align(16))]

@@ -115,9 +115,9 @@ impl SrcDesc {
     fn library_buffer(&self, wish: &Wish, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
         let rt = runtime::get();
         // What fits into a record is copied there at Commit: a block would only cost the way to and fro.
-        let by_reference = payload_offset(wish.nargs) + bytes > rt.comm.inline_bytes(wish.class);
+        let by_reference = payload_offset(wish.nargs) + bytes > rt.comm().inline_bytes(wish.class);
         if by_reference && wish.category == Category::Medium && rt.is_neighbour(wish.target.rank) {
-            let blocks = rt.comm.own_blocks(wish.class);
+            let blocks = rt.comm().own_blocks(wish.class);
             if let Some(block) = blocks.take() {
                 return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));
             }
@@ -181,7 +181,7 @@ impl SrcDesc {
             message.payload = unsafe { mem.readable(bytes, &mut bounce) };
         }
         // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
-        let fits = || payload_offset(message.args.len()) + bytes <= runtime::get().comm.inline_bytes(p.class);
+        let fits = || payload_offset(message.args.len()) + bytes <= runtime::get().comm().inline_bytes(p.class);
         message.block = p.block.filter(|_| bytes > COPY_BELOW || !fits());
         if immediate {
             inject::try_send(&message)?;
@@ -190,7 +190,7 @@ impl SrcDesc {
         }
         self.state.set(None);
         if let (Some(block), None) = (p.block, message.block) {
-            runtime::get().comm.own_blocks(p.class).free(block);
+            runtime::get().comm().own_blocks(p.class).free(block);
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ impl SrcDesc {
             ..
         }) = self.state.take()
         {
-            runtime::get().comm.own_blocks(class).free(block);
+            runtime::get().comm().own_blocks(class).free(block);
         }
     }
 }

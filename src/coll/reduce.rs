@@ -182,7 +182,7 @@ async fn network_to_all(call: Call, target: Span, source: Span, operator: Operat
     }
     match choose::network_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
         // Fewer messages, more of them one after the other.
-        NetworkReduceToAll::Doubling if runtime::get().oversubscribed => up_and_down(call, target, source, operator).await,
+        NetworkReduceToAll::Doubling if runtime::get().oversubscribed() => up_and_down(call, target, source, operator).await,
         NetworkReduceToAll::Doubling => doubling(call, target, source, operator).await,
         NetworkReduceToAll::Halving => halving(call, target, source, operator).await,
         NetworkReduceToAll::Tree => up_and_down(call, target, source, operator).await,

@@ -50,7 +50,7 @@ pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
 
 /// Dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance; or a tree, where members share cores.
 pub async fn network(call: Call) {
-    if runtime::get().oversubscribed {
+    if runtime::get().oversubscribed() {
         return tree(call).await;
     }
     let (rank, size) = (call.rank(), call.size());

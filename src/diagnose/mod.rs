@@ -127,7 +127,7 @@ impl Run {
             Area { base, bytes }
         };
         let here = Location {
-            rank: rt.rank,
+            rank: rt.rank(),
             ep: team.ep,
         };
         let bytes = if configuration::is_everything() { LENT } else { 0 };

@@ -33,7 +33,7 @@ pub fn describe(reason: Reason) -> String {
         }
         Reason::Conduit(rank) => format!(
             "room in the {} conduit for a transfer with rank {rank}",
-            rt.conduit.identity().name
+            rt.conduit().identity().name
         ),
         Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
         Reason::Collective(name) => format!("a blocking collective ({}){}", stall::algorithm(name), stall::notes()),
@@ -83,7 +83,7 @@ fn under_way(op: Option<&'static Op>) -> String {
 fn named_barrier(rt: &Runtime) -> String {
     let what = "gasnet_barrier_wait: the barrier";
     let number = barrier::of_job().entered();
-    let late = rt.job.late_for_barrier(number);
+    let late = rt.job().late_for_barrier(number);
     if late.is_empty() {
         format!("{what} (number {number}): all ranks have entered it, a step from another neighbourhood is missing")
     } else {

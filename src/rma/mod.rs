@@ -159,9 +159,9 @@ fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
     let result = inject(access.peer.rank, manner, || {
         let peer = access.peer.rank;
         if manner.source_now {
-            rt.conduit.put_now(peer, segment, access.remote, source, access.bytes, id)
+            rt.conduit().put_now(peer, segment, access.remote, source, access.bytes, id)
         } else {
-            rt.conduit.put(peer, segment, access.remote, source, access.bytes, id)
+            rt.conduit().put(peer, segment, access.remote, source, access.bytes, id)
         }
     });
     match result {
@@ -186,7 +186,7 @@ fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
 fn native_get(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
     let id = transfer::begin(op, Category::Get, access.peer.rank, access.local, access.bytes);
     let result = inject(access.peer.rank, manner, || {
-        rt.conduit
+        rt.conduit()
             .get(access.peer.rank, segment, access.local, access.remote, access.bytes, id)
     });
     if result.is_err() {

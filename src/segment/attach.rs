@@ -52,20 +52,20 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 }
 
 fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
-    words(&rt.job.exchange(&word.to_ne_bytes()))
+    words(&rt.job().exchange(&word.to_ne_bytes()))
 }
 
 impl Runtime {
     /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job. In EVERYTHING it is a
     /// barrier: there is no segment object (GASNet-EX 0.19).
     pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<Option<&'static Segment>, AttachError> {
-        if self.endpoint0.bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
+        if self.endpoint0().bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
             return Err(AttachError::Argument(
                 "the primordial endpoint has a segment already; one call per process is allowed".into(),
             ));
         }
         if is_everything() {
-            self.job.barrier();
+            self.job().barrier();
             return Ok(None);
         }
         // A call that fails may be repeated.
@@ -77,8 +77,8 @@ impl Runtime {
 
     fn attach_memory(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
         let sizes = self.agree(self.check_size(bytes))?;
-        let near: Vec<usize> = self.nbrhd.ranks().map(|rank| sizes[rank as usize]).collect();
-        let me = self.nbrhd.index(self.rank);
+        let near: Vec<usize> = self.nbrhd().ranks().map(|rank| sizes[rank as usize]).collect();
+        let me = self.nbrhd().index(self.rank());
         let mapping = self.map_segments(&near).map_err(|e| {
             AttachError::Resource(format!(
                 "the segments of this neighbourhood ({} bytes together) cannot be mapped: {e}",
@@ -86,17 +86,17 @@ impl Runtime {
             ))
         });
         let bases = self.agree(mapping.as_ref().map(|m| m.base + m.offsets[me]).map_err(Clone::clone))?;
-        let (mapping, base) = (mapping?, bases[self.rank as usize]);
+        let (mapping, base) = (mapping?, bases[self.rank() as usize]);
         self.advise(&mapping, near.iter().sum());
         if let Err(why) = numa::place(mapping.base + mapping.offsets[me], bytes) {
             gasnet_tools::process::warn(format_args!(
                 "GASNET_NUMA: rank {}: {why}; pages lie where they are touched first",
-                self.rank
+                self.rank()
             ));
         }
         mapped(base, bytes);
         let keys = self.exchange_keys(base, bytes)?;
-        let keys_of_own = keys[self.rank as usize];
+        let keys_of_own = keys[self.rank() as usize];
         let mut segments: Vec<RemoteSegment> = sizes
             .iter()
             .zip(&bases)
@@ -112,14 +112,14 @@ impl Runtime {
         let deltas = mapping
             .offsets
             .iter()
-            .zip(self.nbrhd.ranks())
+            .zip(self.nbrhd().ranks())
             .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank as usize]) as isize)
             .collect();
         let segment = Segment::leak(base, bytes, Memory::Attached, keys_of_own, None);
-        self.directory.get_or_init(|| Directory { segments, deltas });
-        self.endpoint0.segment.store(segment, Ordering::Release);
-        self.team0.open_fast_path(self);
-        self.job.barrier();
+        self.directory().get_or_init(|| Directory { segments, deltas });
+        self.endpoint0().segment.store(segment, Ordering::Release);
+        self.team0().open_fast_path(self);
+        self.job().barrier();
         Ok(segment)
     }
 
@@ -130,10 +130,10 @@ impl Runtime {
                 "{bytes} bytes is not a positive multiple of the page size, {page}"
             )));
         }
-        if bytes > self.max_local_bytes {
+        if bytes > self.max_local_bytes() {
             return Err(AttachError::Argument(format!(
                 "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that limit",
-                self.max_local_bytes
+                self.max_local_bytes()
             )));
         }
         Ok(bytes)
@@ -158,7 +158,7 @@ impl Runtime {
         let wants = || env::var_os("HUGETLB_DEFAULT_PAGE_SIZE").is_some_and(|size| !size.is_empty());
         if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
             match mem::want_huge_pages(mapping.base, bytes) {
-                Err(why) if self.rank == self.nbrhd.first() => {
+                Err(why) if self.rank() == self.nbrhd().first() => {
                     gasnet_tools::process::warn(format_args!("GASNET_USE_HUGEPAGES: {why}; segments have normal pages"));
                 }
                 _ => {}
@@ -168,12 +168,12 @@ impl Runtime {
 
     /// The neighbourhood's first rank sizes and maps the object; the others map it at the same address if they can.
     fn map_segments(&self, sizes: &[usize]) -> std::io::Result<shm::segment::Mapping> {
-        let leads = self.rank == self.nbrhd.first();
-        let fd = self.job.segment_fd();
+        let leads = self.rank() == self.nbrhd().first();
+        let fd = self.job().segment_fd();
         let mut first = Ok(None);
         if leads {
             let (_, total) = shm::segment::offsets(sizes);
-            let memory = self.job.segment_memory();
+            let memory = self.job().segment_memory();
             first = memory
                 .resize(total)
                 .and_then(|()| shm::segment::map(fd, sizes, None))
@@ -186,7 +186,7 @@ impl Runtime {
             Ok(None) => 0,
             Err(_) => u64::MAX,
         };
-        let leader = exchange_word(self, told)[self.nbrhd.first() as usize];
+        let leader = exchange_word(self, told)[self.nbrhd().first() as usize];
         match first? {
             Some(mapping) => Ok(mapping),
             None if leader == u64::MAX => Err(std::io::Error::other(
@@ -198,14 +198,14 @@ impl Runtime {
 
     fn exchange_keys(&self, base: usize, bytes: usize) -> Result<Vec<SegmentKey>, AttachError> {
         if !self.conduit_has_segments() {
-            return Ok(vec![SegmentKey::default(); self.size as usize]);
+            return Ok(vec![SegmentKey::default(); self.size() as usize]);
         }
         let key = self
-            .conduit
+            .conduit()
             .register_segment(base, bytes)
             .map_err(|e| AttachError::Resource(e.message))?;
         let mine: Vec<u8> = key.words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        let all = self.job.exchange(&mine);
+        let all = self.job().exchange(&mine);
         Ok(all
             .chunks_exact(mine.len())
             .map(|c| {
@@ -220,7 +220,7 @@ impl Runtime {
         for (rank, segment) in segments.iter_mut().enumerate() {
             let rank = rank as JobRank;
             if self.conduit_learns(rank) {
-                self.conduit
+                self.conduit()
                     .learn_segment(rank, segment)
                     .map_err(|e| AttachError::Resource(e.message))?;
             }

@@ -23,7 +23,7 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
         (address, bytes, Memory::Client)
     };
     let key = if rt.conduit_has_segments() {
-        rt.conduit.register_segment(base, bytes).map_err(|why| why.message)?
+        rt.conduit().register_segment(base, bytes).map_err(|why| why.message)?
     } else {
         SegmentKey::default()
     };
@@ -56,7 +56,7 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
     };
     let key = if rt.conduit_reaches_devices() {
         let device = kind.driver().owner().device;
-        rt.conduit.register_device_segment(device, base, bytes).map_err(|why| {
+        rt.conduit().register_device_segment(device, base, bytes).map_err(|why| {
             give_back(kind, base, memory);
             Refusal::Resource(why.message)
         })?
@@ -79,14 +79,14 @@ fn give_back(kind: &Kind, base: usize, memory: Memory) {
 /// # Safety
 /// Nobody uses it any more.
 pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
-    endpoint::unbind(rt.endpoint0, segment);
+    endpoint::unbind(rt.endpoint0(), segment);
     let registered = if segment.kind.is_some() {
         rt.conduit_reaches_devices()
     } else {
         rt.conduit_has_segments()
     };
     if registered {
-        rt.conduit.deregister_segment(&segment.key);
+        rt.conduit().deregister_segment(&segment.key);
     }
     let (base, bytes, memory, kind) = (segment.base, segment.bytes, segment.memory, segment.kind);
     if cfg!(feature = "debug-checks") {

@@ -84,7 +84,7 @@ pub fn own_base(ep: EpIndex, flags: u32) -> usize {
     if flags & SELF_OFFSET == 0 {
         return 0;
     }
-    rt.base_of(Location { rank: rt.rank, ep })
+    rt.base_of(Location { rank: rt.rank(), ep })
 }
 
 /// What remote addresses of a call count from. Fatal when no segment of the peer is known and they are offsets.
@@ -103,7 +103,7 @@ pub fn check(flags: u32, ep: EpIndex, local: usize, bytes: usize, function: &str
         if (flags & side).count_ones() > 1 {
             fatal!(
                 "rank {}: {function}: flags {flags:#x} have more than one GEX_FLAG_{of}_SEG_*; they exclude each other",
-                rt.rank
+                rt.rank()
             );
         }
     }
@@ -111,7 +111,7 @@ pub fn check(flags: u32, ep: EpIndex, local: usize, bytes: usize, function: &str
         fatal!(
             "rank {}: {function}: the local range [{local:#x}, {:#x}) is not in the bound segment of endpoint {ep}, as \
              GEX_FLAG_SELF_SEG_BOUND or _OFFSET promises",
-            rt.rank,
+            rt.rank(),
             local.wrapping_add(bytes)
         );
     }

@@ -17,7 +17,7 @@ const WORDS: usize = 4 + 8;
 /// Tells all members of `team` the bound segments of `endpoints`, and learns theirs. Collective over it; also a barrier.
 pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Result<(), String> {
     // What follows is also the synchronisation that neighbours need.
-    rt.kernel_copy.admit_neighbours();
+    rt.kernel_copy().admit_neighbours();
     let bound = |ep: &&Endpoint| ep.bound().map(|segment| (ep.index, segment));
     // What was attached is known everywhere.
     let mut own: Vec<u64> = endpoints
@@ -42,7 +42,7 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
     coll::run(gather::to_all(Call::next(team), target, span(&mut own)));
     for (member, words) in all.iter().enumerate() {
         let rank = team.locate(member as u32).rank;
-        for entry in words.chunks_exact(WORDS).filter(|_| rank != rt.rank) {
+        for entry in words.chunks_exact(WORDS).filter(|_| rank != rt.rank()) {
             let mut segment = RemoteSegment {
                 base: entry[1] as usize,
                 bytes: entry[2] as usize,
@@ -51,7 +51,7 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
             };
             segment.key.words.copy_from_slice(&entry[4..]);
             if rt.conduit_learns(rank) && (!segment.on_device || rt.conduit_reaches_devices()) {
-                rt.conduit.learn_segment(rank, &mut segment).map_err(|why| why.message)?;
+                rt.conduit().learn_segment(rank, &mut segment).map_err(|why| why.message)?;
             }
             let ep = entry[0] as EpIndex;
             endpoint::learn(Location { rank, ep }, segment);

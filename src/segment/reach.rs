@@ -51,7 +51,7 @@ impl Runtime {
             Some(segment) if segment.contains(address, bytes) => segment,
             _ => self.outside_segment(place, address, bytes),
         };
-        if place.ep & ANYWHERE != 0 && place.rank == self.rank {
+        if place.ep & ANYWHERE != 0 && place.rank == self.rank() {
             return self.own_mem(place.ep, address, bytes).map_or(Reach::Messages, Reach::Here);
         }
         if segment.on_device {
@@ -59,11 +59,11 @@ impl Runtime {
         }
         if self.is_neighbour(place.rank) {
             let kernel = (!is_word(address, bytes))
-                .then(|| self.kernel_copy.neighbour(place.rank))
+                .then(|| self.kernel_copy().neighbour(place.rank))
                 .flatten();
             return kernel.map_or(Reach::Messages, Reach::Kernel);
         }
-        let able = self.conduit.capabilities();
+        let able = self.conduit().capabilities();
         match Configuration::get() {
             _ if !able.has(Capabilities::RMA) => Reach::Messages,
             Configuration::Fast if place.ep & ANYWHERE == 0 => Reach::Network(segment),
@@ -74,7 +74,7 @@ impl Runtime {
 
     /// The same for memory of a device.
     fn reach_device(&self, place: Location, address: usize, segment: RemoteSegment) -> Reach<'_> {
-        if place.rank == self.rank {
+        if place.rank == self.rank() {
             let kind = self.device_of(place.ep);
             return Reach::Here(MemRef { kind, address });
         }
@@ -87,9 +87,9 @@ impl Runtime {
     /// Whether large transfers to and from the segment of `place`, which is not mapped here, leave its owner alone.
     pub fn spares_owner(&self, place: Location) -> bool {
         if self.is_neighbour(place.rank) {
-            return self.kernel_copy.neighbour(place.rank).is_some();
+            return self.kernel_copy().neighbour(place.rank).is_some();
         }
-        let able = self.conduit.capabilities();
+        let able = self.conduit().capabilities();
         let registered = Configuration::get() == Configuration::Fast && place.ep & ANYWHERE == 0;
         able.has(Capabilities::RMA) && (registered || able.has(Capabilities::ANY_ADDRESS))
     }

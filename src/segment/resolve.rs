@@ -12,26 +12,26 @@ use gasnet_conduit::{Capabilities, JobRank, RemoteSegment};
 impl Runtime {
     /// Whether the conduit itself reaches segments by what it knows of them. In LARGE and EVERYTHING it is told of none.
     pub fn conduit_has_segments(&self) -> bool {
-        let able = self.conduit.capabilities();
+        let able = self.conduit().capabilities();
         let told = Configuration::get() == Configuration::Fast && !self.single_neighbourhood();
         told && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
     }
 
     /// Whether the conduit itself reaches device memory. Where it does not, that moves through host memory of its owner.
     pub fn conduit_reaches_devices(&self) -> bool {
-        let able = self.conduit.capabilities();
+        let able = self.conduit().capabilities();
         self.conduit_has_segments() && able.has(Capabilities::RMA) && able.has(Capabilities::DEVICE_MEMORY)
     }
 
     /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its atomics only.
     pub fn conduit_learns(&self, rank: JobRank) -> bool {
-        let wanted = !self.is_neighbour(rank) || self.conduit.capabilities().has(Capabilities::ATOMICS);
-        wanted && rank != self.rank && self.conduit_has_segments()
+        let wanted = !self.is_neighbour(rank) || self.conduit().capabilities().has(Capabilities::ATOMICS);
+        wanted && rank != self.rank() && self.conduit_has_segments()
     }
 
     /// The bound segment of the primordial endpoint of `rank`, after Attach.
     pub fn primordial_segment(&self, rank: JobRank) -> Option<&RemoteSegment> {
-        self.directory.get()?.segments.get(rank as usize)
+        self.directory().get()?.segments.get(rank as usize)
     }
 
     /// What others may access through an endpoint: its bound segment, if this process knows it, but all memory through a primordial endpoint
@@ -49,7 +49,7 @@ impl Runtime {
         if endpoint::is_attached(place.ep) {
             return self.primordial_segment(place.rank).copied();
         }
-        if place.rank == self.rank {
+        if place.rank == self.rank() {
             return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
         }
         endpoint::published(place)
@@ -91,7 +91,7 @@ impl Runtime {
         if endpoint::is_attached(place.ep) {
             self.is_neighbour(place.rank)
         } else {
-            place.rank == self.rank && place.ep & ANYWHERE == 0 && self.device_of(place.ep).is_none()
+            place.rank == self.rank() && place.ep & ANYWHERE == 0 && self.device_of(place.ep).is_none()
         }
     }
 
@@ -109,11 +109,11 @@ impl Runtime {
 
     /// Whether neighbours see `[address, address + bytes)` of this process in their mapping of its attached segment.
     pub fn neighbours_map(&self, address: *mut u8, bytes: usize) -> bool {
-        self.endpoint0
+        self.endpoint0()
             .bound()
             .is_some_and(|segment| segment.memory == Memory::Attached)
             && self
-                .primordial_segment(self.rank)
+                .primordial_segment(self.rank())
                 .is_some_and(|segment| segment.contains(address as usize, bytes))
     }
 
@@ -121,7 +121,7 @@ impl Runtime {
     /// and the reference lets them. The debug flavour holds them to the segment, as the specification does.
     #[inline]
     pub fn is_own_memory(&self, place: Location) -> bool {
-        !cfg!(feature = "debug-checks") && place.rank == self.rank && endpoint::is_attached(place.ep)
+        !cfg!(feature = "debug-checks") && place.rank == self.rank() && endpoint::is_attached(place.ep)
     }
 
     /// Ends the job: a remote address is not in its owner's segment.
@@ -136,7 +136,7 @@ impl Runtime {
         fatal!(
             "rank {}: the remote range [{address:#x}, {:#x}) is not in the segment of rank {rank}: {known}. Only memory of the bound \
              segment can be the remote side of a put, a get or a Long.",
-            self.rank,
+            self.rank(),
             address.wrapping_add(bytes)
         )
     }
@@ -144,9 +144,11 @@ impl Runtime {
     /// Whether a range lies in the bound segment of an endpoint of this process, and is host memory.
     pub fn in_own_segment(&self, ep: EpIndex, address: usize, bytes: usize) -> bool {
         if endpoint::is_attached(ep) {
-            return self.primordial_segment(self.rank).is_some_and(|s| s.contains(address, bytes));
+            return self
+                .primordial_segment(self.rank())
+                .is_some_and(|s| s.contains(address, bytes));
         }
-        let own = Location { rank: self.rank, ep };
+        let own = Location { rank: self.rank(), ep };
         self.segment_of(own)
             .is_some_and(|s| s.contains(address, bytes) && !s.on_device)
     }
@@ -166,7 +168,7 @@ impl Runtime {
                 .in_own_segment(ep, address, bytes)
                 .then(|| MemRef::host(address as *const u8));
         };
-        let own = Location { rank: self.rank, ep };
+        let own = Location { rank: self.rank(), ep };
         let inside = self.segment_of(own).is_some_and(|s| s.contains(address, bytes));
         inside.then_some(MemRef {
             kind: Some(kind),
@@ -194,13 +196,13 @@ impl Runtime {
         if bytes == 0 {
             return MemRef::host(local);
         }
-        let segment = self.segment_of(Location { rank: self.rank, ep });
+        let segment = self.segment_of(Location { rank: self.rank(), ep });
         let (base, end) = segment.map_or((0, 0), |s| (s.base, s.base + s.bytes));
         fatal!(
             "rank {}: the local range of {bytes} bytes at {local:?} is not in the segment of endpoint {ep}, [{base:#x}, {end:#x}) on {kind}. \
              An endpoint with a device segment takes local addresses of that segment only; use another endpoint for host memory \
              (GASNet-EX 0.19, \"Local addressing\").",
-            self.rank
+            self.rank()
         )
     }
 }

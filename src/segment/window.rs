@@ -29,9 +29,9 @@ impl Window {
     /// The attached segment of a neighbour.
     #[inline]
     pub fn neighbour(rt: &Runtime, place: Location) -> Self {
-        let (base, bytes, delta) = rt.directory.get().map_or((0, 0, 0), |directory| {
+        let (base, bytes, delta) = rt.directory().get().map_or((0, 0, 0), |directory| {
             let segment = &directory.segments[place.rank as usize];
-            let delta = directory.deltas[rt.nbrhd.index(place.rank)];
+            let delta = directory.deltas[rt.nbrhd().index(place.rank)];
             (segment.base, segment.bytes, delta)
         });
         Self {
@@ -44,7 +44,7 @@ impl Window {
 
     /// What is bound to another endpoint of this process, which is no device's.
     fn own(rt: &Runtime, ep: EpIndex) -> Self {
-        let place = Location { rank: rt.rank, ep };
+        let place = Location { rank: rt.rank(), ep };
         let segment = rt.segment_of(place).filter(|segment| !segment.on_device);
         let (base, bytes) = segment.map_or((0, 0), |segment| (segment.base, segment.bytes));
         Self {

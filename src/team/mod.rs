@@ -160,7 +160,7 @@ impl Team {
 
     /// Lets inline code reach the segments of the longest row of members that are neighbours. Nothing before Attach.
     pub fn open_fast_path(&self, rt: &Runtime) {
-        let Some(directory) = rt.directory.get() else { return };
+        let Some(directory) = rt.directory().get() else { return };
         // The local side of another endpoint may be memory of a device.
         if cfg!(feature = "debug-checks") || self.ep != 0 || trace::is_on() {
             return;
@@ -175,7 +175,7 @@ impl Team {
                 start = rank + 1;
             }
         }
-        let index = |rank: u32| near(rank).map_or(0, |m| rt.nbrhd.index(m.rank));
+        let index = |rank: u32| near(rank).map_or(0, |m| rt.nbrhd().index(m.rank));
         let in_order = (first..first + count).all(|rank| index(rank) == index(first) + (rank - first) as usize);
         let deltas = if in_order {
             &directory.deltas[if count == 0 { 0 } else { index(first) }..]
@@ -214,7 +214,7 @@ impl Team {
 
     /// The number of the group that the member with `rank` is in.
     pub fn group_of(&self, rank: u32) -> u32 {
-        let job = runtime::get().job;
+        let job = runtime::get().job();
         let nbrhd = |rank: u32| job.nbrhd_of(self.locate(rank).rank);
         let wanted = nbrhd(rank);
         self.groups
@@ -268,7 +268,7 @@ pub fn decode(handle: usize) -> Named {
 pub fn team(handle: usize, what: &str) -> &'static Team {
     match decode(handle) {
         Named::Team(team) => team,
-        Named::Pair(..) => fatal!("rank {}: {what} was given a TM-pair; it needs a team", runtime::get().rank),
+        Named::Pair(..) => fatal!("rank {}: {what} was given a TM-pair; it needs a team", runtime::get().rank()),
     }
 }
 
@@ -293,13 +293,13 @@ pub fn open(handle: usize, rank: u32) -> Option<Location> {
 #[cold]
 pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
     let rt = runtime::get();
-    if rt.size > 1 {
-        fatal!("rank {}: {why}", rt.rank);
+    if rt.size() > 1 {
+        fatal!("rank {}: {why}", rt.rank());
     }
     fatal!(
         "rank {}: {why}. This job has one rank: to have more, start the program with its launcher, for example gasnetrun_{} -n N",
-        rt.rank,
-        rt.conduit.identity().name
+        rt.rank(),
+        rt.conduit().identity().name
     )
 }
 
@@ -309,7 +309,7 @@ pub fn resolve(handle: usize, rank: u32) -> (EpIndex, Location) {
     match decode(handle) {
         Named::Team(team) => (team.ep, team.locate(rank)),
         Named::Pair(local, remote) => {
-            let size = runtime::get().size;
+            let size = runtime::get().size();
             if rank >= size {
                 no_rank(format_args!("job rank {rank} does not exist in a job of {size}"));
             }

@@ -261,7 +261,7 @@ impl Waiter {
                 let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
                 let socket = network_wake_fd(rt);
                 // What a network brings wakes nobody who sleeps for neighbours, unless the conduit sees to that.
-                let longest = if rt.single_neighbourhood() || socket.is_some() || rt.conduit.watch(wake_own) {
+                let longest = if rt.single_neighbourhood() || socket.is_some() || rt.conduit().watch(wake_own) {
                     MAX_SLEEP_NS
                 } else {
                     MIN_SLEEP_NS
@@ -269,7 +269,7 @@ impl Waiter {
                 let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
                 let woken = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
                     Some(socket) => sleep_on(rt, socket, limit),
-                    None => rt.comm.sleep(limit, progress::advances),
+                    None => rt.comm().sleep(limit, progress::advances),
                 });
                 thread.was_woken.set(woken);
                 Some((began, monotonic_ns()))
@@ -296,15 +296,15 @@ pub fn notify_threads() {
 
 /// Wakes this process, if one of its threads sleeps.
 fn wake_own() {
-    let comm = &runtime::get().comm;
+    let comm = &runtime::get().comm();
     comm.wake(comm.me());
 }
 
 /// A descriptor that becomes readable when anybody sends to this process: if the conduit has one, and there are no neighbours, whose messages do not
 /// come through it.
 fn network_wake_fd(rt: &Runtime) -> Option<i32> {
-    let alone = rt.nbrhd.count() == 1 && rt.size > 1;
-    alone.then(|| rt.conduit.wake_fd()).flatten()
+    let alone = rt.nbrhd().count() == 1 && rt.size() > 1;
+    alone.then(|| rt.conduit().wake_fd()).flatten()
 }
 
 /// Sleeps until something comes over the network, at most for `limit`. What comes is found by a poll: returns false.
@@ -314,7 +314,7 @@ fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
         events: libc::POLLIN,
         revents: 0,
     }];
-    if !progress::advances() && rt.conduit.arm_wake() {
+    if !progress::advances() && rt.conduit().arm_wake() {
         // A failure is a sleep of no time.
         let _ = fd::poll(&mut item, Some(limit));
     } else {

@@ -30,7 +30,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     flags: c_int,
     work: impl FnOnce(Call) -> W,
 ) -> Event {
-    let team = runtime::get().team0;
+    let team = runtime::get().team0();
     let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
     // Calls are numbered and take their places in shared memory now, in this order.
     let before = (flags & IN_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
@@ -53,7 +53,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
 /// The team, after a look at the arguments.
 fn check(team: usize, root: u32, function: &str) -> &'static Team {
     not_in_handler(function);
-    let all = runtime::get().team0;
+    let all = runtime::get().team0();
     if team != TEAM_ALL {
         fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
     }

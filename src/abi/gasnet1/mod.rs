@@ -23,13 +23,13 @@ const USES_GASNET1: u32 = 1;
 #[inline]
 pub(super) fn team(function: &str) -> usize {
     let rt = runtime::get();
-    if rules::CHECKED && rt.client.flags & USES_GASNET1 == 0 {
+    if rules::CHECKED && rt.client().flags & USES_GASNET1 == 0 {
         fatal!(
             "rank {}: {function} is a call of GASNet-1, and gex_Client_Init was not given GEX_FLAG_USES_GASNET1 (gasnet_init implies it)",
-            rt.rank
+            rt.rank()
         );
     }
-    rt.team0.handle()
+    rt.team0().handle()
 }
 
 /// What `gasnet_init` of every thread mode and segment configuration does.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
             name: ptr::null(),
         })
         .collect();
-    let registered = registered("gasnet_attach", rt.endpoint0.handlers.register_any(&mut full));
+    let registered = registered("gasnet_attach", rt.endpoint0().handlers.register_any(&mut full));
     if registered != OK {
         return registered;
     }
@@ -105,12 +105,12 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 ) {
     let rt = runtime::try_get();
     // SAFETY: null or the client's to write.
-    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client))) };
+    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client()))) };
     // SAFETY: as above.
-    unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0))) };
+    unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0()))) };
     // SAFETY: as above.
-    unsafe { super::system::store(tm, rt.map_or(0, |rt| rt.team0.handle())) };
-    let bound = rt.map_or(ptr::null_mut(), |rt| rt.endpoint0.segment.load(Ordering::Acquire));
+    unsafe { super::system::store(tm, rt.map_or(0, |rt| rt.team0().handle())) };
+    let bound = rt.map_or(ptr::null_mut(), |rt| rt.endpoint0().segment.load(Ordering::Acquire));
     // SAFETY: as above.
     unsafe { super::system::store(segment, bound.cast_const()) };
 }
@@ -118,13 +118,13 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 /// Own rank; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_mynode() -> u32 {
-    runtime::try_get().map_or(u32::MAX, |rt| rt.rank)
+    runtime::try_get().map_or(u32::MAX, super::super::runtime::Runtime::rank)
 }
 
 /// Ranks in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_nodes() -> u32 {
-    runtime::try_get().map_or(0, |rt| rt.size)
+    runtime::try_get().map_or(0, super::super::runtime::Runtime::size)
 }
 
 /// `gasnet_nodeinfo_t`.
@@ -147,14 +147,14 @@ pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) 
         complain("gasnet_getNodeInfo", "nodeinfo_table must not be null");
         return ERR_BAD_ARG;
     }
-    for rank in 0..(count as u32).min(rt.size) {
+    for rank in 0..(count as u32).min(rt.size()) {
         let offset = match rt.primordial_segment(rank) {
             Some(s) if rt.is_neighbour(rank) => (rt.map_neighbour(rank, s.base, 0) as usize).wrapping_sub(s.base),
             _ => 0,
         };
         let info = NodeInfo {
-            host: rt.job.host_of(rank),
-            supernode: rt.job.nbrhd_of(rank),
+            host: rt.job().host_of(rank),
+            supernode: rt.job().nbrhd_of(rank),
             offset,
             reserved: 0,
         };

@@ -45,7 +45,7 @@ impl PshmTeam {
     /// For a report about a stall.
     fn note_missing(&self, member: usize) {
         stall::note(|| {
-            let rank = runtime::get().nbrhd.rank(self.nbrhd_index(member));
+            let rank = runtime::get().nbrhd().rank(self.nbrhd_index(member));
             format!("a collective in shared memory has nothing yet from rank {rank}")
         });
     }
@@ -62,7 +62,7 @@ impl PshmTeam {
     /// Wakes `member` if it sleeps.
     fn wake(&self, member: usize) {
         if member != self.me() {
-            runtime::get().comm.wake(self.nbrhd_index(member));
+            runtime::get().comm().wake(self.nbrhd_index(member));
         }
     }
 
