@@ -81,6 +81,9 @@ MODES = "seq parsync par"
 # take half of the time, but for the first of these.
 EVERY_MODE = (("release", "smp"), ("debug", "smp"), ("release", "sock"), ("release", "udp"))
 
+# Release programs cover neighbourhoods of two; this configuration is for those that need the debug flavour.
+ONLY_DEBUG = ("debug", "sock", 2)
+
 
 def modes_of(options, found, family, where, source):
     """The thread modes in which a program runs; `where`: flavour, conduit, neighbourhood size."""
@@ -97,7 +100,7 @@ def modes_of(options, found, family, where, source):
 def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
     table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
-             ("debug", "sock", 1, 12), ("release", "udp", 1, 8), ("release", "udp", 2, 12), ("debug", "udp", 1, 12)]
+             ("debug", "sock", 1, 12), ("debug", "sock", 2, 12), ("release", "udp", 1, 8), ("release", "udp", 2, 12), ("debug", "udp", 1, 12)]
     # The universal library, which takes smp where it can.
     table += [("release", "any", 0, 30), ("release", "any", 2, 30), ("debug", "any", 1, 40)]
     prefixes = {"release": options.release, "debug": options.debug}
@@ -267,6 +270,8 @@ def main():
                 if plain not in found.get("FLAVOURS", plain).split() or conduit not in found.get("CONDUITS", conduit).split():
                     continue
                 if segments not in found.get("SEGMENTS", segments).split():
+                    continue
+                if (flavour, conduit, size) == ONLY_DEBUG and "release" in found.get("FLAVOURS", "release").split():
                     continue
                 modes = modes_of(options, found, family, (flavour, conduit, size), source)
                 for mode in modes:

@@ -27,11 +27,9 @@ use crate::trace;
 use crate::wait::{self, SleepEpisodes, WaitMode};
 use crate::{ad, coll, progress, vis};
 use gasnet_conduit::config::{self, Config};
-use gasnet_conduit::faulty::Faulty;
-use gasnet_conduit::soft_atomics::SoftAtomics;
 use gasnet_conduit::{Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
 use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
-use gasnet_sys::{mem, membarrier, process};
+use gasnet_sys::{mem, membarrier};
 
 /// Why initialisation failed: a message for the user, which is empty when another rank prints it.
 #[derive(Debug)]
@@ -88,6 +86,7 @@ pub fn init(
     let single = nbrhd.count() == size;
     set_wait_mode(config, job);
     let comm = map_comm(config, job, &nbrhd)?;
+    #[cfg(feature = "decorators")]
     let conduit = with_faults(config, conduit);
     if !single {
         start_conduit(conduit, job, mode, flags)?;
@@ -175,6 +174,8 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
     let config = Config::load(&variables).map_err(|e| InitError::Job(e.to_string()))?;
     config::install(config);
     let config = config::get();
+    #[cfg(not(feature = "decorators"))]
+    refuse_faults(config)?;
     let library = Library {
         names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
         network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
@@ -310,7 +311,22 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     Ok(Comm::new(memory, nbrhd.index(job.rank())))
 }
 
+/// A release library has no decorators. Without this error a test would run without its faults.
+#[cfg(not(feature = "decorators"))]
+fn refuse_faults(config: &Config) -> Result<(), InitError> {
+    if config.get(&config::FAULTS).is_some() {
+        return Err(InitError::Job(
+            "this is a release library; GASNET_FAULTS needs the debug flavour (make install DEBUG=1)".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Wraps the conduit in the decorators that `GASNET_FAULTS` selects.
+#[cfg(feature = "decorators")]
 fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn Conduit {
+    use gasnet_conduit::{faulty::Faulty, soft_atomics::SoftAtomics};
+
     match config.get(&config::FAULTS) {
         Some(plan) => {
             let conduit = if plan.atomics {
@@ -324,9 +340,10 @@ fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn C
     }
 }
 
-/// What a rank does that the fault plan kills.
+/// Ends a rank that the fault plan kills.
+#[cfg(feature = "decorators")]
 fn die() {
-    process::kill(process::pid(), libc::SIGKILL);
+    gasnet_sys::process::kill(gasnet_sys::process::pid(), libc::SIGKILL);
 }
 
 fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: u32) -> Result<(), InitError> {

@@ -85,6 +85,7 @@ says "asked for in other letters" "conduit sock" env GASNET_CONDUIT=Sock "$progr
 says "asked for, told" "^GASNet: conduit sock: used, as GASNET_CONDUIT asks" env GASNET_CONDUIT=sock GASNET_VERBOSEENV=1 "$program"
 says "auto, told" "^GASNet: conduit sock: could be used" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
 refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock" env GASNET_CONDUIT=ofi "$program"
+refuses "faults in a release library" "GASNET_FAULTS needs the debug flavour" env GASNET_FAULTS=busy=0.1 "$program"
 refuses "more ranks than the conduit carries" "at most 256" env GASNET_CONDUIT=sock GASNET_PSHM_NODES=257 "$program"
 says "the launcher" "conduit smp, mode PAR, 2 ranks" "$STAGE_RELEASE/bin/gasnetrun" -n 2 "$program"
 says "the launcher's option" "conduit sock" "$STAGE_RELEASE/bin/gasnetrun" -n 2 --conduit=sock "$program"

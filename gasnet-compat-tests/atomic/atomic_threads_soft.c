@@ -1,7 +1,8 @@
-// Threads, where the conduit performs atomics itself: lent to one that has none.
+// Threads with software NIC atomics: the conduit performs the operations.
 // NP: 2 3 4
 // CONDUITS: sock
 // MODES: par
 // TIMEOUT: 120
+// FLAVOURS: debug
 // ENV: GASNET_FAULTS=atomics=1
 #include "atomic_threads.c"

@@ -1,7 +1,8 @@
-// Completion, where the conduit performs atomics itself: lent to one that has none.
+// Completion with software NIC atomics: the conduit performs the operations.
 // NP: 2 3 4
 // CONDUITS: sock
 // TIMEOUT: 120
+// FLAVOURS: debug
 // ENV: GASNET_FAULTS=atomics=1
 #define MANY 400
 #include "atomic_events.c"

@@ -1,6 +1,7 @@
-// Order, where the conduit performs atomics itself: lent to one that has none.
+// Order with software NIC atomics: the conduit performs the operations.
 // NP: 2 3 4
 // CONDUITS: sock
 // TIMEOUT: 120
+// FLAVOURS: debug
 // ENV: GASNET_FAULTS=atomics=1
 #include "atomic_order.c"
