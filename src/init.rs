@@ -314,7 +314,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
 /// A release library has no decorators. Without this error a test would run without its faults.
 #[cfg(not(feature = "decorators"))]
 fn refuse_faults(config: &Config) -> Result<(), InitError> {
-    if config.get(&config::FAULTS).is_some() {
+    if config.is_set(&config::FAULTS) {
         return Err(InitError::Job(
             "this is a release library; GASNET_FAULTS needs the debug flavour (make install DEBUG=1)".into(),
         ));

@@ -91,7 +91,7 @@ class Tests:
         of_one_host = () if NETWORK else ((["-n", "2", "-N", "2", "x"], "-N 1"), (["-n", "2", "-spawner=ssh", "x"], "fork"))
         for wrong, sentence in ((["-n", "0", "x"], "-n 0"), (["-n", "many", "x"], "-n many"), (["x"], "-n was not given"),
                                 (["-n", "2"], "no program"), (["-n", "2", "-foo", "x"], "-foo"), *of_one_host,
-                                (["-n", "2", "-spawner=magic", "x"], "no such spawner")):
+                                (["-n", "2", "-spawner=magic", "x"], "unknown spawner")):
             self.expect(f"launcher {' '.join(wrong)}", [LAUNCHER, *wrong], 2, re.escape(sentence), "^usage: ")
         self.expect("a program that is not there", run + ["./nowhere"], 127, "cannot run ./nowhere: No such file")
         plain = os.path.join(self.shop.folder, "plain")
@@ -159,7 +159,7 @@ class Tests:
         extra = everything | {"GASNET_VERBOSEENV": "1"}
         _, output, _, _ = self.shop.run([self.program], 2, extra, LIMIT)
         lines = {line.split()[2]: line for line in output.splitlines() if line.startswith("ENV parameter: ")}
-        for names, pattern in ((USED, r"= [^(]*$"), (NOT_USED, r"\(accepted, no effect\)$"), (FOREIGN, "is set and not known")):
+        for names, pattern in ((USED, r"= [^(]*$"), (NOT_USED, r"\(accepted, no effect\)$"), (FOREIGN, "is set, but unknown to")):
             for name, _ in names:
                 line = lines.get(name, "no line")
                 jobtest.report(f"launch: {name} under GASNET_VERBOSEENV", "" if re.search(pattern, line) else line)

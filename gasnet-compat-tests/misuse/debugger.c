@@ -75,7 +75,7 @@ const misuse_case_t misuse_cases[] = {
     {"backtrace-bad-nodes", "any", 2, "GASNET_BACKTRACE_NODES=a-b", "GASNET_BACKTRACE_NODES", nothing},
     {"backtrace-once", "any", 1, "GASNET_BACKTRACE=1" EXECINFO, "^(?!.*Backtrace by.*Backtrace by).*Backtrace by EXECINFO", fatal_everywhere},
     {"verboseenv", "any", 2, "GASNET_VERBOSEENV=1 GASNET_FREEZE_SIGNAL=usr2 GASNET_BACTRACE=1",
-     "=^(?!.*GASNET_FREEZE_SIGNAL.*GASNET_FREEZE_SIGNAL)(?=.*GASNET_FREEZE_SIGNAL = SIGUSR2\\n)(?=.*GASNET_BACKTRACE_TYPE = \\S*EXECINFO \\(default\\))(?!.*GASNET_BACKTRACE_TYPE.*GASNET_BACKTRACE_TYPE)(?=.*GASNET_BACTRACE is set and not known to GASNet; did you mean GASNET_BACKTRACE)(?=.*GASNET_BACKTRACE = NO +\\(default\\)).*went on",
+     "=^(?!.*GASNET_FREEZE_SIGNAL.*GASNET_FREEZE_SIGNAL)(?=.*GASNET_FREEZE_SIGNAL = SIGUSR2\\n)(?=.*GASNET_BACKTRACE_TYPE = \\S*EXECINFO \\(default\\))(?!.*GASNET_BACKTRACE_TYPE.*GASNET_BACKTRACE_TYPE)(?=.*GASNET_BACTRACE is set, but unknown to GASNet; did you mean GASNET_BACKTRACE)(?=.*GASNET_BACKTRACE = NO +\\(default\\)).*went on",
      nothing},
     {"verboseenv-off", "any", 2, "GASNET_VERBOSEENV=n GASNET_BACTRACE=1", "=^(?!.*ENV parameter).*went on", nothing},
     {NULL, NULL, 0, NULL, NULL, NULL}};

@@ -184,7 +184,7 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: installs from both" installed
     # What the site says counts where the environment says nothing.
     for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts"; do
-        has "the site's default is in the programs" "default: $value (this site's)" env
+        has "the site's default is in the programs" "default: $value (site default)" env
     done
     says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true
     says "a site's command" "start-here -n 2 /bin/true '#'" pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true

@@ -1,8 +1,8 @@
-//! Defaults of a site: what `configure` or `make` was told about variables of the launcher and of segments (`configure --with-ssh-cmd=…`, `make DEFAULT_SSH_CMD=…`).
-//! They count where no variable does.
+//! Site defaults of variables: options of `configure` (`--with-ssh-cmd=…`) or `make` (`DEFAULT_SSH_CMD=…`). A variable that is
+//! set takes precedence.
 #![forbid(unsafe_code)]
 
-/// The variables that may have such a default, and what it is.
+/// Variables that may have a site default, and its value.
 const DEFAULTS: [(&str, Option<&str>); 7] = [
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),

@@ -1,26 +1,26 @@
-//! The grammar of `GASNET_FAULTS`: which faults the testing decorator injects, and how often.
+//! The grammar of `GASNET_FAULTS`: the faults that the decorators inject, and how often.
 #![forbid(unsafe_code)]
 
 use gasnet_tools::parse::{self, ParseError};
 use std::fmt;
 use std::str::FromStr;
 
-/// Faults to inject. Probabilities are from 0 to 1 and count per packet.
+/// Faults to inject. Probabilities are from 0 to 1, per packet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultPlan {
-    /// Start of the random sequence; each rank mixes its own rank in.
+    /// Seed of the random sequence; each rank combines it with its rank number.
     pub seed: u64,
-    /// A packet is delivered later than it could be.
+    /// Probability that a packet is delivered late.
     pub delay: f64,
-    /// A packet is overtaken by the next one.
+    /// Probability that later packets overtake a packet.
     pub reorder: f64,
-    /// An injection is refused.
+    /// Probability that an injection is refused.
     pub busy: f64,
-    /// A poll delivers only part of what has arrived.
+    /// Probability that a poll delivers only a part of the packets that have arrived.
     pub split: f64,
-    /// This rank ends without a word after so many packets sent.
+    /// The rank that is killed, and after how many packets sent.
     pub kill: Option<(u32, u64)>,
-    /// The conduit is lent atomics of its own (`lent`).
+    /// Whether the conduit performs atomics (`soft_atomics`).
     pub atomics: bool,
 }
 

@@ -1,12 +1,12 @@
-//! The types of variables: what text each accepts, and the value it becomes. Pure functions; `gasnet_tools::parse` has
-//! those that the tools library needs too.
+//! The types of variables: the text that each accepts, and its value. Pure functions; `gasnet_tools::parse` has the parsers
+//! that the tools library needs, too.
 #![forbid(unsafe_code)]
 
 use super::{FaultPlan, RankSet, SegmentLimit, SignalSet};
 use gasnet_tools::parse::{self, ParseError};
 use std::path::PathBuf;
 
-/// What a variable holds.
+/// The type of a variable.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Yes or no.
@@ -48,9 +48,9 @@ pub enum Kind {
     SegmentLimit,
     /// The grammar of `GASNET_FAULTS`.
     Faults,
-    /// Text of a form of its own.
+    /// Text of a specific form.
     Form {
-        /// What it accepts, as the end of the sentence "… is expected".
+        /// The accepted form, as the subject of "… is expected".
         accepts: &'static str,
         /// Whether a text has that form.
         check: fn(&str) -> bool,
@@ -110,21 +110,21 @@ impl Kind {
         }
     }
 
-    /// What is accepted, as a noun phrase: "a whole number from 1 to 64".
+    /// The accepted values as a noun phrase: "a whole number from 1 to 64".
     pub fn accepts(&self) -> String {
         match *self {
             Self::Bool => "a boolean (1, y, yes, 0, n, no)".into(),
             Self::Int { min, max } => format!("a whole number {}", range(min, max, i64::MIN, i64::MAX)),
             Self::Size { min, max } => format!("a memory size such as 64KB or 1.5GB {}", size_range(min, max)),
             Self::Double { min, max } => format!("a number such as 1.5 or 3/8 {}", range(min, max, f64::MIN, f64::MAX)),
-            Self::Text => "a text".into(),
+            Self::Text => "text".into(),
             Self::Path => "a file or directory name".into(),
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Ranks => "* or a list of ranks such as 0,2-4,6".into(),
             Self::Signal => "a signal such as SIGUSR1, usr1 or 10".into(),
             Self::Signals => "* or a list of signals such as SIGSEGV,usr1,11".into(),
             Self::SegmentLimit => {
-                "a size such as 4GB, or a part of the memory such as 0.85, optionally with /P (per process) or /H (host),".into()
+                "a size such as 4GB, or a fraction of the memory such as 0.85, optionally with /P (per process) or /H (per host),".into()
             }
             Self::Faults => "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,atomics=1".into(),
             Self::Form { accepts, .. } => accepts.into(),

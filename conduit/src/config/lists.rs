@@ -1,4 +1,4 @@
-//! Sets of ranks and of signals, as the environment writes them.
+//! Sets of ranks and sets of signals, in the syntax of the environment.
 #![forbid(unsafe_code)]
 
 use gasnet_tools::parse::{self, ParseError};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A set of ranks: everything (`*` or an empty text), or numbers and ranges (`0,2-4,6`).
+/// A set of ranks: all (`*` or an empty text), or numbers and ranges (`0,2-4,6`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RankSet {
     /// Every rank.
@@ -16,7 +16,7 @@ pub enum RankSet {
 }
 
 impl RankSet {
-    /// Whether `rank` belongs to it.
+    /// Whether `rank` is in the set.
     pub fn contains(&self, rank: u32) -> bool {
         match self {
             Self::All => true,
@@ -65,17 +65,17 @@ impl fmt::Display for RankSet {
     }
 }
 
-/// A set of signals: everything (`*`, alone), or names and numbers (`SIGSEGV,usr1,11`).
+/// A set of signals: all (`*`, alone), or names and numbers (`SIGSEGV,usr1,11`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignalSet {
     /// Every signal.
     All,
-    /// These.
+    /// The signals in the list.
     Some(Vec<i32>),
 }
 
 impl SignalSet {
-    /// Whether `signal` belongs to it.
+    /// Whether `signal` is in the set.
     pub fn contains(&self, signal: i32) -> bool {
         match self {
             Self::All => true,

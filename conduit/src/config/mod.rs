@@ -1,13 +1,14 @@
-//! Environment variables: every one is declared once, in [`table`], and everything else follows from the declaration:
-//! reading and checking ([`Config::load`]), typed access ([`Config::get`]), the output of `GASNET_VERBOSEENV`,
-//! `gasnet_info --env` and `docs/env.md` ([`report`]).
+//! Environment variables. Each is declared once, in [`table`]. Everything else derives from the declaration: reading and
+//! checking ([`Config::load`]), typed access ([`Config::get`]), and the output of `GASNET_VERBOSEENV`, `gasnet_info --env`
+//! and `docs/env.md` ([`report`]).
 //!
-//! The environment is read when a client initialises, never when the library is loaded, because clients set variables
-//! before they initialise. All values are checked then, and all problems are reported together. An empty value counts
-//! as not set. A `GASNET_*` name that no declaration knows is not an error: clients have their own; [`Config::unknown`]
-//! lists them for `GASNET_VERBOSEENV=1`.
+//! The environment is read when a client initialises, not when the library is loaded: clients set variables before they
+//! initialise. All values are checked then, and all errors are reported together. An empty value counts as not set. An
+//! undeclared `GASNET_*` name is not an error, because clients have their own; [`Config::unknown`] lists them for
+//! `GASNET_VERBOSEENV=1`.
 //!
-//! A value that the library does not use is not checked: that of a variable without effect, or of one for gasnetrun or test programs.
+//! Values that the library does not use are not checked: those of variables without effect, and of variables of gasnetrun
+//! and test programs.
 #![forbid(unsafe_code)]
 
 mod built_in;
@@ -35,15 +36,15 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-/// The value of `GASNET_CONDUIT` that leaves the choice to the library.
+/// The value of `GASNET_CONDUIT` with which the library chooses the conduit.
 pub const AUTO_CONDUIT: &str = "auto";
 
 /// The value of one variable in this process.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Its declaration.
+    /// The declaration.
     pub variable: &'static Variable,
-    /// Its value: what the environment says, or the default.
+    /// The value from the environment, or the default.
     pub value: Value,
     /// Whether the environment sets it.
     pub is_set: bool,
@@ -54,14 +55,14 @@ pub struct Setting {
 pub struct Config {
     settings: Vec<Setting>,
     unknown: Vec<String>,
-    /// The tables beside [`table`].
+    /// The tables of conduits.
     extra: Vec<&'static [Variable]>,
 }
 
-/// What is wrong with the environment: one sentence per variable.
+/// The errors of an environment.
 #[derive(Debug)]
 pub struct ConfigError {
-    /// The sentences, in the order of the table.
+    /// One message per variable, sorted.
     pub problems: Vec<String>,
 }
 
@@ -74,7 +75,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Reads the process's environment. `extra` are the tables of the conduits that this library contains.
+    /// Reads the environment of the process. `extra` has the tables of the conduits in this library.
     pub fn load(extra: &[&'static [Variable]]) -> Result<Self, ConfigError> {
         Self::from_env(extra, std::env::vars_os())
     }
@@ -86,14 +87,14 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut config = Self::defaults(extra);
         let mut problems = Vec::new();
-        let mut senseless = Vec::new();
+        let mut invalid_defaults = Vec::new();
         for setting in &mut config.settings {
             let Some(text) = built_in(setting.variable.name) else {
                 continue;
             };
             match read(setting.variable, text.as_ref()) {
                 Ok(value) => setting.value = value,
-                Err(problem) => senseless.push((setting.variable.name, problem)),
+                Err(problem) => invalid_defaults.push((setting.variable.name, problem)),
             }
         }
         for (name, text) in environment {
@@ -107,11 +108,11 @@ impl Config {
                 _ => {}
             }
         }
-        for (name, problem) in senseless {
-            // Who sets the variable is not troubled.
+        for (name, problem) in invalid_defaults {
+            // A variable that is set overrides the invalid default.
             if config.setting(name).is_some_and(|setting| !setting.is_set) {
                 problems.push(format!(
-                    "this library was built with a default that makes no sense: {problem}"
+                    "this library was built with an invalid default: {problem}"
                 ));
             }
         }
@@ -142,12 +143,12 @@ impl Config {
     /// The value of a variable.
     ///
     /// # Panics
-    /// When `key` belongs to a table that was not given to [`Config::load`].
+    /// If `key` belongs to a table that was not passed to [`Config::load`].
     pub fn get<T: FromValue>(&self, key: &Key<T>) -> T {
         let name = key.variable.name;
         self.setting(name)
             .and_then(|s| T::from_value(&s.value))
-            .unwrap_or_else(|| panic!("{name} is not in the table that was loaded, or not of the type of its key"))
+            .unwrap_or_else(|| panic!("{name} is not in a loaded table, or not of the type of its key"))
     }
 
     /// Whether the environment sets a variable.
@@ -170,7 +171,7 @@ impl Config {
     }
 }
 
-/// Reads one value; one that the library does not use counts as its default if it is not acceptable.
+/// Reads one value. An invalid value that the library does not use counts as the default.
 fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
     if matches!(variable.kind, Kind::Path) {
         return Ok(Value::Path(text.into()));
@@ -178,7 +179,7 @@ fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
     let result = match text.to_str() {
         Some(text) => variable.parse(text),
         None => Err(format!(
-            "{} (this one is not UTF-8)",
+            "{} (the value is not UTF-8)",
             variable.complaint(&text.to_string_lossy())
         )),
     };
@@ -190,7 +191,7 @@ fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
 
 static INSTALLED: RwLock<Option<&'static Config>> = RwLock::new(None);
 
-/// Makes `config` the one of this process. Who holds the one before keeps that.
+/// Makes `config` the configuration of this process. References to the previous one stay valid.
 pub fn install(config: Config) {
     *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::leak(Box::new(config)));
 }
@@ -201,7 +202,7 @@ pub fn reload() -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The process's configuration: what [`install`] got, or the defaults before that.
+/// The configuration of this process: from [`install`], or the defaults before that.
 pub fn get() -> &'static Config {
     static DEFAULTS: OnceLock<Config> = OnceLock::new();
     let installed = *INSTALLED.read().unwrap_or_else(PoisonError::into_inner);

@@ -10,20 +10,20 @@ use std::str::FromStr;
 pub struct SegmentLimit {
     /// How much.
     pub amount: Amount,
-    /// Of what.
+    /// Per process or per host.
     pub per: Per,
 }
 
 /// How much memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// So many bytes, at least 1.
+    /// Bytes, at least 1.
     Bytes(u64),
-    /// This part of the host's memory, above 0 and at most 1.
+    /// Fraction of the host's memory, above 0 and at most 1.
     Fraction(f64),
 }
 
-/// What a limit is counted on.
+/// The scope of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
     /// Each process; the library's own memory is not counted.
@@ -33,8 +33,8 @@ pub enum Per {
 }
 
 impl SegmentLimit {
-    /// The limit in bytes, per process or per host as [`SegmentLimit::per`] says, on a host with `memory_bytes`.
-    #[allow(clippy::cast_precision_loss)] // a limit of memory, not an address
+    /// The limit in bytes on a host with `memory_bytes`, per process or per host (see [`SegmentLimit::per`]).
+    #[allow(clippy::cast_precision_loss)] // a limit may be off by some bytes
     pub fn bytes(&self, memory_bytes: u64) -> u64 {
         match self.amount {
             Amount::Bytes(bytes) => bytes,

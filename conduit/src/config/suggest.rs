@@ -1,7 +1,7 @@
-//! "Did you mean": the declared name that is nearest to an unknown one.
+//! "Did you mean": the declared name nearest to an unknown one.
 #![forbid(unsafe_code)]
 
-/// The candidate with the fewest edits, if they are few for the length of the name.
+/// The candidate with the fewest edits: at most one per four letters after `GASNET_`, and three in all.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (name.len().saturating_sub("GASNET_".len()) / 4).clamp(1, 3);
     candidates
@@ -11,7 +11,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, c)| c)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
+/// Damerau-Levenshtein distance: insertions, deletions, replacements and swaps of adjacent letters.
 fn edits(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut before = Vec::new();

@@ -21,7 +21,7 @@ fn every_key_has_the_type_of_its_value() {
 #[test]
 fn names_are_unique_and_documented() {
     for (i, v) in TABLE.iter().enumerate() {
-        // Those of gasnetrun alone have no name space of their own in the reference either.
+        // Variables of gasnetrun have no prefix in the reference either.
         assert!(v.name.starts_with("GASNET_") || v.scope == Scope::Gasnetrun, "{}", v.name);
         assert!(TABLE[..i].iter().all(|w| w.name != v.name), "{} twice", v.name);
         assert!(v.help.ends_with('.') && !v.help.contains('\n'), "help of {}", v.name);
@@ -59,7 +59,7 @@ fn all_problems_are_reported_and_name_their_variable() {
     }
 }
 
-/// What launchers and job scripts of clients set, whatever the conduit is (clients.md, F).
+/// Variables that launchers and job scripts of clients set for every conduit (clients.md, F).
 const SET_BY_CLIENTS: &[&str] = &[
     "PSHM_NODES",
     "MAX_SEGSIZE",
@@ -122,10 +122,10 @@ fn unknown_names_are_listed_with_a_suggestion() {
     assert_eq!(config.unknown(), ["GASNET_MY_CLIENT", "GASNET_PSHM_NODE"]);
     let lines = config.verbose();
     assert!(
-        lines.contains("GASNET_PSHM_NODE is set and not known to GASNet; did you mean GASNET_PSHM_NODES?\n"),
+        lines.contains("GASNET_PSHM_NODE is set, but unknown to GASNet; did you mean GASNET_PSHM_NODES?\n"),
         "{lines}"
     );
-    assert!(lines.contains("GASNET_MY_CLIENT is set and not known to GASNet\n"), "{lines}");
+    assert!(lines.contains("GASNET_MY_CLIENT is set, but unknown to GASNet\n"), "{lines}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn json_strings_are_escaped() {
     assert_eq!(report::json_string("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
 }
 
-/// Every variable with random texts: never a panic; what is accepted is shown as text that is accepted again.
+/// Every variable with random texts: no panic, and an accepted value is shown as text that parses to the same value.
 #[test]
 fn random_values_never_panic_and_show_what_they_are() {
     const ALPHABET: &[u8] = b"0123456789.-+/eExXKMGTPBHbygsSIGHUPno,*:=^ kildeaytorsnp";
@@ -174,7 +174,7 @@ fn random_values_never_panic_and_show_what_they_are() {
                 (0..next() % 12).map(|_| ALPHABET[next() % ALPHABET.len()] as char).collect()
             };
             match v.parse(&text) {
-                Err(sentence) => assert!(sentence.starts_with(v.name), "{sentence}"),
+                Err(message) => assert!(message.starts_with(v.name), "{message}"),
                 Ok(value) => {
                     accepted += 1;
                     let shown = v.kind.show(&value);

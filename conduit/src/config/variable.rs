@@ -1,4 +1,4 @@
-//! One row of the table, and the typed key through which the library reads its value.
+//! A row of the table, and the typed key with which the library reads its value.
 #![forbid(unsafe_code)]
 
 use super::{FaultPlan, Kind, RankSet, SegmentLimit, SignalSet, Value};
@@ -12,30 +12,30 @@ pub struct Variable {
     pub name: &'static str,
     /// Type and range.
     pub kind: Kind,
-    /// Default as one would write it in the environment; empty: no fixed default.
+    /// Default in the syntax of the environment; empty: no fixed default.
     pub default: &'static str,
-    /// How the value comes about when it is not set, where a fixed default cannot say it.
+    /// Description of the default, if it is not a fixed value.
     pub default_note: &'static str,
     /// Unit of a number ("seconds"), or empty.
     pub unit: &'static str,
-    /// Who reads it.
+    /// Which processes read it.
     pub scope: Scope,
-    /// Whether setting it changes anything.
+    /// Whether it has an effect.
     pub status: Status,
-    /// Who introduced it.
+    /// The implementation that introduced it.
     pub origin: Origin,
-    /// First version of this library that knows it.
+    /// First version of this library that accepts it.
     pub since: &'static str,
     /// Heading under which it is listed.
     pub section: &'static str,
-    /// One line.
+    /// Description: one line that ends with a full stop.
     pub help: &'static str,
 }
 
-/// Who reads a variable.
+/// The processes that read a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The launcher or the started process, before there are ranks.
+    /// The launcher process, before the ranks exist.
     Launcher,
     /// Every rank; must have the same value everywhere.
     Job,
@@ -47,28 +47,28 @@ pub enum Scope {
     Tests,
 }
 
-/// Whether setting a variable changes anything.
+/// Whether a variable has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It does.
+    /// Yes.
     InEffect,
-    /// It is known and accepted, so that scripts keep working, and changes nothing.
+    /// No. It is accepted, so that existing scripts work.
     NoEffect,
-    /// It does in the debug flavour only.
+    /// Only in the debug flavour.
     DebugFlavour,
 }
 
-/// Who introduced a variable.
+/// The implementation that introduced a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Documented for GASNet-EX.
     Gasnet,
-    /// Known to this implementation only.
+    /// Specific to this implementation.
     Ours,
 }
 
 impl Scope {
-    /// Whether the library, in whatever process, never looks at the value.
+    /// Whether no process reads it through the library.
     pub const fn is_of_others(self) -> bool {
         matches!(self, Self::Gasnetrun | Self::Tests)
     }
@@ -106,7 +106,7 @@ impl Status {
 }
 
 impl Variable {
-    /// A variable read by the whole job, in effect, documented for GASNet-EX. The functions below change that.
+    /// A variable read by the whole job, in effect, documented for GASNet-EX. The functions of [`Key`] change these.
     pub const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -123,15 +123,15 @@ impl Variable {
         }
     }
 
-    /// Puts it under a heading.
+    /// Sets the heading.
     #[must_use]
     pub const fn section(mut self, section: &'static str) -> Self {
         self.section = section;
         self
     }
 
-    /// The value when the environment does not set it. A declaration whose own default is not acceptable is a defect,
-    /// found by a test; here it counts as not set.
+    /// The value if the environment does not set it. A test checks that every default is valid; an invalid one counts as not
+    /// set.
     pub fn default_value(&self) -> Value {
         if self.default.is_empty() {
             return Value::Unset;
@@ -139,12 +139,12 @@ impl Variable {
         self.kind.parse(self.default).unwrap_or(Value::Unset)
     }
 
-    /// Reads `text` as the environment holds it; the error is the whole sentence.
+    /// Parses `text` from the environment; the error is a complete message.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         self.kind.parse(text).map_err(|_| self.complaint(text))
     }
 
-    /// The sentence for a value that is not acceptable.
+    /// The message for an invalid value.
     pub fn complaint(&self, text: &str) -> String {
         let unit = if self.unit.is_empty() {
             String::new()
@@ -160,7 +160,7 @@ impl Variable {
     }
 }
 
-/// A variable with the Rust type of its value. Keys are constants of the table, so a misspelt name does not compile.
+/// A variable with the Rust type of its value. Keys are constants of the table, so the compiler finds misspelt names.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<T> {
     /// The declaration.
@@ -176,42 +176,42 @@ impl<T> Key<T> {
         }
     }
 
-    /// Says who reads it.
+    /// Sets the processes that read it.
     #[must_use]
     pub const fn scope(mut self, scope: Scope) -> Self {
         self.variable.scope = scope;
         self
     }
 
-    /// Says what the number counts.
+    /// Sets the unit of a number.
     #[must_use]
     pub const fn unit(mut self, unit: &'static str) -> Self {
         self.variable.unit = unit;
         self
     }
 
-    /// Says what an unset variable means.
+    /// Sets the description of the default.
     #[must_use]
     pub const fn unset_means(mut self, note: &'static str) -> Self {
         self.variable.default_note = note;
         self
     }
 
-    /// Accepted, and nothing reads it yet.
+    /// Marks it as accepted without effect.
     #[must_use]
     pub const fn no_effect(mut self) -> Self {
         self.variable.status = Status::NoEffect;
         self
     }
 
-    /// Read by the debug flavour only.
+    /// Marks it as in effect in the debug flavour only.
     #[must_use]
     pub const fn debug_only(mut self) -> Self {
         self.variable.status = Status::DebugFlavour;
         self
     }
 
-    /// Known to this implementation only.
+    /// Marks it as specific to this implementation.
     #[must_use]
     pub const fn ours(mut self) -> Self {
         self.variable.origin = Origin::Ours;
@@ -273,7 +273,7 @@ pub const fn path(name: &'static str, help: &'static str) -> Key<Option<PathBuf>
     Key::new(name, Kind::Path, "", help)
 }
 
-/// Declares a text of a form of its own.
+/// Declares a text of a specific form, which `check` accepts.
 pub const fn form(
     name: &'static str,
     default: &'static str,
@@ -284,7 +284,7 @@ pub const fn form(
     Key::new(name, Kind::Form { accepts, check }, default, help)
 }
 
-/// Declares a choice of words.
+/// Declares a choice among fixed names.
 pub const fn choice<T: Choice>(name: &'static str, default: &'static str, help: &'static str) -> Key<T> {
     Key::new(name, Kind::Choice(T::WORDS), default, help)
 }
@@ -309,7 +309,7 @@ pub const fn segment_limit(name: &'static str, default: &'static str, help: &'st
     Key::new(name, Kind::SegmentLimit, default, help)
 }
 
-/// Declares a plan of faults without default.
+/// Declares a fault plan without default.
 pub const fn faults(name: &'static str, help: &'static str) -> Key<Option<FaultPlan>> {
     Key::new(name, Kind::Faults, "", help)
 }
@@ -324,7 +324,7 @@ pub trait Choice: Copy + 'static {
 
 /// A Rust type that a value converts to.
 pub trait FromValue: Sized {
-    /// The value; none when it is of another type, which the constructors above rule out.
+    /// The value; none if it is of another type, which the constructors above rule out.
     fn from_value(value: &Value) -> Option<Self>;
 }
 
