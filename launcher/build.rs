@@ -1,11 +1,11 @@
-//! Notes which compilers build this installation, for `gasnet_info`.
+//! Records the compilers of this build, for `gasnet_info`.
 
 use std::env;
 use std::process::Command;
 
 /// The first line of `program --version`.
 fn version(program: &str) -> String {
-    // CC may have options.
+    // CC may contain options.
     let mut words = program.split_whitespace();
     let name = words.next().unwrap_or("cc");
     let output = Command::new(name).args(words).arg("--version").output();

@@ -38,7 +38,7 @@ def run(*options, before=(), environment=None, errors=subprocess.STDOUT):
 
 
 def machine(before=(), environment=None):
-    """The report about this machine. What vendors' libraries say is not in it."""
+    """The report about this machine, without the output of vendor libraries."""
     status, output = run("--json", "-l", before=before, environment=environment, errors=subprocess.DEVNULL)
     if status != 0:
         raise RuntimeError(f"status {status}: {output}")
@@ -52,17 +52,17 @@ def meminfo(name):
 
 
 def near(a, b):
-    """Equal but for what other processes do meanwhile."""
+    """Equal, except for the work of other processes in between."""
     return a is not None and abs(a - b) <= max(a, b) * 0.25 + (64 << 20)
 
 
 def test_forms():
-    """Both forms, of everything that can be asked for."""
+    """Text and JSON, of every topic."""
     status, text = run()
-    titles = ["Build", "Limits of the library", "Processors", "Memory", "Limits of a process", "Kernel", "Network cards", "RDMA devices",
-              "Libraries of networks and launchers", "Libraries of accelerators"]
+    titles = ["Build", "Limits of the library", "Processors", "Memory", "Limits of a process", "Kernel", "Network interfaces", "RDMA devices",
+              "Network and launcher libraries", "Accelerator libraries"]
     check("text", unless(status == 0, f"status {status}"), *[unless(f"\n{t}\n" in text, f"no section {t}") for t in titles],
-          unless(re.search(r"^(Nothing here needs|One thing could|\d+ things could)", text, re.M), "no summary"))
+          unless(re.search(r"^(No advice for|One line with|\d+ lines with)", text, re.M), "no summary"))
     status, output = run("--json", "-v", "-c", "-b", "-l", "-e")
     answer = json.loads(output)
     check("json", unless(status == 0, f"status {status}"),
@@ -81,7 +81,7 @@ def test_forms():
 
 
 def test_numbers():
-    """What it says is what the system says."""
+    """The numbers are those of the system."""
     report = machine()
     memory, cpus, limits = report["Memory"], report["Processors"], report["Limits of a process"]
     shm = shutil.disk_usage("/dev/shm") if os.path.isdir("/dev/shm") else None
@@ -92,24 +92,24 @@ def test_numbers():
           unless(shm is None or near(memory["/dev/shm free"]["number"], shm.free), f"/dev/shm free {memory['/dev/shm free']}"))
     mine = len(os.sched_getaffinity(0))
     check("cores", unless(cpus["cores in the affinity mask"]["number"] == mine, f"{cpus['cores in the affinity mask']}"),
-          unless(1 <= cpus["ranks that can run at one time"]["number"] <= mine, "usable"))
+          unless(1 <= cpus["ranks that can run at once"]["number"] <= mine, "usable"))
     wanted = {"locked memory": resource.RLIMIT_MEMLOCK, "open files": resource.RLIMIT_NOFILE, "processes": resource.RLIMIT_NPROC,
               "address space": resource.RLIMIT_AS, "file size": resource.RLIMIT_FSIZE, "stack": resource.RLIMIT_STACK,
               "core file": resource.RLIMIT_CORE}
     check("limits", *[unless(limits[name].get("number", resource.RLIM_INFINITY) == resource.getrlimit(which)[0], f"{name}: {limits[name]}")
                       for name, which in wanted.items()])
     cards = {name for name in os.listdir("/sys/class/net") if os.path.exists(f"/sys/class/net/{name}/operstate")}
-    check("cards", unless(set(report["Network cards"]) - {"cards for other hosts"} == cards, f"{list(report['Network cards'])}"),
-          unless("lo" not in cards or "127.0.0.1" in report["Network cards"]["lo"]["text"] or not os.path.exists("/proc/net/fib_trie"),
+    check("cards", unless(set(report["Network interfaces"]) - {"interfaces to other hosts"} == cards, f"{list(report['Network interfaces'])}"),
+          unless("lo" not in cards or "127.0.0.1" in report["Network interfaces"]["lo"]["text"] or not os.path.exists("/proc/net/fib_trie"),
                  "no address of lo"))
 
 
 def test_changed_limits():
-    """Poor limits are told, with advice; good ones have none."""
+    """Low limits are reported with advice, others without."""
     poor = machine(before=("prlimit", "--memlock=65536:65536", "--nofile=128:4096", "--fsize=1048576", "--as=2147483648"))["Limits of a process"]
     for name, number in (("locked memory", 65536), ("open files", 128), ("file size", 1048576), ("address space", 2147483648)):
         check(f"poor-{name.replace(' ', '-')}", unless(poor[name].get("number") == number, f"{poor[name]}"), unless("advice" in poor[name], "no advice"),
-              unless("ulimit" in poor[name].get("advice", ""), "the advice says not what to do"))
+              unless("ulimit" in poor[name].get("advice", ""), "the advice does not name ulimit"))
     good = machine(before=("prlimit", "--nofile=4096:4096"))["Limits of a process"]
     check("good-open-files", unless("advice" not in good["open files"], f"{good['open files']}"))
     core = str(min(os.sched_getaffinity(0)))
@@ -130,7 +130,7 @@ def test_surroundings():
         print("SKIP info/without-sys unshare is not permitted here")
         return
     without = machine(before=("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /sys && exec "$@"', "sh"))
-    check("without-sys", unless(without["Network cards"]["cards for other hosts"]["text"] == "unknown", f"{without['Network cards']}"),
+    check("without-sys", unless(without["Network interfaces"]["interfaces to other hosts"]["text"] == "unknown", f"{without['Network interfaces']}"),
           unless(without["RDMA devices"]["devices"]["text"] == "none", "RDMA devices"),
           unless(without["Processors"]["cores online"]["text"] == "unknown", "cores online"))
     blind = machine(before=("unshare", "-m", "sh", "-c", 'mount -t tmpfs tmpfs /proc && exec "$@"', "sh"))["Processors"]
@@ -141,12 +141,12 @@ def test_surroundings():
 
 
 def test_full_device():
-    """An answer that cannot be written is told, and is no success; a reader that has enough is."""
+    """A write error is reported and fails; a closed pipe is a success."""
     problems = []
     for options in ([], ["--json"], ["-h"], ["-e"]):
         with open("/dev/full", "w", encoding="ascii") as full:
             done = subprocess.run([PROGRAM, *options], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
-        problems += [unless(done.returncode == 1 and "gasnet_info: standard output cannot be written: No space left" in done.stderr,
+        problems += [unless(done.returncode == 1 and "gasnet_info: cannot write to standard output: No space left" in done.stderr,
                             f"{options}: status {done.returncode}, {done.stderr!r}")]
     check("full-device", *problems)
     reader, writer = os.pipe()
@@ -157,13 +157,13 @@ def test_full_device():
 
 
 def test_libraries():
-    """Stand-ins for vendor libraries are found, and what they say is told."""
+    """Stand-ins for vendor libraries are found and described."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("OUT") or None) as folder:
         for name in ("libfabric.so.1", "libibverbs.so.1", "libcuda.so.1", "libze_loader.so.1"):
             command = [*CC.split(), "-shared", "-fPIC", "-o", os.path.join(folder, name), os.path.join(HERE, "fabric.c")]
             subprocess.run(command, check=True)
         report = machine(environment={"LD_LIBRARY_PATH": folder})
-    networks, accelerators = report["Libraries of networks and launchers"], report["Libraries of accelerators"]
+    networks, accelerators = report["Network and launcher libraries"], report["Accelerator libraries"]
     check("libraries", unless(networks["libfabric"]["text"] == "libfabric.so.1: version 1.21, providers shm, tcp", networks["libfabric"]["text"]),
           unless(networks["libibverbs"]["text"] == "libibverbs.so.1: devices standin_0", networks["libibverbs"]["text"]),
           unless(accelerators["CUDA driver library"]["text"].endswith("/libcuda.so.1"), accelerators["CUDA driver library"]["text"]),

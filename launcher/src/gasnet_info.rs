@@ -1,6 +1,6 @@
-//! `gasnet_info`: what this library is, which variables it reads, and what this machine offers it.
+//! `gasnet_info`: reports the version and build of the library, its environment variables, and the limits of this machine.
 //!
-//! It starts no job and changes nothing. Without options it says all of that but the variables.
+//! It starts no job and changes nothing. Without options it reports everything but the variables.
 
 #[path = "gasnet_info/fabrics.rs"]
 mod fabrics;
@@ -28,22 +28,22 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: gasnet_info [option]...
-  -v, --version       versions of the library and of the specifications it implements
+  -v, --version       versions of the library and of the specifications that it implements
   -b, --build         how the installed libraries were built, and their limits
   -c, --conduits      the conduits, thread modes and kinds of library installed beside this program
   -e, --env           every environment variable: meaning, accepted values, default
-  -k, --check-env     check the variables that are set now; exit 1 if one is not acceptable
-  -l, --limits        what this machine offers (cores, memory, limits, kernel, networks, accelerators), and what to change where it is poor
-      --json          the answers as one JSON object
-      --env-markdown  the variables as the page docs/env.md
+  -k, --check-env     check the variables that are set now; exit 1 if a value is invalid
+  -l, --limits        cores, memory, limits, kernel, networks and accelerators of this machine, with advice where they restrict jobs
+      --json          print one JSON object
+      --env-markdown  print the variables as the page docs/env.md
   -h, --help          this text
 Without options: -v -c -b -l.
 ";
 
-/// Facts in order of display.
+/// Names and values, in order of display.
 pub type Facts = Vec<(String, String)>;
 
-/// What was asked for.
+/// The parts of the output, by option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Topic {
     Version,
@@ -72,14 +72,14 @@ fn main() -> ExitCode {
     if topics.is_empty() {
         topics.extend([Topic::Version, Topic::Conduits, Topic::Build, Topic::Limits]);
     }
-    // Vendors' libraries say what troubles them on standard output, too.
+    // Vendor libraries print errors on standard output, too: it becomes standard error while they run.
     let stdout = fd::duplicate(1).and_then(|copy| fd::replace(2, 1).map(|()| copy));
     let (out, good) = if json { as_json(&topics) } else { as_text(&topics) };
     let written = stdout.and_then(|stdout| File::from(stdout).write_all(out.as_bytes()));
     if let Err(why) = written {
-        // A reader that closes the pipe early (`| head`) has what it wanted.
+        // A reader that closes the pipe early (`| head`) is not an error.
         if why.kind() != std::io::ErrorKind::BrokenPipe {
-            eprintln!("gasnet_info: standard output cannot be written: {why}");
+            eprintln!("gasnet_info: cannot write to standard output: {why}");
             return ExitCode::FAILURE;
         }
     }
@@ -104,7 +104,7 @@ fn topic(word: &str) -> Option<Topic> {
     })
 }
 
-/// The variables of networks.
+/// The variable tables of the conduits.
 fn networks() -> Vec<&'static [Variable]> {
     gasneti_conduits().iter().map(|conduit| conduit.variables()).collect()
 }
@@ -124,7 +124,7 @@ fn version() -> Facts {
     ]
 }
 
-/// The answers for a person, and whether the environment is acceptable (true when that was not asked).
+/// The output as text, and whether the environment is valid (true if it was not checked).
 fn as_text(topics: &[Topic]) -> (String, bool) {
     let mut out = String::new();
     let mut good = true;
@@ -154,7 +154,7 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
     (out, good)
 }
 
-/// The answers for a program: one object with a member per topic.
+/// The output as JSON: one object with a member per topic.
 fn as_json(topics: &[Topic]) -> (String, bool) {
     let mut members = Vec::new();
     let mut good = true;
@@ -182,7 +182,7 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
     (format!("{{{}}}\n", members.join(",\n")), good)
 }
 
-/// Where the system's files are.
+/// The root folder of the system's files.
 fn root() -> machine::Root {
     machine::Root("/".into())
 }

@@ -1,8 +1,9 @@
-//! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job. `amudprun` is the one of udp under another name.
+//! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job. `amudprun` is another name
+//! of `gasnetrun_udp`.
 //!
-//! It only sets the environment and becomes the program (or a process manager that starts it), so that launcher and supervisor are one process: its
-//! exit code, its signals and its place in the shell's job control are the job's. The options are those of the GASNet-EX launchers (smp-conduit
-//! README, "Job spawning"; ssh-spawner README, "Basic Usage"), and a few more.
+//! The launcher sets the environment and then executes the program, or a process manager that starts it, in its own
+//! process. So its exit code, its signals and its place in the shell's job control are those of the job. The options are
+//! those of the GASNet-EX launchers (smp-conduit README, "Job spawning"; ssh-spawner README, "Basic Usage"), and a few more.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -25,26 +26,26 @@ mod spawner;
 use manager::Filling;
 use spawner::{Decision, Spawner};
 
-/// Conduits, and whether their jobs can be on several hosts.
+/// Conduits, and whether their jobs can span several hosts.
 const CONDUITS: [(&str, bool); 3] = [("smp", false), ("sock", false), ("udp", true)];
 
 const OPTIONS: &str = "\
     options:
       -n <n>                 number of processes to run
       -N <n>                 number of nodes to run on
-      -c <n>                 number of cpus per process (for srun; otherwise processes are not bound to cpus)
-      -E <VAR1[,VAR2...]>    environment variables that win over those of other nodes' sessions; VAR=value sets one
-      -l, --label            put the rank in front of each line of output
+      -c <n>                 number of cpus per process (srun only; otherwise processes are not bound to cpus)
+      -E <VAR1[,VAR2...]>    environment variables that override those of the sessions on other nodes; VAR=value sets one
+      -l, --label            prefix each line of output with the rank
       -v                     be verbose about what is happening
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
       -spawner=<name>        force use of a specific spawner: fork, ssh, pmi, mpi or custom (-spawn: L, S, C)
-      --conduit=<name>       the conduit that a program with the universal library shall use (auto|smp|sock|udp)
-      --help, --version      print this text, or the version
+      --conduit=<name>       conduit for a program with the universal library (auto|smp|sock|udp)
+      --help, --version      print this text or the version
       --                     ends option parsing
 ";
 
-/// More ranks than anybody means.
+/// Upper bound of `-n`; a larger number is a typing error.
 const MOST: u32 = 1 << 20;
 
 /// Exit codes of the shell: wrong usage, not executable, not found.
@@ -52,28 +53,28 @@ const USAGE: u8 = 2;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug, Default, PartialEq)]
 struct Request {
     conduit: String,
-    /// The option that names it, where that is not the launcher's own name.
+    /// The value of `--conduit`, which overrides the conduit of the launcher's name.
     conduit_option: Option<String>,
     ranks: u32,
     nodes: Option<u32>,
     cpus: Option<u32>,
-    /// Names that `-E` gives, and what it sets.
+    /// Names from `-E`, and the assignments among them.
     variables: Vec<String>,
     assignments: Vec<(String, OsString)>,
     label: bool,
     verbose: bool,
     test_only: bool,
-    /// Where the wish for a spawner comes from, and its name.
+    /// The option that selects a spawner, and its value.
     spawner: Option<(String, String)>,
     decision: Decision,
     program: Vec<OsString>,
 }
 
-/// What to do instead of starting something.
+/// Reasons not to start a job.
 #[derive(Debug, PartialEq)]
 enum Stop {
     Help,
@@ -82,7 +83,7 @@ enum Stop {
 }
 
 impl Request {
-    /// The value of `-E`: names, or one name and its value, which is kept byte by byte.
+    /// Takes a value of `-E`: names, or one name and its value, whose bytes are kept as they are.
     fn pass_on(&mut self, given: &OsStr) -> Result<(), Stop> {
         let bytes = given.as_bytes();
         let Some(end) = bytes.iter().position(|&byte| byte == b'=') else {
@@ -106,8 +107,8 @@ impl Request {
     }
 }
 
-fn wrong<T>(sentence: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Wrong(sentence.into()))
+fn wrong<T>(message: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Wrong(message.into()))
 }
 
 fn main() -> ExitCode {
@@ -128,8 +129,8 @@ fn main() -> ExitCode {
             println!("{launcher} (libgasnet) {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        Err(Stop::Wrong(sentence)) => {
-            eprint!("{launcher}: {sentence}\n{}", usage(&launcher));
+        Err(Stop::Wrong(message)) => {
+            eprint!("{launcher}: {message}\n{}", usage(&launcher));
             ExitCode::from(USAGE)
         }
     }
@@ -196,7 +197,7 @@ fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Resul
     finish(request, ranks)
 }
 
-/// Checks what only the whole command line tells.
+/// Checks that need the whole command line.
 fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     let Some(ranks) = ranks else {
         return wrong("required option -n was not given");
@@ -208,9 +209,9 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     if request.conduit != AUTO && !CONDUITS.iter().any(|c| c.0 == request.conduit) {
         let names: Vec<&str> = CONDUITS.iter().map(|c| c.0).collect();
         return wrong(format!(
-            "this launcher does not know conduit \"{}\"; it starts jobs of {}, or takes the program's own choice (auto)",
+            "unknown conduit \"{}\": {} and auto (the program's own choice) are possible",
             request.conduit,
-            names.join(" and ")
+            names.join(", ")
         ));
     }
     if request.program.is_empty() {
@@ -231,12 +232,12 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     Ok(request)
 }
 
-/// Whether jobs of a conduit can be on several hosts.
+/// Whether jobs of a conduit can span several hosts.
 fn has_network(conduit: &str) -> bool {
     conduit == AUTO || CONDUITS.iter().any(|c| c.0 == conduit && c.1)
 }
 
-/// What the user says: by an option, by the conduit's variable, by the general one, or by that of udp's programs.
+/// The spawner that the user selects, in this order: option, the conduit's variable, `GASNET_SPAWNER`, `GASNET_SPAWNFN`.
 fn decide(request: &Request) -> Result<Decision, Stop> {
     let network = has_network(&request.conduit);
     let mut variables = spawner_variables(&request.conduit);
@@ -272,12 +273,13 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
     })
 }
 
-/// The variables that tell the program which spawner it is, the first of which counts most. A program that chooses its conduit itself may look at any.
+/// The variables from which the program reads its spawner, the first takes precedence. A program that chooses its conduit
+/// may read any of them.
 fn spawner_variables(conduit: &str) -> Vec<String> {
     let of = |name: &str| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase());
     let general = (conduit == AUTO || has_network(conduit)).then(|| "GASNET_SPAWNER".to_owned());
     let conduits = CONDUITS.iter().filter(|c| conduit == AUTO || c.0 == conduit);
-    // That for tests has none of its own.
+    // sock, which is for tests, is not documented to have one.
     let known = conduits.filter(|c| c.0 != "sock" || conduit == "sock");
     known.map(|c| of(c.0)).chain(general).collect()
 }
@@ -309,15 +311,15 @@ fn cpus(text: &str) -> Result<u32, Stop> {
         .or_else(|_| wrong(format!("option -c {text}: a whole number is expected")))
 }
 
-/// The environment of the job, beside what the launcher has itself.
+/// The variables that the launcher adds to its own environment for the job.
 fn environment(request: &Request) -> Vec<(String, OsString)> {
     let mut set: Vec<(String, OsString)> = request.assignments.clone();
-    // An option wins over the environment, which the program reads.
+    // The program reads the environment, so an option must override it.
     let word = match request.decision.spawner {
         Spawner::Fork => "fork",
         Spawner::Ssh => "ssh",
         Spawner::Pmi | Spawner::Mpi => "pmi",
-        // It has no name among those.
+        // Selected by GASNET_SPAWNFN below; these variables have no name for it.
         Spawner::Custom => "auto",
     };
     if request.decision.spawner == Spawner::Custom {
@@ -331,7 +333,7 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
             .into_iter()
             .map(|name| (name, word.into())),
     );
-    // The launcher's name says what its user wants; an option or the environment says it louder.
+    // An option takes precedence over GASNET_CONDUIT, which takes precedence over the name of the launcher.
     let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
     if request.conduit_option.is_some() || (request.conduit != AUTO && !named) {
         set.push(("GASNET_CONDUIT".into(), request.conduit.clone().into()));
@@ -352,7 +354,7 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
     set
 }
 
-/// The words to become: the program, or a process manager that starts it.
+/// The command line to execute: the program, or a process manager that starts it.
 fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>, String> {
     let mut program = request.program.clone();
     program[0] = locate(&program[0]);
@@ -381,8 +383,8 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     let set = environment(request);
     let line = match words(request, &set) {
         Ok(line) => line,
-        Err(sentence) => {
-            eprintln!("{launcher}: {sentence}");
+        Err(message) => {
+            eprintln!("{launcher}: {message}");
             return ExitCode::from(USAGE);
         }
     };
@@ -403,10 +405,10 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     }
     let mut command = Command::new(&line[0]);
     command.args(&line[1..]).envs(set);
-    // If this launcher is started by a rank of another job: the number of ranks is not that one's.
+    // Set if a rank of another job started this launcher: the number of ranks of that job.
     command.env_remove("_GASNET_JOB_RANKS");
     if request.decision.spawner.is_manager() {
-        // Or each of its processes would be a job of that many.
+        // Otherwise each process would start a job of this size.
         command.env_remove("GASNET_PSHM_NODES");
     }
     let error = command.exec();
@@ -418,7 +420,7 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     })
 }
 
-/// The program as exec should see it: a plain name that is not on the path may lie in the current folder.
+/// The program as exec needs it: a plain name that is not on the path may be in the current directory.
 fn locate(program: &OsStr) -> OsString {
     let plain = !program.as_bytes().contains(&b'/');
     let on_path = || env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()));
@@ -428,7 +430,7 @@ fn locate(program: &OsStr) -> OsString {
     program.to_owned()
 }
 
-/// A word as a shell would have to read it.
+/// A word, quoted for a shell where necessary.
 fn quoted(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=:,./@%".contains(c);
@@ -447,9 +449,9 @@ mod tests {
         parse("gasnetrun_smp", line.iter().map(OsString::from))
     }
 
-    fn sentence(line: &[&str]) -> String {
+    fn message(line: &[&str]) -> String {
         match read(line) {
-            Err(Stop::Wrong(sentence)) => sentence,
+            Err(Stop::Wrong(message)) => message,
             other => panic!("{line:?}: {other:?}"),
         }
     }
@@ -522,21 +524,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        assert!(sentence(&["a"]).contains("-n"));
-        assert!(sentence(&["-n", "2"]).contains("no program"));
-        assert!(sentence(&["-n"]).contains("-n"));
+    fn errors_name_the_option() {
+        assert!(message(&["a"]).contains("-n"));
+        assert!(message(&["-n", "2"]).contains("no program"));
+        assert!(message(&["-n"]).contains("-n"));
         for bad in ["0", "-1", "x", "1048577", "99999999999", ""] {
-            assert!(sentence(&["-n", bad, "a"]).contains("1 to 1048576"), "{bad}");
+            assert!(message(&["-n", bad, "a"]).contains("1 to 1048576"), "{bad}");
         }
-        assert!(sentence(&["-n", "1025", "a"]).contains("1 to 1024"));
-        assert!(sentence(&["-n", "2", "-N", "2", "a"]).contains("-N 1"));
-        assert!(sentence(&["-n", "2", "-c", "x", "a"]).contains("-c x"));
-        assert!(sentence(&["-n", "2", "-foo", "a"]).contains("-foo"));
-        assert!(sentence(&["-n", "2", "-E", "A,B=c", "a"]).contains("A,B=c"));
-        assert!(sentence(&["-n", "2", "-spawner=ssh", "a"]).contains("no network"));
-        assert!(sentence(&["-n", "2", "-spawner", "smoke", "a"]).contains("no such spawner"));
-        assert!(sentence(&["-n", "2", "--conduit", "ibv", "a"]).contains("ibv"));
+        assert!(message(&["-n", "1025", "a"]).contains("1 to 1024"));
+        assert!(message(&["-n", "2", "-N", "2", "a"]).contains("-N 1"));
+        assert!(message(&["-n", "2", "-c", "x", "a"]).contains("-c x"));
+        assert!(message(&["-n", "2", "-foo", "a"]).contains("-foo"));
+        assert!(message(&["-n", "2", "-E", "A,B=c", "a"]).contains("A,B=c"));
+        assert!(message(&["-n", "2", "-spawner=ssh", "a"]).contains("no network"));
+        assert!(message(&["-n", "2", "-spawner", "smoke", "a"]).contains("unknown spawner"));
+        assert!(message(&["-n", "2", "--conduit", "ibv", "a"]).contains("ibv"));
         assert_eq!(read(&["--help"]), Err(Stop::Help));
         assert_eq!(read(&["--version"]), Err(Stop::Version));
     }

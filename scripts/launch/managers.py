@@ -157,7 +157,7 @@ def _(bed):
 def _(bed):
     variable = "GASNET_SPAWNER" if bed.program.conduit == "any" else "GASNET_UDP_SPAWNER"
     bed.run([bed.program.path, "2"], env={variable: "pmi"}, code=None, says=["PMI_FD", "PMIX_NAMESPACE", "!^rank"])
-    bed.run(["env", "PATH=/nowhere", *bed.launch(2, options=["-spawner=pmi"])], code=2, says=["no process manager is known", "MPIRUN_CMD"])
+    bed.run(["env", "PATH=/nowhere", *bed.launch(2, options=["-spawner=pmi"])], code=2, says=["no process manager found", "MPIRUN_CMD"])
 
 
 # What may go wrong where neighbours are not in a row.

@@ -1,11 +1,11 @@
-//! Vendor libraries, found as the conduits find them: by `dlopen`.
+//! Vendor libraries, located by `dlopen` as in the conduits.
 
 use super::machine::{fact, Fact};
 use gasnet_conduit::config::Config;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-/// An open library. It stays open: vendor libraries do not bear to be closed.
+/// An open library. It stays open: closing is unsafe for vendor libraries, which have threads and exit handlers.
 struct Library(*mut c_void);
 
 impl Library {
@@ -23,7 +23,7 @@ impl Library {
     }
 }
 
-/// Whether a library loads, and `detail` about it.
+/// A library that loads, with `detail`, or "not found".
 fn loaded(name: &str, file: &CStr, detail: impl FnOnce(&Library) -> String) -> Fact {
     let shown = file.to_string_lossy();
     match Library::open(file) {
@@ -46,7 +46,7 @@ fn nothing(_: &Library) -> String {
     String::new()
 }
 
-/// Networks, and what starts jobs.
+/// Libraries of networks and process managers.
 pub fn networks() -> Vec<Fact> {
     vec![
         loaded("libfabric", c"libfabric.so.1", providers),
@@ -57,7 +57,7 @@ pub fn networks() -> Vec<Fact> {
     ]
 }
 
-/// Accelerators: what a program with memory kinds would find, in the environment of now.
+/// Accelerators: the libraries that a program with memory kinds would use in the current environment.
 pub fn accelerators() -> Vec<Fact> {
     let config = Config::load(&[]).unwrap_or_else(|_| Config::defaults(&[]));
     let found = gasnet_conduit::library::found(&config);
@@ -95,14 +95,14 @@ type FiVersion = unsafe extern "C" fn() -> u32;
 type FiGetInfo = unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const FiInfo, *mut *const FiInfo) -> c_int;
 type FiFreeInfo = unsafe extern "C" fn(*const FiInfo);
 
-/// Version of libfabric and names of its providers here.
+/// Version of libfabric and its providers on this host.
 fn providers(library: &Library) -> String {
     let (Some(version), Some(get), Some(free)) = (
         library.symbol(c"fi_version"),
         library.symbol(c"fi_getinfo"),
         library.symbol(c"fi_freeinfo"),
     ) else {
-        return "without fi_getinfo".into();
+        return "no fi_getinfo".into();
     };
     // SAFETY: the function's type, in every version of this library.
     let version = unsafe { std::mem::transmute::<*mut c_void, FiVersion>(version)() };
@@ -143,14 +143,14 @@ type IbvList = unsafe extern "C" fn(*mut c_int) -> *mut *mut c_void;
 type IbvFree = unsafe extern "C" fn(*mut *mut c_void);
 type IbvName = unsafe extern "C" fn(*mut c_void) -> *const c_char;
 
-/// Devices that the verbs library finds.
+/// Devices of the verbs library.
 fn verbs_devices(library: &Library) -> String {
     let (Some(list), Some(free), Some(name)) = (
         library.symbol(c"ibv_get_device_list"),
         library.symbol(c"ibv_free_device_list"),
         library.symbol(c"ibv_get_device_name"),
     ) else {
-        return "without ibv_get_device_list".into();
+        return "no ibv_get_device_list".into();
     };
     let mut count = 0;
     // SAFETY: the function's type; the count is writable.

@@ -1,5 +1,5 @@
-//! Which libraries are installed beside this program: read from the file names in `../lib`, so that the answer is about
-//! this installation and not about what could have been built.
+//! The libraries installed beside this program, by the file names in `../lib`: the report describes this installation, not
+//! the build.
 
 use super::Facts;
 use gasnet_conduit::config::report::json_string;
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// File-name ends of the library kinds, per conduit and thread mode.
+/// Kinds of library (archive, shared), by conduit and thread mode.
 pub type Libraries = BTreeMap<(String, String), Vec<&'static str>>;
 
-/// What stands for conduit and thread mode of the universal library.
+/// Conduit and thread mode shown for the universal library.
 const UNIVERSAL: (&str, &str) = ("any", "all");
 
 /// The libraries in the folder `lib` of the prefix that holds this program; empty when it is not installed.
@@ -34,7 +34,7 @@ pub fn libraries() -> Libraries {
     found
 }
 
-/// How the installed libraries were built: facts that the archives and headers of this prefix tell.
+/// How the installed libraries were built, from the archives and headers of this prefix.
 pub fn build() -> Facts {
     let mut facts: Facts = vec![
         ("compiler (Rust)".into(), env!("GASNET_INFO_RUSTC").into()),
@@ -64,7 +64,7 @@ fn config_string(bytes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes[start..start + length]).trim().to_owned())
 }
 
-/// What is limited by the library, whatever the machine; then what the headers of each conduit say.
+/// Limits of the library, independent of the machine; then the numbers in the headers of each conduit.
 pub fn limits() -> Facts {
     let mut facts: Facts = vec![
         ("ranks of a job on one host".into(), gasnet_job::MAX_RANKS.to_string()),
@@ -85,7 +85,7 @@ pub fn limits() -> Facts {
     facts
 }
 
-/// Names that a header defines as numbers, and the numbers; not the ones that only say that something is there.
+/// Numeric macros of a header. A macro of value 1 only marks a feature and is left out.
 fn numbers(header: &str) -> impl Iterator<Item = (String, String)> + '_ {
     header.lines().filter_map(|line| {
         let mut words = line.strip_prefix("#define ")?.split_whitespace();

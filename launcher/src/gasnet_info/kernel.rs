@@ -1,43 +1,43 @@
-//! What the kernel offers and permits: system calls on which waiting and copying rest, and limits of a process.
+//! The kernel: system calls that waiting and copying use, and limits of a process.
 
 use super::machine::{count, fact, flag, rounded, Fact, Root};
 
-/// Features, by trying them.
+/// Features; system calls are tried.
 pub fn facts(root: &Root) -> Vec<Fact> {
     let scope = root.number("/proc/sys/kernel/yama/ptrace_scope");
     let copies = can_read_other_process();
     let seccomp = root.read("/proc/self/status").and_then(|status| {
         let line = status.lines().find_map(|l| l.strip_prefix("Seccomp:").map(str::to_owned))?;
         Some(match line.trim() {
-            "0" => "no filter".into(),
-            "2" => "a filter".to_owned(),
+            "0" => "none".into(),
+            "2" => "active".to_owned(),
             other => format!("mode {other}"),
         })
     });
     vec![
         fact("release", root.read("/proc/sys/kernel/osrelease").unwrap_or("unknown".into())),
         fact("host", root.read("/proc/sys/kernel/hostname").unwrap_or("unknown".into())),
-        fact("system calls of this process", seccomp.unwrap_or("unknown".into())),
+        fact("system call filter", seccomp.unwrap_or("unknown".into())),
         flag("membarrier, global expedited", has_membarrier()).advise(
             !has_membarrier(),
-            "Waiting ranks then sleep at most a millisecond at a time instead of being woken. Linux 4.16 and later has it; a container may filter it.",
+            "Without it, waiting ranks poll every millisecond instead of being woken. Linux 4.16 and later has it; a container may filter it.",
         ),
         flag("pidfd_open", has_pidfd()),
         flag("process_vm_readv", copies).advise(
             !copies,
-            "Memory outside of segments (GASNET_SEGMENT_EVERYTHING and LARGE) is then copied through messages, which is slower. A container's seccomp \
-             filter may forbid it (--cap-add SYS_PTRACE), or kernel.yama.ptrace_scope.",
+            "Without it, memory outside of segments (GASNET_SEGMENT_EVERYTHING and LARGE) is copied through messages, which is slower. The seccomp filter \
+             of a container (--cap-add SYS_PTRACE) or kernel.yama.ptrace_scope may forbid it.",
         ),
         count("ptrace scope (Yama)", scope, "no Yama").advise(
             scope.is_some_and(|scope| scope >= 2),
-            "Neither debuggers (GASNET_FREEZE, GASNET_BACKTRACE_TYPE=GDB) nor copies between processes are permitted to users. \
+            "Users may neither attach debuggers (GASNET_FREEZE, GASNET_BACKTRACE_TYPE=GDB) nor copy between processes. \
              sysctl kernel.yama.ptrace_scope=1.",
         ),
-        fact("core files go to", root.read("/proc/sys/kernel/core_pattern").unwrap_or("unknown".into())),
+        fact("core file pattern", root.read("/proc/sys/kernel/core_pattern").unwrap_or("unknown".into())),
     ]
 }
 
-/// `RLIM_INFINITY` is no limit.
+/// A limit as text.
 fn shown(limit: libc::rlim_t, is_bytes: bool) -> String {
     match (limit, is_bytes) {
         (libc::RLIM_INFINITY, _) => "unlimited".into(),
@@ -58,16 +58,16 @@ fn limit(resource: Resource) -> Option<(u64, u64)> {
     (!failed).then_some((pair.rlim_cur, pair.rlim_max))
 }
 
-const RDMA: &str = "RDMA networks pin segments and buffers, and then fail or fall back. `ulimit -l unlimited`, or for all users \
+const RDMA: &str = "RDMA networks pin segments and buffers; with less they fail or fall back. `ulimit -l unlimited`, or for all users \
                     /etc/security/limits.d: `* - memlock unlimited` (LimitMEMLOCK= of a service).";
-const FILES: &str = "Outside of shared memory a rank has descriptors for its peers. `ulimit -n 65536`, up to the hard limit.";
+const FILES: &str = "A rank needs descriptors for peers outside shared memory. `ulimit -n 65536`, up to the hard limit.";
 const PROCESSES: &str =
-    "Ranks and their threads count. `ulimit -u`, or pids.max of the control group (--pids-limit of a container).";
-const SPACE: &str = "Every rank maps the segments of all neighbours, used or not. `ulimit -v unlimited`.";
-const FILE_SIZE: &str = "Shared memory counts as a file: segments cannot be larger. `ulimit -f unlimited`.";
-const STACK: &str = "Handlers run on the stack of whoever polls. `ulimit -s 8192`.";
+    "All ranks and their threads count. `ulimit -u`, or pids.max of the control group (--pids-limit of a container).";
+const SPACE: &str = "Every rank maps the whole segments of all neighbours. `ulimit -v unlimited`.";
+const FILE_SIZE: &str = "Shared memory counts as a file, so this limits segments. `ulimit -f unlimited`.";
+const STACK: &str = "AM handlers run on the stack of the thread that polls. `ulimit -s 8192`.";
 
-/// Limits, soft and hard, of this process, which ranks inherit.
+/// Soft and hard limits of this process, which ranks inherit.
 pub fn limits(root: &Root) -> Vec<Fact> {
     let rows: [(&str, Resource, bool, u64, &str); 7] = [
         ("locked memory", libc::RLIMIT_MEMLOCK, true, 64 << 20, RDMA),
@@ -83,7 +83,7 @@ pub fn limits(root: &Root) -> Vec<Fact> {
         .map(|(name, resource, is_bytes, least, advice)| match limit(resource) {
             Some((soft, hard)) => Fact {
                 number: (soft != libc::RLIM_INFINITY).then_some(soft),
-                ..fact(name, format!("{} (at most {})", shown(soft, is_bytes), shown(hard, is_bytes)))
+                ..fact(name, format!("{} (hard limit {})", shown(soft, is_bytes), shown(hard, is_bytes)))
             }
             .advise(soft < least, advice),
             None => fact(name, "unknown"),
@@ -99,14 +99,14 @@ pub fn limits(root: &Root) -> Vec<Fact> {
     facts
 }
 
-/// Whether one process of this user may read another one's memory, which is what ranks do.
+/// Whether a process of this user may read the memory of another one, as ranks do.
 fn can_read_other_process() -> bool {
     let word = 0x5eed_u64;
-    // SAFETY: a child of a process with one thread; it waits for a signal and nothing else.
+    // SAFETY: this process has one thread, and the child only waits for a signal.
     let child = unsafe { libc::fork() };
     if child == 0 {
         loop {
-            // SAFETY: no preconditions. The parent ends this process, and so does its end.
+            // SAFETY: no preconditions. The parent kills this process, or its death does.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 libc::pause();

@@ -1,7 +1,6 @@
-//! What this machine offers a job, what is poor about it, and what to do about that.
+//! What this machine provides for jobs, and advice where it restricts them.
 //!
-//! Everything is read below a root folder, so that the tests can bring a machine of their own; what is asked of the system by calls is
-//! marked in the sections that do it.
+//! Files are read below a root folder, which tests replace. Functions that use system calls instead say so.
 
 use super::{fabrics, kernel, memory, network, processors};
 use gasnet_conduit::config::report::json_string;
@@ -11,13 +10,13 @@ use std::path::PathBuf;
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// What it is about.
+    /// Label.
     pub name: String,
-    /// For a person.
+    /// Value as text.
     pub text: String,
-    /// The number behind it (bytes, cores, …), if it is one.
+    /// Value as a number (bytes, cores, …), if it is one.
     pub number: Option<u64>,
-    /// What to change, and why; none when all is well.
+    /// What to change, and why; none if nothing needs to change.
     pub advice: Option<String>,
 }
 
@@ -34,7 +33,7 @@ pub fn fact(name: impl Into<String>, text: impl Into<String>) -> Fact {
     }
 }
 
-/// A number of bytes; none stands for `without`.
+/// A number of bytes; `without` is the text for none.
 pub fn bytes(name: &str, number: Option<u64>, without: &str) -> Fact {
     Fact {
         number,
@@ -42,7 +41,7 @@ pub fn bytes(name: &str, number: Option<u64>, without: &str) -> Fact {
     }
 }
 
-/// A plain number; none stands for `without`.
+/// A plain number; `without` is the text for none.
 pub fn count(name: &str, number: Option<u64>, without: &str) -> Fact {
     Fact {
         number,
@@ -59,7 +58,7 @@ pub fn flag(name: &str, value: bool) -> Fact {
 }
 
 impl Fact {
-    /// Says what to change if `poor`.
+    /// Adds advice if `poor`.
     #[must_use]
     pub fn advise(mut self, poor: bool, advice: impl Into<String>) -> Self {
         if poor {
@@ -69,7 +68,7 @@ impl Fact {
     }
 }
 
-/// Bytes for a person: three digits at least, in the largest unit that leaves them.
+/// Bytes in the largest unit that leaves at least two digits before the point.
 pub fn rounded(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
     let mut unit = 0;
@@ -87,7 +86,7 @@ pub fn rounded(bytes: u64) -> String {
     }
 }
 
-/// Where the files of the system are: `/`, or a test's folder.
+/// The folder of the system's files: `/`, or a test's folder.
 #[derive(Clone, Debug)]
 pub struct Root(pub PathBuf);
 
@@ -96,7 +95,7 @@ impl Root {
         self.0.join(path.trim_start_matches('/'))
     }
 
-    /// The text of a file, without white space around it; none when it cannot be read.
+    /// The text of a file without surrounding white space; none if it cannot be read.
     pub fn read(&self, path: &str) -> Option<String> {
         let bytes = std::fs::read(self.path(path)).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
@@ -107,7 +106,7 @@ impl Root {
         self.read(path)?.parse().ok()
     }
 
-    /// Sorted names in a folder; none when there is no folder.
+    /// Sorted names in a folder; empty if there is no folder.
     pub fn names(&self, path: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(path)).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -116,21 +115,21 @@ impl Root {
     }
 }
 
-/// The whole report about this machine.
+/// The report, by section.
 pub fn sections(root: &Root) -> Vec<Section> {
     vec![
         ("Processors", processors::facts(root)),
         ("Memory", memory::facts(root)),
         ("Limits of a process", kernel::limits(root)),
         ("Kernel", kernel::facts(root)),
-        ("Network cards", network::cards(root)),
+        ("Network interfaces", network::interfaces(root)),
         ("RDMA devices", network::rdma(root)),
-        ("Libraries of networks and launchers", fabrics::networks()),
-        ("Libraries of accelerators", fabrics::accelerators()),
+        ("Network and launcher libraries", fabrics::networks()),
+        ("Accelerator libraries", fabrics::accelerators()),
     ]
 }
 
-/// For a person.
+/// The report as text.
 pub fn as_text(sections: &[Section]) -> String {
     let mut out = String::new();
     for (title, facts) in sections {
@@ -150,14 +149,15 @@ pub fn as_text(sections: &[Section]) -> String {
         .filter(|f| f.advice.is_some())
         .count();
     let _ = match poor {
-        0 => writeln!(out, "\nNothing here needs to be changed."),
-        1 => writeln!(out, "\nOne thing could be better: see the line with !."),
-        n => writeln!(out, "\n{n} things could be better: see the lines with !."),
+        0 => writeln!(out, "\nNo advice for this machine."),
+        1 => writeln!(out, "\nOne line with advice, marked !."),
+        n => writeln!(out, "\n{n} lines with advice, marked !."),
     };
     out
 }
 
-/// For a program: an object of sections, each an object of facts with `text`, and `number` and `advice` where there are such.
+/// The report as JSON: an object of sections, each an object of facts with `text` and, where they exist, `number` and
+/// `advice`.
 pub fn as_json(sections: &[Section]) -> String {
     let one = |f: &Fact| {
         let mut members = vec![format!("\"text\": {}", json_string(&f.text))];
@@ -177,11 +177,11 @@ pub fn as_json(sections: &[Section]) -> String {
 pub mod tests {
     use super::*;
 
-    /// A machine of files, removed at the end.
+    /// A simulated machine: a folder of files, removed on drop.
     pub struct Machine(pub Root);
 
     impl Machine {
-        /// With these files.
+        /// Creates the files.
         pub fn new(name: &str, files: &[(&str, &str)]) -> Self {
             let folder = std::env::temp_dir().join(format!("gasnet_info-{}-{name}", std::process::id()));
             for (path, text) in files {

@@ -1,4 +1,4 @@
-//! Memory: how much there is, what limits it, and what neighbourhoods share.
+//! Memory: size, limits, and sources of shared memory.
 
 use super::machine::{bytes, count, fact, flag, Fact, Root};
 use super::processors::control_groups;
@@ -6,10 +6,10 @@ use std::ffi::CString;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// Less than this is poor for a segment that is worth having.
+/// Less memory than this (256 MB) gets advice: useful segments do not fit.
 const LITTLE: u64 = 256 << 20;
 
-/// Everything, in order of display.
+/// All facts, in order of display.
 pub fn facts(root: &Root) -> Vec<Fact> {
     let info = root.read("/proc/meminfo").unwrap_or_default();
     let kib = |name| meminfo(&info, name).map(|kib| kib * 1024);
@@ -27,46 +27,46 @@ pub fn facts(root: &Root) -> Vec<Fact> {
         bytes("total", kib("MemTotal"), "unknown"),
         bytes("available", available, "unknown").advise(
             available.is_some_and(|bytes| bytes < LITTLE),
-            "Segments live in memory that is available. End other programs, or take a smaller segment (GASNET_MAX_SEGSIZE).",
+            "Little memory is left for segments. End other programs, or use smaller segments (GASNET_MAX_SEGSIZE).",
         ),
         bytes("limit of the control group", limit, "none").advise(
             left.is_some_and(|bytes| bytes < LITTLE),
-            "Little is left of it, and a job that exceeds it is killed. Raise memory.max (--memory of a container).",
+            "Little of it is left, and the kernel kills a job that exceeds it. Raise memory.max (--memory of a container).",
         ),
         bytes("in use in the control group", used, "unknown"),
         bytes("page size", Some(page_bytes()), ""),
         flag("memfd_create", memfd).advise(
             !memfd,
-            "Shared memory then comes from /dev/shm, or else from files in GASNET_TMPDIR, which is slow on a disk. Linux 3.17 and later has it.",
+            "Without it, shared memory comes from /dev/shm, or from files in GASNET_TMPDIR, which are slow on a disk. Linux 3.17 and later has it.",
         ),
         bytes("/dev/shm", shm_size, "none"),
         bytes("/dev/shm free", shm_free, "none").advise(
             !memfd && shm_free.is_none_or(|bytes| bytes < LITTLE),
-            "Segments and messages of neighbours need it here. Mount it larger: mount -o remount,size=50% /dev/shm (--shm-size of a container).",
+            "Without memfd_create, segments and messages of neighbours need this space. Enlarge it: mount -o remount,size=50% /dev/shm (--shm-size of a container).",
         ),
         count("huge pages", pages, "unknown"),
         count("huge pages free", meminfo(&info, "HugePages_Free"), "unknown"),
         bytes("huge page size", kib("Hugepagesize"), "unknown"),
         fact("transparent huge pages", chosen.unwrap_or("unknown")).advise(
             chosen == Some("never") && pages.is_none_or(|n| n == 0),
-            "GASNET_USE_HUGEPAGES then has no pages to use. Write madvise to /sys/kernel/mm/transparent_hugepage/enabled, or reserve some in \
-             vm.nr_hugepages.",
+            "GASNET_USE_HUGEPAGES has no effect without huge pages. Write madvise to /sys/kernel/mm/transparent_hugepage/enabled, or reserve pages \
+             (vm.nr_hugepages).",
         ),
         count("overcommit mode", root.number("/proc/sys/vm/overcommit_memory"), "unknown").advise(
             root.number("/proc/sys/vm/overcommit_memory") == Some(2),
-            "Mode 2 counts memory that is only reserved: large segments are refused although they would fit. sysctl vm.overcommit_memory=0, or a \
+            "Mode 2 counts memory that is only reserved, so large segments can fail although they would fit. Set vm.overcommit_memory=0 (sysctl), or a \
              smaller GASNET_MAX_SEGSIZE.",
         ),
     ]
 }
 
-/// A number of `/proc/meminfo`, in its own unit.
+/// A number of `/proc/meminfo`, in the unit of that line.
 fn meminfo(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|l| l.split(':').next() == Some(name))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The smallest limit on the path from this process's control group to the root (version 2), or version 1's.
+/// The smallest limit between this process's control group and the root (version 2), or the limit of version 1.
 fn group_limit(root: &Root) -> Option<u64> {
     let second = control_groups(root)
         .into_iter()
@@ -90,7 +90,7 @@ pub fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Size and free space of the file system at `path`. By a system call.
+/// Size and free space of the file system at `path`, by a system call.
 fn file_system(root: &Root, path: &str) -> Option<(u64, u64)> {
     let path = root.0.join(path.trim_start_matches('/'));
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;

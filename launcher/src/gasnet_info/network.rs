@@ -1,15 +1,15 @@
-//! Network cards and RDMA devices, from `/sys/class`.
+//! Network interfaces and RDMA devices, from `/sys/class`.
 
 use super::machine::{fact, Fact, Root};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The flag in `/sys/class/net/*/flags` of a loop-back card.
+/// `IFF_LOOPBACK` in `/sys/class/net/*/flags`.
 const LOOPBACK: u64 = 0x8;
 
-/// One line per card: state, speed, addresses.
-pub fn cards(root: &Root) -> Vec<Fact> {
+/// One line per interface: state, speed, addresses.
+pub fn interfaces(root: &Root) -> Vec<Fact> {
     let addresses = addresses();
     let mut others = false;
     let mut facts: Vec<Fact> = Vec::new();
@@ -18,8 +18,8 @@ pub fn cards(root: &Root) -> Vec<Fact> {
         let Some(state) = read("operstate") else { continue };
         let flags = read("flags").and_then(|f| u64::from_str_radix(f.trim_start_matches("0x"), 16).ok());
         let loopback = flags.unwrap_or(0) & LOOPBACK != 0;
-        let mut words = vec![if loopback { "loop-back".to_owned() } else { state.clone() }];
-        // A card without a link says -1 or nothing.
+        let mut words = vec![if loopback { "loopback".to_owned() } else { state.clone() }];
+        // -1 or empty without a link.
         let speed = read("speed").and_then(|s| s.parse::<i64>().ok()).filter(|&s| s > 0);
         words.extend(speed.map(|s| {
             if s % 1000 == 0 {
@@ -38,7 +38,7 @@ pub fn cards(root: &Root) -> Vec<Fact> {
     let none = facts.is_empty();
     facts.push(
         fact(
-            "cards for other hosts",
+            "interfaces to other hosts",
             if none {
                 "unknown"
             } else if others {
@@ -49,13 +49,13 @@ pub fn cards(root: &Root) -> Vec<Fact> {
         )
         .advise(
             !none && !others,
-            "Only loop-back has an address: jobs stay on this host. Bring a card up (ip link set NAME up), and give it an address.",
+            "Only the loopback interface has an address, so jobs cannot span hosts. Bring an interface up (ip link set NAME up) and assign an address.",
         ),
     );
     facts
 }
 
-/// Addresses of the cards, by name. By a library call.
+/// Addresses of the interfaces, by name. From getifaddrs, not from the root folder.
 fn addresses() -> BTreeMap<String, Vec<IpAddr>> {
     let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
@@ -104,7 +104,7 @@ pub fn rdma(root: &Root) -> Vec<Fact> {
             let words = [Some(state.clone()), read("link_layer"), read("rate")].into_iter().flatten();
             facts.push(fact(format!("{device} port {port}"), words.collect::<Vec<_>>().join(", ")).advise(
                 state != "ACTIVE",
-                "This port carries nothing: look at its cable, and at the subnet manager (InfiniBand) or the address of its card (Ethernet).",
+                "This port is not active. Check its cable, and the subnet manager (InfiniBand) or the address of its interface (Ethernet).",
             ));
         }
     }
@@ -121,7 +121,7 @@ pub fn rdma(root: &Root) -> Vec<Fact> {
     });
     facts.push(fact("device files", format!("{open} of {all} in /dev/infiniband can be opened")).advise(
         open < all || all == 0,
-        "Without them no program of this user reaches the devices: load ib_uverbs (modprobe ib_uverbs); in a container pass --device=/dev/infiniband.",
+        "Programs of this user need them to use the devices. Load ib_uverbs (modprobe ib_uverbs); in a container pass --device=/dev/infiniband.",
     ));
     facts
 }
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cards_and_their_state() {
+    fn interfaces_and_their_state() {
         let machine = Machine::new(
             "net",
             &[
@@ -149,12 +149,12 @@ mod tests {
                 ("/sys/class/net/bonding_masters", "\n"),
             ],
         );
-        let facts = cards(&machine.0);
-        assert!(Machine::find(&facts, "lo").text.starts_with("loop-back, MTU 65536"));
+        let facts = interfaces(&machine.0);
+        assert!(Machine::find(&facts, "lo").text.starts_with("loopback, MTU 65536"));
         assert_eq!(Machine::find(&facts, "fast0").text, "up, 100 Gb/s, MTU 9000");
         assert_eq!(Machine::find(&facts, "slow0").text, "down");
-        // None of the cards for others has an address here.
-        assert!(Machine::find(&facts, "cards for other hosts").advice.is_some());
+        // Neither interface to other hosts has an address here.
+        assert!(Machine::find(&facts, "interfaces to other hosts").advice.is_some());
         assert_eq!(facts.len(), 4);
     }
 

@@ -1,8 +1,8 @@
-//! Cores: how many there are, and how many of them a job may use.
+//! Processor cores of the host, and those that a job may use.
 
 use super::machine::{count, fact, Fact, Root};
 
-/// Everything, in order of display.
+/// All facts, in order of display.
 pub fn facts(root: &Root) -> Vec<Fact> {
     let online = root.read("/sys/devices/system/cpu/online").map(|list| count_list(&list));
     let status = root.read("/proc/self/status").unwrap_or_default();
@@ -22,17 +22,17 @@ pub fn facts(root: &Root) -> Vec<Fact> {
         fact("affinity mask", list.unwrap_or("unknown")),
         count("cores in the affinity mask", allowed, "unknown").advise(
             allowed.is_some() && allowed < online,
-            "This shell is bound to some of the cores, and ranks inherit that. `taskset -pc $$` shows and changes it.",
+            "This shell is bound to some of the cores, and ranks inherit its mask. `taskset -pc $$` shows and changes the mask.",
         ),
-        count("cores that the control group's quota allows", quota, "no quota").advise(
+        count("cores in the control group's quota", quota, "no quota").advise(
             quota.is_some_and(|quota| allowed.or(online).is_some_and(|cores| quota < cores)),
-            "More ranks than these are stopped in turns. Start fewer, or raise cpu.max of the control group (--cpus of a container).",
+            "The kernel throttles more ranks than these. Start fewer, or raise cpu.max of the control group (--cpus of a container).",
         ),
-        count("ranks that can run at one time", usable, "unknown"),
+        count("ranks that can run at once", usable, "unknown"),
     ]
 }
 
-/// Members of a list such as `0-3,8`.
+/// The number of members of a list such as `0-3,8`.
 fn count_list(list: &str) -> u64 {
     let width = |part: &str| match part.split_once('-') {
         Some((first, last)) => Some(last.trim().parse::<u64>().ok()? - first.trim().parse::<u64>().ok()? + 1),
@@ -41,7 +41,7 @@ fn count_list(list: &str) -> u64 {
     list.split(',').filter_map(width).sum()
 }
 
-/// Folders of this process's control group and its parents, innermost first.
+/// Folders of this process's control group and its parents, innermost first (version 2).
 pub fn control_groups(root: &Root) -> Vec<String> {
     let own = root.read("/proc/self/cgroup").unwrap_or_default();
     let mut path = own
@@ -60,7 +60,7 @@ pub fn control_groups(root: &Root) -> Vec<String> {
     }
 }
 
-/// Whole cores of the tightest quota: version 2, or else version 1.
+/// The smallest quota, rounded up to whole cores: version 2, or else version 1.
 fn quota(root: &Root) -> Option<u64> {
     let cores = |quota: &str, period: &str| {
         let (quota, period) = (quota.parse::<u64>().ok()?, period.parse::<u64>().ok()?);
@@ -106,16 +106,16 @@ mod tests {
         let number = |name| Machine::find(&facts, name).number;
         assert_eq!(number("cores online"), Some(8));
         assert_eq!(number("cores in the affinity mask"), Some(6));
-        assert_eq!(number("cores that the control group's quota allows"), Some(3));
-        assert_eq!(number("ranks that can run at one time"), Some(3));
+        assert_eq!(number("cores in the control group's quota"), Some(3));
+        assert_eq!(number("ranks that can run at once"), Some(3));
         assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_some());
-        assert!(Machine::find(&facts, "cores that the control group's quota allows")
+        assert!(Machine::find(&facts, "cores in the control group's quota")
             .advice
             .is_some());
     }
 
     #[test]
-    fn what_is_not_known_gets_no_advice() {
+    fn unknown_values_get_no_advice() {
         let machine = Machine::new(
             "no-proc",
             &[
@@ -126,7 +126,7 @@ mod tests {
         let facts = facts(&machine.0);
         assert_eq!(Machine::find(&facts, "affinity mask").text, "unknown");
         assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_none());
-        assert!(Machine::find(&facts, "cores that the control group's quota allows")
+        assert!(Machine::find(&facts, "cores in the control group's quota")
             .advice
             .is_some());
     }

@@ -1,4 +1,5 @@
-//! The command line of a process manager: a template of the user's (mpi-conduit README, `MPIRUN_CMD`), or what is found on this host.
+//! The command line of a process manager: the user's template (mpi-conduit README, `MPIRUN_CMD`), or a manager that this
+//! host has.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,23 +11,23 @@ use gasnet_job::shell_words;
 
 use super::spawner::{on_path, variable};
 
-/// What a template is filled with.
+/// Values for the placeholders of a template.
 pub struct Filling<'a> {
     /// Ranks.
     pub ranks: u32,
-    /// Hosts, if the user has said how many.
+    /// Hosts, from `-N`.
     pub nodes: Option<u32>,
-    /// Whether `MPIRUN_CMD` counts before `PMIRUN_CMD`.
+    /// Whether `MPIRUN_CMD` takes precedence over `PMIRUN_CMD`.
     pub mpi: bool,
-    /// Processors of each rank, if the user has said how many.
+    /// Processors per rank, from `-c`.
     pub cpus: Option<u32>,
-    /// Variables that the ranks must have.
+    /// Names of the variables that the ranks need.
     pub variables: &'a [String],
     /// The program and its arguments.
     pub program: &'a [OsString],
 }
 
-/// The command of the manager, and where it comes from.
+/// The command of the manager, and the variable or program from which it comes.
 pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String> {
     let names = if filling.mpi {
         ["MPIRUN_CMD", "PMIRUN_CMD"]
@@ -43,11 +44,11 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     for (name, template) in given.into_iter().chain(of_site) {
         if let Some(template) = template? {
             if filling.nodes.is_some() && !template.contains("%M") {
-                eprintln!("gasnetrun: -N has no effect: {name} has no %M, which would stand for it");
+                eprintln!("gasnetrun: -N has no effect: {name} has no %M, the number of hosts");
             }
             let mut line = fill(name, &template, filling)?;
             if let Some(at) = launcher(&line).filter(|&at| is_open_mpi(&output(&line[at], "--version"))) {
-                line.splice(at + 1..=at, passed_on(filling));
+                line.splice(at + 1..=at, forwarded(filling));
             }
             return Ok((line, name.to_owned()));
         }
@@ -58,17 +59,18 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     let names = ["mpiexec.hydra", "mpiexec", "mpirun"];
     let Some(name) = names.into_iter().find(|name| on_path(name).is_some()) else {
         return Err(format!(
-            "no process manager is known: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is no allocation of Slurm's, and {} are not on the path",
+            "no process manager found: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is not a Slurm allocation, and {} are not on the path",
             names.join(", ")
         ));
     };
     Ok((mpiexec(name, filling, &output(name, "--version")), name.into()))
 }
 
-/// What the names of Open MPI's launcher, which passes no variables on by itself, begin with (Debian has `mpirun.openmpi`).
+/// Prefixes of the names of Open MPI's launcher (Debian has `mpirun.openmpi`), which forwards only the variables that `-x`
+/// names.
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 
-/// Where in a command line a launcher is that may be Open MPI's: at its beginning, or behind `env` and what belongs to that.
+/// The index of a launcher that may be Open MPI's: at the beginning of the command line, or after `env` and its arguments.
 fn launcher(line: &[OsString]) -> Option<usize> {
     let name = |word: &OsString| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned();
     let mut at = 0;
@@ -95,8 +97,8 @@ fn is_open_mpi(version: &str) -> bool {
     ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| version.contains(name))
 }
 
-/// Options by which Open MPI passes variables on.
-fn passed_on(filling: &Filling<'_>) -> Vec<OsString> {
+/// Options with which Open MPI forwards variables.
+fn forwarded(filling: &Filling<'_>) -> Vec<OsString> {
     filling
         .variables
         .iter()
@@ -104,10 +106,10 @@ fn passed_on(filling: &Filling<'_>) -> Vec<OsString> {
         .collect()
 }
 
-/// What a program says about itself, on either stream.
+/// What a program prints, on standard output and standard error.
 fn output(program: impl AsRef<OsStr>, option: &str) -> String {
-    let said = Command::new(program).arg(option).output();
-    said.map_or_else(
+    let output = Command::new(program).arg(option).output();
+    output.map_or_else(
         |_| String::new(),
         |s| String::from_utf8_lossy(&[s.stdout, s.stderr].concat()).into_owned(),
     )
@@ -128,7 +130,7 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
     } else {
         "--mpi=pmi2"
     };
-    // In a batch script that was submitted with --export=NONE, steps would get nothing either.
+    // A batch script that was submitted with --export=NONE would pass no variables to its steps.
     let mut line = words(["srun", interface, "--export=ALL", "-n", &filling.ranks.to_string()]);
     if let Some(nodes) = filling.nodes {
         line.extend(words(["-N", &nodes.to_string()]));
@@ -146,16 +148,16 @@ fn mpiexec(name: &str, filling: &Filling<'_>, version: &str) -> Vec<OsString> {
     if let Some((each, nodes)) = each.zip(filling.nodes) {
         let hosts = filling.ranks.div_ceil(each);
         if hosts != nodes {
-            eprintln!("gasnetrun: -N {nodes}: {name} is told to put {each} ranks on each host, which fills {hosts} of them");
+            eprintln!("gasnetrun: -N {nodes}: {name} places {each} ranks per host, on {hosts} hosts");
         }
     }
-    // Others pass the whole environment on.
+    // Others forward the whole environment.
     if is_open_mpi(version) {
         line.extend(
             each.into_iter()
                 .flat_map(|each| words(["--map-by", &format!("ppr:{each}:node")])),
         );
-        line.extend(passed_on(filling));
+        line.extend(forwarded(filling));
     } else if let Some(each) = each {
         line.extend(words(["-ppn", &each.to_string()]));
     }
@@ -163,10 +165,10 @@ fn mpiexec(name: &str, filling: &Filling<'_>, version: &str) -> Vec<OsString> {
     line
 }
 
-/// A template with everything in its place. A word that is `%A` or `%C` alone becomes as many as there are.
+/// Fills a template. A word that is just `%A` or `%C` becomes one word per argument.
 fn fill(source: &str, template: &str, filling: &Filling<'_>) -> Result<Vec<OsString>, String> {
     let Some(pattern) = shell_words(template) else {
-        return Err(format!("{source}={template}: a quote or backslash has no end"));
+        return Err(format!("{source}={template}: unterminated quote or backslash"));
     };
     let (program, arguments) = filling.program.split_first().ok_or("no program was given")?;
     let mut line = Vec::new();
@@ -203,7 +205,7 @@ fn fill_word(source: &str, word: &str, program: &OsStr, arguments: &[OsString], 
             other => {
                 let other = other.map_or_else(String::new, String::from);
                 return Err(format!(
-                    "{source}: %{other} stands for nothing; there are %N, %M, %P, %A, %C, %D, %H and %%"
+                    "{source}: unknown placeholder %{other}; %N, %M, %P, %A, %C, %D, %H and %% are known"
                 ));
             }
         }
@@ -238,7 +240,7 @@ mod tests {
         let line = with(|f| fill("T", "run -n%N -N%M 100%% %P -- %A", f).unwrap());
         assert_eq!(text(&line), ["run", "-n5", "-N2", "100%", "./a b", "--", "x y", ""]);
         assert!(with(|f| fill("T", "run %X", f).unwrap_err()).contains("%X"));
-        assert!(with(|f| fill("T", "run 'x", f).unwrap_err()).contains("no end"));
+        assert!(with(|f| fill("T", "run 'x", f).unwrap_err()).contains("unterminated"));
     }
 
     #[test]

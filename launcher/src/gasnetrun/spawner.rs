@@ -1,4 +1,4 @@
-//! How the ranks come into being: what the user says, or what the environment suggests.
+//! How the ranks are started: as the user selects, or as the environment suggests.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use gasnet_job::hosts;
 
-/// How the ranks come into being.
+/// How the ranks are started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spawner {
     /// The program forks them.
@@ -14,16 +14,16 @@ pub enum Spawner {
     Fork,
     /// The program starts itself on other hosts through remote shells.
     Ssh,
-    /// A process manager starts them: that of `PMIRUN_CMD`, or one that is found.
+    /// A process manager starts them: `PMIRUN_CMD`, or the first one on the path.
     Pmi,
-    /// The same, that of `MPIRUN_CMD` first.
+    /// As `Pmi`, but `MPIRUN_CMD` takes precedence.
     Mpi,
-    /// A command of the user's starts them, `GASNET_CSPAWN_CMD`.
+    /// The user's command starts them: `GASNET_CSPAWN_CMD`.
     Custom,
 }
 
 impl Spawner {
-    /// The word that asks for it.
+    /// Its name in options and variables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fork => "fork",
@@ -40,16 +40,17 @@ impl Spawner {
     }
 }
 
-/// A spawner, and why it was taken.
+/// A spawner, and why it was chosen.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// The spawner.
     pub spawner: Spawner,
-    /// Where the wish comes from, or what was found.
+    /// The option or variable that selects it, or the reason.
     pub why: String,
 }
 
-/// A name that a user gives by an option or a variable; none for `auto`. The variables take what programs take that start without the launcher.
+/// Reads the name of a spawner from an option or a variable; none for `auto`. Variables accept the names that programs
+/// accept, options also `custom`, `L`, `S` and `C`.
 pub fn parse(source: &str, name: &str) -> Result<Option<Spawner>, String> {
     let letters = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
     let words = [Spawner::Fork, Spawner::Ssh, Spawner::Pmi, Spawner::Mpi].map(|spawner| (spawner.name(), spawner));
@@ -73,19 +74,19 @@ pub fn parse(source: &str, name: &str) -> Result<Option<Spawner>, String> {
             .into_iter()
             .chain(known.iter().map(|k| k.0))
             .collect();
-        format!("{source}={name}: there is no such spawner; it is one of {}", words.join(", "))
+        format!("{source}={name}: unknown spawner; expected one of {}", words.join(", "))
     })
 }
 
-/// What a variable says, unless it is unset or empty.
+/// The value of a variable; none if it is unset or empty.
 pub fn variable(name: &str) -> Result<Option<String>, String> {
     match env::var_os(name).map(OsString::into_string).transpose() {
         Ok(value) => Ok(value.filter(|value| !value.trim().is_empty())),
-        Err(value) => Err(format!("{name}={}: a text in UTF-8 is expected", value.to_string_lossy())),
+        Err(value) => Err(format!("{name}={}: UTF-8 text is expected", value.to_string_lossy())),
     }
 }
 
-/// Whether a program of this name can be found.
+/// The path of a program.
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
@@ -93,7 +94,7 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// What `environment` suggests for a job over a network, on `nodes` hosts if that was said.
+/// The spawner for a job over a network if none is selected; `nodes` is the value of `-N`.
 pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u32>) -> Result<Decision, String> {
     let set = |name: &str| environment(name).is_some_and(|value| !value.is_empty());
     let decision = |spawner, why: &str| {
@@ -103,21 +104,21 @@ pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u
         })
     };
     if hosts::are_named(&environment) {
-        return decision(Spawner::Ssh, "hosts are named");
+        return decision(Spawner::Ssh, "hosts are listed");
     }
-    // Inside a step of Slurm's, srun would wait for processors that the step holds.
+    // In a Slurm step, srun would wait for processors that the step holds.
     if set("SLURM_JOB_ID") && !hosts::is_in_step(&environment) && on_path("srun").is_some() {
-        return decision(Spawner::Pmi, "this is an allocation of Slurm's");
+        return decision(Spawner::Pmi, "this is a Slurm allocation");
     }
     if let Some(found) = hosts::allocated("gasnetrun", &environment) {
-        return decision(Spawner::Ssh, &format!("{} names {} hosts", found.source, found.names.len()));
+        return decision(Spawner::Ssh, &format!("{} lists {} hosts", found.source, found.names.len()));
     }
     match nodes {
         Some(nodes) if nodes > 1 && hosts::has_default() => decision(Spawner::Ssh, "this site has a list of hosts"),
         Some(nodes) if nodes > 1 => Err(format!(
-            "-N {nodes}: no hosts are known; name them with GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or take a process manager by -spawner=pmi"
+            "-N {nodes}: no hosts are known. List them in GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or use a process manager (-spawner=pmi)."
         )),
-        _ => decision(Spawner::Fork, "nothing tells of other hosts"),
+        _ => decision(Spawner::Fork, "no other hosts are known"),
     }
 }
 
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_decides() {
+    fn environment_selects_the_spawner() {
         assert_eq!(found(&[], None).unwrap(), Spawner::Fork);
         assert_eq!(
             found(&[("SSH_SERVERS", "a b"), ("SLURM_JOB_ID", "1")], None).unwrap(),
