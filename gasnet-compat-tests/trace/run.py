@@ -239,7 +239,7 @@ class Tests:
             raise ValueError(f"warnings: {warnings}")
 
     def local(self):
-        """Puts and gets to oneself are left out of the trace, and counted all the same."""
+        """The trace omits puts and gets of a rank to itself; the statistics count them."""
         self.job(2, GASNET_TRACEFILE="t-%", GASNET_TRACELOCAL="0", GASNET_STATSFILE="s-%")
         for rank in range(2):
             kinds, cells = self.expected(rank)
@@ -284,22 +284,22 @@ class Tests:
             raise ValueError(f"something was written: {output[-300:]!r}")
 
     def unwritable(self):
-        """A sentence, once, and no job."""
+        """One message, and no job."""
         for variable in ("GASNET_TRACEFILE", "GASNET_STATSFILE"):
             output = self.job(3, status=1, **{variable: "no/such/folder/t-%"})
             if output.count(f"{variable}=no/such/folder/t-%: ") != 1 or "No such file or directory" not in output:
                 raise ValueError(f"output: {output[-400:]!r}")
 
     def full_device(self):
-        """A device without room: a warning, and the job goes on."""
+        """A full device: a warning, and the job continues."""
         output = self.job(1, GASNET_TRACEFILE="/dev/full")
         if output.count("writing to /dev/full failed") != 1 or "PASS" not in output:
             raise ValueError(f"output: {output[-400:]!r}")
 
-    # ---- jobs that do not end in order
+    # ---- jobs that do not end normally
 
     def ends(self, what, status, flush):
-        """What was recorded before a rank is killed, aborts, or exits is there."""
+        """Events from before a rank is killed, aborts or exits are recorded."""
         variables = {"GASNET_TRACEFILE": "t-%", "GASNET_TRACEFLUSH": flush}
         self.clean()
         got, output, _, left = self.shop.run([self.program, what], 2, variables)
@@ -317,9 +317,9 @@ class Tests:
         if what == "exit" and lines[-1]["EVENT"] != "END":
             raise ValueError(f"the last line is {lines[-1]}")
         out, _ = self.tool("t-0", "t-1")
-        note = {"kill": "rank 1 did not end in order", "abort": "rank 1 ended because of an error", "fatal": "rank 1 ended because of an error"}
+        note = {"kill": "rank 1 has no END line", "abort": "rank 1 ended with an error", "fatal": "rank 1 ended with an error"}
         if what in note and note[what] not in out:
-            raise ValueError(f"gasnet_trace does not tell that rank 1 is lost: {out[:300]!r}")
+            raise ValueError(f"gasnet_trace does not report the loss of rank 1: {out[:300]!r}")
 
     def backtraces(self):
         """A backtrace that is printed is in the trace, line by line, and the tables are made all the same."""
@@ -331,7 +331,7 @@ class Tests:
         if any(text not in output for text in texts):
             raise ValueError(f"the trace has {texts}, standard error {output[-2000:]!r}")
         out, _ = self.tool("t-0", "t-1")
-        if "rank 1 ended because of an error" not in out or "PUT REPORT" not in out:
+        if "rank 1 ended with an error" not in out or "PUT REPORT" not in out:
             raise ValueError(f"tables: {out[:300]!r}")
 
     def reports(self):
@@ -460,7 +460,7 @@ class Tests:
         self.tool("nothing-there", status=1)
 
     def damaged(self):
-        """Lines that are no lines are told with file and number, and the rest counts."""
+        """Malformed lines are reported with file and number; the others count."""
         self.job(1, GASNET_TRACEFILE="t-%", GASNET_TRACEMASK="P")
         with open(self.path("t-0"), "rb") as file:
             good = file.read().splitlines(keepends=True)

@@ -1,6 +1,6 @@
-//! `gasnet_trace`: summarises the files that `GASNET_TRACEFILE`, `GASNET_STATSFILE` and `GASNET_MALLOCFILE` name.
+//! `gasnet_trace`: summarises files of `GASNET_TRACEFILE`, `GASNET_STATSFILE` and `GASNET_MALLOCFILE`.
 //!
-//! It reads files only. Options are those of the summarising script that clients know, and those for the two other outputs.
+//! It only reads files. The options are those of the reference's `gasnet_trace`, and `-html` and `-perfetto`.
 
 #[path = "gasnet_trace/heap.rs"]
 mod heap;
@@ -24,29 +24,29 @@ use std::io::{BufWriter, Write as _};
 use std::process::ExitCode;
 
 use model::Model;
-use report::{Wish, FIELDS, SECTIONS};
+use report::{Selection, FIELDS, SECTIONS};
 
 const USAGE: &str = "\
 usage: gasnet_trace [option]... file...
-  files               of GASNET_TRACEFILE, GASNET_STATSFILE or GASNET_MALLOCFILE, one or more, of some or all ranks
+  file...             files of GASNET_TRACEFILE, GASNET_STATSFILE or GASNET_MALLOCFILE, of some or all ranks
   -o FILE             write the tables to FILE instead of standard output
-  -report R[,R]...    only these tables: GET PUT AM ATOMIC BARRIER COLL SYNC HANDLER LOCK MALLOC
+  -report R[,R]...    print only these tables: GET PUT AM ATOMIC BARRIER COLL SYNC HANDLER LOCK MALLOC
   -sort F[,F]...      sort by TOTAL AVG MIN MAX CALLS TYPE SRC (default: SRC); numbers descend
-  -filter T[,T]...    leave out these types: LOCAL GLOBAL WAIT WAITNOTIFY, or any other word of the column TYPE
-  -p, -[no]peer       a row for each peer
-  -t, -[no]thread     a row for each rank
-  -i, -[no]internal   also what has no source line (shown anyway when nothing has one)
-  -f, -[no]full       names of source files with their folders
+  -filter T[,T]...    omit these types: LOCAL GLOBAL WAIT WAITNOTIFY, or any other word of the column TYPE
+  -p, -[no]peer       print a row for each peer
+  -t, -[no]thread     print a row for each rank
+  -i, -[no]internal   also show events without a source line (always shown if no event has one)
+  -f, -[no]full       show source files with their directories
   -html FILE          write one self-contained HTML page instead of tables
   -perfetto FILE      write the events as JSON for Perfetto or Chrome's tracing page instead of tables
-  -d                  tell every line that was left out
-  -h, -?, -help       this text
-Options may begin with one or two dashes, and take their value behind a blank or an equals sign. FILE may be - for standard output.
+  -d                  report every skipped line
+  -h, -?, -help       print this text
+Options may begin with one or two dashes, and take their value after a space or an equals sign. FILE may be - for standard output.
 ";
 
 #[derive(Debug, Default)]
 struct Options {
-    wish: Wish,
+    selection: Selection,
     files: Vec<String>,
     out: Option<String>,
     html: Option<String>,
@@ -55,7 +55,7 @@ struct Options {
     help: bool,
 }
 
-/// Reads the command line. The error is a sentence.
+/// Reads the command line. The error is a message.
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options::default();
     while let Some(argument) = arguments.next() {
@@ -75,40 +75,40 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
                 .or_else(|| arguments.next())
                 .ok_or_else(|| format!("option {argument} needs a value"))
         };
-        let wish = &mut options.wish;
+        let selection = &mut options.selection;
         match name {
             "o" => options.out = Some(value()?),
             "html" => options.html = Some(value()?),
             "perfetto" => options.perfetto = Some(value()?),
-            "report" => wish.sections = words(&value()?, &SECTIONS.map(|s| s.0), "report")?,
-            "sort" => wish.sort = words(&value()?, &FIELDS, "field to sort by")?,
+            "report" => selection.sections = words(&value()?, &SECTIONS.map(|s| s.0), "report")?,
+            "sort" => selection.sort = words(&value()?, &FIELDS, "field to sort by")?,
             "filter" => {
-                wish.filter = value()?
+                selection.filter = value()?
                     .split([',', ' '])
                     .filter(|w| !w.is_empty())
                     .map(str::to_owned)
                     .collect();
             }
-            "p" | "peer" => wish.peers = true,
-            "nopeer" => wish.peers = false,
-            "t" | "thread" => wish.threads = true,
-            "nothread" => wish.threads = false,
-            "i" | "internal" => wish.internal = true,
-            "nointernal" => wish.internal = false,
-            "f" | "full" => wish.full = true,
-            "nofull" => wish.full = false,
+            "p" | "peer" => selection.peers = true,
+            "nopeer" => selection.peers = false,
+            "t" | "thread" => selection.threads = true,
+            "nothread" => selection.threads = false,
+            "i" | "internal" => selection.internal = true,
+            "nointernal" => selection.internal = false,
+            "f" | "full" => selection.full = true,
+            "nofull" => selection.full = false,
             "d" => options.verbose = true,
             "h" | "?" | "help" => options.help = true,
             _ => return Err(format!("unknown option {argument}")),
         }
     }
     if options.files.is_empty() && !options.help {
-        return Err("no file was named".into());
+        return Err("no file was given".into());
     }
     Ok(options)
 }
 
-/// A list of words of `known`, in either case.
+/// A list of words of `known`, in upper or lower case.
 fn words(text: &str, known: &[&str], what: &str) -> Result<Vec<String>, String> {
     text.split([',', ' '])
         .filter(|w| !w.is_empty())
@@ -117,24 +117,24 @@ fn words(text: &str, known: &[&str], what: &str) -> Result<Vec<String>, String> 
             if known.contains(&word.as_str()) {
                 Ok(word)
             } else {
-                Err(format!("{w} is not a {what}; there are {}", known.join(" ")))
+                Err(format!("unknown {what} {w}; expected one of {}", known.join(" ")))
             }
         })
         .collect()
 }
 
-/// Where an output goes.
+/// Opens an output.
 fn create(name: &str) -> Result<Box<dyn std::io::Write>, String> {
     if name == "-" {
         return Ok(Box::new(std::io::stdout()));
     }
-    let file = File::create(name).map_err(|why| format!("{name} cannot be written: {why}"))?;
+    let file = File::create(name).map_err(|why| format!("cannot write {name}: {why}"))?;
     Ok(Box::new(file))
 }
 
 fn run(options: &Options) -> Result<(), String> {
     let mut model = Model::new(options.perfetto.is_some());
-    model.tell_all = options.verbose;
+    model.all_warnings = options.verbose;
     for file in &options.files {
         model.read(file)?;
     }
@@ -144,7 +144,7 @@ fn run(options: &Options) -> Result<(), String> {
     model.finish();
     let wants_events = options.html.is_some() || options.perfetto.is_some();
     if model.lines == 0 && (model.heaps.is_empty() || wants_events) {
-        return Err("there is no line of a trace in these files".into());
+        return Err("these files contain no trace".into());
     }
     let mut text = None;
     if let Some(name) = &options.html {
@@ -154,9 +154,11 @@ fn run(options: &Options) -> Result<(), String> {
         save(name, |out| perfetto::write(out, &model))?;
     }
     if options.out.is_some() || (options.html.is_none() && options.perfetto.is_none()) {
-        let tables = report::write(&model, &options.wish);
+        let tables = report::write(&model, &options.selection);
         if model.rows.is_empty() && model.heaps.is_empty() {
-            eprintln!("gasnet_trace: there is nothing for a table: no event that has one was recorded (see GASNET_TRACEMASK, GASNET_STATSMASK)");
+            eprintln!(
+                "gasnet_trace: nothing to print: the files have no events for the tables (see GASNET_TRACEMASK, GASNET_STATSMASK)"
+            );
         }
         text = Some(tables);
     }
@@ -169,9 +171,9 @@ fn run(options: &Options) -> Result<(), String> {
 fn save(name: &str, write: impl FnOnce(&mut BufWriter<Box<dyn std::io::Write>>) -> std::io::Result<()>) -> Result<(), String> {
     let mut out = BufWriter::new(create(name)?);
     match write(&mut out).and_then(|()| out.flush()) {
-        // A reader that closes the pipe early (`| head`) has what it wanted.
+        // A reader that closes the pipe early (`| head`) is not an error.
         Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|why| format!("{name} cannot be written: {why}")),
+        other => other.map_err(|why| format!("cannot write {name}: {why}")),
     }
 }
 
@@ -208,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn options_have_one_or_two_dashes_and_values_behind_blanks_or_equals_signs() {
+    fn options_have_one_or_two_dashes_and_values_after_spaces_or_equals_signs() {
         let options = read("-report put,Get --sort=total -filter local -t -nofull -html x.html a b").unwrap();
-        assert_eq!(options.wish.sections, ["PUT", "GET"]);
+        assert_eq!(options.selection.sections, ["PUT", "GET"]);
         assert_eq!(
-            (options.wish.sort, options.wish.filter),
+            (options.selection.sort, options.selection.filter),
             (vec!["TOTAL".to_owned()], vec!["local".to_owned()])
         );
-        assert!(options.wish.threads && !options.wish.full && options.html.as_deref() == Some("x.html"));
+        assert!(options.selection.threads && !options.selection.full && options.html.as_deref() == Some("x.html"));
         assert_eq!(options.files, ["a", "b"]);
         assert_eq!(read("-t -nothread -- -x").unwrap().files, ["-x"]);
     }

@@ -124,7 +124,8 @@ impl Kind {
             Self::Signal => "a signal such as SIGUSR1, usr1 or 10".into(),
             Self::Signals => "* or a list of signals such as SIGSEGV,usr1,11".into(),
             Self::SegmentLimit => {
-                "a size such as 4GB, or a fraction of the memory such as 0.85, optionally with /P (per process) or /H (per host),".into()
+                "a size such as 4GB, or a fraction of the memory such as 0.85, optionally with /P (per process) or /H (per host),"
+                    .into()
             }
             Self::Faults => "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,atomics=1".into(),
             Self::Form { accepts, .. } => accepts.into(),

@@ -111,9 +111,7 @@ impl Config {
         for (name, problem) in invalid_defaults {
             // A variable that is set overrides the invalid default.
             if config.setting(name).is_some_and(|setting| !setting.is_set) {
-                problems.push(format!(
-                    "this library was built with an invalid default: {problem}"
-                ));
+                problems.push(format!("this library was built with an invalid default: {problem}"));
             }
         }
         if problems.is_empty() {

@@ -58,7 +58,8 @@ fn limit(resource: Resource) -> Option<(u64, u64)> {
     (!failed).then_some((pair.rlim_cur, pair.rlim_max))
 }
 
-const RDMA: &str = "RDMA networks pin segments and buffers; with less they fail or fall back. `ulimit -l unlimited`, or for all users \
+const RDMA: &str =
+    "RDMA networks pin segments and buffers; with less they fail or fall back. `ulimit -l unlimited`, or for all users \
                     /etc/security/limits.d: `* - memlock unlimited` (LimitMEMLOCK= of a service).";
 const FILES: &str = "A rank needs descriptors for peers outside shared memory. `ulimit -n 65536`, up to the hard limit.";
 const PROCESSES: &str =
@@ -83,7 +84,10 @@ pub fn limits(root: &Root) -> Vec<Fact> {
         .map(|(name, resource, is_bytes, least, advice)| match limit(resource) {
             Some((soft, hard)) => Fact {
                 number: (soft != libc::RLIM_INFINITY).then_some(soft),
-                ..fact(name, format!("{} (hard limit {})", shown(soft, is_bytes), shown(hard, is_bytes)))
+                ..fact(
+                    name,
+                    format!("{} (hard limit {})", shown(soft, is_bytes), shown(hard, is_bytes)),
+                )
             }
             .advise(soft < least, advice),
             None => fact(name, "unknown"),

@@ -109,9 +109,7 @@ mod tests {
         assert_eq!(number("cores in the control group's quota"), Some(3));
         assert_eq!(number("ranks that can run at once"), Some(3));
         assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_some());
-        assert!(Machine::find(&facts, "cores in the control group's quota")
-            .advice
-            .is_some());
+        assert!(Machine::find(&facts, "cores in the control group's quota").advice.is_some());
     }
 
     #[test]
@@ -126,8 +124,6 @@ mod tests {
         let facts = facts(&machine.0);
         assert_eq!(Machine::find(&facts, "affinity mask").text, "unknown");
         assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_none());
-        assert!(Machine::find(&facts, "cores in the control group's quota")
-            .advice
-            .is_some());
+        assert!(Machine::find(&facts, "cores in the control group's quota").advice.is_some());
     }
 }

@@ -10,17 +10,17 @@ pub const TOTALS: [&str; 4] = ["allocated", "freed", "in use", "most"];
 /// The report of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heap {
-    /// Its rank; 0 for a process that was in no job.
+    /// Its rank; 0 for a process without a job.
     pub rank: u32,
-    /// What it ran, and where.
+    /// Program, host and process number.
     pub program: String,
     /// Bytes and objects for each of [`TOTALS`].
     pub totals: [[u64; 2]; TOTALS.len()],
     /// Bytes of the guards.
     pub guards: u64,
-    /// Bytes and objects of the library, which it keeps to the end.
+    /// Bytes and objects of the library, which it never frees.
     pub library: [u64; 2],
-    /// The client's objects in use at the end, by where they were asked for.
+    /// The client's objects in use at the end, by the line that allocated them.
     pub in_use: BTreeMap<String, Sums>,
 }
 
@@ -33,7 +33,7 @@ fn amount(text: &str) -> Option<[u64; 2]> {
 }
 
 impl Heap {
-    /// The report that begins with this line, if one does.
+    /// The report that begins with this line; none if it is another line.
     pub fn begin(line: &str) -> Option<Self> {
         let rest = line.strip_prefix("# malloc report (")?;
         let (who, about) = rest.split_once("): ")?;
@@ -44,7 +44,7 @@ impl Heap {
         })
     }
 
-    /// Takes a further line of the report. False: it is none.
+    /// Takes another line of the report. False if it does not belong to one.
     pub fn take(&mut self, line: &str) -> bool {
         match line.strip_prefix("# ") {
             Some(head) => self.take_head(head),
@@ -69,7 +69,7 @@ impl Heap {
         guards.is_some()
     }
 
-    /// `BYTES ADDRESS PLACE`, or what the library has.
+    /// `BYTES ADDRESS PLACE`, or the sum of the library.
     fn take_object(&mut self, line: &str) -> Option<()> {
         if let Some((amounts, _)) = line.split_once(" objects of libgasnet") {
             self.library = amount(amounts)?;

@@ -1,4 +1,4 @@
-//! One self-contained HTML page: the data as JSON inside `page.html`, whose script draws it. It refers to nothing outside itself.
+//! A self-contained HTML page: `page.html` with the data as JSON, which its script draws. It has no external references.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,11 +9,11 @@ use super::model::{Model, Sums, CLASSES, STATES};
 use super::states::{self, States};
 
 const PAGE: &str = include_str!("page.html");
-/// Rows and columns of the matrix, at most: beyond, neighbouring ranks share one.
+/// Maximum rows and columns of the matrix. With more ranks, consecutive ranks share a row.
 const MATRIX_SIDE: u32 = 128;
-/// Slices of the timeline: of a lane, and of all lanes.
+/// Maximum slices of the timeline: per lane, and in total.
 const SLICES: (usize, usize) = (900, 40_000);
-/// Lanes of the timeline, at most.
+/// Maximum lanes of the timeline.
 const LANES: usize = 256;
 /// Rows of the list of source lines.
 const SOURCES: usize = 25;
@@ -29,7 +29,7 @@ pub fn page(model: &Model) -> String {
     timeline(&mut data, model, &states);
     tables(&mut data, model);
     data.push('}');
-    // Inside a script element only its end tag and comments are special; both begin with this character.
+    // In a script element only the end tag and comments are special; both begin with <.
     PAGE.replace("/*DATA*/null", &data.replace('<', "\\u003c"))
         .replace("<!--TITLE-->", &escape(&title(model)))
 }
@@ -122,7 +122,7 @@ fn sizes(data: &mut String, model: &Model) {
     let _ = write!(data, ",\"sizes\":{bars}");
 }
 
-/// Nanoseconds by rank and state, and threads of each rank.
+/// Nanoseconds by rank and state, and the number of threads of each rank.
 fn times(data: &mut String, model: &Model, all: &[((u32, u32), States)]) {
     let mut ranks: BTreeMap<u32, ([u64; STATES.len()], u64)> = model.ranks.keys().map(|&rank| (rank, Default::default())).collect();
     for ((rank, _), states) in all {
@@ -156,7 +156,7 @@ fn timeline(data: &mut String, model: &Model, all: &[((u32, u32), States)]) {
     let _ = write!(data, ",\"slices\":{count},\"lanes\":{rows},\"hiddenLanes\":{hidden}");
 }
 
-/// Barriers and collectives by name, with the ranks that spent most and least in them; source lines by traffic.
+/// Barriers and collectives by name, with the ranks that spent most and least time in them; source lines by time.
 fn tables(data: &mut String, model: &Model) {
     let mut names: BTreeMap<(&str, &str), BTreeMap<u32, Sums>> = BTreeMap::new();
     let mut places: BTreeMap<u32, [u64; 3]> = BTreeMap::new();
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_whole_and_refers_to_nothing_outside() {
+    fn the_page_is_complete_and_has_no_external_references() {
         let mut model = Model::new(false);
         model.program = "<b>".into();
         model.warnings.push("</script><script>".into());
@@ -234,7 +234,7 @@ mod tests {
         let page = page(&model);
         assert!(!page.contains("/*DATA*/null") && page.contains("<title>&lt;b&gt; on 2 ranks</title>"));
         assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
-        // Names of namespaces are no references.
+        // A namespace is not a reference.
         let outside = page.replace("http://www.w3.org/2000/svg", "");
         for word in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!outside.contains(word), "{word}");

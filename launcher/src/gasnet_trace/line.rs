@@ -1,26 +1,26 @@
-//! One line of a trace or statistics file. `docs/tracing.md` has the grammar.
+//! A line of a trace or statistics file. The grammar is in `docs/tracing.md`.
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Who wrote it.
+    /// The rank that wrote it.
     pub rank: u32,
     /// Its thread; none for lines about the whole rank.
     pub thread: Option<u32>,
-    /// Nanoseconds since the job began.
+    /// Nanoseconds since the start of the job.
     pub at: u64,
     /// `FILE:LINE`, or `-`.
     pub source: &'a str,
     /// Letter of the category.
     pub letter: char,
-    /// What happened.
+    /// The event.
     pub name: &'a str,
     rest: &'a str,
 }
 
-/// Reads a line without its end. The error says what is wrong with it.
+/// Parses a line without its line break. The error is a message.
 pub fn parse(text: &str) -> Result<Line<'_>, &'static str> {
-    let (who, rest) = text.split_once(' ').ok_or("it has no blank")?;
+    let (who, rest) = text.split_once(' ').ok_or("it has no space")?;
     let (rank, thread) = who.split_once(':').ok_or("it does not begin with RANK:THREAD")?;
     let rank = rank.parse().map_err(|_| "its rank is not a number")?;
     let thread = match thread {
@@ -34,7 +34,7 @@ pub fn parse(text: &str) -> Result<Line<'_>, &'static str> {
     let rest = letters.as_str().strip_prefix(") ").ok_or("its category is not one letter")?;
     let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
-        return Err("it names no event");
+        return Err("it has no event name");
     }
     Ok(Line {
         rank,
@@ -83,7 +83,7 @@ impl<'a> Line<'a> {
         self.get(key)?.parse().ok()
     }
 
-    /// The words behind the name.
+    /// The fields after the event name.
     pub fn words(&self) -> &'a str {
         self.rest
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_line_is_told() {
+    fn malformed_lines_are_errors() {
         for bad in [
             "",
             "hello",

@@ -1,4 +1,4 @@
-//! What the files say, added up.
+//! The contents of the files, added up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -11,18 +11,18 @@ use super::statistics::Statistics;
 /// Sums of sizes or times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// All together.
+    /// Sum.
     pub total: u64,
-    /// The least.
+    /// Minimum.
     pub least: u64,
-    /// The most.
+    /// Maximum.
     pub most: u64,
 }
 
 impl Sums {
-    /// Counts one more.
+    /// Adds one value.
     pub fn add(&mut self, value: u64) {
         self.merge(&Self {
             count: 1,
@@ -32,7 +32,7 @@ impl Sums {
         });
     }
 
-    /// Adds others.
+    /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -61,7 +61,7 @@ const GET: usize = 1;
 const AM: usize = 2;
 const ATOMIC: usize = 3;
 
-/// What a thread's time went into, in the order of their numbers.
+/// Activities of a thread, in the order of their numbers.
 pub const STATES: [&str; 9] = [
     "put",
     "get",
@@ -73,56 +73,56 @@ pub const STATES: [&str; 9] = [
     "collective",
     "wait",
 ];
-/// Waits in the number of a barrier that is not complete.
+/// Waits while a barrier is in progress.
 pub const BARRIER: usize = 6;
-/// Waits while a collective is not complete.
+/// Waits while a collective is in progress.
 pub const COLLECTIVE: usize = 7;
 /// Other waits.
 pub const WAIT: usize = 8;
 
-/// What a row of a report is about.
+/// Identifies a row of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Section: PUT, GET, BARRIER and so on.
     pub section: &'static str,
-    /// Number of the source line's text.
+    /// Index of the source line in [`Model::sources`].
     pub source: u32,
     /// Type of the event.
     pub kind: String,
     /// Rank.
     pub rank: u32,
-    /// The other side.
+    /// The peer, for operations that have one.
     pub peer: Option<u32>,
 }
 
-/// Time from one instant to another, in nanoseconds since the job began.
+/// Start and end, in nanoseconds since the start of the job.
 pub type Span = (u64, u64);
 
-/// A thread's calls that took time.
+/// The calls of a thread that have a duration.
 #[derive(Debug, Default)]
 pub struct Lane {
-    /// Time spans and what they are, [`STATES`].
+    /// Time spans, and their indices in [`STATES`].
     pub calls: Vec<(Span, u8)>,
 }
 
 /// A rank.
 #[derive(Debug, Default)]
 pub struct Rank {
-    /// Its first and its last line.
+    /// Whether its START line was read.
     pub started: bool,
-    /// Ended in order.
+    /// Whether its END line was read.
     pub ended: bool,
-    /// Host, conduit, process.
+    /// Host.
     pub host: String,
-    /// Why it ended otherwise, if it could tell.
+    /// Text of its FATAL line.
     pub fatal: Option<String>,
     /// Events that it could not record.
     pub lost: u64,
-    /// Barriers and other collectives under way.
+    /// When barriers were in progress.
     pub barriers: Vec<Span>,
-    /// Likewise.
+    /// When other collectives were in progress.
     pub collectives: Vec<Span>,
-    /// The instant of its last event.
+    /// The end of its last event.
     pub last: u64,
 }
 
@@ -133,26 +133,26 @@ pub struct Event {
     pub rank: u32,
     /// Thread; 0 for lines about the whole rank.
     pub thread: u32,
-    /// When it began.
+    /// Its start.
     pub at: u64,
-    /// How long it took, if it took time.
+    /// Its duration, if it has one.
     pub ns: Option<u64>,
     /// Letter of the category.
     pub letter: char,
     /// Name.
     pub name: String,
-    /// Number that a beginning and its end share.
+    /// Number that a _START and its _DONE line share.
     pub id: Option<u64>,
-    /// Everything else.
+    /// The fields after the name.
     pub words: String,
-    /// Number of the source line's text.
+    /// Index of the source line in [`Model::sources`].
     pub source: u32,
 }
 
-/// Everything.
+/// The contents of all files.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// Ranks that wrote.
+    /// Ranks that have lines in the files.
     pub ranks: BTreeMap<u32, Rank>,
     /// Ranks in the job.
     pub size: u32,
@@ -160,28 +160,28 @@ pub struct Model {
     pub program: String,
     /// The conduit.
     pub conduit: String,
-    /// When the job began, as the files tell it.
+    /// Wall-clock time of the job's start, in seconds since 1970.
     pub wall: String,
-    /// Texts of source lines; number 0 is none.
+    /// Texts of source lines; index 0 stands for none.
     pub sources: Vec<String>,
     source_numbers: HashMap<String, u32>,
-    /// Rows of reports. Sizes for transfers and messages, nanoseconds for all else.
+    /// Rows of reports: bytes for transfers and messages, nanoseconds for all others.
     pub rows: HashMap<Key, Sums>,
-    /// Time in the calls of transfers and messages, for the same rows.
+    /// Duration of transfers and messages, by the same keys.
     pub times: HashMap<Key, Sums>,
     /// Messages and bytes by class, sender and receiver.
     pub matrix: BTreeMap<(usize, u32, u32), [u64; 2]>,
-    /// Messages and bytes by class and least size.
+    /// Messages and bytes by class and the lower bound of the size.
     pub sizes: BTreeMap<(usize, u64), [u64; 2]>,
     /// Calls by rank and thread.
     pub lanes: BTreeMap<(u32, u32), Lane>,
-    /// Kept when asked for.
+    /// All events, for Perfetto only.
     pub events: Option<Vec<Event>>,
-    /// Every line that is left out is told, not only the first ones.
-    pub tell_all: bool,
-    /// Lines that count.
+    /// Whether every skipped line is reported, not only the first ones of a file.
+    pub all_warnings: bool,
+    /// Lines that were accepted.
     pub lines: u64,
-    /// Sentences about the files.
+    /// Messages about the files.
     pub warnings: Vec<String>,
     /// Reports of the debug allocator.
     pub heaps: Vec<Heap>,
@@ -189,11 +189,11 @@ pub struct Model {
     stats: BTreeMap<u32, Statistics>,
 }
 
-/// Warnings per file that are told one by one.
-const TOLD: u64 = 5;
+/// Skipped lines per file that are reported one by one.
+const MAX_WARNINGS: u64 = 5;
 
 impl Model {
-    /// Without events unless `keep` them.
+    /// Empty. Keeps all events if `keep`.
     pub fn new(keep: bool) -> Self {
         let mut model = Self {
             events: keep.then(Vec::new),
@@ -213,7 +213,7 @@ impl Model {
         number
     }
 
-    /// Adds a file. The error says why it cannot be read.
+    /// Adds a file. The error is a message about the file.
     pub fn read(&mut self, path: &str) -> Result<(), String> {
         let file = File::open(path).map_err(|why| format!("{path}: {why}"))?;
         let mut input = BufReader::with_capacity(1 << 20, file);
@@ -235,13 +235,14 @@ impl Model {
             };
             if let Err(why) = read {
                 bad += 1;
-                if bad <= TOLD || self.tell_all {
-                    self.warnings.push(format!("{path}:{number}: this line is left out: {why}"));
+                if bad <= MAX_WARNINGS || self.all_warnings {
+                    self.warnings.push(format!("{path}:{number}: line skipped: {why}"));
                 }
             }
         }
-        if bad > TOLD && !self.tell_all {
-            self.warnings.push(format!("{path}: {} more lines are left out", bad - TOLD));
+        if bad > MAX_WARNINGS && !self.all_warnings {
+            self.warnings
+                .push(format!("{path}: {} more lines skipped", bad - MAX_WARNINGS));
         }
         if number == 0 {
             self.warnings.push(format!("{path}: the file is empty"));
@@ -249,7 +250,7 @@ impl Model {
         Ok(())
     }
 
-    /// A line of a trace, of statistics, or of a report of the debug allocator, which is under way if `in_heap`.
+    /// A line of a trace, of statistics, or of a report of the debug allocator. `in_heap`: inside such a report.
     fn take(&mut self, text: &str, in_heap: &mut bool) -> Result<(), &'static str> {
         if let Some(heap) = Heap::begin(text) {
             self.heaps.push(heap);
@@ -312,7 +313,7 @@ impl Model {
         match line.name {
             "START" => {
                 if line.number("format") != Some(1) {
-                    return Err("this file has a format that this program does not know");
+                    return Err("unknown format number of the file");
                 }
                 rank.started = true;
                 line.get("host").unwrap_or("?").clone_into(&mut rank.host);
@@ -466,8 +467,8 @@ impl Model {
         Ok(())
     }
 
-    /// To be called when all files are read: ranks of which there are statistics and no traced traffic get theirs from there, and ranks
-    /// that lack something are told.
+    /// Completes the model after the last file. Ranks without traced traffic get it from their statistics; incomplete ranks
+    /// get a warning.
     pub fn finish(&mut self) {
         let traced: BTreeSet<u32> = self.rows.keys().map(|key| key.rank).collect();
         self.count_objects();
@@ -497,10 +498,10 @@ impl Model {
         }
         for (rank, about) in &self.ranks {
             if let Some(why) = &about.fatal {
-                self.warnings.push(format!("rank {rank} ended because of an error: {why}"));
+                self.warnings.push(format!("rank {rank} ended with an error: {why}"));
             } else if !about.ended {
                 self.warnings.push(format!(
-                    "rank {rank} did not end in order: what it recorded last may be missing"
+                    "rank {rank} has no END line: it was killed, and its last events may be missing"
                 ));
             }
             if about.lost > 0 {
@@ -508,13 +509,14 @@ impl Model {
                     .push(format!("rank {rank} could not record {} events", about.lost));
             }
             if !about.started {
-                self.warnings
-                    .push(format!("rank {rank}: the beginning of its trace is missing"));
+                self.warnings.push(format!(
+                    "rank {rank} has no START line: the beginning of its trace is missing"
+                ));
             }
         }
     }
 
-    /// What was in use at the end of a process is a row for each place that asked for it.
+    /// Makes a row of the memory in use at the end of a process, for each line that allocated it.
     fn count_objects(&mut self) {
         let heaps = std::mem::take(&mut self.heaps);
         for heap in &heaps {
@@ -617,16 +619,12 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_were_killed_are_told() {
+    fn killed_ranks_get_a_warning() {
         let model = read(&[
             "1:* 0.000000001 [-] (U) START format=1 ranks=2 text=x",
             "1:0 0.000000002 [-] (S) WAIT ns=4",
         ]);
-        assert!(
-            model.warnings[0].contains("rank 1 did not end in order"),
-            "{:?}",
-            model.warnings
-        );
+        assert!(model.warnings[0].contains("rank 1 has no END line"), "{:?}", model.warnings);
         assert!(model.ranks[&1].started && model.size == 2);
     }
 }

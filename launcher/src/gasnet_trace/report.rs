@@ -1,4 +1,4 @@
-//! Tables of text.
+//! The tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::heap::TOTALS;
 use super::model::{Key, Model, Sums};
 
-/// Sections, in the order in which they are written, with what their numbers count.
+/// Sections in the order of output, with their units.
 pub const SECTIONS: [(&str, &str); 10] = [
     ("GET", "bytes"),
     ("PUT", "bytes"),
@@ -23,48 +23,48 @@ pub const SECTIONS: [(&str, &str); 10] = [
 /// Fields to sort by.
 pub const FIELDS: [&str; 7] = ["TOTAL", "AVG", "MIN", "MAX", "CALLS", "TYPE", "SRC"];
 
-/// What the command line asks for.
+/// The selection of rows and tables on the command line.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::struct_excessive_bools)] // options of a command line
-pub struct Wish {
-    /// Sections; none for all.
+pub struct Selection {
+    /// Sections; empty for all.
     pub sections: Vec<String>,
-    /// Fields to sort by, the most important first; none for the source line.
+    /// Fields to sort by, the most important first; empty for the source line.
     pub sort: Vec<String>,
-    /// Types that are left out.
+    /// Types to omit.
     pub filter: Vec<String>,
-    /// A row for each peer.
+    /// Print a row for each peer.
     pub peers: bool,
-    /// A row for each rank.
+    /// Print a row for each rank.
     pub threads: bool,
-    /// Rows without source line, too.
+    /// Also print rows without a source line.
     pub internal: bool,
-    /// Names of source files with their folders.
+    /// Print source files with their directories.
     pub full: bool,
 }
 
-/// Writes what is asked for.
-pub fn write(model: &Model, wish: &Wish) -> String {
+/// Writes the selected tables.
+pub fn write(model: &Model, selection: &Selection) -> String {
     let mut out = head(model);
-    // Without any source line there is nothing to tell internal events by.
-    let tells_sources = model.rows.keys().any(|key| key.source != 0 && key.section != "MALLOC");
+    // Only source lines distinguish internal events.
+    let has_sources = model.rows.keys().any(|key| key.source != 0 && key.section != "MALLOC");
     for (section, unit) in SECTIONS {
-        if !wish.sections.is_empty() && !wish.sections.iter().any(|s| s == section) {
+        if !selection.sections.is_empty() && !selection.sections.iter().any(|s| s == section) {
             continue;
         }
         let mut rows: BTreeMap<Key, Sums> = BTreeMap::new();
         let mut hidden = 0;
         for (key, sums) in model.rows.iter().filter(|(key, _)| key.section == section) {
-            if wish.filter.iter().any(|f| key.kind.eq_ignore_ascii_case(f)) {
+            if selection.filter.iter().any(|f| key.kind.eq_ignore_ascii_case(f)) {
                 continue;
             }
-            if key.source == 0 && tells_sources && !wish.internal {
+            if key.source == 0 && has_sources && !selection.internal {
                 hidden += sums.count;
                 continue;
             }
             let key = Key {
-                rank: if wish.threads { key.rank } else { u32::MAX },
-                peer: key.peer.filter(|_| wish.peers),
+                rank: if selection.threads { key.rank } else { u32::MAX },
+                peer: key.peer.filter(|_| selection.peers),
                 ..key.clone()
             };
             rows.entry(key).or_default().merge(sums);
@@ -75,9 +75,12 @@ pub fn write(model: &Model, wish: &Wish) -> String {
         if rows.is_empty() && hidden == 0 {
             continue;
         }
-        table(&mut out, model, wish, (section, unit), rows.into_iter().collect());
+        table(&mut out, model, selection, (section, unit), rows.into_iter().collect());
         if hidden > 0 {
-            let _ = writeln!(out, "  {hidden} without a source line are not shown (-internal shows them)");
+            let _ = writeln!(
+                out,
+                "  {hidden} events without a source line are hidden (-internal shows them)"
+            );
         }
     }
     out
@@ -104,7 +107,7 @@ fn head(model: &Model) -> String {
     out
 }
 
-/// What each process's debug allocator says of its whole life.
+/// Totals of the debug allocator, by process.
 fn heaps(out: &mut String, model: &Model) {
     if model.heaps.is_empty() {
         return;
@@ -128,7 +131,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// `FILE:LINE`, without the folders unless they are wanted.
+/// `FILE:LINE`, without directories unless `full`.
 fn source(model: &Model, number: u32, full: bool) -> &str {
     let text = &model.sources[number as usize];
     if number == 0 {
@@ -150,7 +153,7 @@ fn place(text: &str) -> (&str, u64) {
 
 fn compare(model: &Model, field: &str, a: &(Key, Sums), b: &(Key, Sums)) -> std::cmp::Ordering {
     match field {
-        // The most first.
+        // Numbers descend.
         "TOTAL" => b.1.total.cmp(&a.1.total),
         "AVG" => b.1.average().total_cmp(&a.1.average()),
         "MIN" => b.1.least.cmp(&a.1.least),
@@ -161,9 +164,13 @@ fn compare(model: &Model, field: &str, a: &(Key, Sums), b: &(Key, Sums)) -> std:
     }
 }
 
-fn table(out: &mut String, model: &Model, wish: &Wish, (section, unit): (&str, &str), mut rows: Vec<(Key, Sums)>) {
-    let sort = wish.sort.iter().map(String::as_str);
-    let fields: Vec<&str> = if wish.sort.is_empty() { vec!["SRC"] } else { sort.collect() };
+fn table(out: &mut String, model: &Model, selection: &Selection, (section, unit): (&str, &str), mut rows: Vec<(Key, Sums)>) {
+    let sort = selection.sort.iter().map(String::as_str);
+    let fields: Vec<&str> = if selection.sort.is_empty() {
+        vec!["SRC"]
+    } else {
+        sort.collect()
+    };
     rows.sort_by(|a, b| {
         fields
             .iter()
@@ -172,15 +179,18 @@ fn table(out: &mut String, model: &Model, wish: &Wish, (section, unit): (&str, &
             .unwrap_or_else(|| a.0.cmp(&b.0))
     });
     let _ = writeln!(out, "\n{section} REPORT ({unit})");
-    let names: Vec<&str> = rows.iter().map(|(key, _)| source(model, key.source, wish.full)).collect();
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|(key, _)| source(model, key.source, selection.full))
+        .collect();
     let width = |texts: &mut dyn Iterator<Item = usize>, least: usize| texts.max().unwrap_or(0).max(least);
     let source_width = width(&mut names.iter().map(|n| n.chars().count()), 11);
     let kind_width = width(&mut rows.iter().map(|(key, _)| key.kind.chars().count()), 4);
     let _ = write!(out, "{:source_width$}  {:kind_width$}", "SOURCE LINE", "TYPE");
-    if wish.threads {
+    if selection.threads {
         let _ = write!(out, "  {:>5}", "RANK");
     }
-    if wish.peers {
+    if selection.peers {
         let _ = write!(out, "  {:>5}", "PEER");
     }
     let _ = writeln!(
@@ -190,10 +200,10 @@ fn table(out: &mut String, model: &Model, wish: &Wish, (section, unit): (&str, &
     );
     for ((key, sums), name) in rows.iter().zip(names) {
         let _ = write!(out, "{name:source_width$}  {:kind_width$}", key.kind);
-        if wish.threads {
+        if selection.threads {
             let _ = write!(out, "  {:>5}", key.rank);
         }
-        if wish.peers {
+        if selection.peers {
             let _ = write!(out, "  {:>5}", key.peer.map_or_else(|| "-".into(), |p| p.to_string()));
         }
         let _ = writeln!(

@@ -1,17 +1,17 @@
-//! What each thread's time went into.
+//! The time of each thread by activity.
 //!
-//! The calls of a thread nest: a wait runs handlers, which send replies. Each instant belongs to the innermost call. A wait while a barrier
-//! or another collective of the rank is under way counts as time in that.
+//! The calls of a thread nest: a wait runs handlers, which send replies. Each instant belongs to the innermost call. A wait
+//! while a barrier or another collective of the rank is in progress counts as time in that.
 
 use super::model::{Model, Span, BARRIER, COLLECTIVE, STATES, WAIT};
 
-/// Consecutive time spans of a thread and their states, without overlap.
+/// Time spans of a thread in order, without overlap, and their states.
 pub type States = Vec<(Span, u8)>;
 
-/// Takes nested calls apart.
+/// Attributes each instant to the innermost of nested calls.
 fn innermost(calls: &[(Span, u8)]) -> States {
     let mut calls: Vec<(Span, u8)> = calls.to_vec();
-    // The outer one first.
+    // Outer calls first.
     calls.sort_by(|((a, b), _), ((c, d), _)| a.cmp(c).then(d.cmp(b)));
     let mut out = States::new();
     let mut open: Vec<(Span, u8)> = Vec::new();
@@ -37,7 +37,7 @@ fn innermost(calls: &[(Span, u8)]) -> States {
             emit(now, start, outer, &mut out);
         }
         now = now.max(start);
-        // A call that seems to outlast the one around it was stamped inexactly.
+        // Time stamps are inexact: a call cannot end after the one that contains it.
         let end = open.last().map_or(end, |((_, limit), _)| end.min(*limit));
         open.push(((start, end), state));
     }
@@ -45,7 +45,7 @@ fn innermost(calls: &[(Span, u8)]) -> States {
     out
 }
 
-/// Time spans in order, joined where they touch.
+/// The union of time spans, in order.
 fn union(spans: &[Span]) -> Vec<Span> {
     let mut spans = spans.to_vec();
     spans.sort_unstable();
@@ -59,7 +59,7 @@ fn union(spans: &[Span]) -> Vec<Span> {
     out
 }
 
-/// Gives waits inside `spans` another state.
+/// Changes waits inside `spans` to `state`.
 fn attribute(states: &States, spans: &[Span], state: u8) -> States {
     let mut out = States::with_capacity(states.len());
     let mut next = 0;
@@ -87,7 +87,7 @@ fn attribute(states: &States, spans: &[Span], state: u8) -> States {
     out
 }
 
-/// The states of every thread, in the order of ranks and threads.
+/// The states of every thread, by rank and thread.
 pub fn of(model: &Model) -> Vec<((u32, u32), States)> {
     model
         .lanes
@@ -115,8 +115,9 @@ pub fn totals(states: &States) -> [u64; STATES.len()] {
     totals
 }
 
-/// The share of each of `count` equal slices of `[0, span)` that went into the state that has most of it, as (first slice, slices, state, percent).
-/// Equal neighbours are joined; slices with less than one percent are left out.
+/// Divides `[0, span)` into `count` equal slices. Returns for each the state that has most of its time, and the percentage
+/// of the slice inside GASNet: (first slice, slices, state, percent). Equal neighbours are joined; slices with less than one
+/// percent are omitted.
 pub fn slices(states: &States, span: u64, count: usize) -> Vec<(usize, usize, u8, u8)> {
     let width = (span / count as u64).max(1);
     let mut out: Vec<(usize, usize, u8, u8)> = Vec::new();
@@ -127,7 +128,7 @@ pub fn slices(states: &States, span: u64, count: usize) -> Vec<(usize, usize, u8
         let all: u64 = shares.iter().sum();
         let percent = (all.min(width) * 100 / width) as u8;
         *shares = [0; STATES.len()];
-        // In steps of ten, so that neighbours are often equal.
+        // Steps of ten, so that neighbours are often equal.
         let percent = if percent >= 10 { percent / 10 * 10 } else { percent };
         if percent == 0 {
             return;
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_count_as_what_is_under_way() {
+    fn waits_count_as_the_collective_in_progress() {
         let states = vec![((0, 10), 8), ((10, 12), 0), ((12, 20), 8)];
         let spans = union(&[(13, 15), (5, 8), (7, 9), (9, 11)]);
         assert_eq!(spans, [(5, 11), (13, 15)]);
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_joined_and_empty_ones_left_out() {
+    fn slices_are_joined_and_empty_ones_omitted() {
         let states = vec![((0, 20), 1), ((20, 25), 2), ((90, 100), 1)];
         assert_eq!(slices(&states, 100, 10), [(0, 2, 1, 100), (2, 1, 2, 50), (9, 1, 1, 100)]);
         assert_eq!(slices(&Vec::new(), 100, 10), []);

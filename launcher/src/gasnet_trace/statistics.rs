@@ -1,22 +1,22 @@
-//! What a rank's statistics say: dumps that each begin where the last reset was.
+//! The statistics of a rank: a sequence of dumps, each of which counts from the last reset.
 
 use std::collections::BTreeMap;
 
 use super::line::Line;
 use super::model::{Sums, CLASSES};
 
-/// Traffic as a statistics file tells it.
+/// The contents of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Messages and bytes by class and receiver.
     pub peers: BTreeMap<(usize, u32), [u64; 2]>,
-    /// Messages by class and least size.
+    /// Messages by class and the lower bound of the size.
     pub sizes: BTreeMap<(usize, u64), u64>,
     /// Sums of bytes and of nanoseconds by letter of the category and kind.
     kinds: BTreeMap<(char, String), [Sums; 2]>,
 }
 
-/// A rank's dumps: those that began anew afterwards, the last one, and whether that did.
+/// The dumps of a rank: the sum of those before a reset, the last one, and whether a reset followed it.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     before: Traffic,
@@ -48,14 +48,14 @@ impl Traffic {
     }
 }
 
-/// Where a kind of event is counted whose sums statistics tell: the section, and whether by bytes (0) or by time (1).
+/// The section of a kind of event, and its unit: bytes (0) or time (1).
 fn section(letter: char, kind: &str) -> Option<(&'static str, usize)> {
     Some(match letter {
         'P' => ("PUT", 0),
         'G' => ("GET", 0),
         'A' if kind.starts_with("RAN_") => ("HANDLER", 1),
         'A' => ("AM", 0),
-        // Their lines COLL_DONE and BARRIER_DONE have the time.
+        // COLL_DONE and BARRIER_DONE have the time.
         _ if kind.ends_with("_START") => return None,
         'R' => ("ATOMIC", 1),
         'B' => ("BARRIER", 1),
@@ -67,7 +67,7 @@ fn section(letter: char, kind: &str) -> Option<(&'static str, usize)> {
 }
 
 impl Statistics {
-    /// Adds a line of statistics. Some if it names a peer.
+    /// Adds a line of statistics. Returns its peer, if it has one.
     pub fn take(&mut self, line: &Line<'_>) -> Result<Option<u32>, &'static str> {
         let class = || {
             CLASSES
@@ -78,7 +78,7 @@ impl Statistics {
         match line.name {
             "DUMP" => {
                 let last = std::mem::take(&mut self.last);
-                // Without a reset the next dump says all of it again.
+                // Without a reset the next dump includes this one.
                 if self.reset {
                     self.before.merge(&last);
                 }
@@ -120,7 +120,7 @@ impl Statistics {
         Ok(None)
     }
 
-    /// All dumps together.
+    /// The sum of all dumps.
     pub fn all(&self) -> Traffic {
         let mut all = self.before.clone();
         all.merge(&self.last);
