@@ -232,7 +232,7 @@ fn explain_ends() {
         }
     }));
     job::set_fault_note(|report| {
-        trace::last_words(format_args!("a fatal signal"));
+        trace::write_end_reason(format_args!("a fatal signal"));
         let thread = thread::existing();
         if let Some(thread::Serving { source, address, bytes }) = thread.and_then(|t| t.serving.get()) {
             // As below.

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::rma::Started;
 use crate::runtime;
 use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
-use crate::trace::{self, Category, Kind};
+use crate::trace::{self, EventKind, TraceCategory};
 use crate::types::Location;
 use crate::{team, thread};
 use gasnet_conduit::Busy;
@@ -225,15 +225,15 @@ fn full_nbi<T: Number>(domain: &Domain, request: &Request<T>) -> c_int {
 
 /// Records an operation that was started at `began`.
 #[cold]
-fn traced<T: Number>(kind: Kind, began: u64, domain: &Domain, request: &Request<T>) {
+fn traced<T: Number>(kind: EventKind, began: u64, domain: &Domain, request: &Request<T>) {
     let peer = domain.peer(request.rank, request.flags).rank;
     let (op, dt) = (request.op, codes::type_name(T::DT));
     trace::record(
-        &trace::Event::new(kind, began)
+        &trace::TraceEvent::new(kind, began)
             .to(peer, size_of::<T>())
             .until_now()
-            .saying(format_args!(" op={} type={dt}", codes::operation_name(op)))
-            .detailing(format_args!(" remote={:#x} flags={:#x}", request.target, request.flags)),
+            .with_fields(format_args!(" op={} type={dt}", codes::operation_name(op)))
+            .with_details(format_args!(" remote={:#x} flags={:#x}", request.target, request.flags)),
     );
 }
 
@@ -247,14 +247,14 @@ macro_rules! typed {
             let request = Request { result, rank, target, op, operands: [a, b], flags };
             // SAFETY: a handle of ours.
             let domain = unsafe { begin(ad, &request, stringify!($nb)) };
-            let began = trace::clock(Category::Atomic);
+            let began = trace::clock(TraceCategory::Atomic);
             let event = if ad::near(domain, &request) {
                 Event::INVALID
             } else {
                 full_nb(domain, &request)
             };
             if began != 0 && event != Event::NO_OP {
-                traced(Kind::AtomicNb, began, domain, &request);
+                traced(EventKind::AtomicNb, began, domain, &request);
             }
             event
         }
@@ -267,14 +267,14 @@ macro_rules! typed {
             let request = Request { result, rank, target, op, operands: [a, b], flags };
             // SAFETY: a handle of ours.
             let domain = unsafe { begin(ad, &request, stringify!($nbi)) };
-            let began = trace::clock(Category::Atomic);
+            let began = trace::clock(TraceCategory::Atomic);
             let refused = if ad::near(domain, &request) {
                 0
             } else {
                 full_nbi(domain, &request)
             };
             if began != 0 && refused == 0 {
-                traced(Kind::AtomicNbi, began, domain, &request);
+                traced(EventKind::AtomicNbi, began, domain, &request);
             }
             refused
         }

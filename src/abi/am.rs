@@ -14,7 +14,7 @@ use crate::segment::disposition::{
 };
 use crate::team::{self, Named};
 use crate::thread;
-use crate::trace::{self, Kind};
+use crate::trace::{self, EventKind};
 use crate::types::Category;
 use gasnet_conduit::{Class, JobRank};
 
@@ -140,7 +140,7 @@ fn inject_as_told(told: Message<'_>, flags: u32) -> c_int {
 
 #[inline(always)]
 fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
-    let began = trace::clock(trace::Category::Message);
+    let began = trace::clock(trace::TraceCategory::Message);
     if flags & FLAG_IMMEDIATE != 0 {
         let refused = inject::try_send(message).is_err();
         if began != 0 && !refused {
@@ -163,23 +163,23 @@ fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
 #[cold]
 pub fn sent(began: u64, m: Message<'_>) {
     let kind = match (m.class, m.category) {
-        (Class::Request, Category::Short) => Kind::RequestShort,
-        (Class::Request, Category::Medium) => Kind::RequestMedium,
-        (Class::Request, Category::Long) => Kind::RequestLong,
-        (Class::Reply, Category::Short) => Kind::ReplyShort,
-        (Class::Reply, Category::Medium) => Kind::ReplyMedium,
-        (Class::Reply, Category::Long) => Kind::ReplyLong,
+        (Class::Request, Category::Short) => EventKind::RequestShort,
+        (Class::Request, Category::Medium) => EventKind::RequestMedium,
+        (Class::Request, Category::Long) => EventKind::RequestLong,
+        (Class::Reply, Category::Short) => EventKind::ReplyShort,
+        (Class::Reply, Category::Medium) => EventKind::ReplyMedium,
+        (Class::Reply, Category::Long) => EventKind::ReplyLong,
     };
     trace::record(
-        &trace::Event::new(kind, began)
+        &trace::TraceEvent::new(kind, began)
             .to(m.target.rank, m.bytes)
             .until_now()
-            .saying(format_args!(" handler={} nargs={}", m.handler, m.args.len()))
-            .detailing(format_args!(
+            .with_fields(format_args!(" handler={} nargs={}", m.handler, m.args.len()))
+            .with_details(format_args!(
                 " ep={} dest={:#x} args={}",
                 m.target.ep,
                 m.destination,
-                trace::Words(m.args)
+                trace::NumberList(m.args)
             )),
     );
 }

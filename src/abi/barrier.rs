@@ -8,7 +8,7 @@ use super::{not_in_handler, rules, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
 use crate::barrier::{self, Name};
 use crate::coll;
 use crate::stall::Reason;
-use crate::trace::{self, Category, Event, Kind};
+use crate::trace::{self, EventKind, TraceCategory, TraceEvent};
 use crate::{runtime, wait};
 
 /// `GASNET_BARRIERFLAG_ANONYMOUS`.
@@ -47,11 +47,11 @@ fn name(id: c_int, flags: c_int) -> Name {
 
 /// Records a call that began at `began`: how long it took, and when the barrier was entered.
 #[cold]
-fn traced(kind: Kind, began: u64, (id, flags): (c_int, c_int), done: bool) {
+fn traced(kind: EventKind, began: u64, (id, flags): (c_int, c_int), done: bool) {
     let entered = ENTERED.load(Ordering::Relaxed);
     let since = if entered == 0 { 0 } else { began.saturating_sub(entered) };
-    let event = Event::new(kind, began).until_now();
-    trace::record(&event.saying(format_args!(" id={id} flags={flags} done={} since={since}", u8::from(done))));
+    let event = TraceEvent::new(kind, began).until_now();
+    trace::record(&event.with_fields(format_args!(" id={id} flags={flags} done={} since={since}", u8::from(done))));
 }
 
 /// Whether this process is between `gasnet_barrier_notify` and the end of its wait.
@@ -78,11 +78,11 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
         );
     }
     state.notified = true;
-    let began = trace::clock(Category::Barrier);
+    let began = trace::clock(TraceCategory::Barrier);
     ENTERED.store(began, Ordering::Relaxed);
     barrier::of_job().enter(name(id, flags));
     if began != 0 {
-        traced(Kind::BarrierNotify, began, (id, flags), true);
+        traced(EventKind::BarrierNotify, began, (id, flags), true);
     }
 }
 
@@ -112,7 +112,7 @@ fn check_notified(function: &str) {
 pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_wait");
     check_notified("gasnet_barrier_wait");
-    let began = trace::clock(Category::Barrier);
+    let began = trace::clock(TraceCategory::Barrier);
     let (barrier, mut came_out) = (barrier::of_job(), None);
     // The last to enter finds it complete: clients rely on some progress in here all the same (GASNet-examples).
     wait::poll_once();
@@ -124,7 +124,7 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
         wait::until(Reason::NamedBarrier, is_complete);
     }
     if began != 0 {
-        traced(Kind::BarrierWait, began, (id, flags), true);
+        traced(EventKind::BarrierWait, began, (id, flags), true);
     }
     leave(came_out.unwrap_or(Name::Mismatch), id, flags)
 }
@@ -134,11 +134,11 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
 pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_try");
     check_notified("gasnet_barrier_try");
-    let began = trace::clock(Category::Barrier);
+    let began = trace::clock(TraceCategory::Barrier);
     wait::poll_once();
     let came_out = barrier::of_job().test();
     if began != 0 {
-        traced(Kind::BarrierTry, began, (id, flags), came_out.is_some());
+        traced(EventKind::BarrierTry, began, (id, flags), came_out.is_some());
     }
     match came_out {
         Some(came_out) => leave(came_out, id, flags),

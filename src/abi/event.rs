@@ -6,7 +6,7 @@ use super::not_in_handler;
 use super::rules::{self, no_flags, CHECKED};
 use crate::event::{sync_array, Event};
 use crate::stall::Reason;
-use crate::trace::{self, Category, Kind};
+use crate::trace::{self, EventKind, TraceCategory};
 use crate::{progress, runtime, thread, wait};
 
 const OPEN: c_int = super::ERR_NOT_READY;
@@ -27,18 +27,18 @@ fn check(event: Event, function: &str) {
 
 /// Records a test or a wait that began at `began` for `what`.
 #[cold]
-fn traced(kind: Kind, began: u64, what: &str, done: bool) {
-    let event = trace::Event::new(kind, began).until_now();
-    trace::record(&event.saying(format_args!(" what={what} done={}", u8::from(done))));
+fn traced(kind: EventKind, began: u64, what: &str, done: bool) {
+    let event = trace::TraceEvent::new(kind, began).until_now();
+    trace::record(&event.with_fields(format_args!(" what={what} done={}", u8::from(done))));
 }
 
 /// Tests, recording it.
 #[inline]
 fn test(what: &str, is_done: impl FnOnce() -> bool) -> c_int {
-    let began = trace::clock(Category::Sync);
+    let began = trace::clock(TraceCategory::Sync);
     let done = is_done();
     if began != 0 {
-        traced(Kind::Test, began, what, done);
+        traced(EventKind::Test, began, what, done);
     }
     if done {
         0
@@ -58,10 +58,10 @@ fn poll() {
 /// Waits, recording it.
 #[inline]
 fn wait(what: &str, reason: Reason, is_done: impl FnMut() -> bool) {
-    let began = trace::clock(Category::Sync);
+    let began = trace::clock(TraceCategory::Sync);
     wait::until(reason, is_done);
     if began != 0 {
-        traced(Kind::Wait, began, what, true);
+        traced(EventKind::Wait, began, what, true);
     }
 }
 

@@ -5,17 +5,17 @@ use std::ffi::c_int;
 use super::ERR_NOT_READY;
 use crate::hsl::Hsl;
 use crate::thread;
-use crate::trace::{self, Category, Event, Kind};
+use crate::trace::{self, EventKind, TraceCategory, TraceEvent};
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
 /// Records what was done with a lock, since `began`.
 #[cold]
-fn traced(kind: Kind, began: u64, hsl: &Hsl, done: bool) {
+fn traced(kind: EventKind, began: u64, hsl: &Hsl, done: bool) {
     trace::record(
-        &Event::new(kind, began)
+        &TraceEvent::new(kind, began)
             .until_now()
-            .saying(format_args!(" lock={hsl:p} done={}", u8::from(done))),
+            .with_fields(format_args!(" lock={hsl:p} done={}", u8::from(done))),
     );
 }
 
@@ -45,10 +45,10 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Lock");
             }
-            let began = trace::clock(Category::Lock);
+            let began = trace::clock(TraceCategory::Lock);
             hsl.lock();
             if began != 0 {
-                traced(Kind::Lock, began, hsl, true);
+                traced(EventKind::Lock, began, hsl, true);
             }
             if CHECKED {
                 hsl.note_locked(&thread::current().locks_held);
@@ -63,10 +63,10 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_unlock(&thread::current().locks_held);
             }
-            let began = trace::clock(Category::Lock);
+            let began = trace::clock(TraceCategory::Lock);
             hsl.unlock();
             if began != 0 {
-                traced(Kind::Unlock, began, hsl, true);
+                traced(EventKind::Unlock, began, hsl, true);
             }
         }
 
@@ -78,10 +78,10 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Trylock");
             }
-            let began = trace::clock(Category::Lock);
+            let began = trace::clock(TraceCategory::Lock);
             let taken = hsl.try_lock();
             if began != 0 {
-                traced(Kind::TryLock, began, hsl, taken);
+                traced(EventKind::TryLock, began, hsl, taken);
             }
             if !taken {
                 return ERR_NOT_READY;

@@ -271,7 +271,7 @@ unsafe fn commit(
         untouched((class, category, args.len()), bytes);
     }
     let destination = named.wrapping_add(p.destination_base);
-    let began = trace::clock(trace::Category::Message);
+    let began = trace::clock(trace::TraceCategory::Message);
     let refused = desc.commit(&p, handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
     if refused.is_err() {
         return 1;

@@ -12,7 +12,7 @@ use crate::wait::{self, WaitMode};
 pub extern "C" fn gasnet_AMPoll() -> c_int {
     super::not_in_handler("gasnet_AMPoll");
     let found = wait::poll_once();
-    if trace::wants(trace::Category::Poll) {
+    if trace::wants(trace::TraceCategory::Poll) {
         trace::count_poll(found);
     }
     OK

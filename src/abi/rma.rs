@@ -12,7 +12,7 @@ use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place,
 use crate::stall::Reason;
 use crate::team;
 use crate::thread::{self, Thread};
-use crate::trace::{self, Kind};
+use crate::trace::{self, EventKind};
 use crate::types::{EpIndex, Location};
 use crate::wait;
 use gasnet_conduit::Busy;
@@ -123,15 +123,15 @@ fn is_no_op(result: &c_int) -> bool {
 
 #[cold]
 #[inline(never)]
-fn call_and_record<T>(kind: Kind, access: &Access, call: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
+fn call_and_record<T>(kind: EventKind, access: &Access, call: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
     let began = trace::monotonic_ns();
     let result = call();
     if !refused(&result) {
         trace::record(
-            &trace::Event::new(kind, began)
+            &trace::TraceEvent::new(kind, began)
                 .to(access.peer.rank, access.bytes)
                 .until_now()
-                .detailing(format_args!(
+                .with_details(format_args!(
                     " ep={} remote={:#x} local={:p}",
                     access.peer.ep, access.remote, access.local
                 )),
@@ -197,7 +197,7 @@ unsafe fn local_event(lc_opt: *mut usize, op: Option<&'static Op>) {
 pub extern "C" fn gex_RMA_PutBlocking(tm: usize, rank: u32, dest: *mut u8, src: *const u8, bytes: usize, flags: u32) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
     let how = manner(flags, std::ptr::null_mut());
-    traced!(Kind::Put, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
+    traced!(EventKind::Put, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
 }
 
 /// Starts a put with a root event.
@@ -214,13 +214,13 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
     rules::local_completion("gex_RMA_PutNB", lc_opt, Lc::PutNb);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
     // SAFETY: by contract.
-    unsafe { put_nb(Kind::PutNb, &access, lc_opt, flags) }
+    unsafe { put_nb(EventKind::PutNb, &access, lc_opt, flags) }
 }
 
 /// # Safety
 /// As [`local_event`].
 #[inline(always)]
-unsafe fn put_nb(kind: Kind, access: &Access, lc_opt: *mut usize, flags: u32) -> Event {
+unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: *mut usize, flags: u32) -> Event {
     let thread = thread::current();
     let how = manner(flags, lc_opt);
     let result = traced!(kind, access, Result::is_err, explicit(thread, |op| rma::put(access, op, how)));
@@ -247,11 +247,11 @@ pub extern "C" fn gex_RMA_PutNBI(
 ) -> c_int {
     rules::local_completion("gex_RMA_PutNBI", lc_opt, Lc::PutNbi);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNBI");
-    put_nbi(Kind::PutNbi, &access, lc_opt, flags)
+    put_nbi(EventKind::PutNbi, &access, lc_opt, flags)
 }
 
 #[inline(always)]
-fn put_nbi(kind: Kind, access: &Access, lc_opt: *mut usize, flags: u32) -> c_int {
+fn put_nbi(kind: EventKind, access: &Access, lc_opt: *mut usize, flags: u32) -> c_int {
     let how = manner(flags, lc_opt);
     let result = traced!(
         kind,
@@ -267,7 +267,7 @@ fn put_nbi(kind: Kind, access: &Access, lc_opt: *mut usize, flags: u32) -> c_int
 pub extern "C" fn gex_RMA_GetBlocking(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
     let how = manner(flags, std::ptr::null_mut());
-    traced!(Kind::Get, &access, is_no_op, blocking(|op| rma::get(&access, op, how)))
+    traced!(EventKind::Get, &access, is_no_op, blocking(|op| rma::get(&access, op, how)))
 }
 
 /// Starts a get with a root event.
@@ -277,7 +277,7 @@ pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const
     let thread = thread::current();
     let how = manner(flags, std::ptr::null_mut());
     let result = traced!(
-        Kind::GetNb,
+        EventKind::GetNb,
         &access,
         Result::is_err,
         explicit(thread, |op| rma::get(&access, op, how))
@@ -294,7 +294,7 @@ pub extern "C" fn gex_RMA_GetNBI(tm: usize, dest: *mut u8, rank: u32, src: *cons
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
     let how = manner(flags, std::ptr::null_mut());
     let result = traced!(
-        Kind::GetNbi,
+        EventKind::GetNbi,
         &access,
         Result::is_err,
         rma::get(&access, || thread::current().implicit(), how)
@@ -331,7 +331,12 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, b
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
     let how = manner(flags & !FLAG_IMMEDIATE, std::ptr::null_mut());
-    traced!(Kind::GetVal, &access, is_no_op, blocking(|op| rma::get(&access, op, how)));
+    traced!(
+        EventKind::GetVal,
+        &access,
+        is_no_op,
+        blocking(|op| rma::get(&access, op, how))
+    );
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -347,7 +352,12 @@ pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, va
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
     let how = manner(flags, EVENT_NOW as *mut usize);
-    traced!(Kind::PutVal, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
+    traced!(
+        EventKind::PutVal,
+        &access,
+        is_no_op,
+        blocking(|op| rma::put(&access, op, how))
+    )
 }
 
 /// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
@@ -356,7 +366,7 @@ pub extern "C" fn gex_RMA_PutNBIVal(tm: usize, rank: u32, dest: *mut u8, value: 
     let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBIVal");
-    put_nbi(Kind::PutNbiVal, &access, EVENT_NOW as *mut usize, flags)
+    put_nbi(EventKind::PutNbiVal, &access, EVENT_NOW as *mut usize, flags)
 }
 
 /// Starts a put of a value with a root event.
@@ -366,5 +376,5 @@ pub extern "C" fn gex_RMA_PutNBVal(tm: usize, rank: u32, dest: *mut u8, value: u
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBVal");
     // SAFETY: EVENT_NOW is a constant, not an event to write.
-    unsafe { put_nb(Kind::PutNbVal, &access, EVENT_NOW as *mut usize, flags) }
+    unsafe { put_nb(EventKind::PutNbVal, &access, EVENT_NOW as *mut usize, flags) }
 }

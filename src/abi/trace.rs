@@ -21,7 +21,7 @@ fn output(which: c_int) -> Output {
 /// Whether a message of the client's would be written.
 #[no_mangle]
 pub extern "C" fn gasnetti_trace_takes_notes(which: c_int, forced: c_int) -> c_int {
-    c_int::from(output(which).takes_notes(forced != 0))
+    c_int::from(output(which).accepts_notes(forced != 0))
 }
 
 /// Writes a message of the client's.

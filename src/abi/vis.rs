@@ -44,7 +44,7 @@ struct Call<'a> {
 /// An access that was started and is to be recorded.
 #[derive(Clone, Copy)]
 struct Seen {
-    kind: trace::Kind,
+    kind: trace::EventKind,
     began: u64,
     peer: u32,
     bytes: usize,
@@ -55,8 +55,10 @@ struct Seen {
 impl Seen {
     #[cold]
     fn record(self) {
-        let event = trace::Event::new(self.kind, self.began).to(self.peer, self.bytes).until_now();
-        trace::record(&event.saying(format_args!(" pieces={} call={}", self.pieces, self.function)));
+        let event = trace::TraceEvent::new(self.kind, self.began)
+            .to(self.peer, self.bytes)
+            .until_now();
+        trace::record(&event.with_fields(format_args!(" pieces={} call={}", self.pieces, self.function)));
     }
 }
 

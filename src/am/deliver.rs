@@ -20,7 +20,7 @@ use crate::shm::comm::{Disposal, Sink};
 use crate::shm::memory::UNIT;
 use crate::shm::ring::Word;
 use crate::thread::{self, Context};
-use crate::trace::{self, Kind};
+use crate::trace::{self, EventKind};
 use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
 
@@ -187,7 +187,7 @@ impl<'a> Delivery<'a> {
         } else {
             Context::ReplyHandler
         };
-        let began = trace::clock(trace::Category::Message);
+        let began = trace::clock(trace::TraceCategory::Message);
         thread::current().in_handler(context, entry.name, m.header.handler, || {
             let buffer = match m.category {
                 Category::Short => None,
@@ -221,7 +221,7 @@ impl<'a> Delivery<'a> {
     }
 
     fn run_internal(&self, m: &Arrived) {
-        let began = trace::clock(trace::Category::Internal);
+        let began = trace::clock(trace::TraceCategory::Internal);
         let source = Location {
             rank: m.source,
             ep: m.header.source_ep,
@@ -244,10 +244,10 @@ impl<'a> Delivery<'a> {
             self.malformed(m.source, "unknown internal handler or bad arguments");
         }
         if began != 0 {
-            let event = trace::Event::new(Kind::InternalRan, began)
+            let event = trace::TraceEvent::new(EventKind::InternalRan, began)
                 .to(m.source, m.header.bytes as usize)
                 .until_now();
-            trace::record(&event.saying(format_args!(" handler={}", m.header.handler)));
+            trace::record(&event.with_fields(format_args!(" handler={}", m.header.handler)));
         }
     }
 }
@@ -256,12 +256,12 @@ impl<'a> Delivery<'a> {
 #[cold]
 fn ran(began: u64, m: &Arrived, entry: &Entry) {
     let kind = match (m.class, m.category) {
-        (Class::Request, Category::Short) => Kind::RanRequestShort,
-        (Class::Request, Category::Medium) => Kind::RanRequestMedium,
-        (Class::Request, Category::Long) => Kind::RanRequestLong,
-        (Class::Reply, Category::Short) => Kind::RanReplyShort,
-        (Class::Reply, Category::Medium) => Kind::RanReplyMedium,
-        (Class::Reply, Category::Long) => Kind::RanReplyLong,
+        (Class::Request, Category::Short) => EventKind::RanRequestShort,
+        (Class::Request, Category::Medium) => EventKind::RanRequestMedium,
+        (Class::Request, Category::Long) => EventKind::RanRequestLong,
+        (Class::Reply, Category::Short) => EventKind::RanReplyShort,
+        (Class::Reply, Category::Medium) => EventKind::RanReplyMedium,
+        (Class::Reply, Category::Long) => EventKind::RanReplyLong,
     };
     let bytes = if m.category == Category::Short {
         0
@@ -269,20 +269,20 @@ fn ran(began: u64, m: &Arrived, entry: &Entry) {
         m.header.bytes as usize
     };
     trace::record(
-        &trace::Event::new(kind, began)
+        &trace::TraceEvent::new(kind, began)
             .to(m.source, bytes)
             .until_now()
-            .saying(format_args!(
+            .with_fields(format_args!(
                 " handler={} nargs={} name={}",
                 m.header.handler,
                 m.nargs,
-                trace::Word(handler_name(entry).as_bytes())
+                trace::OneWord(handler_name(entry).as_bytes())
             ))
-            .detailing(format_args!(
+            .with_details(format_args!(
                 " ep={} dest={:#x} args={}",
                 m.header.target_ep,
                 m.header.destination,
-                trace::Words(&m.args[..m.nargs])
+                trace::NumberList(&m.args[..m.nargs])
             )),
     );
 }

@@ -22,7 +22,7 @@ use gasnet_conduit::{Busy, Class, PollScope};
 #[inline(always)]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     let sent = try_to(message);
-    if message.handler < INDEX_BASE && trace::wants(trace::Category::Internal) && sent.is_ok() {
+    if message.handler < INDEX_BASE && trace::wants(trace::TraceCategory::Internal) && sent.is_ok() {
         record(*message);
     }
     sent
@@ -51,8 +51,8 @@ fn send_away(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
 /// Records a message of the runtime's own.
 #[cold]
 fn record(m: Message<'_>) {
-    let event = trace::Event::new(trace::Kind::InternalSend, trace::monotonic_ns()).to(m.target.rank, m.bytes);
-    trace::record(&event.saying(format_args!(" handler={}", m.handler)));
+    let event = trace::TraceEvent::new(trace::EventKind::InternalSend, trace::monotonic_ns()).to(m.target.rank, m.bytes);
+    trace::record(&event.with_fields(format_args!(" handler={}", m.handler)));
 }
 
 /// Sends `message`, waiting for room.

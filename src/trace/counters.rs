@@ -1,18 +1,18 @@
-//! Sums per kind of event, per peer and per size.
+//! Counters per kind of event, per peer and per size.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 
-use super::kinds::{Category, Kind, KINDS, KIND_COUNT};
+use super::kinds::{EventKind, TraceCategory, KINDS, KIND_COUNT};
 
 /// Sums of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sums {
     /// Events.
     pub count: u64,
-    /// Bytes: of all, of the smallest, of the largest.
+    /// Bytes: sum, minimum, maximum.
     pub bytes: [u64; 3],
-    /// Nanoseconds likewise. All zero where the kind takes no time.
+    /// Nanoseconds: sum, minimum, maximum. All zero for kinds without a duration.
     pub ns: [u64; 3],
 }
 
@@ -39,17 +39,17 @@ impl Sums {
     }
 }
 
-/// Classes of traffic: what is told apart per peer and per size.
-pub const CLASSES: [(&str, Category); 4] = [
-    ("put", Category::Put),
-    ("get", Category::Get),
-    ("am", Category::Message),
-    ("atomic", Category::Atomic),
+/// Classes of traffic, with separate counters per peer and per size.
+pub const CLASSES: [(&str, TraceCategory); 4] = [
+    ("put", TraceCategory::Put),
+    ("get", TraceCategory::Get),
+    ("am", TraceCategory::Message),
+    ("atomic", TraceCategory::Atomic),
 ];
 const CLASS_COUNT: usize = CLASSES.len();
 
-/// The class that a kind counts in. Handlers that ran do not: their senders count the message.
-fn class(kind: Kind) -> Option<usize> {
+/// The class of a kind. Handler runs have none: the sender counts the message.
+fn class(kind: EventKind) -> Option<usize> {
     if kind.is_echo() {
         return None;
     }
@@ -63,7 +63,7 @@ fn size_class(bytes: u64) -> usize {
     (u64::BITS - bytes.leading_zeros()) as usize
 }
 
-/// Everything that statistics count.
+/// All counters of the statistics.
 #[derive(Clone, Debug)]
 pub struct Counters {
     kinds: [Sums; KIND_COUNT],
@@ -84,7 +84,7 @@ impl Default for Counters {
 
 impl Counters {
     /// Counts an event.
-    pub fn add(&mut self, kind: Kind, peer: Option<u32>, bytes: u64, ns: u64) {
+    pub fn add(&mut self, kind: EventKind, peer: Option<u32>, bytes: u64, ns: u64) {
         self.kinds[kind as usize].add(bytes, ns);
         if let (Some(class), Some(peer)) = (class(kind), peer) {
             let cell = &mut self.peers.entry(peer).or_default()[class];
@@ -112,14 +112,14 @@ impl Counters {
         }
     }
 
-    /// Forgets everything.
+    /// Clears all counters.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 
     /// The kinds that occurred, of the categories in `mask`.
-    pub fn kinds(&self, mask: u32) -> impl Iterator<Item = (Kind, &Sums)> {
-        let wanted = move |kind: &Kind| kind.category() as u32 & mask != 0;
+    pub fn kinds(&self, mask: u32) -> impl Iterator<Item = (EventKind, &Sums)> {
+        let wanted = move |kind: &EventKind| kind.category() as u32 & mask != 0;
         KINDS
             .iter()
             .filter(move |&kind| wanted(kind))
@@ -132,7 +132,7 @@ impl Counters {
         self.peers.iter().map(|(&peer, cells)| (peer, cells))
     }
 
-    /// How many of a class had each size: the least size and the number, where there were any.
+    /// The histogram of a class: lower bound of the size and number of messages, where not zero.
     pub fn sizes(&self, class: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
         let least = |i: usize| if i == 0 { 0 } else { 1_u64 << (i - 1) };
         self.sizes[class]
@@ -150,16 +150,23 @@ mod tests {
     #[test]
     fn events_are_counted_by_kind_peer_and_size() {
         let mut a = Counters::default();
-        a.add(Kind::Put, Some(1), 8, 100);
-        a.add(Kind::Put, Some(2), 0, 50);
+        a.add(EventKind::Put, Some(1), 8, 100);
+        a.add(EventKind::Put, Some(2), 0, 50);
         let mut b = Counters::default();
-        b.add(Kind::Put, Some(1), 9, 70);
-        b.add(Kind::RanRequestShort, Some(1), 0, 5);
-        b.add(Kind::RequestMedium, Some(1), 1023, 5);
+        b.add(EventKind::Put, Some(1), 9, 70);
+        b.add(EventKind::RanRequestShort, Some(1), 0, 5);
+        b.add(EventKind::RequestMedium, Some(1), 1023, 5);
         a.merge(&b);
         let all: Vec<_> = a.kinds(u32::MAX).map(|(kind, sums)| (kind, sums.count)).collect();
-        assert_eq!(all, [(Kind::Put, 3), (Kind::RequestMedium, 1), (Kind::RanRequestShort, 1)]);
-        let (_, put) = a.kinds(Category::Put as u32).next().unwrap();
+        assert_eq!(
+            all,
+            [
+                (EventKind::Put, 3),
+                (EventKind::RequestMedium, 1),
+                (EventKind::RanRequestShort, 1)
+            ]
+        );
+        let (_, put) = a.kinds(TraceCategory::Put as u32).next().unwrap();
         assert_eq!((put.bytes, put.ns), ([17, 0, 9], [220, 50, 100]));
         let peers: Vec<_> = a.peers().map(|(peer, cells)| (peer, cells[0], cells[2])).collect();
         assert_eq!(peers, [(1, [2, 17], [1, 1023]), (2, [1, 0], [0, 0])]);

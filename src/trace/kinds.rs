@@ -1,19 +1,19 @@
-//! What is recorded: categories, which have the letters of the README, and kinds of events, which have the names of `docs/tracing.md`.
+//! Categories of events, with the letters of the README, and kinds of events, with the names of `docs/tracing.md`.
 #![forbid(unsafe_code)]
 
 /// A category: one letter of `GASNET_TRACEMASK`. The discriminant is its bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Category {
+pub enum TraceCategory {
     /// Gets.
     Get = 1,
     /// Puts.
     Put = 1 << 1,
     /// Remote atomics.
     Atomic = 1 << 2,
-    /// Tests and waits for what was started.
+    /// Tests of events and waits for them.
     Sync = 1 << 3,
-    /// Collectives but for barriers.
+    /// Collectives, except barriers.
     Collective = 1 << 4,
     /// Barriers.
     Barrier = 1 << 5,
@@ -25,42 +25,42 @@ pub enum Category {
     Poll = 1 << 8,
     /// Remarks of the library.
     Info = 1 << 9,
-    /// Objects made and destroyed.
+    /// Creation and destruction of objects.
     Object = 1 << 10,
-    /// The runtime's own messages.
+    /// Internal AMs of the runtime.
     Internal = 1 << 11,
-    /// Addresses and arguments in the lines of others.
+    /// Addresses and arguments in lines of other categories.
     Detail = 1 << 12,
     /// Source lines.
     Source = 1 << 13,
-    /// The client's messages.
+    /// Notes of the client.
     Client = 1 << 14,
-    /// What no mask suppresses.
+    /// Lines that no mask suppresses.
     Always = 1 << 15,
 }
 
 /// Letters and categories, in the order of bits.
-pub const LETTERS: [(char, Category); 16] = [
-    ('G', Category::Get),
-    ('P', Category::Put),
-    ('R', Category::Atomic),
-    ('S', Category::Sync),
-    ('W', Category::Collective),
-    ('B', Category::Barrier),
-    ('L', Category::Lock),
-    ('A', Category::Message),
-    ('X', Category::Poll),
-    ('I', Category::Info),
-    ('O', Category::Object),
-    ('C', Category::Internal),
-    ('D', Category::Detail),
-    ('N', Category::Source),
-    ('H', Category::Client),
-    ('U', Category::Always),
+pub const LETTERS: [(char, TraceCategory); 16] = [
+    ('G', TraceCategory::Get),
+    ('P', TraceCategory::Put),
+    ('R', TraceCategory::Atomic),
+    ('S', TraceCategory::Sync),
+    ('W', TraceCategory::Collective),
+    ('B', TraceCategory::Barrier),
+    ('L', TraceCategory::Lock),
+    ('A', TraceCategory::Message),
+    ('X', TraceCategory::Poll),
+    ('I', TraceCategory::Info),
+    ('O', TraceCategory::Object),
+    ('C', TraceCategory::Internal),
+    ('D', TraceCategory::Detail),
+    ('N', TraceCategory::Source),
+    ('H', TraceCategory::Client),
+    ('U', TraceCategory::Always),
 ];
 
-impl Kind {
-    /// Whether it is the other half of an event that is recorded as well: a handler that ran, a collective that is complete.
+impl EventKind {
+    /// Whether it is the second line of an operation: a handler ran, a collective is complete.
     pub fn is_echo(self) -> bool {
         self.name().starts_with("RAN_") || self.name().ends_with("_RAN") || self.name().ends_with("_DONE")
     }
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-impl Category {
+impl TraceCategory {
     /// Its letter.
     pub fn letter(self) -> char {
         LETTERS[(self as u32).trailing_zeros() as usize].0
@@ -83,19 +83,19 @@ macro_rules! kinds {
         /// A kind of event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Kind { $($(#[$doc])* $kind,)* }
+        pub enum EventKind { $($(#[$doc])* $kind,)* }
 
         /// All kinds, in the order of their numbers.
-        pub const KINDS: &[Kind] = &[$(Kind::$kind),*];
+        pub const KINDS: &[EventKind] = &[$(EventKind::$kind),*];
 
-        impl Kind {
+        impl EventKind {
             /// Its category.
             #[inline]
-            pub fn category(self) -> Category {
-                match self { $(Self::$kind => Category::$category,)* }
+            pub fn category(self) -> TraceCategory {
+                match self { $(Self::$kind => TraceCategory::$category,)* }
             }
 
-            /// As it is written.
+            /// Its name in the files.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
@@ -144,7 +144,7 @@ kinds! {
     Test = Sync "TEST";
     /// A wait.
     Wait = Sync "WAIT";
-    /// A collective was called.
+    /// Called a collective.
     CollStart = Collective "COLL_START";
     /// A collective is complete here.
     CollDone = Collective "COLL_DONE";
@@ -152,7 +152,7 @@ kinds! {
     BarrierNotify = Barrier "BARRIER_NOTIFY";
     /// Waited for the GASNet-1 barrier.
     BarrierWait = Barrier "BARRIER_WAIT";
-    /// Looked whether the GASNet-1 barrier is complete.
+    /// Tested the GASNet-1 barrier.
     BarrierTry = Barrier "BARRIER_TRY";
     /// Entered a team's barrier.
     BarrierStart = Barrier "BARRIER_START";
@@ -162,7 +162,7 @@ kinds! {
     Lock = Lock "LOCK";
     /// Tried to take a handler-safe lock.
     TryLock = Lock "TRYLOCK";
-    /// Gave a handler-safe lock back.
+    /// Released a handler-safe lock.
     Unlock = Lock "UNLOCK";
     /// Sent a request without payload.
     RequestShort = Message "REQUEST_SHORT";
@@ -192,35 +192,36 @@ kinds! {
     Poll = Poll "POLL";
     /// A remark of the library.
     Remark = Info "REMARK";
-    /// An object was made.
+    /// An object was created.
     Create = Object "CREATE";
     /// An object was destroyed.
     Destroy = Object "DESTROY";
-    /// Sent a message of the runtime's own.
+    /// Sent an internal AM.
     InternalSend = Internal "INTERNAL_SEND";
-    /// Took a message of the runtime's own.
+    /// Handled an internal AM.
     InternalRan = Internal "INTERNAL_RAN";
-    /// A message of the client's.
+    /// A note of the client.
     Note = Client "NOTE";
-    /// A message of the client's that no mask suppresses.
+    /// A note of the client that no mask suppresses.
     ForcedNote = Always "NOTE_FORCED";
     /// The first line of a rank.
     Start = Always "START";
-    /// The last line of a rank that has ended in order.
+    /// The last line of a rank that exited normally.
     End = Always "END";
-    /// The job ends because of an error of this rank.
+    /// A fatal error of this rank ends the job.
     Fatal = Always "FATAL";
     /// A line of a backtrace (`GASNET_BACKTRACE`).
     Backtrace = Always "BACKTRACE";
 }
 
-/// How many kinds there are.
+/// Number of kinds.
 pub const KIND_COUNT: usize = KINDS.len();
 
 /// Every category.
 const ALL: u32 = (1 << LETTERS.len()) - 1;
 
-/// Reads a mask: letters in either case, with `^` in front for all others. Letters that name no category are left out. `Always` is always in.
+/// Reads a mask: letters in upper or lower case, or `^` and the letters to leave out. Unknown letters are ignored. `Always` is
+/// always set.
 pub fn parse_mask(text: &str) -> u32 {
     let (complement, letters) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
     let mut mask = 0;
@@ -232,7 +233,7 @@ pub fn parse_mask(text: &str) -> u32 {
     if complement {
         mask = !mask & ALL;
     }
-    mask | Category::Always as u32
+    mask | TraceCategory::Always as u32
 }
 
 /// Writes a mask as letters.

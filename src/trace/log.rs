@@ -1,7 +1,7 @@
-//! What each thread has recorded and not written yet, and its counters.
+//! Logs: the unwritten lines and the counters of each thread.
 //!
-//! A thread has a log of its own, so recording waits for nobody. Others take it for a moment only: to write what has grown old, to add counters
-//! up, at the end of the process. A log outlives its thread and goes to the next new one.
+//! Each thread has a log of its own, so that recording does not block. Other threads lock a log briefly: to write old text, to
+//! sum up counters, and at the end of the process. A log outlives its thread and is reused by the next new thread.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,21 +12,21 @@ use super::sink::Sink;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use gasnet_sys::lock;
 
-/// Text is written when there is so much,
+/// Bytes of text at which a log is written.
 const FULL: usize = 48 << 10;
-/// or when something is recorded or awaited this many nanoseconds after the last time.
+/// Age in nanoseconds (0.2 s) at which the text of all logs is written, by the next event or idle wait.
 const OLD_NS: u64 = 200_000_000;
-/// Turns of waiting for a log that another thread looks at. A signal handler may have interrupted the owner: then its event is lost.
-const PATIENCE: u32 = 2000;
+/// Attempts to lock a log. A signal handler may have interrupted the owner: its event is then lost.
+const LOCK_ATTEMPTS: u32 = 2000;
 
-/// What is behind a log's lock.
+/// The contents of a log, under its lock.
 #[derive(Debug)]
 pub struct State {
-    /// Number of the owner, in the order in which threads recorded first.
+    /// Number of the owner, in the order of the first events of threads.
     pub thread: u32,
-    /// Lines that are not written yet.
+    /// Lines not written yet.
     pub text: Vec<u8>,
-    /// Sums of this log since the last reset.
+    /// Counters of this log since the last reset.
     pub counters: Counters,
 }
 
@@ -37,21 +37,21 @@ pub struct Log(Mutex<State>);
 thread_local! {
     static MINE: Cell<Option<&'static Log>> = const { Cell::new(None) };
 }
-/// Called when a thread has recorded something for the first time.
+/// Called at the first event of a thread.
 static FIRST_HOOK: OnceLock<fn()> = OnceLock::new();
 /// All logs, and those without an owner.
 static ALL: Mutex<Vec<&'static Log>> = Mutex::new(Vec::new());
 static FREE: Mutex<Vec<&'static Log>> = Mutex::new(Vec::new());
 static THREADS: AtomicU32 = AtomicU32::new(0);
-/// When old text was written last.
+/// When old text was last written, in nanoseconds.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// Events that could not be recorded.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 impl Log {
-    /// The state, unless its holder does not let go.
+    /// The contents; none if the holder does not release the lock.
     pub fn lock(&self) -> Option<MutexGuard<'_, State>> {
-        for _ in 0..PATIENCE {
+        for _ in 0..LOCK_ATTEMPTS {
             if let Ok(state) = self.0.try_lock() {
                 return Some(state);
             }
@@ -61,10 +61,10 @@ impl Log {
     }
 }
 
-/// The calling thread's log, made at first use.
+/// The log of the calling thread, created at first use.
 pub fn mine() -> &'static Log {
     MINE.get().unwrap_or_else(|| {
-        let log = adopt();
+        let log = new_log();
         MINE.set(Some(log));
         if let Some(hook) = FIRST_HOOK.get() {
             hook();
@@ -74,7 +74,7 @@ pub fn mine() -> &'static Log {
 }
 
 #[cold]
-fn adopt() -> &'static Log {
+fn new_log() -> &'static Log {
     let number = THREADS.fetch_add(1, Ordering::Relaxed);
     if let Some(log) = lock(&FREE).pop() {
         if let Some(mut state) = log.lock() {
@@ -96,7 +96,7 @@ pub fn on_first(hook: fn()) {
     let _ = FIRST_HOOK.set(hook);
 }
 
-/// The calling thread ends.
+/// Called when the calling thread ends.
 pub fn retire(sink: Option<&Sink>) {
     let Some(log) = MINE.take() else { return };
     if let (Some(sink), Some(mut state)) = (sink, log.lock()) {
@@ -105,8 +105,8 @@ pub fn retire(sink: Option<&Sink>) {
     lock(&FREE).push(log);
 }
 
-/// An event was lost.
-pub fn lose() {
+/// Counts a lost event.
+pub fn count_lost() {
     LOST.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -121,12 +121,12 @@ pub fn write(sink: &Sink, state: &mut State) {
     state.text.clear();
 }
 
-/// Whether a log is to be written before more is added.
+/// Whether a log must be written before the next event.
 pub fn is_full(state: &State) -> bool {
     state.text.len() >= FULL
 }
 
-/// Whether it is time to write what all logs have; then the caller does, and nobody else.
+/// Whether the logs are old. Returns true to one caller only, which must write them.
 pub fn is_old(now: u64) -> bool {
     let last = WRITTEN.load(Ordering::Relaxed);
     now.saturating_sub(last) > OLD_NS
@@ -135,10 +135,10 @@ pub fn is_old(now: u64) -> bool {
             .is_ok()
 }
 
-/// Lets `each` see the state of all logs that nobody keeps.
+/// Calls `each` with the contents of every log that can be locked.
 pub fn for_each(mut each: impl FnMut(&mut State)) {
-    // A signal handler may have interrupted who holds the list.
-    for _ in 0..PATIENCE {
+    // A signal handler may have interrupted the thread that locks the list.
+    for _ in 0..LOCK_ATTEMPTS {
         if let Ok(all) = ALL.try_lock() {
             for log in all.iter() {
                 if let Some(mut state) = log.lock() {

@@ -1,12 +1,13 @@
 //! Tracing and statistics (README, "GASNet tracing & statistical collection"; README-tools, "Trace/Stats support"). `docs/tracing.md`
 //! describes the files.
 //!
-//! Both are in every build and off unless `GASNET_TRACEFILE` or `GASNET_STATSFILE` names a file. A call that may be recorded asks [`wants`] or [`clock`]
-//! first, one relaxed load; everything else is out of line. What clients have inlined is seen because teams keep their fast path
-//! closed while [`is_on`].
+//! Both are in every build, and off unless `GASNET_TRACEFILE` or `GASNET_STATSFILE` names a file. A call that may be
+//! recorded first checks [`wants`] or [`clock`], which is one relaxed load; everything else is out of line. While [`is_on`],
+//! teams disable the fast path that clients inline, so that its operations are recorded, too.
 //!
-//! [`kinds`] is what there is to record, [`log`] each thread's buffer and counters, [`sink`] the files, [`stats`] the summary, [`source`] the
-//! client's place in its source, [`interval`] what begins in one call and ends in another.
+//! [`kinds`]: categories and kinds of events; [`log`]: the buffer and counters of each thread; [`sink`]: the files;
+//! [`stats`]: the summary; [`source`]: source lines of the client; [`interval`]: operations that begin in one call and end in
+//! another.
 
 pub mod counters;
 pub mod interval;
@@ -25,51 +26,51 @@ use gasnet_conduit::config::{self, Config};
 use gasnet_job::Job;
 pub use gasnet_tools::timer::monotonic_ns;
 use kinds::parse_mask;
-pub use kinds::{Category, Kind};
+pub use kinds::{EventKind, TraceCategory};
 use log::State;
 use sink::Sink;
 use source::Source;
 
-/// Categories that the trace or the statistics want. 0 while both are off.
+/// Categories that the trace or the statistics record. 0 while both are off.
 static WANTED: AtomicU32 = AtomicU32::new(0);
-/// The two masks, as the client set them, whether there is a file or not.
+/// The masks as the client set them, with or without a file.
 static TRACE_MASK: AtomicU32 = AtomicU32::new(0);
 static STATS_MASK: AtomicU32 = AtomicU32::new(0);
-/// Puts and gets of a rank to itself are traced, too.
+/// Whether puts and gets of a rank to itself are traced.
 static TRACE_LOCAL: AtomicBool = AtomicBool::new(true);
-/// Every line is written at once.
+/// Whether every line is written immediately.
 static FLUSH: AtomicBool = AtomicBool::new(false);
-/// The instant on this host's monotonic clock from which all ranks count.
+/// The start of the job on this host's monotonic clock, in nanoseconds.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 static RANK: AtomicU32 = AtomicU32::new(0);
 static TRACE: OnceLock<Sink> = OnceLock::new();
 static STATS: OnceLock<Sink> = OnceLock::new();
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// Something that happened.
+/// An event to record.
 #[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
-    /// What.
-    pub kind: Kind,
-    /// When, on the monotonic clock.
+pub struct TraceEvent<'a> {
+    /// Its kind.
+    pub kind: EventKind,
+    /// Its start on the monotonic clock, in nanoseconds.
     pub at: u64,
-    /// How long it took, in nanoseconds.
+    /// Its duration, in nanoseconds.
     pub ns: Option<u64>,
-    /// Job rank of the other side.
+    /// Job rank of the peer.
     pub peer: Option<u32>,
     /// Length of the payload.
     pub bytes: Option<usize>,
-    /// Where the client was, if that is not where the calling thread is now.
+    /// Source line of the client, if it is not the current one of the calling thread.
     pub source: Option<Source>,
-    /// Further `key=value` words.
+    /// Further `key=value` fields, each after a space.
     pub words: fmt::Arguments<'a>,
-    /// More of them, for masks with D.
+    /// Fields for masks with D.
     pub details: fmt::Arguments<'a>,
 }
 
-impl<'a> Event<'a> {
-    /// An event that began at `at` and has no more to it.
-    pub fn new(kind: Kind, at: u64) -> Self {
+impl<'a> TraceEvent<'a> {
+    /// An event that began at `at`, without further fields.
+    pub fn new(kind: EventKind, at: u64) -> Self {
         Self {
             kind,
             at,
@@ -82,7 +83,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The same with a peer and a length.
+    /// Adds a peer and a length.
     #[must_use]
     pub fn to(self, peer: u32, bytes: usize) -> Self {
         Self {
@@ -92,7 +93,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The same, over by now.
+    /// Adds the duration from its start to now.
     #[must_use]
     pub fn until_now(self) -> Self {
         Self {
@@ -101,28 +102,28 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The same with further words, which begin with a blank.
+    /// Adds fields, each after a space.
     #[must_use]
-    pub fn saying(self, words: fmt::Arguments<'a>) -> Self {
+    pub fn with_fields(self, words: fmt::Arguments<'a>) -> Self {
         Self { words, ..self }
     }
 
-    /// The same with words for masks with D.
+    /// Adds fields for masks with D.
     #[must_use]
-    pub fn detailing(self, details: fmt::Arguments<'a>) -> Self {
+    pub fn with_details(self, details: fmt::Arguments<'a>) -> Self {
         Self { details, ..self }
     }
 }
 
 /// Whether events of `category` are recorded.
 #[inline]
-pub fn wants(category: Category) -> bool {
+pub fn wants(category: TraceCategory) -> bool {
     WANTED.load(Ordering::Relaxed) & category as u32 != 0
 }
 
 /// The time if events of `category` are recorded, otherwise 0.
 #[inline]
-pub fn clock(category: Category) -> u64 {
+pub fn clock(category: TraceCategory) -> u64 {
     if wants(category) {
         now()
     } else {
@@ -130,14 +131,14 @@ pub fn clock(category: Category) -> u64 {
     }
 }
 
-/// The clock, out of the way of those who do not ask it.
+/// Reads the clock; out of line, because it is rarely needed.
 #[cold]
 #[inline(never)]
 fn now() -> u64 {
     monotonic_ns()
 }
 
-/// Whether this rank has a trace or statistics, whatever the masks are now: then inline code may not do the client's transfers.
+/// Whether this rank has a trace or statistics, whatever the masks are: inlined code must then call the library.
 pub fn is_on() -> bool {
     TRACE.get().is_some() || STATS.get().is_some()
 }
@@ -147,7 +148,7 @@ fn update_wanted() {
     WANTED.store(of(&TRACE, &TRACE_MASK) | of(&STATS, &STATS_MASK), Ordering::Relaxed);
 }
 
-/// Opens the files that the configuration names. Collective. The error is a sentence, empty when another rank says it.
+/// Opens the files that the configuration names. Collective. The error is a message, empty if another rank prints it.
 pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<(), String> {
     TRACE_MASK.store(parse_mask(&config.get(&config::TRACEMASK)), Ordering::Relaxed);
     STATS_MASK.store(parse_mask(&config.get(&config::STATSMASK)), Ordering::Relaxed);
@@ -166,13 +167,13 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
     if let Some(pattern) = stats {
         open(&STATS, "GASNET_STATSFILE", &pattern, job, &config.get(&config::STATSNODES))?;
     }
-    gasnet_tools::fatal::set_note(last_words);
+    gasnet_tools::fatal::set_note(write_end_reason);
     gasnet_tools::backtrace::set_copy(backtrace_line);
     update_wanted();
     for (sink, mask) in [(&TRACE, &TRACE_MASK), (&STATS, &STATS_MASK)] {
-        say(
+        write_line(
             sink,
-            Kind::Start,
+            EventKind::Start,
             format_args!(
                 " format=1 ranks={} {about} pid={} host={} wall={}.{:09} mask={} text={}",
                 job.size(),
@@ -188,7 +189,7 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
     Ok(())
 }
 
-/// All ranks count from one instant on the wall clock, which is returned in nanoseconds since 1970: when rank 0 came here.
+/// Sets the epoch of all ranks to the wall-clock time of rank 0. Returns it, in nanoseconds since 1970.
 fn agree_on_epoch(job: &Job) -> u64 {
     let wall = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -196,17 +197,17 @@ fn agree_on_epoch(job: &Job) -> u64 {
     let mut began = wall.to_ne_bytes();
     job.broadcast(0, &mut began);
     let began = u64::from_ne_bytes(began);
-    // A monotonic clock does not jump while the job runs, as the wall clock may.
+    // The wall clock may jump while the job runs; the monotonic clock does not.
     EPOCH.store(monotonic_ns().wrapping_sub(wall.wrapping_sub(began)), Ordering::Relaxed);
     began
 }
 
-/// Opens one output on the ranks that have it. Who comes first empties a shared file. Collective.
+/// Opens one output on the ranks that record. The first of them empties a shared file. Collective.
 fn open(place: &OnceLock<Sink>, variable: &'static str, pattern: &str, job: &Job, ranks: &config::RankSet) -> Result<(), String> {
     let first = (0..job.size()).find(|&rank| ranks.contains(rank));
     let takes_part = ranks.contains(job.rank());
     let mut result = Ok(());
-    // A shared file is emptied before others append to it.
+    // A shared file must be emptied before other ranks append to it.
     for empties in [true, false] {
         let fresh = !sink::is_shared(pattern) || first == Some(job.rank());
         if takes_part && fresh == empties {
@@ -222,7 +223,7 @@ fn open(place: &OnceLock<Sink>, variable: &'static str, pattern: &str, job: &Job
     Ok(())
 }
 
-/// Text that stays in one line.
+/// Text without line breaks.
 struct OneLine<'a>(&'a [u8]);
 
 impl fmt::Display for OneLine<'_> {
@@ -244,11 +245,11 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// Text that stays in one word.
+/// Text without spaces.
 #[derive(Clone, Copy, Debug)]
-pub struct Word<'a>(pub &'a [u8]);
+pub struct OneWord<'a>(pub &'a [u8]);
 
-impl fmt::Display for Word<'_> {
+impl fmt::Display for OneWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for &byte in self.0 {
             fmt::Write::write_char(f, if byte.is_ascii_graphic() { byte as char } else { '_' })?;
@@ -257,11 +258,11 @@ impl fmt::Display for Word<'_> {
     }
 }
 
-/// Numbers with commas between them.
+/// Numbers separated by commas.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<'a>(pub &'a [i32]);
+pub struct NumberList<'a>(pub &'a [i32]);
 
-impl fmt::Display for Words<'_> {
+impl fmt::Display for NumberList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, number) in self.0.iter().enumerate() {
             write!(f, "{}{number}", if i == 0 { "" } else { "," })?;
@@ -290,8 +291,8 @@ fn write_head(
     write!(out, "] ({letter}) {name}")
 }
 
-fn write_event(out: &mut Vec<u8>, thread: u32, event: &Event<'_>, mask: u32) -> io::Result<()> {
-    let source = (mask & Category::Source as u32 != 0).then(|| event.source.unwrap_or_else(source::here));
+fn write_event(out: &mut Vec<u8>, thread: u32, event: &TraceEvent<'_>, mask: u32) -> io::Result<()> {
+    let source = (mask & TraceCategory::Source as u32 != 0).then(|| event.source.unwrap_or_else(source::here));
     write_head(out, Some(thread), event.at, source, event.kind.head())?;
     if let Some(peer) = event.peer {
         write!(out, " peer={peer}")?;
@@ -302,7 +303,7 @@ fn write_event(out: &mut Vec<u8>, thread: u32, event: &Event<'_>, mask: u32) -> 
     if let Some(ns) = event.ns {
         write!(out, " ns={ns}")?;
     }
-    if mask & Category::Detail as u32 != 0 {
+    if mask & TraceCategory::Detail as u32 != 0 {
         out.write_fmt(event.details)?;
     }
     out.write_fmt(event.words)?;
@@ -310,12 +311,13 @@ fn write_event(out: &mut Vec<u8>, thread: u32, event: &Event<'_>, mask: u32) -> 
     Ok(())
 }
 
-/// Records an event in the trace, in the statistics, in both or nowhere, as the masks say.
+/// Records an event in the trace and the statistics, depending on their masks.
 #[cold]
-pub fn record(event: &Event<'_>) {
+pub fn record(event: &TraceEvent<'_>) {
     let bit = event.kind.category() as u32;
     let mask = TRACE_MASK.load(Ordering::Relaxed);
-    let to_itself = event.peer == Some(RANK.load(Ordering::Relaxed)) && bit & (Category::Put as u32 | Category::Get as u32) != 0;
+    let to_itself =
+        event.peer == Some(RANK.load(Ordering::Relaxed)) && bit & (TraceCategory::Put as u32 | TraceCategory::Get as u32) != 0;
     let hidden = to_itself && !TRACE_LOCAL.load(Ordering::Relaxed);
     let trace = TRACE.get().filter(|_| mask & bit != 0 && !hidden);
     let counted = STATS.get().is_some() && STATS_MASK.load(Ordering::Relaxed) & bit != 0;
@@ -323,7 +325,7 @@ pub fn record(event: &Event<'_>) {
         return;
     }
     let Some(mut state) = log::mine().lock() else {
-        return log::lose();
+        return log::count_lost();
     };
     if counted {
         let bytes = event.bytes.unwrap_or(0) as u64;
@@ -350,16 +352,16 @@ fn write_old(sink: &Sink) {
     }
 }
 
-/// Counts a poll: there are too many for lines.
+/// Counts a poll. Polls are too frequent for lines.
 #[cold]
 pub fn count_poll(found: usize) {
     match log::mine().lock() {
-        Some(mut state) => state.counters.add(Kind::Poll, None, found as u64, 0),
-        None => log::lose(),
+        Some(mut state) => state.counters.add(EventKind::Poll, None, found as u64, 0),
+        None => log::count_lost(),
     }
 }
 
-/// A thread waits and has nothing to do: lets the file catch up, so that it shows what happened before a wait that never ends.
+/// Called by an idle waiter: writes old text, so that the file shows the events before a wait that never ends.
 #[inline]
 pub fn idle() {
     if WANTED.load(Ordering::Relaxed) != 0 {
@@ -369,12 +371,12 @@ pub fn idle() {
     }
 }
 
-/// A line that no thread's log needs: it goes to the file at once, behind what the logs have. Does not allocate.
-fn say(sink: &OnceLock<Sink>, kind: Kind, words: fmt::Arguments<'_>) {
+/// Writes a line about the whole rank to the file, without a log. Does not allocate.
+fn write_line(sink: &OnceLock<Sink>, kind: EventKind, words: fmt::Arguments<'_>) {
     let Some(sink) = sink.get() else { return };
     let mut line = [0_u8; 2048];
     let mut rest = &mut line[..2047];
-    // What does not fit is cut.
+    // A longer line is truncated.
     let _ = write_head(&mut rest, None, monotonic_ns(), None, kind.head()).and_then(|()| rest.write_fmt(words));
     let used = 2047 - rest.len();
     line[..used]
@@ -385,53 +387,53 @@ fn say(sink: &OnceLock<Sink>, kind: Kind, words: fmt::Arguments<'_>) {
     sink.write(&line[..=used]);
 }
 
-/// Writes what the logs have, and why the process is about to end. May be called in a signal handler.
-pub fn last_words(words: fmt::Arguments<'_>) {
+/// Writes the logs, and why the process is about to end. Async-signal-safe.
+pub fn write_end_reason(words: fmt::Arguments<'_>) {
     if let Some(sink) = TRACE.get() {
         log::write_all(sink);
-        say(&TRACE, Kind::Fatal, format_args!(" text={words}"));
+        write_line(&TRACE, EventKind::Fatal, format_args!(" text={words}"));
     }
 }
 
-/// Writes a line of a backtrace. May be called in a signal handler.
+/// Writes a line of a backtrace. Async-signal-safe.
 fn backtrace_line(line: &[u8]) {
-    say(&TRACE, Kind::Backtrace, format_args!(" text={}", OneLine(line)));
+    write_line(&TRACE, EventKind::Backtrace, format_args!(" text={}", OneLine(line)));
 }
 
-/// The last thing that an ending rank records: what the logs have, the statistics, the last line.
+/// Completes the files of an ending rank: the logs, the statistics, the last line.
 pub fn stop() {
     if !is_on() || STOPPED.swap(true, Ordering::AcqRel) {
         return;
     }
     if let Some(sink) = TRACE.get() {
         log::write_all(sink);
-        if TRACE_MASK.load(Ordering::Relaxed) & Category::Poll as u32 != 0 {
-            stats::say_polls(|words| say(&TRACE, Kind::Poll, words));
+        if TRACE_MASK.load(Ordering::Relaxed) & TraceCategory::Poll as u32 != 0 {
+            stats::write_polls(|words| write_line(&TRACE, EventKind::Poll, words));
         }
-        say(&TRACE, Kind::End, format_args!(" lost={}", log::lost()));
+        write_line(&TRACE, EventKind::End, format_args!(" lost={}", log::lost()));
     }
     dump(false);
-    say(&STATS, Kind::End, format_args!(" lost={}", log::lost()));
+    write_line(&STATS, EventKind::End, format_args!(" lost={}", log::lost()));
 }
 
-/// Writes the statistics so far, and begins anew if `reset`.
+/// Writes the statistics so far, and clears them if `reset`.
 pub fn dump(reset: bool) {
     if let Some(sink) = STATS.get() {
         stats::dump(sink, STATS_MASK.load(Ordering::Relaxed), reset);
     }
 }
 
-/// The calling thread ends.
+/// Called when the calling thread ends: writes and releases its log.
 pub fn retire() {
     log::retire(TRACE.get());
 }
 
-/// Registers, once, what a thread calls that has recorded something for the first time: it must see to [`retire`].
+/// Registers the function that a thread calls at its first event; it must arrange that the thread calls [`retire`].
 pub fn on_first_record(hook: fn()) {
     log::on_first(hook);
 }
 
-/// One of the two outputs, as the client's calls name them.
+/// One of the two outputs, for the calls of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// `GASNET_TRACEFILE`.
@@ -448,33 +450,33 @@ impl Output {
         }
     }
 
-    /// Categories in force, whether there is a file or not.
+    /// The current mask, with or without a file.
     pub fn mask(self) -> u32 {
         self.parts().1.load(Ordering::Relaxed)
     }
 
-    /// Chooses categories from now on.
+    /// Sets the mask.
     pub fn set_mask(self, mask: u32) {
         self.parts().1.store(mask, Ordering::Relaxed);
         update_wanted();
     }
 
-    /// Whether a message of the client's would be written.
-    pub fn takes_notes(self, forced: bool) -> bool {
+    /// Whether a note of the client would be written.
+    pub fn accepts_notes(self, forced: bool) -> bool {
         let (sink, mask) = self.parts();
-        sink.get().is_some() && (forced || mask.load(Ordering::Relaxed) & Category::Client as u32 != 0)
+        sink.get().is_some() && (forced || mask.load(Ordering::Relaxed) & TraceCategory::Client as u32 != 0)
     }
 
-    /// Writes a message of the client's.
+    /// Writes a note of the client.
     pub fn note(self, text: &[u8], forced: bool) {
-        if !self.takes_notes(forced) {
+        if !self.accepts_notes(forced) {
             return;
         }
-        let kind = if forced { Kind::ForcedNote } else { Kind::Note };
+        let kind = if forced { EventKind::ForcedNote } else { EventKind::Note };
         let text = OneLine(text);
         match self {
-            Self::Trace => record(&Event::new(kind, monotonic_ns()).saying(format_args!(" text={text}"))),
-            Self::Stats => say(&STATS, kind, format_args!(" text={text}")),
+            Self::Trace => record(&TraceEvent::new(kind, monotonic_ns()).with_fields(format_args!(" text={text}"))),
+            Self::Stats => write_line(&STATS, kind, format_args!(" text={text}")),
         }
     }
 }
@@ -484,28 +486,28 @@ pub fn traces_local() -> bool {
     TRACE_LOCAL.load(Ordering::Relaxed)
 }
 
-/// Chooses whether they are.
+/// Sets whether puts and gets of a rank to itself are traced.
 pub fn set_traces_local(on: bool) {
     TRACE_LOCAL.store(on, Ordering::Relaxed);
 }
 
 /// Records a remark of the library.
 pub fn remark(words: fmt::Arguments<'_>) {
-    if wants(Category::Info) {
-        record(&Event::new(Kind::Remark, monotonic_ns()).saying(format_args!(" text={words}")));
+    if wants(TraceCategory::Info) {
+        record(&TraceEvent::new(EventKind::Remark, monotonic_ns()).with_fields(format_args!(" text={words}")));
     }
 }
 
-/// Records that an object was made.
+/// Records that an object was created.
 pub fn created(words: fmt::Arguments<'_>) {
-    if wants(Category::Object) {
-        record(&Event::new(Kind::Create, monotonic_ns()).saying(words));
+    if wants(TraceCategory::Object) {
+        record(&TraceEvent::new(EventKind::Create, monotonic_ns()).with_fields(words));
     }
 }
 
 /// Records that an object was destroyed.
 pub fn destroyed(words: fmt::Arguments<'_>) {
-    if wants(Category::Object) {
-        record(&Event::new(Kind::Destroy, monotonic_ns()).saying(words));
+    if wants(TraceCategory::Object) {
+        record(&TraceEvent::new(EventKind::Destroy, monotonic_ns()).with_fields(words));
     }
 }

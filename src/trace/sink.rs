@@ -1,6 +1,6 @@
-//! Where lines go: a file of the rank's own, one that all ranks append to, or a standard stream.
+//! Outputs: a file per rank, a file to which all ranks append, or a standard stream.
 //!
-//! A write has whole lines and goes to a descriptor in append mode, so the lines of ranks that share a file stay whole.
+//! Each write contains whole lines, and the descriptor is in append mode, so lines of ranks that share a file do not mix.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,30 +9,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gasnet_sys::{fd, process};
 
-/// An open output. Lives to the end of the process.
+/// An open output. It stays open until the process ends.
 #[derive(Debug)]
 pub struct Sink {
     fd: RawFd,
-    /// The variable that names it, and its name, for messages.
+    /// The variable and the file name, for messages.
     variable: &'static str,
     name: String,
-    /// Forked children of the client have copies of everything and may not write.
+    /// The process that opened it. Forked children of the client have copies of the logs and must not write.
     owner: process::Pid,
     broken: AtomicBool,
 }
 
-/// The name of rank `rank`'s file: every `%` in `pattern` is its number.
+/// The file name of `rank`: `pattern` with the rank in place of every `%`.
 pub fn file_name(pattern: &str, rank: u32) -> String {
     pattern.replace('%', &rank.to_string())
 }
 
-/// Whether ranks share what `pattern` names.
+/// Whether all ranks share the file.
 pub fn is_shared(pattern: &str) -> bool {
     !pattern.contains('%')
 }
 
 impl Sink {
-    /// Opens what `pattern` names for `rank`, emptying a file if `fresh`. The error is a sentence.
+    /// Opens the output of `rank`, and empties the file if `fresh`. The error is a message.
     pub fn open(variable: &'static str, pattern: &str, rank: u32, fresh: bool) -> Result<Self, String> {
         let name = file_name(pattern, rank);
         let fd = match pattern {
@@ -41,11 +41,11 @@ impl Sink {
             _ => {
                 let file = create(&name, fresh).map_err(|why| {
                     format!(
-                        "{variable}={pattern}: {name} cannot be opened for writing: {why}. Name a file in a folder that exists and may be \
-                         written to, or unset {variable}."
+                        "{variable}={pattern}: cannot open {name} for writing: {why}. Name a file in a writable directory that exists, or unset \
+                         {variable}."
                     )
                 })?;
-                // Stays open to the end of the process.
+                // Stays open until the process ends.
                 std::mem::ManuallyDrop::new(file).as_raw_fd()
             }
         };
@@ -58,7 +58,8 @@ impl Sink {
         })
     }
 
-    /// Writes whole lines. After the first failure, which is reported, it does nothing. Async-signal-safe but for that report.
+    /// Writes whole lines. The first failure gives a warning, and later calls do nothing. Async-signal-safe, except for the
+    /// warning.
     pub fn write(&self, lines: &[u8]) {
         if lines.is_empty() || self.broken.load(Ordering::Relaxed) || process::pid() != self.owner {
             return;
@@ -66,7 +67,7 @@ impl Sink {
         if let Err(why) = fd::write_all(self.fd, lines) {
             if !self.broken.swap(true, Ordering::Relaxed) {
                 gasnet_tools::process::warn(format_args!(
-                    "{}: writing to {} failed: {why}. This rank goes on without; what was written stays.",
+                    "{}: writing to {} failed: {why}. This rank continues without recording.",
                     self.variable, self.name
                 ));
             }
@@ -76,7 +77,7 @@ impl Sink {
 
 fn create(name: &str, fresh: bool) -> io::Result<File> {
     if fresh {
-        // Append mode and truncation do not go together in one call.
+        // One call cannot combine append mode and truncation.
         OpenOptions::new().write(true).create(true).truncate(true).open(name)?;
     }
     OpenOptions::new().append(true).create(true).open(name)

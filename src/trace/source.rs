@@ -1,16 +1,16 @@
-//! The client's place in its source (`GASNETT_TRACE_SETSOURCELINE`), one per thread.
+//! The current source line of the client (`GASNETT_TRACE_SETSOURCELINE`), per thread.
 
 use std::cell::Cell;
 use std::ffi::{c_char, CStr};
 use std::fmt;
 use std::ptr;
 
-/// A file name, which the client keeps alive, and a line. Null: none.
+/// A source line. The client keeps the file name alive.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// NUL-terminated, or null.
+    /// File name, NUL-terminated; null for none.
     pub file: *const c_char,
-    /// Line in it.
+    /// Line number.
     pub line: u32,
 }
 
@@ -18,7 +18,7 @@ pub struct Source {
 unsafe impl Send for Source {}
 
 impl Source {
-    /// No place.
+    /// No source line.
     pub const NONE: Self = Self {
         file: ptr::null(),
         line: 0,
@@ -26,7 +26,7 @@ impl Source {
 }
 
 impl fmt::Display for Source {
-    /// `FILE:LINE`, or `-`. What would end the field is replaced.
+    /// `FILE:LINE`, or `-`. Characters that would end the field are replaced.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.file.is_null() {
             return f.write_str("-");
@@ -45,38 +45,38 @@ impl fmt::Display for Source {
     }
 }
 
-struct Place {
+struct Current {
     source: Cell<Source>,
     frozen: Cell<u32>,
 }
 
 // No destructor: it may be used while the thread ends.
 thread_local! {
-    static PLACE: Place = const { Place { source: Cell::new(Source::NONE), frozen: Cell::new(0) } };
+    static CURRENT: Current = const { Current { source: Cell::new(Source::NONE), frozen: Cell::new(0) } };
 }
 
-/// Where the calling thread is.
+/// The source line of the calling thread.
 pub fn here() -> Source {
-    PLACE.with(|place| place.source.get())
+    CURRENT.with(|current| current.source.get())
 }
 
-/// Moves the calling thread to `source`, unless its place is frozen.
+/// Sets the source line of the calling thread, unless it is frozen.
 pub fn set(source: Source) {
-    PLACE.with(|place| {
-        if place.frozen.get() == 0 {
-            place.source.set(source);
+    CURRENT.with(|current| {
+        if current.frozen.get() == 0 {
+            current.source.set(source);
         }
     });
 }
 
-/// From now on [`set`] does nothing, until as many calls of [`unfreeze`].
+/// Makes [`set`] ineffective until an equal number of [`unfreeze`] calls.
 pub fn freeze() {
-    PLACE.with(|place| place.frozen.set(place.frozen.get() + 1));
+    CURRENT.with(|current| current.frozen.set(current.frozen.get() + 1));
 }
 
-/// Takes one [`freeze`] back.
+/// Reverts one [`freeze`].
 pub fn unfreeze() {
-    PLACE.with(|place| place.frozen.set(place.frozen.get().saturating_sub(1)));
+    CURRENT.with(|current| current.frozen.set(current.frozen.get().saturating_sub(1)));
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frozen_place_stays() {
+    fn a_frozen_line_stays() {
         let at = |line| Source {
             file: c"a]b\n.c".as_ptr(),
             line,

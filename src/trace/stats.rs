@@ -1,15 +1,15 @@
-//! The summary in the statistics file: a line per kind, per category, per peer, and per class of sizes.
+//! The summary in the statistics file: a line per kind and per category, and per class of traffic its peers and sizes.
 
 use std::fmt;
 use std::io::Write;
 
 use super::counters::{Counters, Sums, CLASSES};
-use super::kinds::{Category, LETTERS};
+use super::kinds::{TraceCategory, LETTERS};
 use super::log;
 use super::sink::Sink;
 use super::{monotonic_ns, write_head};
 
-/// Adds the counters of all threads up, and begins anew if `reset`.
+/// The sum of the counters of all threads. Clears them if `reset`.
 fn collect(reset: bool) -> Counters {
     let mut all = Counters::default();
     log::for_each(|state| {
@@ -21,7 +21,7 @@ fn collect(reset: bool) -> Counters {
     all
 }
 
-/// ` key=N` for the sum, the least, the largest and the average of something, or nothing if there is none.
+/// ` key=N` for sum, minimum, maximum and average; empty if the maximum is 0.
 struct Spread<'a> {
     key: &'a str,
     values: [u64; 3],
@@ -34,14 +34,14 @@ impl fmt::Display for Spread<'_> {
         if most == 0 {
             return Ok(());
         }
-        // An average to one digit needs no more than the 52 bits of a double.
+        // The average has one decimal: 52 bits are enough.
         #[allow(clippy::cast_precision_loss)]
         let average = total as f64 / self.count.max(1) as f64;
         write!(f, " {key}={total} {key}_min={least} {key}_max={most} {key}_avg={average:.1}")
     }
 }
 
-/// `from:count` for each class of sizes that occurred, with commas between them.
+/// `from:count` for each size class that occurred, separated by commas.
 struct Sizes<'a>(&'a Counters, usize);
 
 impl fmt::Display for Sizes<'_> {
@@ -61,15 +61,15 @@ fn spread<'a>(key: &'a str, sums: &Sums) -> Spread<'a> {
     }
 }
 
-/// Tells how often the client polled, and what that found.
-pub fn say_polls(say: impl FnOnce(fmt::Arguments<'_>)) {
+/// Writes the number of polls, and of messages that they found.
+pub fn write_polls(write: impl FnOnce(fmt::Arguments<'_>)) {
     let all = collect(false);
     let polls = all
-        .kinds(Category::Poll as u32)
+        .kinds(TraceCategory::Poll as u32)
         .next()
         .map(|(_, sums)| (sums.count, sums.bytes[0]));
     if let Some((count, found)) = polls {
-        say(format_args!(" count={count} found={found}"));
+        write(format_args!(" count={count} found={found}"));
     }
 }
 
@@ -93,7 +93,7 @@ pub fn dump(sink: &Sink, mask: u32, reset: bool) {
                 "STAT",
                 format_args!(" kind={} count={}{bytes}{ns}", kind.name(), sums.count),
             );
-            // What has two lines in the trace is one event in the total.
+            // An operation with two lines in the trace counts once.
             if !kind.is_echo() {
                 total = (total.0 + sums.count, total.1 + sums.bytes[0], total.2);
             }

@@ -92,28 +92,28 @@ impl Data<'_> {
 impl Access<'_> {
     /// The category in which it is recorded.
     #[inline]
-    pub fn category(&self) -> trace::Category {
+    pub fn category(&self) -> trace::TraceCategory {
         match self.direction {
-            Direction::Put => trace::Category::Put,
-            Direction::Get => trace::Category::Get,
+            Direction::Put => trace::TraceCategory::Put,
+            Direction::Get => trace::TraceCategory::Get,
         }
     }
 
     /// As what it is recorded.
-    pub fn trace_kind(&self) -> trace::Kind {
-        use trace::Kind;
+    pub fn trace_kind(&self) -> trace::EventKind {
+        use trace::EventKind;
         let put = self.direction == Direction::Put;
         match self.data {
             Data::Lists {
                 to: List::Vector { .. }, ..
-            } if put => Kind::PutVector,
+            } if put => EventKind::PutVector,
             Data::Lists {
                 to: List::Vector { .. }, ..
-            } => Kind::GetVector,
-            Data::Lists { .. } if put => Kind::PutIndexed,
-            Data::Lists { .. } => Kind::GetIndexed,
-            Data::Nest(_) if put => Kind::PutStrided,
-            Data::Nest(_) => Kind::GetStrided,
+            } => EventKind::GetVector,
+            Data::Lists { .. } if put => EventKind::PutIndexed,
+            Data::Lists { .. } => EventKind::GetIndexed,
+            Data::Nest(_) if put => EventKind::PutStrided,
+            Data::Nest(_) => EventKind::GetStrided,
         }
     }
 
