@@ -1,4 +1,4 @@
-//! Sections of one thread that do not communicate.
+//! Sections with one thread and without communication.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use gasnet_tools::{bytes as tools, number, timer};
 
 use super::{Random, Run};
 
-/// Counting and summing bytes, against the obvious way; numbers as text and back.
+/// Counting and summing bytes, compared with plain loops; conversion of numbers to text and back.
 pub fn bytes(run: &Run) {
     let mut random = Random(run.seed);
     for i in 0..run.iterations as usize {
@@ -42,12 +42,12 @@ pub fn bytes(run: &Run) {
         let text = number::format_int(value, false);
         run.check(
             number::parse_int(&text, 0) == Ok(value),
-            format_args!("{value} is {text} as text"),
+            format_args!("{value} was formatted as {text}"),
         );
     }
 }
 
-/// The clock goes on, and ticks are nanoseconds of it.
+/// The clock never goes back, and ticks convert to nanoseconds.
 pub fn timers(run: &Run) {
     let mut last = timer::now();
     for _ in 0..run.iterations {
@@ -64,15 +64,15 @@ pub fn timers(run: &Run) {
     std::thread::sleep(std::time::Duration::from_millis(20));
     let ticks = timer::to_ns(timer::now() - start.0);
     let outside = start.1.elapsed().as_nanos() as u64;
-    // The ticks were read inside the interval of the other clock, which may be longer by any amount, but not shorter.
+    // The ticks were read inside the interval of the other clock, which can only be longer.
     let slack = outside / 20;
     run.check(
         ticks >= 19_000_000 && ticks <= outside + slack,
-        format_args!("20 ms of sleep are {ticks} ns in ticks, {outside} ns outside"),
+        format_args!("20 ms of sleep are {ticks} ns in ticks, {outside} ns by the system clock"),
     );
 }
 
-/// Blocks keep what was written to them while others come and go.
+/// Blocks keep their contents while others are allocated and freed.
 pub fn allocation(run: &Run) {
     const ALIGNS: [usize; 4] = [1, 16, 64, 4096];
     let mut random = Random(run.seed ^ 1);
@@ -95,11 +95,11 @@ pub fn allocation(run: &Run) {
         if block.is_null() {
             break;
         }
-        // SAFETY: as large as asked for.
+        // SAFETY: allocated with this size.
         Random(seed).fill(unsafe { std::slice::from_raw_parts_mut(block, bytes) });
         run.check(
             live.insert(block as usize, (bytes, seed)).is_none(),
-            format_args!("a block was given twice"),
+            format_args!("a live block was allocated again"),
         );
         if live.len() > 50 {
             let place = random.below(live.len());
@@ -132,7 +132,7 @@ macro_rules! twins {
                 fn $cas(at: *mut $type, old: $type, new: $type, flags: c_int) -> c_int;
             }
 
-            /// A number that threads share, changed by the tools' atomics only.
+            /// A shared number, accessed by the tools' atomics only.
             #[derive(Debug, Default)]
             pub struct Shared(std::cell::UnsafeCell<$type>);
 
@@ -187,7 +187,7 @@ macro_rules! twins {
                 }
             }
 
-            /// Every operation against arithmetic.
+            /// Compares every operation with plain arithmetic.
             pub fn model(run: &super::Run, random: &mut super::Random) {
                 let shared = Shared::default();
                 let mut model: $type = 0;
@@ -205,7 +205,7 @@ macro_rules! twins {
                         _ => !shared.compare_and_swap(model.wrapping_add(1), value),
                     };
                     let now = shared.read(0);
-                    run.check(good && now == model, format_args!("{}: step {i}: {now} in place of {model}", stringify!($module)));
+                    run.check(good && now == model, format_args!("{}: step {i}: {now}, expected {model}", stringify!($module)));
                 }
             }
         }
@@ -219,17 +219,17 @@ twins! {
     /// 64 bits.
     atomic64 u64: gasnett_atomic64_read gasnett_atomic64_set gasnett_atomic64_add gasnett_atomic64_subtract gasnett_atomic64_increment
         gasnett_atomic64_decrement gasnett_atomic64_decrement_and_test gasnett_atomic64_swap gasnett_atomic64_compare_and_swap;
-    /// 32 bits, atomic to everything.
+    /// 32 bits, strong: atomic to all threads and signal handlers.
     strong32 u32: gasnett_strongatomic32_read gasnett_strongatomic32_set gasnett_strongatomic32_add gasnett_strongatomic32_subtract
         gasnett_strongatomic32_increment gasnett_strongatomic32_decrement gasnett_strongatomic32_decrement_and_test gasnett_strongatomic32_swap
         gasnett_strongatomic32_compare_and_swap;
-    /// 64 bits, atomic to everything.
+    /// 64 bits, strong: atomic to all threads and signal handlers.
     strong64 u64: gasnett_strongatomic64_read gasnett_strongatomic64_set gasnett_strongatomic64_add gasnett_strongatomic64_subtract
         gasnett_strongatomic64_increment gasnett_strongatomic64_decrement gasnett_strongatomic64_decrement_and_test gasnett_strongatomic64_swap
         gasnett_strongatomic64_compare_and_swap;
 }
 
-/// Every atomic operation against arithmetic.
+/// Compares every atomic operation with plain arithmetic.
 pub fn atomics(run: &Run) {
     let mut random = Random(run.seed ^ 2);
     atomic32::model(run, &mut random);

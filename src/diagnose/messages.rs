@@ -1,4 +1,4 @@
-//! Active Messages: every request is answered, and both directions carry arguments and payloads that can be judged.
+//! Active Messages: every request gets a reply, and both directions carry arguments and payloads that are verified.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -25,10 +25,10 @@ const LONG: u32 = 4;
 const REQUEST: u32 = 8;
 const REPLY: u32 = 16;
 
-/// The client's handler table, which registration fills with indices.
+/// The handler table, into which the client's registration writes the indices.
 struct Table(UnsafeCell<[Entry; 6]>);
 
-// SAFETY: written by the registration, before the messages; read afterwards.
+// SAFETY: registration writes it before the first message; then it is only read.
 unsafe impl Sync for Table {}
 
 type AnyFn = unsafe extern "C-unwind" fn();
@@ -37,7 +37,7 @@ macro_rules! entry {
     ($function:ident: $type:ty, $flags:expr, $nargs:literal, $name:literal) => {
         Entry {
             index: 0,
-            // SAFETY: the dispatcher calls it with the arguments of its category and number, which are those of its type.
+            // SAFETY: the dispatcher calls it with the arguments of its category and count, which match its type.
             function: Some(unsafe { std::mem::transmute::<$type, AnyFn>($function) }),
             flags: $flags,
             nargs: $nargs,
@@ -61,23 +61,23 @@ static TABLE: Table = Table(UnsafeCell::new([
     entry!(on_long_reply: Three, LONG | REPLY, 3, c"diagnostic_long_reply"),
 ]));
 
-/// The table and its length, for the client to register.
+/// The table and its length, which the client registers.
 pub fn handlers() -> (*mut Entry, usize) {
     let table = TABLE.0.get();
     (table.cast(), 6)
 }
 
-/// The index that entry `which` was registered at.
+/// The registered index of entry `which`.
 fn index(which: usize) -> u8 {
-    // SAFETY: nobody writes any more: the client has registered the table.
+    // SAFETY: the client has registered the table; there are no more writes.
     unsafe { (*TABLE.0.get())[which].index }
 }
 
-/// Replies that have come, and messages that were not what was sent.
+/// Replies received, and messages with wrong contents.
 static REPLIES: AtomicU32 = AtomicU32::new(0);
 static WRONG: AtomicU32 = AtomicU32::new(0);
 
-fn judge(good: bool) {
+fn verify(good: bool) {
     if !good {
         WRONG.fetch_add(1, Ordering::Relaxed);
     }
@@ -110,20 +110,20 @@ macro_rules! sixteen {
     };
 }
 
-/// Arguments that each differ, from the first.
+/// Sixteen different arguments, computed from the first.
 fn arguments(first: Arg) -> [Arg; 16] {
     std::array::from_fn(|i| first.wrapping_add((i as Arg).wrapping_mul(0x0101_0101)))
 }
 
 sixteen!(on_short, token, args, {
-    judge(args == arguments(args[0]));
+    verify(args == arguments(args[0]));
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = arguments(!args[0]);
     // SAFETY: the running handler's token.
     unsafe { gex_AM_ReplyShort16(token, index(1), 0, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) };
 });
 
 sixteen!(on_short_reply, _token, args, {
-    judge(args == arguments(args[0]));
+    verify(args == arguments(args[0]));
     REPLIES.fetch_add(1, Ordering::Release);
 });
 
@@ -143,21 +143,21 @@ fn pattern(bytes: usize, seed: Arg) -> Vec<u8> {
 unsafe extern "C-unwind" fn on_medium(token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg) {
     // SAFETY: the payload of the message, and its token.
     unsafe {
-        judge(is_pattern(payload, bytes, seed));
+        verify(is_pattern(payload, bytes, seed));
         gex_AM_ReplyMedium1(token, index(3), payload.cast_const().cast(), bytes, NOW, 0, seed);
     }
 }
 
 unsafe extern "C-unwind" fn on_medium_reply(_token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg) {
     // SAFETY: the payload of the message.
-    judge(unsafe { is_pattern(payload, bytes, seed) });
+    verify(unsafe { is_pattern(payload, bytes, seed) });
     REPLIES.fetch_add(1, Ordering::Release);
 }
 
 unsafe extern "C-unwind" fn on_long(token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg, high: Arg, low: Arg) {
-    // SAFETY: the payload lies in this segment, for this message alone; the answer goes to where its sender said.
+    // SAFETY: the payload is in this segment, for this message alone; the sender chose the address of the reply.
     unsafe {
-        judge(is_pattern(payload, bytes, seed));
+        verify(is_pattern(payload, bytes, seed));
         let back = pattern(bytes, !seed);
         gex_AM_ReplyLong3(
             token,
@@ -183,13 +183,14 @@ unsafe extern "C-unwind" fn on_long_reply(
     low: Arg,
 ) {
     // SAFETY: as above.
-    judge(unsafe { is_pattern(payload, bytes, seed) } && (bytes == 0 || payload as u64 == join(high, low)));
+    verify(unsafe { is_pattern(payload, bytes, seed) } && (bytes == 0 || payload as u64 == join(high, low)));
     REPLIES.fetch_add(1, Ordering::Release);
 }
 
-/// Sends `count` requests of each category from one thread, which has part `me` of `of` of the areas; one Long is under way at a time.
+/// Sends `count` requests of each category from a thread, which uses part `me` of `of` of the areas. Longs, if `of` is 1: one
+/// at a time.
 fn send(run: &Run, me: usize, of: usize, count: u32) {
-    // The first half of a segment is for Longs from the sender before us, the second half for answers to our own.
+    // The first half of a segment receives request Longs, the second half the replies to this rank's own.
     let (there, here) = (run.remote.part(0, 2).part(me, of), run.own.part(1, 2).part(me, of));
     let most_long = there.bytes.min(here.bytes).min(100_000);
     let most_medium = lub_medium();
@@ -230,44 +231,44 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
                 low,
             )
         };
-        // The next one would land in the same place.
+        // The next Long uses the same memory.
         wait_for(2 * count + i + 1);
     }
 }
 
 fn wait_for(replies: u32) {
-    let mut vain = 0u32;
+    let mut empty_polls = 0u32;
     while REPLIES.load(Ordering::Acquire) < replies {
         if progress::poll(PollScope::All) == 0 {
-            vain += 1;
-            if vain % 64 == 0 {
+            empty_polls += 1;
+            if empty_polls % 64 == 0 {
                 thread::yield_now();
             }
         }
     }
 }
 
-/// Whether the client has registered the handlers, as it should; says so if it has not.
+/// Whether the client has registered the handlers; a failed check otherwise.
 fn registered(run: &Run) -> bool {
     let good = index(0) != 0;
     run.check(
         good,
-        format_args!("the handlers of gasnett_diagnostic_gethandlers are not registered"),
+        format_args!("the client has not registered the handlers of gasnett_diagnostic_gethandlers"),
     );
     good
 }
 
 fn finish(run: &Run, expected: u32) {
     wait_for(expected);
-    // Others may still be sending here.
+    // Other ranks may still send to this one.
     run.barrier();
     let (replies, wrong) = (REPLIES.swap(0, Ordering::AcqRel), WRONG.swap(0, Ordering::AcqRel));
     run.check(replies == expected, format_args!("{replies} replies to {expected} requests"));
-    run.check(wrong == 0, format_args!("{wrong} messages were not what was sent"));
+    run.check(wrong == 0, format_args!("{wrong} messages arrived with wrong contents"));
     run.barrier();
 }
 
-/// One thread sends to the peer; all ranks do.
+/// One thread per rank sends to the peer.
 pub fn exchange(run: &Run) {
     if registered(run) {
         let count = (run.iterations / 5).max(1);
@@ -276,7 +277,7 @@ pub fn exchange(run: &Run) {
     }
 }
 
-/// All threads send at once.
+/// All threads of each rank send to the peer.
 pub fn of_threads(run: &Run) {
     if !registered(run) {
         return;

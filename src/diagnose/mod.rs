@@ -1,7 +1,7 @@
-//! The library tries itself: what `gasnett_run_diagnostics` runs for the reference's test program `testinternal`.
+//! Self-tests of the library: `gasnett_run_diagnostics`, for the reference's test program `testinternal`.
 //!
-//! Sections have letters, in the order of [`SECTIONS`]. Those that communicate are entered by all ranks at the same time: the arguments of the call
-//! are the same everywhere. Everything goes through the functions that clients call. A failed check is counted and, up to a number, told.
+//! Sections have letters, in the order of [`SECTIONS`]. All ranks pass the same arguments, so they enter the sections that
+//! communicate together. The tests use the functions of clients. Failed checks are counted, and the first ones are printed.
 
 mod local;
 mod messages;
@@ -24,13 +24,13 @@ use crate::types::Location;
 
 pub use messages::handlers;
 
-/// Failed checks that are told in full.
-const MOST_TOLD: u32 = 20;
+/// Maximum number of failed checks that are printed.
+const MAX_PRINTED: u32 = 20;
 
-/// Memory of a segment that the diagnosis may use.
+/// Part of a segment that the tests may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Area {
-    /// First byte, as its owner addresses it.
+    /// Address of the first byte at its owner.
     pub base: usize,
     /// Length.
     pub bytes: usize,
@@ -48,14 +48,14 @@ impl Area {
     }
 }
 
-/// One run: the arguments of the call, and what came of it.
+/// A run: the arguments of the call, and the number of failures.
 #[derive(Debug)]
 pub struct Run {
-    /// How often small things are done.
+    /// Repetitions of small tests.
     pub iterations: u32,
-    /// Threads of the sections that have some; 1 where the thread mode has no more.
+    /// Threads in the sections with several threads.
     pub threads: usize,
-    /// Of the patterns.
+    /// Seed of the patterns.
     pub seed: u64,
     /// The team.
     pub tm: usize,
@@ -63,18 +63,18 @@ pub struct Run {
     pub rank: u32,
     /// Its size.
     pub size: u32,
-    /// Whom this rank sends to.
+    /// Peer to which this rank sends.
     pub peer: u32,
-    /// This rank's segment.
+    /// The area in this rank's segment.
     pub own: Area,
-    /// The peer's.
+    /// The area in the peer's segment.
     pub remote: Area,
-    /// What `own` is where all memory is a segment, so that nothing says how much of it is the client's to give.
-    _lent: Vec<u64>,
+    /// Owns the memory of `own` with segment configuration EVERYTHING, in which no segment has an end.
+    _memory: Vec<u64>,
     errors: AtomicU32,
 }
 
-/// What a section is allowed by the thread mode.
+/// The thread mode that a section needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needs {
     /// One thread.
@@ -87,8 +87,8 @@ enum Needs {
 
 type Section = (&'static str, Needs, fn(&Run));
 
-/// Bytes of every rank that are used where there are no segments.
-const LENT: usize = 1 << 20;
+/// Bytes per rank that the tests allocate with segment configuration EVERYTHING.
+const OWN_BYTES: usize = 1 << 20;
 
 const SECTIONS: [Section; 14] = [
     ("numbers and bytes", Needs::Nothing, local::bytes),
@@ -102,7 +102,7 @@ const SECTIONS: [Section; 14] = [
     ("puts, gets and values", Needs::Nothing, transfers::patterns),
     ("events and access regions", Needs::Nothing, transfers::events),
     ("Active Messages", Needs::Nothing, messages::exchange),
-    ("collectives under way together", Needs::Nothing, transfers::collectives),
+    ("concurrent collectives", Needs::Nothing, transfers::collectives),
     (
         "puts and gets of several threads",
         Needs::ParallelThreads,
@@ -116,8 +116,8 @@ const SECTIONS: [Section; 14] = [
 ];
 
 impl Run {
-    /// A run with peer `peer` of team `tm`, from `own` and `remote` to the ends of the segments; in memory of its own where there are none.
-    /// Collective.
+    /// A run with `peer` of team `tm`. It uses the segments from `own` and `remote` to their ends, or memory of its own with
+    /// segment configuration EVERYTHING. Collective.
     pub fn new(iterations: u32, threads: usize, tm: usize, own: usize, peer: u32, remote: usize, seed: u64) -> Self {
         let team = team::team(tm, "gasnett_run_diagnostics");
         let rt = runtime::get();
@@ -130,12 +130,12 @@ impl Run {
             rank: rt.rank(),
             ep: team.ep,
         };
-        let bytes = if configuration::is_everything() { LENT } else { 0 };
-        let mut lent = vec![0; bytes / size_of::<u64>()];
+        let bytes = if configuration::is_everything() { OWN_BYTES } else { 0 };
+        let mut memory = vec![0; bytes / size_of::<u64>()];
         let (own, remote) = if bytes == 0 {
             (rest(here, own), rest(team.locate(peer), remote))
         } else {
-            let own = lent.as_mut_ptr() as usize;
+            let own = memory.as_mut_ptr() as usize;
             let mut bases = vec![0usize; team.size as usize];
             gex_Event_Wait(gasnetx_Coll_AllGatherNB(
                 tm,
@@ -157,12 +157,12 @@ impl Run {
             peer,
             own,
             remote,
-            _lent: lent,
+            _memory: memory,
             errors: AtomicU32::new(0),
         }
     }
 
-    /// Runs the sections whose letters are in `wanted`, or all if it is empty; returns the number of failed checks. Collective.
+    /// Runs the sections with the letters `wanted`, or all if empty. Returns the number of failed checks. Collective.
     pub fn sections(&self, wanted: &str) -> u32 {
         let mode = Mode::get();
         for (letter, (name, needs, section)) in ('A'..).zip(SECTIONS) {
@@ -194,25 +194,25 @@ impl Run {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Waits for all members.
+    /// A barrier of the team.
     pub fn barrier(&self) {
         gex_Event_Wait(gex_Coll_BarrierNB(self.tm, 0));
     }
 
     /// Counts a failed check.
     pub fn check(&self, good: bool, what: fmt::Arguments<'_>) {
-        if !good && self.errors.fetch_add(1, Ordering::Relaxed) < MOST_TOLD {
+        if !good && self.errors.fetch_add(1, Ordering::Relaxed) < MAX_PRINTED {
             say(format_args!("*** ERROR ({Label}): diagnosis: {what}"));
         }
     }
 }
 
-/// Random numbers that need no quality (SplitMix64, Steele, Lea and Flood 2014).
+/// Random numbers for patterns (SplitMix64, Steele, Lea and Flood 2014).
 #[derive(Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next one.
+    /// The next number.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -221,20 +221,20 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `limit`.
+    /// A number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.word() % limit.max(1) as u64) as usize
     }
 
-    /// Fills memory; the same start gives the same bytes.
+    /// Fills memory; the same seed gives the same bytes.
     pub fn fill(&mut self, memory: &mut [u8]) {
-        for piece in memory.chunks_mut(8) {
+        for chunk in memory.chunks_mut(8) {
             let word = self.word().to_ne_bytes();
-            piece.copy_from_slice(&word[..piece.len()]);
+            chunk.copy_from_slice(&word[..chunk.len()]);
         }
     }
 
-    /// `bytes` bytes.
+    /// A vector of `bytes` random bytes.
     pub fn bytes(&mut self, bytes: usize) -> Vec<u8> {
         let mut memory = vec![0; bytes];
         self.fill(&mut memory);

@@ -1,4 +1,4 @@
-//! What a wait that does not end is for, in words, for the stall watchdog ([`crate::stall`]).
+//! Describes what a stalled rank waits for, for the stall watchdog ([`crate::stall`]).
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::runtime::{self, Runtime};
 use crate::stall::{self, Reason};
 use gasnet_conduit::Class;
 
-/// Lines about single transfers in a report.
+/// Maximum number of transfers in a report.
 const MAX_LINES: usize = 8;
 
-/// What a wait is for.
+/// Describes what a wait is for: the rest of "Waits for …".
 pub fn describe(reason: Reason) -> String {
     let rt = runtime::get();
     match reason {
@@ -21,27 +21,27 @@ pub fn describe(reason: Reason) -> String {
             None => "an event".into(),
         },
         Reason::Implicit(op) => of_operation("implicit operations", op),
-        Reason::SomeEvent(count) => format!("one of {count} events{}", under_way(None)),
-        Reason::AllEvents(count) => format!("all of {count} events{}", under_way(None)),
+        Reason::SomeEvent(count) => format!("one of {count} events{}", outstanding_parts(None)),
+        Reason::AllEvents(count) => format!("all of {count} events{}", outstanding_parts(None)),
         Reason::NamedBarrier => named_barrier(rt),
         Reason::Room(class, rank) => {
             let what = match class {
                 Class::Request => "request",
                 Class::Reply => "reply",
             };
-            format!("room for a {what} to rank {rank}, which does not take what it was sent: does it poll?")
+            format!("space for a {what} to rank {rank}, which has not handled earlier messages: does it poll?")
         }
         Reason::Conduit(rank) => format!(
-            "room in the {} conduit for a transfer with rank {rank}",
+            "space in the {} conduit for a transfer with rank {rank}",
             rt.conduit().identity().name
         ),
         Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
         Reason::Collective(name) => format!("a blocking collective ({}){}", stall::algorithm(name), stall::notes()),
-        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", under_way(None)),
+        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", outstanding_parts(None)),
     }
 }
 
-/// What an operation lacks, by category, and what that is in detail.
+/// The outstanding parts of an operation, by category and in detail.
 fn of_operation(what: &str, op: &'static Op) -> String {
     let names = [
         (Category::Put, "put"),
@@ -56,11 +56,11 @@ fn of_operation(what: &str, op: &'static Op) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
         .collect();
-    format!("{what} ({} outstanding){}", open.join(", "), under_way(Some(op)))
+    format!("{what} ({} outstanding){}", open.join(", "), outstanding_parts(Some(op)))
 }
 
-/// What is under way in this process, or of one operation, as the rest of a sentence.
-fn under_way(op: Option<&'static Op>) -> String {
+/// Outstanding collectives and transfers of this process or of one operation, to append to a message.
+fn outstanding_parts(op: Option<&'static Op>) -> String {
     let mut text = String::new();
     if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {
         text += &stall::notes();
@@ -73,7 +73,7 @@ fn under_way(op: Option<&'static Op>) -> String {
         };
         let _ = write!(
             text,
-            "; a {verb} {side} rank {}: {} of {} bytes not answered",
+            "; a {verb} {side} rank {}: {} of {} bytes outstanding",
             open.peer, open.left, open.bytes
         );
     }
@@ -85,7 +85,7 @@ fn named_barrier(rt: &Runtime) -> String {
     let number = barrier::of_job().entered();
     let late = rt.job().late_for_barrier(number);
     if late.is_empty() {
-        format!("{what} (number {number}): all ranks have entered it, a step from another neighbourhood is missing")
+        format!("{what} (number {number}): all ranks have entered it, but a message from another neighbourhood is missing")
     } else {
         format!("{what} (number {number}): {} not entered it", stall::list(&late))
     }

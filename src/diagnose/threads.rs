@@ -1,4 +1,4 @@
-//! Sections of several threads that do not communicate.
+//! Sections with several threads and without communication.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ const RELEASE: i32 = 2;
 /// `GASNETT_ATOMIC_ACQ`.
 const ACQUIRE: i32 = 4;
 
-/// Runs `body` on all threads of the run; gives it the thread's number.
+/// Calls `body` with the thread's number on all threads of the run.
 fn on_threads(run: &Run, body: impl Fn(usize) + Sync) {
     thread::scope(|scope| {
         for i in 0..run.threads {
@@ -24,7 +24,7 @@ fn on_threads(run: &Run, body: impl Fn(usize) + Sync) {
     });
 }
 
-/// Sums that no update may be missing from.
+/// Concurrent updates: none may be lost.
 pub fn atomics(run: &Run) {
     let (a, b) = (atomic32::Shared::default(), strong32::Shared::default());
     let (c, d) = (atomic64::Shared::default(), strong64::Shared::default());
@@ -72,26 +72,29 @@ pub fn atomics(run: &Run) {
         d.read(0) == 2 * total,
         format_args!("{total} compare-and-swaps made {}", d.read(0)),
     );
-    // Every value that went in came out again, but for the last.
+    // Every value that was swapped in came out again, except the last.
     let taken = u64::from(taken.into_inner());
     run.check(taken + 1 == total, format_args!("{total} swaps found {taken} values"));
     let zeros = zeros.into_inner();
-    run.check(zeros == 1, format_args!("{zeros} threads counted down to zero"));
+    run.check(
+        zeros == 1,
+        format_args!("{zeros} threads saw the countdown reach zero, expected 1"),
+    );
 }
 
-/// A value published with release is seen with acquire, whole.
+/// A value published with release is complete for a reader with acquire.
 pub fn fences(run: &Run) {
     const WORDS: usize = 8;
-    struct Letter(UnsafeCell<[u64; WORDS]>);
-    // SAFETY: written while `turn` is even and read while it is odd, which the two threads hand each other.
-    unsafe impl Sync for Letter {}
-    let (letter, turn) = (Letter(UnsafeCell::new([0; WORDS])), atomic32::Shared::default());
-    let (letter, turn) = (&letter, &turn);
+    struct Message(UnsafeCell<[u64; WORDS]>);
+    // SAFETY: one thread writes while `turn` is even, the other reads while it is odd.
+    unsafe impl Sync for Message {}
+    let (message, turn) = (Message(UnsafeCell::new([0; WORDS])), atomic32::Shared::default());
+    let (message, turn) = (&message, &turn);
     let wait = |wanted: u32| {
-        let mut vain = 0u32;
+        let mut empty_polls = 0u32;
         while turn.read(ACQUIRE) != wanted {
-            vain += 1;
-            if vain % 100 == 0 {
+            empty_polls += 1;
+            if empty_polls % 100 == 0 {
                 thread::yield_now();
             }
         }
@@ -101,17 +104,17 @@ pub fn fences(run: &Run) {
             for i in 0..run.iterations {
                 wait(2 * i);
                 // SAFETY: it is this thread's turn.
-                unsafe { *letter.0.get() = [u64::from(i) + 1; WORDS] };
+                unsafe { *message.0.get() = [u64::from(i) + 1; WORDS] };
                 turn.set(2 * i + 1, RELEASE);
             }
         });
         for i in 0..run.iterations {
             wait(2 * i + 1);
             // SAFETY: it is this thread's turn.
-            let got = unsafe { *letter.0.get() };
+            let got = unsafe { *message.0.get() };
             run.check(
                 got == [u64::from(i) + 1; WORDS],
-                format_args!("letter {i} arrived as {got:?}"),
+                format_args!("message {i} arrived as {got:?}"),
             );
             turn.set(2 * i + 2, RELEASE);
         }
@@ -129,15 +132,15 @@ unsafe extern "C" {
     fn gasnett_cond_wait(condition: *mut libc::pthread_cond_t, lock: *mut libc::pthread_mutex_t);
 }
 
-/// A thread barrier of the tools' mutex and condition variable.
+/// A thread barrier from the tools' mutex and condition variable.
 struct ThreadBarrier {
     lock: UnsafeCell<libc::pthread_mutex_t>,
     condition: UnsafeCell<libc::pthread_cond_t>,
-    /// Threads that wait, and rounds so far; under the lock.
+    /// Waiting threads, and completed rounds; under the lock.
     state: UnsafeCell<(usize, u32)>,
 }
 
-// SAFETY: `state` is used under the lock only; lock and condition are made for threads.
+// SAFETY: `state` is used under the lock only; lock and condition are thread-safe.
 unsafe impl Sync for ThreadBarrier {}
 
 impl ThreadBarrier {
@@ -147,7 +150,7 @@ impl ThreadBarrier {
             condition: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
             state: UnsafeCell::new((0, 0)),
         };
-        // SAFETY: memory of the right types, not yet used; neither moves while somebody uses it, since they are initialised by value.
+        // SAFETY: memory of the right types, not in use yet. Both are initialised by value, so they may move before first use.
         unsafe {
             gasnett_mutex_init(barrier.lock.get());
             gasnett_cond_init(barrier.condition.get());
@@ -157,7 +160,7 @@ impl ThreadBarrier {
 
     /// Waits for `count` threads; returns the number of the round.
     fn wait(&self, count: usize) -> u32 {
-        // SAFETY: initialised; the state is used between lock and unlock, which waiting keeps.
+        // SAFETY: initialised; the state is used between lock and unlock, and the condition wait returns with the lock.
         unsafe {
             gasnett_mutex_lock(self.lock.get());
             let state = self.state.get();
@@ -168,7 +171,7 @@ impl ThreadBarrier {
                 gasnett_cond_broadcast(self.condition.get());
             }
             loop {
-                // Others change it while this thread waits.
+                // Other threads change it during the wait.
                 if (*self.state.get()).1 != round {
                     break;
                 }
@@ -182,7 +185,7 @@ impl ThreadBarrier {
 
 impl Drop for ThreadBarrier {
     fn drop(&mut self) {
-        // SAFETY: nobody uses them any more.
+        // SAFETY: no thread uses them any more.
         unsafe {
             gasnett_cond_destroy(self.condition.get());
             gasnett_mutex_destroy(self.lock.get());
@@ -190,7 +193,7 @@ impl Drop for ThreadBarrier {
     }
 }
 
-/// Rounds of a barrier of threads: nobody is a round ahead.
+/// Rounds of a thread barrier: no thread is a round ahead.
 pub fn conditions(run: &Run) {
     let barrier = ThreadBarrier::new();
     let arrived = AtomicU32::new(0);
@@ -199,14 +202,11 @@ pub fn conditions(run: &Run) {
         for round in 0..rounds {
             arrived.fetch_add(1, Ordering::Relaxed);
             let seen = barrier.wait(run.threads);
-            run.check(
-                seen == round,
-                format_args!("barrier of threads: round {seen} in place of {round}"),
-            );
+            run.check(seen == round, format_args!("thread barrier: round {seen}, expected {round}"));
             let count = arrived.load(Ordering::Relaxed);
             run.check(
                 count >= (round + 1) * run.threads as u32,
-                format_args!("a thread left round {round} when {count} had come"),
+                format_args!("a thread left round {round} after {count} arrivals"),
             );
         }
     });
@@ -248,7 +248,7 @@ pub fn locks(run: &Run) {
     // SAFETY: all threads have ended.
     let count = unsafe { *count.0.get() };
     let tried = u64::from(tried.into_inner());
-    run.check(count == tried, format_args!("{tried} turns under a lock counted {count}"));
+    run.check(count == tried, format_args!("{tried} increments under a lock made {count}"));
     // SAFETY: nobody uses it any more.
     unsafe { gex_HSL_Destroy(std::ptr::from_ref(lock).cast_mut()) };
 }

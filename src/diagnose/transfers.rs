@@ -27,13 +27,13 @@ const U64: u32 = 1 << 3;
 /// `GEX_OP_ADD`.
 const ADD: u32 = 1 << 3;
 
-/// Lengths: small, odd, around powers of two, and more than a message carries.
+/// Lengths: small, odd, around powers of two, and larger than a message.
 fn lengths(area: Area) -> impl Iterator<Item = usize> {
     let all = [0, 1, 2, 3, 7, 8, 63, 64, 65, 511, 4096, 4097, 65_535, 65_536, 65_537, 200_001];
     all.into_iter().filter(move |&bytes| bytes <= area.bytes)
 }
 
-/// What is put comes back; nothing beside it changes.
+/// Puts and gets return the same data, and change nothing beside it.
 fn put_and_get(run: &Run, area: Area, random: &mut Random) {
     for bytes in lengths(area) {
         let offset = random.below(area.bytes - bytes + 1);
@@ -44,7 +44,7 @@ fn put_and_get(run: &Run, area: Area, random: &mut Random) {
         gex_RMA_GetBlocking(run.tm, got.as_mut_ptr(), run.peer, at, bytes, 0);
         run.check(
             got[..bytes] == sent && got[bytes] == 0xa5,
-            format_args!("{bytes} bytes at offset {offset} came back changed"),
+            format_args!("{bytes} bytes at offset {offset}: a get returned other data than the put"),
         );
     }
     for bytes in 1..=8usize.min(area.bytes) {
@@ -54,12 +54,12 @@ fn put_and_get(run: &Run, area: Area, random: &mut Random) {
         let got = gex_RMA_GetBlockingVal(run.tm, run.peer, at, bytes, 0);
         run.check(
             got == value,
-            format_args!("a value of {bytes} bytes: {got:#x} in place of {value:#x}"),
+            format_args!("a value of {bytes} bytes: {got:#x}, expected {value:#x}"),
         );
     }
 }
 
-/// The whole of the peer's area by one pattern, then pieces of it.
+/// Puts and gets in the peer's area, then one pattern over the whole area.
 pub fn patterns(run: &Run) {
     if run.remote.bytes < 64 || run.own.bytes < 64 {
         return;
@@ -74,15 +74,15 @@ pub fn patterns(run: &Run) {
     gex_RMA_PutBlocking(run.tm, run.peer, run.remote.base as *mut u8, pattern.as_ptr(), bytes, 0);
     run.barrier();
     let bytes = bytes.min(run.own.bytes);
-    // SAFETY: the own segment, which nobody writes between the barriers.
+    // SAFETY: this rank's segment, which no rank writes between the barriers.
     let own = unsafe { std::slice::from_raw_parts(run.own.base as *const u8, bytes) };
     run.check(
         own == &pattern[..bytes],
-        format_args!("the pattern that was put into this segment is not there"),
+        format_args!("this segment does not contain the pattern that the peer put"),
     );
 }
 
-/// Many operations under way, synchronised in every way.
+/// Many outstanding operations, with every kind of synchronisation.
 pub fn events(run: &Run) {
     const MANY: usize = 64;
     if run.remote.bytes < 64 * MANY {
@@ -95,7 +95,7 @@ pub fn events(run: &Run) {
         let mut events: Vec<Event> = Vec::new();
         for (i, piece) in sent.iter().enumerate() {
             let mut leaf = 0;
-            // SAFETY: the source lives until the events are done; the leaf is ours to write.
+            // SAFETY: the source lives until the events are done; `leaf` is writable.
             let root = unsafe {
                 gex_RMA_PutNB(
                     run.tm,
@@ -131,14 +131,14 @@ pub fn events(run: &Run) {
         }
         run.check(
             got == sent,
-            format_args!("round {round}: what was put with events did not come back"),
+            format_args!("round {round}: gets with events returned other data than the puts"),
         );
         gex_RMA_PutNBI(run.tm, run.peer, at(0), sent[1].as_ptr(), 64, NOW, 0);
         gex_NBI_Wait(EC_ALL, 0);
     }
 }
 
-/// Synchronises all of `events`, in one of several ways.
+/// Synchronises all `events`: by WaitAll, TestSome or Test.
 fn sync(run: &Run, events: &mut [Event], way: u32) {
     // SAFETY: the array is of that length.
     unsafe {
@@ -163,11 +163,11 @@ fn sync(run: &Run, events: &mut [Event], way: u32) {
     }
     run.check(
         events.iter().all(|e| e.is_invalid()),
-        format_args!("an event is left after all were synchronised"),
+        format_args!("an event is valid after all were synchronised"),
     );
 }
 
-/// Several collectives at once, pushed on by polls alone.
+/// Concurrent collectives, whose only progress is by polls.
 pub fn collectives(run: &Run) {
     for round in 0..u64::from((run.iterations / 50).max(1)) {
         let root = (round % u64::from(run.size)) as u32;
@@ -194,17 +194,17 @@ pub fn collectives(run: &Run) {
         let size = u64::from(run.size);
         run.check(
             data == Random(run.seed ^ round).bytes(5000),
-            format_args!("broadcast {round} from rank {root}"),
+            format_args!("broadcast {round} from rank {root}: wrong data"),
         );
         let expected = [size * round + size * (size - 1) / 2, size];
         run.check(
             sum == expected,
-            format_args!("reduction {round}: {sum:?} in place of {expected:?}"),
+            format_args!("reduction {round}: {sum:?}, expected {expected:?}"),
         );
     }
 }
 
-/// Threads that put and get at once, each in a part of its own.
+/// Concurrent threads put and get, each in its part of the area.
 pub fn of_threads(run: &Run) {
     thread::scope(|scope| {
         for i in 0..run.threads {
