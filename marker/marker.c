@@ -12,13 +12,13 @@
 #include <string.h>
 
 // The core's side. mode: 0 SEQ, 1 PARSYNC, 2 PAR. segments: 0 FAST, 1 LARGE, 2 EVERYTHING.
-extern int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *client_name,
-                                    int *argc, char ***argv, gex_Flags_t flags);
+extern int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
+                                    const char *client_name, int *argc, char ***argv, gex_Flags_t flags);
 extern uint64_t gasneti_max_threads(void);
 extern int gasneti_init_mode(int mode, int segments, int *argc, char ***argv);
 
-int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
-                                const char *client_name, int *argc, char ***argv, gex_Flags_t flags);
+int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Client_t *client_p, gex_EP_t *ep_p,
+                                gex_TM_t *tm_p, const char *client_name, int *argc, char ***argv, gex_Flags_t flags);
 int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, char ***argv);
 
 #define CONDUIT GASNETI_STR(GASNETI_CONDUIT_TOKEN)
@@ -41,7 +41,8 @@ int GASNETI_LINK_CHECK(void) { return GASNETI_ABI; }
 
 #define LIBRARY_IDENT(name, text) static const char ident_##name[] GASNETI_KEEP = "$GASNet" #name ": " text " $";
 LIBRARY_IDENT(Config, "(libgasnet) " GASNET_CONFIG_STRING)
-static const char ident_ConduitName[] GASNETI_KEEP GASNETI_ONCE(ConduitName) = "$GASNetConduitName: " GASNET_CONDUIT_NAME_STR " $";
+static const char ident_ConduitName[] GASNETI_KEEP
+    GASNETI_ONCE(ConduitName) = "$GASNetConduitName: " GASNET_CONDUIT_NAME_STR " $";
 LIBRARY_IDENT(CoreLibraryName, GASNET_CORE_NAME_STR)
 LIBRARY_IDENT(CoreLibraryVersion, GASNET_CORE_VERSION_STR)
 
@@ -63,8 +64,8 @@ static int differs(const struct gasneti_build_info *client, char *sentence, size
                         client->gasneti_conduit, CONDUIT);
     }
     if (!ANY_MODE && client->gasneti_mode != OWN_MODE) {
-        return snprintf(sentence, room, "the program was compiled with %s, the library is for %s", mode_name(client->gasneti_mode),
-                        mode_name(OWN_MODE));
+        return snprintf(sentence, room, "the program was compiled with %s, the library is for %s",
+                        mode_name(client->gasneti_mode), mode_name(OWN_MODE));
     }
     if (client->gasneti_mode > 2) {
         return snprintf(sentence, room, "the program was compiled with %s", mode_name(client->gasneti_mode));
@@ -74,13 +75,15 @@ static int differs(const struct gasneti_build_info *client, char *sentence, size
                         flavour_name(client->gasneti_debug), flavour_name(DEBUG));
     }
     if (strncmp(client->gasneti_segment, GASNETI_SEGMENT_STR, sizeof client->gasneti_segment) != 0) {
-        return snprintf(sentence, room, "the program was compiled for GASNET_SEGMENT_%.16s, the library has GASNET_SEGMENT_%s",
+        return snprintf(sentence, room,
+                        "the program was compiled for GASNET_SEGMENT_%.16s, the library has GASNET_SEGMENT_%s",
                         client->gasneti_segment, GASNETI_SEGMENT_STR);
     }
     if (client->gasneti_pointer_bytes != sizeof(void *) || client->gasneti_hsl_bytes != sizeof(gex_HSL_t) ||
         client->gasneti_am_entry_bytes != sizeof(gex_AM_Entry_t) ||
         client->gasneti_token_info_bytes != sizeof(gex_Token_Info_t)) {
-        return snprintf(sentence, room, "the program's compiler lays out GASNet's structures differently (packing or enum options?)");
+        return snprintf(sentence, room,
+                        "the program's compiler lays out GASNet's structures differently (packing or enum options?)");
     }
     return 0;
 }
@@ -106,13 +109,14 @@ static int mode_of(const struct gasneti_build_info *client) {
     return ANY_MODE && client != NULL ? (int)client->gasneti_mode : OWN_MODE;
 }
 
-int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
-                                const char *client_name, int *argc, char ***argv, gex_Flags_t flags) {
+int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Client_t *client_p, gex_EP_t *ep_p,
+                                gex_TM_t *tm_p, const char *client_name, int *argc, char ***argv, gex_Flags_t flags) {
     const int result = check(client);
     if (result != GASNET_OK) {
         return result;
     }
-    return gasneti_client_init_mode(mode_of(client), GASNETI_SEGMENT_NUMBER, client_p, ep_p, tm_p, client_name, argc, argv, flags);
+    return gasneti_client_init_mode(mode_of(client), GASNETI_SEGMENT_NUMBER, client_p, ep_p, tm_p, client_name, argc,
+                                    argv, flags);
 }
 
 int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, char ***argv) {
@@ -124,9 +128,10 @@ int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, cha
 uint64_t gex_System_QueryMaxThreads(void) { return OWN_MODE == 0 ? 1 : gasneti_max_threads(); }
 
 // For callers without a C preprocessor.
-int gex_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *clientName, int *argc, char ***argv,
-                    gex_Flags_t flags) {
-    return gasneti_client_init_mode(OWN_MODE, GASNETI_SEGMENT_NUMBER, client_p, ep_p, tm_p, clientName, argc, argv, flags);
+int gex_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *clientName, int *argc,
+                    char ***argv, gex_Flags_t flags) {
+    return gasneti_client_init_mode(OWN_MODE, GASNETI_SEGMENT_NUMBER, client_p, ep_p, tm_p, clientName, argc, argv,
+                                    flags);
 }
 
 int gasnet_init(int *argc, char ***argv) { return gasneti_init_mode(OWN_MODE, GASNETI_SEGMENT_NUMBER, argc, argv); }
@@ -148,15 +153,15 @@ static void note(int which, int forced, const char *format, va_list args) {
     gasnetti_trace_note(which, forced, text);
 }
 
-#define NOTE_FUNCTION(name, which, forced)            \
-    void name(const char *format, ...) {              \
-        va_list args;                                 \
+#define NOTE_FUNCTION(name, which, forced)                \
+    void name(const char *format, ...) {                  \
+        va_list args;                                     \
         if (!gasnetti_trace_takes_notes(which, forced)) { \
-            return;                                   \
-        }                                             \
-        va_start(args, format);                       \
-        note(which, forced, format, args);            \
-        va_end(args);                                 \
+            return;                                       \
+        }                                                 \
+        va_start(args, format);                           \
+        note(which, forced, format, args);                \
+        va_end(args);                                     \
     }
 NOTE_FUNCTION(gasnetti_trace_printf, 0, 0)
 NOTE_FUNCTION(gasnetti_trace_printf_force, 0, 1)

@@ -3,8 +3,36 @@
 
 #include <string.h>
 
-enum { SHORT, MEDIUM_AM, LONG_AM, PREPARED, PREPARED_TO_LONG, FILLED, FILLED_PREPARED, PREPARED_BOTH, PREPARED_LONG_BOTH };
-enum { FIRST = 140, PING_SHORT = FIRST, PING_MEDIUM, PING_LONG, PONG_SHORT, PONG_MEDIUM, PONG_LONG, SHOT_SHORT, SHOT_MEDIUM, SHOT_LONG, DONE, BALL, BALL_MEDIUM, BALL_LONG, PING_PREPARED, PING_PREPARED_LONG, HANDLERS };
+enum {
+    SHORT,
+    MEDIUM_AM,
+    LONG_AM,
+    PREPARED,
+    PREPARED_TO_LONG,
+    FILLED,
+    FILLED_PREPARED,
+    PREPARED_BOTH,
+    PREPARED_LONG_BOTH
+};
+enum {
+    FIRST = 140,
+    PING_SHORT = FIRST,
+    PING_MEDIUM,
+    PING_LONG,
+    PONG_SHORT,
+    PONG_MEDIUM,
+    PONG_LONG,
+    SHOT_SHORT,
+    SHOT_MEDIUM,
+    SHOT_LONG,
+    DONE,
+    BALL,
+    BALL_MEDIUM,
+    BALL_LONG,
+    PING_PREPARED,
+    PING_PREPARED_LONG,
+    HANDLERS
+};
 enum { MOST_THREADS = 1024 };
 
 /* By thread: answers that came, messages of a flood that came. Handlers of several messages may run at once. */
@@ -27,7 +55,8 @@ static void ping_short(gex_Token_t token, gex_AM_Arg_t thread) { gex_AM_ReplySho
 static void ping_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
     gex_AM_ReplyMedium1(token, PONG_MEDIUM, payload, bytes, GEX_EVENT_NOW, 0, thread);
 }
-static void ping_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t high, gex_AM_Arg_t low) {
+static void ping_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t high,
+                      gex_AM_Arg_t low) {
     gex_AM_ReplyLong1(token, PONG_LONG, payload, bytes, ADDRESS(high, low), GEX_EVENT_NOW, 0, thread);
 }
 static void ping_prepared(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
@@ -35,7 +64,8 @@ static void ping_prepared(gex_Token_t token, void *payload, size_t bytes, gex_AM
     memcpy(gex_AM_SrcDescAddr(description), payload, bytes);
     gex_AM_CommitReplyMedium1(description, PONG_MEDIUM, bytes, thread);
 }
-static void ping_prepared_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t high, gex_AM_Arg_t low) {
+static void ping_prepared_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread, gex_AM_Arg_t high,
+                               gex_AM_Arg_t low) {
     gex_AM_SrcDesc_t description = gex_AM_PrepareReplyLong(token, NULL, bytes, bytes, ADDRESS(high, low), NULL, 0, 1);
     memcpy(gex_AM_SrcDescAddr(description), payload, bytes);
     gex_AM_CommitReplyLong1(description, PONG_LONG, bytes, ADDRESS(high, low), thread);
@@ -73,7 +103,8 @@ static void shot_payload(gex_Token_t token, void *payload, size_t bytes, gex_AM_
     count_shot(token, thread, total);
 }
 
-#define ENTRY(index, function, flags, nargs) {index, (gex_AM_Fn_t)(function), flags, nargs, NULL, NULL}
+#define ENTRY(index, function, flags, nargs) \
+    { index, (gex_AM_Fn_t)(function), flags, nargs, NULL, NULL }
 void am_setup(void) {
     gex_AM_Entry_t table[] = {
         ENTRY(PING_SHORT, ping_short, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1),
@@ -103,19 +134,24 @@ static void round_trip(struct worker *w, long count) {
     for (i = 0; i < count; i++) {
         switch (w->test->variant) {
             case SHORT: gex_AM_RequestShort1(tm, w->peer, PING_SHORT, 0, thread); break;
-            case MEDIUM_AM: gex_AM_RequestMedium1(tm, w->peer, PING_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread); break;
+            case MEDIUM_AM:
+                gex_AM_RequestMedium1(tm, w->peer, PING_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread);
+                break;
             case LONG_AM:
-                gex_AM_RequestLong3(tm, w->peer, PING_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread, HIGH(w->own), LOW(w->own));
+                gex_AM_RequestLong3(tm, w->peer, PING_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread,
+                                    HIGH(w->own), LOW(w->own));
                 break;
             case PREPARED_LONG_BOTH:
                 description = gex_AM_PrepareRequestLong(tm, w->peer, NULL, w->bytes, w->bytes, w->remote, NULL, 0, 3);
                 memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
-                gex_AM_CommitRequestLong3(description, PING_PREPARED_LONG, w->bytes, w->remote, thread, HIGH(w->own), LOW(w->own));
+                gex_AM_CommitRequestLong3(description, PING_PREPARED_LONG, w->bytes, w->remote, thread, HIGH(w->own),
+                                          LOW(w->own));
                 break;
             default:
                 description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 1);
                 memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
-                gex_AM_CommitRequestMedium1(description, w->test->variant == PREPARED ? PING_MEDIUM : PING_PREPARED, w->bytes, thread);
+                gex_AM_CommitRequestMedium1(description, w->test->variant == PREPARED ? PING_MEDIUM : PING_PREPARED,
+                                            w->bytes, thread);
         }
         expected++;
         GASNET_BLOCKUNTIL(answers(thread) == expected);
@@ -158,8 +194,13 @@ static void flood(struct worker *w, long count) {
     for (i = 0; i < count; i++) {
         switch (w->test->variant) {
             case SHORT: gex_AM_RequestShort2(tm, w->peer, SHOT_SHORT, 0, thread, total); break;
-            case MEDIUM_AM: gex_AM_RequestMedium2(tm, w->peer, SHOT_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread, total); break;
-            case LONG_AM: gex_AM_RequestLong2(tm, w->peer, SHOT_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread, total); break;
+            case MEDIUM_AM:
+                gex_AM_RequestMedium2(tm, w->peer, SHOT_MEDIUM, w->local, w->bytes, GEX_EVENT_NOW, 0, thread, total);
+                break;
+            case LONG_AM:
+                gex_AM_RequestLong2(tm, w->peer, SHOT_LONG, w->local, w->bytes, w->remote, GEX_EVENT_NOW, 0, thread,
+                                    total);
+                break;
             case PREPARED:
                 description = gex_AM_PrepareRequestMedium(tm, w->peer, NULL, w->bytes, w->bytes, NULL, 0, 2);
                 memcpy(gex_AM_SrcDescAddr(description), w->local, w->bytes);
@@ -192,15 +233,20 @@ const struct test am_tests[] = {
     {"am-long-ball", "Long requests to and fro", ROUNDS, ALONE(LONG), LONG_AM, to_and_fro, "ping-pong"},
     {"am-medium", "Medium request and Medium reply", PAIRS, BYTES(MEDIUM), MEDIUM_AM, round_trip, "ping-pong"},
     {"am-long", "Long request and Long reply", PAIRS, BYTES(LONG), LONG_AM, round_trip, "ping-pong"},
-    {"np-medium", "prepared Medium request and Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, round_trip, "ping-pong"},
-    {"np-both", "prepared Medium request and prepared Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED_BOTH, round_trip, "ping-pong"},
-    {"np-long", "prepared Long request and prepared Long reply", PAIRS, BYTES(PREPARED_LONG), PREPARED_LONG_BOTH, round_trip, "ping-pong"},
+    {"np-medium", "prepared Medium request and Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, round_trip,
+     "ping-pong"},
+    {"np-both", "prepared Medium request and prepared Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED_BOTH,
+     round_trip, "ping-pong"},
+    {"np-long", "prepared Long request and prepared Long reply", PAIRS, BYTES(PREPARED_LONG), PREPARED_LONG_BOTH,
+     round_trip, "ping-pong"},
     {"am-short-flood", "Short requests", PAIRS, THREADS, 0, 0, SHORT, flood, NULL},
     {"am-medium-flood", "Medium requests", PAIRS, BYTES(MEDIUM), MEDIUM_AM, flood, "copy"},
     {"am-long-flood", "Long requests", PAIRS, BYTES(LONG), LONG_AM, flood, "copy"},
     {"np-medium-flood", "prepared Medium requests", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, flood, "copy"},
-    {"am-fill-flood", "Medium requests, each payload computed anew", PAIRS, BYTES(MEDIUM | WORDS), FILLED, flood, "copy"},
-    {"np-fill-flood", "prepared Medium requests, each payload computed in the library's buffer", PAIRS, BYTES(PREPARED_MEDIUM | WORDS), FILLED_PREPARED, flood, "copy"},
+    {"am-fill-flood", "Medium requests, each payload computed anew", PAIRS, BYTES(MEDIUM | WORDS), FILLED, flood,
+     "copy"},
+    {"np-fill-flood", "prepared Medium requests, each payload computed in the library's buffer", PAIRS,
+     BYTES(PREPARED_MEDIUM | WORDS), FILLED_PREPARED, flood, "copy"},
     {"np-long-flood", "prepared Long requests", PAIRS, BYTES(PREPARED_LONG), PREPARED_TO_LONG, flood, "copy"},
     {"am-medium-biflood", "Medium requests in both directions", BOTH, BYTES(MEDIUM), MEDIUM_AM, flood, NULL},
     {NULL, NULL, PAIRS, 0, 0, 0, 0, NULL, NULL}};

@@ -8,7 +8,8 @@ enum { FETCH_ADD, ADD, SWAP, COMPARE_SWAP, FETCH_COMPARE_SWAP, READ, WRITE, FETC
 static gex_AD_t integers, floats;
 
 void atomic_setup(void) {
-    gex_AD_Create(&integers, tm, GEX_DT_U64, GEX_OP_FADD | GEX_OP_ADD | GEX_OP_SWAP | GEX_OP_CAS | GEX_OP_FCAS | GEX_OP_GET | GEX_OP_SET, 0);
+    gex_AD_Create(&integers, tm, GEX_DT_U64,
+                  GEX_OP_FADD | GEX_OP_ADD | GEX_OP_SWAP | GEX_OP_CAS | GEX_OP_FCAS | GEX_OP_GET | GEX_OP_SET, 0);
     gex_AD_Create(&floats, tm, GEX_DT_DBL, GEX_OP_FADD, 0);
 }
 
@@ -22,11 +23,18 @@ static void atomics(struct worker *w, long count) {
             case FETCH_ADD: event = gex_AD_OpNB_U64(integers, &old, w->peer, target, GEX_OP_FADD, 1, 0, 0); break;
             case ADD: event = gex_AD_OpNB_U64(integers, NULL, w->peer, target, GEX_OP_ADD, 1, 0, 0); break;
             case SWAP: event = gex_AD_OpNB_U64(integers, &old, w->peer, target, GEX_OP_SWAP, (uint64_t)i, 0, 0); break;
-            case COMPARE_SWAP: event = gex_AD_OpNB_U64(integers, NULL, w->peer, target, GEX_OP_CAS, (uint64_t)i, (uint64_t)i + 1, 0); break;
-            case FETCH_COMPARE_SWAP: event = gex_AD_OpNB_U64(integers, &old, w->peer, target, GEX_OP_FCAS, old, old + 1, 0); break;
+            case COMPARE_SWAP:
+                event = gex_AD_OpNB_U64(integers, NULL, w->peer, target, GEX_OP_CAS, (uint64_t)i, (uint64_t)i + 1, 0);
+                break;
+            case FETCH_COMPARE_SWAP:
+                event = gex_AD_OpNB_U64(integers, &old, w->peer, target, GEX_OP_FCAS, old, old + 1, 0);
+                break;
             case READ: event = gex_AD_OpNB_U64(integers, &old, w->peer, target, GEX_OP_GET, 0, 0, 0); break;
             case WRITE: event = gex_AD_OpNB_U64(integers, NULL, w->peer, target, GEX_OP_SET, (uint64_t)i, 0, 0); break;
-            default: event = gex_AD_OpNB_DBL(floats, &fetched, w->peer, (double *)(void *)(target + 8), GEX_OP_FADD, 1.0, 0, 0); break;
+            default:
+                event =
+                    gex_AD_OpNB_DBL(floats, &fetched, w->peer, (double *)(void *)(target + 8), GEX_OP_FADD, 1.0, 0, 0);
+                break;
         }
         gex_Event_Wait(event);
     }

@@ -26,12 +26,16 @@ static void groups(struct worker *w, long count) {
                 gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS);
                 break;
             case TEAM: event = gex_Coll_BarrierNB(tm, 0); break;
-            case BROADCAST: event = gex_Coll_BroadcastNB(tm, root, w->local, w->local + w->room / 2, w->bytes, 0); break;
+            case BROADCAST:
+                event = gex_Coll_BroadcastNB(tm, root, w->local, w->local + w->room / 2, w->bytes, 0);
+                break;
             case TO_ONE:
-                event = gex_Coll_ReduceToOneNB(tm, root, w->local, w->local + w->room / 2, GEX_DT_DBL, 8, w->bytes / 8, GEX_OP_ADD, NULL, NULL, 0);
+                event = gex_Coll_ReduceToOneNB(tm, root, w->local, w->local + w->room / 2, GEX_DT_DBL, 8, w->bytes / 8,
+                                               GEX_OP_ADD, NULL, NULL, 0);
                 break;
             case TO_ALL:
-                event = gex_Coll_ReduceToAllNB(tm, w->local, w->local + w->room / 2, GEX_DT_DBL, 8, w->bytes / 8, GEX_OP_ADD, NULL, NULL, 0);
+                event = gex_Coll_ReduceToAllNB(tm, w->local, w->local + w->room / 2, GEX_DT_DBL, 8, w->bytes / 8,
+                                               GEX_OP_ADD, NULL, NULL, 0);
                 break;
             case SPLIT:
                 gex_TM_Split(&half, tm, (int)(me % 2), (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
@@ -39,10 +43,15 @@ static void groups(struct worker *w, long count) {
                 break;
 #ifdef BEYOND
             case GATHER: event = gasnetx_Coll_GatherNB(tm, root, w->local, w->local + w->room / 2, w->bytes, 0); break;
-            case SCATTER: event = gasnetx_Coll_ScatterNB(tm, root, w->local, w->local + w->room / 2, w->bytes, 0); break;
+            case SCATTER:
+                event = gasnetx_Coll_ScatterNB(tm, root, w->local, w->local + w->room / 2, w->bytes, 0);
+                break;
             case ALL_GATHER: event = gasnetx_Coll_AllGatherNB(tm, w->local, w->local + w->room / 2, w->bytes, 0); break;
             case ALL_TO_ALL: event = gasnetx_Coll_AllToAllNB(tm, w->local, w->local + w->room / 2, w->bytes, 0); break;
-            case SCAN: event = gasnetx_Coll_ScanNB(tm, w->local, w->local + w->room / 2, GEX_DT_DBL, 8, w->bytes / 8, GEX_OP_ADD, NULL, NULL, 0); break;
+            case SCAN:
+                event = gasnetx_Coll_ScanNB(tm, w->local, w->local + w->room / 2, GEX_DT_DBL, 8, w->bytes / 8,
+                                            GEX_OP_ADD, NULL, NULL, 0);
+                break;
 #endif
             default: break;
         }

@@ -114,7 +114,8 @@ static double copies(size_t bytes) {
         count = (long)((double)count * 2000 / time) + 1;
         break;
     }
-    for (block = 0; block < BLOCKS; block++) times[block] = (double)bytes * (double)count / copy_often(to, from, bytes, step, places, count);
+    for (block = 0; block < BLOCKS; block++)
+        times[block] = (double)bytes * (double)count / copy_often(to, from, bytes, step, places, count);
     free(from);
     free(to);
     return median(times, BLOCKS);
@@ -189,12 +190,14 @@ static int sockets[2], socket_flags;
 static struct sockaddr_in places[2];
 static void by_datagram(void *memory, int me, long round) {
     (void)memory;
-    if (me == 0 && sendto(sockets[0], &round, sizeof round, 0, (struct sockaddr *)&places[1], sizeof places[1]) < 0) _exit(1);
+    if (me == 0 && sendto(sockets[0], &round, sizeof round, 0, (struct sockaddr *)&places[1], sizeof places[1]) < 0)
+        _exit(1);
     while (recv(sockets[me], &round, sizeof round, socket_flags) < 0) {
         if (errno != EAGAIN) _exit(1);
         if (cores_here == 1) sched_yield();
     }
-    if (me == 1 && sendto(sockets[1], &round, sizeof round, 0, (struct sockaddr *)&places[0], sizeof places[0]) < 0) _exit(1);
+    if (me == 1 && sendto(sockets[1], &round, sizeof round, 0, (struct sockaddr *)&places[0], sizeof places[0]) < 0)
+        _exit(1);
 }
 static double datagrams(int flags) {
     double time = 0;
@@ -205,7 +208,8 @@ static double datagrams(int flags) {
         places[i].sin_family = AF_INET;
         places[i].sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         sockets[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        ready &= bind(sockets[i], (struct sockaddr *)&places[i], length) == 0 && getsockname(sockets[i], (struct sockaddr *)&places[i], &length) == 0;
+        ready &= bind(sockets[i], (struct sockaddr *)&places[i], length) == 0 &&
+                 getsockname(sockets[i], (struct sockaddr *)&places[i], &length) == 0;
     }
     socket_flags = flags;
     if (ready) time = turns(by_datagram, NULL, 3000, APART);
@@ -216,7 +220,8 @@ static double datagrams(int flags) {
 /* Both sleep until the other has counted the word up. */
 static void by_futex(void *memory, int me, long round) {
     int *word = memory, wanted = (int)(2 * round + me), seen;
-    while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != wanted) syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+    while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != wanted)
+        syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
     __atomic_store_n(word, wanted + 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
@@ -316,7 +321,8 @@ void limits_measure(struct limits *limits, int processes) {
     for (place = 0; place < 2; place++) {
         memset(memory, 0, 4096);
         limits->futex_us[place] = turns(by_futex, memory, 1000, (enum place)place);
-        if (pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0) limits->pipe_us[place] = turns(through_pipe, NULL, 1000, (enum place)place);
+        if (pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0)
+            limits->pipe_us[place] = turns(through_pipe, NULL, 1000, (enum place)place);
         for (i = 0; i < 4; i++) close(pipes[i / 2][i % 2]);
     }
     if (processes > 1) {
@@ -334,15 +340,20 @@ void limits_measure(struct limits *limits, int processes) {
 void limits_print(const struct limits *limits, FILE *out) {
     int i;
     fprintf(out, "# limits of this machine, %d cores\n", limits->cores);
-    fprintf(out, "#   cache line to and fro %.3f us, two of them %.3f us\n", limits->ping_pong_us, limits->two_lines_us);
-    fprintf(out, "#   to and fro on two cores and on one: byte through pipes %.2f and %.2f us, futex wake-up %.2f and %.2f us\n", limits->pipe_us[0],
-            limits->pipe_us[1], limits->futex_us[0], limits->futex_us[1]);
-    fprintf(out, "#   datagram of 8 bytes to and fro %.2f us, %.2f us by processes that sleep\n", limits->datagram_us[0], limits->datagram_us[1]);
+    fprintf(out, "#   cache line to and fro %.3f us, two of them %.3f us\n", limits->ping_pong_us,
+            limits->two_lines_us);
+    fprintf(
+        out,
+        "#   to and fro on two cores and on one: byte through pipes %.2f and %.2f us, futex wake-up %.2f and %.2f us\n",
+        limits->pipe_us[0], limits->pipe_us[1], limits->futex_us[0], limits->futex_us[1]);
+    fprintf(out, "#   datagram of 8 bytes to and fro %.2f us, %.2f us by processes that sleep\n",
+            limits->datagram_us[0], limits->datagram_us[1]);
     if (limits->processes > 1) {
-        fprintf(out, "#   barrier of %d processes: by sched_yield %.2f us, by futex %.2f us\n", limits->processes, limits->yield_barrier_us,
-                limits->futex_barrier_us);
+        fprintf(out, "#   barrier of %d processes: by sched_yield %.2f us, by futex %.2f us\n", limits->processes,
+                limits->yield_barrier_us, limits->futex_barrier_us);
     }
-    fprintf(out, "#   atomic addition %.4f us, system call %.3f us, fork and wait %.0f us\n", limits->atomic_us, limits->system_call_us, limits->fork_us);
+    fprintf(out, "#   atomic addition %.4f us, system call %.3f us, fork and wait %.0f us\n", limits->atomic_us,
+            limits->system_call_us, limits->fork_us);
     fprintf(out, "#   memcpy, MB/s:");
     for (i = 3; i <= 26; i++) {
         if ((i - 3) % 3 == 0 || i == 26) fprintf(out, " %zu: %.0f", (size_t)1 << i, limits->memcpy_mbs[i]);

@@ -27,7 +27,8 @@ const char *conduit_name(void) {
 static const char usage[] =
     "usage: gasnetrun -n <n> gasnet_perf [options] [test[,test...]]\n"
     "       gasnet_perf --start <n>[,<n>...] [--launcher COMMAND] [-b JOBS] [--json FILE]\n"
-    "Times of GASNet operations between the ranks of a job. A name, or the beginning of several, chooses tests; without one all are run.\n"
+    "Times of GASNet operations between the ranks of a job. A name, or the beginning of several, chooses tests; "
+    "without one all are run.\n"
     "  -l, --list         names and explanations of the tests\n"
     "  -m FROM:TO         sizes in bytes, powers of two in between (8:4M)\n"
     "  -b BLOCKS          blocks of operations; the time is the median over them (11)\n"
@@ -38,8 +39,10 @@ static const char usage[] =
     "  -s, --segment      local buffers in the segment, too\n"
     "  --wait MODE        gasnet_set_waitmode: spin, block or spinblock; otherwise the library's own\n"
     "  --limits           measure what the machine allows first, and print ratios to that\n"
-    "  --start RANKS      start jobs of so many ranks, one after the other: time to the first line and to the end, memory of the ranks\n"
-    "  --launcher COMMAND what starts them, with %d for the number of ranks, as in \"gasnetrun -n %d\"; otherwise GASNET_PSHM_NODES is set\n"
+    "  --start RANKS      start jobs of so many ranks, one after the other: time to the first line and to the end, "
+    "memory of the ranks\n"
+    "  --launcher COMMAND what starts them, with %d for the number of ranks, as in \"gasnetrun -n %d\"; otherwise "
+    "GASNET_PSHM_NODES is set\n"
     "  --json FILE        write the results as JSON, too; - is standard output\n"
     "  --svg FILE         write them as plots\n"
     "  -h, --help         this text\n";
@@ -63,9 +66,21 @@ static size_t size(const char *text, const char **end) {
     if (rest == text || errno != 0 || *text == '-') wrong("a number of bytes is expected, for example 64 or 4M", text);
     if (value > (1ULL << 30)) wrong("sizes end at 1G", text);
     switch (*rest) {
-        case 'k': case 'K': value <<= 10; rest++; break;
-        case 'm': case 'M': value <<= 20; rest++; break;
-        case 'g': case 'G': value <<= 30; rest++; break;
+        case 'k':
+        case 'K':
+            value <<= 10;
+            rest++;
+            break;
+        case 'm':
+        case 'M':
+            value <<= 20;
+            rest++;
+            break;
+        case 'g':
+        case 'G':
+            value <<= 30;
+            rest++;
+            break;
         default: break;
     }
     *end = rest;
@@ -144,7 +159,8 @@ static void list(void) {
     for (t = 0; t < TABLES; t++) {
         for (test = tables[t]; test->name != NULL; test++) printf("%-18s %s\n", test->name, test->about);
     }
-    printf("Times are per operation. Ranks work in pairs, one of the lower half with one of the upper half; those of barriers, collectives and teams all together.\n");
+    printf("Times are per operation. Ranks work in pairs, one of the lower half with one of the upper half; those of "
+           "barriers, collectives and teams all together.\n");
     exit(0);
 }
 
@@ -179,7 +195,8 @@ static void read_options(int argc, char **argv) {
                 const char *end;
                 options.least = options.most = size(value, &end);
                 if (*end == ':') options.most = size(end + 1, &end);
-                if (*end != '\0' || options.least > options.most || options.least == 0) wrong("FROM:TO is expected, from 1 on", value);
+                if (*end != '\0' || options.least > options.most || options.least == 0)
+                    wrong("FROM:TO is expected, from 1 on", value);
             } else if (strcmp(a, "-b") == 0) {
                 options.blocks = (int)number(value, 1, 100000);
             } else if (strcmp(a, "-d") == 0) {
@@ -218,8 +235,10 @@ static size_t largest(const struct test *test, size_t share) {
 #define AT_MOST(limit) most = most < (limit) ? most : (limit)
     if (flags & MEDIUM) AT_MOST(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2));
     if (flags & LONG) AT_MOST(gex_AM_MaxRequestLong(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 3));
-    if (flags & PREPARED_MEDIUM) AT_MOST(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2));
-    if (flags & PREPARED_LONG) AT_MOST(gex_AM_MaxRequestLong(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2));
+    if (flags & PREPARED_MEDIUM)
+        AT_MOST(gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2));
+    if (flags & PREPARED_LONG)
+        AT_MOST(gex_AM_MaxRequestLong(tm, GEX_RANK_INVALID, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 2));
     AT_MOST(share / 2 / (flags & GATHERS ? np : 1));
     mine = most;
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, &least, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_MIN, NULL, NULL, 0));
@@ -230,7 +249,10 @@ static size_t largest(const struct test *test, size_t share) {
 static size_t whole_parts(const struct test *test, size_t bytes) {
     size_t part;
     if (!(test->flags & MANY_BYTES)) return bytes;
-    part = test->flags & PLANES && bytes >= 1024 ? 1024 : test->flags & (PLANES | ROWS) ? 64 : test->flags & WORDS ? 8 : 1;
+    part = test->flags & PLANES && bytes >= 1024 ? 1024
+           : test->flags & (PLANES | ROWS)       ? 64
+           : test->flags & WORDS                 ? 8
+                                                 : 1;
     return bytes < part ? part : bytes / part * part;
 }
 
@@ -273,7 +295,8 @@ int main(int argc, char **argv) {
     if (options.pin) bind_to_core((int)me);
     if (options.wait_mode >= 0) gasnet_set_waitmode(options.wait_mode);
     share = 2 * (options.most > NEAR_BYTES ? options.most : NEAR_BYTES);
-    whole = options.in_job ? page : (share * (size_t)options.threads + page - 1) / page * page * (options.in_segment ? 2 : 1);
+    whole = options.in_job ? page
+                           : (share * (size_t)options.threads + page - 1) / page * page * (options.in_segment ? 2 : 1);
     if (gex_Segment_Attach(&segment, tm, whole) != GASNET_OK) {
         fprintf(stderr, "gasnet_perf: a segment of %zu bytes cannot be attached; try a smaller -m\n", whole);
         gasnet_exit(1);
@@ -286,8 +309,9 @@ int main(int argc, char **argv) {
     atomic_setup();
     barrier();
     if (me == 0) {
-        fprintf(report_table(), "# gasnet_perf: %s\n# conduit %s, %u ranks, %d threads, %d blocks of %.0f ms%s%s\n", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np,
-               options.threads, options.blocks, options.block_ms, options.pin ? ", pinned" : "", options.in_segment ? ", buffers in the segment" : "");
+        fprintf(report_table(), "# gasnet_perf: %s\n# conduit %s, %u ranks, %d threads, %d blocks of %.0f ms%s%s\n",
+                GASNET_CONFIG_STRING, conduit_name(), (unsigned)np, options.threads, options.blocks, options.block_ms,
+                options.pin ? ", pinned" : "", options.in_segment ? ", buffers in the segment" : "");
         if (options.limits) limits_print(&limits, report_table());
         report_begin();
     }

@@ -77,9 +77,11 @@ static void prepare(struct worker *workers, const struct test *test, size_t byte
         size_t parts = (size_t)options.threads * (options.in_segment ? 2 : 1);
         room = whole / parts / 4096 * 4096;
         own_segment = gex_Segment_QueryAddr(segment);
-        buffers = options.in_segment ? own_segment + room * (size_t)options.threads : malloc(room * (size_t)options.threads);
+        buffers =
+            options.in_segment ? own_segment + room * (size_t)options.threads : malloc(room * (size_t)options.threads);
         if (buffers == NULL) {
-            fprintf(stderr, "gasnet_perf: no memory for buffers of %zu bytes; try a smaller -m\n", room * (size_t)options.threads);
+            fprintf(stderr, "gasnet_perf: no memory for buffers of %zu bytes; try a smaller -m\n",
+                    room * (size_t)options.threads);
             gasnet_exit(1);
         }
         memset(buffers, 1, room * (size_t)options.threads);

@@ -35,19 +35,30 @@ struct worker {
     char apart[128];    /* threads count at the same time */
 };
 
-enum { MANY_BYTES = 1, THREADS = 2, MEDIUM = 4, LONG = 8, PREPARED_MEDIUM = 16, PREPARED_LONG = 32, GATHERS = 64, WORDS = 128, ROWS = 256, PLANES = 512 };
+enum {
+    MANY_BYTES = 1,
+    THREADS = 2,
+    MEDIUM = 4,
+    LONG = 8,
+    PREPARED_MEDIUM = 16,
+    PREPARED_LONG = 32,
+    GATHERS = 64,
+    WORDS = 128,
+    ROWS = 256,
+    PLANES = 512
+};
 
 struct test {
     const char *name;
     const char *about;
     enum shape shape;
-    int flags;            /* MANY_BYTES: for a range of sizes. THREADS: several threads may. GATHERS: of every rank.
+    int flags;          /* MANY_BYTES: for a range of sizes. THREADS: several threads may. GATHERS: of every rank.
                            * WORDS, ROWS, PLANES: whole words of 8 bytes, rows of 64, and from 1024 on planes of that.
                            * The others: no larger than such a message. */
-    size_t least, most;   /* sizes that it can have, with MANY_BYTES */
-    int variant;          /* what the function shall do, where one serves several tests */
+    size_t least, most; /* sizes that it can have, with MANY_BYTES */
+    int variant;        /* what the function shall do, where one serves several tests */
     void (*run)(struct worker *worker, long count);
-    const char *limit;    /* what of the machine bounds it ("memcpy", "ping-pong", "yield-barrier"), or NULL */
+    const char *limit; /* what of the machine bounds it ("memcpy", "ping-pong", "yield-barrier"), or NULL */
 };
 
 /* The job. */
@@ -61,20 +72,20 @@ void give_up(void);
 
 /* What the user asked for. */
 struct options {
-    const char *wanted;  /* names or beginnings of names, with commas; NULL for all */
-    size_t least, most;  /* sizes */
+    const char *wanted; /* names or beginnings of names, with commas; NULL for all */
+    size_t least, most; /* sizes */
     int blocks;
     double block_ms;
-    int window;          /* operations in flight */
+    int window; /* operations in flight */
     int threads;
     int limits;
-    int pin;             /* rank i on core i */
-    int in_segment;      /* local buffers, too */
+    int pin;        /* rank i on core i */
+    int in_segment; /* local buffers, too */
     const char *json, *svg;
-    int start[16], starts;  /* ranks of jobs to start, and how many such numbers */
-    const char *launcher;   /* a command that starts them, %d for the number of ranks */
-    int wait_mode;          /* of gasnet_set_waitmode, or -1 */
-    int in_job;             /* this is such a job */
+    int start[16], starts; /* ranks of jobs to start, and how many such numbers */
+    const char *launcher;  /* a command that starts them, %d for the number of ranks */
+    int wait_mode;         /* of gasnet_set_waitmode, or -1 */
+    int in_job;            /* this is such a job */
 };
 extern struct options options;
 
@@ -90,11 +101,11 @@ struct result {
     size_t bytes;
     gex_Rank_t ranks;
     int threads;
-    double us;            /* median time of an operation */
-    double low, high;     /* quartiles */
-    double least;         /* the shortest time */
-    double per_second;    /* operations of all active workers */
-    double limit;         /* microseconds that the machine needs for as much; 0 if unknown */
+    double us;         /* median time of an operation */
+    double low, high;  /* quartiles */
+    double least;      /* the shortest time */
+    double per_second; /* operations of all active workers */
+    double limit;      /* microseconds that the machine needs for as much; 0 if unknown */
 };
 /* Measures; the result means something on rank 0. Collective. */
 struct result measure(const struct test *test, size_t bytes);

@@ -33,7 +33,8 @@ void report_result(const struct result *r) {
         snprintf(bytes, sizeof bytes, "%zu", r->bytes);
         snprintf(rate, sizeof rate, "%.1f", megabytes(r));
     }
-    fprintf(out, "  %-18s %9s %11.4f %7.1f %12.1f %10s", r->test->name, bytes, r->us, 50 * (r->high - r->low) / r->us, r->per_second / 1e3, rate);
+    fprintf(out, "  %-18s %9s %11.4f %7.1f %12.1f %10s", r->test->name, bytes, r->us, 50 * (r->high - r->low) / r->us,
+            r->per_second / 1e3, rate);
     if (options.limits) {
         if (r->limit > 0) {
             fprintf(out, " %8.2f", r->us / r->limit);
@@ -71,13 +72,16 @@ void report_close(FILE *file, const char *name) {
 static void write_json(void) {
     FILE *out = json;
     size_t i;
-    fprintf(out, "{\"library\": \"%s\", \"conduit\": \"%s\", \"ranks\": %u, \"results\": [", GASNET_CONFIG_STRING, conduit_name(), (unsigned)np);
+    fprintf(out, "{\"library\": \"%s\", \"conduit\": \"%s\", \"ranks\": %u, \"results\": [", GASNET_CONFIG_STRING,
+            conduit_name(), (unsigned)np);
     for (i = 0; i < count; i++) {
         const struct result *r = &results[i];
         fprintf(out,
-                "%s\n  {\"test\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"us\": %.6g, \"us_least\": %.6g, \"us_low\": %.6g, \"us_high\": %.6g, \"per_second\": %.6g, "
+                "%s\n  {\"test\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"us\": %.6g, \"us_least\": %.6g, "
+                "\"us_low\": %.6g, \"us_high\": %.6g, \"per_second\": %.6g, "
                 "\"mb_per_second\": %.6g",
-                i == 0 ? "" : ",", r->test->name, r->bytes, r->threads, r->us, r->least, r->low, r->high, r->per_second, megabytes(r));
+                i == 0 ? "" : ",", r->test->name, r->bytes, r->threads, r->us, r->least, r->low, r->high, r->per_second,
+                megabytes(r));
         if (r->limit > 0) fprintf(out, ", \"limit_us\": %.6g", r->limit);
         fprintf(out, "}");
     }
@@ -87,7 +91,8 @@ static void write_json(void) {
 
 /* Two panels over the logarithm of the size: microseconds, and MB/s. */
 enum { WIDTH = 560, HEIGHT = 420, LEFT = 70, TOP = 40, GAP = 90, LEGEND = 170 };
-static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a7d44", "#8d5a97", "#b8860b", "#2f4858", "#d1495b", "#00798c", "#7a9e1f", "#6b4c9a"};
+static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a7d44", "#8d5a97", "#b8860b",
+                                      "#2f4858", "#d1495b", "#00798c", "#7a9e1f", "#6b4c9a"};
 enum { COLOURS = sizeof colours / sizeof colours[0] };
 
 static double value_of(const struct result *r, int panel) { return panel == 0 ? r->us : megabytes(r); }
@@ -114,17 +119,26 @@ static void panel(FILE *out, int which, double left) {
     if (x1 <= x0) x1 = x0 + 1;
 #define X(bytes) (left + (log2((double)(bytes)) - x0) / (x1 - x0) * WIDTH)
 #define Y(value) (TOP + HEIGHT - (log10(value) - floor_) / (ceiling - floor_) * HEIGHT)
-    fprintf(out, "<text x='%.0f' y='%d' font-weight='bold'>%s</text>\n", left, TOP - 14, which == 0 ? "microseconds" : "MB/s");
+    fprintf(out, "<text x='%.0f' y='%d' font-weight='bold'>%s</text>\n", left, TOP - 14,
+            which == 0 ? "microseconds" : "MB/s");
     for (decade = (int)floor_; decade <= (int)ceiling; decade++) {
         double y = Y(pow(10, decade));
-        fprintf(out, "<line x1='%.0f' x2='%.0f' y1='%.1f' y2='%.1f' stroke='#ddd'/><text x='%.0f' y='%.1f' text-anchor='end'>%g</text>\n", left,
-                left + WIDTH, y, y, left - 8, y + 4, pow(10, decade));
+        fprintf(out,
+                "<line x1='%.0f' x2='%.0f' y1='%.1f' y2='%.1f' stroke='#ddd'/><text x='%.0f' y='%.1f' "
+                "text-anchor='end'>%g</text>\n",
+                left, left + WIDTH, y, y, left - 8, y + 4, pow(10, decade));
     }
     step = x1 - x0 > 12 ? 4 : x1 - x0 > 6 ? 2 : 1;
     for (power = (int)ceil(x0); power <= (int)x1; power += (int)step) {
         double x = left + (power - x0) / (x1 - x0) * WIDTH;
-        fprintf(out, "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#eee'/><text x='%.1f' y='%d' text-anchor='middle'>%s%d%s</text>\n", x, x, TOP,
-                TOP + HEIGHT, x, TOP + HEIGHT + 18, "", 1 << (power % 10), power >= 30 ? "G" : power >= 20 ? "M" : power >= 10 ? "k" : "");
+        fprintf(out,
+                "<line x1='%.1f' x2='%.1f' y1='%d' y2='%d' stroke='#eee'/><text x='%.1f' y='%d' "
+                "text-anchor='middle'>%s%d%s</text>\n",
+                x, x, TOP, TOP + HEIGHT, x, TOP + HEIGHT + 18, "", 1 << (power % 10),
+                power >= 30   ? "G"
+                : power >= 20 ? "M"
+                : power >= 10 ? "k"
+                              : "");
     }
     for (i = 0; i < count; i++) {
         const struct result *r = &results[i];
@@ -134,8 +148,8 @@ static void panel(FILE *out, int which, double left) {
             last = r->test;
             colour++;
             if (which == 1) {
-                fprintf(out, "<text x='%.0f' y='%d' fill='%s'>%s</text>\n", left + WIDTH + 16, TOP + 14 + 17 * colour, colours[colour % COLOURS],
-                        r->test->name);
+                fprintf(out, "<text x='%.0f' y='%d' fill='%s'>%s</text>\n", left + WIDTH + 16, TOP + 14 + 17 * colour,
+                        colours[colour % COLOURS], r->test->name);
             }
             fprintf(out, "<polyline fill='none' stroke-width='2' stroke='%s'%s points='", colours[colour % COLOURS],
                     colour >= COLOURS ? " stroke-dasharray='6 3'" : "");
@@ -158,13 +172,16 @@ static void write_svg(void) {
     if (curves == 0) fprintf(stderr, "gasnet_perf: none of these tests has sizes: %s shows nothing\n", options.svg);
     needed = TOP + 14 + 17 * curves + 40;
     if (height < needed) height = needed;
-    fprintf(out, "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' font-family='sans-serif' font-size='13'>\n", width,
-            height, width, height);
+    fprintf(out,
+            "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' viewBox='0 0 %d %d' "
+            "font-family='sans-serif' font-size='13'>\n",
+            width, height, width, height);
     fprintf(out, "<rect width='100%%' height='100%%' fill='white'/>\n");
     panel(out, 0, LEFT);
     panel(out, 1, 2 * LEFT + WIDTH + GAP / 2);
-    fprintf(out, "<text x='%d' y='%d' fill='#555'>gasnet_perf, conduit %s, %u ranks; horizontally: bytes</text>\n</svg>\n", LEFT, height - 14,
-            conduit_name(), (unsigned)np);
+    fprintf(out,
+            "<text x='%d' y='%d' fill='#555'>gasnet_perf, conduit %s, %u ranks; horizontally: bytes</text>\n</svg>\n",
+            LEFT, height - 14, conduit_name(), (unsigned)np);
     report_close(out, options.svg);
 }
 

@@ -26,15 +26,29 @@ static void scattered(struct worker *w, long count) {
     }
     for (n = 0; n < count; n++) {
         switch (w->test->variant) {
-            case PUT_2D: gex_VIS_StridedPutBlocking(tm, w->peer, w->remote, strides, w->local, strides, ROW, flat, 1, 0); break;
-            case GET_2D: gex_VIS_StridedGetBlocking(tm, w->local, strides, w->peer, w->remote, strides, ROW, flat, 1, 0); break;
-            case PUT_3D: gex_VIS_StridedPutBlocking(tm, w->peer, w->remote, strides, w->local, strides, ROW, cube, 2, 0); break;
-            case GET_3D: gex_VIS_StridedGetBlocking(tm, w->local, strides, w->peer, w->remote, strides, ROW, cube, 2, 0); break;
+            case PUT_2D:
+                gex_VIS_StridedPutBlocking(tm, w->peer, w->remote, strides, w->local, strides, ROW, flat, 1, 0);
+                break;
+            case GET_2D:
+                gex_VIS_StridedGetBlocking(tm, w->local, strides, w->peer, w->remote, strides, ROW, flat, 1, 0);
+                break;
+            case PUT_3D:
+                gex_VIS_StridedPutBlocking(tm, w->peer, w->remote, strides, w->local, strides, ROW, cube, 2, 0);
+                break;
+            case GET_3D:
+                gex_VIS_StridedGetBlocking(tm, w->local, strides, w->peer, w->remote, strides, ROW, cube, 2, 0);
+                break;
             case PUT_INDEXED: gex_VIS_IndexedPutBlocking(tm, w->peer, rows, there, ROW, rows, here, ROW, 0); break;
             case GET_INDEXED: gex_VIS_IndexedGetBlocking(tm, rows, here, ROW, w->peer, rows, there, ROW, 0); break;
             case PUT_VECTOR: gex_VIS_VectorPutBlocking(tm, w->peer, rows, far, rows, near, 0); break;
-            case PUT_2D_NB: gex_Event_Wait(gex_VIS_StridedPutNB(tm, w->peer, w->remote, strides, w->local, strides, ROW, flat, 1, 0)); break;
-            case GET_2D_NB: gex_Event_Wait(gex_VIS_StridedGetNB(tm, w->local, strides, w->peer, w->remote, strides, ROW, flat, 1, 0)); break;
+            case PUT_2D_NB:
+                gex_Event_Wait(
+                    gex_VIS_StridedPutNB(tm, w->peer, w->remote, strides, w->local, strides, ROW, flat, 1, 0));
+                break;
+            case GET_2D_NB:
+                gex_Event_Wait(
+                    gex_VIS_StridedGetNB(tm, w->local, strides, w->peer, w->remote, strides, ROW, flat, 1, 0));
+                break;
             default: gex_VIS_VectorGetBlocking(tm, rows, near, w->peer, rows, far, 0); break;
         }
     }

@@ -106,8 +106,10 @@ static struct job one_job(char *self, int ranks) {
     job.end_us = now_us() - start;
     if (output != NULL) fclose(output);
     if (!well) {
-        fprintf(stderr, "gasnet_perf: a job of %d ranks did not start and end as it should; --launcher says how to start one (%s)\n", ranks,
-                options.launcher ? options.launcher : "the variable GASNET_PSHM_NODES");
+        fprintf(stderr,
+                "gasnet_perf: a job of %d ranks did not start and end as it should; --launcher says how to start one "
+                "(%s)\n",
+                ranks, options.launcher ? options.launcher : "the variable GASNET_PSHM_NODES");
         exit(1);
     }
     return job;
@@ -133,7 +135,9 @@ static struct figures over(const struct job *jobs, int count, size_t at) {
 }
 
 static void times_to(FILE *out, const char *test, int ranks, struct figures f) {
-    fprintf(out, "%s\n  {\"test\": \"%s\", \"bytes\": 0, \"ranks\": %d, \"us\": %.6g, \"us_least\": %.6g, \"us_low\": %.6g, \"us_high\": %.6g}",
+    fprintf(out,
+            "%s\n  {\"test\": \"%s\", \"bytes\": 0, \"ranks\": %d, \"us\": %.6g, \"us_least\": %.6g, \"us_low\": %.6g, "
+            "\"us_high\": %.6g}",
             strcmp(test, "start") == 0 ? "" : ",", test, ranks, f.median, f.least, f.low, f.high);
 }
 
@@ -145,8 +149,10 @@ static void jobs_of(char *self, int ranks, struct job *jobs, FILE *json, int fir
     for (i = 0; i < options.blocks; i++) jobs[i] = one_job(self, ranks);
     to_line = over(jobs, options.blocks, offsetof(struct job, first_us));
     to_end = over(jobs, options.blocks, offsetof(struct job, end_us));
-    for (kind = 0; kind < KINDS; kind++) kib[kind] = over(jobs, options.blocks, offsetof(struct job, kib) + (size_t)kind * sizeof(double));
-    fprintf(table, "  %6d %12.2f %7.1f %12.2f", ranks, to_line.median / 1e3, 50 * (to_line.high - to_line.low) / to_line.median, to_end.median / 1e3);
+    for (kind = 0; kind < KINDS; kind++)
+        kib[kind] = over(jobs, options.blocks, offsetof(struct job, kib) + (size_t)kind * sizeof(double));
+    fprintf(table, "  %6d %12.2f %7.1f %12.2f", ranks, to_line.median / 1e3,
+            50 * (to_line.high - to_line.low) / to_line.median, to_end.median / 1e3);
     for (kind = 0; kind < KINDS; kind++) fprintf(table, " %12.0f", kib[kind].median);
     fprintf(table, "\n");
     fflush(table);
@@ -155,7 +161,8 @@ static void jobs_of(char *self, int ranks, struct job *jobs, FILE *json, int fir
     times_to(json, "start", ranks, to_line);
     times_to(json, "end", ranks, to_end);
     for (kind = 0; kind < KINDS; kind++) {
-        fprintf(json, ",\n  {\"test\": \"memory, %s\", \"bytes\": 0, \"ranks\": %d, \"kib\": %.6g}", kinds[kind], ranks, kib[kind].median);
+        fprintf(json, ",\n  {\"test\": \"memory, %s\", \"bytes\": 0, \"ranks\": %d, \"kib\": %.6g}", kinds[kind], ranks,
+                kib[kind].median);
     }
 }
 
@@ -170,7 +177,9 @@ void start_measure(void) {
         exit(1);
     }
     self[length] = '\0';
-    fprintf(report_table(), "# gasnet_perf: %s\n# jobs from the command to their first line and to their end; memory of a rank in the mean, KiB; %d jobs each\n",
+    fprintf(report_table(),
+            "# gasnet_perf: %s\n# jobs from the command to their first line and to their end; memory of a rank in the "
+            "mean, KiB; %d jobs each\n",
             GASNET_CONFIG_STRING, options.blocks);
     fprintf(report_table(), "# %6s %12s %7s %12s", "ranks", "start, ms", "+-%", "end, ms");
     for (kind = 0; kind < KINDS; kind++) fprintf(report_table(), " %12s", kinds[kind]);

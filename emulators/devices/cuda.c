@@ -11,10 +11,24 @@ typedef struct context *CUcontext;
 typedef standin_stream *CUstream;
 
 enum {
-    SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-    INVALID_HANDLE = 400, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400,
+    ILLEGAL_ADDRESS = 700,
+    LAUNCH_FAILED = 719
 };
-enum { ATTRIBUTE_UNIFIED_ADDRESSING = 41, POINTER_CONTEXT = 1, POINTER_MEMORY_TYPE = 2, POINTER_DEVICE_ORDINAL = 9, DEEPEST = 64 };
+enum {
+    ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+    POINTER_CONTEXT = 1,
+    POINTER_MEMORY_TYPE = 2,
+    POINTER_DEVICE_ORDINAL = 9,
+    DEEPEST = 64
+};
 
 struct context {
     int device, retained;
@@ -101,7 +115,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 
 // A context that somebody has retained.
 static int valid(CUcontext context) {
-    return context >= primary && context < primary + STANDIN_MOST_DEVICES && __atomic_load_n(&context->retained, __ATOMIC_SEQ_CST) > 0;
+    return context >= primary && context < primary + STANDIN_MOST_DEVICES &&
+           __atomic_load_n(&context->retained, __ATOMIC_SEQ_CST) > 0;
 }
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
     if (!valid(context) || depth == DEEPEST) return INVALID_CONTEXT;
@@ -141,10 +156,10 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address) 
     int device = standin_owner((uintptr_t)address, 1, NULL, NULL);
     if (device < 0) return INVALID_VALUE;
     switch (attribute) {
-    case POINTER_CONTEXT: *(CUcontext *)value = &primary[device]; return SUCCESS;
-    case POINTER_MEMORY_TYPE: *(unsigned *)value = 2; return SUCCESS;
-    case POINTER_DEVICE_ORDINAL: *(int *)value = device; return SUCCESS;
-    default: return INVALID_VALUE;
+        case POINTER_CONTEXT: *(CUcontext *)value = &primary[device]; return SUCCESS;
+        case POINTER_MEMORY_TYPE: *(unsigned *)value = 2; return SUCCESS;
+        case POINTER_DEVICE_ORDINAL: *(int *)value = device; return SUCCESS;
+        default: return INVALID_VALUE;
     }
 }
 
@@ -186,7 +201,8 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     int device = device_of(stream);
     return device < 0 ? -device : later(stream, device, (uintptr_t)to, device, (uintptr_t)from, bytes);
 }
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream) {
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+                           CUstream stream) {
     int device = device_of(stream);
     if (device < 0) return -device;
     if (!valid(to_context) || !valid(from_context)) return INVALID_CONTEXT;
@@ -198,11 +214,13 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
     int device = standin_owner((uintptr_t)to, bytes, NULL, NULL);
     if (!valid(current())) return INVALID_CONTEXT;
     if (bytes == 0) return SUCCESS;
-    return device >= 0 && standin_copy(device, (uintptr_t)to, -1, (uintptr_t)from, bytes) == 0 ? SUCCESS : INVALID_VALUE;
+    return device >= 0 && standin_copy(device, (uintptr_t)to, -1, (uintptr_t)from, bytes) == 0 ? SUCCESS
+                                                                                               : INVALID_VALUE;
 }
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
     int device = standin_owner((uintptr_t)from, bytes, NULL, NULL);
     if (!valid(current())) return INVALID_CONTEXT;
     if (bytes == 0) return SUCCESS;
-    return device >= 0 && standin_copy(-1, (uintptr_t)to, device, (uintptr_t)from, bytes) == 0 ? SUCCESS : INVALID_VALUE;
+    return device >= 0 && standin_copy(-1, (uintptr_t)to, device, (uintptr_t)from, bytes) == 0 ? SUCCESS
+                                                                                               : INVALID_VALUE;
 }

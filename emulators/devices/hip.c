@@ -5,8 +5,16 @@
 typedef int hipError_t;
 typedef standin_stream *hipStream_t;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_HANDLE = 400,
-       ILLEGAL_ADDRESS = 700 };
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_HANDLE = 400,
+    ILLEGAL_ADDRESS = 700
+};
 enum { TO_DEVICE = 1, TO_HOST = 2, WITHIN = 3, POINTER_DEVICE_ORDINAL = 9 };
 
 static __thread int current;
@@ -57,7 +65,9 @@ hipError_t hipMalloc(void **address, size_t bytes) {
     *address = (void *)standin_alloc(current, bytes);
     return *address || bytes == 0 ? SUCCESS : OUT_OF_MEMORY;
 }
-hipError_t hipFree(void *address) { return !address || standin_free((uintptr_t)address) == 0 ? SUCCESS : INVALID_VALUE; }
+hipError_t hipFree(void *address) {
+    return !address || standin_free((uintptr_t)address) == 0 ? SUCCESS : INVALID_VALUE;
+}
 hipError_t hipPointerGetAttribute(void *value, int attribute, void *address) {
     int device = standin_owner((uintptr_t)address, 1, NULL, NULL);
     if (device < 0 || attribute != POINTER_DEVICE_ORDINAL) return INVALID_VALUE;
@@ -84,21 +94,28 @@ hipError_t hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, hi
     int to_device = kind == TO_HOST ? -1 : current, from_device = kind == TO_DEVICE ? -1 : current;
     if (!stream || standin_stream_device(stream) != current) return INVALID_HANDLE;
     if (kind < TO_DEVICE || kind > WITHIN) return INVALID_VALUE;
-    return standin_copy_later(stream, to_device, (uintptr_t)to, from_device, (uintptr_t)from, bytes) == 0 ? SUCCESS : INVALID_VALUE;
+    return standin_copy_later(stream, to_device, (uintptr_t)to, from_device, (uintptr_t)from, bytes) == 0
+               ? SUCCESS
+               : INVALID_VALUE;
 }
-hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, hipStream_t stream) {
+hipError_t hipMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                              hipStream_t stream) {
     if (!stream || standin_stream_device(stream) != current) return INVALID_HANDLE;
-    return standin_copy_later(stream, to_device, (uintptr_t)to, from_device, (uintptr_t)from, bytes) == 0 ? SUCCESS : INVALID_VALUE;
+    return standin_copy_later(stream, to_device, (uintptr_t)to, from_device, (uintptr_t)from, bytes) == 0
+               ? SUCCESS
+               : INVALID_VALUE;
 }
 
 // The synchronous forms are for tests: any device's memory.
 hipError_t hipMemcpyHtoD(void *to, const void *from, size_t bytes) {
     int device = standin_owner((uintptr_t)to, bytes, NULL, NULL);
     if (bytes == 0) return SUCCESS;
-    return device >= 0 && standin_copy(device, (uintptr_t)to, -1, (uintptr_t)from, bytes) == 0 ? SUCCESS : INVALID_VALUE;
+    return device >= 0 && standin_copy(device, (uintptr_t)to, -1, (uintptr_t)from, bytes) == 0 ? SUCCESS
+                                                                                               : INVALID_VALUE;
 }
 hipError_t hipMemcpyDtoH(void *to, void *from, size_t bytes) {
     int device = standin_owner((uintptr_t)from, bytes, NULL, NULL);
     if (bytes == 0) return SUCCESS;
-    return device >= 0 && standin_copy(-1, (uintptr_t)to, device, (uintptr_t)from, bytes) == 0 ? SUCCESS : INVALID_VALUE;
+    return device >= 0 && standin_copy(-1, (uintptr_t)to, device, (uintptr_t)from, bytes) == 0 ? SUCCESS
+                                                                                               : INVALID_VALUE;
 }

@@ -11,7 +11,8 @@ static struct {
 int numa_available(void) { return 0; }
 int numa_node_of_cpu(int cpu) { return cpu < 0 ? -1 : cpu % 2; }
 
-long mbind(void *address, unsigned long bytes, int mode, const unsigned long *mask, unsigned long most, unsigned flags) {
+long mbind(void *address, unsigned long bytes, int mode, const unsigned long *mask, unsigned long most,
+           unsigned flags) {
     (void)flags;
     last.address = (uintptr_t)address;
     last.bytes = bytes;

@@ -37,7 +37,9 @@ int standin_devices(void) {
     return count < 0 ? 0 : count > STANDIN_MOST_DEVICES ? STANDIN_MOST_DEVICES : count;
 }
 
-void standin_count_more(enum standin_count what, int change) { __atomic_add_fetch(&counts[what], change, __ATOMIC_SEQ_CST); }
+void standin_count_more(enum standin_count what, int change) {
+    __atomic_add_fetch(&counts[what], change, __ATOMIC_SEQ_CST);
+}
 int standin_live(int what) { return __atomic_load_n(&counts[what], __ATOMIC_SEQ_CST); }
 void standin_fail(int what, int after) { __atomic_store_n(&faults[what], after, __ATOMIC_SEQ_CST); }
 int standin_faulty(enum standin_fault what) {
@@ -141,7 +143,8 @@ int standin_copy(int to, uintptr_t to_address, int from, uintptr_t from_address,
     off_t to_offset = 0, from_offset = 0;
     int to_fd = to < 0 ? -1 : place(to, to_address, bytes, &to_offset), result = 0;
     int from_fd = from < 0 ? -1 : place(from, from_address, bytes, &from_offset);
-    if ((to >= 0 && to_fd < 0) || (from >= 0 && from_fd < 0) || (to < 0 && from < 0) || standin_faulty(STANDIN_COPY)) return -1;
+    if ((to >= 0 && to_fd < 0) || (from >= 0 && from_fd < 0) || (to < 0 && from < 0) || standin_faulty(STANDIN_COPY))
+        return -1;
     if (from < 0) return move(to_fd, to_offset, (char *)from_address, bytes, 1);
     if (to < 0) return move(from_fd, from_offset, (char *)to_address, bytes, 0);
     pthread_mutex_lock(&stage_lock);
@@ -174,7 +177,8 @@ void standin_stream_destroy(standin_stream *stream) {
 
 int standin_stream_device(const standin_stream *stream) { return stream->device; }
 
-int standin_copy_later(standin_stream *stream, int to, uintptr_t to_address, int from, uintptr_t from_address, size_t bytes) {
+int standin_copy_later(standin_stream *stream, int to, uintptr_t to_address, int from, uintptr_t from_address,
+                       size_t bytes) {
     struct copy *copy;
     if ((to >= 0 && standin_owner(to_address, bytes, NULL, NULL) != to) ||
         (from >= 0 && standin_owner(from_address, bytes, NULL, NULL) != from))

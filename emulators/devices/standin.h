@@ -30,7 +30,8 @@ standin_stream *standin_stream_create(int device);
 void standin_stream_destroy(standin_stream *stream);
 int standin_stream_device(const standin_stream *stream);
 // A copy that runs when the stream is synchronised. `to` and `from` are the devices that the ends must be on, -1 for host memory. 0, or -1.
-int standin_copy_later(standin_stream *stream, int to, uintptr_t to_address, int from, uintptr_t from_address, size_t bytes);
+int standin_copy_later(standin_stream *stream, int to, uintptr_t to_address, int from, uintptr_t from_address,
+                       size_t bytes);
 // Runs what waits. 0, or -1 when a copy fails.
 int standin_synchronize(standin_stream *stream);
 // The same at once.

@@ -8,8 +8,21 @@
 
 typedef unsigned ze_result_t;
 
-enum { SUCCESS = 0, OUT_OF_DEVICE_MEMORY = 0x70000003, UNINITIALIZED = 0x78000001, INVALID_ARGUMENT = 0x78000004, NULL_HANDLE = 0x78000005 };
-enum { QUEUE_DESC = 0xe, DEVICE_ALLOC_DESC = 0x15, HOST_ALLOC_DESC = 0x16, ALLOC_PROPERTIES = 0x17, CONTEXT_DESC = 0xd, SYNCHRONOUS = 1 };
+enum {
+    SUCCESS = 0,
+    OUT_OF_DEVICE_MEMORY = 0x70000003,
+    UNINITIALIZED = 0x78000001,
+    INVALID_ARGUMENT = 0x78000004,
+    NULL_HANDLE = 0x78000005
+};
+enum {
+    QUEUE_DESC = 0xe,
+    DEVICE_ALLOC_DESC = 0x15,
+    HOST_ALLOC_DESC = 0x16,
+    ALLOC_PROPERTIES = 0x17,
+    CONTEXT_DESC = 0xd,
+    SYNCHRONOUS = 1
+};
 
 struct device {
     int number;
@@ -96,7 +109,8 @@ ze_result_t zeContextDestroy(void *context) {
     return SUCCESS;
 }
 
-ze_result_t zeMemAllocDevice(void *context, const struct head *about, size_t bytes, size_t alignment, void *device, void **address) {
+ze_result_t zeMemAllocDevice(void *context, const struct head *about, size_t bytes, size_t alignment, void *device,
+                             void **address) {
     if (!context || !is_device(device)) return NULL_HANDLE;
     if (about->structure != DEVICE_ALLOC_DESC || (alignment & (alignment - 1)) != 0) return INVALID_ARGUMENT;
     *address = (void *)standin_alloc(((struct device *)device)->number, bytes);
@@ -168,13 +182,15 @@ static int end(const struct list *list, const void *address, size_t bytes) {
     pthread_mutex_lock(&lock);
     for (host = hosts; host; host = host->next) {
         size_t offset = (size_t)((const char *)address - host->base);
-        if (host->context == list->context && (const char *)address >= host->base && offset < host->bytes && bytes <= host->bytes - offset)
+        if (host->context == list->context && (const char *)address >= host->base && offset < host->bytes &&
+            bytes <= host->bytes - offset)
             found = -1;
     }
     pthread_mutex_unlock(&lock);
     return found;
 }
-ze_result_t zeCommandListAppendMemoryCopy(void *of, void *to, const void *from, size_t bytes, void *signal, uint32_t count, void **events) {
+ze_result_t zeCommandListAppendMemoryCopy(void *of, void *to, const void *from, size_t bytes, void *signal,
+                                          uint32_t count, void **events) {
     struct list *list = of;
     int to_device, from_device, failed;
     if (!list) return NULL_HANDLE;
@@ -190,6 +206,9 @@ ze_result_t zeCommandListAppendMemoryCopy(void *of, void *to, const void *from, 
 
 // For tests, beyond the interface: a copy between any device's memory and any host memory.
 ze_result_t standin_ze_copy(void *to, const void *from, size_t bytes) {
-    int to_device = standin_owner((uintptr_t)to, bytes, NULL, NULL), from_device = standin_owner((uintptr_t)from, bytes, NULL, NULL);
-    return bytes == 0 || standin_copy(to_device, (uintptr_t)to, from_device, (uintptr_t)from, bytes) == 0 ? SUCCESS : INVALID_ARGUMENT;
+    int to_device = standin_owner((uintptr_t)to, bytes, NULL, NULL),
+        from_device = standin_owner((uintptr_t)from, bytes, NULL, NULL);
+    return bytes == 0 || standin_copy(to_device, (uintptr_t)to, from_device, (uintptr_t)from, bytes) == 0
+               ? SUCCESS
+               : INVALID_ARGUMENT;
 }

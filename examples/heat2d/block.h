@@ -6,12 +6,12 @@
 
 /* The grid of processes. Blocks are numbered row by row. */
 typedef struct {
-  int across, down;
+    int across, down;
 } layout_t;
 
 /* The cells [x0, x0 + width) x [y0, y0 + height) of the plate. */
 typedef struct {
-  int x0, y0, width, height;
+    int x0, y0, width, height;
 } extent_t;
 
 /*
@@ -21,18 +21,18 @@ typedef struct {
  * because a column of a field is not contiguous. column_out holds the local edge columns during their transfer.
  */
 typedef struct {
-  size_t fields[2];
-  size_t column_in[2][2]; /* [s % 2][0: west, 1: east] */
-  size_t column_out[2];   /* [0: west, 1: east] */
-  size_t total;
+    size_t fields[2];
+    size_t column_in[2][2]; /* [s % 2][0: west, 1: east] */
+    size_t column_out[2];   /* [0: west, 1: east] */
+    size_t total;
 } memory_t;
 
 typedef struct {
-  extent_t extent;
-  memory_t memory;
-  double *base;         /* communicated memory */
-  double *coefficient;  /* per cell: diffusion, or 0 where the temperature does not change */
-  double *conductance;  /* per cell, halo included: 1, or 0 for an insulator */
+    extent_t extent;
+    memory_t memory;
+    double *base;        /* communicated memory */
+    double *coefficient; /* per cell: diffusion, or 0 where the temperature does not change */
+    double *conductance; /* per cell, halo included: 1, or 0 for an insulator */
 } block_t;
 
 /* The layout of `processes` blocks with the shortest inner edges; .across is 0 when the plate has too few cells. */

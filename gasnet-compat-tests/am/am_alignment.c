@@ -22,25 +22,28 @@ struct Widest {
 enum { BASE = 140 };
 static int count;
 
-#define HANDLER(n)                                                                                                          \
-    static void request_##n(gex_Token_t token, void *buffer, size_t bytes PARAMS_##n) {                                     \
-        VERIFY_##n(n);                                                                                                      \
-        CHECKF((uintptr_t)buffer % WIDEST == 0, "request, %d arguments, %zu bytes: %p", n, bytes, buffer);                  \
-        CALL(gex_AM_ReplyMedium##n, token, (gex_AM_Index_t)(BASE + 20 + n), buffer, bytes, GEX_EVENT_NOW, 0 ARGS_##n);      \
-    }                                                                                                                       \
-    static void reply_##n(gex_Token_t token, void *buffer, size_t bytes PARAMS_##n) {                                       \
-        (void)token;                                                                                                        \
-        VERIFY_##n(n);                                                                                                      \
-        CHECKF((uintptr_t)buffer % WIDEST == 0, "reply, %d arguments, %zu bytes: %p", n, bytes, buffer);                    \
-        ATOMIC_ADD(&count, 1);                                                                                              \
+#define HANDLER(n)                                                                                                     \
+    static void request_##n(gex_Token_t token, void *buffer, size_t bytes PARAMS_##n) {                                \
+        VERIFY_##n(n);                                                                                                 \
+        CHECKF((uintptr_t)buffer % WIDEST == 0, "request, %d arguments, %zu bytes: %p", n, bytes, buffer);             \
+        CALL(gex_AM_ReplyMedium##n, token, (gex_AM_Index_t)(BASE + 20 + n), buffer, bytes, GEX_EVENT_NOW, 0 ARGS_##n); \
+    }                                                                                                                  \
+    static void reply_##n(gex_Token_t token, void *buffer, size_t bytes PARAMS_##n) {                                  \
+        (void)token;                                                                                                   \
+        VERIFY_##n(n);                                                                                                 \
+        CHECKF((uintptr_t)buffer % WIDEST == 0, "reply, %d arguments, %zu bytes: %p", n, bytes, buffer);               \
+        ATOMIC_ADD(&count, 1);                                                                                         \
     }
 FOR_ALL_COUNTS(HANDLER)
 
-#define REGISTER(n)                                                                                                         \
-    register_handler((gex_AM_Index_t)(BASE + n), (gex_AM_Fn_t)request_##n, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, n);    \
-    register_handler((gex_AM_Index_t)(BASE + 20 + n), (gex_AM_Fn_t)reply_##n, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, n);
+#define REGISTER(n)                                                                                                   \
+    register_handler((gex_AM_Index_t)(BASE + n), (gex_AM_Fn_t)request_##n, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM,  \
+                     n);                                                                                              \
+    register_handler((gex_AM_Index_t)(BASE + 20 + n), (gex_AM_Fn_t)reply_##n, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, \
+                     n);
 
-#define SEND(n) OK(CALL(gex_AM_RequestMedium##n, tm, peer, (gex_AM_Index_t)(BASE + n), data, bytes, GEX_EVENT_NOW, 0 ARGS_##n));
+#define SEND(n) \
+    OK(CALL(gex_AM_RequestMedium##n, tm, peer, (gex_AM_Index_t)(BASE + n), data, bytes, GEX_EVENT_NOW, 0 ARGS_##n));
 
 int main(int argc, char **argv) {
     static const size_t sizes[] = {1, 8, 16, 33, 511};

@@ -77,7 +77,8 @@ int main(int argc, char **argv) {
             OK(gex_AM_RequestMedium1(tm, peer, medium_index, medium_data, request_bytes, GEX_EVENT_NOW, 0, sent++));
             OK(gex_AM_RequestShort1(tm, peer, short_index, 0, sent++));
             if (round % 4 == 0)
-                OK(gex_AM_RequestLong1(tm, peer, long_index, long_data, LONG_BYTES, bases[peer], GEX_EVENT_NOW, 0, sent++));
+                OK(gex_AM_RequestLong1(tm, peer, long_index, long_data, LONG_BYTES, bases[peer], GEX_EVENT_NOW, 0,
+                                       sent++));
         }
     }
     PHASE("drain");

@@ -36,7 +36,8 @@ static int send_one(gex_Rank_t peer, int kind, char *target, gex_Flags_t flags) 
         case 1: return gex_AM_RequestMedium0(tm, peer, medium_index, payload, medium_bytes, GEX_EVENT_NOW, flags);
         case 2: return gex_AM_RequestLong0(tm, peer, long_index, payload, 64, target, GEX_EVENT_NOW, flags);
         default: {
-            gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, medium_bytes, medium_bytes, NULL, flags, 0);
+            gex_AM_SrcDesc_t sd =
+                gex_AM_PrepareRequestMedium(tm, peer, NULL, medium_bytes, medium_bytes, NULL, flags, 0);
             if (sd == GEX_AM_SRCDESC_NO_OP) return 1;
             pattern_fill(gex_AM_SrcDescAddr(sd), medium_bytes, 9);
             if (gex_AM_CommitRequestMedium0_v2(sd, medium_index, medium_bytes, flags)) {
@@ -108,13 +109,15 @@ int main(int argc, char **argv) {
             }
             if (receiver) {
                 expected_finished++;
-                GASNET_BLOCKUNTIL(ATOMIC_GET(&finished) == expected_finished && ATOMIC_GET(&arrived) == ATOMIC_GET(&announced));
+                GASNET_BLOCKUNTIL(ATOMIC_GET(&finished) == expected_finished &&
+                                  ATOMIC_GET(&arrived) == ATOMIC_GET(&announced));
             }
             barrier();
             if (sender) recovers(peer, kind, target);
             if (receiver) {
                 expected_finished++;
-                GASNET_BLOCKUNTIL(ATOMIC_GET(&finished) == expected_finished && ATOMIC_GET(&arrived) == ATOMIC_GET(&announced));
+                GASNET_BLOCKUNTIL(ATOMIC_GET(&finished) == expected_finished &&
+                                  ATOMIC_GET(&arrived) == ATOMIC_GET(&announced));
             }
             barrier();
         }

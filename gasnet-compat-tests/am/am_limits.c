@@ -61,15 +61,17 @@ static void check_symmetry(const char *name, Limit limit) {
     static const unsigned counts[3] = {0, 7, 16};
     gex_Rank_t other;
     PHASE(name);
-    for (other = 0; other < np; other += np > 16 ? np / 3 : 1) {
+    for (other = 0; other<np; other += np> 16 ? np / 3 : 1) {
         Record record;
         const void *all;
         gex_Rank_t partner = (other + np - me) % np; /* pairs: me + partner = other (mod np) */
         unsigned i, f;
         for (f = 0; f < 2; f++)
-            for (i = 0; i < 3; i++) record.value[f][i] = limit(tm, partner, GEX_EVENT_NOW, f ? GEX_FLAG_IMMEDIATE : 0, counts[i]);
+            for (i = 0; i < 3; i++)
+                record.value[f][i] = limit(tm, partner, GEX_EVENT_NOW, f ? GEX_FLAG_IMMEDIATE : 0, counts[i]);
         all = share(&record, sizeof record);
-        CHECKF(memcmp(SHARED(Record, all, partner), &record, sizeof record) == 0, "%s with %u", name, (unsigned)partner);
+        CHECKF(memcmp(SHARED(Record, all, partner), &record, sizeof record) == 0, "%s with %u", name,
+               (unsigned)partner);
     }
 }
 

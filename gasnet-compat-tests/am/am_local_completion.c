@@ -53,8 +53,7 @@ static void send(gex_Rank_t peer, int is_long, char *source, int slot, gex_AM_Ar
     pattern_fill(source, BYTES, (uint64_t)seed);
     if (is_long)
         OK(gex_AM_RequestLong2(tm, peer, long_index, source, BYTES, target_slot(peer, slot), lc, 0, seed, reply));
-    else
-        OK(gex_AM_RequestMedium2(tm, peer, medium_index, source, BYTES, lc, 0, seed, reply));
+    else OK(gex_AM_RequestMedium2(tm, peer, medium_index, source, BYTES, lc, 0, seed, reply));
 }
 
 static int expected;
@@ -138,7 +137,8 @@ int main(int argc, char **argv) {
     register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 2);
     register_handler(medium_reply, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 0);
     register_handler(long_reply, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_LONG, 0);
-    if (gex_AM_LUBRequestMedium() < BYTES || gex_AM_LUBReplyMedium() < BYTES) test_skip("Medium payloads are too small here");
+    if (gex_AM_LUBRequestMedium() < BYTES || gex_AM_LUBReplyMedium() < BYTES)
+        test_skip("Medium payloads are too small here");
     test_attach((uintptr_t)np * (WINDOW + 1) * BYTES);
     bases = (char **)malloc(np * sizeof *bases);
     for (r = 0; r < np; r++) bases[r] = seg_of(r);

@@ -17,8 +17,8 @@ static char *slot_of(int which, size_t slot) { return (char *)gex_Segment_QueryA
 static size_t slot_for(gex_Rank_t from, size_t slot, int reply) { return ((size_t)reply * np + from) * SLOTS + slot; }
 static uint64_t seed_of(gex_Rank_t from, size_t bytes, size_t slot) { return bytes * 1000 + from * 10 + slot; }
 
-static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t which, gex_AM_Arg_t from, gex_AM_Arg_t slot, gex_AM_Arg_t high,
-                    gex_AM_Arg_t low) {
+static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t which, gex_AM_Arg_t from,
+                    gex_AM_Arg_t slot, gex_AM_Arg_t high, gex_AM_Arg_t low) {
     void *back = (void *)(uintptr_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low);
     gex_Token_Info_t info;
     gex_Token_Info(token, &info, GEX_TI_ALL);
@@ -56,17 +56,20 @@ static void flood(gex_TM_t team, int which, int form) {
                 destination = (char *)base + slot_for(me, slot, 0) * LARGEST;
                 wanted++;
                 if (form == 0) {
-                    OK(gex_AM_RequestLong5(team, to, LONG, source, bytes, destination, GEX_EVENT_NOW, 0, which, (gex_AM_Arg_t)me,
-                                           (gex_AM_Arg_t)slot, high, low));
+                    OK(gex_AM_RequestLong5(team, to, LONG, source, bytes, destination, GEX_EVENT_NOW, 0, which,
+                                           (gex_AM_Arg_t)me, (gex_AM_Arg_t)slot, high, low));
                 } else if (form == 1) {
-                    while (gex_AM_RequestLong5(team, to, LONG, source, bytes, destination, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE, which,
-                                               (gex_AM_Arg_t)me, (gex_AM_Arg_t)slot, high, low)) {
+                    while (gex_AM_RequestLong5(team, to, LONG, source, bytes, destination, GEX_EVENT_NOW,
+                                               GEX_FLAG_IMMEDIATE, which, (gex_AM_Arg_t)me, (gex_AM_Arg_t)slot, high,
+                                               low)) {
                         gasnet_AMPoll();
                     }
                 } else {
-                    gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestLong(team, to, source, bytes, bytes, destination, GEX_EVENT_NOW, 0, 5);
+                    gex_AM_SrcDesc_t sd =
+                        gex_AM_PrepareRequestLong(team, to, source, bytes, bytes, destination, GEX_EVENT_NOW, 0, 5);
                     CHECK(gex_AM_SrcDescSize(sd) == bytes);
-                    gex_AM_CommitRequestLong5(sd, LONG, bytes, destination, which, (gex_AM_Arg_t)me, (gex_AM_Arg_t)slot, high, low);
+                    gex_AM_CommitRequestLong5(sd, LONG, bytes, destination, which, (gex_AM_Arg_t)me, (gex_AM_Arg_t)slot,
+                                              high, low);
                 }
             }
             /* NOW: the source is free at return. */

@@ -67,14 +67,19 @@ static size_t inspect(gex_AM_SrcDesc_t sd, const void *client_buf, size_t least,
 }
 
 /* How much of the granted size is committed. */
-static size_t part(size_t granted, int how) { return how == 0 ? granted : how == 1 ? granted / 2 + 1 : how == 2 ? 1 : 0; }
+static size_t part(size_t granted, int how) {
+    return how == 0 ? granted : how == 1 ? granted / 2 + 1 : how == 2 ? 1 : 0;
+}
 
 static void request_medium(gex_Rank_t peer, int buffer_kind, int how, size_t most) {
     gex_AM_SrcDesc_t sd;
     gex_Event_t event = GEX_EVENT_INVALID;
     size_t granted, bytes;
     const void *buffer = buffer_kind ? client_buffer : NULL;
-    gex_Event_t *lc = !buffer_kind ? NULL : buffer_kind == 1 ? GEX_EVENT_NOW : buffer_kind == 2 ? &event : GEX_EVENT_GROUP;
+    gex_Event_t *lc = !buffer_kind       ? NULL
+                      : buffer_kind == 1 ? GEX_EVENT_NOW
+                      : buffer_kind == 2 ? &event
+                                         : GEX_EVENT_GROUP;
     int expected = ATOMIC_GET(&acknowledged) + 1;
     sd = gex_AM_PrepareRequestMedium(tm, peer, buffer, 100, most, lc, 0, 1);
     granted = inspect(sd, buffer, 100, most);
@@ -102,7 +107,10 @@ static void request_long(gex_Rank_t peer, int buffer_kind, int how, size_t most,
     gex_Event_t event = GEX_EVENT_INVALID;
     size_t granted, bytes;
     const void *buffer = buffer_kind ? client_buffer : NULL;
-    gex_Event_t *lc = !buffer_kind ? NULL : buffer_kind == 1 ? GEX_EVENT_NOW : buffer_kind == 2 ? &event : GEX_EVENT_GROUP;
+    gex_Event_t *lc = !buffer_kind       ? NULL
+                      : buffer_kind == 1 ? GEX_EVENT_NOW
+                      : buffer_kind == 2 ? &event
+                                         : GEX_EVENT_GROUP;
     gex_AM_Arg_t offset = 3 * how;
     char *target = slot(peer, me) + offset;
     int expected = ATOMIC_GET(&acknowledged) + 1;

@@ -19,7 +19,8 @@ static gex_Rank_t source_of(gex_Token_t token) {
     return info.gex_srcrank;
 }
 
-static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t serial, gex_AM_Arg_t expected, gex_AM_Arg_t area) {
+static void on_medium(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t serial, gex_AM_Arg_t expected,
+                      gex_AM_Arg_t area) {
     CHECK(bytes == (size_t)expected);
     CHECK_PATTERN(buffer, bytes, seed_of(source_of(token), serial));
     gex_AM_ReplyShort1(token, ack_index, 0, area);
@@ -79,8 +80,8 @@ static void send_medium(uint64_t *state, gex_Rank_t peer, gex_AM_Arg_t serial, g
             sd = gex_AM_PrepareRequestMedium(tm, (peer + 1) % np, NULL, least, most, NULL, 0, 3);
             OK(gex_AM_CancelRequestMedium(sd, 0));
         }
-        sd = gex_AM_PrepareRequestMedium(tm, peer, client_buf, least, client_buf ? least : most, client_buf ? &event : NULL, 0,
-                                         echo ? 2U : 3U);
+        sd = gex_AM_PrepareRequestMedium(tm, peer, client_buf, least, client_buf ? least : most,
+                                         client_buf ? &event : NULL, 0, echo ? 2U : 3U);
         REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
         pattern_fill(gex_AM_SrcDescAddr(sd), bytes, seed_of(me, serial));
         if (echo) gex_AM_CommitRequestMedium2(sd, index, bytes, serial, (gex_AM_Arg_t)bytes);

@@ -63,10 +63,12 @@ static void everything(gex_TM_t team, int which) {
         pattern_fill(mine + FROM, bytes, (uint64_t)seed);
         OK(gex_AM_RequestMedium1(team, right, MEDIUM, offset(FROM), bytes, GEX_EVENT_NOW, SELF, seed));
         await();
-        OK(gex_AM_RequestLong2(team, right, LONG, offset(FROM), bytes, offset(TO), GEX_EVENT_NOW, SELF | PEER, which, seed));
+        OK(gex_AM_RequestLong2(team, right, LONG, offset(FROM), bytes, offset(TO), GEX_EVENT_NOW, SELF | PEER, which,
+                               seed));
         await();
         CHECK_PATTERN(mine + BACK, bytes, (uint64_t)seed);
-        OK(gex_AM_RequestLong2(team, right, LONG, mine + FROM, bytes, offset(TO), GEX_EVENT_NOW, PEER | GEX_FLAG_SELF_SEG_BOUND, which, seed));
+        OK(gex_AM_RequestLong2(team, right, LONG, mine + FROM, bytes, offset(TO), GEX_EVENT_NOW,
+                               PEER | GEX_FLAG_SELF_SEG_BOUND, which, seed));
         await();
         barrier(); /* the right is done with our PLACE of the last round */
         sd = gex_AM_PrepareRequestLong(team, right, NULL, bytes, bytes, i % 2 ? offset(PLACE) : NULL, NULL, PEER, 2);

@@ -66,8 +66,8 @@ static void on_long_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_
 }
 
 static void medium_sizes(gex_Rank_t peer, char *source, size_t limit) {
-    size_t sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 63, 64, 65, 127, 255, 511, 512, 513, 1000, 4095, 4096, 4097,
-                      16383, 32768, 0, 0, 0};
+    size_t sizes[] = {0,  1,   2,   3,   4,   5,   7,    8,    9,    15,   16,    17,    31, 63, 64,
+                      65, 127, 255, 511, 512, 513, 1000, 4095, 4096, 4097, 16383, 32768, 0,  0,  0};
     size_t i, count = ARRAY_LENGTH(sizes);
     sizes[count - 3] = limit / 2 + 1;
     sizes[count - 2] = limit - 1;
@@ -99,8 +99,8 @@ static void long_sizes(gex_Rank_t peer, char *source, size_t limit, size_t reply
         if (bytes > limit) continue;
         reply_bytes = bytes < reply_limit ? bytes : reply_limit;
         pattern_fill(p, bytes, bytes);
-        OK(gex_AM_RequestLong2(tm, peer, long_index[0], p, bytes, bases[peer] + me * 2 * long_slot + offset, GEX_EVENT_NOW, 0,
-                               (gex_AM_Arg_t)offset, (gex_AM_Arg_t)reply_bytes));
+        OK(gex_AM_RequestLong2(tm, peer, long_index[0], p, bytes, bases[peer] + me * 2 * long_slot + offset,
+                               GEX_EVENT_NOW, 0, (gex_AM_Arg_t)offset, (gex_AM_Arg_t)reply_bytes));
         memset(p, 0xDD, bytes);
         GASNET_BLOCKUNTIL(ATOMIC_GET(&replies) == expected);
         CHECK_PATTERN(bases[me] + (peer * 2 + 1) * long_slot + offset, reply_bytes, bytes);
@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
     for (r = 0; r < np; r++) bases[r] = seg_of(r);
     source = (char *)malloc((medium_limit > request_limit ? medium_limit : request_limit) + 64);
     barrier();
-    for (hop = 0; hop < np; hop += np > 8 ? np / 4 : 1) {
+    for (hop = 0; hop<np; hop += np> 8 ? np / 4 : 1) {
         PHASE("Medium");
         medium_sizes((me + hop) % np, source, medium_limit);
         PHASE("Long");

@@ -17,7 +17,9 @@ static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg
     CHECK_PATTERN(payload, bytes, (uint64_t)seed);
     ATOMIC_ADD(&arrived, 1);
 }
-static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) { on_medium(token, payload, bytes, seed); }
+static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t seed) {
+    on_medium(token, payload, bytes, seed);
+}
 
 static gex_AM_Entry_t table[] = {
     {H_MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1, NULL, "on_medium"},

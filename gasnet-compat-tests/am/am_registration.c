@@ -59,14 +59,14 @@ int main(int argc, char **argv) {
     OK(gex_EP_RegisterHandlers(ep, table, 0));
 
     PHASE("fixed and free entries mixed");
-    table[0] = entry(0);   /* 254: 255, 253 and 251 are fixed below */
+    table[0] = entry(0); /* 254: 255, 253 and 251 are fixed below */
     table[1] = entry(255);
-    table[2] = entry(0);   /* 252 */
-    table[3] = entry(0);   /* 250 */
+    table[2] = entry(0); /* 252 */
+    table[3] = entry(0); /* 250 */
     table[4] = entry(200);
-    table[5] = entry(0);   /* 249 */
+    table[5] = entry(0); /* 249 */
     table[6] = entry(GEX_AM_INDEX_BASE);
-    table[7] = entry(0);   /* 248 */
+    table[7] = entry(0); /* 248 */
     {
         gex_AM_Entry_t first[2];
         first[0] = entry(253);

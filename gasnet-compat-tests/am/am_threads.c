@@ -62,8 +62,9 @@ static void *work(void *argument) {
                 break;
             default:
                 pattern_fill(buffer, bytes, (uint64_t)seed);
-                OK(gex_AM_RequestLong2(tm, peer, long_index, buffer, bytes, bases[peer] + ((size_t)me * THREADS + (size_t)t) * BYTES,
-                                       GEX_EVENT_NOW, 0, t, seed));
+                OK(gex_AM_RequestLong2(tm, peer, long_index, buffer, bytes,
+                                       bases[peer] + ((size_t)me * THREADS + (size_t)t) * BYTES, GEX_EVENT_NOW, 0, t,
+                                       seed));
                 break;
         }
         sent++;

@@ -3,8 +3,8 @@
 // TIMEOUT: 60
 #include "check.h"
 
-static gex_AM_Index_t request_short = 210, request_medium = 211, request_long = 212, reply_short = 213, reply_medium = 214,
-                      reply_long = 215, request_medlong = 216;
+static gex_AM_Index_t request_short = 210, request_medium = 211, request_long = 212, reply_short = 213,
+                      reply_medium = 214, reply_long = 215, request_medlong = 216;
 static const char *const names[7] = {"qs", "qm", "ql", "ps", "pm", "pl", "qml"};
 static int cdata[7];
 static int done;
@@ -50,8 +50,10 @@ static void check_limits(gex_Token_t token, gex_Rank_t source) {
     unsigned n;
     for (n = 0; n <= gex_AM_MaxArgs(); n += 4) {
         gex_Event_t event;
-        CHECK(gex_Token_MaxReplyMedium(token, GEX_EVENT_NOW, 0, n) == gex_AM_MaxReplyMedium(tm, source, GEX_EVENT_NOW, 0, n));
-        CHECK(gex_Token_MaxReplyLong(token, GEX_EVENT_NOW, 0, n) == gex_AM_MaxReplyLong(tm, source, GEX_EVENT_NOW, 0, n));
+        CHECK(gex_Token_MaxReplyMedium(token, GEX_EVENT_NOW, 0, n) ==
+              gex_AM_MaxReplyMedium(tm, source, GEX_EVENT_NOW, 0, n));
+        CHECK(gex_Token_MaxReplyLong(token, GEX_EVENT_NOW, 0, n) ==
+              gex_AM_MaxReplyLong(tm, source, GEX_EVENT_NOW, 0, n));
         CHECK(gex_Token_MaxReplyMedium(token, &event, GEX_FLAG_IMMEDIATE, n) ==
               gex_AM_MaxReplyMedium(tm, source, &event, GEX_FLAG_IMMEDIATE, n));
         CHECK(gex_Token_MaxReplyMedium(token, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, n) ==
@@ -78,7 +80,8 @@ static void on_request_long(gex_Token_t token, void *buffer, size_t bytes, gex_A
     CHECK(bytes == 0);
     gex_AM_ReplyLong1(token, reply_long, NULL, 0, buffer, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me);
 }
-static void on_request_medlong(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t source, gex_AM_Arg_t is_long) {
+static void on_request_medlong(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t source,
+                               gex_AM_Arg_t is_long) {
     (void)buffer;
     (void)bytes;
     check_token(token, (gex_Rank_t)source, 6, 1, (int)is_long);
@@ -140,7 +143,8 @@ int main(int argc, char **argv) {
             gex_AM_RequestMedium1(tm, r, request_medium, (void *)"abcd", 4, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me);
             gex_AM_RequestLong1(tm, r, request_long, NULL, 0, seg_of(r), GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me);
             gex_AM_RequestMedium2(tm, r, request_medlong, (void *)"x", 1, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me, 0);
-            gex_AM_RequestLong2(tm, r, request_medlong, (void *)"x", 1, seg_of(r) + me % 4096, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me, 1);
+            gex_AM_RequestLong2(tm, r, request_medlong, (void *)"x", 1, seg_of(r) + me % 4096, GEX_EVENT_NOW, 0,
+                                (gex_AM_Arg_t)me, 1);
         }
         expected += 5 * (int)np;
         GASNET_BLOCKUNTIL(ATOMIC_GET(&done) == expected);

@@ -7,21 +7,21 @@
 #include <gasnet_ratomic.h>
 
 #define OPS_BITWISE (GEX_OP_AND | GEX_OP_OR | GEX_OP_XOR | GEX_OP_FAND | GEX_OP_FOR | GEX_OP_FXOR)
-#define OPS_ARITHMETIC                                                                                                   \
-    (GEX_OP_ADD | GEX_OP_SUB | GEX_OP_MULT | GEX_OP_MIN | GEX_OP_MAX | GEX_OP_INC | GEX_OP_DEC | GEX_OP_FADD |            \
+#define OPS_ARITHMETIC                                                                                         \
+    (GEX_OP_ADD | GEX_OP_SUB | GEX_OP_MULT | GEX_OP_MIN | GEX_OP_MAX | GEX_OP_INC | GEX_OP_DEC | GEX_OP_FADD | \
      GEX_OP_FSUB | GEX_OP_FMULT | GEX_OP_FMIN | GEX_OP_FMAX | GEX_OP_FINC | GEX_OP_FDEC)
 #define OPS_ACCESS (GEX_OP_SET | GEX_OP_GET | GEX_OP_SWAP | GEX_OP_CAS | GEX_OP_FCAS)
 #define OPS_FLOAT (OPS_ARITHMETIC | OPS_ACCESS)
 #define OPS_INTEGER (OPS_FLOAT | OPS_BITWISE)
 
 /* X(name, type, unsigned type for wrapping arithmetic, operations) */
-#define FOR_INTEGERS(X)                          \
-    X(I32, int32_t, uint32_t, OPS_INTEGER)       \
-    X(U32, uint32_t, uint32_t, OPS_INTEGER)      \
-    X(I64, int64_t, uint64_t, OPS_INTEGER)       \
+#define FOR_INTEGERS(X)                     \
+    X(I32, int32_t, uint32_t, OPS_INTEGER)  \
+    X(U32, uint32_t, uint32_t, OPS_INTEGER) \
+    X(I64, int64_t, uint64_t, OPS_INTEGER)  \
     X(U64, uint64_t, uint64_t, OPS_INTEGER)
-#define FOR_FLOATS(X)                            \
-    X(FLT, float, float, OPS_FLOAT)              \
+#define FOR_FLOATS(X)               \
+    X(FLT, float, float, OPS_FLOAT) \
     X(DBL, double, double, OPS_FLOAT)
 #define FOR_TYPES(X) FOR_INTEGERS(X) FOR_FLOATS(X)
 
@@ -30,23 +30,23 @@ TEST_UNUSED static gex_EC_t category_of(gex_OP_t op) {
 }
 
 /* Starts an operation, again without IMMEDIATE if that did nothing, and waits for it: as NB or as NBI. */
-#define DEFINE_BLOCKING(NAME, type, wide, ops)                                                                            \
-    TEST_UNUSED static void blocking_##NAME(gex_AD_t ad, type *result, gex_Rank_t rank, void *target, gex_OP_t op, type a, \
-                                            type b, gex_Flags_t flags, int nbi) {                                         \
-        if (nbi) {                                                                                                       \
-            while (gex_AD_OpNBI_##NAME(ad, result, rank, target, op, a, b, flags)) {                                     \
-                CHECK(flags & GEX_FLAG_IMMEDIATE);                                                                       \
-                flags &= ~GEX_FLAG_IMMEDIATE;                                                                            \
-            }                                                                                                            \
-            gex_NBI_Wait(category_of(op), 0);                                                                            \
-        } else {                                                                                                         \
-            gex_Event_t event;                                                                                           \
-            while ((event = gex_AD_OpNB_##NAME(ad, result, rank, target, op, a, b, flags)) == GEX_EVENT_NO_OP) {         \
-                CHECK(flags & GEX_FLAG_IMMEDIATE);                                                                       \
-                flags &= ~GEX_FLAG_IMMEDIATE;                                                                            \
-            }                                                                                                            \
-            gex_Event_Wait(event);                                                                                       \
-        }                                                                                                                \
+#define DEFINE_BLOCKING(NAME, type, wide, ops)                                                                     \
+    TEST_UNUSED static void blocking_##NAME(gex_AD_t ad, type *result, gex_Rank_t rank, void *target, gex_OP_t op, \
+                                            type a, type b, gex_Flags_t flags, int nbi) {                          \
+        if (nbi) {                                                                                                 \
+            while (gex_AD_OpNBI_##NAME(ad, result, rank, target, op, a, b, flags)) {                               \
+                CHECK(flags &GEX_FLAG_IMMEDIATE);                                                                  \
+                flags &= ~GEX_FLAG_IMMEDIATE;                                                                      \
+            }                                                                                                      \
+            gex_NBI_Wait(category_of(op), 0);                                                                      \
+        } else {                                                                                                   \
+            gex_Event_t event;                                                                                     \
+            while ((event = gex_AD_OpNB_##NAME(ad, result, rank, target, op, a, b, flags)) == GEX_EVENT_NO_OP) {   \
+                CHECK(flags &GEX_FLAG_IMMEDIATE);                                                                  \
+                flags &= ~GEX_FLAG_IMMEDIATE;                                                                      \
+            }                                                                                                      \
+            gex_Event_Wait(event);                                                                                 \
+        }                                                                                                          \
     }
 FOR_TYPES(DEFINE_BLOCKING)
 

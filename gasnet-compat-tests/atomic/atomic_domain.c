@@ -6,24 +6,25 @@
 
 enum { DOMAINS = 200 };
 
-static const gex_Flags_t favours[] = {0, GEX_FLAG_AD_FAVOR_MY_RANK, GEX_FLAG_AD_FAVOR_MY_NBRHD, GEX_FLAG_AD_FAVOR_REMOTE};
+static const gex_Flags_t favours[] = {0, GEX_FLAG_AD_FAVOR_MY_RANK, GEX_FLAG_AD_FAVOR_MY_NBRHD,
+                                      GEX_FLAG_AD_FAVOR_REMOTE};
 
 static void queries(void) {
     static char mark;
     size_t i;
-#define QUERIES(NAME, type, wide, ops)                                                                             \
-    for (i = 0; i < ARRAY_LENGTH(favours); i++) {                                                                  \
-        gex_AD_t ad = GEX_AD_INVALID;                                                                              \
-        gex_AD_Create(&ad, tm, GEX_DT_##NAME, ops, favours[i]);                                                    \
-        CHECK(ad != GEX_AD_INVALID);                                                                               \
-        CHECK(gex_AD_QueryTM(ad) == tm && gex_AD_QueryDT(ad) == GEX_DT_##NAME && gex_AD_QueryOps(ad) == (ops));    \
-        CHECK(gex_AD_QueryFlags(ad) == favours[i] && gex_AD_QueryCData(ad) == NULL);                               \
-        gex_AD_SetCData(ad, &mark);                                                                                \
-        CHECK(gex_AD_QueryCData(ad) == &mark);                                                                     \
-        gex_AD_SetCData(ad, NULL);                                                                                 \
-        CHECK(gex_AD_QueryCData(ad) == NULL);                                                                      \
-        barrier();                                                                                                 \
-        gex_AD_Destroy(ad);                                                                                        \
+#define QUERIES(NAME, type, wide, ops)                                                                          \
+    for (i = 0; i < ARRAY_LENGTH(favours); i++) {                                                               \
+        gex_AD_t ad = GEX_AD_INVALID;                                                                           \
+        gex_AD_Create(&ad, tm, GEX_DT_##NAME, ops, favours[i]);                                                 \
+        CHECK(ad != GEX_AD_INVALID);                                                                            \
+        CHECK(gex_AD_QueryTM(ad) == tm && gex_AD_QueryDT(ad) == GEX_DT_##NAME && gex_AD_QueryOps(ad) == (ops)); \
+        CHECK(gex_AD_QueryFlags(ad) == favours[i] && gex_AD_QueryCData(ad) == NULL);                            \
+        gex_AD_SetCData(ad, &mark);                                                                             \
+        CHECK(gex_AD_QueryCData(ad) == &mark);                                                                  \
+        gex_AD_SetCData(ad, NULL);                                                                              \
+        CHECK(gex_AD_QueryCData(ad) == NULL);                                                                   \
+        barrier();                                                                                              \
+        gex_AD_Destroy(ad);                                                                                     \
     }
     FOR_TYPES(QUERIES)
 }
@@ -34,7 +35,8 @@ static void crowd(void) {
     const gex_Rank_t peer = (me + 1) % np;
     int i, round;
     memset(seg_of(me), 0, 8 * DOMAINS);
-    for (i = 0; i < DOMAINS; i++) gex_AD_Create(&ads[i], tm, i % 2 ? GEX_DT_I64 : GEX_DT_DBL, GEX_OP_ADD | GEX_OP_GET, favours[i % 4]);
+    for (i = 0; i < DOMAINS; i++)
+        gex_AD_Create(&ads[i], tm, i % 2 ? GEX_DT_I64 : GEX_DT_DBL, GEX_OP_ADD | GEX_OP_GET, favours[i % 4]);
     for (round = 0; round < 3; round++) {
         barrier();
         for (i = 0; i < DOMAINS; i++) {
@@ -77,16 +79,20 @@ static void naming(gex_Flags_t favour) {
         blocking_U32(ad, NULL, peer, seg_of(peer), GEX_OP_ADD, 1, 0, near, 0);
         blocking_U32(ad, NULL, job, seg_of(peer), GEX_OP_ADD, 2, 0, near | GEX_FLAG_RANK_IS_JOBRANK, 1);
         blocking_U32(ad, NULL, peer, (void *)0, GEX_OP_ADD, 4, 0, near | GEX_FLAG_PEER_SEG_OFFSET, 0);
-        blocking_U32(ad, NULL, job, (void *)0, GEX_OP_INC, 99, 0, GEX_FLAG_RANK_IS_JOBRANK | GEX_FLAG_PEER_SEG_OFFSET, 1);
+        blocking_U32(ad, NULL, job, (void *)0, GEX_OP_INC, 99, 0, GEX_FLAG_RANK_IS_JOBRANK | GEX_FLAG_PEER_SEG_OFFSET,
+                     1);
         // A result inside the own segment, named by its offset, 4 and 8; those of others are elsewhere.
         own[1] = own[2] = UINT32_MAX;
         blocking_U32(ad, (uint32_t *)(uintptr_t)8, peer, seg_of(peer), GEX_OP_GET, 0, 0, GEX_FLAG_SELF_SEG_OFFSET, 0);
-        blocking_U32(ad, (uint32_t *)(uintptr_t)4, peer, (void *)0, GEX_OP_FOR, 0, 0, GEX_FLAG_SELF_SEG_OFFSET | GEX_FLAG_PEER_SEG_OFFSET, 1);
+        blocking_U32(ad, (uint32_t *)(uintptr_t)4, peer, (void *)0, GEX_OP_FOR, 0, 0,
+                     GEX_FLAG_SELF_SEG_OFFSET | GEX_FLAG_PEER_SEG_OFFSET, 1);
         blocking_U32(ad, mine, peer, (void *)0, GEX_OP_FADD, 0, 0, GEX_FLAG_PEER_SEG_OFFSET, 1);
-        CHECK(own[2] >= 8 && own[2] <= 8 * np && own[1] >= own[2] && own[1] <= 8 * np && mine[0] >= own[1] && mine[0] <= 8 * np);
+        CHECK(own[2] >= 8 && own[2] <= 8 * np && own[1] >= own[2] && own[1] <= 8 * np && mine[0] >= own[1] &&
+              mine[0] <= 8 * np);
         CHECK(mine[1] == 7);
         // Ignored where nothing is fetched.
-        blocking_U32(ad, (uint32_t *)(uintptr_t)UINTPTR_MAX, peer, seg_of(peer), GEX_OP_OR, 0, 0, GEX_FLAG_SELF_SEG_OFFSET, 1);
+        blocking_U32(ad, (uint32_t *)(uintptr_t)UINTPTR_MAX, peer, seg_of(peer), GEX_OP_OR, 0, 0,
+                     GEX_FLAG_SELF_SEG_OFFSET, 1);
     }
     barrier();
     blocking_U32(ad, mine, me, seg_of(me), GEX_OP_GET, 0, 0, 0, 0);

@@ -43,11 +43,13 @@ int main(int argc, char **argv) {
             place = (char *)base - SHIFT + 64;
             for (i = 0; i < EACH; i++) {
                 OK(gex_AD_OpNBI_U64(ad, NULL, r, place, GEX_OP_ADD, 2, 0, 0));
-                blocking_U64(ad, &old, r, (void *)(uintptr_t)(64 - SHIFT), GEX_OP_FINC, 0, 0, GEX_FLAG_PEER_SEG_OFFSET, i % 2);
+                blocking_U64(ad, &old, r, (void *)(uintptr_t)(64 - SHIFT), GEX_OP_FINC, 0, 0, GEX_FLAG_PEER_SEG_OFFSET,
+                             i % 2);
                 CHECK(old < 3 * EACH * np);
             }
             // The result lands in the own segment, which is named by its offset.
-            blocking_U64(ad, (uint64_t *)(uintptr_t)(128 - SHIFT), r, place, GEX_OP_GET, 0, 0, GEX_FLAG_SELF_SEG_OFFSET, hop % 2);
+            blocking_U64(ad, (uint64_t *)(uintptr_t)(128 - SHIFT), r, place, GEX_OP_GET, 0, 0, GEX_FLAG_SELF_SEG_OFFSET,
+                         hop % 2);
             CHECK(*(uint64_t *)(void *)(memory + 128) >= 1 && *(uint64_t *)(void *)(memory + 128) <= 3 * EACH * np);
         }
         gex_NBI_Wait(GEX_EC_ALL, 0);

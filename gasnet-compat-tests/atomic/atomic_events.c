@@ -39,7 +39,8 @@ static void leaves(void) {
     static const struct {
         gex_OP_t op;
         gex_EC_t own;
-    } cases[] = {{GEX_OP_SET, GEX_EC_PUT}, {GEX_OP_GET, GEX_EC_GET}, {GEX_OP_FADD, GEX_EC_RMW}, {GEX_OP_CAS, GEX_EC_RMW}};
+    } cases[] = {
+        {GEX_OP_SET, GEX_EC_PUT}, {GEX_OP_GET, GEX_EC_GET}, {GEX_OP_FADD, GEX_EC_RMW}, {GEX_OP_CAS, GEX_EC_RMW}};
     static const gex_EC_t all[] = {GEX_EC_PUT, GEX_EC_GET, GEX_EC_RMW};
     size_t i, k;
     for (i = 0; i < ARRAY_LENGTH(cases); i++) {
@@ -49,7 +50,9 @@ static void leaves(void) {
         if (event != GEX_EVENT_INVALID) {
             for (k = 0; k < ARRAY_LENGTH(all); k++) {
                 gex_Event_t leaf = gex_Event_QueryLeaf(event, all[k]);
-                if (all[k] != cases[i].own) CHECKF(leaf == GEX_EVENT_INVALID, "operation %#x, category %u", (unsigned)cases[i].op, (unsigned)all[k]);
+                if (all[k] != cases[i].own)
+                    CHECKF(leaf == GEX_EVENT_INVALID, "operation %#x, category %u", (unsigned)cases[i].op,
+                           (unsigned)all[k]);
                 else gex_Event_Wait(leaf);
             }
             CHECK(gex_Event_Test(event) == GASNET_OK);

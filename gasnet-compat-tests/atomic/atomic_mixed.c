@@ -52,7 +52,8 @@ static void hammer(gex_Rank_t home) {
             CHECKF(ticket[i] < (uint64_t)EACH * np, "ticket %llu", (unsigned long long)ticket[i]);
             blocking_U64(u64_tickets, &before, home, (char *)tickets_of(home) + ticket[i] / 8 * 8, GEX_OP_FOR,
                          (uint64_t)1 << (ticket[i] % 8 * 8), 0, 0, i % 2);
-            CHECKF((before >> (ticket[i] % 8 * 8) & 1) == 0, "ticket %llu was given twice", (unsigned long long)ticket[i]);
+            CHECKF((before >> (ticket[i] % 8 * 8) & 1) == 0, "ticket %llu was given twice",
+                   (unsigned long long)ticket[i]);
             chain ^= swapped[i];
         }
     }

@@ -31,7 +31,8 @@ static void hand_on(void) {
         for (i = 0; i < WORDS; i++) words[i] = stamp * 1000 + (uint64_t)i;
         if (me == 0) {
             OK(gex_RMA_PutBlocking(tm, right, words_of(right), words, sizeof words, 0));
-            blocking_U64(ad, NULL, right, flag_of(right), round % 2 ? GEX_OP_SET : GEX_OP_MAX, stamp, 0, GEX_FLAG_AD_REL, round % 3 == 0);
+            blocking_U64(ad, NULL, right, flag_of(right), round % 2 ? GEX_OP_SET : GEX_OP_MAX, stamp, 0,
+                         GEX_FLAG_AD_REL, round % 3 == 0);
         }
         wait_for(me, stamp, round % 2);
         for (i = 0; i < WORDS; i++)
@@ -40,8 +41,8 @@ static void hand_on(void) {
         CHECK(memcmp(back, words, sizeof words) == 0);
         if (me != 0) {
             OK(gex_RMA_PutBlocking(tm, right, words_of(right), mine, sizeof words, 0));
-            blocking_U64(ad, NULL, right, flag_of(right), round % 2 ? GEX_OP_SET : GEX_OP_ADD, round % 2 ? stamp : 1, 0, GEX_FLAG_AD_REL,
-                         round % 3 == 1);
+            blocking_U64(ad, NULL, right, flag_of(right), round % 2 ? GEX_OP_SET : GEX_OP_ADD, round % 2 ? stamp : 1, 0,
+                         GEX_FLAG_AD_REL, round % 3 == 1);
         }
     }
 }
@@ -58,7 +59,8 @@ static void exclude(void) {
         }
         OK(gex_RMA_GetBlocking(tm, words, 0, words_of(0), sizeof words, 0));
         for (i = 0; i < WORDS; i++)
-            CHECKF(words[i] == words[0], "word %d is %llu, word 0 %llu", i, (unsigned long long)words[i], (unsigned long long)words[0]);
+            CHECKF(words[i] == words[0], "word %d is %llu, word 0 %llu", i, (unsigned long long)words[i],
+                   (unsigned long long)words[0]);
         for (i = 0; i < WORDS; i++) words[i]++;
         OK(gex_RMA_PutBlocking(tm, 0, words_of(0), words, sizeof words, 0));
         if (round % 2) blocking_U64(ad, NULL, 0, lock_of(0), GEX_OP_SET, 0, 0, GEX_FLAG_AD_REL, 0);

@@ -22,10 +22,12 @@ static void over(gex_TM_t team, const char *what) {
         const gex_Rank_t peer = (mine + hop) % size, job = gex_TM_TranslateRankToJobrank(team, peer);
         gex_Flags_t near = job == me ? GEX_FLAG_AD_MY_RANK : is_neighbour(job) ? GEX_FLAG_AD_MY_NBRHD : 0;
         char *base = seg_of(job);
-        for (i = 0; i < EACH; i++) OK(gex_AD_OpNBI_U64(ad, NULL, peer, base, GEX_OP_ADD, mine + 1, 0, i % 2 ? near : 0));
+        for (i = 0; i < EACH; i++)
+            OK(gex_AD_OpNBI_U64(ad, NULL, peer, base, GEX_OP_ADD, mine + 1, 0, i % 2 ? near : 0));
         blocking_U64(ad, &value, job, base + 64 + 8 * mine, GEX_OP_SWAP, mine + 1, 0, GEX_FLAG_RANK_IS_JOBRANK, 1);
         CHECK(value == 0);
-        blocking_U64(ad, &value, peer, (void *)(uintptr_t)(64 + 8 * mine), GEX_OP_FADD, peer, 0, GEX_FLAG_PEER_SEG_OFFSET, 0);
+        blocking_U64(ad, &value, peer, (void *)(uintptr_t)(64 + 8 * mine), GEX_OP_FADD, peer, 0,
+                     GEX_FLAG_PEER_SEG_OFFSET, 0);
         CHECK(value == mine + 1);
     }
     gex_NBI_Wait(GEX_EC_ALL, 0);

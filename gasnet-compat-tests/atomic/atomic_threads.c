@@ -43,7 +43,8 @@ static void *begin(void *argument) {
     const int t = (int)(intptr_t)argument;
     const gex_Rank_t peer = (me + 1) % np;
     int i;
-    for (i = 0; i < WINDOW; i++) handed[t][i] = gex_AD_OpNB_U64(u64, &fetched[t][i], peer, at(peer, 5), GEX_OP_FINC, 0, 0, 0);
+    for (i = 0; i < WINDOW; i++)
+        handed[t][i] = gex_AD_OpNB_U64(u64, &fetched[t][i], peer, at(peer, 5), GEX_OP_FINC, 0, 0, 0);
     return NULL;
 }
 

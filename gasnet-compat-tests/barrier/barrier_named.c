@@ -89,7 +89,10 @@ static void mismatch(void) {
     }
     PHASE("names of distant ranks differ");
     if (np > 2) {
-        int name = me == 0 ? 1 : me == np - 1 ? 2 : 0, flags = me == 0 || me == np - 1 ? 0 : GASNET_BARRIERFLAG_ANONYMOUS;
+        int name = me == 0        ? 1
+                   : me == np - 1 ? 2
+                                  : 0,
+            flags = me == 0 || me == np - 1 ? 0 : GASNET_BARRIERFLAG_ANONYMOUS;
         CHECK(both(name, flags) == GASNET_ERR_BARRIER_MISMATCH);
     }
     PHASE("forced mismatch");

@@ -31,7 +31,8 @@ static void visibility(void) {
         CHECK(mine[(me + np - 1) % np] == (uint64_t)i * 1000 + (me + np - 1) % np);
         for (r = 0; r < np && i % 25 == 0; r++) {
             uint64_t got = 0;
-            OK(gex_RMA_GetBlocking(tm, &got, (r + 1) % np, (uint64_t *)(void *)seg_of((r + 1) % np) + r, sizeof got, 0));
+            OK(gex_RMA_GetBlocking(tm, &got, (r + 1) % np, (uint64_t *)(void *)seg_of((r + 1) % np) + r, sizeof got,
+                                   0));
             CHECK(got == (uint64_t)i * 1000 + r);
         }
         barrier();
@@ -53,7 +54,7 @@ static void nobody_leaves_early(void) {
         pause_a_little(&state);
         one = (uint64_t)round;
         /* my arrival, in everyone's table, complete before I enter */
-        for (r = 0; r < np; r += np > 16 ? 7 : 1)
+        for (r = 0; r<np; r += np> 16 ? 7 : 1)
             OK(gex_RMA_PutNBI(tm, r, (uint64_t *)(void *)seg_of(r) + me, &one, sizeof one, GEX_EVENT_NOW, 0));
         gex_NBI_Wait(GEX_EC_PUT, 0);
         event = gex_Coll_BarrierNB(tm, 0);
@@ -70,7 +71,8 @@ static void nobody_leaves_early(void) {
         }
         if (np <= 16) {
             for (r = 0; r < np; r++)
-                CHECKF(mine[r] >= (uint64_t)round, "rank %u was at %u in round %d", (unsigned)r, (unsigned)mine[r], round);
+                CHECKF(mine[r] >= (uint64_t)round, "rank %u was at %u in round %d", (unsigned)r, (unsigned)mine[r],
+                       round);
         }
         barrier();
     }

@@ -11,7 +11,8 @@ static void one(gex_Rank_t root, size_t bytes, char *dst, char *src, int in_plac
     uint64_t seed = bytes * 31 + root;
     memset(dst, 0x11, bytes + 8);
     if (me == root) pattern_fill(in_place ? dst : src, bytes, seed);
-    event = gex_Coll_BroadcastNB(tm, root, dst, me == root ? (in_place ? dst : src) : (bytes % 2 ? (char *)NULL : src), bytes, 0);
+    event = gex_Coll_BroadcastNB(tm, root, dst, me == root ? (in_place ? dst : src) : (bytes % 2 ? (char *)NULL : src),
+                                 bytes, 0);
     CHECK(event != GEX_EVENT_NO_OP);
     gex_Event_Wait(event);
     CHECK_PATTERN(dst, bytes, seed);
@@ -31,7 +32,7 @@ int main(int argc, char **argv) {
     src = (char *)malloc(largest + 64);
     memset(src, 0x22, largest + 64);
     PHASE("all roots");
-    for (root = 0; root < np; root += np > 16 ? 37 : 1) {
+    for (root = 0; root<np; root += np> 16 ? 37 : 1) {
         for (i = 0; i < ARRAY_LENGTH(sizes) && sizes[i] <= largest; i++) {
             one(root, sizes[i], dst + i % 8, src + i % 3, 0);
             one(root, sizes[i], dst + i % 5, src, 1);

@@ -22,13 +22,15 @@ static void *run(void *argument) {
         char text[40];
         GASNET_BLOCKUNTIL(!ATOMIC_GET(&box[t].full));
         box[t].src = (int64_t)me * 10 + t + round;
-        box[t].event = gex_Coll_ReduceToAllNB(mine, &box[t].dst, &box[t].src, GEX_DT_I64, 8, 1, GEX_OP_MAX, NULL, NULL, 0);
+        box[t].event =
+            gex_Coll_ReduceToAllNB(mine, &box[t].dst, &box[t].src, GEX_DT_I64, 8, 1, GEX_OP_MAX, NULL, NULL, 0);
         ATOMIC_SET(&box[t].full, 1);
         GASNET_BLOCKUNTIL(ATOMIC_GET(&box[next].full));
         gex_Event_Wait(box[next].event);
         CHECK(box[next].dst == (int64_t)(np - 1) * 10 + next + round);
         ATOMIC_SET(&box[next].full, 0);
-        gex_Event_Wait(gex_Coll_ReduceToOneNB(mine, (gex_Rank_t)round % np, dst, src, GEX_DT_I64, 8, 3, GEX_OP_ADD, NULL, NULL, 0));
+        gex_Event_Wait(gex_Coll_ReduceToOneNB(mine, (gex_Rank_t)round % np, dst, src, GEX_DT_I64, 8, 3, GEX_OP_ADD,
+                                              NULL, NULL, 0));
         if (gex_TM_QueryRank(mine) == (gex_Rank_t)round % np)
             CHECK(dst[0] == (int64_t)np * (np - 1) / 2 && dst[1] == (int64_t)np * round && dst[2] == (int64_t)np * t);
         memset(text, 0, sizeof text);

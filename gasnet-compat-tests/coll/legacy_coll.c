@@ -20,7 +20,8 @@ static void finish(gasnet_coll_handle_t handle, int spin) {
 }
 
 static void data(size_t bytes, int flags, int nb) {
-    char *all = (char *)malloc(np * bytes + 1), *parts = (char *)malloc(np * bytes + 1), *one = (char *)malloc(bytes + 1);
+    char *all = (char *)malloc(np * bytes + 1), *parts = (char *)malloc(np * bytes + 1),
+         *one = (char *)malloc(bytes + 1);
     gex_Rank_t root = np - 1, r;
     pattern_fill(one, bytes, me == root ? 5 : 6);
     if (nb) {

@@ -6,7 +6,9 @@
 
 enum { ROUNDS = 60, FLIGHT = 6, WORDS = 20 };
 
-static uint64_t part(gex_Rank_t rank, int round, size_t word) { return (uint64_t)(rank + 1) * (unsigned)(round + 1) + word; }
+static uint64_t part(gex_Rank_t rank, int round, size_t word) {
+    return (uint64_t)(rank + 1) * (unsigned)(round + 1) + word;
+}
 
 /* Each member writes the round's number into its own segment, and after the barrier nobody sees another member behind. */
 static void barriers(gex_TM_t team, size_t at) {
@@ -21,7 +23,8 @@ static void barriers(gex_TM_t team, size_t at) {
         for (step = 1; step < members; step += 3) {
             gex_Rank_t other = gex_TM_TranslateRankToJobrank(team, (rank + step) % members);
             uint64_t seen = (uint64_t)gex_RMA_GetBlockingVal(tm, other, seg_of(other) + at, 8, 0);
-            CHECKF(seen == (uint64_t)round || seen == (uint64_t)round + 1, "%llu of rank %u in round %d", (unsigned long long)seen, other, round);
+            CHECKF(seen == (uint64_t)round || seen == (uint64_t)round + 1, "%llu of rank %u in round %d",
+                   (unsigned long long)seen, other, round);
         }
         gex_Event_Wait(gex_Coll_BarrierNB(team, 0));
     }
@@ -45,7 +48,8 @@ static void sums(gex_TM_t team, size_t words) {
             for (w = 0; w < words; w++) {
                 uint64_t expected = 0;
                 for (r = 0; r < members; r++) expected += part(r, round + k, w);
-                CHECKF(all[k][w] == expected, "round %d, word %zu: %llu, not %llu", round + k, w, (unsigned long long)all[k][w], (unsigned long long)expected);
+                CHECKF(all[k][w] == expected, "round %d, word %zu: %llu, not %llu", round + k, w,
+                       (unsigned long long)all[k][w], (unsigned long long)expected);
             }
         }
     }

@@ -14,7 +14,8 @@ static char *input, *output, *base;
 static int by_offset(int how) { return how == 0 || (how == 1 && rank % 2 == 0); }
 static char *name_of(char *buffer, int how) { return by_offset(how) ? (char *)(uintptr_t)(buffer - base) : buffer; }
 static gex_Flags_t flag(int how) {
-    static const gex_Flags_t others[] = {0, GEX_FLAG_SELF_SEG_BOUND, GEX_FLAG_SELF_SEG_UNKNOWN, GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_PEER_SEG_BOUND};
+    static const gex_Flags_t others[] = {0, GEX_FLAG_SELF_SEG_BOUND, GEX_FLAG_SELF_SEG_UNKNOWN,
+                                         GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_PEER_SEG_BOUND};
     return by_offset(how) ? GEX_FLAG_SELF_SEG_OFFSET : others[(how + rank) % ARRAY_LENGTH(others)];
 }
 
@@ -25,7 +26,8 @@ static void broadcasts(size_t bytes, int how) {
         memset(output, 0x33, bytes + 1);
         if (rank == root) pattern_fill(input, bytes, seed);
         /* src is ignored on all ranks other than the root */
-        gex_Event_Wait(gex_Coll_BroadcastNB(team, root, name_of(output, how), rank == root ? name_of(input, how) : (char *)-1, bytes, flag(how)));
+        gex_Event_Wait(gex_Coll_BroadcastNB(team, root, name_of(output, how),
+                                            rank == root ? name_of(input, how) : (char *)-1, bytes, flag(how)));
         CHECK_PATTERN(output, bytes, seed);
         CHECK(output[bytes] == 0x33);
         gex_Event_Wait(gex_Coll_BroadcastNB(team, root, name_of(output, how), name_of(output, how), bytes, flag(how)));
@@ -55,15 +57,18 @@ static void reductions(size_t count, int how) {
         fill(input, count);
         memset(output, 0x33, 4 * count + 1);
         /* dst is used on the root only */
-        gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, rank == root ? name_of(output, how) : (char *)-1, name_of(input, how), GEX_DT_U32, 4, count,
-                                              GEX_OP_ADD, NULL, NULL, flag(how)));
+        gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, rank == root ? name_of(output, how) : (char *)-1,
+                                              name_of(input, how), GEX_DT_U32, 4, count, GEX_OP_ADD, NULL, NULL,
+                                              flag(how)));
         if (rank == root) check(output, count);
     }
     memset(output, 0x33, 4 * count + 1);
-    gex_Event_Wait(gex_Coll_ReduceToAllNB(team, name_of(output, how), name_of(input, how), GEX_DT_U32, 4, count, GEX_OP_ADD, NULL, NULL, flag(how)));
+    gex_Event_Wait(gex_Coll_ReduceToAllNB(team, name_of(output, how), name_of(input, how), GEX_DT_U32, 4, count,
+                                          GEX_OP_ADD, NULL, NULL, flag(how)));
     check(output, count);
     input[4 * count] = 0x33;
-    gex_Event_Wait(gex_Coll_ReduceToAllNB(team, name_of(input, how), name_of(input, how), GEX_DT_U32, 4, count, GEX_OP_ADD, NULL, NULL, flag(how)));
+    gex_Event_Wait(gex_Coll_ReduceToAllNB(team, name_of(input, how), name_of(input, how), GEX_DT_U32, 4, count,
+                                          GEX_OP_ADD, NULL, NULL, flag(how)));
     check(input, count);
 }
 

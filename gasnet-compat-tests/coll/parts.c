@@ -11,7 +11,8 @@ static gex_Rank_t rank, size;
 static uint64_t seed(gex_Rank_t from, gex_Rank_t to, size_t bytes) { return from * 1000003u + to * 101u + bytes; }
 
 static void equal_parts(size_t bytes) {
-    char *parts = (char *)malloc(size * bytes + 1), *all = (char *)malloc(size * bytes + 1), *one = (char *)malloc(bytes + 1);
+    char *parts = (char *)malloc(size * bytes + 1), *all = (char *)malloc(size * bytes + 1),
+         *one = (char *)malloc(bytes + 1);
     gex_Rank_t root, r;
     for (root = 0; root < size; root++) {
         pattern_fill(one, bytes, seed(rank, root, bytes));
@@ -59,8 +60,8 @@ static void unequal_parts(size_t scale) {
         in = (char *)malloc(total);
         memset(in, 0x55, total);
         pattern_fill(mine, counts[rank], seed(rank, root, scale));
-        gex_Event_Wait(gasnetx_Coll_GatherVNB(team, root, in, rank == root ? counts : NULL, rank == root ? offsets : NULL, mine,
-                                              counts[rank], 0));
+        gex_Event_Wait(gasnetx_Coll_GatherVNB(team, root, in, rank == root ? counts : NULL,
+                                              rank == root ? offsets : NULL, mine, counts[rank], 0));
         for (r = 0; rank == root && r < size; r++) {
             CHECK_PATTERN(in + offsets[r], counts[r], seed(r, root, scale));
             CHECK(in[offsets[r] + counts[r]] == 0x55);
@@ -112,8 +113,8 @@ static void join(const void *left, void *right, size_t count, const void *cdata)
     size_t i;
     (void)cdata;
     for (i = 0; i < count; i++) {
-        CHECKF(l[i].last + 1 == r[i].first, "%u … %u, %u … %u", (unsigned)l[i].first, (unsigned)l[i].last, (unsigned)r[i].first,
-               (unsigned)r[i].last);
+        CHECKF(l[i].last + 1 == r[i].first, "%u … %u, %u … %u", (unsigned)l[i].first, (unsigned)l[i].last,
+               (unsigned)r[i].first, (unsigned)r[i].last);
         r[i].first = l[i].first;
     }
 }
@@ -125,12 +126,14 @@ static void scans(size_t count) {
     gex_Event_Wait(gasnetx_Coll_ScanNB(team, dst, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL, 0));
     for (i = 0; i < count; i++) CHECK(dst[i].first == 0 && dst[i].last == rank);
     memset(dst, 0x77, count * sizeof *dst);
-    gex_Event_Wait(gasnetx_Coll_ExclusiveScanNB(team, dst, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL, 0));
+    gex_Event_Wait(
+        gasnetx_Coll_ExclusiveScanNB(team, dst, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL, 0));
     for (i = 0; i < count; i++) {
         if (rank == 0) CHECK(dst[i].first == 0x77777777);
         if (rank > 0) CHECK(dst[i].first == 0 && dst[i].last == rank - 1);
     }
-    gex_Event_Wait(gasnetx_Coll_ScanNB(team, src, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL, 0)); /* in place */
+    gex_Event_Wait(gasnetx_Coll_ScanNB(team, src, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, join, NULL,
+                                       0)); /* in place */
     for (i = 0; i < count; i++) CHECK(src[i].first == 0 && src[i].last == rank);
     free(src);
     free(dst);

@@ -4,12 +4,12 @@
 // TIMEOUT: 150
 #include "coll.h"
 
-#define TYPES(X)                                                                                                                 \
-    X(int32_t, GEX_DT_I32)                                                                                                       \
-    X(uint32_t, GEX_DT_U32)                                                                                                      \
-    X(int64_t, GEX_DT_I64)                                                                                                       \
-    X(uint64_t, GEX_DT_U64)                                                                                                      \
-    X(float, GEX_DT_FLT)                                                                                                         \
+#define TYPES(X)            \
+    X(int32_t, GEX_DT_I32)  \
+    X(uint32_t, GEX_DT_U32) \
+    X(int64_t, GEX_DT_I64)  \
+    X(uint64_t, GEX_DT_U64) \
+    X(float, GEX_DT_FLT)    \
     X(double, GEX_DT_DBL)
 
 /* Small numbers, so that every order of additions gives the same, in floating point too. */
@@ -17,63 +17,64 @@ static int operand(gex_Rank_t rank, size_t i) { return (int)((rank * 7 + i * 3) 
 
 enum { N = 37 };
 
-#define SERIAL(type, expression)                                                                                                 \
-    for (i = 0; i < N; i++) {                                                                                                    \
-        type a = (type)operand(0, i);                                                                                            \
-        for (r = 1; r < np; r++) {                                                                                               \
-            type b = (type)operand(r, i);                                                                                        \
-            a = (type)(expression);                                                                                              \
-        }                                                                                                                        \
-        expected[i] = a;                                                                                                         \
+#define SERIAL(type, expression)          \
+    for (i = 0; i < N; i++) {             \
+        type a = (type)operand(0, i);     \
+        for (r = 1; r < np; r++) {        \
+            type b = (type)operand(r, i); \
+            a = (type)(expression);       \
+        }                                 \
+        expected[i] = a;                  \
     }
 
-#define INTEGER_OPS(type, dt)                                                                                                    \
-    static void bits_##dt(void) {                                                                                                \
-        type expected[N], src[N], dst[N];                                                                                        \
-        size_t i;                                                                                                                \
-        gex_Rank_t r;                                                                                                            \
-        int k;                                                                                                                   \
-        static const gex_OP_t ops[] = {GEX_OP_AND, GEX_OP_OR, GEX_OP_XOR};                                                       \
-        for (k = 0; k < 3; k++) {                                                                                                \
-            if (k == 0) SERIAL(type, a & b)                                                                                      \
-            if (k == 1) SERIAL(type, a | b)                                                                                      \
-            if (k == 2) SERIAL(type, a ^ b)                                                                                      \
-            for (i = 0; i < N; i++) src[i] = (type)operand(me, i);                                                               \
-            gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, dst, src, dt, sizeof(type), N, ops[k], NULL, NULL, 0));                    \
-            CHECKF(memcmp(dst, expected, sizeof dst) == 0, "operation %#x", (unsigned)ops[k]);                                   \
-        }                                                                                                                        \
+#define INTEGER_OPS(type, dt)                                                                                 \
+    static void bits_##dt(void) {                                                                             \
+        type expected[N], src[N], dst[N];                                                                     \
+        size_t i;                                                                                             \
+        gex_Rank_t r;                                                                                         \
+        int k;                                                                                                \
+        static const gex_OP_t ops[] = {GEX_OP_AND, GEX_OP_OR, GEX_OP_XOR};                                    \
+        for (k = 0; k < 3; k++) {                                                                             \
+            if (k == 0) SERIAL(type, a &b)                                                                    \
+            if (k == 1) SERIAL(type, a | b)                                                                   \
+            if (k == 2) SERIAL(type, a ^ b)                                                                   \
+            for (i = 0; i < N; i++) src[i] = (type)operand(me, i);                                            \
+            gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, dst, src, dt, sizeof(type), N, ops[k], NULL, NULL, 0)); \
+            CHECKF(memcmp(dst, expected, sizeof dst) == 0, "operation %#x", (unsigned)ops[k]);                \
+        }                                                                                                     \
     }
 INTEGER_OPS(int32_t, GEX_DT_I32)
 INTEGER_OPS(uint32_t, GEX_DT_U32)
 INTEGER_OPS(int64_t, GEX_DT_I64)
 INTEGER_OPS(uint64_t, GEX_DT_U64)
 
-#define ALL_OPS(type, dt)                                                                                                        \
-    static void numbers_##dt(void) {                                                                                             \
-        type expected[N], src[N], dst[N];                                                                                        \
-        size_t i;                                                                                                                \
-        gex_Rank_t r, root;                                                                                                      \
-        int k;                                                                                                                   \
-        static const gex_OP_t ops[] = {GEX_OP_ADD, GEX_OP_MULT, GEX_OP_MIN, GEX_OP_MAX};                                         \
-        for (k = 0; k < 4; k++) {                                                                                                \
-            if (k == 0) SERIAL(type, a + b)                                                                                      \
-            if (k == 1) SERIAL(type, a * b)                                                                                      \
-            if (k == 2) SERIAL(type, a < b ? a : b)                                                                              \
-            if (k == 3) SERIAL(type, a > b ? a : b)                                                                              \
-            for (root = 0; root <= np; root++) {                                                                                 \
-                for (i = 0; i < N; i++) src[i] = (type)operand(me, i);                                                           \
-                memset(dst, 0x33, sizeof dst);                                                                                   \
-                if (root == np) { /* to all, in place */                                                                         \
-                    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, src, src, dt, sizeof(type), N, ops[k], NULL, NULL, 0));            \
-                    CHECKF(memcmp(src, expected, sizeof dst) == 0, "operation %#x to all", (unsigned)ops[k]);                    \
-                } else {                                                                                                         \
-                    gex_Event_Wait(gex_Coll_ReduceToOneNB(tm, root, me == root ? dst : NULL, src, dt, sizeof(type), N, ops[k],   \
-                                                          NULL, NULL, 0));                                                       \
-                    if (me == root)                                                                                              \
-                        CHECKF(memcmp(dst, expected, sizeof dst) == 0, "operation %#x to %u", (unsigned)ops[k], (unsigned)root); \
-                }                                                                                                                \
-            }                                                                                                                    \
-        }                                                                                                                        \
+#define ALL_OPS(type, dt)                                                                                              \
+    static void numbers_##dt(void) {                                                                                   \
+        type expected[N], src[N], dst[N];                                                                              \
+        size_t i;                                                                                                      \
+        gex_Rank_t r, root;                                                                                            \
+        int k;                                                                                                         \
+        static const gex_OP_t ops[] = {GEX_OP_ADD, GEX_OP_MULT, GEX_OP_MIN, GEX_OP_MAX};                               \
+        for (k = 0; k < 4; k++) {                                                                                      \
+            if (k == 0) SERIAL(type, a + b)                                                                            \
+            if (k == 1) SERIAL(type, a *b)                                                                             \
+            if (k == 2) SERIAL(type, a < b ? a : b)                                                                    \
+            if (k == 3) SERIAL(type, a > b ? a : b)                                                                    \
+            for (root = 0; root <= np; root++) {                                                                       \
+                for (i = 0; i < N; i++) src[i] = (type)operand(me, i);                                                 \
+                memset(dst, 0x33, sizeof dst);                                                                         \
+                if (root == np) { /* to all, in place */                                                               \
+                    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, src, src, dt, sizeof(type), N, ops[k], NULL, NULL, 0));  \
+                    CHECKF(memcmp(src, expected, sizeof dst) == 0, "operation %#x to all", (unsigned)ops[k]);          \
+                } else {                                                                                               \
+                    gex_Event_Wait(gex_Coll_ReduceToOneNB(tm, root, me == root ? dst : NULL, src, dt, sizeof(type), N, \
+                                                          ops[k], NULL, NULL, 0));                                     \
+                    if (me == root)                                                                                    \
+                        CHECKF(memcmp(dst, expected, sizeof dst) == 0, "operation %#x to %u", (unsigned)ops[k],        \
+                               (unsigned)root);                                                                        \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 TYPES(ALL_OPS)
 
@@ -129,11 +130,12 @@ static void not_commutative(size_t count) {
     for (i = 0; i < count; i += step) all[i] = product(i);
     for (root = 0; root < np; root++) {
         memset(dst, 0, count * sizeof *dst);
-        gex_Event_Wait(gex_Coll_ReduceToOneNB(tm, root, dst, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, compose,
-                                              &function_calls, 0));
+        gex_Event_Wait(gex_Coll_ReduceToOneNB(tm, root, dst, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC,
+                                              compose, &function_calls, 0));
         for (i = 0; me == root && i < count; i += step) CHECKF(same(&dst[i], &all[i]), "element %zu of %zu", i, count);
     }
-    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, src, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, compose, &function_calls, 0));
+    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, src, src, GEX_DT_USER, sizeof *src, count, GEX_OP_USER_NC, compose,
+                                          &function_calls, 0));
     for (i = 0; i < count; i += step) CHECKF(same(&src[i], &all[i]), "element %zu of %zu to all", i, count);
     free(src);
     free(dst);
@@ -150,10 +152,11 @@ static void large(size_t count, size_t shift) {
         memcpy(src_memory + shift + i * 8, &value, 8);
     }
     memset(dst_memory, 0x44, count * 8 + 16);
-    gex_Event_Wait(gex_Coll_ReduceToOneNB(tm, root, dst_memory + shift, src_memory + shift, GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0));
-    if (me != root) CHECK(dst_memory[shift] == 0x44);
-    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, me == root ? src_memory + shift : dst_memory + shift, src_memory + shift, GEX_DT_U64, 8, count,
+    gex_Event_Wait(gex_Coll_ReduceToOneNB(tm, root, dst_memory + shift, src_memory + shift, GEX_DT_U64, 8, count,
                                           GEX_OP_ADD, NULL, NULL, 0));
+    if (me != root) CHECK(dst_memory[shift] == 0x44);
+    gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, me == root ? src_memory + shift : dst_memory + shift, src_memory + shift,
+                                          GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0));
     for (i = 0; i < count; i++) {
         sum = 0;
         for (r = 0; r < np; r++) sum += (uint64_t)r * 1000003 + i * i;
@@ -213,7 +216,8 @@ static void in_flight(void) {
         src[i] = (int64_t)me + i;
         event[n++] = gex_Coll_ReduceToAllNB(tm, &all[i], &src[i], GEX_DT_I64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
         event[n++] = gex_Coll_ReduceToAllNB(half, &part[i], &src[i], GEX_DT_I64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
-        event[n++] = gex_Coll_ReduceToOneNB(half, (gex_Rank_t)i % members, &one[i], &src[i], GEX_DT_I64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
+        event[n++] = gex_Coll_ReduceToOneNB(half, (gex_Rank_t)i % members, &one[i], &src[i], GEX_DT_I64, 8, 1,
+                                            GEX_OP_ADD, NULL, NULL, 0);
     }
     while (n > 0) gex_Event_Wait(event[--n]); /* the last first */
     for (i = 0; i < COUNT; i++) {

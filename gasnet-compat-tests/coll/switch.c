@@ -8,7 +8,8 @@
 
 /* 112 bytes fit a note, 16384 a chunk, 16384 / members is where parts begin, 8192 or 65536 is read directly, 65536 is one message; from 131072 on
  * chunks grow, and 524288 fill a staging area. */
-static const size_t sizes[] = {8, 104, 112, 120, 2040, 3280, 4096, 4104, 8192, 8200, 16376, 16384, 16392, 40000, 65528, 65536, 65544, 131072, 131080, 530000};
+static const size_t sizes[] = {8,     104,   112,   120,   2040,  3280,  4096,  4104,   8192,   8200,
+                               16376, 16384, 16392, 40000, 65528, 65536, 65544, 131072, 131080, 530000};
 enum { MOST = 530432, MOST_PARTS = 150000, GUARD = 0x5a };
 
 static gex_TM_t team;
@@ -22,7 +23,9 @@ static void check_guard(const char *p, size_t bytes) {
     for (i = 0; i < 8; i++) CHECK(p[bytes + i] == GUARD);
 }
 
-static uint64_t value(gex_Rank_t from, size_t i, size_t salt) { return (from + 1) * UINT64_C(0x100000001b3) + i * (salt | 1); }
+static uint64_t value(gex_Rank_t from, size_t i, size_t salt) {
+    return (from + 1) * UINT64_C(0x100000001b3) + i * (salt | 1);
+}
 
 static void fill(char *p, size_t bytes, size_t salt) {
     size_t i;
@@ -57,8 +60,8 @@ static void join(const void *left, void *right, size_t count, const void *cdata)
     size_t i;
     CHECK(cdata == &buffer && ((uintptr_t)left | (uintptr_t)right) % 8 == 0);
     for (i = 0; i < count; i++) {
-        CHECKF(l[i].last + 1 == r[i].first, "%u … %u, %u … %u", (unsigned)l[i].first, (unsigned)l[i].last, (unsigned)r[i].first,
-               (unsigned)r[i].last);
+        CHECKF(l[i].last + 1 == r[i].first, "%u … %u, %u … %u", (unsigned)l[i].first, (unsigned)l[i].last,
+               (unsigned)r[i].first, (unsigned)r[i].last);
         r[i].first = l[i].first;
         r[i].sum += l[i].sum;
         r[i].calls += l[i].calls + 1;
@@ -77,16 +80,20 @@ static void ordered(size_t bytes, gex_Rank_t root, char *src, char *dst) {
             in[i].calls = 0;
         }
         if (round == 0) {
-            gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, dst, src, GEX_DT_USER, sizeof(row_t), count, GEX_OP_USER_NC, join, &buffer, 0));
+            gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, dst, src, GEX_DT_USER, sizeof(row_t), count,
+                                                  GEX_OP_USER_NC, join, &buffer, 0));
             if (rank != root) continue;
         } else if (round == 1) {
-            gex_Event_Wait(gex_Coll_ReduceToAllNB(team, dst, src, GEX_DT_USER, sizeof(row_t), count, GEX_OP_USER_NC, join, &buffer, 0));
+            gex_Event_Wait(gex_Coll_ReduceToAllNB(team, dst, src, GEX_DT_USER, sizeof(row_t), count, GEX_OP_USER_NC,
+                                                  join, &buffer, 0));
         } else {
-            gex_Event_Wait(gasnetx_Coll_ScanNB(team, dst, src, GEX_DT_USER, sizeof(row_t), count, GEX_OP_USER_NC, join, &buffer, 0));
+            gex_Event_Wait(gasnetx_Coll_ScanNB(team, dst, src, GEX_DT_USER, sizeof(row_t), count, GEX_OP_USER_NC, join,
+                                               &buffer, 0));
         }
         for (i = 0; i < count; i += 1 + i / 50) {
             gex_Rank_t members = round == 2 ? rank + 1 : size;
-            CHECKF(out[i].first == 0 && out[i].last == members - 1 && out[i].calls == members - 1, "round %d, element %zu of %zu", round, i, count);
+            CHECKF(out[i].first == 0 && out[i].last == members - 1 && out[i].calls == members - 1,
+                   "round %d, element %zu of %zu", round, i, count);
             CHECK(out[i].sum == (uint64_t)members * i + (uint64_t)members * (members - 1) / 2);
         }
     }
@@ -96,7 +103,8 @@ static void one_size(size_t bytes, gex_Rank_t root, char *src, char *dst) {
     size_t count = bytes / 8;
     guard(dst, bytes);
     fill(src, bytes, 3);
-    gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, rank == root ? dst : NULL, src, GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0));
+    gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, rank == root ? dst : NULL, src, GEX_DT_U64, 8, count, GEX_OP_ADD,
+                                          NULL, NULL, 0));
     if (rank == root) check_sum(dst, bytes, 3, size, "to one");
     fill(src, bytes, 5);
     gex_Event_Wait(gex_Coll_ReduceToOneNB(team, root, src, src, GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0));
@@ -155,8 +163,13 @@ static void mixed(uint64_t seed) {
         switch (kind[i]) {
             case 0: event[i] = gex_Coll_BarrierNB(team, 0); break;
             case 1: event[i] = gex_Coll_BroadcastNB(team, root[i], dst[i], src[i], bytes[i], 0); break;
-            case 2: event[i] = gex_Coll_ReduceToOneNB(team, root[i], dst[i], src[i], GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0); break;
-            default: event[i] = gex_Coll_ReduceToAllNB(team, dst[i], src[i], GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0);
+            case 2:
+                event[i] = gex_Coll_ReduceToOneNB(team, root[i], dst[i], src[i], GEX_DT_U64, 8, count, GEX_OP_ADD, NULL,
+                                                  NULL, 0);
+                break;
+            default:
+                event[i] =
+                    gex_Coll_ReduceToAllNB(team, dst[i], src[i], GEX_DT_U64, 8, count, GEX_OP_ADD, NULL, NULL, 0);
         }
     }
     if (order == 0) gex_Event_WaitAll(event, COUNT, 0);

@@ -12,13 +12,16 @@ static void try_copy(gex_TM_t original, gex_TM_t copy) {
     gex_Event_t both[2];
     CHECK(copy != original && gex_TM_QuerySize(copy) == size && gex_TM_QueryRank(copy) == gex_TM_QueryRank(original));
     CHECK(gex_TM_QueryEP(copy) == gex_TM_QueryEP(original));
-    for (r = 0; r < size; r++) CHECK(gex_TM_TranslateRankToJobrank(copy, r) == gex_TM_TranslateRankToJobrank(original, r));
+    for (r = 0; r < size; r++)
+        CHECK(gex_TM_TranslateRankToJobrank(copy, r) == gex_TM_TranslateRankToJobrank(original, r));
     /* Independent order: even ranks call on the copy first. */
     if (me % 2 == 0) {
         both[0] = gex_Coll_ReduceToAllNB(copy, &sum, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_ADD, NULL, NULL, 0);
-        both[1] = gex_Coll_ReduceToAllNB(original, &other, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_MAX, NULL, NULL, 0);
+        both[1] =
+            gex_Coll_ReduceToAllNB(original, &other, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_MAX, NULL, NULL, 0);
     } else {
-        both[1] = gex_Coll_ReduceToAllNB(original, &other, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_MAX, NULL, NULL, 0);
+        both[1] =
+            gex_Coll_ReduceToAllNB(original, &other, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_MAX, NULL, NULL, 0);
         both[0] = gex_Coll_ReduceToAllNB(copy, &sum, &mine, GEX_DT_U64, sizeof mine, 1, GEX_OP_ADD, NULL, NULL, 0);
     }
     gex_Event_WaitAll(both, 2, 0);

@@ -134,7 +134,8 @@ static void lists(void) {
             expected[count++] = rank;
         }
     }
-    bytes = gex_TM_Create(NULL, 1, tm, args, count, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED | GEX_FLAG_RANK_IS_JOBRANK);
+    bytes = gex_TM_Create(NULL, 1, tm, args, count, NULL, 0,
+                          GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED | GEX_FLAG_RANK_IS_JOBRANK);
     CHECK(bytes > 0 && bytes <= 4096);
     where[0] = (char *)gex_Segment_QueryAddr(segment) + 4096;
     gex_TM_Create(&team, 1, tm, args, count, where, bytes, GEX_FLAG_TM_LOCAL_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);

@@ -6,7 +6,9 @@
 
 enum { TEAMS = 4, EACH = 50, ROUNDS = 5 };
 
-static uint64_t part(gex_Rank_t rank, int team, int k, int round) { return (uint64_t)(rank + 1) * 1000000 + (unsigned)((team * EACH + k) * ROUNDS + round); }
+static uint64_t part(gex_Rank_t rank, int team, int k, int round) {
+    return (uint64_t)(rank + 1) * 1000000 + (unsigned)((team * EACH + k) * ROUNDS + round);
+}
 
 int main(int argc, char **argv) {
     static uint64_t mine[TEAMS][EACH], all[TEAMS][EACH];
@@ -26,7 +28,8 @@ int main(int argc, char **argv) {
                 all[own][k] = 0;
                 /* every third is a barrier: the sums around it are not to change places */
                 events[own][k] = k % 3 == 2 ? gex_Coll_BarrierNB(teams[own], 0)
-                                            : gex_Coll_ReduceToAllNB(teams[own], &all[own][k], &mine[own][k], GEX_DT_U64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
+                                            : gex_Coll_ReduceToAllNB(teams[own], &all[own][k], &mine[own][k],
+                                                                     GEX_DT_U64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
             }
         }
         PHASE("end");
@@ -41,7 +44,8 @@ int main(int argc, char **argv) {
             for (k = 0; k < EACH; k++) {
                 uint64_t expected = 0;
                 for (r = 0; r < np; r++) expected += k % 3 == 2 ? 0 : part(r, t, k, round);
-                CHECKF(all[t][k] == expected, "round %d, team %d, number %d: %llu, not %llu", round, t, k, (unsigned long long)all[t][k], (unsigned long long)expected);
+                CHECKF(all[t][k] == expected, "round %d, team %d, number %d: %llu, not %llu", round, t, k,
+                       (unsigned long long)all[t][k], (unsigned long long)expected);
             }
         }
     }

@@ -64,25 +64,54 @@
 /* Inside a handler with n arguments: checks each of them. */
 #define VERIFY_0(n) (void)0
 #define VERIFY_1(n) CHECKF(a0 == ARG_VALUE(n, 0), "argument 0 of %d is %#x", n, (unsigned)a0)
-#define VERIFY_2(n) VERIFY_1(n); CHECKF(a1 == ARG_VALUE(n, 1), "argument 1 of %d is %#x", n, (unsigned)a1)
-#define VERIFY_3(n) VERIFY_2(n); CHECKF(a2 == ARG_VALUE(n, 2), "argument 2 of %d is %#x", n, (unsigned)a2)
-#define VERIFY_4(n) VERIFY_3(n); CHECKF(a3 == ARG_VALUE(n, 3), "argument 3 of %d is %#x", n, (unsigned)a3)
-#define VERIFY_5(n) VERIFY_4(n); CHECKF(a4 == ARG_VALUE(n, 4), "argument 4 of %d is %#x", n, (unsigned)a4)
-#define VERIFY_6(n) VERIFY_5(n); CHECKF(a5 == ARG_VALUE(n, 5), "argument 5 of %d is %#x", n, (unsigned)a5)
-#define VERIFY_7(n) VERIFY_6(n); CHECKF(a6 == ARG_VALUE(n, 6), "argument 6 of %d is %#x", n, (unsigned)a6)
-#define VERIFY_8(n) VERIFY_7(n); CHECKF(a7 == ARG_VALUE(n, 7), "argument 7 of %d is %#x", n, (unsigned)a7)
-#define VERIFY_9(n) VERIFY_8(n); CHECKF(a8 == ARG_VALUE(n, 8), "argument 8 of %d is %#x", n, (unsigned)a8)
-#define VERIFY_10(n) VERIFY_9(n); CHECKF(a9 == ARG_VALUE(n, 9), "argument 9 of %d is %#x", n, (unsigned)a9)
-#define VERIFY_11(n) VERIFY_10(n); CHECKF(a10 == ARG_VALUE(n, 10), "argument 10 of %d is %#x", n, (unsigned)a10)
-#define VERIFY_12(n) VERIFY_11(n); CHECKF(a11 == ARG_VALUE(n, 11), "argument 11 of %d is %#x", n, (unsigned)a11)
-#define VERIFY_13(n) VERIFY_12(n); CHECKF(a12 == ARG_VALUE(n, 12), "argument 12 of %d is %#x", n, (unsigned)a12)
-#define VERIFY_14(n) VERIFY_13(n); CHECKF(a13 == ARG_VALUE(n, 13), "argument 13 of %d is %#x", n, (unsigned)a13)
-#define VERIFY_15(n) VERIFY_14(n); CHECKF(a14 == ARG_VALUE(n, 14), "argument 14 of %d is %#x", n, (unsigned)a14)
-#define VERIFY_16(n) VERIFY_15(n); CHECKF(a15 == ARG_VALUE(n, 15), "argument 15 of %d is %#x", n, (unsigned)a15)
+#define VERIFY_2(n) \
+    VERIFY_1(n);    \
+    CHECKF(a1 == ARG_VALUE(n, 1), "argument 1 of %d is %#x", n, (unsigned)a1)
+#define VERIFY_3(n) \
+    VERIFY_2(n);    \
+    CHECKF(a2 == ARG_VALUE(n, 2), "argument 2 of %d is %#x", n, (unsigned)a2)
+#define VERIFY_4(n) \
+    VERIFY_3(n);    \
+    CHECKF(a3 == ARG_VALUE(n, 3), "argument 3 of %d is %#x", n, (unsigned)a3)
+#define VERIFY_5(n) \
+    VERIFY_4(n);    \
+    CHECKF(a4 == ARG_VALUE(n, 4), "argument 4 of %d is %#x", n, (unsigned)a4)
+#define VERIFY_6(n) \
+    VERIFY_5(n);    \
+    CHECKF(a5 == ARG_VALUE(n, 5), "argument 5 of %d is %#x", n, (unsigned)a5)
+#define VERIFY_7(n) \
+    VERIFY_6(n);    \
+    CHECKF(a6 == ARG_VALUE(n, 6), "argument 6 of %d is %#x", n, (unsigned)a6)
+#define VERIFY_8(n) \
+    VERIFY_7(n);    \
+    CHECKF(a7 == ARG_VALUE(n, 7), "argument 7 of %d is %#x", n, (unsigned)a7)
+#define VERIFY_9(n) \
+    VERIFY_8(n);    \
+    CHECKF(a8 == ARG_VALUE(n, 8), "argument 8 of %d is %#x", n, (unsigned)a8)
+#define VERIFY_10(n) \
+    VERIFY_9(n);     \
+    CHECKF(a9 == ARG_VALUE(n, 9), "argument 9 of %d is %#x", n, (unsigned)a9)
+#define VERIFY_11(n) \
+    VERIFY_10(n);    \
+    CHECKF(a10 == ARG_VALUE(n, 10), "argument 10 of %d is %#x", n, (unsigned)a10)
+#define VERIFY_12(n) \
+    VERIFY_11(n);    \
+    CHECKF(a11 == ARG_VALUE(n, 11), "argument 11 of %d is %#x", n, (unsigned)a11)
+#define VERIFY_13(n) \
+    VERIFY_12(n);    \
+    CHECKF(a12 == ARG_VALUE(n, 12), "argument 12 of %d is %#x", n, (unsigned)a12)
+#define VERIFY_14(n) \
+    VERIFY_13(n);    \
+    CHECKF(a13 == ARG_VALUE(n, 13), "argument 13 of %d is %#x", n, (unsigned)a13)
+#define VERIFY_15(n) \
+    VERIFY_14(n);    \
+    CHECKF(a14 == ARG_VALUE(n, 14), "argument 14 of %d is %#x", n, (unsigned)a14)
+#define VERIFY_16(n) \
+    VERIFY_15(n);    \
+    CHECKF(a15 == ARG_VALUE(n, 15), "argument 15 of %d is %#x", n, (unsigned)a15)
 
 /* Applies a macro to every count. */
-#define FOR_ALL_COUNTS(m) \
-    m(0) m(1) m(2) m(3) m(4) m(5) m(6) m(7) m(8) m(9) m(10) m(11) m(12) m(13) m(14) m(15) m(16)
+#define FOR_ALL_COUNTS(m) m(0) m(1) m(2) m(3) m(4) m(5) m(6) m(7) m(8) m(9) m(10) m(11) m(12) m(13) m(14) m(15) m(16)
 
 /* Calls `f` after its arguments were expanded, so that an argument list macro becomes separate arguments. */
 #define CALL(f, ...) CALL_EXPANDED(f, __VA_ARGS__)

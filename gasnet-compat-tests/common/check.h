@@ -50,8 +50,8 @@ enum { TEST_MAX_MESSAGES = 20, TEST_SKIPPED = 77 };
 
 #define ARRAY_LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
-__attribute__((format(printf, 4, 5))) static void test_fail(const char *file, int line, const char *what, const char *format,
-                                                            ...) {
+__attribute__((format(printf, 4, 5))) static void test_fail(const char *file, int line, const char *what,
+                                                            const char *format, ...) {
     char text[512];
     va_list list;
     int count = ATOMIC_ADD(&test_failures, 1);
@@ -65,31 +65,31 @@ __attribute__((format(printf, 4, 5))) static void test_fail(const char *file, in
 }
 
 /* Records a failure and goes on. */
-#define CHECK(cond)                                                       \
-    do {                                                                  \
-        if (!(cond)) test_fail(__FILE__, __LINE__, #cond, "%s", "");      \
+#define CHECK(cond)                                                  \
+    do {                                                             \
+        if (!(cond)) test_fail(__FILE__, __LINE__, #cond, "%s", ""); \
     } while (0)
 /* The same with a printf-style explanation. */
-#define CHECKF(cond, ...)                                                 \
-    do {                                                                  \
-        if (!(cond)) test_fail(__FILE__, __LINE__, #cond, __VA_ARGS__);   \
+#define CHECKF(cond, ...)                                               \
+    do {                                                                \
+        if (!(cond)) test_fail(__FILE__, __LINE__, #cond, __VA_ARGS__); \
     } while (0)
 /* A failure after which going on makes no sense. */
-#define REQUIRE(cond)                                                     \
-    do {                                                                  \
-        if (!(cond)) {                                                    \
-            test_fail(__FILE__, __LINE__, #cond, "%s", "");               \
-            gasnet_exit(1);                                               \
-        }                                                                 \
+#define REQUIRE(cond)                                       \
+    do {                                                    \
+        if (!(cond)) {                                      \
+            test_fail(__FILE__, __LINE__, #cond, "%s", ""); \
+            gasnet_exit(1);                                 \
+        }                                                   \
     } while (0)
 /* A call that must return GASNET_OK. */
-#define OK(call)                                                          \
-    do {                                                                  \
-        int test_rc_ = (call);                                            \
-        if (test_rc_ != GASNET_OK) {                                      \
+#define OK(call)                                                           \
+    do {                                                                   \
+        int test_rc_ = (call);                                             \
+        if (test_rc_ != GASNET_OK) {                                       \
             test_fail(__FILE__, __LINE__, #call, "returned %d", test_rc_); \
-            gasnet_exit(1);                                               \
-        }                                                                 \
+            gasnet_exit(1);                                                \
+        }                                                                  \
     } while (0)
 
 static void test_watchdog(int signal_number) {
@@ -227,10 +227,10 @@ TEST_UNUSED static size_t pattern_mismatch(const void *buffer, size_t bytes, uin
     return bytes;
 }
 
-#define CHECK_PATTERN(buffer, bytes, seed)                                                          \
-    do {                                                                                            \
-        size_t test_n_ = (bytes), test_i_ = pattern_mismatch((buffer), test_n_, (seed));            \
-        CHECKF(test_i_ == test_n_, "byte %zu of %zu is wrong", test_i_, test_n_);                   \
+#define CHECK_PATTERN(buffer, bytes, seed)                                               \
+    do {                                                                                 \
+        size_t test_n_ = (bytes), test_i_ = pattern_mismatch((buffer), test_n_, (seed)); \
+        CHECKF(test_i_ == test_n_, "byte %zu of %zu is wrong", test_i_, test_n_);        \
     } while (0)
 
 /* A small deterministic generator (xorshift). */
@@ -251,7 +251,8 @@ static unsigned share_arrived[2];
 static unsigned share_round;
 static gex_AM_Index_t share_index;
 
-TEST_UNUSED static void share_handler(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t source, gex_AM_Arg_t slot) {
+TEST_UNUSED static void share_handler(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t source,
+                                      gex_AM_Arg_t slot) {
     (void)token;
     memcpy(share_table[slot] + (size_t)source * SHARE_MAX_BYTES, payload, bytes);
     ATOMIC_ADD(&share_arrived[slot], 1U);
@@ -288,11 +289,13 @@ TEST_UNUSED static const void *share(const void *mine, size_t bytes) {
 }
 
 /* Record `rank` in what `share` returned. */
-#define SHARED(type, table, rank) ((const type *)(const void *)((const unsigned char *)(table) + (size_t)(rank)*SHARE_MAX_BYTES))
+#define SHARED(type, table, rank) \
+    ((const type *)(const void *)((const unsigned char *)(table) + (size_t)(rank)*SHARE_MAX_BYTES))
 
 /* ---- Handler registration in one line ---- */
 
-TEST_UNUSED static void register_handler(gex_AM_Index_t index, gex_AM_Fn_t function, gex_Flags_t flags, unsigned arguments) {
+TEST_UNUSED static void register_handler(gex_AM_Index_t index, gex_AM_Fn_t function, gex_Flags_t flags,
+                                         unsigned arguments) {
     gex_AM_Entry_t entry;
     memset(&entry, 0, sizeof entry);
     entry.gex_index = index;

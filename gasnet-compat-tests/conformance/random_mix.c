@@ -68,7 +68,8 @@ static void complete(int i) {
     if (o->landing) {
         int p;
         for (p = 0; p < peer_count && peers[p] != o->peer; p++) {}
-        CHECKF(memcmp(o->landing, model[p] + o->from, o->to - o->from) == 0, "get of %zu bytes at %zu", o->to - o->from, o->from);
+        CHECKF(memcmp(o->landing, model[p] + o->from, o->to - o->from) == 0, "get of %zu bytes at %zu", o->to - o->from,
+               o->from);
         free(o->landing);
     }
     free(o->source);
@@ -201,7 +202,8 @@ static void message(int p, size_t from, size_t bytes) {
         if (bytes > 500) bytes = 500;
         make_free(peer, from, from + bytes);
         pattern_fill(model[p] + from, bytes, (uint64_t)seed);
-        OK(gex_AM_RequestLong1(tm, peer, long_index, model[p] + from, bytes, area_of(peer, me) + from, GEX_EVENT_NOW, 0, seed));
+        OK(gex_AM_RequestLong1(tm, peer, long_index, model[p] + from, bytes, area_of(peer, me) + from, GEX_EVENT_NOW, 0,
+                               seed));
         sent++;
         GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) == sent); /* until then the area is in use */
         return;

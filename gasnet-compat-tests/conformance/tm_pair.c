@@ -51,9 +51,12 @@ int main(int argc, char **argv) {
     for (r = 0; r < np; r++) {
         unsigned n;
         for (n = 0; n <= 16; n += 4) {
-            CHECK(gex_AM_MaxRequestMedium(pair, r, GEX_EVENT_NOW, 0, n) == gex_AM_MaxRequestMedium(tm, r, GEX_EVENT_NOW, 0, n));
-            CHECK(gex_AM_MaxReplyMedium(pair, r, GEX_EVENT_NOW, 0, n) == gex_AM_MaxReplyMedium(tm, r, GEX_EVENT_NOW, 0, n));
-            CHECK(gex_AM_MaxRequestLong(pair, r, GEX_EVENT_NOW, 0, n) == gex_AM_MaxRequestLong(tm, r, GEX_EVENT_NOW, 0, n));
+            CHECK(gex_AM_MaxRequestMedium(pair, r, GEX_EVENT_NOW, 0, n) ==
+                  gex_AM_MaxRequestMedium(tm, r, GEX_EVENT_NOW, 0, n));
+            CHECK(gex_AM_MaxReplyMedium(pair, r, GEX_EVENT_NOW, 0, n) ==
+                  gex_AM_MaxReplyMedium(tm, r, GEX_EVENT_NOW, 0, n));
+            CHECK(gex_AM_MaxRequestLong(pair, r, GEX_EVENT_NOW, 0, n) ==
+                  gex_AM_MaxRequestLong(tm, r, GEX_EVENT_NOW, 0, n));
             CHECK(gex_AM_MaxReplyLong(pair, r, GEX_EVENT_NOW, 0, n) == gex_AM_MaxReplyLong(tm, r, GEX_EVENT_NOW, 0, n));
         }
     }

@@ -16,7 +16,8 @@ static void echo(gasnet_token_t token, gasnet_handlerarg_t source) {
     CHECK(node == (gasnet_node_t)source);
     ATOMIC_ADD(&echoes, 1U);
 }
-static void both(gasnet_token_t token, void *payload, size_t bytes, gasnet_handlerarg_t source, gasnet_handlerarg_t is_long) {
+static void both(gasnet_token_t token, void *payload, size_t bytes, gasnet_handlerarg_t source,
+                 gasnet_handlerarg_t is_long) {
     gex_Token_Info_t info;
     CHECK(bytes == BYTES);
     CHECK_PATTERN(payload, bytes, (uint64_t)source);
@@ -55,7 +56,8 @@ int main(int argc, char **argv) {
 #endif
     for (i = 0; i < np; i++) {
         gasnet_node_t peer = (me + i) % np;
-        OK(gasnet_AMRequestLong2(peer, BOTH, out, BYTES, seg_of(peer) + (size_t)me * BYTES, (gasnet_handlerarg_t)me, 1));
+        OK(gasnet_AMRequestLong2(peer, BOTH, out, BYTES, seg_of(peer) + (size_t)me * BYTES, (gasnet_handlerarg_t)me,
+                                 1));
     }
     GASNET_BLOCKUNTIL(ATOMIC_GET(&echoes) == 2 * np);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&requests) == 2 * np);

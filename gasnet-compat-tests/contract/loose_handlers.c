@@ -65,8 +65,10 @@ static void locks(gex_Rank_t peer) {
 int main(int argc, char **argv) {
     enum { ANY = GEX_FLAG_AM_SHORT | GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQREP };
     gex_AM_Entry_t entries[] = {
-        {200, (gex_AM_Fn_t)on_short, LOOSE ? GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY : ANY, LOOSE ? 0 : 2, NULL, "on_short"},
-        {201, (gex_AM_Fn_t)on_medium, LOOSE ? GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST : ANY, LOOSE ? 4 : 1, NULL, "on_medium"},
+        {200, (gex_AM_Fn_t)on_short, LOOSE ? GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY : ANY, LOOSE ? 0 : 2, NULL,
+         "on_short"},
+        {201, (gex_AM_Fn_t)on_medium, LOOSE ? GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST : ANY, LOOSE ? 4 : 1, NULL,
+         "on_medium"},
         {202, (gex_AM_Fn_t)on_long, LOOSE ? GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY : ANY, 0, NULL, "on_long"},
         {203, (gex_AM_Fn_t)on_reply, LOOSE ? GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST : ANY, 1, NULL, "on_reply"},
         {204, (gex_AM_Fn_t)on_locked, ANY, 0, NULL, "on_locked"},

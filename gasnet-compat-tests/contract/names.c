@@ -30,12 +30,12 @@ static char per_thread[GASNETI_MAX_THREADS]; /* chapel: sizes an array */
 
 /* chapel declares it itself, in these words, which must agree with the header */
 GASNETT_BEGIN_EXTERNC /* bupc */
-extern void (*gasnet_client_attach_hook)(void *, uintptr_t);
+    extern void (*gasnet_client_attach_hook)(void *, uintptr_t);
 extern const char names_external[];
 const char names_external[] = "C linkage";
 GASNETT_END_EXTERNC /* bupc */
 
-static int hook_calls;
+    static int hook_calls;
 static void hook(void *base, uintptr_t bytes) { hook_calls += base != NULL && bytes != 0; }
 
 /* bupc: values of any size in memory of any alignment */
@@ -43,16 +43,15 @@ static uintptr_t value_at(const void *source, size_t bytes) { GASNETT_VALUE_RETU
 
 /* upcxx, caffeine, bupc: in place of if, also before else */
 static int predicted(int value) {
-    if_pf (value < 0) return -1;
-    else if_pt (value > 0) return 1;
-    else return 0;
+    if_pf(value < 0) return -1;
+    else if_pt(value > 0) return 1; else return 0;
 }
 
 /* upcxx23: the compiler needs no return behind it */
 static int certain(int value) {
     switch (value) {
-    case 1: return 10;
-    default: gasneti_builtin_unreachable();
+        case 1: return 10;
+        default: gasneti_builtin_unreachable();
     }
 }
 
@@ -72,8 +71,8 @@ static void check_small_ones(void) {
         const char *host = gasneti_gethostname(); /* gexex */
         CHECK(!strcmp(host, gasnett_gethostname()) && host[0]);
     }
-    CHECK(!strcmp(_STRINGIFY(_CONCAT(GEX_AM_INDEX, _BASE)), "128"));  /* upcxx: both expand their arguments */
-    CHECK(MIN(3, 2) == 2 && MAX(3, 2) == 3 && MAX(-1, 1) * 2 == 2);   /* caffeine, gexex, epcc, xmp */
+    CHECK(!strcmp(_STRINGIFY(_CONCAT(GEX_AM_INDEX, _BASE)), "128"));            /* upcxx: both expand their arguments */
+    CHECK(MIN(3, 2) == 2 && MAX(3, 2) == 3 && MAX(-1, 1) * 2 == 2);             /* caffeine, gexex, epcc, xmp */
     snprintf(text, sizeof text, "%" PRIuSZ "/%5" PRIuSZ, (size_t)7, (size_t)8); /* caffeine */
     CHECK(!strcmp(text, "7/    8"));
     CHECK(predicted(-5) == -1 && predicted(5) == 1 && predicted(0) == 0);
@@ -81,7 +80,8 @@ static void check_small_ones(void) {
     for (bytes = 1; bytes <= 8; bytes++) { /* bupc */
         memset(memory, 0x55, sizeof memory);
         GASNETT_VALUE_ASSIGN(memory + 1, UINT64_C(0x8877665544332211), bytes);
-        CHECKF(value_at(memory + 1, bytes) == (UINT64_C(0x8877665544332211) & (~UINT64_C(0) >> (64 - 8 * bytes))), "%zu bytes", bytes);
+        CHECKF(value_at(memory + 1, bytes) == (UINT64_C(0x8877665544332211) & (~UINT64_C(0) >> (64 - 8 * bytes))),
+               "%zu bytes", bytes);
         CHECKF(memory[0] == 0x55 && memory[1 + bytes] == 0x55, "%zu bytes", bytes);
     }
     GASNETT_FAST_ALIGNED_MEMCPY(memory, "0123456", 8); /* bupc */
@@ -90,8 +90,8 @@ static void check_small_ones(void) {
     CHECK(!strcmp(memory, "0abc456"));
     per_thread[0] = 1;
     CHECK(gex_System_QueryMaxThreads() >= sizeof per_thread || gex_System_QueryMaxThreads() == 1); /* chapel */
-    gasnet_hold_interrupts();   /* ocaf */
-    gasnet_resume_interrupts(); /* ocaf */
+    gasnet_hold_interrupts();                                                                      /* ocaf */
+    gasnet_resume_interrupts();                                                                    /* ocaf */
     CHECK(!strcmp(names_external, "C linkage"));
 }
 
@@ -116,7 +116,8 @@ static void check_collectives(void) {
                            GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC | GASNET_COLL_LOCAL); /* bupc, realm-g1 */
     for (i = 0; i < np; i++) sum += all[i];
     CHECK(sum == (int)(np * (np + 1) / 2));
-    handle = gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, &round, 0, &mine, sizeof mine, GASNET_COLL_IN_ALLSYNC | GASNET_COLL_OUT_ALLSYNC); /* upcxx01 */
+    handle = gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, &round, 0, &mine, sizeof mine,
+                                      GASNET_COLL_IN_ALLSYNC | GASNET_COLL_OUT_ALLSYNC); /* upcxx01 */
     while (gasnet_coll_try_sync(handle) != GASNET_OK) gasnet_AMPoll();
     CHECK(round == 1);
     free(all);

@@ -26,7 +26,9 @@ static void on_request(gex_Token_t token, void *payload, size_t bytes, gex_AM_Ar
     ATOMIC_ADD(&of(token, (gex_Rank_t)source)->requests, 1U);
     gex_AM_ReplyShort1(token, REPLY, 0, (gex_AM_Arg_t)me);
 }
-static void on_reply(gex_Token_t token, gex_AM_Arg_t source) { ATOMIC_ADD(&of(token, (gex_Rank_t)source)->replies, 1U); }
+static void on_reply(gex_Token_t token, gex_AM_Arg_t source) {
+    ATOMIC_ADD(&of(token, (gex_Rank_t)source)->replies, 1U);
+}
 
 int main(void) {
     unsigned char out[BYTES];
@@ -45,7 +47,8 @@ int main(void) {
         gex_Rank_t peer = (me + round) % np;
         pattern_fill(out, BYTES, me * ROUNDS + round);
         if (round % 2) {
-            gex_AM_RequestMedium2(tm, peer, REQUEST, out, BYTES, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me, (gex_AM_Arg_t)round);
+            gex_AM_RequestMedium2(tm, peer, REQUEST, out, BYTES, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me,
+                                  (gex_AM_Arg_t)round);
             continue;
         }
         /* upcxx, realm-ex: a buffer of the library, filled in part */

@@ -11,7 +11,8 @@ static void look_around(uintptr_t local, uintptr_t global) {
     CHECK(gasnet_getMaxGlobalSegmentSize() == global); /* caffeine */
     CHECK(gasnet_AMPoll() == GASNET_OK);
     CHECK(gasnet_mynode() == me && gasnet_nodes() == np);
-    CHECK(!strcmp(gasnet_ErrorName(GASNET_ERR_NOT_READY), "GASNET_ERR_NOT_READY") && gasnet_ErrorDesc(GASNET_ERR_NOT_READY)[0]);
+    CHECK(!strcmp(gasnet_ErrorName(GASNET_ERR_NOT_READY), "GASNET_ERR_NOT_READY") &&
+          gasnet_ErrorDesc(GASNET_ERR_NOT_READY)[0]);
     OK(gasnet_set_waitmode(GASNET_WAIT_SPIN));      /* upcxx, osss */
     OK(gasnet_set_waitmode(GASNET_WAIT_BLOCK));     /* chapel, realm */
     OK(gasnet_set_waitmode(GASNET_WAIT_SPINBLOCK)); /* osss */

@@ -28,7 +28,8 @@ static void multiply(const int64_t *a, int64_t *b, size_t n) {
 }
 extern "C" {
 static void wrapper(const void *arg1, void *arg2_and_out, size_t count, const void *cdata) {
-    (*static_cast<const callback *>(cdata))(static_cast<const int64_t *>(arg1), static_cast<int64_t *>(arg2_and_out), count);
+    (*static_cast<const callback *>(cdata))(static_cast<const int64_t *>(arg1), static_cast<int64_t *>(arg2_and_out),
+                                            count);
 }
 }
 
@@ -49,7 +50,8 @@ int main(int argc, char **argv) {
         Combine *object = static_cast<Combine *>(const_cast<void *>(cdata));
         for (size_t i = 0; i < n; i++) (*object)(static_cast<const Extremes *>(a)[i], static_cast<Extremes *>(b)[i]);
     };
-    gex_Event_t event = gex_Coll_ReduceToAllNB(tm, data, data, GEX_DT_USER, sizeof data[0], ELEMENTS, GEX_OP_USER, call, &combine, 0);
+    gex_Event_t event =
+        gex_Coll_ReduceToAllNB(tm, data, data, GEX_DT_USER, sizeof data[0], ELEMENTS, GEX_OP_USER, call, &combine, 0);
     gex_Event_Wait(event);
     for (int i = 0; i < ELEMENTS; i++) {
         CHECK(data[i].least == i && data[i].most == static_cast<int32_t>(np - 1) * 10 + i && data[i].count == np);
@@ -58,7 +60,8 @@ int main(int argc, char **argv) {
     PHASE("C linkage, in place, to one");
     int64_t expected = 1;
     for (gex_Rank_t r = 0; r < np; r++) expected *= static_cast<int64_t>(r % 3) + 1;
-    event = gex_Coll_ReduceToOneNB(tm, np - 1, factors, factors, GEX_DT_USER, sizeof factors[0], ELEMENTS, GEX_OP_USER, wrapper, &function, 0);
+    event = gex_Coll_ReduceToOneNB(tm, np - 1, factors, factors, GEX_DT_USER, sizeof factors[0], ELEMENTS, GEX_OP_USER,
+                                   wrapper, &function, 0);
     gex_Event_Wait(event);
     if (me == np - 1) {
         for (int i = 0; i < ELEMENTS; i++) CHECK(factors[i] == expected);

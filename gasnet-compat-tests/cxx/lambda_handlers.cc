@@ -46,10 +46,12 @@ int main(int argc, char **argv) {
         lambdas++;
     };
     void (*function)(gex_Token_t, gex_AM_Arg_t) = lambda;
-    gex_AM_Entry_t entries[] = {
-        {Lambda, reinterpret_cast<gex_AM_Fn_t>(function), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, nullptr, "lambda"},
-        {Member, reinterpret_cast<gex_AM_Fn_t>(&Counter::handler), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 2, nullptr, nullptr},
-        {Template, reinterpret_cast<gex_AM_Fn_t>(&templated<7>), GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, nullptr, nullptr}};
+    gex_AM_Entry_t entries[] = {{Lambda, reinterpret_cast<gex_AM_Fn_t>(function),
+                                 GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, nullptr, "lambda"},
+                                {Member, reinterpret_cast<gex_AM_Fn_t>(&Counter::handler),
+                                 GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 2, nullptr, nullptr},
+                                {Template, reinterpret_cast<gex_AM_Fn_t>(&templated<7>),
+                                 GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 1, nullptr, nullptr}};
     OK(gex_EP_RegisterHandlers(ep, entries, sizeof entries / sizeof entries[0]));
     barrier();
     CHECK(global.answer() == 42);

@@ -42,7 +42,8 @@ static void reply_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_
     ATOMIC_ADD(&replies[index_of(token)], 1);
 }
 /* The reply goes to the sender's endpoint, whose address comes as arguments. */
-static void request_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t value, gex_AM_Arg_t high, gex_AM_Arg_t low) {
+static void request_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t value, gex_AM_Arg_t high,
+                         gex_AM_Arg_t low) {
     int i = index_of(token);
     char *back = (char *)((uintptr_t)(uint32_t)high << 32 | (uint32_t)low);
     CHECK((char *)payload == bases[i] + 1000);
@@ -181,8 +182,9 @@ static void messages(int from, int to) {
     for (i = 0; from > 0 && i < 4; i++) { /* the reply needs a segment here */
         char *back = bases[from] + 150000;
         pattern_fill(data, sizes[i], 200 + i);
-        OK(gex_AM_RequestLong3(pair, peer, H_REQUEST + 4, data, sizes[i], remote + 1000, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)(200 + i),
-                               (gex_AM_Arg_t)((uintptr_t)back >> 32), (gex_AM_Arg_t)(uintptr_t)back));
+        OK(gex_AM_RequestLong3(pair, peer, H_REQUEST + 4, data, sizes[i], remote + 1000, GEX_EVENT_NOW, 0,
+                               (gex_AM_Arg_t)(200 + i), (gex_AM_Arg_t)((uintptr_t)back >> 32),
+                               (gex_AM_Arg_t)(uintptr_t)back));
         GASNET_BLOCKUNTIL(ATOMIC_GET(&replies[from]) == want + 1 + (int)i);
         memset(back, 0, sizes[i]);
     }
@@ -207,7 +209,8 @@ static void team_of_endpoints(void) {
     gex_TM_Create(pair, 2, tm, members, 2 * np, NULL, 0, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);
     for (i = 0; i < 2; i++) {
         gex_Rank_t rank = 2 * me + (gex_Rank_t)i;
-        CHECK(gex_TM_QueryRank(pair[i]) == rank && gex_TM_QuerySize(pair[i]) == 2 * np && gex_TM_QueryEP(pair[i]) == eps[i + 1]);
+        CHECK(gex_TM_QueryRank(pair[i]) == rank && gex_TM_QuerySize(pair[i]) == 2 * np &&
+              gex_TM_QueryEP(pair[i]) == eps[i + 1]);
         src[i] = (int64_t)rank * rank;
         event[i] = gex_Coll_ReduceToAllNB(pair[i], &dst[i], &src[i], GEX_DT_I64, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
     }

@@ -28,7 +28,8 @@ int main(int argc, char **argv) {
     test_init("segment_memory", &argc, &argv);
     memory = (char *)mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
-    CHECK(create(memory, 8 * page) == GASNET_OK && create(memory + 1, 8 * page - 2) == GASNET_OK && create(memory + 17, 1) == GASNET_OK);
+    CHECK(create(memory, 8 * page) == GASNET_OK && create(memory + 1, 8 * page - 2) == GASNET_OK &&
+          create(memory + 17, 1) == GASNET_OK);
     CHECK(create(fixed + 3, 700) == GASNET_OK);
     REQUIRE(mprotect(memory + 2 * page, page, PROT_READ) == 0 && mprotect(memory + 5 * page, page, PROT_NONE) == 0);
     REQUIRE(munmap(memory + 7 * page, page) == 0);

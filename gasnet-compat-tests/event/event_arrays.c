@@ -33,7 +33,9 @@ static void start(gex_Event_t *e, gex_Rank_t peer, char *remote, int gaps) {
     int i;
     for (i = 0; i < WINDOW; i++) {
         if (gaps && i % 3 == gaps - 1) e[i] = GEX_EVENT_INVALID;
-        else e[i] = gex_RMA_PutNB(tm, peer, remote + (size_t)i * BYTES, source + (size_t)i * BYTES, BYTES, GEX_EVENT_DEFER, 0);
+        else
+            e[i] = gex_RMA_PutNB(tm, peer, remote + (size_t)i * BYTES, source + (size_t)i * BYTES, BYTES,
+                                 GEX_EVENT_DEFER, 0);
     }
 }
 

@@ -47,7 +47,8 @@ static void puts_in_a_region(void) {
     PHASE("puts");
     fill(10);
     gex_NBI_BeginAccessRegion(0);
-    for (i = 0; i < COUNT; i++) OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), BYTES, GEX_EVENT_DEFER, 0));
+    for (i = 0; i < COUNT; i++)
+        OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), BYTES, GEX_EVENT_DEFER, 0));
     event = gex_NBI_EndAccessRegion(0);
     CHECK(gex_NBI_Test(GEX_EC_ALL, 0) == 0); /* none of them belongs to the implicit set any more */
     gex_Event_Wait(event);
@@ -65,7 +66,8 @@ static void inside_and_outside(void) {
     explicit_event = gex_RMA_PutNB(tm, peer, slot(remote, 8), slot(source, 8), BYTES, GEX_EVENT_DEFER, 0);
     OK(gex_RMA_PutNBIVal(tm, peer, slot(remote, 10), 0x11, 1, 0));
     event = gex_NBI_EndAccessRegion(0);
-    for (i = 11; i < COUNT; i++) OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), BYTES, GEX_EVENT_DEFER, 0));
+    for (i = 11; i < COUNT; i++)
+        OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), BYTES, GEX_EVENT_DEFER, 0));
     gex_Event_Wait(event);
     check_remote(4, 8, 30);
     gex_Event_Wait(explicit_event);
@@ -87,7 +89,8 @@ static void leaves(void) {
     for (i = 0; i < 4; i++) OK(gex_RMA_PutBlocking(tm, peer, slot(remote, i), slot(source, i), BYTES, 0));
     gex_NBI_BeginAccessRegion(0);
     for (i = 0; i < 4; i++) OK(gex_RMA_GetNBI(tm, slot(back, i), peer, slot(remote, i), BYTES, 0));
-    for (i = 4; i < COUNT; i++) OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), BYTES, GEX_EVENT_GROUP, 0));
+    for (i = 4; i < COUNT; i++)
+        OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), BYTES, GEX_EVENT_GROUP, 0));
     OK(gex_AM_RequestMedium0(tm, peer, medium_index, message, sizeof message, GEX_EVENT_GROUP, 0));
     event = gex_NBI_EndAccessRegion(0);
     leaf = gex_Event_QueryLeaf(event, GEX_EC_GET);
@@ -116,7 +119,8 @@ static void many_regions(void) {
         for (i = 0; i < COUNT; i++) {
             gex_NBI_BeginAccessRegion(0);
             OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), BYTES / 2, GEX_EVENT_DEFER, 0));
-            OK(gex_RMA_PutNBI(tm, peer, slot(remote, i) + BYTES / 2, slot(source, i) + BYTES / 2, BYTES / 2, GEX_EVENT_DEFER, 0));
+            OK(gex_RMA_PutNBI(tm, peer, slot(remote, i) + BYTES / 2, slot(source, i) + BYTES / 2, BYTES / 2,
+                              GEX_EVENT_DEFER, 0));
             events[i] = gex_NBI_EndAccessRegion(0);
         }
         if (round % 2) gex_Event_WaitAll(events, COUNT, 0);

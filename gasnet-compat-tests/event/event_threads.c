@@ -61,7 +61,8 @@ static void *implicit(void *argument) {
             OK(gex_RMA_PutNBI(tm, peer, slot(remote, t, i), slot(source, t, i), BYTES, GEX_EVENT_DEFER, 0));
         }
         gex_NBI_Wait(GEX_EC_PUT, 0);
-        for (i = 0; i < WINDOW; i++) OK(gex_RMA_GetNBI(tm, back + (size_t)i * BYTES, peer, slot(remote, t, i), BYTES, 0));
+        for (i = 0; i < WINDOW; i++)
+            OK(gex_RMA_GetNBI(tm, back + (size_t)i * BYTES, peer, slot(remote, t, i), BYTES, 0));
         gex_NBI_Wait(GEX_EC_ALL, 0);
         for (i = 0; i < WINDOW; i++) CHECK_PATTERN(back + (size_t)i * BYTES, BYTES, (uint64_t)(t * 100 + i + round));
     }

@@ -149,14 +149,14 @@ static void early(const char *name) {
 }
 
 /* Calls the function if this rank is the one, else does what the others do. */
-#define ONE(action, others)   \
-    do {                      \
-        if (last) {           \
-            usleep(100000);   \
-            action;           \
-        } else {              \
-            others;           \
-        }                     \
+#define ONE(action, others) \
+    do {                    \
+        if (last) {         \
+            usleep(100000); \
+            action;         \
+        } else {            \
+            others;         \
+        }                   \
     } while (0)
 
 static int run_messages(const char *name) {

@@ -119,10 +119,12 @@ static void atomic_misuse(const char *what) {
     if (is(what, "atomic-two-operations")) gex_AD_OpNBI_U32(ad, &old, last, place, GEX_OP_ADD | GEX_OP_FADD, 1, 0, 0);
     if (is(what, "atomic-no-result")) gex_AD_OpNB_U32(ad, NULL, last, place, GEX_OP_FADD, 1, 0, 0);
     if (is(what, "atomic-rank")) gex_AD_OpNB_U32(ad, &old, np + 5, place, GEX_OP_FADD, 1, 0, 0);
-    if (is(what, "atomic-jobrank")) gex_AD_OpNB_U32(ad, &old, np + 5, place, GEX_OP_FADD, 1, 0, GEX_FLAG_RANK_IS_JOBRANK);
+    if (is(what, "atomic-jobrank"))
+        gex_AD_OpNB_U32(ad, &old, np + 5, place, GEX_OP_FADD, 1, 0, GEX_FLAG_RANK_IS_JOBRANK);
     if (is(what, "atomic-not-mine")) gex_AD_OpNB_U32(ad, &old, last, place, GEX_OP_FADD, 1, 0, GEX_FLAG_AD_MY_RANK);
     if (is(what, "atomic-outside")) {
-        volatile gex_OP_t add = GEX_OP_FADD; /* what the compiler knows is inline in release objects, and, like puts, not checked there */
+        volatile gex_OP_t add =
+            GEX_OP_FADD; /* what the compiler knows is inline in release objects, and, like puts, not checked there */
         gex_AD_OpNB_U32(ad, &old, last, place + 65536, add, 1, 0, 0);
     }
     if (is(what, "atomic-misaligned")) gex_AD_OpNB_U32(ad, &old, last, place + 2, GEX_OP_FADD, 1, 0, 0);
@@ -151,13 +153,16 @@ static void misuse(const char *what) {
         if (is(what, "address-get")) gex_RMA_GetBlocking(tm, byte, np - 1, base_of(np - 1) - 1, 1, 0);
         if (is(what, "address-span")) gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1) + 65535, byte, 2, 0);
         if (is(what, "two-places")) {
-            gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1), byte, 1, GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_SELF_SEG_UNKNOWN);
+            gex_RMA_PutBlocking(tm, np - 1, base_of(np - 1), byte, 1,
+                                GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_SELF_SEG_UNKNOWN);
         }
         if (is(what, "not-bound")) gex_RMA_GetBlocking(tm, byte, np - 1, base_of(np - 1), 1, GEX_FLAG_SELF_SEG_BOUND);
         if (is(what, "offset-beyond")) {
-            gex_AM_RequestMedium0(tm, np - 1, 203, (void *)(uintptr_t)65536, 1, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET);
+            gex_AM_RequestMedium0(tm, np - 1, 203, (void *)(uintptr_t)65536, 1, GEX_EVENT_NOW,
+                                  GEX_FLAG_SELF_SEG_OFFSET);
         }
-        if (is(what, "prepared-offset")) gex_AM_PrepareRequestMedium(tm, np - 1, byte, 1, 1, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, 0);
+        if (is(what, "prepared-offset"))
+            gex_AM_PrepareRequestMedium(tm, np - 1, byte, 1, 1, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, 0);
         if (is(what, "too-long")) {
             size_t most = gex_AM_MaxRequestMedium(tm, np - 1, GEX_EVENT_NOW, 0, 0);
             gex_AM_RequestMedium0(tm, np - 1, 203, calloc(1, most + 1), most + 1, GEX_EVENT_NOW, 0);

@@ -46,7 +46,9 @@ int main(int argc, char **argv) {
     else if (IS("remote-end")) gex_RMA_PutBlocking(pair, peer, theirs + BYTES - 10, device->base, 11, 0);
     else if (IS("own-end")) gex_RMA_PutBlocking(pair, me, device->base + BYTES - 10, device->base, 11, 0);
     else if (IS("medium-host")) gex_AM_RequestMedium0(pair, peer, 201, buffer, 100, GEX_EVENT_NOW, 0);
-    else if (IS("collective")) gex_Coll_BroadcastNB(device_team(NULL, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK), 0, buffer, buffer, 8, 0);
+    else if (IS("collective"))
+        gex_Coll_BroadcastNB(device_team(NULL, GEX_FLAG_TM_NO_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK), 0, buffer, buffer, 8,
+                             0);
     else if (IS("scratch")) device_team(device->base, GEX_FLAG_TM_LOCAL_SCRATCH | GEX_FLAG_RANK_IS_JOBRANK);
     else if (IS("atomic") || IS("atomic-own")) {
         gex_AD_t ad;

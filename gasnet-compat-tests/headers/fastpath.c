@@ -37,10 +37,12 @@ static int stub(int zero, ...) { return calls++, zero; }
 int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t n, gex_Flags_t flags) {
     return UNUSED(tm, rank, dest, src, n, flags), 7;
 }
-int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t n, gex_Event_t *lc, gex_Flags_t flags) {
+int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t n, gex_Event_t *lc,
+                   gex_Flags_t flags) {
     return UNUSED(tm, rank, dest, src, n, lc, flags), 7;
 }
-gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t n, gex_Event_t *lc, gex_Flags_t flags) {
+gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t n, gex_Event_t *lc,
+                          gex_Flags_t flags) {
     return UNUSED(tm, rank, dest, src, n, lc, flags), GEX_EVENT_NO_OP;
 }
 int gex_RMA_GetBlocking(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t n, gex_Flags_t flags) {
@@ -55,13 +57,15 @@ gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, s
 gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *src, size_t n, gex_Flags_t flags) {
     return UNUSED(tm, rank, src, n, flags), 7;
 }
-int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t n, gex_Flags_t flags) {
+int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t n,
+                           gex_Flags_t flags) {
     return UNUSED(tm, rank, dest, value, n, flags), 7;
 }
 int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t n, gex_Flags_t flags) {
     return UNUSED(tm, rank, dest, value, n, flags), 7;
 }
-gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t n, gex_Flags_t flags) {
+gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t n,
+                             gex_Flags_t flags) {
     return UNUSED(tm, rank, dest, value, n, flags), GEX_EVENT_NO_OP;
 }
 void gex_Event_Wait(gex_Event_t event) { (void)UNUSED(event); }
@@ -117,11 +121,14 @@ static void sizes(size_t nbytes, size_t src_low, size_t dest_low) {
         MUST(gex_RMA_PutNB(team(1), 5, remote, local + src_low, nbytes, &lc, GEX_FLAG_IMMEDIATE) == GEX_EVENT_INVALID);
         MUST(lc == GEX_EVENT_INVALID && memcmp(mapped, local + src_low, nbytes) == 0);
         fill();
-        MUST(gex_RMA_PutNBI(team(1), 5, remote, local + src_low, nbytes, GEX_EVENT_GROUP, GEX_FLAG_PEER_NEVER_SELF) == 0);
+        MUST(gex_RMA_PutNBI(team(1), 5, remote, local + src_low, nbytes, GEX_EVENT_GROUP, GEX_FLAG_PEER_NEVER_SELF) ==
+             0);
         MUST(memcmp(mapped, local + src_low, nbytes) == 0);
-        MUST(gex_RMA_GetBlocking(team(1), local + 32, 5, remote, nbytes, 0) == 0 && memcmp(mapped, local + 32, nbytes) == 0);
+        MUST(gex_RMA_GetBlocking(team(1), local + 32, 5, remote, nbytes, 0) == 0 &&
+             memcmp(mapped, local + 32, nbytes) == 0);
         fill();
-        MUST(gex_RMA_GetNB(team(1), local + 31, 5, remote, nbytes, 0) == GEX_EVENT_INVALID && !memcmp(mapped, local + 31, nbytes));
+        MUST(gex_RMA_GetNB(team(1), local + 31, 5, remote, nbytes, 0) == GEX_EVENT_INVALID &&
+             !memcmp(mapped, local + 31, nbytes));
         fill();
         MUST(gex_RMA_GetNBI(team(1), local + 30, 5, remote, nbytes, 0) == 0 && memcmp(mapped, local + 30, nbytes) == 0);
         MUST(gex_RMA_PutNB(team(1), 4, remote, local, nbytes, GEX_EVENT_NOW, 0) == GEX_EVENT_INVALID);
@@ -134,13 +141,16 @@ static void values(void) {
 #ifndef GASNET_DEBUG
     const uint64_t value = 0x0123456789abcdefU;
     for (size_t nbytes = 1; nbytes <= sizeof(gex_RMA_Value_t); nbytes++) {
-        const gex_RMA_Value_t part = nbytes == 8 ? (gex_RMA_Value_t)value : (gex_RMA_Value_t)(value & (((uint64_t)1 << 8 * nbytes) - 1));
+        const gex_RMA_Value_t part =
+            nbytes == 8 ? (gex_RMA_Value_t)value : (gex_RMA_Value_t)(value & (((uint64_t)1 << 8 * nbytes) - 1));
         gex_RMA_Value_t *mapped = (gex_RMA_Value_t *)(void *)(memory.bytes + DELTA);
         fill();
         MUST(gex_RMA_PutBlockingVal(team(1), 5, memory.bytes, (gex_RMA_Value_t)value, nbytes, 0) == 0);
-        MUST(memcmp(mapped, &value, nbytes) == 0 && gex_RMA_GetBlockingVal(team(1), 5, memory.bytes, nbytes, 0) == part);
+        MUST(memcmp(mapped, &value, nbytes) == 0 &&
+             gex_RMA_GetBlockingVal(team(1), 5, memory.bytes, nbytes, 0) == part);
         *mapped = 0;
-        MUST(gex_RMA_PutNBVal(team(1), 5, memory.bytes, (gex_RMA_Value_t)value, nbytes, 0) == GEX_EVENT_INVALID && *mapped == part);
+        MUST(gex_RMA_PutNBVal(team(1), 5, memory.bytes, (gex_RMA_Value_t)value, nbytes, 0) == GEX_EVENT_INVALID &&
+             *mapped == part);
         *mapped = 0;
         MUST(gex_RMA_PutNBIVal(team(1), 5, memory.bytes, (gex_RMA_Value_t)value, nbytes, 0) == 0 && *mapped == part);
         MUST(calls == 0);

@@ -4,13 +4,13 @@
 #include <stdio.h>
 
 uint64_t gasneti_max_threads(void);
-int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *name,
-                             int *argc, char ***argv, gex_Flags_t flags);
+int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
+                             const char *name, int *argc, char ***argv, gex_Flags_t flags);
 int gasneti_init_mode(int mode, int segments, int *argc, char ***argv);
 
 uint64_t gasneti_max_threads(void) { return 4; }
-int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *name,
-                             int *argc, char ***argv, gex_Flags_t flags) {
+int gasneti_client_init_mode(int mode, int segments, gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
+                             const char *name, int *argc, char ***argv, gex_Flags_t flags) {
     (void)client_p, (void)ep_p, (void)tm_p, (void)argc, (void)argv, (void)flags;
     printf("core: mode %d, client %s, segments %d\n", mode, name, segments);
     return GASNET_OK;

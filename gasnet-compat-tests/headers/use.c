@@ -18,9 +18,11 @@ int use_am(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, gex_Event_
     refused |= gex_AM_RequestShort16(tm, rank, 128, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
     refused |= gex_AM_RequestMedium(tm, rank, 128, src, 8, GEX_EVENT_NOW, 0);
     refused |= gex_AM_RequestMedium(tm, rank, 128, src, 8, lc, 0, 1, (gex_AM_Arg_t)sizeof(int), count(&refused));
-    refused |= gex_AM_RequestMedium(tm, rank, 128, src, 8, GEX_EVENT_GROUP, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+    refused |= gex_AM_RequestMedium(tm, rank, 128, src, 8, GEX_EVENT_GROUP, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+                                    13, 14, 15, 16);
     refused |= gex_AM_RequestLong(tm, rank, 128, src, 8, dest, GEX_EVENT_NOW, 0);
-    refused |= gex_AM_RequestLong(tm, rank, 128, src, 8, dest, lc, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+    refused |=
+        gex_AM_RequestLong(tm, rank, 128, src, 8, dest, lc, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
     sd = gex_AM_PrepareRequestMedium(tm, rank, NULL, 1, 8, NULL, GEX_FLAG_IMMEDIATE, 2);
     if (sd != GEX_AM_SRCDESC_NO_OP) {
         memset(gex_AM_SrcDescAddr(sd), 0, gex_AM_SrcDescSize(sd));
@@ -77,13 +79,9 @@ gex_RMA_Value_t use_rma(gex_TM_t tm, gex_Rank_t rank, char *dest, const char *sr
 void use_waiting(int done);
 void use_waiting(int done) {
     int turns = 0;
-    if (!done)
-        GASNET_BLOCKUNTIL(flag == 1);
-    else
-        GASNET_BLOCKUNTIL((count(&turns), turns > 3) && flag);
-    if_pf (gasnet_AMPoll() != GASNET_OK) {
-        gasnet_exit(MAX(1, MIN(turns, 2)));
-    }
+    if (!done) GASNET_BLOCKUNTIL(flag == 1);
+    else GASNET_BLOCKUNTIL((count(&turns), turns > 3) && flag);
+    if_pf(gasnet_AMPoll() != GASNET_OK) { gasnet_exit(MAX(1, MIN(turns, 2))); }
     GASNET_BLOCKUNTIL(flag || gasnet_barrier_try(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK);
 }
 

@@ -19,7 +19,8 @@ static struct info infos[3];
 static int freed;
 
 uint32_t fi_version(void) { return 1U << 16 | 21; }
-int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct info *hints, struct info **result) {
+int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct info *hints,
+               struct info **result) {
     int i;
     (void)node, (void)service, (void)flags, (void)hints;
     for (i = 0; i < 3; i++) {

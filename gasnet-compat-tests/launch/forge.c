@@ -21,16 +21,16 @@
 #include <unistd.h>
 
 enum {
-    HEADER = 64,   /* of a datagram of the conduit's; where it has what: */
-    KIND = 5,      /* what it is for, 1 to 6 */
-    SOURCE = 8,    /* the rank that sent it, */
-    NUMBER = 12,   /* its number, */
-    HAVE = 24,     /* what it acknowledges, */
-    TAG = 48,      /* its tag, */
-    MASKED = 56,   /* and what its payload proves itself by */
-    UDP = 8,       /* bytes of the header that a raw socket wants */
-    SEEN = 4000,   /* datagrams that are looked at, */
-    ENOUGH = 200,  /* at least so many to each process; no longer than so many seconds */
+    HEADER = 64,  /* of a datagram of the conduit's; where it has what: */
+    KIND = 5,     /* what it is for, 1 to 6 */
+    SOURCE = 8,   /* the rank that sent it, */
+    NUMBER = 12,  /* its number, */
+    HAVE = 24,    /* what it acknowledges, */
+    TAG = 48,     /* its tag, */
+    MASKED = 56,  /* and what its payload proves itself by */
+    UDP = 8,      /* bytes of the header that a raw socket wants */
+    SEEN = 4000,  /* datagrams that are looked at, */
+    ENOUGH = 200, /* at least so many to each process; no longer than so many seconds */
     PATIENCE = 60,
     LONGEST = 1400, /* of those that are sent, but for some */
     MOST = 65507,
@@ -162,43 +162,39 @@ static unsigned make(unsigned to, unsigned char *data) {
     }
     memcpy(data, real->data, bytes);
     switch (what) {
-    case 0: /* anything */
-        bytes = any() % LONGEST;
-        for (i = 0; i < bytes; i++) data[i] = (unsigned char)any();
-        break;
-    case 1: /* cut */
-        bytes = any() % bytes;
-        break;
-    case 2: /* one bit is another */
-        i = any() % bytes;
-        data[i] ^= (unsigned char)(1U << any() % 8);
-        break;
-    case 3: /* the next numbers, everything acknowledged, and the tag guessed */
-        set_number(data, NUMBER, number_at(data, NUMBER) + 1 + any() % 256);
-        set_number(data, HAVE + 4 * (any() % 2), any());
-        set_number(data, TAG + 4 * (any() % 2), any());
-        set_number(data, MASKED + 4 * (any() % 2), any());
-        break;
-    case 4: /* what was sent to the other one */
-        real = one_to(ports[1 - to]);
-        bytes = real->bytes < LONGEST ? real->bytes : HEADER;
-        memcpy(data, real->data, bytes);
-        break;
-    case 5: /* two are one, or the end is missing */
-        if (2 * bytes > MOST) {
-            bytes--;
+        case 0: /* anything */
+            bytes = any() % LONGEST;
+            for (i = 0; i < bytes; i++) data[i] = (unsigned char)any();
             break;
-        }
-        memcpy(data + bytes, data, bytes);
-        bytes *= 2;
-        break;
-    case 6: /* the very same again */
-        replayed[to]++;
-        return bytes;
-    default: /* a farewell */
-        bytes = HEADER;
-        data[KIND] = 3;
-        set_number(data, TAG, any());
+        case 1: /* cut */ bytes = any() % bytes; break;
+        case 2: /* one bit is another */
+            i = any() % bytes;
+            data[i] ^= (unsigned char)(1U << any() % 8);
+            break;
+        case 3: /* the next numbers, everything acknowledged, and the tag guessed */
+            set_number(data, NUMBER, number_at(data, NUMBER) + 1 + any() % 256);
+            set_number(data, HAVE + 4 * (any() % 2), any());
+            set_number(data, TAG + 4 * (any() % 2), any());
+            set_number(data, MASKED + 4 * (any() % 2), any());
+            break;
+        case 4: /* what was sent to the other one */
+            real = one_to(ports[1 - to]);
+            bytes = real->bytes < LONGEST ? real->bytes : HEADER;
+            memcpy(data, real->data, bytes);
+            break;
+        case 5: /* two are one, or the end is missing */
+            if (2 * bytes > MOST) {
+                bytes--;
+                break;
+            }
+            memcpy(data + bytes, data, bytes);
+            bytes *= 2;
+            break;
+        case 6: /* the very same again */ replayed[to]++; return bytes;
+        default: /* a farewell */
+            bytes = HEADER;
+            data[KIND] = 3;
+            set_number(data, TAG, any());
     }
     forged[to]++;
     return bytes;
@@ -259,12 +255,15 @@ static void refuse(int icmp, unsigned to) {
     if (any() % 2) packet[8 + 20 + UDP + any() % HEADER] ^= 1;
     check = sum(packet, sizeof packet);
     memcpy(packet + 2, &check, 2);
-    if (sendto(icmp, packet, sizeof packet, 0, (struct sockaddr *)&address, sizeof address) < 0) fail("sending a refusal");
+    if (sendto(icmp, packet, sizeof packet, 0, (struct sockaddr *)&address, sizeof address) < 0)
+        fail("sending a refusal");
 }
 
 int main(int argc, char **argv) {
-    unsigned long number = argc > 1 ? strtoul(argv[1], NULL, 10) : 0, at_once = argc > 2 ? strtoul(argv[2], NULL, 10) : 0, i;
-    int plain = socket(AF_INET, SOCK_DGRAM, 0), raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP), icmp = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+    unsigned long number = argc > 1 ? strtoul(argv[1], NULL, 10) : 0,
+                  at_once = argc > 2 ? strtoul(argv[2], NULL, 10) : 0, i;
+    int plain = socket(AF_INET, SOCK_DGRAM, 0), raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP),
+        icmp = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
     int answers = 0, least = 1;
     struct timespec pause = {0, 200000};
     char byte;

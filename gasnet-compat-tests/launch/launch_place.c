@@ -64,16 +64,16 @@ static void gather(void) {
 static void check_list(int by_host) {
     gex_RankInfo_t *info = NULL;
     gex_Rank_t count = 0, own = 0, r, i = 0;
-    if (by_host)
-        gex_System_QueryHostInfo(&info, &count, &own);
-    else
-        gex_System_QueryNbrhdInfo(&info, &count, &own);
+    if (by_host) gex_System_QueryHostInfo(&info, &count, &own);
+    else gex_System_QueryNbrhdInfo(&info, &count, &own);
     REQUIRE(info != NULL && own < count);
     CHECK(info[own].gex_jobrank == me);
     for (r = 0; r < np; r++) {
-        int like = by_host ? !strcmp(places[r].host, places[me].host) : places[r].nbrhd_number == places[me].nbrhd_number;
+        int like =
+            by_host ? !strcmp(places[r].host, places[me].host) : places[r].nbrhd_number == places[me].nbrhd_number;
         if (!like) continue;
-        CHECKF(i < count && info[i].gex_jobrank == r, "rank %u is missing in the list of %s", (unsigned)r, by_host ? "the host" : "the neighbourhood");
+        CHECKF(i < count && info[i].gex_jobrank == r, "rank %u is missing in the list of %s", (unsigned)r,
+               by_host ? "the host" : "the neighbourhood");
         i++;
     }
     CHECKF(i == count, "%u ranks are listed, %u are there", (unsigned)count, (unsigned)i);
@@ -89,9 +89,11 @@ static void check_places(void) {
         CHECK(places[r].host_number < places[r].hosts && places[r].nbrhd_number < places[r].nbrhds);
         for (s = 0; s < r; s++) {
             int same = !strcmp(places[r].host, places[s].host);
-            CHECKF(same == (places[r].host_number == places[s].host_number), "ranks %u (%s) and %u (%s) have host numbers %u and %u", (unsigned)s,
-                   places[s].host, (unsigned)r, places[r].host, (unsigned)places[s].host_number, (unsigned)places[r].host_number);
-            CHECKF(same || places[r].nbrhd_number != places[s].nbrhd_number, "ranks %u and %u are neighbours on different hosts", (unsigned)s, (unsigned)r);
+            CHECKF(same == (places[r].host_number == places[s].host_number),
+                   "ranks %u (%s) and %u (%s) have host numbers %u and %u", (unsigned)s, places[s].host, (unsigned)r,
+                   places[r].host, (unsigned)places[s].host_number, (unsigned)places[r].host_number);
+            CHECKF(same || places[r].nbrhd_number != places[s].nbrhd_number,
+                   "ranks %u and %u are neighbours on different hosts", (unsigned)s, (unsigned)r);
             if (same) new_host = 0;
             if (places[r].nbrhd_number == places[s].nbrhd_number) new_nbrhd = 0;
         }
@@ -99,7 +101,8 @@ static void check_places(void) {
         nbrhds += (gex_Rank_t)new_nbrhd;
     }
     CHECKF(hosts == places[0].hosts, "%u hosts are there, %u were told", (unsigned)hosts, (unsigned)places[0].hosts);
-    CHECKF(nbrhds == places[0].nbrhds, "%u neighbourhoods are there, %u were told", (unsigned)nbrhds, (unsigned)places[0].nbrhds);
+    CHECKF(nbrhds == places[0].nbrhds, "%u neighbourhoods are there, %u were told", (unsigned)nbrhds,
+           (unsigned)places[0].nbrhds);
     check_list(1);
     check_list(0);
 }
@@ -131,7 +134,8 @@ static void check_network(void) {
             OK(gex_AM_RequestShort1(tm, r, short_index, 0, (gex_AM_Arg_t)me));
             OK(gex_AM_RequestMedium1(tm, r, medium_index, payload, MEDIUM_BYTES, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me));
         }
-        GASNET_BLOCKUNTIL(ATOMIC_GET(&shorts) == i * np && ATOMIC_GET(&mediums) == i * np && ATOMIC_GET(&replies) == i * np);
+        GASNET_BLOCKUNTIL(ATOMIC_GET(&shorts) == i * np && ATOMIC_GET(&mediums) == i * np &&
+                          ATOMIC_GET(&replies) == i * np);
         barrier();
     }
     free(copy);
@@ -142,10 +146,8 @@ static void check_network(void) {
 static void print_quoted(const char *text) {
     putchar('[');
     for (; *text; text++) {
-        if (isalnum((unsigned char)*text))
-            putchar(*text);
-        else
-            printf("\\x%02x", (unsigned char)*text);
+        if (isalnum((unsigned char)*text)) putchar(*text);
+        else printf("\\x%02x", (unsigned char)*text);
     }
     printf("]\n");
 }
@@ -175,10 +177,8 @@ static void print_start(int argc, char **argv, int first_plain) {
         if (strncmp(argv[i], "--env=", 6)) continue;
         value = getenv(argv[i] + 6);
         printf("rank %u env %s ", (unsigned)me, argv[i] + 6);
-        if (value)
-            print_quoted(value);
-        else
-            printf("unset\n");
+        if (value) print_quoted(value);
+        else printf("unset\n");
     }
 }
 
@@ -236,12 +236,9 @@ int main(int argc, char **argv) {
     int i, input = 0, first_plain;
     test_init("launch_place", &argc, &argv);
     for (i = 1; i < argc && !strncmp(argv[i], "--", 2); i++) {
-        if (!strncmp(argv[i], "--end=", 6))
-            way = argv[i] + 6;
-        else if (!strcmp(argv[i], "--input"))
-            input = 1;
-        else if (!strncmp(argv[i], "--lines=", 8))
-            lines = (unsigned)atoi(argv[i] + 8);
+        if (!strncmp(argv[i], "--end=", 6)) way = argv[i] + 6;
+        else if (!strcmp(argv[i], "--input")) input = 1;
+        else if (!strncmp(argv[i], "--lines=", 8)) lines = (unsigned)atoi(argv[i] + 8);
         else if (!argv[i][2]) {
             i++;
             break;

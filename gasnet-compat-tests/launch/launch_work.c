@@ -18,7 +18,9 @@ static unsigned char payload[MOST], copy[MOST];
 static unsigned requests, replies;
 static gex_AM_Index_t request_index, reply_index;
 
-static uint64_t seed_of(gex_Rank_t rank, unsigned round, unsigned size) { return ((uint64_t)round * 64 + size) * 1000 + rank; }
+static uint64_t seed_of(gex_Rank_t rank, unsigned round, unsigned size) {
+    return ((uint64_t)round * 64 + size) * 1000 + rank;
+}
 
 static void on_request(gex_Token_t token, void *bytes, size_t count, gex_AM_Arg_t round, gex_AM_Arg_t size) {
     gex_Token_Info_t info;
@@ -51,7 +53,8 @@ static void work(unsigned round) {
         memset(copy, 0, sizes[i]);
         OK(gex_RMA_GetBlocking(tm, copy, next, there + i * MOST, sizes[i], 0));
         CHECK_PATTERN(copy, sizes[i], seed_of(me, round, i));
-        OK(gex_AM_RequestMedium2(tm, next, request_index, copy, sizes[i], GEX_EVENT_NOW, 0, (gex_AM_Arg_t)round, (gex_AM_Arg_t)i));
+        OK(gex_AM_RequestMedium2(tm, next, request_index, copy, sizes[i], GEX_EVENT_NOW, 0, (gex_AM_Arg_t)round,
+                                 (gex_AM_Arg_t)i));
     }
     GASNET_BLOCKUNTIL(ATOMIC_GET(&requests) == (round + 1) * SIZES && ATOMIC_GET(&replies) == (round + 1) * SIZES);
     barrier();

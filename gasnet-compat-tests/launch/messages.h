@@ -11,57 +11,68 @@ enum { LONGEST = 200 * 1024, ANSWER_KEY = 99 };
 
 static uint64_t messages_seed;
 static size_t largest_request[KINDS], largest_answer[KINDS];
-static uint32_t (*sent)[KINDS];          /* by receiver */
-static struct come (*requests)[KINDS];   /* by sender */
-static struct come (*answers)[KINDS];    /* by who answered, and the kind of the request */
+static uint32_t (*sent)[KINDS];        /* by receiver */
+static struct come (*requests)[KINDS]; /* by sender */
+static struct come (*answers)[KINDS];  /* by who answered, and the kind of the request */
 static uint32_t wanted, answered, all_sent;
-static char **long_to, **answer_to;      /* where a Long to a rank goes, and a Long answer to it */
-static char *long_from_me, *answer_area; /* in the own segment, by sender: where Longs, and Long answers to this rank, arrive */
+static char **long_to, **answer_to; /* where a Long to a rank goes, and a Long answer to it */
+static char *long_from_me,
+    *answer_area; /* in the own segment, by sender: where Longs, and Long answers to this rank, arrive */
 static int *long_is_busy, *answer_is_busy;
 static char *request_buffer, *answer_buffer;
 
-static void answer(gex_Token_t token, uint64_t key, gex_AM_Arg_t from, gex_AM_Arg_t kind, gex_AM_Arg_t number, gex_AM_Arg_t want) {
+static void answer(gex_Token_t token, uint64_t key, gex_AM_Arg_t from, gex_AM_Arg_t kind, gex_AM_Arg_t number,
+                   gex_AM_Arg_t want) {
     size_t bytes = size_of(key, 0, largest_answer[want == NOTHING ? 0 : want]);
     stress_fill(answer_buffer, bytes, key);
     switch (want) {
         case SHORT: OK(gex_AM_ReplyShort3(token, ON_ANSWER_SHORT, 0, (gex_AM_Arg_t)me, kind, number)); break;
         case MEDIUM:
-            OK(gex_AM_ReplyMedium3(token, ON_ANSWER_MEDIUM, answer_buffer, bytes, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me, kind, number));
+            OK(gex_AM_ReplyMedium3(token, ON_ANSWER_MEDIUM, answer_buffer, bytes, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me,
+                                   kind, number));
             break;
         case LONG:
-            OK(gex_AM_ReplyLong3(token, ON_ANSWER_LONG, answer_buffer, bytes, answer_to[from], GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me, kind, number));
+            OK(gex_AM_ReplyLong3(token, ON_ANSWER_LONG, answer_buffer, bytes, answer_to[from], GEX_EVENT_NOW, 0,
+                                 (gex_AM_Arg_t)me, kind, number));
             break;
         default: break;
     }
 }
 
 /* Every request ends here. */
-static void on_request(gex_Token_t token, int kind, const void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t number, gex_AM_Arg_t want) {
+static void on_request(gex_Token_t token, int kind, const void *payload, size_t bytes, gex_AM_Arg_t from,
+                       gex_AM_Arg_t number, gex_AM_Arg_t want) {
     uint64_t key = key_of(messages_seed, (gex_Rank_t)from, me, kind, (uint32_t)number);
-    CHECKF(note(&requests[from][kind], (uint32_t)number), "request %d of kind %d of rank %d came twice", (int)number, kind, (int)from);
-    CHECKF(bytes == size_of(key, 0, largest_request[kind]), "request %d of kind %d of rank %d has %zu bytes", (int)number, kind, (int)from, bytes);
-    CHECKF(stress_same(payload, bytes, key), "request %d of kind %d of rank %d, %zu bytes, is damaged", (int)number, kind, (int)from, bytes);
+    CHECKF(note(&requests[from][kind], (uint32_t)number), "request %d of kind %d of rank %d came twice", (int)number,
+           kind, (int)from);
+    CHECKF(bytes == size_of(key, 0, largest_request[kind]), "request %d of kind %d of rank %d has %zu bytes",
+           (int)number, kind, (int)from, bytes);
+    CHECKF(stress_same(payload, bytes, key), "request %d of kind %d of rank %d, %zu bytes, is damaged", (int)number,
+           kind, (int)from, bytes);
     answer(token, key + ANSWER_KEY, from, kind, number, want);
 }
 
 static void on_short(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t number, gex_AM_Arg_t want) {
     on_request(token, SHORT, "", 0, from, number, want);
 }
-static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t number, gex_AM_Arg_t want) {
+static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t number,
+                      gex_AM_Arg_t want) {
     on_request(token, MEDIUM, payload, bytes, from, number, want);
 }
-static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t number, gex_AM_Arg_t want) {
+static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t number,
+                    gex_AM_Arg_t want) {
     CHECK(payload == long_from_me + (size_t)from * LONGEST);
     on_request(token, LONG, payload, bytes, from, number, want);
 }
 
 /* Every answer ends here. */
-static void on_answer(const void *payload, size_t bytes, size_t largest, gex_AM_Arg_t from, gex_AM_Arg_t kind, gex_AM_Arg_t number) {
+static void on_answer(const void *payload, size_t bytes, size_t largest, gex_AM_Arg_t from, gex_AM_Arg_t kind,
+                      gex_AM_Arg_t number) {
     uint64_t key = key_of(messages_seed, me, (gex_Rank_t)from, kind, (uint32_t)number) + ANSWER_KEY;
-    CHECKF(note(&answers[from][kind], (uint32_t)number), "the answer of rank %d to request %d of kind %d came twice", (int)from, (int)number,
-           (int)kind);
-    CHECKF(bytes == size_of(key, 0, largest) && stress_same(payload, bytes, key), "the answer of rank %d to request %d, %zu bytes, is damaged",
-           (int)from, (int)number, bytes);
+    CHECKF(note(&answers[from][kind], (uint32_t)number), "the answer of rank %d to request %d of kind %d came twice",
+           (int)from, (int)number, (int)kind);
+    CHECKF(bytes == size_of(key, 0, largest) && stress_same(payload, bytes, key),
+           "the answer of rank %d to request %d, %zu bytes, is damaged", (int)from, (int)number, bytes);
     if (kind == LONG) long_is_busy[from] = 0;
     answered++;
 }
@@ -70,11 +81,13 @@ static void on_answer_short(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t k
     (void)token;
     on_answer("", 0, 0, from, kind, number);
 }
-static void on_answer_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t kind, gex_AM_Arg_t number) {
+static void on_answer_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t kind,
+                             gex_AM_Arg_t number) {
     (void)token;
     on_answer(payload, bytes, largest_answer[MEDIUM], from, kind, number);
 }
-static void on_answer_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t kind, gex_AM_Arg_t number) {
+static void on_answer_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t kind,
+                           gex_AM_Arg_t number) {
     (void)token;
     CHECK(payload == answer_area + (size_t)from * LONGEST);
     on_answer(payload, bytes, largest_answer[LONG], from, kind, number);
@@ -145,8 +158,13 @@ static void send_request(uint64_t random, gex_Rank_t to) {
         int refused = 0;
         switch (kind) {
             case SHORT: refused = gex_AM_RequestShort3(tm, to, ON_SHORT, flags, from, number, want); break;
-            case MEDIUM: refused = gex_AM_RequestMedium3(tm, to, ON_MEDIUM, request_buffer, bytes, how, flags, from, number, want); break;
-            default: refused = gex_AM_RequestLong3(tm, to, ON_LONG, request_buffer, bytes, long_to[to], how, flags, from, number, want);
+            case MEDIUM:
+                refused =
+                    gex_AM_RequestMedium3(tm, to, ON_MEDIUM, request_buffer, bytes, how, flags, from, number, want);
+                break;
+            default:
+                refused = gex_AM_RequestLong3(tm, to, ON_LONG, request_buffer, bytes, long_to[to], how, flags, from,
+                                              number, want);
         }
         if (!refused) break;
         CHECK(flags & GEX_FLAG_IMMEDIATE);
@@ -169,8 +187,9 @@ static void settle_messages(void) {
         for (kind = 0; kind < KINDS; kind++) {
             uint32_t expected = SHARED(uint32_t, table, r)[me * KINDS + (gex_Rank_t)kind];
             GASNET_BLOCKUNTIL(requests[r][kind].count >= expected);
-            CHECKF(requests[r][kind].count == expected && requests[r][kind].above == expected, "of %u requests of rank %u, kind %d, came %u",
-                   (unsigned)expected, (unsigned)r, kind, (unsigned)requests[r][kind].count);
+            CHECKF(requests[r][kind].count == expected && requests[r][kind].above == expected,
+                   "of %u requests of rank %u, kind %d, came %u", (unsigned)expected, (unsigned)r, kind,
+                   (unsigned)requests[r][kind].count);
         }
     barrier();
 }

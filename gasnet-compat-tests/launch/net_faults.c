@@ -23,10 +23,8 @@ static char broadcast[BROADCAST_BYTES];
 /* A collective that goes on while other things do: a barrier, or a broadcast of `size` bytes. */
 static gex_Event_t begin_collective(unsigned number, gex_Rank_t root, uint64_t key, size_t bytes) {
     if (number % 2) return gex_Coll_BarrierNB(tm, 0);
-    if (me == root)
-        stress_fill(broadcast, bytes, key);
-    else
-        memset(broadcast, 0, bytes);
+    if (me == root) stress_fill(broadcast, bytes, key);
+    else memset(broadcast, 0, bytes);
     return gex_Coll_BroadcastNB(tm, root, broadcast, broadcast, bytes, 0);
 }
 
@@ -55,7 +53,8 @@ static void mix(unsigned number, int steps, uint64_t *random) {
     }
     PHASE("collective");
     gex_Event_Wait(collective);
-    CHECKF(number % 2 || stress_same(broadcast, bytes, key), "broadcast %u of rank %u is damaged", number, (unsigned)root);
+    CHECKF(number % 2 || stress_same(broadcast, bytes, key), "broadcast %u of rank %u is damaged", number,
+           (unsigned)root);
 }
 
 int main(int argc, char **argv) {
@@ -68,14 +67,10 @@ int main(int argc, char **argv) {
     gex_Rank_t r;
     test_init("net_faults", &argc, &argv);
     for (i = 1; i < argc; i++) {
-        if (!strncmp(argv[i], "--rounds=", 9))
-            rounds = (unsigned)atoi(argv[i] + 9);
-        else if (!strncmp(argv[i], "--steps=", 8))
-            steps = atoi(argv[i] + 8);
-        else if (!strncmp(argv[i], "--until=", 8))
-            until = argv[i] + 8;
-        else if (!strncmp(argv[i], "--seed=", 7))
-            seed = strtoull(argv[i] + 7, NULL, 0);
+        if (!strncmp(argv[i], "--rounds=", 9)) rounds = (unsigned)atoi(argv[i] + 9);
+        else if (!strncmp(argv[i], "--steps=", 8)) steps = atoi(argv[i] + 8);
+        else if (!strncmp(argv[i], "--until=", 8)) until = argv[i] + 8;
+        else if (!strncmp(argv[i], "--seed=", 7)) seed = strtoull(argv[i] + 7, NULL, 0);
         else {
             fprintf(stderr, "net_faults: %s is not known\n", argv[i]);
             gasnet_exit(2);
@@ -111,7 +106,8 @@ int main(int argc, char **argv) {
         gex_Event_Wait(gex_Coll_BroadcastNB(tm, 0, &go_on, &go_on, sizeof go_on, 0));
     }
     if (!ATOMIC_GET(&test_failures))
-        printf("rank %u: %u messages, %u transfers, all right\n", (unsigned)me, (unsigned)(all_sent + answered), (unsigned)all_transfers);
+        printf("rank %u: %u messages, %u transfers, all right\n", (unsigned)me, (unsigned)(all_sent + answered),
+               (unsigned)all_transfers);
     fflush(stdout);
     return test_finish();
 }

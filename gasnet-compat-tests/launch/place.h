@@ -21,9 +21,9 @@ static void find_place(struct place *mine) {
 }
 
 static void print_place(const struct place *mine) {
-    printf("rank %u of %u on %s host %u/%u with %u nbrhd %u/%u with %u pid %d\n", (unsigned)me, (unsigned)np, mine->host, (unsigned)mine->host_number,
-           (unsigned)mine->hosts, (unsigned)mine->on_host, (unsigned)mine->nbrhd_number, (unsigned)mine->nbrhds, (unsigned)mine->in_nbrhd,
-           (int)getpid());
+    printf("rank %u of %u on %s host %u/%u with %u nbrhd %u/%u with %u pid %d\n", (unsigned)me, (unsigned)np,
+           mine->host, (unsigned)mine->host_number, (unsigned)mine->hosts, (unsigned)mine->on_host,
+           (unsigned)mine->nbrhd_number, (unsigned)mine->nbrhds, (unsigned)mine->in_nbrhd, (int)getpid());
     fflush(stdout);
 }
 

@@ -36,7 +36,8 @@ int main(int argc, char **argv) {
     if (gex_Segment_Attach(&segment, tm, GASNET_PAGESIZE) != GASNET_OK) return 4;
     barrier();
     if (!strcmp(what, "early") || !strcmp(what, "3")) {
-        for (i = 1; i < early_argc; i++) used += (size_t)snprintf(line + used, sizeof line - used, "%s%s", i > 1 ? " " : "", early_argv[i]);
+        for (i = 1; i < early_argc; i++)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s", i > 1 ? " " : "", early_argv[i]);
         used += (size_t)snprintf(line + used, sizeof line - used, ", then");
         for (i = 1; i < argc; i++) used += (size_t)snprintf(line + used, sizeof line - used, " %s", argv[i]);
         used += (size_t)snprintf(line + used, sizeof line - used, "\n");
@@ -48,7 +49,8 @@ int main(int argc, char **argv) {
         used += (size_t)snprintf(line + used, sizeof line - used, "\n");
     } else if (!strcmp(what, "environment")) {
         const char *own = getenv(argv[2]), *tools = gasnett_getenv(argv[2]), *gasnets = gasnet_getenv(argv[2]);
-        used = (size_t)snprintf(line, sizeof line, "{%s}{%s}{%s}\n", own ? own : "none", tools ? tools : "none", gasnets ? gasnets : "none");
+        used = (size_t)snprintf(line, sizeof line, "{%s}{%s}{%s}\n", own ? own : "none", tools ? tools : "none",
+                                gasnets ? gasnets : "none");
     } else if (!strcmp(what, "limit")) {
         used = (size_t)snprintf(line, sizeof line, "at most %zu bytes\n", (size_t)gasnet_getMaxLocalSegmentSize());
     } else if (!strcmp(what, "nested")) {
@@ -56,7 +58,8 @@ int main(int argc, char **argv) {
         fflush(stdout);
         if (me == 0) {
             rc = system(argv[2]);
-            used = (size_t)snprintf(line, sizeof line, "the inner job ended with %d\n", WIFEXITED(rc) ? WEXITSTATUS(rc) : -1);
+            used = (size_t)snprintf(line, sizeof line, "the inner job ended with %d\n",
+                                    WIFEXITED(rc) ? WEXITSTATUS(rc) : -1);
         }
     } else if (!strcmp(what, "input")) {
         size_t total = 0, sum = 0;

@@ -7,7 +7,15 @@
 
 #include <gasnet_ratomic.h>
 
-enum { LARGEST = 300 * 1024, LANE_BYTES = LARGEST + 4096, LANES = 2, GETS = 3, ADDITIONS = 4, COUNTER_BYTES = 64, GUARD = 16 };
+enum {
+    LARGEST = 300 * 1024,
+    LANE_BYTES = LARGEST + 4096,
+    LANES = 2,
+    GETS = 3,
+    ADDITIONS = 4,
+    COUNTER_BYTES = 64,
+    GUARD = 16
+};
 enum { NONE, BY_EVENT, IMPLICIT, DONE };
 
 /* The last put into a lane: a part of a rank's segment that only this rank writes, one put at a time. */
@@ -33,8 +41,8 @@ static struct get gets[GETS];
 static char *const *transfer_areas; /* by rank: its counter, what is constant, the lanes of all ranks */
 static char *back;
 static gex_AD_t domain;
-static uint64_t *added;          /* by rank */
-static uint64_t *last_sum;       /* the last one fetched, by rank */
+static uint64_t *added;    /* by rank */
+static uint64_t *last_sum; /* the last one fetched, by rank */
 static gex_Event_t additions[ADDITIONS];
 static uint32_t all_transfers;
 
@@ -69,8 +77,8 @@ static void start_transfers(char *const *areas) {
 static void read_back(gex_Rank_t rank, int lane) {
     struct put *put = &lanes[rank][lane];
     OK(gex_RMA_GetBlocking(tm, back, rank, lane_of(rank, me, lane) + put->offset, put->bytes, 0));
-    CHECKF(stress_same(back, put->bytes, put->key), "%zu bytes at offset %zu of lane %d came back damaged from rank %u", put->bytes, put->offset,
-           lane, (unsigned)rank);
+    CHECKF(stress_same(back, put->bytes, put->key), "%zu bytes at offset %zu of lane %d came back damaged from rank %u",
+           put->bytes, put->offset, lane, (unsigned)rank);
     all_transfers++;
 }
 
@@ -108,9 +116,7 @@ static void begin_put(uint64_t random, gex_Rank_t to) {
             put->event = gex_RMA_PutNB(tm, to, target, put->source, put->bytes, GEX_EVENT_DEFER, 0);
             put->state = BY_EVENT;
             break;
-        default:
-            OK(gex_RMA_PutNBI(tm, to, target, put->source, put->bytes, GEX_EVENT_DEFER, 0));
-            put->state = IMPLICIT;
+        default: OK(gex_RMA_PutNBI(tm, to, target, put->source, put->bytes, GEX_EVENT_DEFER, 0)); put->state = IMPLICIT;
     }
 }
 
@@ -133,8 +139,8 @@ static void end_get(struct get *get) {
     if (get->state == NONE) return;
     if (get->state == BY_EVENT) gex_Event_Wait(get->event);
     if (get->state == IMPLICIT) gex_NBI_Wait(GEX_EC_GET, 0);
-    CHECKF(is_constant(get->memory, get->bytes, get->from, get->offset), "%zu bytes from offset %zu of rank %u came damaged", get->bytes, get->offset,
-           (unsigned)get->from);
+    CHECKF(is_constant(get->memory, get->bytes, get->from, get->offset),
+           "%zu bytes from offset %zu of rank %u came damaged", get->bytes, get->offset, (unsigned)get->from);
     CHECK(!memcmp(get->memory + get->bytes, guard, GUARD));
     get->state = NONE;
 }
@@ -177,7 +183,8 @@ static void add(uint64_t random, gex_Rank_t to) {
         return;
     }
     gex_Event_Wait(gex_AD_OpNB_U64(domain, &sum, to, transfer_areas[to], GEX_OP_FADD, amount, 0, 0));
-    CHECKF(sum >= last_sum[to], "the sum at rank %u was %llu after %llu", (unsigned)to, (unsigned long long)sum, (unsigned long long)last_sum[to]);
+    CHECKF(sum >= last_sum[to], "the sum at rank %u was %llu after %llu", (unsigned)to, (unsigned long long)sum,
+           (unsigned long long)last_sum[to]);
     last_sum[to] = sum + amount;
 }
 
@@ -203,7 +210,8 @@ static void settle_transfers(void) {
     table = share(added, np * sizeof *added);
     for (r = 0; r < np; r++) expected += SHARED(uint64_t, table, r)[me];
     gex_Event_Wait(gex_AD_OpNB_U64(domain, &sum, me, transfer_areas[me], GEX_OP_GET, 0, 0, 0));
-    CHECKF(sum == expected, "the sum of what was added is %llu instead of %llu", (unsigned long long)sum, (unsigned long long)expected);
+    CHECKF(sum == expected, "the sum of what was added is %llu instead of %llu", (unsigned long long)sum,
+           (unsigned long long)expected);
     barrier();
 }
 

@@ -19,45 +19,45 @@ static char payload[KINDS][17][128];
 /* Where `from` writes Long payloads in the segment of `to`: one slot for requests, one for replies. */
 #define TARGET(to, from, is_reply) at(to, (2 * (size_t)(from) + (is_reply)) * SLOT)
 
-#define HANDLERS(n)                                                                                                          \
-    static void short_request_##n(gasnet_token_t token PARAMS_##n) {                                                         \
-        VERIFY_##n(n);                                                                                                       \
-        CHECK(CALL(gasnet_AMReplyShort##n, token, INDEX(SHORT_REPLY, n) ARGS_##n) == GASNET_OK);                             \
-    }                                                                                                                        \
-    static void medium_request_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {                            \
-        VERIFY_##n(n);                                                                                                       \
-        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                                                  \
-        CHECK_PATTERN(buffer, bytes, SEED(MEDIUM_REQUEST, n));                                                               \
-        CHECK(CALL(gasnet_AMReplyMedium##n, token, INDEX(MEDIUM_REPLY, n), payload[MEDIUM_REPLY][n], BYTES(n) ARGS_##n) ==   \
-              GASNET_OK);                                                                                                    \
-    }                                                                                                                        \
-    static void long_request_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {                              \
-        gasnet_node_t source = sender(token);                                                                                \
-        VERIFY_##n(n);                                                                                                       \
-        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                                                  \
-        CHECK(buffer == TARGET(me, source, 0));                                                                              \
-        CHECK_PATTERN(buffer, bytes, SEED(LONG_REQUEST, n));                                                                 \
-        CHECK(CALL(gasnet_AMReplyLong##n, token, INDEX(LONG_REPLY, n), payload[LONG_REPLY][n], BYTES(n),                     \
-                   TARGET(source, me, 1) ARGS_##n) == GASNET_OK);                                                            \
-    }                                                                                                                        \
-    static void short_reply_##n(gasnet_token_t token PARAMS_##n) {                                                           \
-        (void)token;                                                                                                         \
-        VERIFY_##n(n);                                                                                                       \
-        ATOMIC_ADD(&replies, 1);                                                                                             \
-    }                                                                                                                        \
-    static void medium_reply_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {                              \
-        (void)token;                                                                                                         \
-        VERIFY_##n(n);                                                                                                       \
-        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                                                  \
-        CHECK_PATTERN(buffer, bytes, SEED(MEDIUM_REPLY, n));                                                                 \
-        ATOMIC_ADD(&replies, 1);                                                                                             \
-    }                                                                                                                        \
-    static void long_reply_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {                                \
-        VERIFY_##n(n);                                                                                                       \
-        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                                                  \
-        CHECK(buffer == TARGET(me, sender(token), 1));                                                                       \
-        CHECK_PATTERN(buffer, bytes, SEED(LONG_REPLY, n));                                                                   \
-        ATOMIC_ADD(&replies, 1);                                                                                             \
+#define HANDLERS(n)                                                                                      \
+    static void short_request_##n(gasnet_token_t token PARAMS_##n) {                                     \
+        VERIFY_##n(n);                                                                                   \
+        CHECK(CALL(gasnet_AMReplyShort##n, token, INDEX(SHORT_REPLY, n) ARGS_##n) == GASNET_OK);         \
+    }                                                                                                    \
+    static void medium_request_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {        \
+        VERIFY_##n(n);                                                                                   \
+        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                              \
+        CHECK_PATTERN(buffer, bytes, SEED(MEDIUM_REQUEST, n));                                           \
+        CHECK(CALL(gasnet_AMReplyMedium##n, token, INDEX(MEDIUM_REPLY, n), payload[MEDIUM_REPLY][n],     \
+                   BYTES(n) ARGS_##n) == GASNET_OK);                                                     \
+    }                                                                                                    \
+    static void long_request_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {          \
+        gasnet_node_t source = sender(token);                                                            \
+        VERIFY_##n(n);                                                                                   \
+        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                              \
+        CHECK(buffer == TARGET(me, source, 0));                                                          \
+        CHECK_PATTERN(buffer, bytes, SEED(LONG_REQUEST, n));                                             \
+        CHECK(CALL(gasnet_AMReplyLong##n, token, INDEX(LONG_REPLY, n), payload[LONG_REPLY][n], BYTES(n), \
+                   TARGET(source, me, 1) ARGS_##n) == GASNET_OK);                                        \
+    }                                                                                                    \
+    static void short_reply_##n(gasnet_token_t token PARAMS_##n) {                                       \
+        (void)token;                                                                                     \
+        VERIFY_##n(n);                                                                                   \
+        ATOMIC_ADD(&replies, 1);                                                                         \
+    }                                                                                                    \
+    static void medium_reply_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {          \
+        (void)token;                                                                                     \
+        VERIFY_##n(n);                                                                                   \
+        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                              \
+        CHECK_PATTERN(buffer, bytes, SEED(MEDIUM_REPLY, n));                                             \
+        ATOMIC_ADD(&replies, 1);                                                                         \
+    }                                                                                                    \
+    static void long_reply_##n(gasnet_token_t token, void *buffer, size_t bytes PARAMS_##n) {            \
+        VERIFY_##n(n);                                                                                   \
+        CHECKF(bytes == BYTES(n), "%zu bytes with %d arguments", bytes, n);                              \
+        CHECK(buffer == TARGET(me, sender(token), 1));                                                   \
+        CHECK_PATTERN(buffer, bytes, SEED(LONG_REPLY, n));                                               \
+        ATOMIC_ADD(&replies, 1);                                                                         \
     }
 FOR_ALL_COUNTS(HANDLERS)
 
@@ -68,24 +68,25 @@ FOR_ALL_COUNTS(HANDLERS)
     } while (0)
 
 /* A payload that may be reused is destroyed at once; that of LongAsync stays until the reply. */
-#define EXCHANGE(n)                                                                                                          \
-    static void exchange_##n(gasnet_node_t peer) {                                                                           \
-        int expected = ATOMIC_GET(&replies);                                                                                 \
-        char scratch[128];                                                                                                   \
-        OK(CALL(gasnet_AMRequestShort##n, peer, INDEX(SHORT_REQUEST, n) ARGS_##n));                                          \
-        WAIT_FOR_REPLY();                                                                                                    \
-        memcpy(scratch, payload[MEDIUM_REQUEST][n], BYTES(n));                                                               \
-        OK(CALL(gasnet_AMRequestMedium##n, peer, INDEX(MEDIUM_REQUEST, n), scratch, BYTES(n) ARGS_##n));                     \
-        memset(scratch, 0, sizeof scratch);                                                                                  \
-        WAIT_FOR_REPLY();                                                                                                    \
-        memcpy(scratch, payload[LONG_REQUEST][n], BYTES(n));                                                                 \
-        OK(CALL(gasnet_AMRequestLong##n, peer, INDEX(LONG_REQUEST, n), scratch, BYTES(n), TARGET(peer, me, 0) ARGS_##n));    \
-        memset(scratch, 0, sizeof scratch);                                                                                  \
-        WAIT_FOR_REPLY();                                                                                                    \
-        gasnet_memset(peer, TARGET(peer, me, 0), 0, SLOT);                                                                   \
-        OK(CALL(gasnet_AMRequestLongAsync##n, peer, INDEX(LONG_REQUEST, n), payload[LONG_REQUEST][n], BYTES(n),              \
-                TARGET(peer, me, 0) ARGS_##n));                                                                              \
-        WAIT_FOR_REPLY();                                                                                                    \
+#define EXCHANGE(n)                                                                                             \
+    static void exchange_##n(gasnet_node_t peer) {                                                              \
+        int expected = ATOMIC_GET(&replies);                                                                    \
+        char scratch[128];                                                                                      \
+        OK(CALL(gasnet_AMRequestShort##n, peer, INDEX(SHORT_REQUEST, n) ARGS_##n));                             \
+        WAIT_FOR_REPLY();                                                                                       \
+        memcpy(scratch, payload[MEDIUM_REQUEST][n], BYTES(n));                                                  \
+        OK(CALL(gasnet_AMRequestMedium##n, peer, INDEX(MEDIUM_REQUEST, n), scratch, BYTES(n) ARGS_##n));        \
+        memset(scratch, 0, sizeof scratch);                                                                     \
+        WAIT_FOR_REPLY();                                                                                       \
+        memcpy(scratch, payload[LONG_REQUEST][n], BYTES(n));                                                    \
+        OK(CALL(gasnet_AMRequestLong##n, peer, INDEX(LONG_REQUEST, n), scratch, BYTES(n),                       \
+                TARGET(peer, me, 0) ARGS_##n));                                                                 \
+        memset(scratch, 0, sizeof scratch);                                                                     \
+        WAIT_FOR_REPLY();                                                                                       \
+        gasnet_memset(peer, TARGET(peer, me, 0), 0, SLOT);                                                      \
+        OK(CALL(gasnet_AMRequestLongAsync##n, peer, INDEX(LONG_REQUEST, n), payload[LONG_REQUEST][n], BYTES(n), \
+                TARGET(peer, me, 0) ARGS_##n));                                                                 \
+        WAIT_FOR_REPLY();                                                                                       \
     }
 FOR_ALL_COUNTS(EXCHANGE)
 
@@ -94,12 +95,12 @@ static void add_handler(gasnet_handler_t index, gex_AM_Fn_t function) {
     table[entries++].fnptr = function;
 }
 
-#define REGISTER(n)                                                          \
-    add_handler(INDEX(SHORT_REQUEST, n), (gex_AM_Fn_t)short_request_##n);    \
-    add_handler(INDEX(MEDIUM_REQUEST, n), (gex_AM_Fn_t)medium_request_##n);  \
-    add_handler(INDEX(LONG_REQUEST, n), (gex_AM_Fn_t)long_request_##n);      \
-    add_handler(INDEX(SHORT_REPLY, n), (gex_AM_Fn_t)short_reply_##n);        \
-    add_handler(INDEX(MEDIUM_REPLY, n), (gex_AM_Fn_t)medium_reply_##n);      \
+#define REGISTER(n)                                                         \
+    add_handler(INDEX(SHORT_REQUEST, n), (gex_AM_Fn_t)short_request_##n);   \
+    add_handler(INDEX(MEDIUM_REQUEST, n), (gex_AM_Fn_t)medium_request_##n); \
+    add_handler(INDEX(LONG_REQUEST, n), (gex_AM_Fn_t)long_request_##n);     \
+    add_handler(INDEX(SHORT_REPLY, n), (gex_AM_Fn_t)short_reply_##n);       \
+    add_handler(INDEX(MEDIUM_REPLY, n), (gex_AM_Fn_t)medium_reply_##n);     \
     add_handler(INDEX(LONG_REPLY, n), (gex_AM_Fn_t)long_reply_##n);
 
 #define RUN(n)              \

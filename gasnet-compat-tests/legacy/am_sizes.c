@@ -11,9 +11,7 @@ static char *sent, *answer;
 
 #define ANSWER_AT(node) at(node, long_bytes)
 
-static void finish(gasnet_token_t token) {
-    CHECK(gasnet_AMReplyShort0(token, DONE) == GASNET_OK);
-}
+static void finish(gasnet_token_t token) { CHECK(gasnet_AMReplyShort0(token, DONE) == GASNET_OK); }
 static void on_done(gasnet_token_t token) {
     (void)token;
     ATOMIC_ADD(&done, 1);

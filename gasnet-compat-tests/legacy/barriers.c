@@ -38,7 +38,8 @@ static void mismatched(void) {
     gasnet_barrier_notify(4, me == np - 1 ? GASNET_BARRIERFLAG_MISMATCH : 0);
     CHECK(gasnet_barrier_wait(4, me == np - 1 ? GASNET_BARRIERFLAG_MISMATCH : 0) == GASNET_ERR_BARRIER_MISMATCH);
     gasnet_barrier_notify(4, me == 0 ? GASNET_BARRIERFLAG_MISMATCH : GASNET_BARRIERFLAG_ANONYMOUS);
-    CHECK(finish_try(4, me == 0 ? GASNET_BARRIERFLAG_MISMATCH : GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_ERR_BARRIER_MISMATCH);
+    CHECK(finish_try(4, me == 0 ? GASNET_BARRIERFLAG_MISMATCH : GASNET_BARRIERFLAG_ANONYMOUS) ==
+          GASNET_ERR_BARRIER_MISMATCH);
     if (np > 1) {
         PHASE("mismatch by name");
         gasnet_barrier_notify(me == 1, 0);

@@ -17,12 +17,10 @@ int main(int argc, char **argv) {
         gasnet_coll_handle_t one;
         int result, i;
         one = gasnet_coll_broadcast_nb(GASNET_TEAM_ALL, &got, root, &mine, sizeof mine, FLAGS);
-        while ((result = gasnet_coll_try_sync(one)) == GASNET_ERR_NOT_READY) {
-        }
+        while ((result = gasnet_coll_try_sync(one)) == GASNET_ERR_NOT_READY) {}
         CHECK(result == GASNET_OK && got == (int)root + 10 * round);
         one = gasnet_coll_gather_all_nb(GASNET_TEAM_ALL, all, &mine, sizeof mine, FLAGS);
-        while ((result = gasnet_coll_try_sync(one)) == GASNET_ERR_NOT_READY) {
-        }
+        while ((result = gasnet_coll_try_sync(one)) == GASNET_ERR_NOT_READY) {}
         CHECK(result == GASNET_OK);
         for (i = 0; i < (int)gasnet_nodes(); i++) CHECK(all[i] == i + 10 * round);
         free(all);

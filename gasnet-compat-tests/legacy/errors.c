@@ -6,8 +6,8 @@
 #define NAME(code) CHECKF(!strcmp(gasnet_ErrorName(code), #code), "is called %s", gasnet_ErrorName(code))
 
 int main(int argc, char **argv) {
-    const int codes[] = {GASNET_OK,           GASNET_ERR_NOT_INIT,  GASNET_ERR_RESOURCE,
-                         GASNET_ERR_BAD_ARG,  GASNET_ERR_NOT_READY, GASNET_ERR_BARRIER_MISMATCH};
+    const int codes[] = {GASNET_OK,          GASNET_ERR_NOT_INIT,  GASNET_ERR_RESOURCE,
+                         GASNET_ERR_BAD_ARG, GASNET_ERR_NOT_READY, GASNET_ERR_BARRIER_MISMATCH};
     size_t i, j;
     legacy_init("errors", &argc, &argv);
     legacy_attach(NULL, 0, 4096);
@@ -20,7 +20,8 @@ int main(int argc, char **argv) {
     CHECK(GASNET_OK == 0);
     for (i = 0; i < ARRAY_LENGTH(codes); i++) {
         CHECK(strlen(gasnet_ErrorDesc(codes[i])) > 3);
-        for (j = 0; j < i; j++) CHECK(codes[i] != codes[j] && strcmp(gasnet_ErrorDesc(codes[i]), gasnet_ErrorDesc(codes[j])));
+        for (j = 0; j < i; j++)
+            CHECK(codes[i] != codes[j] && strcmp(gasnet_ErrorDesc(codes[i]), gasnet_ErrorDesc(codes[j])));
     }
     for (i = 0; i < 3; i++) {
         const int unknown[] = {-1, 1, 10999};

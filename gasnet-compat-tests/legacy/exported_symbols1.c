@@ -9,7 +9,8 @@ static int (*volatile init)(int *, char ***) = gasnet_init;
 static int (*volatile attach)(gasnet_handlerentry_t *, int, uintptr_t, uintptr_t) = gasnet_attach;
 static gasnet_node_t (*volatile mynode)(void) = gasnet_mynode;
 static gasnet_node_t (*volatile nodes)(void) = gasnet_nodes;
-static int (*volatile request)(gasnet_node_t, gasnet_handler_t, const void *, size_t, gasnet_handlerarg_t) = gasnet_AMRequestMedium1;
+static int (*volatile request)(gasnet_node_t, gasnet_handler_t, const void *, size_t,
+                               gasnet_handlerarg_t) = gasnet_AMRequestMedium1;
 static void (*volatile put)(gasnet_node_t, void *, const void *, size_t) = gasnet_put_bulk;
 static gasnet_handle_t (*volatile get_nb)(void *, gasnet_node_t, void *, size_t) = gasnet_get_nb;
 static void (*volatile wait_syncnb)(gasnet_handle_t) = gasnet_wait_syncnb;

@@ -42,7 +42,8 @@ static void start_all(int puts) {
     for (i = 0; i < MANY; i++) {
         char *cell = at(peer, LARGE + (size_t)i * CELL), *mine = (puts ? source : dest) + (size_t)i * CELL;
         if (i % 7 == 3) handles[i] = GASNET_INVALID_HANDLE;
-        else if (puts) handles[i] = (i & 1) ? gasnet_put_nb(peer, cell, mine, CELL) : gasnet_put_nb_bulk(peer, cell, mine, CELL);
+        else if (puts)
+            handles[i] = (i & 1) ? gasnet_put_nb(peer, cell, mine, CELL) : gasnet_put_nb_bulk(peer, cell, mine, CELL);
         else handles[i] = (i & 1) ? gasnet_get_nb(mine, peer, cell, CELL) : gasnet_get_nb_bulk(mine, peer, cell, CELL);
     }
 }
@@ -100,7 +101,8 @@ static void single(void) {
     for (i = 0; i < 50; i++) {
         gasnet_handle_t handle;
         pattern_fill(source, LARGE, (uint64_t)i);
-        handle = (i & 1) ? gasnet_put_nb_bulk(peer, at(peer, 0), source, LARGE) : gasnet_put_nb(peer, at(peer, 0), source, LARGE);
+        handle = (i & 1) ? gasnet_put_nb_bulk(peer, at(peer, 0), source, LARGE)
+                         : gasnet_put_nb(peer, at(peer, 0), source, LARGE);
         if (i % 4 == 0) {
             while (gasnet_try_syncnb(handle) != GASNET_OK) continue;
         } else if (i % 4 == 1) {
@@ -112,7 +114,8 @@ static void single(void) {
         } else {
             gasnet_wait_syncnb(handle);
         }
-        handle = (i & 1) ? gasnet_get_nb(dest, peer, at(peer, 0), LARGE) : gasnet_get_nb_bulk(dest, peer, at(peer, 0), LARGE);
+        handle = (i & 1) ? gasnet_get_nb(dest, peer, at(peer, 0), LARGE)
+                         : gasnet_get_nb_bulk(dest, peer, at(peer, 0), LARGE);
         while (gasnet_try_syncnb(handle) == GASNET_ERR_NOT_READY) continue;
         CHECK_PATTERN(dest, LARGE, (uint64_t)i);
     }
@@ -157,7 +160,8 @@ static void regions(void) {
         pattern_fill(source, LARGE, 90 + (uint64_t)round);
         gasnet_put_nbi(peer, at(peer, LARGE + 8000), source, CELL); /* before the region: stays implicit */
         gasnet_begin_nbi_accessregion();
-        for (i = 0; i < 12; i++) gasnet_put_nbi_bulk(peer, at(peer, (size_t)i * BYTES), source + (size_t)i * BYTES, BYTES);
+        for (i = 0; i < 12; i++)
+            gasnet_put_nbi_bulk(peer, at(peer, (size_t)i * BYTES), source + (size_t)i * BYTES, BYTES);
         /* with a handle: not part of the region */
         gasnet_put(peer, at(peer, LARGE + 9000), source, BYTES);
         inside = gasnet_get_nb_bulk(one, peer, at(peer, LARGE + 9000), BYTES);

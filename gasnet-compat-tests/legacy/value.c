@@ -45,7 +45,8 @@ int main(int argc, char **argv) {
             }
         }
         PHASE("many gets at once, synced in another order");
-        for (i = 0; i < MANY; i++) gasnet_put_nbi_val(peer, cell + 8 * i, (gasnet_register_value_t)(i * 1000003 + me), 8);
+        for (i = 0; i < MANY; i++)
+            gasnet_put_nbi_val(peer, cell + 8 * i, (gasnet_register_value_t)(i * 1000003 + me), 8);
         gasnet_wait_syncnbi_all();
         for (i = 0; i < MANY; i++) gets[i] = gasnet_get_nb_val(peer, cell + 8 * i, i % 8 + 1);
         for (i = 0; i < MANY; i++) {

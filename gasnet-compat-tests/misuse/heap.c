@@ -94,12 +94,14 @@ static void counters(void) {
     b = gasnett_debug_realloc(gasnett_debug_malloc(500), 700);
     gasnett_getheapstats(&after);
     if (after.live_bytes < before.live_bytes + 1700 || after.live_objects < before.live_objects + 2) printf("live\n");
-    if (after.allocated_bytes < before.allocated_bytes + 2200 || after.freed_bytes < before.freed_bytes + 500) printf("sums\n");
+    if (after.allocated_bytes < before.allocated_bytes + 2200 || after.freed_bytes < before.freed_bytes + 500)
+        printf("sums\n");
     gasnett_debug_free(a);
     gasnett_debug_free(b);
     gasnett_debug_free(NULL);
     gasnett_getheapstats(&after);
-    if (after.live_bytes_max < before.live_bytes + 1700 || after.live_objects > before.live_objects + 1) printf("most\n");
+    if (after.live_bytes_max < before.live_bytes + 1700 || after.live_objects > before.live_objects + 1)
+        printf("most\n");
     printf("counted\n");
 }
 /* The report names what is still in use, with its place, for the ranks that GASNET_MALLOCNODES names. */
@@ -109,23 +111,31 @@ static void reported(void) {
 }
 
 const misuse_case_t misuse_cases[] = {
-    {"heap-past-end", "debug", 2, "", "block of 10 bytes at 0x[0-9a-f]+ \\(from \\S*heap.c:[0-9]+\\) was written behind its last byte", past_end},
+    {"heap-past-end", "debug", 2, "",
+     "block of 10 bytes at 0x[0-9a-f]+ \\(from \\S*heap.c:[0-9]+\\) was written behind its last byte", past_end},
     {"heap-before-start", "debug", 2, "", "written in front of its first byte", before_start},
-    {"heap-past-end-polled", "debug", 2, "", "block of 5 bytes .* behind its last byte; found at libgasnet", past_end_polled},
-    {"heap-past-end-all", "debug", 2, "", "block of 5 bytes .* behind its last byte; found at \\S*heap.c", past_end_all},
-    {"heap-extra-check", "debug", 2, "GASNET_MALLOC_EXTRACHECK=1", "^(?!.*not found at once).*block of 64 bytes .* behind", extra_check},
+    {"heap-past-end-polled", "debug", 2, "", "block of 5 bytes .* behind its last byte; found at libgasnet",
+     past_end_polled},
+    {"heap-past-end-all", "debug", 2, "", "block of 5 bytes .* behind its last byte; found at \\S*heap.c",
+     past_end_all},
+    {"heap-extra-check", "debug", 2, "GASNET_MALLOC_EXTRACHECK=1",
+     "^(?!.*not found at once).*block of 64 bytes .* behind", extra_check},
     {"heap-freed-twice", "debug", 2, "GASNET_MALLOC_LEAKALL=1", "freed a second time", freed_twice},
     {"heap-checked-after-free", "debug", 2, "GASNET_MALLOC_LEAKALL=1", "was freed; found at", checked_after_free},
     {"heap-not-ours", "debug", 2, "", "no block of this allocator", not_ours},
-    {"heap-written-after-free", "debug", 2, "GASNET_MALLOC_SCANFREED=1", "block of 100 bytes .* written after it was freed", written_after_free},
+    {"heap-written-after-free", "debug", 2, "GASNET_MALLOC_SCANFREED=1",
+     "block of 100 bytes .* written after it was freed", written_after_free},
     {"heap-reallocated-wild", "debug", 2, "", "block of 8 bytes .* behind its last byte", reallocated_wild},
-    {"heap-patterns", "debug", 1, "GASNET_MALLOC_INIT=1 GASNET_MALLOC_INITVAL=90 GASNET_MALLOC_CLOBBER=1 GASNET_MALLOC_CLOBBERVAL=0x1122334455667788 GASNET_MALLOC_LEAKALL=1",
+    {"heap-patterns", "debug", 1,
+     "GASNET_MALLOC_INIT=1 GASNET_MALLOC_INITVAL=90 GASNET_MALLOC_CLOBBER=1 "
+     "GASNET_MALLOC_CLOBBERVAL=0x1122334455667788 GASNET_MALLOC_LEAKALL=1",
      "=^patterns seen\\n$", patterns},
     {"heap-nan", "debug", 1, "GASNET_MALLOC_INIT=y", "=^no number\\n$", not_a_number},
     {"heap-nan-quiet", "debug", 1, "GASNET_MALLOC_INIT=y GASNET_MALLOC_INITVAL=qNAN", "=^no number\\n$", not_a_number},
     {"heap-counters", "debug", 2, "GASNET_MALLOC_CLOBBER=1", "=^(counted\\n)+$", counters},
     {"heap-report", "debug", 2, "GASNET_MALLOCFILE=- GASNET_MALLOCNODES=1",
-     "=^(?!.*proc 0\\))(?!.*12345 0x).*malloc report \\(proc 1\\).*in use.*12346 0x[0-9a-f]+ \\S*heap.c:[0-9]+\\n", reported},
+     "=^(?!.*proc 0\\))(?!.*12345 0x).*malloc report \\(proc 1\\).*in use.*12346 0x[0-9a-f]+ \\S*heap.c:[0-9]+\\n",
+     reported},
     {"heap-bad-value", "debug", 2, "GASNET_MALLOC_INITVAL=lots", "GASNET_MALLOC_INITVAL", reported},
     {NULL, NULL, 0, NULL, NULL, NULL}};
 

@@ -9,15 +9,17 @@ static void on_keep_token(gex_Token_t token);
 static void on_twice(gex_Token_t token);
 static void on_bad_reply(gex_Token_t token);
 static void on_hold(gex_Token_t token);
-#define MISUSE_HANDLERS                                                                                       \
-    {200, (gex_AM_Fn_t)on_none, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_none"},                   \
-        {201, (gex_AM_Fn_t)on_one, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQREP, 1, NULL, "on_one"},                  \
-        {202, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_MEDLONG | GEX_FLAG_AM_REQREP, 0, NULL, "on_payload"},        \
-        {203, (gex_AM_Fn_t)on_reply_only, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 0, NULL, "on_reply_only"},     \
-        {204, (gex_AM_Fn_t)on_keep_token, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_keep_token"},   \
-        {205, (gex_AM_Fn_t)on_twice, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_twice"},             \
-        {206, (gex_AM_Fn_t)on_bad_reply, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_bad_reply"},     \
-        {207, (gex_AM_Fn_t)on_hold, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_hold"}
+// clang-format off
+#define MISUSE_HANDLERS \
+    {200, (gex_AM_Fn_t)on_none, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_none"}, \
+    {201, (gex_AM_Fn_t)on_one, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQREP, 1, NULL, "on_one"}, \
+    {202, (gex_AM_Fn_t)on_payload, GEX_FLAG_AM_MEDLONG | GEX_FLAG_AM_REQREP, 0, NULL, "on_payload"}, \
+    {203, (gex_AM_Fn_t)on_reply_only, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REPLY, 0, NULL, "on_reply_only"}, \
+    {204, (gex_AM_Fn_t)on_keep_token, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_keep_token"}, \
+    {205, (gex_AM_Fn_t)on_twice, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_twice"}, \
+    {206, (gex_AM_Fn_t)on_bad_reply, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_bad_reply"}, \
+    {207, (gex_AM_Fn_t)on_hold, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_hold"}
+// clang-format on
 #define MISUSE_HANDLER_COUNT 8
 #include "misuse.h"
 
@@ -40,10 +42,13 @@ static void on_twice(gex_Token_t token) {
 }
 static void on_bad_reply(gex_Token_t token) {
     if (is("reply-group")) gex_AM_ReplyMedium0(token, 202, memory, 1, GEX_EVENT_GROUP, 0);
-    if (is("reply-too-long")) gex_AM_ReplyMedium0(token, 202, memory, gex_Token_MaxReplyMedium(token, GEX_EVENT_NOW, 0, 0) + 1, GEX_EVENT_NOW, 0);
+    if (is("reply-too-long"))
+        gex_AM_ReplyMedium0(token, 202, memory, gex_Token_MaxReplyMedium(token, GEX_EVENT_NOW, 0, 0) + 1, GEX_EVENT_NOW,
+                            0);
     if (is("reply-flags")) gex_AM_ReplyShort1(token, 201, GEX_FLAG_AD_ACQ, 1);
     if (is("reply-to-request-only")) gex_AM_ReplyShort0(token, 200, 0);
-    if (is("reply-committed-late")) gex_AM_CommitReplyMedium0(gex_AM_PrepareReplyMedium(token, memory, 4, 4, GEX_EVENT_NOW, 0, 0), 202, 5);
+    if (is("reply-committed-late"))
+        gex_AM_CommitReplyMedium0(gex_AM_PrepareReplyMedium(token, memory, 4, 4, GEX_EVENT_NOW, 0, 0), 202, 5);
 }
 static gex_HSL_t lock = GEX_HSL_INITIALIZER;
 static void on_hold(gex_Token_t token) {
@@ -85,23 +90,35 @@ static void lc_defer(void) { gex_AM_RequestMedium0(tm, LAST, 202, memory, 1, GEX
 static void lc_null(void) { gex_AM_RequestMedium0(tm, LAST, 202, memory, 1, NULL, 0); }
 static void source_null(void) { gex_AM_RequestMedium0(tm, LAST, 202, hidden(0), 1, GEX_EVENT_NOW, 0); }
 static void flags(void) { gex_AM_RequestShort0(tm, LAST, 200, GEX_FLAG_AM_PREPARE_LEAST_ALLOC); }
-static void flags_exclusive(void) { gex_AM_RequestMedium0(tm, LAST, 202, memory, 1, GEX_EVENT_NOW, GEX_FLAG_LC_COPY_YES | GEX_FLAG_LC_COPY_NO); }
+static void flags_exclusive(void) {
+    gex_AM_RequestMedium0(tm, LAST, 202, memory, 1, GEX_EVENT_NOW, GEX_FLAG_LC_COPY_YES | GEX_FLAG_LC_COPY_NO);
+}
 static void medium_too_long(void) {
-    gex_AM_RequestMedium0(tm, LAST, 202, memory, gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, 0, 0) + 1, GEX_EVENT_NOW, 0);
+    gex_AM_RequestMedium0(tm, LAST, 202, memory, gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, 0, 0) + 1,
+                          GEX_EVENT_NOW, 0);
 }
 static void long_outside(void) { gex_AM_RequestLong0(tm, LAST, 202, memory, 100, last + 65536 - 99, GEX_EVENT_NOW, 0); }
 static void long_overlap(void) { gex_AM_RequestLong0(tm, me, 202, own, 100, own + 50, GEX_EVENT_NOW, 0); }
 static void max_args(void) { (void)gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, 0, 17); }
 
 static void prepare_least(void) {
-    (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, gex_AM_MaxRequestMedium(tm, LAST, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 0) + 1, 1 << 30, NULL, 0, 0);
+    (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL,
+                                      gex_AM_MaxRequestMedium(tm, LAST, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 0) + 1,
+                                      1 << 30, NULL, 0, 0);
 }
 static void prepare_order(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, memory, 9, 8, GEX_EVENT_NOW, 0, 0); }
-static void prepare_disposition(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, 1, 8, NULL, GEX_FLAG_SELF_SEG_BOUND, 0); }
-static void prepare_offset(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, hidden(64), 1, 8, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, 0); }
-static void prepare_flags(void) { (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, 1, 8, NULL, GEX_FLAG_AD_MY_RANK, 0); }
+static void prepare_disposition(void) {
+    (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, 1, 8, NULL, GEX_FLAG_SELF_SEG_BOUND, 0);
+}
+static void prepare_offset(void) {
+    (void)gex_AM_PrepareRequestMedium(tm, LAST, hidden(64), 1, 8, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, 0);
+}
+static void prepare_flags(void) {
+    (void)gex_AM_PrepareRequestMedium(tm, LAST, NULL, 1, 8, NULL, GEX_FLAG_AD_MY_RANK, 0);
+}
 static void max_least_both(void) {
-    (void)gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, GEX_FLAG_AM_PREPARE_LEAST_ALLOC | GEX_FLAG_AM_PREPARE_LEAST_CLIENT, 0);
+    (void)gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW,
+                                  GEX_FLAG_AM_PREPARE_LEAST_ALLOC | GEX_FLAG_AM_PREPARE_LEAST_CLIENT, 0);
 }
 static void max_flags(void) { (void)gex_AM_MaxReplyLong(tm, LAST, GEX_EVENT_NOW, GEX_FLAG_AD_MY_RANK, 0); }
 static void request_of_gasnet1(void) { gasnet_AMRequestShort0(LAST, 200); }
@@ -207,9 +224,12 @@ const misuse_case_t misuse_cases[] = {
     {"two-replies", "debug", 2, "", "this request was answered already", two_replies},
     {"unregistered", "any", 2, "", "for handler 250, but no handler is registered there", unregistered},
     {"index-low", "any", 2, "", "5 is not a client handler index", index_low},
-    {"to-reply-only", "debug", 2, "", "handler 203 \\(on_reply_only\\), which was registered with flags 0x11", to_reply_only},
-    {"wrong-category", "debug", 2, "", "AM Short Request with 0 arguments came from rank 0 for handler 202 \\(on_payload\\)", wrong_category},
-    {"wrong-nargs", "debug", 2, "", "with 2 arguments came from rank 0 for handler 201 \\(on_one\\).* for 1 arguments", wrong_nargs},
+    {"to-reply-only", "debug", 2, "", "handler 203 \\(on_reply_only\\), which was registered with flags 0x11",
+     to_reply_only},
+    {"wrong-category", "debug", 2, "",
+     "AM Short Request with 0 arguments came from rank 0 for handler 202 \\(on_payload\\)", wrong_category},
+    {"wrong-nargs", "debug", 2, "", "with 2 arguments came from rank 0 for handler 201 \\(on_one\\).* for 1 arguments",
+     wrong_nargs},
     {"handler-keeps-lock", "debug", 2, "", "AM handler 207 returned while it holds a handler-safe lock", holds_lock},
     {"token-kept", "debug", 2, "", "gex_AM_Reply: 0x[0-9a-f]+ is not the token of the handler", token_kept},
     {"token-kept-info", "debug", 2, "", "gex_Token_Info: 0x[0-9a-f]+ is not the token of the handler", token_kept_info},
@@ -225,16 +245,20 @@ const misuse_case_t misuse_cases[] = {
     {"reply-group", "debug", 2, "", "lc_opt must not be GEX_EVENT_GROUP in this call", bad_reply},
     {"reply-too-long", "any", 2, "", "exceeds the limit of \\d+ \\(gex_AM_MaxReplyMedium\\)", bad_reply},
     {"reply-flags", "debug", 2, "", "flags 0x4 are not for this call", bad_reply},
-    {"reply-to-request-only", "debug", 2, "", "AM Short Reply with 0 arguments came from rank 1 for handler 200 \\(on_none\\)", bad_reply},
+    {"reply-to-request-only", "debug", 2, "",
+     "AM Short Reply with 0 arguments came from rank 1 for handler 200 \\(on_none\\)", bad_reply},
     {"reply-committed-late", "any", 2, "", DOES_NOT_FIT, bad_reply},
     {"prepare-least", "any", 2, "", "least may not exceed most nor", prepare_least},
     {"prepare-order", "any", 2, "", "least may not exceed most nor", prepare_order},
-    {"prepare-disposition", "debug", 2, "", "gex_AM_PrepareRequest: GEX_FLAG_SELF_SEG_\\* need a client_buf", prepare_disposition},
+    {"prepare-disposition", "debug", 2, "", "gex_AM_PrepareRequest: GEX_FLAG_SELF_SEG_\\* need a client_buf",
+     prepare_disposition},
     {"prepare-offset", "any", 2, "", "GEX_FLAG_SELF_SEG_OFFSET is not allowed here", prepare_offset},
     {"prepare-flags", "debug", 2, "", "gex_AM_PrepareRequest: flags 0x20 are not for this call", prepare_flags},
-    {"max-least-both", "debug", 2, "", "gex_AM_MaxRequestMedium: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other", max_least_both},
+    {"max-least-both", "debug", 2, "",
+     "gex_AM_MaxRequestMedium: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other", max_least_both},
     {"max-flags", "debug", 2, "", "gex_AM_MaxReplyLong: flags 0x20 are not for this call", max_flags},
-    {"gasnet1-request", "debug", 2, "", "gasnet_AMRequestShort0 is a call of GASNet-1.*GEX_FLAG_USES_GASNET1", request_of_gasnet1},
+    {"gasnet1-request", "debug", 2, "", "gasnet_AMRequestShort0 is a call of GASNet-1.*GEX_FLAG_USES_GASNET1",
+     request_of_gasnet1},
     {"prepare-lc", "debug", 2, "", "lc_opt must be NULL when client_buf is", prepare_lc},
     {"prepare-lc-defer", "debug", 2, "", "lc_opt must not be GEX_EVENT_DEFER", prepare_lc_defer},
     {"commit-nothing", "any", 2, "", "gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP", commit_nothing},
@@ -247,8 +271,10 @@ const misuse_case_t misuse_cases[] = {
     {"commit-unwritten-long", "debug", 2, "", "the payload was not written", commit_unwritten_long},
     {"commit-unwritten-short", "debug", 2, "GASNET_SD_INITLEN=128", "=sent\\n", commit_fine},
     {"commit-unwritten-off", "debug", 2, "GASNET_SD_INIT=0", "=sent\\n", commit_fine},
-    {"commit-pattern", "debug", 2, "GASNET_SD_INITVAL=0x1234 GASNET_SD_INITLEN=16", "the pattern.*the payload was not written", commit_pattern},
-    {"commit-pattern-one", "debug", 2, "GASNET_SD_INITVAL=0x1234 GASNET_SD_INITLEN=0", "the payload was not written", commit_pattern},
+    {"commit-pattern", "debug", 2, "GASNET_SD_INITVAL=0x1234 GASNET_SD_INITLEN=16",
+     "the pattern.*the payload was not written", commit_pattern},
+    {"commit-pattern-one", "debug", 2, "GASNET_SD_INITVAL=0x1234 GASNET_SD_INITLEN=0", "the payload was not written",
+     commit_pattern},
     {"lock-taken-twice", "debug", 2, "", "holds the handler-safe lock at 0x[0-9a-f]+ already", lock_twice},
     {"lock-unheld", "debug", 2, "", "does not hold the handler-safe lock", lock_unheld},
     {"lock-out-of-order", "debug", 2, "", "is not the last one that this thread took", lock_order},

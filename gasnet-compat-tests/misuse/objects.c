@@ -111,7 +111,9 @@ static void tm_in_order(void) {
         gex_NBI_Wait(GEX_EC_ALL, 0);
         for (i = 0; i < 4; i++) events[i] = gex_Coll_BarrierNB(made, 0);
         gex_Event_WaitAll(events, 4, 0);
-        for (i = 0; i < 4; i++) events[i] = i % 2 ? gex_RMA_PutNB(tm, LAST, last + 8192, byte, 8, GEX_EVENT_DEFER, 0) : gex_Coll_BarrierNB(next, 0);
+        for (i = 0; i < 4; i++)
+            events[i] =
+                i % 2 ? gex_RMA_PutNB(tm, LAST, last + 8192, byte, 8, GEX_EVENT_DEFER, 0) : gex_Coll_BarrierNB(next, 0);
         barrier();
         gex_AD_Destroy(ad);
         gex_TM_Destroy(made, NULL, 0);
@@ -218,7 +220,8 @@ static void segment_no_bytes(void) {
 static void segment_wraps(void) {
     gex_Segment_t made;
     gex_System_SetVerboseErrors(1);
-    if (gex_Segment_Create(&made, client, hidden(~(uintptr_t)4095), 8192, GEX_MK_HOST, 0) == GASNET_ERR_BAD_ARG) printf("refused\n");
+    if (gex_Segment_Create(&made, client, hidden(~(uintptr_t)4095), 8192, GEX_MK_HOST, 0) == GASNET_ERR_BAD_ARG)
+        printf("refused\n");
 }
 static void segment_destroy_attached(void) { gex_Segment_Destroy(segment, 0); }
 static void segment_destroy_null(void) { gex_Segment_Destroy(GEX_SEGMENT_INVALID, 0); }
@@ -333,8 +336,10 @@ const misuse_case_t misuse_cases[] = {
     {"tm-destroyed-twice", "debug", 2, "", "team .* was destroyed", tm_destroyed_twice},
     {"tm-primordial", "any", 2, "", "the primordial team cannot be destroyed", tm_primordial},
     {"tm-with-domain", "debug", 2, "", "gex_TM_Destroy: the team has live atomic domains", tm_with_domain},
-    {"tm-with-collective", "debug", 2, "", "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_collective},
-    {"tm-with-unsynced", "debug", 2, "", "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_unsynced},
+    {"tm-with-collective", "debug", 2, "",
+     "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_collective},
+    {"tm-with-unsynced", "debug", 2, "",
+     "gex_TM_Destroy: the event of a collective over this team was not synchronised", tm_with_unsynced},
     {"tm-in-order", "any", 2, "", "=^ended in order\\n$", tm_in_order},
     {"tm-destroy-flags", "debug", 2, "", "gex_TM_Destroy: flags 0x1 are not for this call", tm_destroy_flags},
     {"pair-barrier", "any", 2, "", "gex_Coll_BarrierNB was given a TM-pair", pair_barrier},
@@ -353,12 +358,17 @@ const misuse_case_t misuse_cases[] = {
     {"rank-value", "any", 2, "", "rank 9 is not in a team of 2 members", rank_value},
     {"split-color", "debug", 2, "", "color -1 is negative", split_color},
     {"split-scratch-empty", "debug", 2, "", "scratch space of 0 bytes", split_scratch_empty},
-    {"split-scratch-outside", "debug", 2, "", "scratch space of 64 bytes at 0x[0-9a-f]+ is not inside the bound segment", split_scratch_outside},
-    {"split-scratch-overlap", "debug", 2, "", "=WARNING.*4096 bytes at 0x[0-9a-f]+ overlaps that of a live team, 4096 bytes at.*only told", split_scratch_overlap},
+    {"split-scratch-outside", "debug", 2, "",
+     "scratch space of 64 bytes at 0x[0-9a-f]+ is not inside the bound segment", split_scratch_outside},
+    {"split-scratch-overlap", "debug", 2, "",
+     "=WARNING.*4096 bytes at 0x[0-9a-f]+ overlaps that of a live team, 4096 bytes at.*only told",
+     split_scratch_overlap},
     {"split-flags", "debug", 2, "", "gex_TM_Split: flags 0x1 are not for this call", split_flags},
-    {"split-flags-of-create", "debug", 2, "", "gex_TM_Split: flags 0x1000000 are not for this call", split_flags_of_create},
+    {"split-flags-of-create", "debug", 2, "", "gex_TM_Split: flags 0x1000000 are not for this call",
+     split_flags_of_create},
     {"create-flags", "debug", 2, "", "gex_TM_Create: flags 0x8000000 are not for this call", create_flags},
-    {"scratch-size-min", "any", 2, "", "=WARNING.*GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated.*sizes told", scratch_size_min},
+    {"scratch-size-min", "any", 2, "", "=WARNING.*GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated.*sizes told",
+     scratch_size_min},
     {"create-scratch-flags", "any", 2, "", "must have one of GEX_FLAG_TM_", create_scratch_flags},
     {"create-twice-named", "any", 2, "", "an endpoint is named twice", create_twice_named},
     {"create-count", "any", 2, "", "num_new_tms is 2, and args name 1 endpoints", create_count},
@@ -368,11 +378,13 @@ const misuse_case_t misuse_cases[] = {
     {"attach-again", "any", 2, "", "=gex_Segment_Attach: .*" REFUSED, attach_again},
     {"segment-no-bytes", "any", 2, "", "=gex_Segment_Create: .*" REFUSED, segment_no_bytes},
     {"segment-wraps", "any", 2, "", "=gex_Segment_Create: .*" REFUSED, segment_wraps},
-    {"segment-destroy-attached", "any", 2, "", "the attached segment lives as long as the process", segment_destroy_attached},
+    {"segment-destroy-attached", "any", 2, "", "the attached segment lives as long as the process",
+     segment_destroy_attached},
     {"segment-destroy-null", "any", 2, "", "gex_Segment_Destroy was given GEX_SEGMENT_INVALID", segment_destroy_null},
     {"segment-destroyed", "debug", 2, "", "segment .* was destroyed", segment_destroyed},
     {"segment-null", "debug", 2, "", "GEX_SEGMENT_INVALID", segment_null},
-    {"segment-with-scratch", "debug", 2, "", "gex_Segment_Destroy: the segment has the scratch space of a live team", segment_with_scratch},
+    {"segment-with-scratch", "debug", 2, "", "gex_Segment_Destroy: the segment has the scratch space of a live team",
+     segment_with_scratch},
     {"bind-destroyed", "debug", 2, "", "gex_EP_BindSegment: the segment .* was destroyed", bind_destroyed},
     {"bind-twice", "any", 2, "", "=gex_EP_BindSegment: the endpoint has a bound segment.*" REFUSED, bind_twice},
     {"ep-null", "debug", 2, "", "GEX_EP_INVALID", ep_null},
@@ -385,7 +397,8 @@ const misuse_case_t misuse_cases[] = {
     {"event-no-op-leaf", "any", 2, "", "gex_Event_QueryLeaf was given GEX_EVENT_NO_OP", event_no_op_leaf},
     {"event-twice", "debug", 2, "", "gex_Event_Wait: the event .* was synchronised already", event_twice},
     {"event-leaf-of-leaf", "debug", 2, "", "gex_Event_QueryLeaf: .* is a leaf", event_leaf_of_leaf},
-    {"event-leaf-after-root", "debug", 2, "", "gex_Event_Wait: the event .* was synchronised already", event_leaf_after_root},
+    {"event-leaf-after-root", "debug", 2, "", "gex_Event_Wait: the event .* was synchronised already",
+     event_leaf_after_root},
     {"event-garbage", "debug", 2, "", "is not a gex_Event_t", event_garbage},
     {"event-category", "any", 2, "", "is not a single category", event_category},
     {"event-flags", "debug", 2, "", "gex_Event_TestSome: flags 0x4", event_flags},

@@ -12,8 +12,12 @@ static void get_before(void) { gex_RMA_GetBlocking(tm, memory, LAST, last - 1, 1
 static void put_null(void) { gex_RMA_PutBlocking(tm, LAST, last, hidden(0), 4, 0); }
 static void get_null(void) { gex_RMA_GetBlocking(tm, hidden(0), LAST, last, 4, 0); }
 static void put_flags(void) { gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_AD_MY_RANK); }
-static void put_flags_exclusive(void) { gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME); }
-static void get_flags_exclusive(void) { gex_RMA_GetBlocking(tm, memory, LAST, last, 1, GEX_FLAG_PEER_SEG_BOUND | GEX_FLAG_PEER_SEG_SOME); }
+static void put_flags_exclusive(void) {
+    gex_RMA_PutBlocking(tm, LAST, last, memory, 1, GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME);
+}
+static void get_flags_exclusive(void) {
+    gex_RMA_GetBlocking(tm, memory, LAST, last, 1, GEX_FLAG_PEER_SEG_BOUND | GEX_FLAG_PEER_SEG_SOME);
+}
 static void never_self(void) { gex_RMA_PutBlocking(tm, me, own, memory, 1, GEX_FLAG_PEER_NEVER_SELF); }
 static void never_nbrhd_self(void) { gex_RMA_GetBlocking(tm, memory, me, own, 1, GEX_FLAG_PEER_NEVER_NBRHD); }
 static void never_nbrhd(void) {
@@ -61,7 +65,9 @@ static void ad_create_flags(void) {
     gex_AD_Create(&ad, tm, GEX_DT_U32, GEX_OP_ADD, GEX_FLAG_IMMEDIATE);
 }
 static void ad_result(void) { gex_AD_OpNBI_U32(domain(), hidden((uintptr_t)own), me, own, GEX_OP_FADD, 1, 0, 0); }
-static void ad_result_offset(void) { gex_AD_OpNBI_U32(domain(), hidden(6), me, own + 4, GEX_OP_FADD, 1, 0, GEX_FLAG_SELF_SEG_OFFSET); }
+static void ad_result_offset(void) {
+    gex_AD_OpNBI_U32(domain(), hidden(6), me, own + 4, GEX_OP_FADD, 1, 0, GEX_FLAG_SELF_SEG_OFFSET);
+}
 static void put_of_gasnet1(void) { gasnet_put(LAST, last, memory, 1); }
 static void vector_of_gasnet1(void) {
     gasnet_memvec_t there, here;
@@ -85,19 +91,37 @@ static void both_barriers_other(void) {
     gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
 }
 static void root_outside(void) { gex_Coll_BroadcastNB(tm, np, memory, memory, 1, 0); }
-static void reduce_root(void) { gex_Coll_ReduceToOneNB(tm, GEX_RANK_INVALID, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, 0); }
+static void reduce_root(void) {
+    gex_Coll_ReduceToOneNB(tm, GEX_RANK_INVALID, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, 0);
+}
 static void reduce_type(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, 3, 4, 1, GEX_OP_ADD, NULL, NULL, 0); }
-static void reduce_operation(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_FLT, 4, 1, GEX_OP_XOR, NULL, NULL, 0); }
-static void reduce_size(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_U32, 8, 1, GEX_OP_ADD, NULL, NULL, 0); }
-static void reduce_user(void) { gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_USER, 4, 1, GEX_OP_USER, NULL, NULL, 0); }
+static void reduce_operation(void) {
+    gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_FLT, 4, 1, GEX_OP_XOR, NULL, NULL, 0);
+}
+static void reduce_size(void) {
+    gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_U32, 8, 1, GEX_OP_ADD, NULL, NULL, 0);
+}
+static void reduce_user(void) {
+    gex_Coll_ReduceToAllNB(tm, memory, memory + 64, GEX_DT_USER, 4, 1, GEX_OP_USER, NULL, NULL, 0);
+}
 static void barrier_nb_flags(void) { gex_Coll_BarrierNB(tm, GEX_FLAG_IMMEDIATE); }
-static void broadcast_flags(void) { gex_Coll_BroadcastNB(tm, 0, memory, memory, 1, GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED); }
-static void reduce_flags(void) { gex_Coll_ReduceToAllNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_IMMEDIATE); }
-static void reduce_one_flags(void) { gex_Coll_ReduceToOneNB(tm, 0, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_IMMEDIATE); }
-static void scan_flags(void) { gasnetx_Coll_ScanNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_SELF_SEG_OFFSET); }
+static void broadcast_flags(void) {
+    gex_Coll_BroadcastNB(tm, 0, memory, memory, 1, GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED);
+}
+static void reduce_flags(void) {
+    gex_Coll_ReduceToAllNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_IMMEDIATE);
+}
+static void reduce_one_flags(void) {
+    gex_Coll_ReduceToOneNB(tm, 0, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_IMMEDIATE);
+}
+static void scan_flags(void) {
+    gasnetx_Coll_ScanNB(tm, memory, memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, GEX_FLAG_SELF_SEG_OFFSET);
+}
 static void gather_flags(void) { gasnetx_Coll_GatherNB(tm, 0, memory + 64, memory, 4, GEX_FLAG_SELF_SEG_OFFSET); }
 static void broadcast_bound(void) { gex_Coll_BroadcastNB(tm, 0, memory, memory, 1, GEX_FLAG_SELF_SEG_BOUND); }
-static void broadcast_offset(void) { gex_Coll_BroadcastNB(tm, 0, hidden(65533), hidden(0), 4, GEX_FLAG_SELF_SEG_OFFSET); }
+static void broadcast_offset(void) {
+    gex_Coll_BroadcastNB(tm, 0, hidden(65533), hidden(0), 4, GEX_FLAG_SELF_SEG_OFFSET);
+}
 static void putting(const void *left, void *right, size_t count, const void *cdata) {
     (void)left, (void)right, (void)count, (void)cdata;
     gex_RMA_PutBlocking(tm, LAST, last, memory, 8, 0);
@@ -126,8 +150,10 @@ const misuse_case_t misuse_cases[] = {
     {"put-flags-exclusive", "debug", 2, "", "more than one GEX_FLAG_SELF_SEG_\\*", put_flags_exclusive},
     {"get-flags-exclusive", "debug", 2, "", "more than one GEX_FLAG_PEER_SEG_\\*", get_flags_exclusive},
     {"never-self", "debug", 2, "", "GEX_FLAG_PEER_NEVER_\\* was given, and the peer is in this process", never_self},
-    {"never-nbrhd-self", "debug", 2, "", "GEX_FLAG_PEER_NEVER_\\* was given, and the peer is in this process", never_nbrhd_self},
-    {"never-nbrhd", "debug", 2, "", "GEX_FLAG_PEER_NEVER_NBRHD (was given, and rank 1 is a neighbour|holds)", never_nbrhd},
+    {"never-nbrhd-self", "debug", 2, "", "GEX_FLAG_PEER_NEVER_\\* was given, and the peer is in this process",
+     never_nbrhd_self},
+    {"never-nbrhd", "debug", 2, "", "GEX_FLAG_PEER_NEVER_NBRHD (was given, and rank 1 is a neighbour|holds)",
+     never_nbrhd},
     {"bound-untrue", "debug", 2, "", "is not in the bound segment of endpoint 0", bound_untrue},
     {"offset-outside", "debug", 2, "", "segment", offset_outside},
     {"put-overlap", "debug", 2, "", "gex_RMA_PutBlocking: source and destination of 20 bytes overlap", put_overlap},
@@ -145,13 +171,16 @@ const misuse_case_t misuse_cases[] = {
     {"ad-result", "debug", 2, "", "gex_AD_OpNBI_U32: result_p is memory of the target", ad_result},
     {"ad-result-offset", "debug", 2, "", "gex_AD_OpNBI_U32: result_p is memory of the target", ad_result_offset},
     {"gasnet1-put", "debug", 2, "", "gasnet_put is a call of GASNet-1.*GEX_FLAG_USES_GASNET1", put_of_gasnet1},
-    {"gasnet1-vector", "debug", 2, "", "gasnet_putv_bulk is a call of GASNet-1.*GEX_FLAG_USES_GASNET1", vector_of_gasnet1},
+    {"gasnet1-vector", "debug", 2, "", "gasnet_putv_bulk is a call of GASNet-1.*GEX_FLAG_USES_GASNET1",
+     vector_of_gasnet1},
     {"notify-twice", "any", 2, "", "gasnet_barrier_notify was called twice", notify_twice},
     {"wait-without-notify", "any", 2, "", "gasnet_barrier_wait was called without gasnet_barrier_notify", wait_first},
     {"try-without-notify", "any", 2, "", "gasnet_barrier_try was called without gasnet_barrier_notify", try_first},
     {"barrier-flags", "debug", 2, "", "gasnet_barrier_notify: flags 0x40", barrier_flags},
-    {"collective-in-named-barrier", "debug", 2, "", "gex_Coll_BarrierNB was called between gasnet_barrier_notify and gasnet_barrier_wait", both_barriers},
-    {"named-barrier-in-collective", "debug", 2, "", "gasnet_barrier_notify was called while a collective", both_barriers_other},
+    {"collective-in-named-barrier", "debug", 2, "",
+     "gex_Coll_BarrierNB was called between gasnet_barrier_notify and gasnet_barrier_wait", both_barriers},
+    {"named-barrier-in-collective", "debug", 2, "", "gasnet_barrier_notify was called while a collective",
+     both_barriers_other},
     {"root-outside", "any", 2, "", "root 2 is not in a team of 2 members", root_outside},
     {"reduce-root", "any", 2, "", "gex_Coll_ReduceToOneNB: root \\d+ is not in", reduce_root},
     {"reduce-type", "any", 2, "", "gex_Coll_ReduceToAllNB: ", reduce_type},
@@ -159,14 +188,18 @@ const misuse_case_t misuse_cases[] = {
     {"reduce-size", "any", 2, "", "gex_Coll_ReduceToAllNB: .*8", reduce_size},
     {"reduce-user", "any", 2, "", "gex_Coll_ReduceToAllNB: ", reduce_user},
     {"barrier-nb-flags", "debug", 2, "", "gex_Coll_BarrierNB: flags 0x1 are not for this call", barrier_nb_flags},
-    {"broadcast-flags", "debug", 2, "", "gex_Coll_BroadcastNB: flags 0x20000000 are not for this call", broadcast_flags},
+    {"broadcast-flags", "debug", 2, "", "gex_Coll_BroadcastNB: flags 0x20000000 are not for this call",
+     broadcast_flags},
     {"reduce-flags", "debug", 2, "", "gex_Coll_ReduceToAllNB: flags 0x1 are not for this call", reduce_flags},
     {"reduce-one-flags", "debug", 2, "", "gex_Coll_ReduceToOneNB: flags 0x1 are not for this call", reduce_one_flags},
     {"scan-flags", "any", 2, "", "gasnetx_Coll_ScanNB: flags 0x20000 are not for this call", scan_flags},
     {"gather-flags", "any", 2, "", "gasnetx_Coll_GatherNB: flags 0x20000 are not for this call", gather_flags},
-    {"broadcast-bound", "debug", 2, "", "gex_Coll_BroadcastNB: the local range .* is not in the bound segment", broadcast_bound},
-    {"broadcast-offset", "debug", 2, "", "gex_Coll_BroadcastNB: the local range .* is not in the bound segment", broadcast_offset},
-    {"reduce-puts", "debug", 2, "", "gex_RMA_PutBlocking was called inside a user-defined reduction function", reduce_puts},
+    {"broadcast-bound", "debug", 2, "", "gex_Coll_BroadcastNB: the local range .* is not in the bound segment",
+     broadcast_bound},
+    {"broadcast-offset", "debug", 2, "", "gex_Coll_BroadcastNB: the local range .* is not in the bound segment",
+     broadcast_offset},
+    {"reduce-puts", "debug", 2, "", "gex_RMA_PutBlocking was called inside a user-defined reduction function",
+     reduce_puts},
     {"reduce-polls", "debug", 2, "", "gasnet_AMPoll was called inside a user-defined reduction function", reduce_polls},
     {"broadcast-overlap", "debug", 2, "", "gex_Coll_BroadcastNB: src and dst overlap", broadcast_overlap},
     {"reduce-overlap", "debug", 2, "", "gex_Coll_ReduceToAllNB: src and dst overlap", reduce_overlap},

@@ -61,7 +61,8 @@ static void cuda_enter_owner(device_class *self, const void *address) {
 }
 static int cuda_start(device_class *self) {
     int count = 0, i;
-    if (CALL(self, int, "cuInit", (unsigned), 0) != 0 || CALL(self, int, "cuDeviceGetCount", (int *), &count) != 0) return 0;
+    if (CALL(self, int, "cuInit", (unsigned), 0) != 0 || CALL(self, int, "cuDeviceGetCount", (int *), &count) != 0)
+        return 0;
     for (i = 0; i < count && i < 8; i++)
         REQUIRE(CALL(self, int, "cuDevicePrimaryCtxRetain", (void **, int), &cuda_context[i], i) == 0);
     return count < 8 ? count : 8;
@@ -98,7 +99,8 @@ static int cuda_read(device_class *self, void *to, const void *from, size_t byte
 
 static int hip_start(device_class *self) {
     int count = 0;
-    if (CALL(self, int, "hipInit", (unsigned), 0) != 0 || CALL(self, int, "hipGetDeviceCount", (int *), &count) != 0) return 0;
+    if (CALL(self, int, "hipInit", (unsigned), 0) != 0 || CALL(self, int, "hipGetDeviceCount", (int *), &count) != 0)
+        return 0;
     return count;
 }
 static void *hip_alloc(device_class *self, int device, size_t bytes) {
@@ -110,7 +112,9 @@ static void *hip_alloc(device_class *self, int device, size_t bytes) {
     REQUIRE(CALL(self, int, "hipSetDevice", (int), before) == 0);
     return result == 0 ? address : NULL;
 }
-static void hip_release(device_class *self, void *address) { CHECK(CALL(self, int, "hipFree", (void *), address) == 0); }
+static void hip_release(device_class *self, void *address) {
+    CHECK(CALL(self, int, "hipFree", (void *), address) == 0);
+}
 static int hip_write(device_class *self, void *to, const void *from, size_t bytes) {
     return CALL(self, int, "hipMemcpyHtoD", (void *, const void *, size_t), to, from, bytes);
 }
@@ -133,53 +137,102 @@ static int ze_start(device_class *self) {
     void *driver = NULL;
     if (CALL(self, int, "zeInit", (uint32_t), 0) != 0) return 0;
     if (CALL(self, int, "zeDriverGet", (uint32_t *, void **), &drivers, &driver) != 0 || drivers == 0) return 0;
-    if (CALL(self, int, "zeDeviceGet", (void *, uint32_t *, void **), driver, &count, NULL) != 0 || count == 0) return 0;
+    if (CALL(self, int, "zeDeviceGet", (void *, uint32_t *, void **), driver, &count, NULL) != 0 || count == 0)
+        return 0;
     if (count > 8) count = 8;
     REQUIRE(CALL(self, int, "zeDeviceGet", (void *, uint32_t *, void **), driver, &count, ze_devices) == 0);
     REQUIRE(CALL(self, int, "zeContextCreate", (void *, const void *, void **), driver, &context, &ze_context) == 0);
     for (i = 0; i < count; i++)
-        REQUIRE(CALL(self, int, "zeCommandListCreateImmediate", (void *, void *, const void *, void **), ze_context, ze_devices[i], &queue,
-                     &ze_list[i]) == 0);
+        REQUIRE(CALL(self, int, "zeCommandListCreateImmediate", (void *, void *, const void *, void **), ze_context,
+                     ze_devices[i], &queue, &ze_list[i]) == 0);
     return (int)count;
 }
 static void *ze_alloc(device_class *self, int device, size_t bytes) {
     struct ze_description about = {0x15, NULL, {0}};
     void *address = NULL;
-    int result = CALL(self, int, "zeMemAllocDevice", (void *, const void *, size_t, size_t, void *, void **), ze_context, &about, bytes, 64,
-                      ze_devices[device], &address);
+    int result = CALL(self, int, "zeMemAllocDevice", (void *, const void *, size_t, size_t, void *, void **),
+                      ze_context, &about, bytes, 64, ze_devices[device], &address);
     return result == 0 ? address : NULL;
 }
-static void ze_release(device_class *self, void *address) { CHECK(CALL(self, int, "zeMemFree", (void *, void *), ze_context, address) == 0); }
+static void ze_release(device_class *self, void *address) {
+    CHECK(CALL(self, int, "zeMemFree", (void *, void *), ze_context, address) == 0);
+}
 /* Through host memory of the context, on the list of the device that has the memory. */
 static int ze_copy(device_class *self, void *to, const void *from, size_t bytes, int writes) {
     struct ze_description about = {0x16, NULL, {0}};
-    struct { int structure; void *next; int kind; uint64_t id, page; } properties = {0x17, NULL, 0, 0, 0};
+    struct {
+        int structure;
+        void *next;
+        int kind;
+        uint64_t id, page;
+    } properties = {0x17, NULL, 0, 0, 0};
     void *host = NULL, *device = NULL;
     int i, result;
     if (bytes == 0) return 0;
-    if (CALL(self, int, "zeMemGetAllocProperties", (void *, const void *, void *, void **), ze_context, writes ? to : from, &properties, &device))
+    if (CALL(self, int, "zeMemGetAllocProperties", (void *, const void *, void *, void **), ze_context,
+             writes ? to : from, &properties, &device))
         return -1;
     for (i = 0; i < 7 && ze_devices[i] != device; i++) continue;
-    if (CALL(self, int, "zeMemAllocHost", (void *, const void *, size_t, size_t, void **), ze_context, &about, bytes, 64, &host)) return -1;
+    if (CALL(self, int, "zeMemAllocHost", (void *, const void *, size_t, size_t, void **), ze_context, &about, bytes,
+             64, &host))
+        return -1;
     if (writes) memcpy(host, from, bytes);
-    result = CALL(self, int, "zeCommandListAppendMemoryCopy", (void *, void *, const void *, size_t, void *, uint32_t, void **), ze_list[i],
-                  writes ? to : host, writes ? (const void *)host : from, bytes, NULL, 0, NULL);
+    result = CALL(self, int, "zeCommandListAppendMemoryCopy",
+                  (void *, void *, const void *, size_t, void *, uint32_t, void **), ze_list[i], writes ? to : host,
+                  writes ? (const void *)host : from, bytes, NULL, 0, NULL);
     if (!writes) memcpy(to, host, bytes);
     ze_release(self, host);
     return result;
 }
-static int ze_write(device_class *self, void *to, const void *from, size_t bytes) { return ze_copy(self, to, from, bytes, 1); }
-static int ze_read(device_class *self, void *to, const void *from, size_t bytes) { return ze_copy(self, to, from, bytes, 0); }
+static int ze_write(device_class *self, void *to, const void *from, size_t bytes) {
+    return ze_copy(self, to, from, bytes, 1);
+}
+static int ze_read(device_class *self, void *to, const void *from, size_t bytes) {
+    return ze_copy(self, to, from, bytes, 0);
+}
 
 /* ---- All ---- */
 
 enum { CLASSES = 3 };
 static device_class classes[CLASSES] = {
-    {"CUDA", GEX_MK_CLASS_CUDA_UVA, "GASNET_CUDA_LIBRARY", {"libcuda.so.1"}, NULL, 0, NULL, NULL, cuda_start, cuda_alloc, cuda_release,
-     cuda_write, cuda_read},
-    {"HIP", GEX_MK_CLASS_HIP, "GASNET_HIP_LIBRARY", {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}, NULL, 0,
-     NULL, NULL, hip_start, hip_alloc, hip_release, hip_write, hip_read},
-    {"Level Zero", GEX_MK_CLASS_ZE, "GASNET_ZE_LIBRARY", {"libze_loader.so.1"}, NULL, 0, NULL, NULL, ze_start, ze_alloc, ze_release, ze_write,
+    {"CUDA",
+     GEX_MK_CLASS_CUDA_UVA,
+     "GASNET_CUDA_LIBRARY",
+     {"libcuda.so.1"},
+     NULL,
+     0,
+     NULL,
+     NULL,
+     cuda_start,
+     cuda_alloc,
+     cuda_release,
+     cuda_write,
+     cuda_read},
+    {"HIP",
+     GEX_MK_CLASS_HIP,
+     "GASNET_HIP_LIBRARY",
+     {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"},
+     NULL,
+     0,
+     NULL,
+     NULL,
+     hip_start,
+     hip_alloc,
+     hip_release,
+     hip_write,
+     hip_read},
+    {"Level Zero",
+     GEX_MK_CLASS_ZE,
+     "GASNET_ZE_LIBRARY",
+     {"libze_loader.so.1"},
+     NULL,
+     0,
+     NULL,
+     NULL,
+     ze_start,
+     ze_alloc,
+     ze_release,
+     ze_write,
      ze_read},
 };
 
@@ -210,11 +263,11 @@ TEST_UNUSED static gex_MK_Create_args_t kind_args(const device_class *c, int dev
     memset(&args, 0, sizeof args);
     args.gex_class = c->number;
     switch (c->number) {
-    case GEX_MK_CLASS_CUDA_UVA: args.gex_args.gex_class_cuda_uva.gex_CUdevice = device; break;
-    case GEX_MK_CLASS_HIP: args.gex_args.gex_class_hip.gex_hipDevice = device; break;
-    default:
-        args.gex_args.gex_class_ze.gex_zeDevice = ze_devices[device];
-        args.gex_args.gex_class_ze.gex_zeContext = ze_context;
+        case GEX_MK_CLASS_CUDA_UVA: args.gex_args.gex_class_cuda_uva.gex_CUdevice = device; break;
+        case GEX_MK_CLASS_HIP: args.gex_args.gex_class_hip.gex_hipDevice = device; break;
+        default:
+            args.gex_args.gex_class_ze.gex_zeDevice = ze_devices[device];
+            args.gex_args.gex_class_ze.gex_zeContext = ze_context;
     }
     return args;
 }
@@ -255,12 +308,12 @@ TEST_UNUSED static void place_read(place *p, void *to, const char *from, size_t 
     if (!p->device) memcpy(to, from, bytes);
     else CHECK(p->device->read(p->device, to, from, bytes) == 0);
 }
-#define CHECK_PLACE(p, at, bytes, seed)                 \
-    do {                                                \
-        char *check_ = (char *)malloc((bytes) + 1);     \
-        place_read(p, check_, at, bytes);               \
-        CHECK_PATTERN(check_, bytes, seed);             \
-        free(check_);                                   \
+#define CHECK_PLACE(p, at, bytes, seed)             \
+    do {                                            \
+        char *check_ = (char *)malloc((bytes) + 1); \
+        place_read(p, check_, at, bytes);           \
+        CHECK_PATTERN(check_, bytes, seed);         \
+        free(check_);                               \
     } while (0)
 TEST_UNUSED static void place_fill(place *p, char *at, size_t bytes, uint64_t seed) {
     char *data = (char *)malloc(bytes + 1);
@@ -347,7 +400,8 @@ TEST_UNUSED static void end_places(void) {
     }
     for (i = 0; i < CLASSES; i++) {
         if (!classes[i].live || classes[i].devices == 0) continue;
-        CHECKF(classes[i].live(LIVE_MEMORIES) == 0, "%s: %d allocations are left", classes[i].name, classes[i].live(LIVE_MEMORIES));
+        CHECKF(classes[i].live(LIVE_MEMORIES) == 0, "%s: %d allocations are left", classes[i].name,
+               classes[i].live(LIVE_MEMORIES));
     }
     place_count = 0;
 }

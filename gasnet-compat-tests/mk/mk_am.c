@@ -27,7 +27,9 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     CHECK_PLACE(p, (char *)payload, bytes, (uint64_t)seed);
     /* back from the same memory, to a handler buffer; odd ones with an offset in the segment */
     if (bytes > MEDIUM) bytes = MEDIUM;
-    if (bytes % 2) OK(gex_AM_ReplyMedium1(token, H_REPLY, place_offset(p, p->base, (char *)payload), bytes, GEX_EVENT_NOW, GEX_FLAG_SELF_SEG_OFFSET, seed));
+    if (bytes % 2)
+        OK(gex_AM_ReplyMedium1(token, H_REPLY, place_offset(p, p->base, (char *)payload), bytes, GEX_EVENT_NOW,
+                               GEX_FLAG_SELF_SEG_OFFSET, seed));
     else if (bytes > 0) OK(gex_AM_ReplyMedium1(token, H_REPLY, payload, bytes, GEX_EVENT_NOW, 0, seed));
     ATOMIC_ADD(&arrived, 1);
 }
@@ -58,9 +60,12 @@ static void messages(place *local, place *remote) {
         place_fill(local, mine, bytes, (uint64_t)seed);
         if (i % 2) {
             void *to = place_offset(remote, remote->theirs[peer], remote->theirs[peer] + BYTES);
-            while (gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, to, GEX_EVENT_NOW, GEX_FLAG_PEER_SEG_OFFSET | GEX_FLAG_IMMEDIATE, seed))
+            while (gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, to, GEX_EVENT_NOW,
+                                       GEX_FLAG_PEER_SEG_OFFSET | GEX_FLAG_IMMEDIATE, seed))
                 gasnet_AMPoll();
-        } else OK(gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, remote->theirs[peer] + BYTES, GEX_EVENT_NOW, 0, seed));
+        } else
+            OK(gex_AM_RequestLong1(pair, peer, H_LONG, mine, bytes, remote->theirs[peer] + BYTES, GEX_EVENT_NOW, 0,
+                                   seed));
         want_arrived++;
         want_answered += bytes > 0;
         GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == want_arrived && ATOMIC_GET(&answered) == want_answered);

@@ -80,7 +80,8 @@ int main(int argc, char **argv) {
         }
         PHASE("a peer's device through its primordial endpoint");
         exchange(tm, &host, host_memory, &places[l], GEX_FLAG_PEER_SEG_SOME);
-        exchange(tm, &places[l], places[l].base + HALF, &places[l], GEX_FLAG_PEER_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_UNKNOWN);
+        exchange(tm, &places[l], places[l].base + HALF, &places[l],
+                 GEX_FLAG_PEER_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_UNKNOWN);
     }
     end_places();
     return test_finish();

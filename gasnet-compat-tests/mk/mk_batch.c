@@ -49,7 +49,9 @@ static void immediate(void) {
     barrier();
     place_fill(local, mine, SLICE, me);
     for (i = 0; i < PIECES; i++)
-        while (gex_RMA_PutNBI(pair, peer, theirs + i * PIECE, mine + i * PIECE, PIECE, GEX_EVENT_DEFER, GEX_FLAG_IMMEDIATE)) gasnet_AMPoll();
+        while (gex_RMA_PutNBI(pair, peer, theirs + i * PIECE, mine + i * PIECE, PIECE, GEX_EVENT_DEFER,
+                              GEX_FLAG_IMMEDIATE))
+            gasnet_AMPoll();
     gex_NBI_Wait(GEX_EC_ALL, 0);
     place_fill(local, mine, SLICE, 3);
     while (gex_RMA_GetNBI(pair, mine, peer, theirs, SLICE, GEX_FLAG_IMMEDIATE)) gasnet_AMPoll();
@@ -87,7 +89,8 @@ int main(int argc, char **argv) {
     {
         pthread_t threads[THREADS];
         PHASE("threads");
-        for (slot = 0; slot < THREADS; slot++) REQUIRE(pthread_create(&threads[slot], NULL, worker, (void *)(uintptr_t)slot) == 0);
+        for (slot = 0; slot < THREADS; slot++)
+            REQUIRE(pthread_create(&threads[slot], NULL, worker, (void *)(uintptr_t)slot) == 0);
         for (slot = 0; slot < THREADS; slot++) pthread_join(threads[slot], NULL);
     }
 #endif

@@ -78,14 +78,17 @@ static void segments(device_class *c) {
     CHECK(segment_of(&made, mine, UINTPTR_MAX, kind, 0) == GASNET_ERR_BAD_ARG);
     CHECK(segment_of(&made, host, BYTES, kind, 0) == GASNET_ERR_BAD_ARG); /* not the device's */
     if (c->live) CHECK(segment_of(&made, mine, BYTES + (1 << 20), kind, 0) == GASNET_ERR_BAD_ARG);
-    if (other != GEX_MK_INVALID && c->number != GEX_MK_CLASS_ZE) CHECK(segment_of(&made, mine, BYTES, other, 0) == GASNET_ERR_BAD_ARG);
+    if (other != GEX_MK_INVALID && c->number != GEX_MK_CLASS_ZE)
+        CHECK(segment_of(&made, mine, BYTES, other, 0) == GASNET_ERR_BAD_ARG);
     CHECK(segment_of(&made, NULL, UINTPTR_MAX / 4, kind, 0) == GASNET_ERR_RESOURCE); /* more than any device has */
     CHECK(!c->live || c->live(LIVE_MEMORIES) == before);
     /* a part of the client's memory, at an odd place; and the library's, of exactly the length */
     OK(segment_of(&made, mine + 13, 777, kind, 0));
-    CHECK(gex_Segment_QueryAddr(made) == mine + 13 && gex_Segment_QuerySize(made) == 777 && gex_Segment_QueryClient(made) == client);
+    CHECK(gex_Segment_QueryAddr(made) == mine + 13 && gex_Segment_QuerySize(made) == 777 &&
+          gex_Segment_QueryClient(made) == client);
     OK(segment_of(&second, NULL, 12345, kind, 0));
-    CHECK(gex_Segment_QueryAddr(second) != NULL && gex_Segment_QuerySize(second) == 12345 && gex_Segment_QueryFlags(second) == 0);
+    CHECK(gex_Segment_QueryAddr(second) != NULL && gex_Segment_QuerySize(second) == 12345 &&
+          gex_Segment_QueryFlags(second) == 0);
     CHECK(gex_Segment_QueryCData(second) == NULL);
     gex_Segment_SetCData(second, host);
     CHECK(gex_Segment_QueryCData(second) == host && gex_Segment_QueryCData(made) == NULL);
@@ -154,7 +157,8 @@ static void current(device_class *c) {
         OK(gex_Segment_Create(&made, client, NULL, 4096, kind, 0));
         REQUIRE(CALL(c, int, "cuCtxGetCurrent", (void **), &context) == 0);
         CHECK(context == cuda_context[last]);
-        REQUIRE(CALL(c, int, "cuPointerGetAttribute", (void *, int, uint64_t), &context, 1, (uintptr_t)gex_Segment_QueryAddr(made)) == 0);
+        REQUIRE(CALL(c, int, "cuPointerGetAttribute", (void *, int, uint64_t), &context, 1,
+                     (uintptr_t)gex_Segment_QueryAddr(made)) == 0);
         CHECK(context == cuda_context[0]);
         gex_Segment_Destroy(made, 0);
         gex_MK_Destroy(kind, 0);

@@ -14,29 +14,29 @@ static char *host;
 static void put(int form, gex_TM_t pair, gex_Rank_t peer, void *to, void *from, size_t bytes, gex_Flags_t flags) {
     gex_Event_t lc = GEX_EVENT_INVALID, event;
     switch (form % 5) {
-    case 0: OK(gex_RMA_PutBlocking(pair, peer, to, from, bytes, flags)); return;
-    case 1: gex_Event_Wait(gex_RMA_PutNB(pair, peer, to, from, bytes, GEX_EVENT_DEFER, flags)); return;
-    case 2:
-        event = gex_RMA_PutNB(pair, peer, to, from, bytes, &lc, flags);
-        gex_Event_Wait(lc);
-        gex_Event_Wait(event);
-        return;
-    case 3:
-        OK(gex_RMA_PutNBI(pair, peer, to, from, bytes, GEX_EVENT_NOW, flags));
-        gex_NBI_Wait(GEX_EC_ALL, 0);
-        return;
-    default:
-        gex_NBI_BeginAccessRegion(0);
-        OK(gex_RMA_PutNBI(pair, peer, to, from, bytes, GEX_EVENT_DEFER, flags));
-        gex_Event_Wait(gex_NBI_EndAccessRegion(0));
+        case 0: OK(gex_RMA_PutBlocking(pair, peer, to, from, bytes, flags)); return;
+        case 1: gex_Event_Wait(gex_RMA_PutNB(pair, peer, to, from, bytes, GEX_EVENT_DEFER, flags)); return;
+        case 2:
+            event = gex_RMA_PutNB(pair, peer, to, from, bytes, &lc, flags);
+            gex_Event_Wait(lc);
+            gex_Event_Wait(event);
+            return;
+        case 3:
+            OK(gex_RMA_PutNBI(pair, peer, to, from, bytes, GEX_EVENT_NOW, flags));
+            gex_NBI_Wait(GEX_EC_ALL, 0);
+            return;
+        default:
+            gex_NBI_BeginAccessRegion(0);
+            OK(gex_RMA_PutNBI(pair, peer, to, from, bytes, GEX_EVENT_DEFER, flags));
+            gex_Event_Wait(gex_NBI_EndAccessRegion(0));
     }
 }
 
 static void get(int form, gex_TM_t pair, void *to, gex_Rank_t peer, void *from, size_t bytes, gex_Flags_t flags) {
     switch (form % 3) {
-    case 0: OK(gex_RMA_GetBlocking(pair, to, peer, from, bytes, flags)); return;
-    case 1: gex_Event_Wait(gex_RMA_GetNB(pair, to, peer, from, bytes, flags)); return;
-    default: OK(gex_RMA_GetNBI(pair, to, peer, from, bytes, flags)); gex_NBI_Wait(GEX_EC_ALL, 0);
+        case 0: OK(gex_RMA_GetBlocking(pair, to, peer, from, bytes, flags)); return;
+        case 1: gex_Event_Wait(gex_RMA_GetNB(pair, to, peer, from, bytes, flags)); return;
+        default: OK(gex_RMA_GetNBI(pair, to, peer, from, bytes, flags)); gex_NBI_Wait(GEX_EC_ALL, 0);
     }
 }
 
@@ -74,7 +74,8 @@ static void values(place *local, place *remote, gex_Rank_t distance) {
         CHECK(gex_RMA_GetBlockingVal(pair, peer, at, n, 0) == ((value + n) & mask));
         gex_Event_Wait(gex_RMA_PutNBVal(pair, peer, at, value - n, n, 0));
         CHECK(gex_RMA_GetBlockingVal(pair, peer, at, n, 0) == ((value - n) & mask));
-        OK(gex_RMA_PutNBIVal(pair, peer, at, value + 2 * n, n, GEX_FLAG_SELF_SEG_OFFSET)); /* a value is nowhere: the flag is idle */
+        OK(gex_RMA_PutNBIVal(pair, peer, at, value + 2 * n, n,
+                             GEX_FLAG_SELF_SEG_OFFSET)); /* a value is nowhere: the flag is idle */
         gex_NBI_Wait(GEX_EC_ALL, 0);
         CHECK(gex_RMA_GetBlockingVal(pair, peer, at, n, 0) == ((value + 2 * n) & mask));
     }
@@ -97,7 +98,8 @@ int main(int argc, char **argv) {
             PHASE(phase);
             for (distance = 0; distance < np; distance++) {
                 if (distance > 1 && distance < np - 1) continue;
-                for (i = 0; i < ARRAY_LENGTH(sizes); i++) transfer(&places[from], &places[to], distance, sizes[i], form++);
+                for (i = 0; i < ARRAY_LENGTH(sizes); i++)
+                    transfer(&places[from], &places[to], distance, sizes[i], form++);
                 values(&places[from], &places[to], distance);
             }
             /* several pieces of the library's own staging */

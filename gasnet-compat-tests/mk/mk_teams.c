@@ -56,7 +56,8 @@ static void team_of(gex_EP_Index_t even, gex_EP_Index_t odd, uint64_t seed) {
     if (np % 2 == 0) {
         gex_TM_t split = GEX_TM_INVALID;
         gex_TM_Split(&split, team, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
-        round_trip(split, place_with(members[me].gex_ep_index), place_with(members[(me + 1) % np].gex_ep_index), seed + 50);
+        round_trip(split, place_with(members[me].gex_ep_index), place_with(members[(me + 1) % np].gex_ep_index),
+                   seed + 50);
         gex_TM_Destroy(split, NULL, 0);
     }
     gex_TM_Destroy(team, NULL, 0);

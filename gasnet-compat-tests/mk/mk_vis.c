@@ -7,10 +7,20 @@
 
 #include <gasnet_vis.h>
 
-enum { ROWS = 6, COLUMNS = 5, ELEM = 40, STEP = 64, PITCH = 500, BYTES = ROWS * COLUMNS * ELEM, SPACE = 40000, LOCAL = 20000, HANDLER = 201 };
+enum {
+    ROWS = 6,
+    COLUMNS = 5,
+    ELEM = 40,
+    STEP = 64,
+    PITCH = 500,
+    BYTES = ROWS * COLUMNS * ELEM,
+    SPACE = 40000,
+    LOCAL = 20000,
+    HANDLER = 201
+};
 
 static const size_t count[2] = {COLUMNS, ROWS};
-static const ptrdiff_t steps[2] = {STEP, PITCH}, dense[2] = {ELEM, ELEM * COLUMNS};
+static const ptrdiff_t steps[2] = {STEP, PITCH}, dense[2] = {ELEM, ELEM *COLUMNS};
 static int told;
 
 static size_t scattered(size_t i) { return i / COLUMNS * PITCH + i % COLUMNS * STEP; }
@@ -26,7 +36,9 @@ static void check_scattered(place *p, char *base, uint64_t seed, int turned) {
     place_read(p, all, base, (ROWS - 1) * PITCH + COLUMNS * STEP);
     for (i = 0; i < ROWS * COLUMNS; i++)
         for (j = 0; j < ELEM; j++)
-            CHECKF((unsigned char)all[scattered(turned ? ROWS * COLUMNS - 1 - i : i) + j] == pattern_byte(seed, i * ELEM + j), "piece %zu", i);
+            CHECKF((unsigned char)all[scattered(turned ? ROWS * COLUMNS - 1 - i : i) + j] ==
+                       pattern_byte(seed, i * ELEM + j),
+                   "piece %zu", i);
     free(all);
 }
 
@@ -43,8 +55,8 @@ static void strided(place *local, place *remote, gex_Rank_t peer, uint64_t seed)
     CHECK_PLACE(local, mine, BYTES, seed);
     /* by offsets, and refused rather than waited for */
     place_fill(local, mine, BYTES, 1);
-    while (gex_VIS_StridedGetNBI(pair, place_offset(local, local->base, mine), dense, peer, place_offset(remote, theirs, theirs), steps, ELEM, count, 2,
-                                 flags))
+    while (gex_VIS_StridedGetNBI(pair, place_offset(local, local->base, mine), dense, peer,
+                                 place_offset(remote, theirs, theirs), steps, ELEM, count, 2, flags))
         gasnet_AMPoll();
     gex_NBI_Wait(GEX_EC_GET, 0);
     CHECK_PLACE(local, mine, BYTES, seed);

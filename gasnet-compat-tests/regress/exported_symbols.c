@@ -21,16 +21,21 @@
 /* Volatile pointers: the compiler cannot see which function they hold. */
 typedef int (*init_fn)(gex_Client_t *, gex_EP_t *, gex_TM_t *, const char *, int *, char ***, gex_Flags_t);
 static init_fn volatile client_init = gex_Client_Init;
-static int (*volatile put_blocking)(gex_TM_t, gex_Rank_t, void *, const void *, size_t, gex_Flags_t) = gex_RMA_PutBlocking;
-static int (*volatile put_nbi)(gex_TM_t, gex_Rank_t, void *, const void *, size_t, gex_Event_t *, gex_Flags_t) = gex_RMA_PutNBI;
+static int (*volatile put_blocking)(gex_TM_t, gex_Rank_t, void *, const void *, size_t,
+                                    gex_Flags_t) = gex_RMA_PutBlocking;
+static int (*volatile put_nbi)(gex_TM_t, gex_Rank_t, void *, const void *, size_t, gex_Event_t *,
+                               gex_Flags_t) = gex_RMA_PutNBI;
 static gex_Event_t (*volatile put_nb)(gex_TM_t, gex_Rank_t, void *, const void *, size_t, gex_Event_t *,
                                       gex_Flags_t) = gex_RMA_PutNB;
 static int (*volatile get_blocking)(gex_TM_t, void *, gex_Rank_t, void *, size_t, gex_Flags_t) = gex_RMA_GetBlocking;
 static int (*volatile get_nbi)(gex_TM_t, void *, gex_Rank_t, void *, size_t, gex_Flags_t) = gex_RMA_GetNBI;
 static gex_Event_t (*volatile get_nb)(gex_TM_t, void *, gex_Rank_t, void *, size_t, gex_Flags_t) = gex_RMA_GetNB;
-static int (*volatile put_val)(gex_TM_t, gex_Rank_t, void *, gex_RMA_Value_t, size_t, gex_Flags_t) = gex_RMA_PutBlockingVal;
-static int (*volatile put_nbi_val)(gex_TM_t, gex_Rank_t, void *, gex_RMA_Value_t, size_t, gex_Flags_t) = gex_RMA_PutNBIVal;
-static gex_Event_t (*volatile put_nb_val)(gex_TM_t, gex_Rank_t, void *, gex_RMA_Value_t, size_t, gex_Flags_t) = gex_RMA_PutNBVal;
+static int (*volatile put_val)(gex_TM_t, gex_Rank_t, void *, gex_RMA_Value_t, size_t,
+                               gex_Flags_t) = gex_RMA_PutBlockingVal;
+static int (*volatile put_nbi_val)(gex_TM_t, gex_Rank_t, void *, gex_RMA_Value_t, size_t,
+                                   gex_Flags_t) = gex_RMA_PutNBIVal;
+static gex_Event_t (*volatile put_nb_val)(gex_TM_t, gex_Rank_t, void *, gex_RMA_Value_t, size_t,
+                                          gex_Flags_t) = gex_RMA_PutNBVal;
 static gex_RMA_Value_t (*volatile get_val)(gex_TM_t, gex_Rank_t, void *, size_t, gex_Flags_t) = gex_RMA_GetBlockingVal;
 static int (*volatile event_test)(gex_Event_t) = gex_Event_Test;
 static void (*volatile event_wait)(gex_Event_t) = gex_Event_Wait;
@@ -39,7 +44,8 @@ static int (*volatile poll_once)(void) = gasnet_AMPoll;
 static void (*volatile leave)(int) = gasnet_exit;
 static void (*volatile barrier_blocking)(gex_TM_t, gex_Flags_t) = gex_Coll_BarrierBlocking;
 /* Macros that count arguments end in functions whose pointers have ordinary types. */
-static int (*volatile request_short)(gex_TM_t, gex_Rank_t, gex_AM_Index_t, gex_Flags_t, gex_AM_Arg_t) = gex_AM_RequestShort1;
+static int (*volatile request_short)(gex_TM_t, gex_Rank_t, gex_AM_Index_t, gex_Flags_t,
+                                     gex_AM_Arg_t) = gex_AM_RequestShort1;
 static int (*volatile reply_short)(gex_Token_t, gex_AM_Index_t, gex_Flags_t, gex_AM_Arg_t) = gex_AM_ReplyShort1;
 static int (*volatile cancel_medium)(gex_AM_SrcDesc_t, gex_Flags_t) = gex_AM_CancelRequestMedium;
 static int (*volatile cancel_long)(gex_AM_SrcDesc_t, gex_Flags_t) = gex_AM_CancelRequestLong;
@@ -95,7 +101,7 @@ int main(int argc, char **argv) {
     register_handler(REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 1);
     test_attach((uintptr_t)np * BYTES);
     barrier_blocking(tm, 0);
-    for (r = 0; r < np; r += np > 8 ? np / 4 : 1) transfers((me + r) % np);
+    for (r = 0; r<np; r += np> 8 ? np / 4 : 1) transfers((me + r) % np);
     PHASE("messages");
     peer = (me + 1) % np;
     OK(request_short(tm, peer, REQUEST, 0, 41));

@@ -27,8 +27,10 @@ static int send_one(gex_Rank_t peer, int kind, char *target) {
     switch (kind) {
         case 0: return gex_AM_RequestShort0(tm, peer, short_index, GEX_FLAG_IMMEDIATE);
         case 1: return gex_AM_RequestMedium0(tm, peer, payload_index, payload, 40, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
-        case 2: return gex_AM_RequestMedium0(tm, peer, payload_index, payload, LARGE, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
-        case 3: return gex_AM_RequestLong0(tm, peer, long_index, payload, 64, target, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
+        case 2:
+            return gex_AM_RequestMedium0(tm, peer, payload_index, payload, LARGE, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
+        case 3:
+            return gex_AM_RequestLong0(tm, peer, long_index, payload, 64, target, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE);
         default: break;
     }
     sd = gex_AM_PrepareRequestMedium(tm, peer, NULL, LARGE, LARGE, NULL, GEX_FLAG_IMMEDIATE, 0);

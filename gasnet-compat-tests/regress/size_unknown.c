@@ -18,10 +18,12 @@ int main(int argc, char **argv) {
         unsigned char small[3] = {1, 2, 3};
         OK(gex_RMA_PutBlocking(tm, peer, remote, &value, bytes, 0));
         OK(gex_RMA_GetBlocking(tm, &back, peer, remote, bytes, 0));
-        for (k = 0; k < sizeof back; k++) CHECK(((unsigned char *)&back)[k] == (k < bytes ? ((unsigned char *)&value)[k] : 0));
+        for (k = 0; k < sizeof back; k++)
+            CHECK(((unsigned char *)&back)[k] == (k < bytes ? ((unsigned char *)&value)[k] : 0));
         if (bytes > 0) {
             OK(gex_RMA_PutBlockingVal(tm, peer, remote, value, bytes, 0));
-            CHECK(gex_RMA_GetBlockingVal(tm, peer, remote, bytes, 0) == (bytes == 8 ? value : value & ((UINT64_C(1) << (8 * bytes)) - 1)));
+            CHECK(gex_RMA_GetBlockingVal(tm, peer, remote, bytes, 0) ==
+                  (bytes == 8 ? value : value & ((UINT64_C(1) << (8 * bytes)) - 1)));
         }
         if (bytes <= sizeof small) {
             gex_Event_Wait(gex_RMA_PutNB(tm, peer, remote + 64, small, bytes, GEX_EVENT_NOW, 0));

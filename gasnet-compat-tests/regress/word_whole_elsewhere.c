@@ -21,7 +21,8 @@ int main(int argc, char **argv) {
         if (me == np - 1) {
             int i;
             PHASE("writing");
-            for (i = 1; i <= ROUNDS; i++) OK(gex_RMA_PutBlockingVal(tm, 0, words, i % 2 ? (gex_RMA_Value_t)ones : 0, bytes, 0));
+            for (i = 1; i <= ROUNDS; i++)
+                OK(gex_RMA_PutBlockingVal(tm, 0, words, i % 2 ? (gex_RMA_Value_t)ones : 0, bytes, 0));
             OK(gex_RMA_PutBlockingVal(tm, 0, words + 64, (gex_RMA_Value_t)bytes, 8, 0));
         } else if (me > 0) {
             PHASE("looking");

@@ -15,7 +15,8 @@ static void no_tearing(size_t bytes, int form) {
     memset(local, 0, 2 * CELL);
     barrier();
     for (i = 0; i < ROUNDS; i++) {
-        uint64_t value = (i & 1) ? 0 : ~UINT64_C(0), seen = 0, fetched = 0, mask = bytes == 8 ? ~UINT64_C(0) : (UINT64_C(1) << (8 * bytes)) - 1;
+        uint64_t value = (i & 1) ? 0 : ~UINT64_C(0), seen = 0, fetched = 0,
+                 mask = bytes == 8 ? ~UINT64_C(0) : (UINT64_C(1) << (8 * bytes)) - 1;
         if (form == 0) OK(gex_RMA_PutBlocking(tm, peer, remote, &value, bytes, 0));
         else if (form == 1) OK(gex_RMA_PutBlockingVal(tm, peer, remote, (gex_RMA_Value_t)value, bytes, 0));
         else gex_Event_Wait(gex_RMA_PutNB(tm, peer, remote, &value, bytes, GEX_EVENT_NOW, 0));

@@ -28,8 +28,8 @@ static void one(size_t bytes, size_t remote_offset, size_t local_offset, char *b
 }
 
 int main(int argc, char **argv) {
-    static const size_t sizes[] = {0,    1,    2,    3,    4,     5,     7,      8,      9,       15,     16,   17,
-                                   31,   32,   33,   63,   64,    65,    127,    255,    256,     1000,   4095, 4096,
+    static const size_t sizes[] = {0,    1,    2,    3,     4,     5,     7,      8,      9,       15,     16,   17,
+                                   31,   32,   33,   63,    64,    65,    127,    255,    256,     1000,   4095, 4096,
                                    4097, 8191, 8193, 16384, 65535, 65536, 100001, 262144, 1048575, 1048577};
     size_t i, ro, lo, largest;
     gex_Rank_t hop;

@@ -38,7 +38,8 @@ int main(int argc, char **argv) {
     barrier();
     /* NO changes nothing that a client could see. */
     pattern_fill(data, BYTES, me + 50);
-    gex_Event_Wait(gex_RMA_PutNB(tm, (me + 1) % np, seg_of((me + 1) % np), data, 70001, GEX_EVENT_NOW, GEX_FLAG_LC_COPY_NO));
+    gex_Event_Wait(
+        gex_RMA_PutNB(tm, (me + 1) % np, seg_of((me + 1) % np), data, 70001, GEX_EVENT_NOW, GEX_FLAG_LC_COPY_NO));
     barrier();
     CHECK_PATTERN(seg_of(me), 70001, (me + np - 1) % np + 50);
     barrier();

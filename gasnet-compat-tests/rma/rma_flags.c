@@ -19,22 +19,29 @@ static void immediate(gex_Rank_t peer, char *remote) {
         memset(in, 0, n);
         for (tries = 0; gex_RMA_GetBlocking(tm, in, peer, remote, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
         CHECK_PATTERN(in, n, seed);
-        for (tries = 0; (event = gex_RMA_PutNB(tm, peer, remote, out, n, GEX_EVENT_NOW, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP; tries++)
+        for (tries = 0;
+             (event = gex_RMA_PutNB(tm, peer, remote, out, n, GEX_EVENT_NOW, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP;
+             tries++)
             gasnet_AMPoll();
         gex_Event_Wait(event);
-        for (tries = 0; (event = gex_RMA_GetNB(tm, in, peer, remote, n, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP; tries++)
+        for (tries = 0; (event = gex_RMA_GetNB(tm, in, peer, remote, n, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP;
+             tries++)
             gasnet_AMPoll();
         gex_Event_Wait(event);
-        for (tries = 0; gex_RMA_PutNBI(tm, peer, remote, out, n, GEX_EVENT_DEFER, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
+        for (tries = 0; gex_RMA_PutNBI(tm, peer, remote, out, n, GEX_EVENT_DEFER, tries < 10 ? f : 0); tries++)
+            gasnet_AMPoll();
         gex_NBI_Wait(GEX_EC_PUT, 0);
         memset(in, 0, n);
         for (tries = 0; gex_RMA_GetNBI(tm, in, peer, remote, n, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
         gex_NBI_Wait(GEX_EC_GET, 0);
         CHECK_PATTERN(in, n, seed);
-        for (tries = 0; gex_RMA_PutBlockingVal(tm, peer, remote, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
-        for (tries = 0; gex_RMA_PutNBIVal(tm, peer, remote + 8, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0); tries++) gasnet_AMPoll();
+        for (tries = 0; gex_RMA_PutBlockingVal(tm, peer, remote, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0); tries++)
+            gasnet_AMPoll();
+        for (tries = 0; gex_RMA_PutNBIVal(tm, peer, remote + 8, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0); tries++)
+            gasnet_AMPoll();
         gex_NBI_Wait(GEX_EC_ALL, 0);
-        for (tries = 0; (event = gex_RMA_PutNBVal(tm, peer, remote + 16, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0)) == GEX_EVENT_NO_OP;
+        for (tries = 0; (event = gex_RMA_PutNBVal(tm, peer, remote + 16, (gex_RMA_Value_t)i, 4, tries < 10 ? f : 0)) ==
+                        GEX_EVENT_NO_OP;
              tries++)
             gasnet_AMPoll();
         gex_Event_Wait(event);

@@ -30,7 +30,8 @@ int main(int argc, char **argv) {
         OK(gex_RMA_GetBlocking(tm, back + FEWER, peer, remote + FEWER, (COUNT - FEWER) * sizeof *back, 0));
         for (i = 0; i < COUNT; i++) CHECKF(back[i] == source[i], "element %d", i);
         PHASE("implicit");
-        for (i = 0; i < COUNT; i++) OK(gex_RMA_PutNBIVal(tm, peer, remote + i, (gex_RMA_Value_t)(i ^ 0x5555), sizeof *back, 0));
+        for (i = 0; i < COUNT; i++)
+            OK(gex_RMA_PutNBIVal(tm, peer, remote + i, (gex_RMA_Value_t)(i ^ 0x5555), sizeof *back, 0));
         gex_NBI_Wait(GEX_EC_ALL, 0);
         for (i = 0; i < FEWER; i++) OK(gex_RMA_GetNBI(tm, back + i, peer, remote + i, sizeof *back, 0));
         gex_NBI_Wait(GEX_EC_ALL, 0);
@@ -38,8 +39,10 @@ int main(int argc, char **argv) {
         for (i = 0; i < COUNT; i++) CHECKF(back[i] == (uint32_t)(i ^ 0x5555), "element %d", i);
         PHASE("access region");
         gex_NBI_BeginAccessRegion(0);
-        for (i = 0; i < FEWER; i++) OK(gex_RMA_PutNBI(tm, peer, remote + i, source + i, sizeof *back, GEX_EVENT_DEFER, 0));
-        OK(gex_RMA_PutNBI(tm, peer, remote + FEWER, source + FEWER, (COUNT - FEWER) * sizeof *back, GEX_EVENT_DEFER, 0));
+        for (i = 0; i < FEWER; i++)
+            OK(gex_RMA_PutNBI(tm, peer, remote + i, source + i, sizeof *back, GEX_EVENT_DEFER, 0));
+        OK(gex_RMA_PutNBI(tm, peer, remote + FEWER, source + FEWER, (COUNT - FEWER) * sizeof *back, GEX_EVENT_DEFER,
+                          0));
         gex_Event_Wait(gex_NBI_EndAccessRegion(0));
         OK(gex_RMA_GetBlocking(tm, back, peer, remote, sizeof back, 0));
         CHECK(memcmp(back, source, sizeof back) == 0);

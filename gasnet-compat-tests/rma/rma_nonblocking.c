@@ -110,7 +110,8 @@ static void implicit_puts(int lc_kind, int how) {
 static void implicit_gets(int how) {
     int i, salt = 3000 + how;
     fill(salt);
-    for (i = 0; i < WINDOW; i++) OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), size_of(i), GEX_EVENT_DEFER, 0));
+    for (i = 0; i < WINDOW; i++)
+        OK(gex_RMA_PutNBI(tm, peer, slot(remote, i), slot(source, i), size_of(i), GEX_EVENT_DEFER, 0));
     gex_NBI_Wait(GEX_EC_PUT, 0);
     memset(back, 0, (size_t)WINDOW * MAX_BYTES);
     for (i = 0; i < WINDOW; i++) OK(gex_RMA_GetNBI(tm, slot(back, i), peer, slot(remote, i), size_of(i), 0));
@@ -125,7 +126,8 @@ static void implicit_both(void) {
     for (i = 0; i < half; i++) OK(gex_RMA_PutBlocking(tm, peer, slot(remote, i), slot(source, i), size_of(i), 0));
     for (i = 0; i < half; i++) {
         OK(gex_RMA_GetNBI(tm, slot(back, i), peer, slot(remote, i), size_of(i), 0));
-        OK(gex_RMA_PutNBI(tm, peer, slot(remote, half + i), slot(source, half + i), size_of(half + i), GEX_EVENT_DEFER, 0));
+        OK(gex_RMA_PutNBI(tm, peer, slot(remote, half + i), slot(source, half + i), size_of(half + i), GEX_EVENT_DEFER,
+                          0));
     }
     gex_NBI_Wait(GEX_EC_GET, 0);
     for (i = 0; i < half; i++) CHECK_PATTERN(slot(back, i), size_of(i), (uint64_t)(5000 + i));

@@ -28,7 +28,8 @@ static void everything(gex_TM_t team, char *base) {
             memset(base + BACK, 0, bytes);
             gex_Event_Wait(gex_Coll_BarrierNB(team, 0));
             if (form == 0) OK(gex_RMA_PutBlocking(team, right, offset(TO), offset(FROM), bytes, SELF | PEER));
-            if (form == 1) gex_Event_Wait(gex_RMA_PutNB(team, right, offset(TO), base + FROM, bytes, GEX_EVENT_NOW, PEER));
+            if (form == 1)
+                gex_Event_Wait(gex_RMA_PutNB(team, right, offset(TO), base + FROM, bytes, GEX_EVENT_NOW, PEER));
             if (form == 2) {
                 OK(gex_RMA_PutNBI(team, right, offset(TO), offset(FROM), bytes, GEX_EVENT_DEFER, SELF | PEER));
                 gex_NBI_Wait(GEX_EC_ALL, 0);

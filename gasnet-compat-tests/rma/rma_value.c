@@ -17,8 +17,10 @@ int main(int argc, char **argv) {
         for (form = 0; form < 3; form++) {
             for (bytes = 1; bytes <= SIZEOF_GEX_RMA_VALUE_T; bytes++) {
                 for (offset = 0; offset < 16; offset++) {
-                    gex_RMA_Value_t value = (gex_RMA_Value_t)UINT64_C(0xF1E2D3C4B5A69788) ^ (gex_RMA_Value_t)(offset * 257 + form);
-                    gex_RMA_Value_t mask = bytes == sizeof value ? ~(gex_RMA_Value_t)0 : ((gex_RMA_Value_t)1 << (8 * bytes)) - 1;
+                    gex_RMA_Value_t value =
+                        (gex_RMA_Value_t)UINT64_C(0xF1E2D3C4B5A69788) ^ (gex_RMA_Value_t)(offset * 257 + form);
+                    gex_RMA_Value_t mask =
+                        bytes == sizeof value ? ~(gex_RMA_Value_t)0 : ((gex_RMA_Value_t)1 << (8 * bytes)) - 1;
                     unsigned char around[40], expected[40];
                     char *target = remote + 8 + offset;
                     memset(around, 0x44, sizeof around);
@@ -29,7 +31,8 @@ int main(int argc, char **argv) {
                         OK(gex_RMA_PutNBIVal(tm, peer, target, value, bytes, 0));
                         gex_NBI_Wait(GEX_EC_PUT, 0);
                     }
-                    CHECKF(gex_RMA_GetBlockingVal(tm, peer, target, bytes, 0) == (value & mask), "%zu bytes at %zu: %llx", bytes, offset,
+                    CHECKF(gex_RMA_GetBlockingVal(tm, peer, target, bytes, 0) == (value & mask),
+                           "%zu bytes at %zu: %llx", bytes, offset,
                            (unsigned long long)gex_RMA_GetBlockingVal(tm, peer, target, bytes, 0));
                     OK(gex_RMA_GetBlocking(tm, around, peer, remote, sizeof around, 0));
                     memset(expected, 0x44, sizeof expected);
@@ -39,7 +42,8 @@ int main(int argc, char **argv) {
 #else
                     memcpy(expected + 8 + offset, &value, bytes);
 #endif
-                    CHECKF(memcmp(around, expected, sizeof around) == 0, "%zu bytes at %zu, form %d", bytes, offset, form);
+                    CHECKF(memcmp(around, expected, sizeof around) == 0, "%zu bytes at %zu, form %d", bytes, offset,
+                           form);
                 }
             }
         }

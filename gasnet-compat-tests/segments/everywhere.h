@@ -20,7 +20,8 @@ static struct areas *all_areas;
 static char static_area[AREA + 64];
 static int long_requests, long_replies;
 
-static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t area, gex_AM_Arg_t high, gex_AM_Arg_t low) {
+static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t area, gex_AM_Arg_t high,
+                    gex_AM_Arg_t low) {
     char *back = (char *)((uintptr_t)(uint32_t)high << 32 | (uint32_t)low);
     CHECK((char *)payload == all_areas[me].base[area] + 7);
     CHECK_PATTERN(payload, bytes, bytes + 1);
@@ -91,7 +92,9 @@ static void scattered(gex_Rank_t peer, char *remote, char *out, char *in, size_t
 
 static void longs(gex_Rank_t peer, int area, char *out, char *in) {
     static const size_t sizes[] = {0, 1, 8, 2048, 2049, 65536, 65537, AREA - 100};
-    size_t most = MIN(gex_AM_MaxRequestLong(tm, peer, GEX_EVENT_NOW, 0, 3), gex_AM_MaxReplyLong(tm, peer, GEX_EVENT_NOW, 0, 0)), i;
+    size_t most = MIN(gex_AM_MaxRequestLong(tm, peer, GEX_EVENT_NOW, 0, 3),
+                      gex_AM_MaxReplyLong(tm, peer, GEX_EVENT_NOW, 0, 0)),
+           i;
     for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = MIN(sizes[i], most);
         int form, want;
@@ -102,8 +105,9 @@ static void longs(gex_Rank_t peer, int area, char *out, char *in) {
             memset(in, 0, bytes);
             want = ATOMIC_GET(&long_replies) + 1;
             do {
-                refused = gex_AM_RequestLong3(tm, peer, H_LONG, out, bytes, all_areas[peer].base[area] + 7, GEX_EVENT_NOW, flags,
-                                              (gex_AM_Arg_t)area, (gex_AM_Arg_t)((uintptr_t)in >> 32), (gex_AM_Arg_t)(uintptr_t)in);
+                refused = gex_AM_RequestLong3(tm, peer, H_LONG, out, bytes, all_areas[peer].base[area] + 7,
+                                              GEX_EVENT_NOW, flags, (gex_AM_Arg_t)area,
+                                              (gex_AM_Arg_t)((uintptr_t)in >> 32), (gex_AM_Arg_t)(uintptr_t)in);
                 if (refused) gasnet_AMPoll();
             } while (refused && form);
             CHECK(!refused);

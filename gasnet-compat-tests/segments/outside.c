@@ -15,7 +15,8 @@ static char **table;
 
 static void tell(char *mine) { gex_Event_Wait(gasnetx_Coll_AllGatherNB(tm, table, &mine, sizeof mine, 0)); }
 
-static void on_request(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed, gex_AM_Arg_t high, gex_AM_Arg_t low) {
+static void on_request(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed, gex_AM_Arg_t high,
+                       gex_AM_Arg_t low) {
     char *back = (char *)(uintptr_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low);
     gex_Token_Info_t info;
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
@@ -91,7 +92,8 @@ static void exchange(char *block, gex_Flags_t flag) {
             size_t most = gex_AM_MaxRequestLong(tm, right, NULL, 0, 3), prepared;
             gex_AM_SrcDesc_t sd;
             pattern_fill(data, bytes, 77 + i);
-            OK(gex_AM_RequestLong3(tm, right, request_index, data, bytes, table[right], GEX_EVENT_NOW, flag, (gex_AM_Arg_t)(77 + i), high, low));
+            OK(gex_AM_RequestLong3(tm, right, request_index, data, bytes, table[right], GEX_EVENT_NOW, flag,
+                                   (gex_AM_Arg_t)(77 + i), high, low));
             rounds++;
             GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) >= rounds && ATOMIC_GET(&handled) >= rounds);
             barrier();

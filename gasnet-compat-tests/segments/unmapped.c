@@ -22,20 +22,23 @@ static void offend(int which, char *hole, char *constant) {
     if (which == 8) gex_AD_Create(&ad, tm, GEX_DT_U64, GEX_OP_FADD, 0);
     if (me != 0) return;
     switch (which) {
-    case 0: gex_RMA_PutBlocking(tm, 1, hole, mine, 100, 0); break;
-    case 1: gex_RMA_GetBlocking(tm, mine, 1, hole, 100, 0); break;
-    case 2: gex_RMA_PutBlockingVal(tm, 1, hole, 5, 8, 0); break;
-    case 3: gex_RMA_GetBlockingVal(tm, 1, (void *)16, 4, 0); break;
-    case 4: gex_RMA_PutBlocking(tm, 1, constant, mine, 3000, 0); break;
-    /* the first half is there */
-    case 5: gex_RMA_PutBlocking(tm, 1, hole - 70000, mine, 140000, 0); break;
-    case 6: gex_AM_RequestLong0(tm, 1, H_LONG, mine, MIN(100000, gex_AM_MaxRequestLong(tm, 1, GEX_EVENT_NOW, 0, 0)), hole, GEX_EVENT_NOW, 0); break;
-    case 7: {
-        void *list[2] = {hole, hole + 64}, *from[1] = {mine};
-        gex_VIS_IndexedPutBlocking(tm, 1, 2, list, 16, 1, from, 32, 0);
-        break;
-    }
-    default: gex_Event_Wait(gex_AD_OpNB_U64(ad, &old, 1, hole, GEX_OP_FADD, 1, 0, 0)); break;
+        case 0: gex_RMA_PutBlocking(tm, 1, hole, mine, 100, 0); break;
+        case 1: gex_RMA_GetBlocking(tm, mine, 1, hole, 100, 0); break;
+        case 2: gex_RMA_PutBlockingVal(tm, 1, hole, 5, 8, 0); break;
+        case 3: gex_RMA_GetBlockingVal(tm, 1, (void *)16, 4, 0); break;
+        case 4: gex_RMA_PutBlocking(tm, 1, constant, mine, 3000, 0); break;
+        /* the first half is there */
+        case 5: gex_RMA_PutBlocking(tm, 1, hole - 70000, mine, 140000, 0); break;
+        case 6:
+            gex_AM_RequestLong0(tm, 1, H_LONG, mine, MIN(100000, gex_AM_MaxRequestLong(tm, 1, GEX_EVENT_NOW, 0, 0)),
+                                hole, GEX_EVENT_NOW, 0);
+            break;
+        case 7: {
+            void *list[2] = {hole, hole + 64}, *from[1] = {mine};
+            gex_VIS_IndexedPutBlocking(tm, 1, 2, list, 16, 1, from, 32, 0);
+            break;
+        }
+        default: gex_Event_Wait(gex_AD_OpNB_U64(ad, &old, 1, hole, GEX_OP_FADD, 1, 0, 0)); break;
     }
 }
 
@@ -45,7 +48,8 @@ static int job(int which, int *argc, char ***argv) {
     test_init("unmapped", argc, argv);
     base = (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     hole = base + bytes / 2;
-    REQUIRE(base != MAP_FAILED && mprotect(hole, bytes / 4, PROT_NONE) == 0 && mprotect(hole + bytes / 4, bytes / 4, PROT_READ) == 0);
+    REQUIRE(base != MAP_FAILED && mprotect(hole, bytes / 4, PROT_NONE) == 0 &&
+            mprotect(hole + bytes / 4, bytes / 4, PROT_READ) == 0);
     gex_Event_Wait(gex_Coll_BroadcastNB(tm, 1, &theirs, &hole, sizeof hole, 0));
     register_handler(H_LONG, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);
     barrier();
@@ -78,7 +82,8 @@ int main(int argc, char **argv) {
         waitpid(child, &status, 0);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 128 + SIGSEGV || !strstr(text, "(rank 1/2): SIGSEGV") ||
             !strstr(text, "served rank 0") || !strstr(text, "of this rank")) {
-            fprintf(stderr, "FAIL unmapped case %d: status %#x, and on standard error: %s\n", which, (unsigned)status, text);
+            fprintf(stderr, "FAIL unmapped case %d: status %#x, and on standard error: %s\n", which, (unsigned)status,
+                    text);
             failed = 1;
         }
     }

@@ -9,12 +9,12 @@
 #include <string.h>
 
 static int failures;
-#define CHECK(condition)                                                              \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "FAIL testtools line %d: %s\n", __LINE__, #condition);    \
-            failures++;                                                               \
-        }                                                                             \
+#define CHECK(condition)                                                           \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
+            fprintf(stderr, "FAIL testtools line %d: %s\n", __LINE__, #condition); \
+            failures++;                                                            \
+        }                                                                          \
     } while (0)
 
 static void check_time(void) {

@@ -44,7 +44,7 @@ static void by_handler(void) {
 
 #if defined(GASNET_PAR) || defined(GASNET_PARSYNC)
 static void *later(void *value) {
-    usleep(20000); /* long enough that the waiter sleeps, if it ever does */
+    usleep(20000);                                /* long enough that the waiter sleeps, if it ever does */
     ATOMIC_SET(&by_thread, (int)(intptr_t)value); /* this thread never enters GASNet */
     return NULL;
 }
@@ -78,10 +78,8 @@ static void after_long(void) {
             usleep(100000);
             value = 7;
             for (r = 0; r < np; r++)
-                if (round % 2)
-                    gex_AM_RequestShort0(tm, r, POKE, 0);
-                else
-                    gex_RMA_PutBlocking(tm, r, seg_of(r), &value, 8, 0);
+                if (round % 2) gex_AM_RequestShort0(tm, r, POKE, 0);
+                else gex_RMA_PutBlocking(tm, r, seg_of(r), &value, 8, 0);
         }
         GASNET_BLOCKUNTIL(ATOMIC_GET(&poked) == 1 || *(volatile uint64_t *)mine == 7);
         barrier();

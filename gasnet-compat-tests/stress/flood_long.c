@@ -33,8 +33,8 @@ static void on_request(gex_Token_t token, void *payload, size_t bytes, gex_AM_Ar
     free(answer);
 }
 
-static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread, gex_AM_Arg_t slot,
-                     gex_AM_Arg_t sequence) {
+static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
+                     gex_AM_Arg_t slot, gex_AM_Arg_t sequence) {
     (void)token;
     CHECK(payload == place(me, 1, (gex_Rank_t)from, thread, slot));
     CHECKF(bytes == length && stress_same(payload, bytes, ~seed_of((unsigned)me, (unsigned)thread, (unsigned)sequence)),
@@ -57,8 +57,9 @@ static void flood(int thread) {
             gex_Event_t local = GEX_EVENT_INVALID;
             /* all ways to hear of local completion, in turn */
             gex_Event_t *how = i % 3 == 0 ? GEX_EVENT_NOW : i % 3 == 1 ? GEX_EVENT_GROUP : &local;
-            CHECK(gex_AM_RequestLong4(tm, to, REQUEST, buffer, length, place(to, 0, me, thread, slot), how, 0, (gex_AM_Arg_t)me,
-                                      (gex_AM_Arg_t)thread, (gex_AM_Arg_t)slot, (gex_AM_Arg_t)i) == 0);
+            CHECK(gex_AM_RequestLong4(tm, to, REQUEST, buffer, length, place(to, 0, me, thread, slot), how, 0,
+                                      (gex_AM_Arg_t)me, (gex_AM_Arg_t)thread, (gex_AM_Arg_t)slot,
+                                      (gex_AM_Arg_t)i) == 0);
             if (how == &local) gex_Event_Wait(local);
         }
         gex_NBI_Wait(GEX_EC_AM, 0);

@@ -20,8 +20,8 @@ static void on_request(gex_Token_t token, void *payload, size_t bytes, gex_AM_Ar
     CHECKF(info.gex_srcrank == (gex_Rank_t)from, "source %u, expected %d", info.gex_srcrank, (int)from);
     CHECKF(bytes == gex_AM_MaxRequestMedium(tm, (gex_Rank_t)from, GEX_EVENT_NOW, 0, ARGUMENTS), "%zu bytes", bytes);
     CHECK((uintptr_t)payload % 8 == 0);
-    CHECKF(stress_same(payload, bytes, seed), "request %d of thread %d of rank %d is damaged", (int)sequence, (int)thread,
-           (int)from);
+    CHECKF(stress_same(payload, bytes, seed), "request %d of thread %d of rank %d is damaged", (int)sequence,
+           (int)thread, (int)from);
     stress_fill(answer, most, ~seed);
     ATOMIC_ADD(&requests_seen, 1);
     CHECK(gex_AM_ReplyMedium3(token, REPLY, answer, most, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me, thread, sequence) == 0);

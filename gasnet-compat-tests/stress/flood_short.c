@@ -8,12 +8,13 @@ static int64_t answers;
 
 static void on_one(gex_Token_t token, gex_AM_Arg_t value) { gex_AM_ReplyShort1(token, ANSWER, 0, value); }
 
-static void on_sixteen(gex_Token_t token, gex_AM_Arg_t a0, gex_AM_Arg_t a1, gex_AM_Arg_t a2, gex_AM_Arg_t a3, gex_AM_Arg_t a4,
-                       gex_AM_Arg_t a5, gex_AM_Arg_t a6, gex_AM_Arg_t a7, gex_AM_Arg_t a8, gex_AM_Arg_t a9, gex_AM_Arg_t a10,
-                       gex_AM_Arg_t a11, gex_AM_Arg_t a12, gex_AM_Arg_t a13, gex_AM_Arg_t a14, gex_AM_Arg_t a15) {
-    CHECKF(a1 == a0 + 1 && a2 == a0 + 2 && a3 == a0 + 3 && a4 == a0 + 4 && a5 == a0 + 5 && a6 == a0 + 6 && a7 == a0 + 7 &&
-               a8 == a0 + 8 && a9 == a0 + 9 && a10 == a0 + 10 && a11 == a0 + 11 && a12 == a0 + 12 && a13 == a0 + 13 &&
-               a14 == a0 + 14 && a15 == a0 + 15,
+static void on_sixteen(gex_Token_t token, gex_AM_Arg_t a0, gex_AM_Arg_t a1, gex_AM_Arg_t a2, gex_AM_Arg_t a3,
+                       gex_AM_Arg_t a4, gex_AM_Arg_t a5, gex_AM_Arg_t a6, gex_AM_Arg_t a7, gex_AM_Arg_t a8,
+                       gex_AM_Arg_t a9, gex_AM_Arg_t a10, gex_AM_Arg_t a11, gex_AM_Arg_t a12, gex_AM_Arg_t a13,
+                       gex_AM_Arg_t a14, gex_AM_Arg_t a15) {
+    CHECKF(a1 == a0 + 1 && a2 == a0 + 2 && a3 == a0 + 3 && a4 == a0 + 4 && a5 == a0 + 5 && a6 == a0 + 6 &&
+               a7 == a0 + 7 && a8 == a0 + 8 && a9 == a0 + 9 && a10 == a0 + 10 && a11 == a0 + 11 && a12 == a0 + 12 &&
+               a13 == a0 + 13 && a14 == a0 + 14 && a15 == a0 + 15,
            "an argument of message %d is wrong", (int)a0);
     gex_AM_ReplyShort1(token, ANSWER, 0, a0);
 }
@@ -30,11 +31,10 @@ static void flood(int thread) {
         for (r = 0; r < np; r++) {
             gex_Rank_t to = (me + (gex_Rank_t)thread + r) % np;
             int a = i;
-            if (i % 2)
-                gex_AM_RequestShort1(tm, to, ONE, 0, a);
+            if (i % 2) gex_AM_RequestShort1(tm, to, ONE, 0, a);
             else
-                gex_AM_RequestShort16(tm, to, SIXTEEN, 0, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7, a + 8, a + 9,
-                                      a + 10, a + 11, a + 12, a + 13, a + 14, a + 15);
+                gex_AM_RequestShort16(tm, to, SIXTEEN, 0, a, a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7, a + 8,
+                                      a + 9, a + 10, a + 11, a + 12, a + 13, a + 14, a + 15);
         }
 }
 

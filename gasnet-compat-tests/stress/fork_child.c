@@ -19,7 +19,10 @@ static void child(int how) {
         case 0: _exit(7);
         case 1: exit(7);
         case 2: execl("/bin/sh", "sh", "-c", "exit 7", (char *)NULL); _exit(1);
-        default: signal(SIGTERM, SIG_DFL); raise(SIGTERM); _exit(1);
+        default:
+            signal(SIGTERM, SIG_DFL);
+            raise(SIGTERM);
+            _exit(1);
     }
 }
 

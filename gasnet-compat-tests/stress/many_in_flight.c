@@ -41,8 +41,13 @@ static void wait_in_pieces(void) {
         if (some > COUNT - at) some = COUNT - at;
         switch (next_random(&random) % 4) {
             case 0: gex_Event_WaitAll(events + at, some, 0); break;
-            case 1: while (gex_Event_TestAll(events + at, some, 0) == GASNET_ERR_NOT_READY) gasnet_AMPoll(); break;
-            case 2: gex_Event_WaitSome(events + at, some, 0); gex_Event_WaitAll(events + at, some, 0); break;
+            case 1:
+                while (gex_Event_TestAll(events + at, some, 0) == GASNET_ERR_NOT_READY) gasnet_AMPoll();
+                break;
+            case 2:
+                gex_Event_WaitSome(events + at, some, 0);
+                gex_Event_WaitAll(events + at, some, 0);
+                break;
             default: {
                 size_t i;
                 for (i = some; i-- > 0;) gex_Event_Wait(events[at + i]); /* last first */

@@ -46,14 +46,14 @@ static void answer(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t thread, ge
             return;
         }
         default:
-            if ((uint32_t)what % 8 == 7) { /* a Long reply, of which the sender has one in flight at a time: see below */
+            if ((uint32_t)what % 8 ==
+                7) { /* a Long reply, of which the sender has one in flight at a time: see below */
                 buffer = (char *)malloc(bytes);
                 stress_fill(buffer, bytes, (uint64_t)what);
                 gex_AM_ReplyLong3(token, LONG_REPLY, buffer, bytes, area((gex_Rank_t)from, me, thread, LONG_REPLIES),
                                   GEX_EVENT_NOW, 0, (gex_AM_Arg_t)me, thread, what);
                 free(buffer);
-            } else
-                gex_AM_ReplyShort3(token, SHORT_REPLY, 0, (gex_AM_Arg_t)me, thread, what);
+            } else gex_AM_ReplyShort3(token, SHORT_REPLY, 0, (gex_AM_Arg_t)me, thread, what);
     }
 }
 
@@ -62,12 +62,15 @@ static void on_short(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t thread, 
 }
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
                       gex_AM_Arg_t what) {
-    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Medium of %zu bytes from rank %d is damaged", bytes, (int)from);
+    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Medium of %zu bytes from rank %d is damaged", bytes,
+           (int)from);
     answer(token, from, thread, (uint32_t)what % 4 == 3 ? (gex_AM_Arg_t)((uint32_t)what & ~1u) : what);
 }
-static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread, gex_AM_Arg_t what) {
+static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
+                    gex_AM_Arg_t what) {
     CHECK(payload == area(me, (gex_Rank_t)from, thread, LONGS));
-    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Long of %zu bytes from rank %d is damaged", bytes, (int)from);
+    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Long of %zu bytes from rank %d is damaged", bytes,
+           (int)from);
     answer(token, from, thread, (gex_AM_Arg_t)((uint32_t)what | 7u));
 }
 static void on_short_reply(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t thread, gex_AM_Arg_t what) {
@@ -77,14 +80,16 @@ static void on_short_reply(gex_Token_t token, gex_AM_Arg_t from, gex_AM_Arg_t th
 static void on_medium_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
                             gex_AM_Arg_t what) {
     (void)token, (void)thread;
-    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Medium reply of %zu bytes from rank %d is damaged", bytes, (int)from);
+    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Medium reply of %zu bytes from rank %d is damaged", bytes,
+           (int)from);
     ATOMIC_ADD(&answered, 1);
 }
 static void on_long_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from, gex_AM_Arg_t thread,
                           gex_AM_Arg_t what) {
     (void)token;
     CHECK(payload == area(me, (gex_Rank_t)from, thread, LONG_REPLIES));
-    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Long reply of %zu bytes from rank %d is damaged", bytes, (int)from);
+    CHECKF(stress_same(payload, bytes, (uint64_t)what), "a Long reply of %zu bytes from rank %d is damaged", bytes,
+           (int)from);
     ATOMIC_ADD(&answered, 1);
     ATOMIC_SET(&long_busy[thread][from], 0);
 }
@@ -94,8 +99,8 @@ static void on_long_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM
 typedef struct {
     uint64_t random;
     int thread;
-    char *buffer;                /* LARGEST bytes, free between steps */
-    char *stable;                /* LARGEST bytes, the source of puts */
+    char *buffer; /* LARGEST bytes, free between steps */
+    char *stable; /* LARGEST bytes, the source of puts */
 } mixer_t;
 
 static uint32_t pick(mixer_t *mixer, uint32_t below) { return (uint32_t)(next_random(&mixer->random) >> 16) % below; }
@@ -116,8 +121,8 @@ static void send_medium(mixer_t *mixer, gex_Rank_t to, gex_AM_Arg_t what) {
             gex_AM_SrcDesc_t sd;
             if (least > bytes) least = bytes;
             do {
-                sd = gex_AM_PrepareRequestMedium(tm, to, own ? mixer->buffer : NULL, least, LARGEST, own ? GEX_EVENT_NOW : NULL,
-                                                 flags, 3);
+                sd = gex_AM_PrepareRequestMedium(tm, to, own ? mixer->buffer : NULL, least, LARGEST,
+                                                 own ? GEX_EVENT_NOW : NULL, flags, 3);
                 if (sd == GEX_AM_SRCDESC_NO_OP) gasnet_AMPoll();
             } while (sd == GEX_AM_SRCDESC_NO_OP);
             CHECK(gex_AM_SrcDescSize(sd) >= least && gex_AM_SrcDescSize(sd) <= LARGEST);
@@ -134,23 +139,24 @@ static void send_medium(mixer_t *mixer, gex_Rank_t to, gex_AM_Arg_t what) {
         case 2:
             stress_fill(mixer->buffer, bytes, (uint64_t)what);
             ATOMIC_ADD(&sent, 1);
-            while (gex_AM_RequestMedium3(tm, to, MEDIUM_REQUEST, mixer->buffer, bytes, &local, flags, (gex_AM_Arg_t)me, t, what))
+            while (gex_AM_RequestMedium3(tm, to, MEDIUM_REQUEST, mixer->buffer, bytes, &local, flags, (gex_AM_Arg_t)me,
+                                         t, what))
                 gasnet_AMPoll();
             gex_Event_Wait(local);
             return;
         case 3:
             stress_fill(mixer->buffer, bytes, (uint64_t)what);
             ATOMIC_ADD(&sent, 1);
-            while (gex_AM_RequestMedium3(tm, to, MEDIUM_REQUEST, mixer->buffer, bytes, GEX_EVENT_GROUP, flags, (gex_AM_Arg_t)me,
-                                         t, what))
+            while (gex_AM_RequestMedium3(tm, to, MEDIUM_REQUEST, mixer->buffer, bytes, GEX_EVENT_GROUP, flags,
+                                         (gex_AM_Arg_t)me, t, what))
                 gasnet_AMPoll();
             gex_NBI_Wait(GEX_EC_AM, 0);
             return;
         default:
             stress_fill(mixer->buffer, bytes, (uint64_t)what);
             ATOMIC_ADD(&sent, 1);
-            while (gex_AM_RequestMedium3(tm, to, MEDIUM_REQUEST, mixer->buffer, bytes, GEX_EVENT_NOW, flags, (gex_AM_Arg_t)me, t,
-                                         what))
+            while (gex_AM_RequestMedium3(tm, to, MEDIUM_REQUEST, mixer->buffer, bytes, GEX_EVENT_NOW, flags,
+                                         (gex_AM_Arg_t)me, t, what))
                 gasnet_AMPoll();
     }
 }

@@ -43,10 +43,8 @@ int main(int argc, char **argv) {
     barrier();
     for (victim = 0; victim < np; victim++) {
         PHASE("storm on one rank");
-        if (victim == me)
-            compute();
-        else
-            stress_run(ask);
+        if (victim == me) compute();
+        else stress_run(ask);
         GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) == asked);
         barrier();
     }

@@ -54,7 +54,8 @@ int main(int argc, char **argv) {
     }
     last = np - 1;
     page = GASNET_PAGESIZE;
-    if (gasnet_getMaxLocalSegmentSize() < LENGTH + page) test_skip("no segment of more than 4 GiB (GASNET_MAX_SEGSIZE)");
+    if (gasnet_getMaxLocalSegmentSize() < LENGTH + page)
+        test_skip("no segment of more than 4 GiB (GASNET_MAX_SEGSIZE)");
     test_attach(me == last ? LENGTH : page); /* one large segment; the others are one page */
     target = seg_of(last);
     barrier();

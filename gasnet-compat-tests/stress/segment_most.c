@@ -42,7 +42,8 @@ int main(int argc, char **argv) {
         char *base = seg_of(r);
         for (i = 0; i < TOUCHES; i++) {
             uint64_t value = stress_word(r * 1000 + me, i);
-            gex_RMA_PutNBI(tm, r, base + (want - 8 * np) / (TOUCHES - 1) / 8 * 8 * i + 8 * me, &value, 8, GEX_EVENT_NOW, 0);
+            gex_RMA_PutNBI(tm, r, base + (want - 8 * np) / (TOUCHES - 1) / 8 * 8 * i + 8 * me, &value, 8, GEX_EVENT_NOW,
+                           0);
         }
     }
     gex_NBI_Wait(GEX_EC_PUT, 0);

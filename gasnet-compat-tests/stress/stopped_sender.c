@@ -88,10 +88,8 @@ int main(int argc, char **argv) {
     pid = getpid(); /* after initialisation, which may have forked */
     pid = *SHARED(pid_t, share(&pid, sizeof pid), 1);
     PHASE("one rank stands still");
-    if (me == 1)
-        stop_half_way();
-    else
-        go_on_without(pid);
+    if (me == 1) stop_half_way();
+    else go_on_without(pid);
     barrier();
     return test_finish();
 }

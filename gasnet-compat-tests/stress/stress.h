@@ -29,7 +29,8 @@ TEST_UNUSED static void stress_run(stress_body_t *body) {
     pthread_t threads[STRESS_THREADS];
     int i;
     stress_body = body;
-    for (i = 0; i < STRESS_THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, stress_thread, (void *)(intptr_t)i) == 0);
+    for (i = 0; i < STRESS_THREADS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, stress_thread, (void *)(intptr_t)i) == 0);
     for (i = 0; i < STRESS_THREADS; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
 #else
     body(0);

@@ -63,8 +63,8 @@ static void *visit(void *index) {
     gex_Event_Wait(gex_NBI_EndAccessRegion(0));
     gex_RMA_GetNBI(tm, &back, peer, mine, 8, 0);
     gex_NBI_Wait(GEX_EC_ALL, 0);
-    gex_AM_RequestMedium2(tm, peer, ECHO, payload, sizeof payload, GEX_EVENT_NOW, 0, (gex_AM_Arg_t)((uint64_t)address >> 32),
-                          (gex_AM_Arg_t)(uint32_t)address);
+    gex_AM_RequestMedium2(tm, peer, ECHO, payload, sizeof payload, GEX_EVENT_NOW, 0,
+                          (gex_AM_Arg_t)((uint64_t)address >> 32), (gex_AM_Arg_t)(uint32_t)address);
     GASNET_BLOCKUNTIL(ATOMIC_GET(&done));
     return NULL;
 }
@@ -84,7 +84,8 @@ int main(int argc, char **argv) {
     while (made < TOTAL) {
         pthread_t threads[AT_ONCE];
         int i;
-        for (i = 0; i < AT_ONCE; i++) REQUIRE(pthread_create(&threads[i], NULL, visit, (void *)(made + (uintptr_t)i)) == 0);
+        for (i = 0; i < AT_ONCE; i++)
+            REQUIRE(pthread_create(&threads[i], NULL, visit, (void *)(made + (uintptr_t)i)) == 0);
         for (i = 0; i < AT_ONCE; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
         made += AT_ONCE;
         if (made >= WARM_UP && rss == 0) {
@@ -97,11 +98,13 @@ int main(int argc, char **argv) {
     barrier();
     PHASE("comparison");
     if (FREED_MEMORY_IS_GONE) {
-        CHECKF(status_kib("VmRSS:") <= rss + 4096, "resident memory grew from %ld to %ld KiB", rss, status_kib("VmRSS:"));
+        CHECKF(status_kib("VmRSS:") <= rss + 4096, "resident memory grew from %ld to %ld KiB", rss,
+               status_kib("VmRSS:"));
         CHECKF(status_kib("VmSize:") <= virtual_size + 16384, "address space grew from %ld to %ld KiB", virtual_size,
                status_kib("VmSize:"));
     }
-    CHECKF(entries("/proc/self/fd") <= descriptors, "descriptors grew from %ld to %ld", descriptors, entries("/proc/self/fd"));
+    CHECKF(entries("/proc/self/fd") <= descriptors, "descriptors grew from %ld to %ld", descriptors,
+           entries("/proc/self/fd"));
     CHECKF(entries("/proc/self/task") <= tasks, "threads grew from %ld to %ld", tasks, entries("/proc/self/task"));
     return test_finish();
 }

@@ -74,7 +74,8 @@ int main(int argc, char **argv) {
     /* nobody can sync the operations of a thread that is gone, but they do happen */
     for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&fetched[i] == stress_word(1000 + next, i));
     for (round = 0; round < ROUNDS; round++)
-        for (i = 0; i < WORDS; i++) GASNET_BLOCKUNTIL(*(volatile uint64_t *)&mine->put[round][i] == stress_word(round, i));
+        for (i = 0; i < WORDS; i++)
+            GASNET_BLOCKUNTIL(*(volatile uint64_t *)&mine->put[round][i] == stress_word(round, i));
     barrier();
 
     PHASE("events of a thread that is gone");

@@ -33,7 +33,8 @@ static unsigned check_table(Query query) {
     CHECK(info[index].gex_jobrank == gex_System_QueryJobRank());
     for (i = 0; i < count; i++) {
         CHECK(info[i].gex_jobrank < np);
-        CHECKF(i == 0 || info[i - 1].gex_jobrank < info[i].gex_jobrank, "entry %u is not above its predecessor", (unsigned)i);
+        CHECKF(i == 0 || info[i - 1].gex_jobrank < info[i].gex_jobrank, "entry %u is not above its predecessor",
+               (unsigned)i);
     }
     query(NULL, NULL, NULL);
     query(&again, NULL, NULL);
@@ -106,7 +107,8 @@ int main(int argc, char **argv) {
     gex_System_QueryNbrhdInfo(&nbrhd, &nbrhd_count, NULL);
     gex_System_QueryHostInfo(&host, &host_count, NULL);
     for (i = 0; i < nbrhd_count; i++)
-        CHECKF(contains(host, host_count, nbrhd[i].gex_jobrank), "neighbour %u is on another host", (unsigned)nbrhd[i].gex_jobrank);
+        CHECKF(contains(host, host_count, nbrhd[i].gex_jobrank), "neighbour %u is on another host",
+               (unsigned)nbrhd[i].gex_jobrank);
 
     PHASE("comparison");
     all = share(&mine, sizeof mine);

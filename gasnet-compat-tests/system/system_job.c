@@ -66,7 +66,8 @@ int main(int argc, char **argv) {
     CHECK(gex_System_QueryMaxThreads() == gex_System_QueryMaxThreads());
     level = gex_System_QueryHiddenAMConcurrencyLevel();
     CHECK(level == gex_System_QueryHiddenAMConcurrencyLevel());
-    CHECKF(level == 0 || GASNET_HIDDEN_AM_CONCURRENCY_LEVEL != 0, "the static value says never, the query says %d", level);
+    CHECKF(level == 0 || GASNET_HIDDEN_AM_CONCURRENCY_LEVEL != 0, "the static value says never, the query says %d",
+           level);
 
     PHASE("queries in a handler");
     for (r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, handler_index, 0);

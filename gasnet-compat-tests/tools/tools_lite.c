@@ -14,15 +14,15 @@ GASNETT_THREADKEY_DEFINE(key);
 static gasnett_mutex_t mutex = GASNETT_MUTEX_INITIALIZER;
 
 int main(void) {
-  gasnett_atomic_t x = gasnett_atomic_init(1);
-  gasnett_strongatomic64_t y = gasnett_strongatomic64_init(1);
-  gasnett_mutex_lock(&mutex);
-  gasnett_threadkey_set(key, &x);
-  gasnett_local_mb();
-  gasnett_mutex_unlock(&mutex);
-  if (gasnett_atomic_add(&x, 1, 0) != 2 || gasnett_strongatomic64_add(&y, 1, GASNETT_ATOMIC_REL) != 2) return 1;
-  if (gasnett_threadkey_get(key) != &x || !strstr(PLATFORM_COMPILER_IDSTR, "family=")) return 1;
-  if (!strstr(GASNETT_CONFIG_STRING, ",LITE,")) return 1;
-  printf("tools_lite: PASS\n");
-  return 0;
+    gasnett_atomic_t x = gasnett_atomic_init(1);
+    gasnett_strongatomic64_t y = gasnett_strongatomic64_init(1);
+    gasnett_mutex_lock(&mutex);
+    gasnett_threadkey_set(key, &x);
+    gasnett_local_mb();
+    gasnett_mutex_unlock(&mutex);
+    if (gasnett_atomic_add(&x, 1, 0) != 2 || gasnett_strongatomic64_add(&y, 1, GASNETT_ATOMIC_REL) != 2) return 1;
+    if (gasnett_threadkey_get(key) != &x || !strstr(PLATFORM_COMPILER_IDSTR, "family=")) return 1;
+    if (!strstr(GASNETT_CONFIG_STRING, ",LITE,")) return 1;
+    printf("tools_lite: PASS\n");
+    return 0;
 }

@@ -37,10 +37,12 @@ static void write_expectations(void) {
     snprintf(name, sizeof name, "expect-%u", (unsigned)me);
     file = fopen(name, "w");
     REQUIRE(file);
-    for (int i = 0; i < MAX_KINDS && kinds[i].name; i++) fprintf(file, "kind %s %lu %lu\n", kinds[i].name, kinds[i].count, kinds[i].bytes);
+    for (int i = 0; i < MAX_KINDS && kinds[i].name; i++)
+        fprintf(file, "kind %s %lu %lu\n", kinds[i].name, kinds[i].count, kinds[i].bytes);
     for (int c = 0; c < CLASSES; c++) {
         for (int p = 0; p < MAX_PEERS; p++) {
-            if (cells[c][p][0]) fprintf(file, "cell %s %d %lu %lu\n", class_names[c], p, cells[c][p][0], cells[c][p][1]);
+            if (cells[c][p][0])
+                fprintf(file, "cell %s %d %lu %lu\n", class_names[c], p, cells[c][p][0], cells[c][p][1]);
         }
     }
     fclose(file);
@@ -102,10 +104,12 @@ static void on_medium_back(gex_Token_t token, void *buffer, size_t bytes, gex_AM
 }
 
 #define ENTRY(index, function, class_flag, kind_flag, nargs) \
-    {index, (gex_AM_Fn_t)function, GEX_FLAG_AM_##class_flag | GEX_FLAG_AM_##kind_flag, nargs, NULL, #function}
+    { index, (gex_AM_Fn_t)function, GEX_FLAG_AM_##class_flag | GEX_FLAG_AM_##kind_flag, nargs, NULL, #function }
 static gex_AM_Entry_t handlers[] = {
-    ENTRY(SHORT, on_short, REQUEST, SHORT, 2),           ENTRY(MEDIUM, on_medium, REQUEST, MEDIUM, 1),
-    ENTRY(LONG, on_long, REQUEST, LONG, 1),              ENTRY(SHORT_BACK, on_short_back, REPLY, SHORT, 1),
+    ENTRY(SHORT, on_short, REQUEST, SHORT, 2),
+    ENTRY(MEDIUM, on_medium, REQUEST, MEDIUM, 1),
+    ENTRY(LONG, on_long, REQUEST, LONG, 1),
+    ENTRY(SHORT_BACK, on_short_back, REPLY, SHORT, 1),
     ENTRY(MEDIUM_BACK, on_medium_back, REPLY, MEDIUM, 1),
 };
 

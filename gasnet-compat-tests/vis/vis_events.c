@@ -29,14 +29,16 @@ static void describe(char *remote, unsigned char *local) {
 static gex_Event_t put_nb(int shape, gex_Rank_t peer, char *remote, gex_Flags_t flags) {
     describe(remote, source);
     if (shape == 0) return gex_VIS_VectorPutNB(tm, peer, PIECES, theirs, 7, mine, flags);
-    if (shape == 1) return gex_VIS_IndexedPutNB(tm, peer, PIECES, their_list, PIECE, PIECES / 4, my_list, 4 * PIECE, flags);
+    if (shape == 1)
+        return gex_VIS_IndexedPutNB(tm, peer, PIECES, their_list, PIECE, PIECES / 4, my_list, 4 * PIECE, flags);
     return gex_VIS_StridedPutNB(tm, peer, remote, step, source, packed, PIECE, count, 1, flags);
 }
 
 static int put_nbi(int shape, gex_Rank_t peer, char *remote, gex_Flags_t flags) {
     describe(remote, source);
     if (shape == 0) return gex_VIS_VectorPutNBI(tm, peer, PIECES, theirs, 7, mine, flags);
-    if (shape == 1) return gex_VIS_IndexedPutNBI(tm, peer, PIECES, their_list, PIECE, PIECES / 4, my_list, 4 * PIECE, flags);
+    if (shape == 1)
+        return gex_VIS_IndexedPutNBI(tm, peer, PIECES, their_list, PIECE, PIECES / 4, my_list, 4 * PIECE, flags);
     return gex_VIS_StridedPutNBI(tm, peer, remote, step, source, packed, PIECE, count, 1, flags);
 }
 
@@ -44,7 +46,8 @@ static gex_Event_t get_nb(int shape, gex_Rank_t peer, char *remote, gex_Flags_t 
     memset(result, 0, sizeof result);
     describe(remote, result);
     if (shape == 0) return gex_VIS_VectorGetNB(tm, 7, mine, peer, PIECES, theirs, flags);
-    if (shape == 1) return gex_VIS_IndexedGetNB(tm, PIECES / 4, my_list, 4 * PIECE, peer, PIECES, their_list, PIECE, flags);
+    if (shape == 1)
+        return gex_VIS_IndexedGetNB(tm, PIECES / 4, my_list, 4 * PIECE, peer, PIECES, their_list, PIECE, flags);
     return gex_VIS_StridedGetNB(tm, result, packed, peer, remote, step, PIECE, count, 1, flags);
 }
 
@@ -52,7 +55,8 @@ static int get_nbi(int shape, gex_Rank_t peer, char *remote, gex_Flags_t flags) 
     memset(result, 0, sizeof result);
     describe(remote, result);
     if (shape == 0) return gex_VIS_VectorGetNBI(tm, 7, mine, peer, PIECES, theirs, flags);
-    if (shape == 1) return gex_VIS_IndexedGetNBI(tm, PIECES / 4, my_list, 4 * PIECE, peer, PIECES, their_list, PIECE, flags);
+    if (shape == 1)
+        return gex_VIS_IndexedGetNBI(tm, PIECES / 4, my_list, 4 * PIECE, peer, PIECES, their_list, PIECE, flags);
     return gex_VIS_StridedGetNBI(tm, result, packed, peer, remote, step, PIECE, count, 1, flags);
 }
 
@@ -102,12 +106,14 @@ static void events(gex_Rank_t peer, char *remote, int shape, int near) {
     check_get(seed);
     PHASE("immediate");
     pattern_fill(source, sizeof source, ++seed);
-    for (tries = 0; (root = put_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP; tries++) {
+    for (tries = 0; (root = put_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP;
+         tries++) {
         CHECK(!near);
         gasnet_AMPoll();
     }
     gex_Event_Wait(root);
-    for (tries = 0; (root = get_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP; tries++)
+    for (tries = 0; (root = get_nb(shape, peer, remote, tries < 1000 ? GEX_FLAG_IMMEDIATE : 0)) == GEX_EVENT_NO_OP;
+         tries++)
         gasnet_AMPoll();
     gex_Event_Wait(root);
     check_get(seed);
@@ -143,7 +149,8 @@ static void immediate_succeeds(gex_Rank_t peer, char *remote) {
     int tries = 0;
     PHASE("immediate, idle");
     barrier();
-    while (gex_VIS_IndexedPutNBI(tm, peer, 1, &to, 8, 1, &from, 8, GEX_FLAG_IMMEDIATE) && ++tries < 1000) gasnet_AMPoll();
+    while (gex_VIS_IndexedPutNBI(tm, peer, 1, &to, 8, 1, &from, 8, GEX_FLAG_IMMEDIATE) && ++tries < 1000)
+        gasnet_AMPoll();
     CHECK(tries < 1000);
     gex_NBI_Wait(GEX_EC_ALL, 0);
     barrier();
@@ -155,7 +162,8 @@ static void gaps(char *own) {
     size_t i, j;
     for (r = 0; r < np; r++)
         for (i = 0; i < PIECES; i++)
-            for (j = PIECE; j < STEP; j++) CHECKF(own[(size_t)r * BYTES + i * STEP + j] == 0x77, "writer %u, gap %zu", (unsigned)r, i);
+            for (j = PIECE; j < STEP; j++)
+                CHECKF(own[(size_t)r * BYTES + i * STEP + j] == 0x77, "writer %u, gap %zu", (unsigned)r, i);
 }
 
 /* Whether what others see of `rank`'s segment is mapped here. */
@@ -179,7 +187,7 @@ int main(int argc, char **argv) {
     near_first = infos[0].gex_jobrank;
     for (r = 0; r < near_count; r++) CHECK(infos[r].gex_jobrank == near_first + r);
     barrier();
-    for (distance = 0; distance < np; distance += np > 3 && distance > 0 ? np - 2 : 1) {
+    for (distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
         gex_Rank_t peer = (me + distance) % np;
         char *remote = seg_of(peer) + (size_t)me * BYTES;
         immediate_succeeds(peer, remote);

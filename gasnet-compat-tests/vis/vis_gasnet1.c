@@ -16,7 +16,8 @@ static int failures;
 static void check(int ok, const char *what, int form) {
     if (ok) return;
     failures++;
-    fprintf(stderr, "FAIL vis_gasnet1 process %d of %d: %s, form %d\n", (int)gasnet_mynode(), (int)gasnet_nodes(), what, form);
+    fprintf(stderr, "FAIL vis_gasnet1 process %d of %d: %s, form %d\n", (int)gasnet_mynode(), (int)gasnet_nodes(), what,
+            form);
 }
 
 static void fill(unsigned seed) {
@@ -41,10 +42,10 @@ static int same(const unsigned char *a, const unsigned char *b) {
     return 1;
 }
 
-#define EACH(form, function, ...)                                                   \
-    do {                                                                            \
-        if ((form) == 0) function##_bulk(__VA_ARGS__);                              \
-        if ((form) == 1) gasnet_wait_syncnb(function##_nb_bulk(__VA_ARGS__));       \
+#define EACH(form, function, ...)                                                     \
+    do {                                                                              \
+        if ((form) == 0) function##_bulk(__VA_ARGS__);                                \
+        if ((form) == 1) gasnet_wait_syncnb(function##_nb_bulk(__VA_ARGS__));         \
         if ((form) == 2) function##_nbi_bulk(__VA_ARGS__), gasnet_wait_syncnbi_all(); \
     } while (0)
 
@@ -82,14 +83,17 @@ int main(int argc, char **argv) {
     gasnet_seginfo_t *segments;
     gasnet_node_t distance;
     if (gasnet_init(&argc, &argv) != GASNET_OK) return 1;
-    if (gasnet_attach(NULL, 0, ((uintptr_t)gasnet_nodes() * BYTES + GASNET_PAGESIZE - 1) / GASNET_PAGESIZE * GASNET_PAGESIZE, 0) != GASNET_OK)
+    if (gasnet_attach(NULL, 0,
+                      ((uintptr_t)gasnet_nodes() * BYTES + GASNET_PAGESIZE - 1) / GASNET_PAGESIZE * GASNET_PAGESIZE,
+                      0) != GASNET_OK)
         return 1;
     segments = (gasnet_seginfo_t *)malloc(gasnet_nodes() * sizeof *segments);
     gasnet_getSegmentInfo(segments, (int)gasnet_nodes());
     for (distance = 0; distance < gasnet_nodes(); distance++) {
         gasnet_node_t node = (gasnet_mynode() + distance) % gasnet_nodes();
         int form;
-        for (form = 0; form < 3; form++) all(node, (unsigned char *)segments[node].addr + (size_t)gasnet_mynode() * BYTES, form);
+        for (form = 0; form < 3; form++)
+            all(node, (unsigned char *)segments[node].addr + (size_t)gasnet_mynode() * BYTES, form);
     }
     gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
     gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS);

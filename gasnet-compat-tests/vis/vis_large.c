@@ -13,7 +13,9 @@ static void rows(gex_Rank_t peer, char *remote, gex_Flags_t flags) {
     const size_t count[1] = {ROWS};
     gex_Event_t event;
     pattern_fill(out, (size_t)ROWS * ROW, 3 + flags);
-    while ((event = gex_VIS_StridedPutNB(tm, peer, remote + 1, step, out, packed, ROW, count, 1, flags)) == GEX_EVENT_NO_OP) gasnet_AMPoll();
+    while ((event = gex_VIS_StridedPutNB(tm, peer, remote + 1, step, out, packed, ROW, count, 1, flags)) ==
+           GEX_EVENT_NO_OP)
+        gasnet_AMPoll();
     gex_Event_Wait(event);
     memset(in, 0, (size_t)ROWS * ROW);
     while (gex_VIS_StridedGetNBI(tm, in, packed, peer, remote + 1, step, ROW, count, 1, flags)) gasnet_AMPoll();
@@ -96,7 +98,7 @@ int main(int argc, char **argv) {
     test_attach((uintptr_t)np * AREA);
     out = (unsigned char *)malloc(AREA);
     in = (unsigned char *)malloc(AREA);
-    for (distance = 0; distance < np; distance += np > 3 && distance > 0 ? np - 2 : 1) {
+    for (distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
         gex_Rank_t peer = (me + distance) % np;
         char *remote = seg_of(peer) + (size_t)me * AREA;
         PHASE("rows");

@@ -6,7 +6,17 @@
 
 #include <gasnet_vis.h>
 
-enum { PIECES = 300, PIECE = 24, STEP = 60, BYTES = PIECES * PIECE, SPAN = PIECES * STEP, FROM = 1000, TO = 50000, BACK = 90000, SIZE = 200000 };
+enum {
+    PIECES = 300,
+    PIECE = 24,
+    STEP = 60,
+    BYTES = PIECES * PIECE,
+    SPAN = PIECES * STEP,
+    FROM = 1000,
+    TO = 50000,
+    BACK = 90000,
+    SIZE = 200000
+};
 
 static char *local;
 static char *remote;
@@ -50,12 +60,14 @@ static void indexed(gex_Rank_t right, gex_Flags_t flags) {
 static void strided(gex_Rank_t right, gex_Flags_t flags) {
     const ptrdiff_t apart[1] = {STEP}, packed[1] = {PIECE};
     const size_t count[1] = {PIECES};
-    gex_Event_Wait(gex_VIS_StridedPutNB(tm, right, far(TO, flags), apart, own(FROM, flags), packed, PIECE, count, 1, flags));
+    gex_Event_Wait(
+        gex_VIS_StridedPutNB(tm, right, far(TO, flags), apart, own(FROM, flags), packed, PIECE, count, 1, flags));
     OK(gex_VIS_StridedGetBlocking(tm, own(BACK, flags), packed, right, far(TO, flags), apart, PIECE, count, 1, flags));
 }
 
 int main(int argc, char **argv) {
-    static const gex_Flags_t sides[] = {0, GEX_FLAG_SELF_SEG_OFFSET, GEX_FLAG_PEER_SEG_OFFSET, GEX_FLAG_SELF_SEG_OFFSET | GEX_FLAG_PEER_SEG_OFFSET};
+    static const gex_Flags_t sides[] = {0, GEX_FLAG_SELF_SEG_OFFSET, GEX_FLAG_PEER_SEG_OFFSET,
+                                        GEX_FLAG_SELF_SEG_OFFSET | GEX_FLAG_PEER_SEG_OFFSET};
     void (*const forms[])(gex_Rank_t, gex_Flags_t) = {vectors, indexed, strided};
     gex_Rank_t right, left;
     size_t i, j, k;

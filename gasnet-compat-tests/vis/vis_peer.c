@@ -23,7 +23,8 @@ static void check_token(gex_Token_t token) {
     if (known & GEX_TI_EP) CHECK(info.gex_ep == ep);
     if (known & GEX_TI_IS_REQ) CHECK(!info.gex_is_req);
     if (known & GEX_TI_IS_LONG) CHECK(!info.gex_is_long);
-    if (known & GEX_TI_ENTRY) CHECK(info.gex_entry->gex_fnptr == entries[0].gex_fnptr && info.gex_entry->gex_nargs == 0);
+    if (known & GEX_TI_ENTRY)
+        CHECK(info.gex_entry->gex_fnptr == entries[0].gex_fnptr && info.gex_entry->gex_nargs == 0);
 }
 
 static void handler(gex_Token_t token, void *payload, size_t bytes) {
@@ -36,8 +37,8 @@ static void handler(gex_Token_t token, void *payload, size_t bytes) {
         for (i = sizeof note; i < bytes; i++) CHECKF(((unsigned char *)payload)[i] == 0xA5, "payload byte %zu", i);
         for (i = 0; i < note.pieces; i++)
             for (j = 0; j < PIECE; j++)
-                CHECKF((unsigned char)own[note.offset + i * STEP + j] == pattern_byte(note.seed, i * PIECE + j), "piece %zu of %u", i,
-                       (unsigned)note.pieces);
+                CHECKF((unsigned char)own[note.offset + i * STEP + j] == pattern_byte(note.seed, i * PIECE + j),
+                       "piece %zu of %u", i, (unsigned)note.pieces);
     } else {
         CHECK(bytes == 0);
         ATOMIC_ADD(&empty_runs, 1U);
@@ -151,7 +152,8 @@ int main(int argc, char **argv) {
         gex_Rank_t peer = (me + distance) % np;
         PHASE("data and payload");
         for (i = 0; i < ARRAY_LENGTH(pieces); i++)
-            puts_of(peer, seg_of(peer) + (size_t)me * LARGE, me * LARGE, pieces[i], i % 2 ? GEX_VIS_MAX_PEERCOMPLETION : sizeof(struct note));
+            puts_of(peer, seg_of(peer) + (size_t)me * LARGE, me * LARGE, pieces[i],
+                    i % 2 ? GEX_VIS_MAX_PEERCOMPLETION : sizeof(struct note));
         PHASE("corners");
         corners(peer, seg_of(peer) + (size_t)me * LARGE);
     }

@@ -16,8 +16,8 @@ struct side {
     void *list[MAX_PIECES];
     size_t count, len; /* indexed: length of a piece */
     ptrdiff_t strides[MAX_LEVELS];
-    size_t first;      /* strided: offset of the first element */
-    size_t *map;       /* offset of the n-th byte */
+    size_t first; /* strided: offset of the first element */
+    size_t *map;  /* offset of the n-th byte */
 };
 
 /* One operation in flight. Slots use different memory, so that operations do not meet. */
@@ -38,13 +38,15 @@ static struct operation *operations;
 static uint64_t state;
 static size_t slot_bytes;
 static unsigned char *heap, *shadow, *scratch;
-static unsigned *told;      /* by rank: handlers that are to run there */
+static unsigned *told; /* by rank: handlers that are to run there */
 static unsigned arrivals, bad_payloads;
 
 static size_t pick(size_t low, size_t high) { return low + (size_t)(next_random(&state) % (high - low + 1)); }
 
 /* Where the slot of this rank is in the segment of `rank`, and its model. */
-static char *remote_slot(gex_Rank_t rank, int slot) { return seg_of(rank) + ((size_t)me * SLOTS + (size_t)slot) * slot_bytes; }
+static char *remote_slot(gex_Rank_t rank, int slot) {
+    return seg_of(rank) + ((size_t)me * SLOTS + (size_t)slot) * slot_bytes;
+}
 static unsigned char *shadow_slot(gex_Rank_t rank, int slot) {
     return shadow + ((size_t)rank * SLOTS + (size_t)slot) * slot_bytes;
 }
@@ -196,7 +198,8 @@ static void make_strided(struct operation *o) {
     if (o->total > 0) o->to.first += pick(0, room - extent);
     extent = make_strides(o, &o->from, room);
     if (o->total > 0) o->from.first += pick(0, room - extent);
-    if (o->levels > 0 && pick(0, 4) == 0) o->from.strides[pick(0, o->levels - 1)] = 0; /* the same source again and again */
+    if (o->levels > 0 && pick(0, 4) == 0)
+        o->from.strides[pick(0, o->levels - 1)] = 0; /* the same source again and again */
     if (o->total > 0) {
         strided_map(o, &o->to);
         strided_map(o, &o->from);
@@ -204,35 +207,37 @@ static void make_strided(struct operation *o) {
 }
 
 /* The call itself, by shape and direction. */
-#define START(result, form)                                                                                                     \
-    do {                                                                                                                        \
-        if (o->shape == VECTOR && o->is_put)                                                                                    \
-            result = gex_VIS_VectorPut##form(tm, o->peer, o->to.count, o->to.vector, o->from.count, o->from.vector, flags);     \
-        else if (o->shape == VECTOR)                                                                                            \
-            result = gex_VIS_VectorGet##form(tm, o->to.count, o->to.vector, o->peer, o->from.count, o->from.vector, flags);     \
-        else if (o->shape == INDEXED && o->is_put)                                                                              \
-            result = gex_VIS_IndexedPut##form(tm, o->peer, o->to.count, o->to.list, o->to.len, o->from.count, o->from.list,     \
-                                              o->from.len, flags);                                                              \
-        else if (o->shape == INDEXED)                                                                                           \
-            result = gex_VIS_IndexedGet##form(tm, o->to.count, o->to.list, o->to.len, o->peer, o->from.count, o->from.list,     \
-                                              o->from.len, flags);                                                              \
-        else if (o->is_put)                                                                                                     \
-            result = gex_VIS_StridedPut##form(tm, o->peer, to + o->to.first, o->to.strides, from + o->from.first,               \
-                                              o->from.strides, o->elem, o->counts, o->levels, flags);                           \
-        else                                                                                                                    \
-            result = gex_VIS_StridedGet##form(tm, to + o->to.first, o->to.strides, o->peer, from + o->from.first,               \
-                                              o->from.strides, o->elem, o->counts, o->levels, flags);                           \
+#define START(result, form)                                                                                            \
+    do {                                                                                                               \
+        if (o->shape == VECTOR && o->is_put)                                                                           \
+            result =                                                                                                   \
+                gex_VIS_VectorPut##form(tm, o->peer, o->to.count, o->to.vector, o->from.count, o->from.vector, flags); \
+        else if (o->shape == VECTOR)                                                                                   \
+            result =                                                                                                   \
+                gex_VIS_VectorGet##form(tm, o->to.count, o->to.vector, o->peer, o->from.count, o->from.vector, flags); \
+        else if (o->shape == INDEXED && o->is_put)                                                                     \
+            result = gex_VIS_IndexedPut##form(tm, o->peer, o->to.count, o->to.list, o->to.len, o->from.count,          \
+                                              o->from.list, o->from.len, flags);                                       \
+        else if (o->shape == INDEXED)                                                                                  \
+            result = gex_VIS_IndexedGet##form(tm, o->to.count, o->to.list, o->to.len, o->peer, o->from.count,          \
+                                              o->from.list, o->from.len, flags);                                       \
+        else if (o->is_put)                                                                                            \
+            result = gex_VIS_StridedPut##form(tm, o->peer, to + o->to.first, o->to.strides, from + o->from.first,      \
+                                              o->from.strides, o->elem, o->counts, o->levels, flags);                  \
+        else                                                                                                           \
+            result = gex_VIS_StridedGet##form(tm, to + o->to.first, o->to.strides, o->peer, from + o->from.first,      \
+                                              o->from.strides, o->elem, o->counts, o->levels, flags);                  \
     } while (0)
 
 static int try_start(struct operation *o, char *to, char *from, gex_Flags_t flags) {
     int refused;
     switch (o->form) {
-    case BLOCKING: START(refused, Blocking); return refused;
-    case NBI: START(refused, NBI); return refused;
-    default:
-        START(o->event, NB);
-        refused = o->event == GEX_EVENT_NO_OP;
-        return refused;
+        case BLOCKING: START(refused, Blocking); return refused;
+        case NBI: START(refused, NBI); return refused;
+        default:
+            START(o->event, NB);
+            refused = o->event == GEX_EVENT_NO_OP;
+            return refused;
     }
 }
 
@@ -251,10 +256,8 @@ static void start(int slot) {
     pattern_fill(o->local, slot_bytes, next_random(&state));
     to = o->is_put ? remote : (char *)o->local;
     from = o->is_put ? (char *)o->local : remote;
-    if (o->shape == STRIDED)
-        make_strided(o);
-    else
-        make_lists(o, to, from);
+    if (o->shape == STRIDED) make_strided(o);
+    else make_lists(o, to, from);
     {
         const unsigned char *source = o->is_put ? o->local : shadow_slot(o->peer, slot);
         memcpy(o->wanted, o->is_put ? shadow_slot(o->peer, slot) : o->local, slot_bytes);
@@ -279,10 +282,8 @@ static void start(int slot) {
     memset(o->from.strides, 0x55, sizeof o->from.strides);
     if (o->shape == STRIDED) memset(o->counts, 0x55, sizeof o->counts);
     if (flags & GEX_FLAG_ENABLE_LEAF_LC) { /* and so is the source after local completion */
-        if (o->form == NB)
-            gex_Event_Wait(gex_Event_QueryLeaf(o->event, GEX_EC_LC));
-        else
-            gex_NBI_Wait(GEX_EC_LC, 0);
+        if (o->form == NB) gex_Event_Wait(gex_Event_QueryLeaf(o->event, GEX_EC_LC));
+        else gex_NBI_Wait(GEX_EC_LC, 0);
         memset(o->local, 0xEE, slot_bytes);
         if (armed) memset(o->payload, 0xEE, sizeof o->payload);
     }
@@ -303,8 +304,8 @@ static void finish(int slot) {
         memcpy(scratch, o->local, slot_bytes);
     }
     for (i = 0; i < slot_bytes && scratch[i] == o->wanted[i]; i++) continue;
-    CHECKF(i == slot_bytes, "byte %zu of %zu: shape %d form %d put %d peer %u total %zu", i, slot_bytes, (int)o->shape, (int)o->form,
-           o->is_put, (unsigned)o->peer, o->total);
+    CHECKF(i == slot_bytes, "byte %zu of %zu: shape %d form %d put %d peer %u total %zu", i, slot_bytes, (int)o->shape,
+           (int)o->form, o->is_put, (unsigned)o->peer, o->total);
 }
 
 int main(int argc, char **argv) {

@@ -11,35 +11,41 @@ enum { ROWS = 37, COLUMNS = 53, BYTES = ROWS * COLUMNS * 8 };
 static unsigned char out[BYTES], in[BYTES], wanted[BYTES];
 
 /* Runs `put` and `get` forms in turn; every form moves the same. */
-static void put(int form, gex_Rank_t peer, void *to, const ptrdiff_t *to_strides, void *from, const ptrdiff_t *from_strides, size_t elem,
-                const size_t *count, size_t levels) {
+static void put(int form, gex_Rank_t peer, void *to, const ptrdiff_t *to_strides, void *from,
+                const ptrdiff_t *from_strides, size_t elem, const size_t *count, size_t levels) {
     gex_Event_t event;
     switch (form) {
-    case 0: CHECK(gex_VIS_StridedPutBlocking(tm, peer, to, to_strides, from, from_strides, elem, count, levels, 0) == 0); break;
-    case 1:
-        event = gex_VIS_StridedPutNB(tm, peer, to, to_strides, from, from_strides, elem, count, levels, 0);
-        CHECK(event != GEX_EVENT_NO_OP);
-        gex_Event_Wait(event);
-        break;
-    default:
-        CHECK(gex_VIS_StridedPutNBI(tm, peer, to, to_strides, from, from_strides, elem, count, levels, 0) == 0);
-        gex_NBI_Wait(GEX_EC_PUT, 0);
+        case 0:
+            CHECK(gex_VIS_StridedPutBlocking(tm, peer, to, to_strides, from, from_strides, elem, count, levels, 0) ==
+                  0);
+            break;
+        case 1:
+            event = gex_VIS_StridedPutNB(tm, peer, to, to_strides, from, from_strides, elem, count, levels, 0);
+            CHECK(event != GEX_EVENT_NO_OP);
+            gex_Event_Wait(event);
+            break;
+        default:
+            CHECK(gex_VIS_StridedPutNBI(tm, peer, to, to_strides, from, from_strides, elem, count, levels, 0) == 0);
+            gex_NBI_Wait(GEX_EC_PUT, 0);
     }
 }
 
-static void get(int form, void *to, const ptrdiff_t *to_strides, gex_Rank_t peer, void *from, const ptrdiff_t *from_strides, size_t elem,
-                const size_t *count, size_t levels) {
+static void get(int form, void *to, const ptrdiff_t *to_strides, gex_Rank_t peer, void *from,
+                const ptrdiff_t *from_strides, size_t elem, const size_t *count, size_t levels) {
     gex_Event_t event;
     switch (form) {
-    case 0: CHECK(gex_VIS_StridedGetBlocking(tm, to, to_strides, peer, from, from_strides, elem, count, levels, 0) == 0); break;
-    case 1:
-        event = gex_VIS_StridedGetNB(tm, to, to_strides, peer, from, from_strides, elem, count, levels, 0);
-        CHECK(event != GEX_EVENT_NO_OP);
-        gex_Event_Wait(event);
-        break;
-    default:
-        CHECK(gex_VIS_StridedGetNBI(tm, to, to_strides, peer, from, from_strides, elem, count, levels, 0) == 0);
-        gex_NBI_Wait(GEX_EC_GET, 0);
+        case 0:
+            CHECK(gex_VIS_StridedGetBlocking(tm, to, to_strides, peer, from, from_strides, elem, count, levels, 0) ==
+                  0);
+            break;
+        case 1:
+            event = gex_VIS_StridedGetNB(tm, to, to_strides, peer, from, from_strides, elem, count, levels, 0);
+            CHECK(event != GEX_EVENT_NO_OP);
+            gex_Event_Wait(event);
+            break;
+        default:
+            CHECK(gex_VIS_StridedGetNBI(tm, to, to_strides, peer, from, from_strides, elem, count, levels, 0) == 0);
+            gex_NBI_Wait(GEX_EC_GET, 0);
     }
 }
 
@@ -141,7 +147,8 @@ static void many_levels(gex_Rank_t peer, char *remote) {
 static void far_apart(gex_Rank_t peer, char *remote) {
     const size_t step = (size_t)5 << 30, count[2] = {3, 2};
     const ptrdiff_t local[2] = {(ptrdiff_t)step, -5000}, packed[2] = {1000, 3000};
-    char *base = (char *)mmap(NULL, 3 * step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *base =
+        (char *)mmap(NULL, 3 * step, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     size_t i, j;
     if (base == (char *)MAP_FAILED) return; /* a limit of this machine */
     for (j = 0; j < 2; j++)
@@ -164,7 +171,7 @@ int main(int argc, char **argv) {
     gex_Rank_t distance;
     test_init("vis_strided", &argc, &argv);
     test_attach((uintptr_t)np * BYTES + 64);
-    for (distance = 0; distance < np; distance += np > 3 && distance > 0 ? np - 2 : 1) {
+    for (distance = 0; distance<np; distance += np> 3 && distance > 0 ? np - 2 : 1) {
         gex_Rank_t peer = (me + distance) % np;
         char *remote = seg_of(peer) + (size_t)me * BYTES;
         size_t i;

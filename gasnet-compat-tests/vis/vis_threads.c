@@ -35,12 +35,14 @@ static void *work(void *argument) {
         if (thread % 2) gex_VIS_SetPeerCompletionHandler(HANDLER, "p", 1, 0);
         whole = out;
         switch (round % 3) {
-        case 0: gex_Event_Wait(gex_VIS_StridedPutNB(tm, peer, remote, step, out, packed, PIECE, count, 1, 0)); break;
-        case 1:
-            gex_VIS_IndexedPutNBI(tm, peer, PIECES, list, PIECE, 1, &whole, PIECES * PIECE, 0);
-            gex_NBI_Wait(GEX_EC_PUT, 0);
-            break;
-        default: gex_VIS_StridedPutBlocking(tm, peer, remote, step, out, packed, PIECE, count, 1, 0);
+            case 0:
+                gex_Event_Wait(gex_VIS_StridedPutNB(tm, peer, remote, step, out, packed, PIECE, count, 1, 0));
+                break;
+            case 1:
+                gex_VIS_IndexedPutNBI(tm, peer, PIECES, list, PIECE, 1, &whole, PIECES * PIECE, 0);
+                gex_NBI_Wait(GEX_EC_PUT, 0);
+                break;
+            default: gex_VIS_StridedPutBlocking(tm, peer, remote, step, out, packed, PIECE, count, 1, 0);
         }
         whole = in;
         if (round % 2) {

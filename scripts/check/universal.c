@@ -31,8 +31,8 @@ int main(int argc, char **argv) {
     GASNET_BLOCKUNTIL(arrived == 7);
     gex_Event_Wait(gex_Coll_BarrierNB(tm, 0));
     if (gex_TM_QueryRank(tm) == 0) {
-        printf("headers %s, conduit %s, mode %s, %u ranks\n", GASNET_CONDUIT_NAME_STR, gasnetx_System_QueryConduit(), GASNETI_MODE_STR,
-               (unsigned)gex_TM_QuerySize(tm));
+        printf("headers %s, conduit %s, mode %s, %u ranks\n", GASNET_CONDUIT_NAME_STR, gasnetx_System_QueryConduit(),
+               GASNETI_MODE_STR, (unsigned)gex_TM_QuerySize(tm));
         fflush(stdout);
     }
     gasnet_exit(0);

@@ -35,7 +35,8 @@ static size_t payload_bytes(const unsigned char *packet, size_t bytes) {
     size_t head = header_bytes(packet);
     unsigned protocol = is_ipv4(packet) ? packet[9] : packet[6];
     int fragment = is_ipv4(packet) && (read16(packet + 6) & 0x3fff) != 0;
-    if (protocol != PROTOCOL_UDP || fragment || bytes < head + UDP_BYTES || read16(packet + head + 4) != bytes - head) return 0;
+    if (protocol != PROTOCOL_UDP || fragment || bytes < head + UDP_BYTES || read16(packet + head + 4) != bytes - head)
+        return 0;
     return bytes - head - UDP_BYTES;
 }
 

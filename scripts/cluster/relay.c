@@ -31,12 +31,13 @@ enum { MOST_WAITING = 1 << 15, MOST_AT_ONCE = 64, MOST_BYTES = 1 << 16, MOST_HOS
 
 /* What can be set. Per cent of the packets, but for BURST: lost packets in a row, on average; DELAY and HOLD: milliseconds. */
 enum { LOSS, BURST, DUPLICATE, DELAY, LATE, HOLD, CORRUPT, DISGUISE, TRUNCATE, KNOBS };
-static const char *const knobs[KNOBS] = {"loss", "burst", "duplicate", "delay", "late", "hold", "corrupt", "disguise", "truncate"};
+static const char *const knobs[KNOBS] = {"loss", "burst",   "duplicate", "delay",   "late",
+                                         "hold", "corrupt", "disguise",  "truncate"};
 static double value[KNOBS];
 
 /* What was done. */
 enum { CAME, WENT, LOST, DOUBLED, HELD, OVERTAKEN, CORRUPTED, DISGUISED, TRUNCATED, OVERFLOWN, REFUSED, COUNTS };
-static const char *const names[COUNTS] = {"came",      "went",      "lost",      "doubled",  "held",   "overtaken",
+static const char *const names[COUNTS] = {"came",      "went",      "lost",      "doubled",   "held",   "overtaken",
                                           "corrupted", "disguised", "truncated", "overflown", "refused"};
 static unsigned long long count[COUNTS];
 
@@ -87,7 +88,9 @@ static uint64_t now_ns(void) {
 
 /* ---- What waits: a binary heap, the next one at its top ---- */
 
-static int before(const struct packet *a, const struct packet *b) { return a->due != b->due ? a->due < b->due : a->order < b->order; }
+static int before(const struct packet *a, const struct packet *b) {
+    return a->due != b->due ? a->due < b->due : a->order < b->order;
+}
 
 static void swap(int i, int j) {
     struct packet *other = heap[i];
@@ -183,10 +186,8 @@ static int64_t deliver(void) {
         struct packet *packet;
         if (heap[0]->due > now) return (int64_t)(heap[0]->due - now);
         packet = take_first();
-        if (packet->order < packet->flow->last_went)
-            count[OVERTAKEN]++;
-        else
-            packet->flow->last_went = packet->order;
+        if (packet->order < packet->flow->last_went) count[OVERTAKEN]++;
+        else packet->flow->last_went = packet->order;
         /* A host whose device is down refuses it. */
         count[write(packet->device, packet->data, packet->bytes) < 0 ? REFUSED : WENT]++;
         free(packet);

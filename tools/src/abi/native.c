@@ -15,58 +15,59 @@ extern int gasnetti_print_backtrace_default(int fd);
 /* A formatted message; what does not fit is cut, which the last characters tell. */
 #define MESSAGE_BYTES 4096
 static void format_message(char *out, const char *format, va_list args) {
-  int length = vsnprintf(out, MESSAGE_BYTES, format, args);
-  if (length < 0) snprintf(out, MESSAGE_BYTES, "(message could not be formatted) %s", format);
-  if (length >= MESSAGE_BYTES) snprintf(out + MESSAGE_BYTES - 4, 4, "...");
+    int length = vsnprintf(out, MESSAGE_BYTES, format, args);
+    if (length < 0) snprintf(out, MESSAGE_BYTES, "(message could not be formatted) %s", format);
+    if (length >= MESSAGE_BYTES) snprintf(out + MESSAGE_BYTES - 4, 4, "...");
 }
 
-#define FORMAT(out, format)          \
-  do {                               \
-    va_list args;                    \
-    va_start(args, format);          \
-    format_message(out, format, args); \
-    va_end(args);                    \
-  } while (0)
+#define FORMAT(out, format)                \
+    do {                                   \
+        va_list args;                      \
+        va_start(args, format);            \
+        format_message(out, format, args); \
+        va_end(args);                      \
+    } while (0)
 
 extern void gasnett_fatalerror(const char *format, ...) GASNETT_NORETURN;
 void gasnett_fatalerror(const char *format, ...) {
-  char text[MESSAGE_BYTES];
-  FORMAT(text, format);
-  gasnetti_fatal(text, 0, 0, 0);
+    char text[MESSAGE_BYTES];
+    FORMAT(text, format);
+    gasnetti_fatal(text, 0, 0, 0);
 }
 
 extern void gasnett_fatalerror_nopos(const char *format, ...) GASNETT_NORETURN;
 void gasnett_fatalerror_nopos(const char *format, ...) {
-  char text[MESSAGE_BYTES];
-  FORMAT(text, format);
-  gasnetti_fatal(text, 0, 0, 0);
+    char text[MESSAGE_BYTES];
+    FORMAT(text, format);
+    gasnetti_fatal(text, 0, 0, 0);
 }
 
-extern void gasnett_fatalerror_at(const char *function, const char *file, int line, const char *format, ...) GASNETT_NORETURN;
+extern void gasnett_fatalerror_at(const char *function, const char *file, int line, const char *format,
+                                  ...) GASNETT_NORETURN;
 void gasnett_fatalerror_at(const char *function, const char *file, int line, const char *format, ...) {
-  char text[MESSAGE_BYTES];
-  FORMAT(text, format);
-  gasnetti_fatal(text, function, file, line);
+    char text[MESSAGE_BYTES];
+    FORMAT(text, format);
+    gasnetti_fatal(text, function, file, line);
 }
 
 /* Best effort: errors are ignored. */
 extern void gasnett_flush_streams(void);
 void gasnett_flush_streams(void) {
-  (void)fflush(stdout);
-  (void)fflush(stderr);
+    (void)fflush(stdout);
+    (void)fflush(stderr);
 }
 
 /* The descriptors are pointed at /dev/null instead of closed, so that no later open() can inherit a standard number. */
 extern void gasnett_close_streams(void);
 void gasnett_close_streams(void) {
-  int null;
-  gasnett_flush_streams();
-  null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd = 0; fd <= 2; fd++) {
-    if (null >= 0) (void)dup2(null, fd);
-    else (void)close(fd);
-  }
-  if (null > 2) (void)close(null);
+    int null;
+    gasnett_flush_streams();
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; fd <= 2; fd++) {
+        if (null >= 0) (void)dup2(null, fd);
+        else (void)close(fd);
+    }
+    if (null > 2) (void)close(null);
 }
 
 /* Clients may assign this pointer. */
@@ -74,9 +75,9 @@ int (*gasnett_print_backtrace_ifenabled)(int fd) = gasnetti_print_backtrace_defa
 
 /* Clients may define this variable; without theirs it says "none". */
 typedef struct {
-  const char *name;
-  int (*fnp)(int);
-  int threadsupport;
+    const char *name;
+    int (*fnp)(int);
+    int threadsupport;
 } backtrace_type;
 __attribute__((__weak__)) backtrace_type gasnett_backtrace_user;
 extern const backtrace_type *gasnetti_backtrace_user(void);
