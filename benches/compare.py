@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Runs gasnet_perf over several libraries in turns and compares them: NAME=PROGRAM words, of which the first is divided by each other one.
+"""Runs gasnet_perf over several libraries in turns and compares them: NAME=PROGRAM words, of which
+the first is divided by each other one.
 
-  compare.py [--runs N] [--ranks N] [--fifo PRIORITY] [--least] NAME=PROGRAM... [-- options and tests of gasnet_perf]
+  compare.py [--runs N] [--ranks N] [--fifo PRIORITY] [--least] NAME=PROGRAM...
+             [-- options and tests of gasnet_perf]
 
-Prints a table in Markdown: the median over the runs of each program's result (microseconds; kibibytes where it is memory), half the distance of the quartiles in percent, and the
-median of the ratios run by run. --least takes of each run the shortest block instead of the median: for operations of one process on a busy
-machine. --fifo runs the programs with that real-time priority, so that other work does not disturb them; with -p only, and no more ranks than cores."""
+Prints a table in Markdown: the median over the runs of each program's result (microseconds;
+kibibytes where it is memory), half the distance of the quartiles in percent, and the median of the
+ratios run by run. --least takes of each run the shortest block instead of the median: for
+operations of one process on a busy machine. --fifo runs the programs with that real-time priority,
+so that other work does not disturb them; with -p only, and no more ranks than cores."""
 
 import argparse
 import json
@@ -37,7 +41,15 @@ def run(program, options, words):
         count = [str(options.ranks)] if options.count else []
         command = ["timeout", "-k", "5", str(options.limit), *priority, program, *count, "--json", file, *words]
         environment = dict(os.environ, GASNET_PSHM_NODES=str(options.ranks))
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
         if done.returncode != 0:
             sys.exit(f"{program}: exit status {done.returncode}: {(done.stdout + done.stderr)[-600:]}")
         with open(file, encoding="utf-8") as text:
@@ -50,13 +62,15 @@ def run(program, options, words):
 def main():
     """See above."""
     words = sys.argv[1:]
-    words, rest = (words[:words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
+    words, rest = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, choices=range(1, 1001), metavar="N", default=5)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--fifo", type=int, default=0)
     parser.add_argument("--least", action="store_true")
-    parser.add_argument("--count", action="store_true", help="give programs the number of ranks as their first argument")
+    parser.add_argument(
+        "--count", action="store_true", help="give programs the number of ranks as their first argument"
+    )
     parser.add_argument("--limit", type=int, default=600, help="seconds for one run")
     parser.add_argument("programs", nargs="+", metavar="NAME=PROGRAM")
     options = parser.parse_args(words)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints docs/api.md: every public name, where it is specified, whether it is implemented, and what tests it; or, with --check, compares
-that page with what would be printed. See api-table.sh."""
+"""Prints docs/api.md: every public name, where it is specified, whether it is implemented, and what
+tests it; or, with --check, compares that page with what would be printed. See api-table.sh."""
 
 import argparse
 import collections
@@ -15,7 +15,15 @@ import sys
 PUBLIC = re.compile(r"\b(?:gex|gasnet|gasnett|GEX|GASNET|GASNETT|PLATFORM|SIZEOF_GEX|SIZEOF_GASNET)_\w+")
 MODES = (["-DGASNET_SEQ"], ["-DGASNET_PARSYNC"], ["-DGASNET_PAR"], ["-DGASNET_PAR", "-DGASNET_DEBUG"])
 TOOLS_MODES = (["-DGASNETT_THREAD_SINGLE"], ["-DGASNETT_THREAD_SAFE"])
-HEADERS = "gasnetex.h gasnet.h gasnet_coll.h gasnet_vis.h gasnet_ratomic.h gasnet_mk.h gasnet_tools.h".split()
+HEADERS = [
+    "gasnetex.h",
+    "gasnet.h",
+    "gasnet_coll.h",
+    "gasnet_vis.h",
+    "gasnet_ratomic.h",
+    "gasnet_mk.h",
+    "gasnet_tools.h",
+]
 
 Row = collections.namedtuple("Row", "name where issue")
 
@@ -62,21 +70,30 @@ class Headers:
     def read(self, command, header):
         """One header in one mode."""
         text = f"#include <{header}>\n"
-        run = lambda option: subprocess.run([*command, option, "-x", "c", "-"], input=text, capture_output=True, text=True)
+
+        def run(option):
+            return subprocess.run([*command, option, "-x", "c", "-"], input=text, capture_output=True, text=True)
+
         macros, code = run("-dM"), run("-P")
         if code.returncode != 0:
             sys.exit(f"api_table.py: {header} does not preprocess with {' '.join(command)}:\n{code.stderr}")
         for name, arguments in re.findall(r"^#define (\w+)(\()?", macros.stdout, re.M):
             if PUBLIC.fullmatch(name) and not name.endswith("_H"):
                 self.macros[name] = "macro" if arguments else "constant"
-        self.declared.update(name for name in PUBLIC.findall(re.sub(r'"[^"\n]*"', "", code.stdout)) if not name.endswith("_"))
+        self.declared.update(
+            name for name in PUBLIC.findall(re.sub(r'"[^"\n]*"', "", code.stdout)) if not name.endswith("_")
+        )
         self.data.update(re.findall(r"\(\*\s*(\w+)\)\s*\([^;{}]*\)\s*;", code.stdout))
         self.data.update(re.findall(r"\bextern\b[^;{}()]*?(\w+)\s*;", code.stdout))
         self.inline.update(re.findall(r"\bstatic\b[^;{}()]*?\b((?:gex|gasnett?)_\w+)\s*\(", code.stdout))
 
     def names(self):
         """All of them, without struct fields."""
-        fields = {n for n in self.declared if n not in self.macros and re.fullmatch(r"gex_[a-z_]+", n) and not n.endswith("_t")}
+        fields = {
+            n
+            for n in self.declared
+            if n not in self.macros and re.fullmatch(r"gex_[a-z_]+", n) and not n.endswith("_t")
+        }
         return (self.declared - fields) | set(self.macros)
 
     def kind(self, name, exported):
@@ -113,8 +130,9 @@ class Tests:
                         self.called[symbol].add(program)
 
     def of(self, name, exported):
-        """Programs that test a name. Calls of inline forms, macros and data are looked up in the text; without counters everything is,
-        and a numbered function counts as used where its macro is."""
+        """Programs that test a name. Calls of inline forms, macros and data are looked up in the
+        text; without counters everything is, and a numbered function counts as used where its macro
+        is."""
         if name in exported and self.called:
             seen_in_text = name in self.headers.inline or name in self.headers.macros or name in self.headers.data
             return self.called[name] | (self.written[name] if seen_in_text else set())
@@ -143,7 +161,8 @@ def families(rows):
 
 
 def differences(page, fresh, programs):
-    """What is wrong with a page. Its last column may lack programs that were added since; it must not name one that is gone."""
+    """What is wrong with a page. Its last column may lack programs that were added since; it must
+    not name one that is gone."""
     tested = {}
     for line in fresh:
         tested[line.partition(" | ")[0]] = line.rpartition(" | ")[2] != "– |"
@@ -156,7 +175,10 @@ def differences(page, fresh, programs):
             yield f"{name}: " + (f"there is no program {' '.join(gone)}" if gone else "no program tests it any more")
 
     def comparable(lines):
-        return [re.sub(r"\d+ of these tested", "", line.rpartition(" | ")[0] if line.startswith("| `") else line) for line in lines]
+        return [
+            re.sub(r"\d+ of these tested", "", line.rpartition(" | ")[0] if line.startswith("| `") else line)
+            for line in lines
+        ]
 
     yield from difflib.unified_diff(comparable(page), comparable(fresh), "docs/api.md", "now", n=0, lineterm="")
 
@@ -190,7 +212,9 @@ def main():
             return "yes"
         count["missing"] += not issue
         count["optional"] += issue == "optional"
-        return {"": "**missing**", "later": "later", "optional": "not in this configuration"}.get(issue, f"issue {issue}")
+        return {"": "**missing**", "later": "later", "optional": "not in this configuration"}.get(
+            issue, f"issue {issue}"
+        )
 
     for title, rows in specification(arguments.spec):
         body += [f"\n## {title}\n", "| name | kind | specified | implemented | tested by |", "|---|---|---|---|---|"]
@@ -211,7 +235,11 @@ def main():
             seen.update(names)
 
     others = sorted(name for name in present if PUBLIC.fullmatch(name) and name not in seen)
-    body += ["\n## Further names of the headers\n", "| name | kind | specified | implemented | tested by |", "|---|---|---|---|---|"]
+    body += [
+        "\n## Further names of the headers\n",
+        "| name | kind | specified | implemented | tested by |",
+        "|---|---|---|---|---|",
+    ]
     for group in families([Row(name, "–", "") for name in others]):
         names = [row.name for row in group]
         programs = set().union(*(tests.of(n, exported) for n in names))
@@ -219,15 +247,19 @@ def main():
     internal = sorted(name for name in exported if not PUBLIC.fullmatch(name))
     body += ["\n## Exported names that only the headers use\n", ", ".join(f"`{name}`" for name in internal) or "None."]
 
-    source = "call counters of a debug run, and program texts for what has no symbol" if tests.called else "the texts of the programs"
+    source = (
+        "call counters of a debug run, and program texts for what has no symbol"
+        if tests.called
+        else "the texts of the programs"
+    )
     head = f"""# The public API
 
 This page is generated by `scripts/api-table.sh`; do not edit it. EX is the GASNet-EX specification 0.19, G1 the GASNet
 specification 1.8, T the GASNet tools specification 1.20, ID the implementation-defined documentation of GASNet-EX.
 "Tested by" comes from {source}.
 
-{count['specified']} names are specified; {count['implemented']} are implemented, {count['tested']} of these tested; \
-{count['missing']} are missing, {count['optional']} are options that smp does not have, the rest belongs to later issues."""
+{count["specified"]} names are specified; {count["implemented"]} are implemented, {count["tested"]} of these tested.
+{count["missing"]} are missing; {count["optional"]} are options that smp does not have."""
     page = "\n".join([head, *body]).splitlines()
     if not arguments.check:
         print("\n".join(page))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Finds out which functions each program of gasnet-compat-tests calls: runs all of them against the shared library of a debug
-installation (there nothing is inlined away) under the audit module call-audit.c, and writes lines "symbol program" to a file for
-`api-table.sh --calls`. A program that fails is named and left out; those that a script runs count as far as they work alone."""
+"""Finds out which functions each program of gasnet-compat-tests calls: runs all of them against the
+shared library of a debug installation (there nothing is inlined away) under the audit module
+call-audit.c, and writes lines "symbol program" to a file for `api-table.sh --calls`. A program that
+fails is named and left out; those that a script runs count as far as they work alone."""
 
 import argparse
 import os
@@ -39,12 +40,22 @@ def audit(installation, family, source, module, counts, work, devices):
     count = min((n for n in ranks if n >= 2), default=ranks[0])
     name = os.path.splitext(source)[0]
     binary = os.path.join(work, name)
-    shared = [f"-L{installation.prefix}/lib/gasnet-shared", f"-Wl,-rpath,{installation.prefix}/lib", "-Wl,-z,lazy", "-fplt"]
+    shared = [
+        f"-L{installation.prefix}/lib/gasnet-shared",
+        f"-Wl,-rpath,{installation.prefix}/lib",
+        "-Wl,-z,lazy",
+        "-fplt",
+    ]
     flags = [*shared, "-w", f"-I{TESTS}/common", f"-I{TESTS}/{family}"] + found.get("FLAGS", "").split()
     built, messages = installation.compile([path], binary, "smp", mode, flags)
     if not built:
         return "does not compile: " + (messages.splitlines() or ["?"])[0]
-    environment = {"GASNET_PSHM_NODES": str(count), "LD_AUDIT": module, "GASNET_CALL_COUNTS": counts, "GASNET_CALL_PROGRAM": name}
+    environment = {
+        "GASNET_PSHM_NODES": str(count),
+        "LD_AUDIT": module,
+        "GASNET_CALL_COUNTS": counts,
+        "GASNET_CALL_PROGRAM": name,
+    }
     environment.update(devices if jobs.wants_stand_ins(found) else {})
     environment.update(word.split("=", 1) for word in found.get("ENV", "").split())
     result = jobs.run([binary] + found.get("ARGS", "").split(), float(found.get("TIMEOUT", "60")) * 2, environment)
@@ -64,7 +75,9 @@ def main():
     failed = set()
     with jobs.scratch() as work:
         module, counts = f"{work}/audit.so", f"{work}/counts"
-        subprocess.run([options.cc, "-shared", "-fPIC", "-O2", "-o", module, f"{ROOT}/scripts/call-audit.c"], check=True)
+        subprocess.run(
+            [options.cc, "-shared", "-fPIC", "-O2", "-o", module, f"{ROOT}/scripts/call-audit.c"], check=True
+        )
         with open(counts, "w"):
             os.chmod(counts, 0o666)
         devices = jobs.stand_ins(f"{work}/devices")

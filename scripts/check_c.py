@@ -43,25 +43,63 @@ BY_CORES = ("barrier", "coll")
 
 def arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--release", default="", help="prefix of the release installation")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--release", default="", help="prefix of the release installation"
+    )
     parser.add_argument("--debug", default="", help="prefix of the debug installation")
-    parser.add_argument("--other", default="", help="further prefixes as NAME=prefix words; NAME: release-large, debug-everything and so on")
-    parser.add_argument("--slice", default="", help="seed: of the less important configurations take only a part, chosen by this text")
+    parser.add_argument(
+        "--other",
+        default="",
+        help="further prefixes as NAME=prefix words; NAME: release-large, debug-everything and so on",
+    )
+    parser.add_argument(
+        "--slice",
+        default="",
+        help="seed: of the less important configurations take only a part, chosen by this text",
+    )
     parser.add_argument("--families", default="", help="only these folders")
-    parser.add_argument("--programs", default="", help="only these programs (names without suffix)")
-    parser.add_argument("--configurations", default="", help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks; flavour may be release-large …)")
+    parser.add_argument(
+        "--programs", default="", help="only these programs (names without suffix)"
+    )
+    parser.add_argument(
+        "--configurations",
+        default="",
+        help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks; flavour may be release-large …)",
+    )
     parser.add_argument("--modes", default="", help="only these thread modes")
     parser.add_argument("--np", default="", help="instead of what the programs say")
-    parser.add_argument("--few-ranks", default="", help="only those of the counts that the programs say, or else their least")
+    parser.add_argument(
+        "--few-ranks",
+        default="",
+        help="only those of the counts that the programs say, or else their least",
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--flags", default="", help="further compiler and linker flags")
-    parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
-    parser.add_argument("--env", default="", help="further environment, NAME=value words")
-    parser.add_argument("--skip", default="", help="not these programs: NAME=reason_without_blanks words")
-    parser.add_argument("--no-scripts", action="store_true", help="leave out folders that have a script of their own")
+    parser.add_argument(
+        "--wrapper", default="", help="put before the program, for example valgrind"
+    )
+    parser.add_argument(
+        "--env", default="", help="further environment, NAME=value words"
+    )
+    parser.add_argument(
+        "--skip",
+        default="",
+        help="not these programs: NAME=reason_without_blanks words",
+    )
+    parser.add_argument(
+        "--no-scripts",
+        action="store_true",
+        help="leave out folders that have a script of their own",
+    )
     parser.add_argument("--only-scripts", action="store_true", help="only those")
-    parser.add_argument("--sample", default="", help="seed: take only one in four programs, chosen by this text")
+    parser.add_argument(
+        "--sample",
+        default="",
+        help="seed: take only one in four programs, chosen by this text",
+    )
     parser.add_argument("--timeout-factor", type=float, default=1)
     return parser.parse_args()
 
@@ -79,7 +117,12 @@ def chance(seed, key, one_in):
 MODES = "seq parsync par"
 # Here a complete matrix has every thread mode; elsewhere each program runs in one, over all programs in all of them. So do the stress programs, which
 # take half of the time, but for the first of these.
-EVERY_MODE = (("release", "smp"), ("debug", "smp"), ("release", "sock"), ("release", "udp"))
+EVERY_MODE = (
+    ("release", "smp"),
+    ("debug", "smp"),
+    ("release", "sock"),
+    ("release", "udp"),
+)
 
 # Release programs cover neighbourhoods of two; this configuration is for those that need the debug flavour.
 ONLY_DEBUG = ("debug", "sock", 2)
@@ -89,24 +132,46 @@ def modes_of(options, found, family, where, source):
     """The thread modes in which a program runs; `where`: flavour, conduit, neighbourhood size."""
     modes = (options.modes or MODES).split()
     if family == "tools":
-        modes = ["tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"]
+        modes = [
+            "tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"
+        ]
     modes = [mode for mode in modes if mode in found.get("MODES", mode).split()]
     every = EVERY_MODE[:1] if family == "stress" else EVERY_MODE
-    if not modes or options.modes or options.slice or (where[:2] in every and where[2] < 2):
+    if (
+        not modes
+        or options.modes
+        or options.slice
+        or (where[:2] in every and where[2] < 2)
+    ):
         return modes
     return [modes[number(f"{source} {where}") % len(modes)]]
 
 
 def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
-    table = [("release", "smp", 0, 5), ("debug", "smp", 0, 5), ("release", "sock", 1, 8), ("release", "sock", 2, 10),
-             ("debug", "sock", 1, 12), ("debug", "sock", 2, 12), ("release", "udp", 1, 8), ("release", "udp", 2, 12), ("debug", "udp", 1, 12)]
+    table = [
+        ("release", "smp", 0, 5),
+        ("debug", "smp", 0, 5),
+        ("release", "sock", 1, 8),
+        ("release", "sock", 2, 10),
+        ("debug", "sock", 1, 12),
+        ("debug", "sock", 2, 12),
+        ("release", "udp", 1, 8),
+        ("release", "udp", 2, 12),
+        ("debug", "udp", 1, 12),
+    ]
     # The universal library, which takes smp where it can.
-    table += [("release", "any", 0, 30), ("release", "any", 2, 30), ("debug", "any", 1, 40)]
+    table += [
+        ("release", "any", 0, 30),
+        ("release", "any", 2, 30),
+        ("debug", "any", 1, 40),
+    ]
     prefixes = {"release": options.release, "debug": options.debug}
     for word in options.other.split():
         name, _, prefixes[name] = word.partition("=")
-        table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))]
+        table += [
+            (name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))
+        ]
         table += [(name, "udp", 1, 15)] if name.startswith("release") else []
     wanted = options.configurations.split()
     for flavour, conduit, size, one_in in table:
@@ -121,9 +186,22 @@ def configurations(options):
 class Case:
     """A program in one configuration and mode."""
 
-    def __init__(self, options, family, source, found, flavour, prefix, conduit, size, mode):
-        self.options, self.family, self.source, self.found = options, family, source, found
-        self.flavour, self.prefix, self.conduit, self.size, self.mode = flavour, prefix, conduit, size, mode
+    def __init__(
+        self, options, family, source, found, flavour, prefix, conduit, size, mode
+    ):
+        self.options, self.family, self.source, self.found = (
+            options,
+            family,
+            source,
+            found,
+        )
+        self.flavour, self.prefix, self.conduit, self.size, self.mode = (
+            flavour,
+            prefix,
+            conduit,
+            size,
+            mode,
+        )
         self.program = os.path.splitext(source)[0]
         where = conduit if not size else f"{conduit}/{size}"
         self.name = f"{family}/{self.program} {flavour} {where} {mode}"
@@ -135,7 +213,9 @@ class Case:
         """Rank counts."""
         if self.mode.startswith("tools-"):
             return [1]
-        counts = [int(n) for n in (self.options.np or self.found.get("NP", "1 2 4")).split()]
+        counts = [
+            int(n) for n in (self.options.np or self.found.get("NP", "1 2 4")).split()
+        ]
         few = [int(n) for n in self.options.few_ranks.split()]
         return [n for n in counts if n in few or not few] or [min(counts)]
 
@@ -144,27 +224,43 @@ class Case:
         folder = tempfile.mkdtemp(dir=work)
         os.chmod(folder, 0o755)
         binary = os.path.join(folder, self.program)
-        flags = WARNINGS + [f"-I{TESTS}/common", f"-I{TESTS}/{self.family}"] + self.found.get("FLAGS", "").split()
+        flags = (
+            WARNINGS
+            + [f"-I{TESTS}/common", f"-I{TESTS}/{self.family}"]
+            + self.found.get("FLAGS", "").split()
+        )
         flags += self.options.flags.split()
         path = os.path.join(TESTS, self.family, self.source)
-        built, messages = installation.compile([path], binary, self.conduit, self.mode, flags, self.options.flags.split())
+        built, messages = installation.compile(
+            [path], binary, self.conduit, self.mode, flags, self.options.flags.split()
+        )
         if not built:
             return [f"FAIL {self.name}: does not compile", *indent(messages, 12)]
         lines, skipped, passed, seconds = [], "", [], 0.0
         for count in self.counts():
-            environment = {} if self.mode.startswith("tools-") else {"GASNET_PSHM_NODES": str(count)}
+            environment = (
+                {}
+                if self.mode.startswith("tools-")
+                else {"GASNET_PSHM_NODES": str(count)}
+            )
             if self.size:
                 environment["GASNET_SUPERNODE_MAXSIZE"] = str(self.size)
             if self.roomy:
                 environment["GASNET_HOST_CORES"] = "64"
-            timeout = float(self.found.get("TIMEOUT", "60")) * self.options.timeout_factor
+            timeout = (
+                float(self.found.get("TIMEOUT", "60")) * self.options.timeout_factor
+            )
             environment["TEST_WATCHDOG"] = str(max(5, int(timeout) - 5))
             if jobs.wants_stand_ins(self.found):
                 environment.update(self.devices)
             for word in (self.found.get("ENV", "") + " " + self.options.env).split():
                 key, _, value = word.partition("=")
                 environment[key] = value
-            command = self.options.wrapper.split() + [binary] + self.found.get("ARGS", "").split()
+            command = (
+                self.options.wrapper.split()
+                + [binary]
+                + self.found.get("ARGS", "").split()
+            )
             as_root = "ROOT" in self.found and chance("root", f"{self.name} {count}", 4)
             result = jobs.run(command, timeout, environment, unprivileged=not as_root)
             seconds += result.seconds
@@ -172,10 +268,17 @@ class Case:
             if result.status == 77:
                 skipped = output[-1] if output else "no reason given"
             elif result.status != 0 or result.leftovers:
-                why = "out of time" if result.status is None else f"exit status {result.status}"
+                why = (
+                    "out of time"
+                    if result.status is None
+                    else f"exit status {result.status}"
+                )
                 if result.leftovers:
                     why += ", left behind: " + ", ".join(result.leftovers)
-                lines += [f"FAIL {self.name} np={count}: {why}", *indent(result.output, 15)]
+                lines += [
+                    f"FAIL {self.name} np={count}: {why}",
+                    *indent(result.output, 15),
+                ]
             else:
                 passed.append(str(count))
         shutil.rmtree(folder, ignore_errors=True)
@@ -195,16 +298,36 @@ def run_script(options, family, flavour, prefix, conduit, size, work):
     """Runs a family's own script."""
     out = tempfile.mkdtemp(prefix=f"{family}-", dir=work)
     os.chmod(out, 0o777)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
+    environment = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))
+    }
     mark = uuid.uuid4().hex
     environment.update(CHECK_SCRIPT=mark)
-    environment.update(PREFIX=prefix, FLAVOUR=flavour, CONDUIT=conduit, MODES=options.modes or MODES, OUT=out, QUICK="1" if options.slice else "",
-                       SUPERNODE_MAXSIZE=str(size) if size else "")
+    environment.update(
+        PREFIX=prefix,
+        FLAVOUR=flavour,
+        CONDUIT=conduit,
+        MODES=options.modes or MODES,
+        OUT=out,
+        QUICK="1" if options.slice else "",
+        SUPERNODE_MAXSIZE=str(size) if size else "",
+    )
     name = f"{family}/run.sh {flavour} {conduit}" + (f"/{size}" if size else "")
     started = time.monotonic()
-    with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+", errors="replace") as messages:
-        process = subprocess.Popen(["sh", f"{TESTS}/{family}/run.sh"], env=environment, stdin=subprocess.DEVNULL, stdout=output,
-                                   stderr=messages, start_new_session=True)
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as output,
+        tempfile.TemporaryFile("w+", errors="replace") as messages,
+    ):
+        process = subprocess.Popen(
+            ["sh", f"{TESTS}/{family}/run.sh"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=messages,
+            start_new_session=True,
+        )
         try:
             status = process.wait(1800 * options.timeout_factor)
         except subprocess.TimeoutExpired:
@@ -218,7 +341,9 @@ def run_script(options, family, flavour, prefix, conduit, size, work):
     lines = []
     for line in output.splitlines():
         if line.startswith(("PASS ", "FAIL ", "SKIP ")):
-            lines.append(f"{line} [{flavour} {conduit}" + (f"/{size}]" if size else "]"))
+            lines.append(
+                f"{line} [{flavour} {conduit}" + (f"/{size}]" if size else "]")
+            )
         else:
             lines.append("    | " + line)
     if status is None:
@@ -239,47 +364,98 @@ def main():
     wanted_programs = options.programs.split()
     not_here = dict(word.split("=", 1) for word in options.skip.split())
     families = options.families.split() or sorted(
-        d for d in os.listdir(TESTS) if os.path.isdir(os.path.join(TESTS, d)) and d not in NOT_FAMILIES)
+        d
+        for d in os.listdir(TESTS)
+        if os.path.isdir(os.path.join(TESTS, d)) and d not in NOT_FAMILIES
+    )
     cases, scripts, installations = [], [], {}
     for flavour, prefix, conduit, size, one_in in configurations(options):
         installations[prefix] = jobs.Installation(prefix)
         for family in families:
             folder = os.path.join(TESTS, family)
             has_script = os.path.exists(os.path.join(folder, "run.sh"))
-            if ("-" in flavour or conduit == "any") and (has_script or family == "tools"):
+            if ("-" in flavour or conduit == "any") and (
+                has_script or family == "tools"
+            ):
                 continue  # starts, ends and tools know no segments, and the conduit does not matter to them
             if has_script:
                 if options.no_scripts or wanted_programs:
                     continue
                 always = (flavour, conduit) == ("release", "smp")
-                if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):
+                if (
+                    not options.slice
+                    or always
+                    or chance(
+                        options.slice, f"{family} {flavour} {conduit} {size}", one_in
+                    )
+                ):
                     scripts.append((family, flavour, prefix, conduit, size))
             if has_script or options.only_scripts:
                 continue
-            for source in sorted(f for f in os.listdir(folder) if f.endswith((".c", ".cc"))):
-                if wanted_programs and os.path.splitext(source)[0] not in wanted_programs:
+            for source in sorted(
+                f for f in os.listdir(folder) if f.endswith((".c", ".cc"))
+            ):
+                if (
+                    wanted_programs
+                    and os.path.splitext(source)[0] not in wanted_programs
+                ):
                     continue
-                if options.sample and not chance(options.sample, f"{family}/{source}", 4):
+                if options.sample and not chance(
+                    options.sample, f"{family}/{source}", 4
+                ):
                     continue
                 if os.path.splitext(source)[0] in not_here:
-                    print(f"SKIP {family}/{source} {not_here[os.path.splitext(source)[0]].replace('_', ' ')}", flush=True)
+                    print(
+                        f"SKIP {family}/{source} {not_here[os.path.splitext(source)[0]].replace('_', ' ')}",
+                        flush=True,
+                    )
                     continue
                 found = jobs.directives(os.path.join(folder, source))
                 plain, _, segments = flavour.partition("-")
                 segments = segments or "fast"
-                if plain not in found.get("FLAVOURS", plain).split() or conduit not in found.get("CONDUITS", conduit).split():
+                if (
+                    plain not in found.get("FLAVOURS", plain).split()
+                    or conduit not in found.get("CONDUITS", conduit).split()
+                ):
                     continue
                 if segments not in found.get("SEGMENTS", segments).split():
                     continue
-                if (flavour, conduit, size) == ONLY_DEBUG and "release" in found.get("FLAVOURS", "release").split():
+                if (flavour, conduit, size) == ONLY_DEBUG and "release" in found.get(
+                    "FLAVOURS", "release"
+                ).split():
                     continue
-                modes = modes_of(options, found, family, (flavour, conduit, size), source)
+                modes = modes_of(
+                    options, found, family, (flavour, conduit, size), source
+                )
                 for mode in modes:
-                    case = Case(options, family, source, found, flavour, prefix, conduit, size, mode)
+                    case = Case(
+                        options,
+                        family,
+                        source,
+                        found,
+                        flavour,
+                        prefix,
+                        conduit,
+                        size,
+                        mode,
+                    )
                     # In the release flavour on smp each program runs in one mode: that of its own segment configuration, or FAST.
-                    own = "fast" if "fast" in found.get("SEGMENTS", "fast").split() else found["SEGMENTS"].split()[0]
-                    always = (plain, segments, conduit, mode) == ("release", own, "smp", modes[-1])
-                    if not options.slice or always or chance(options.slice, case.name, one_in):
+                    own = (
+                        "fast"
+                        if "fast" in found.get("SEGMENTS", "fast").split()
+                        else found["SEGMENTS"].split()[0]
+                    )
+                    always = (plain, segments, conduit, mode) == (
+                        "release",
+                        own,
+                        "smp",
+                        modes[-1],
+                    )
+                    if (
+                        not options.slice
+                        or always
+                        or chance(options.slice, case.name, one_in)
+                    ):
                         cases.append(case)
     failed = 0
     with jobs.scratch() as work:
@@ -288,10 +464,15 @@ def main():
             for case in cases:
                 case.devices = devices
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            running = [pool.submit(case.run, installations[case.prefix], work) for case in cases]
+            running = [
+                pool.submit(case.run, installations[case.prefix], work)
+                for case in cases
+            ]
             # The longest first.
             scripts.sort(key=lambda script: script[0] not in LONG_SCRIPTS)
-            running += [pool.submit(run_script, options, *script, work) for script in scripts]
+            running += [
+                pool.submit(run_script, options, *script, work) for script in scripts
+            ]
             for future in running:
                 lines = future.result()
                 failed += any(line.startswith("FAIL ") for line in lines)

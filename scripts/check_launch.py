@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""How jobs start and end, and what they bear: every spawner, and networks that fail, over several hosts made by scripts/cluster (root and the
-packages of `scripts/setup.sh cluster`; without them each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/testing.md has
-the matrix.
+"""How jobs start and end, and what they bear: every spawner, and networks that fail, over several
+hosts made by scripts/cluster (root and the packages of `scripts/setup.sh cluster`; without them
+each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/testing.md has the
+matrix.
 
-    scripts/check_launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits udp,any,smp] [--list]
+    scripts/check_launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits
+    udp,any,smp] [--list]
 
-The release flavour of udp makes all tests, and the others a part (--all: all). --only takes tests whose name has the word.
+The release flavour of udp makes all tests, and the others a part (--all: all). --only takes tests
+whose name has the word.
 """
 
 import argparse
@@ -18,18 +21,18 @@ import time
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, f"{HERE}/cluster", f"{HERE}/launch"]
-import jobs  # noqa: E402  (found through the line above)
-from bed import Bed, Program, Skip, Wrong  # noqa: E402
-from cases import CASES, KINDS  # noqa: E402
-from processes import Unavailable  # noqa: E402
 import custom  # noqa: E402,F401
 import ends  # noqa: E402,F401  (registers tests, as the following do)
 import errors  # noqa: E402,F401
 import faults  # noqa: E402,F401
 import flood  # noqa: E402,F401
+import jobs  # noqa: E402  (found through the line above)
 import managers  # noqa: E402,F401
 import places  # noqa: E402,F401
 import safety  # noqa: E402,F401
+from bed import Bed, Program, Skip, Wrong  # noqa: E402
+from cases import CASES, KINDS  # noqa: E402
+from processes import Unavailable  # noqa: E402
 
 SOURCE = f"{HERE}/../gasnet-compat-tests/launch/launch_place.c"
 
@@ -118,7 +121,9 @@ def main():
         return 0
     if not (options.release or options.debug):
         parser.error("--release or --debug is needed")
-    for name in [n for n in os.environ if n.startswith(("GASNET_", "PMI", "SLURM_", "OMPI_", "SSH_", "AMUDP_", "MPIRUN_"))]:
+    for name in [
+        n for n in os.environ if n.startswith(("GASNET_", "PMI", "SLURM_", "OMPI_", "SSH_", "AMUDP_", "MPIRUN_"))
+    ]:
         if name != jobs.MARK:
             del os.environ[name]
     # So that nothing is left behind.
@@ -134,9 +139,9 @@ def main():
                         for program, case in group:
                             perform(bed, program, case, report, options.times)
                 except Unavailable as why:
-                    report("SKIP", f"{len(group)} tests on hosts of the kind \"{kind}\"", str(why))
+                    report("SKIP", f'{len(group)} tests on hosts of the kind "{kind}"', str(why))
                 except RuntimeError as why:
-                    report("FAIL", f"hosts of the kind \"{kind}\"", str(why))
+                    report("FAIL", f'hosts of the kind "{kind}"', str(why))
     return int(report.failed > 0)
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Compares the manual pages with the headers: check_man.py --include FOLDER [--cc gcc] [--api docs/api.md].
+"""Compares the manual pages with the headers: check_man.py --include FOLDER [--cc gcc] [--api
+docs/api.md].
 
-Every implemented function and macro with arguments that the specifications name (docs/api.md), and every exported name of ours, is in the
-synopsis of a page; every name in a synopsis exists; every prototype there is that of the header (a compiler judges); every page that a page
-refers to exists. Prints what is wrong and exits 1, or a line with numbers."""
+Every implemented function and macro with arguments that the specifications name (docs/api.md), and
+every exported name of ours, is in the synopsis of a page; every name in a synopsis exists; every
+prototype there is that of the header (a compiler judges); every page that a page refers to exists.
+Prints what is wrong and exits 1, or a line with numbers."""
 
 import argparse
 import glob
@@ -13,11 +15,12 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HEADERS = "gasnet.h gasnet_coll.h gasnet_vis.h gasnet_ratomic.h gasnet_mk.h gasnet_tools.h".split()
+HEADERS = ["gasnet.h", "gasnet_coll.h", "gasnet_vis.h", "gasnet_ratomic.h", "gasnet_mk.h", "gasnet_tools.h"]
 TYPES = {"I32": "int32_t", "U32": "uint32_t", "I64": "int64_t", "U64": "uint64_t", "FLT": "float", "DBL": "double"}
 PUBLIC = re.compile(r"(?:gex|gasnetx?|gasnett)_\w+")
 CALLED = re.compile(r"\((\w+)\)")
-# What the headers alone use of the public name space, and what is written in a synopsis as a declaration.
+# What the headers alone use of the public name space, and what is written in a synopsis as a
+# declaration.
 NOT_FUNCTIONS = re.compile(r"gasnett?_needs_(?:debug|release)_library_\w+")
 
 
@@ -95,7 +98,11 @@ def expanded(kind, name, arguments):
 
 def references():
     """Pages that are referred to and do not exist."""
-    pages = {os.path.basename(path) for path in glob.glob(f"{ROOT}/docs/man/man*/*")} | {"gasnet_env.7", "exit.3", "printf.3"}
+    pages = {os.path.basename(path) for path in glob.glob(f"{ROOT}/docs/man/man*/*")} | {
+        "gasnet_env.7",
+        "exit.3",
+        "printf.3",
+    }
     pages |= {f"{name}.3" for name in documented()}
     for path in sorted(glob.glob(f"{ROOT}/docs/man/man*/*")):
         with open(path) as file:
@@ -115,7 +122,8 @@ def main():
     wrong = [f"no page has {name}" for name in sorted(must - set(names) - variables)]
     wrong += sorted(references())
 
-    # All names exist, and the prototypes agree: a compiler says so. Macros of the same names are in the way.
+    # All names exist, and the prototypes agree: a compiler says so. Macros of the same names are in
+    # the way.
     functions = list(prototypes())
     code = "".join(f"#include <{header}>\n" for header in HEADERS)
     code += "".join(
@@ -125,7 +133,16 @@ def main():
     )
     for line in functions:
         code += f"#undef {CALLED.search(line)[1]}\n{line}\n"
-    command = [options.cc.split()[0], "-std=gnu11", "-fsyntax-only", "-w", "-Werror=implicit-function-declaration", "-D_GNU_SOURCE=1", "-DGASNET_PAR", "-DGASNET_DEBUG=1"]
+    command = [
+        options.cc.split()[0],
+        "-std=gnu11",
+        "-fsyntax-only",
+        "-w",
+        "-Werror=implicit-function-declaration",
+        "-D_GNU_SOURCE=1",
+        "-DGASNET_PAR",
+        "-DGASNET_DEBUG=1",
+    ]
     command += [f"-I{options.include}", f"-I{options.include}/smp-conduit", "-x", "c", "-"]
     run = subprocess.run(command, input=code, capture_output=True, text=True)
     if run.returncode != 0:

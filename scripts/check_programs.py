@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Compiles every C or C++ program of a folder against an installed libgasnet, runs it at several rank counts, and writes a table.
+"""Compiles every C or C++ program of a folder against an installed libgasnet, runs it at several
+rank counts, and writes a table.
 
-A program passes when it exits 0, its last line matches the closing pattern, and no line reports an error or a warning of the
-library: many test programs exit 0 whatever they found. A program whose sources refuse this thread mode (#error), or that says at
-the end that it was skipped, does not count. Thread modes tools-seq and tools-par mean the communication-free tools library."""
+A program passes when it exits 0, its last line matches the closing pattern, and no line reports an
+error or a warning of the library: many test programs exit 0 whatever they found. A program whose
+sources refuse this thread mode (#error), or that says at the end that it was skipped, does not
+count. Thread modes tools-seq and tools-par mean the communication-free tools library."""
 
 import argparse
 import os
@@ -29,8 +31,14 @@ def arguments():
     parser.add_argument("--extra", default="", help='companion sources: "name=file.c name2=file2.c"')
     parser.add_argument("--args", default="", help='arguments: "name=a,b name2=c"')
     parser.add_argument("--done", default=r"done|PASS", help="pattern of the closing line, case does not matter")
-    parser.add_argument("--closing", default="", help='closing patterns of single programs: "name=pattern name2=pattern"')
-    parser.add_argument("--env", default="", help='environment of the jobs: "NAME=value NAME2=value2"; other GASNET_* variables do not reach them')
+    parser.add_argument(
+        "--closing", default="", help='closing patterns of single programs: "name=pattern name2=pattern"'
+    )
+    parser.add_argument(
+        "--env",
+        default="",
+        help='environment of the jobs: "NAME=value NAME2=value2"; other GASNET_* variables do not reach them',
+    )
     parser.add_argument("--flags", default="", help="further compiler flags")
     parser.add_argument("--launch", default="direct", choices=("direct", "launcher"))
     parser.add_argument("--table", default="", help="Markdown file to write")
@@ -78,7 +86,9 @@ def main():
     extra, program_arguments = pairs(options.extra), pairs(options.args)
     closing = pairs(options.closing)
     wanted, unwanted = options.tests.split(), options.skip.split()
-    sources = sorted(f for f in os.listdir(folder) if f.endswith((".c", ".cc", ".cpp")) and has_main(os.path.join(folder, f)))
+    sources = sorted(
+        f for f in os.listdir(folder) if f.endswith((".c", ".cc", ".cpp")) and has_main(os.path.join(folder, f))
+    )
     if wanted:
         sources = [f for f in sources if os.path.splitext(f)[0] in wanted]
     sources = [f for f in sources if os.path.splitext(f)[0] not in unwanted]
@@ -97,7 +107,9 @@ def main():
                 if "*" in extra:
                     files += [os.path.join(folder, f) for f in extra["*"].split(",")]
                 program = os.path.join(work, f"{name}-{mode}")
-                built, messages = installation.compile(files, program, options.conduit, mode, ["-I" + folder] + options.flags.split())
+                built, messages = installation.compile(
+                    files, program, options.conduit, mode, ["-I" + folder] + options.flags.split()
+                )
                 if not built:
                     refused = re.search(r"#error.*", messages)
                     errors = re.findall(r".*(?:error|undefined reference).*", messages)

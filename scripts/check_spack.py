@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Reads a Spack recipe without Spack: check_spack.py PACKAGE.PY SOURCES. A stand-in for spack.package records what the recipe declares and what
-it asks of make; every variable that it sets must be one of the makefile's, every value of a variant one that the build accepts, and `make -n`
+"""Reads a Spack recipe without Spack: check_spack.py PACKAGE.PY SOURCES. A stand-in for
+spack.package records what the recipe declares and what it asks of make; every variable that it sets
+must be one of the makefile's, every value of a variant one that the build accepts, and `make -n`
 must take the command. It does not show that Spack itself accepts the recipe."""
 
 import os
@@ -59,16 +60,26 @@ def main():
     spack = types.ModuleType("spack")
     spack.package = stand_in()
     sys.modules.update({"spack": spack, "spack.package": spack.package})
-    classes = [c for c in runpy.run_path(recipe).values() if isinstance(c, type) and issubclass(c, Package) and c is not Package]
+    classes = [
+        c
+        for c in runpy.run_path(recipe).values()
+        if isinstance(c, type) and issubclass(c, Package) and c is not Package
+    ]
     package = classes[0](sources)
     package.build(package.spec, package.prefix)
     package.install(package.spec, package.prefix)
     with open(os.path.join(sources, "Makefile")) as file:
         known = set(re.findall(r"^([A-Z]+)\s*(?:[:?]?=)|^override ([A-Z]+)", file.read(), re.M))
     known = {name for pair in known for name in pair if name}
+    with open(os.path.join(sources, "scripts/common.sh")) as file:
+        common = file.read()
     wrong = []
     for arguments in MADE:
-        wrong += [f"no variable {word}" for word in arguments if "=" in word and word.split("=")[0] not in known | {"CC", "CXX", "DEBUG"}]
+        wrong += [
+            f"no variable {word}"
+            for word in arguments
+            if "=" in word and word.split("=")[0] not in known | {"CC", "CXX", "DEBUG"}
+        ]
         run = subprocess.run(["make", "-n", "-C", sources, *arguments], capture_output=True, text=True, check=False)
         if run.returncode != 0:
             wrong.append(run.stderr)
@@ -76,9 +87,13 @@ def main():
         for value in options.get("values", ()):
             if name == "conduits" and not os.path.isdir(os.path.join(sources, f"conduit-{value}")):
                 wrong.append(f"no conduit {value}")
-            if name == "segment" and f"{value})" not in open(os.path.join(sources, "scripts/common.sh")).read().replace(" |", ")"):
+            if name == "segment" and f"{value})" not in common.replace(" |", ")"):
                 wrong.append(f"no segment configuration {value}")
-    present = {d[len("conduit-") :] for d in os.listdir(sources) if d.startswith("conduit-") and d not in ("conduit-any", "conduit-sock")}
+    present = {
+        d[len("conduit-") :]
+        for d in os.listdir(sources)
+        if d.startswith("conduit-") and d not in ("conduit-any", "conduit-sock")
+    }
     if set(Package.variants["conduits"]["values"]) != present:
         wrong.append(f"the variant conduits lacks some of {sorted(present)}")
     if wrong or len(MADE) != 2:

@@ -1,5 +1,6 @@
-"""Compiles and runs client programs for the checks: flags from an installation's pkg-config file, a job under a time limit,
-and the search for whatever the job left behind. Only the standard library is used."""
+"""Compiles and runs client programs for the checks: flags from an installation's pkg-config file, a
+job under a time limit, and the search for whatever the job left behind. Only the standard library
+is used."""
 
 import contextlib
 import os
@@ -20,8 +21,9 @@ RUN, FOLDERS = "CHECK_RUN", ["/tmp"]
 
 @contextlib.contextmanager
 def scratch():
-    """A folder for all that this check makes, which other users can read. When this process ends, in whatever way, SIGKILL included, a process of its own
-    ends what the check has started, and removes the folder. To be entered before there are threads."""
+    """A folder for all that this check makes, which other users can read. When this process ends,
+    in whatever way, SIGKILL included, a process of its own ends what the check has started, and
+    removes the folder. To be entered before there are threads."""
     folder, mark = tempfile.mkdtemp(prefix="gasnet-check-", dir="/tmp"), uuid.uuid4().hex
     os.chmod(folder, 0o755)
     reader, writer = os.pipe()
@@ -65,8 +67,9 @@ class Installation:
         self.prefix = os.path.abspath(prefix)
 
     def variable(self, conduit, mode, name, extra=""):
-        """A variable of the makefile fragment. Modes `tools-seq` and `tools-par` mean the communication-free tools library. Conduit `any` is the
-        universal library, which takes the mode from its client."""
+        """A variable of the makefile fragment. Modes `tools-seq` and `tools-par` mean the
+        communication-free tools library. Conduit `any` is the universal library, which takes the
+        mode from its client."""
         fragment = f"{self.prefix}/include/{conduit}-conduit/{conduit}-{mode}.mak"
         if conduit == "any":
             fragment = f"{self.prefix}/include/gasnet.mak"
@@ -76,22 +79,32 @@ class Installation:
             name = name.replace("GASNET_CXXCPPFLAGS", "GASNET_CPPFLAGS").replace("GASNET_", "GASNETTOOLS_")
         text = f"include {fragment}\n{extra}\nshow:\n\t@echo $({name})\n"
         environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
-        result = subprocess.run(["make", "-s", "-f", "-", "show"], input=text, capture_output=True, text=True, env=environment)
+        result = subprocess.run(
+            ["make", "-s", "-f", "-", "show"], input=text, capture_output=True, text=True, env=environment
+        )
         if result.returncode != 0:
             raise RuntimeError(f"{fragment}: {result.stderr.strip()}")
         return result.stdout.split()
 
     def has(self, conduit):
         """Whether libraries of this conduit are installed."""
-        return os.path.exists(f"{self.prefix}/include/gasnet.mak" if conduit == "any" else f"{self.prefix}/include/{conduit}-conduit")
+        return os.path.exists(
+            f"{self.prefix}/include/gasnet.mak" if conduit == "any" else f"{self.prefix}/include/{conduit}-conduit"
+        )
 
     def compile(self, sources, output, conduit, mode, flags=(), link_flags=(), compiler=None):
         """Compiles and links a program; returns the compiler's messages and whether it worked."""
         cxx = any(s.endswith((".cc", ".cpp", ".cxx")) for s in sources)
-        names = ("GASNET_CXX", "GASNET_CXXCPPFLAGS", "GASNET_CXXFLAGS") if cxx else ("GASNET_CC", "GASNET_CPPFLAGS", "GASNET_CFLAGS")
+        names = (
+            ("GASNET_CXX", "GASNET_CXXCPPFLAGS", "GASNET_CXXFLAGS")
+            if cxx
+            else ("GASNET_CC", "GASNET_CPPFLAGS", "GASNET_CFLAGS")
+        )
         driver, cpp, cflags = (self.cached(conduit, mode, name) for name in names)
         command = list(compiler or driver) + cpp + cflags + list(flags) + list(sources) + ["-o", output]
-        command += self.cached(conduit, mode, "GASNET_LDFLAGS") + list(link_flags) + self.cached(conduit, mode, "GASNET_LIBS")
+        command += (
+            self.cached(conduit, mode, "GASNET_LDFLAGS") + list(link_flags) + self.cached(conduit, mode, "GASNET_LIBS")
+        )
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
         return result.returncode == 0, result.stdout + result.stderr
 
@@ -147,7 +160,8 @@ def kill_job(mark):
 
 
 def run(command, timeout, environment=None, unprivileged=True, stdin=None):
-    """Runs a job in an empty folder of its own that is also its TMPDIR. An unprivileged job runs as nobody."""
+    """Runs a job in an empty folder of its own that is also its TMPDIR. An unprivileged job runs as
+    nobody."""
     mark = uuid.uuid4().hex
     folder = tempfile.mkdtemp(prefix="gasnet-job-", dir=FOLDERS[-1])
     temporary = os.path.join(folder, "tmp")
@@ -162,8 +176,15 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
     started = time.monotonic()
     status, leftovers = None, []
     with tempfile.TemporaryFile() as captured:
-        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=captured, stderr=subprocess.STDOUT,
-                                   stdin=stdin or subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=variables,
+            stdout=captured,
+            stderr=subprocess.STDOUT,
+            stdin=stdin or subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -185,8 +206,11 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
 
 
 def stand_ins(folder):
-    """Builds the stand-ins for device libraries (emulators/devices) into a folder, and returns the environment that makes programs use them."""
-    script = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "emulators", "devices", "build.sh")
+    """Builds the stand-ins for device libraries (emulators/devices) into a folder, and returns the
+    environment that makes programs use them."""
+    script = os.path.join(
+        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "emulators", "devices", "build.sh"
+    )
     subprocess.run([script, folder], check=True, stdin=subprocess.DEVNULL)
     os.chmod(folder, 0o755)
     return {"LD_LIBRARY_PATH": folder}
@@ -206,5 +230,7 @@ def directives(source):
                 break
             match = re.match(r"//\s*([A-Z]+):\s*(.*?)\s*$", line)
             if match:
-                found[match.group(1)] = (found[match.group(1)] + " " if match.group(1) in found else "") + match.group(2)
+                found[match.group(1)] = (found[match.group(1)] + " " if match.group(1) in found else "") + match.group(
+                    2
+                )
     return found

@@ -1,4 +1,5 @@
-"""Shared by the tests of launch and exit: compiles a program with an installation, starts it under a mark, and finds what it left."""
+"""Shared by the tests of launch and exit: compiles a program with an installation, starts it under
+a mark, and finds what it left."""
 
 import ctypes
 import os
@@ -45,7 +46,8 @@ class Workshop:
         self.temporary = os.path.join(self.folder, "tmp")
         os.mkdir(self.temporary)
         self.installation = jobs.Installation(PREFIX)
-        # Orphans become children of this process, which can then tell a zombie that nobody reaped from a process that lives.
+        # Orphans become children of this process, which can then tell a zombie that nobody reaped
+        # from a process that lives.
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def __enter__(self):
@@ -55,9 +57,12 @@ class Workshop:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def compile(self, source, mode, conduit=CONDUIT, compiler=None):
-        """The compiled program, or none (reported). `compiler` takes the place of the installation's."""
+        """The compiled program, or none (reported). `compiler` takes the place of the
+        installation's."""
         output = os.path.join(self.folder, f"{os.path.basename(source)[:-2]}-{mode}")
-        done, messages = self.installation.compile([source], output, conduit, mode, ["-Wall", "-Wextra", "-Werror"], compiler=compiler)
+        done, messages = self.installation.compile(
+            [source], output, conduit, mode, ["-Wall", "-Wextra", "-Werror"], compiler=compiler
+        )
         if not done:
             report(f"{os.path.basename(source)} {mode}", "does not compile\n" + messages)
         return output if done else None
@@ -76,16 +81,21 @@ class Workshop:
     def start(self, command, mark, ranks, extra=None, **popen):
         """A running job."""
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **popen}
-        process = subprocess.Popen(command, env=self.environment(mark, ranks, extra or {}), start_new_session=True, cwd=self.folder, **options)
+        process = subprocess.Popen(
+            command, env=self.environment(mark, ranks, extra or {}), start_new_session=True, cwd=self.folder, **options
+        )
         OWN.add(process.pid)
         return process
 
     def run(self, command, ranks, extra=None, timeout=60, stdin=None, source=None, during=None):
-        """Runs a job to its end: (status or None, output, seconds, what it left). `stdin` is text for its standard input, `source` an open
-        descriptor instead; `during` is called with the running process."""
+        """Runs a job to its end: (status or None, output, seconds, what it left). `stdin` is text
+        for its standard input, `source` an open descriptor instead; `during` is called with the
+        running process."""
         mark = os.urandom(12).hex()
         before = shared_memory()
-        standard_input = {"stdin": subprocess.PIPE} if stdin is not None else {"stdin": source} if source is not None else {}
+        standard_input = (
+            {"stdin": subprocess.PIPE} if stdin is not None else {"stdin": source} if source is not None else {}
+        )
         started = time.monotonic()
         process = self.start(command, mark, ranks, extra, **standard_input)
         if during:
@@ -117,7 +127,8 @@ class Workshop:
 
 
 def reap():
-    """Collects orphans that have ended and were inherited; never the job's own process, for which its Popen waits."""
+    """Collects orphans that have ended and were inherited; never the job's own process, for which
+    its Popen waits."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             children = [int(word) for word in file.read().split()]
@@ -147,7 +158,9 @@ def named(before):
 def named_sockets():
     """Unix sockets with a name of this library."""
     with open("/proc/net/unix", errors="replace", encoding="utf-8") as file:
-        return [line.split()[-1] for line in file if "gasnet-" in line.rpartition(" ")[2] and "gasnet-jobtest" not in line]
+        return [
+            line.split()[-1] for line in file if "gasnet-" in line.rpartition(" ")[2] and "gasnet-jobtest" not in line
+        ]
 
 
 def children_of(pid):

@@ -1,5 +1,6 @@
-"""How jobs end. See run.sh. Exit codes, output, time, and nothing left behind: for every way to end a job, and for SIGKILL of the
-supervisor, a rank or the launcher at random instants of a job's life."""
+"""How jobs end. See run.sh. Exit codes, output, time, and nothing left behind: for every way to
+end a job, and for SIGKILL of the supervisor, a rank or the launcher at random instants of a
+job's life."""
 
 import os
 import random
@@ -14,7 +15,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "common"))
 import jobtest  # noqa: E402  (found through the line above)
 
 SEED = os.environ.get("SEED") or "20250830"  # any text
-# An orderly or failed end takes far less; a busy rank is given a second, a stopped one the exit timeout. No test depends on less than this.
+# An orderly or failed end takes far less; a busy rank is given a second, a stopped one the exit
+# timeout. No test depends on less than this.
 LIMIT = 120.0
 
 QUIT_LINE = r"in the SIGQUIT handler"
@@ -23,13 +25,24 @@ QUIT_LINE = r"in the SIGQUIT handler"
 class Case:
     """Name, expected exit status, and what the output must (or, behind "!", must not) match."""
 
-    def __init__(self, name, status, *patterns, ranks=(1, 2, 4), handler=False, threads=False, environment=None, stdin=None,
-                 background=False):
+    def __init__(
+        self,
+        name,
+        status,
+        *patterns,
+        ranks=(1, 2, 4),
+        handler=False,
+        threads=False,
+        environment=None,
+        stdin=None,
+        background=False,
+    ):
         self.name, self.status, self.patterns, self.ranks, self.handler = name, status, patterns, ranks, handler
         self.threads, self.environment, self.stdin, self.background = threads, environment or {}, stdin, background
 
     def command(self, program):
-        """What to start: the program, or a shell that ignores for it what shells make their background jobs ignore."""
+        """What to start: the program, or a shell that ignores for it what shells make their
+        background jobs ignore."""
         words = [program, self.name] + (["handler"] if self.handler else [])
         return ["sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh", *words] if self.background else words
 
@@ -103,7 +116,13 @@ CASES = [
     Case("late-sleep", 0, "rank 0 has finished its work", environment=SHORT_TIMEOUT),
     Case("late-poll", 0, "!rank 0 has finished its work", ranks=SEVERAL, environment=SHORT_TIMEOUT),
     Case("late-thread", 0, "rank 0 has finished its work", threads=True),
-    Case("late-work", 0, "rank 0 has not ended long after the others", ranks=SEVERAL, environment={"GASNET_EXITTIMEOUT": "0.5"}),
+    Case(
+        "late-work",
+        0,
+        "rank 0 has not ended long after the others",
+        ranks=SEVERAL,
+        environment={"GASNET_EXITTIMEOUT": "0.5"},
+    ),
     Case("unflushed", 17, *(f"rank {r} wrote this" for r in range(4)), ranks=(4,)),
     Case("unflushed-spin", 17, *(f"rank {r} wrote this" for r in range(4)), ranks=(4,)),
     Case("collective-return", 2, "atexit ran", environment={"GASNET_CATCH_EXIT": "0"}),
@@ -163,21 +182,30 @@ def run_case(shop, command, count, case):
 
 
 def run_slow_reader(shop, program):
-    """Output that its reader takes late is complete: the exit timeout is for ranks that hang, not for ranks whose output waits."""
+    """Output that its reader takes late is complete: the exit timeout is for ranks that hang, not
+    for ranks whose output waits."""
     mark = os.urandom(12).hex()
     process = shop.start([program, "much-output"], mark, 2, {"GASNET_EXITTIMEOUT": "0.5"})
     time.sleep(3)
     output, _ = process.communicate()
     count = output.count(b"\n")  # "started", 20000 lines of each rank, and that its exit handler ran
-    jobtest.report("exit: a slow reader gets all output", "" if (process.returncode, count) == (0, 40003) else f"{process.returncode}, {count} lines")
+    jobtest.report(
+        "exit: a slow reader gets all output",
+        "" if (process.returncode, count) == (0, 40003) else f"{process.returncode}, {count} lines",
+    )
 
 
 def run_no_reader(shop, program):
-    """A signal ends a job whose output nobody reads, also one of a single rank, which no supervisor looks after; and that is no success."""
+    """A signal ends a job whose output nobody reads, also one of a single rank, which no supervisor
+    looks after; and that is no success."""
     started, rank = "the started process", "a rank"
     for case, count, number, target in (
-        ("much-output", 1, signal.SIGTERM, started), ("much-output", 1, signal.SIGQUIT, started), ("kept-output", 1, signal.SIGTERM, started),
-        ("much-output", 2, signal.SIGTERM, started), ("kept-output", 2, signal.SIGTERM, started), ("much-output", 2, signal.SIGTERM, rank),
+        ("much-output", 1, signal.SIGTERM, started),
+        ("much-output", 1, signal.SIGQUIT, started),
+        ("kept-output", 1, signal.SIGTERM, started),
+        ("much-output", 2, signal.SIGTERM, started),
+        ("kept-output", 2, signal.SIGTERM, started),
+        ("much-output", 2, signal.SIGTERM, rank),
         ("kept-output", 2, signal.SIGTERM, rank),
     ):
         process = shop.start([program, case], os.urandom(12).hex(), count, {"GASNET_EXITTIMEOUT": "0.5"})
@@ -198,23 +226,31 @@ def run_signals_to_supervisor(shop, program):
     """Signals to the started process reach the ranks; its death ends them."""
     for case in ("wait", "spin"):
         for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGKILL, -9)):
+
             def send(process, number=number):
                 process.stdout.readline()
                 time.sleep(0.1)
                 os.kill(process.pid, number)
+
             got, output, _, left = shop.run([program, case], 3, during=send, timeout=LIMIT)
-            problem = "" if got == status and not left and "received" not in output else f"status {got}, left: {left}, {output[-200:]!r}"
+            problem = (
+                ""
+                if got == status and not left and "received" not in output
+                else f"status {got}, left: {left}, {output[-200:]!r}"
+            )
             jobtest.report(f"exit: {signal.Signals(number).name} to the started process, ranks {case}", problem)
 
 
 def run_stopped_orphan(shop, program):
     """A rank that is stopped ends with the started process too."""
     for case in ("wait", "spin"):
+
         def stop_and_kill(process):
             process.stdout.readline()
             for rank in jobtest.children_of(process.pid)[1:]:
                 os.kill(rank, signal.SIGSTOP)
             os.kill(process.pid, signal.SIGKILL)
+
         got, output, _, left = shop.run([program, case], 3, during=stop_and_kill, timeout=LIMIT)
         problem = "" if got == -9 and not left else f"status {got}, left: {left}, {output[-200:]!r}"
         jobtest.report(f"exit: SIGKILL to the started process, ranks {case}, some of them stopped", problem)
@@ -233,7 +269,8 @@ class Kill:
 
     def __str__(self):
         how = "gasnetrun" if self.by_launcher else "directly"
-        return f"{self.victim} {self.rank if self.victim == 'rank' else ''} of {self.ranks} ranks started {how}, after {self.delay * 1e3:.2f} ms"
+        rank = self.rank if self.victim == "rank" else ""
+        return f"{self.victim} {rank} of {self.ranks} ranks started {how}, after {self.delay * 1e3:.2f} ms"
 
 
 def kill_once(shop, program, launcher, kill):
@@ -241,7 +278,9 @@ def kill_once(shop, program, launcher, kill):
     mark = os.urandom(12).hex()
     before = jobtest.shared_memory()
     command = [launcher, "-n", str(kill.ranks), program] if kill.by_launcher else [program]
-    process = shop.start(command, mark, 0 if kill.by_launcher else kill.ranks, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = shop.start(
+        command, mark, 0 if kill.by_launcher else kill.ranks, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     started = time.monotonic()
     while time.monotonic() - started < kill.delay:
         time.sleep(max(0.0, min(0.0005, kill.delay - (time.monotonic() - started))))

@@ -1,4 +1,6 @@
-"""Loads the shared library with RTLD_LOCAL, starts a job of one rank through ctypes, passes a barrier and leaves."""
+"""Loads the shared library with RTLD_LOCAL, starts a job of one rank through ctypes, passes a
+barrier and leaves."""
+
 import ctypes
 import os
 import sys
@@ -7,7 +9,9 @@ libraries = [ctypes.CDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW) for path in sys
 for number, library in enumerate(libraries):
     client, endpoint, team = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     initialise = library.gex_Client_Init
-    status = initialise(ctypes.byref(client), ctypes.byref(endpoint), ctypes.byref(team), b"PYTHON", None, None, ctypes.c_uint32(0))
+    status = initialise(
+        ctypes.byref(client), ctypes.byref(endpoint), ctypes.byref(team), b"PYTHON", None, None, ctypes.c_uint32(0)
+    )
     print("initialised", number, status, flush=True)
 library = libraries[0]
 barrier = library.gex_Coll_BarrierNB

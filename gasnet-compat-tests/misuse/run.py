@@ -1,4 +1,5 @@
-"""Runs the cases of the programs in this folder: each must end badly and say why, and leave nothing behind. See run.sh and misuse.h."""
+"""Runs the cases of the programs in this folder: each must end badly and say why, and leave nothing
+behind. See run.sh and misuse.h."""
 
 import fnmatch
 import glob

@@ -1,4 +1,5 @@
-"""A job of an interpreter: opens the shared library that the argument names, its names kept local."""
+"""A job of an interpreter: opens the shared library that the argument names, its names kept
+local."""
 
 import ctypes
 import os

@@ -1,4 +1,5 @@
-"""levels.py [--report] [--selftest] [ROOT]: modules of src/ use only modules of their own level or a lower one.
+"""levels.py [--report] [--selftest] [ROOT]: modules of src/ use only modules of their own level or
+a lower one.
 
 The levels stand in ARCHITECTURE.md, in a fenced block under a heading "Levels of src/":
 
@@ -8,9 +9,10 @@ The levels stand in ARCHITECTURE.md, in a fenced block under a heading "Levels o
     runtime
     ```
 
-One line is one level, lowest first, and lists module paths. Of a path the longest prefix in the block counts. Modules of one line may
-use each other only where the line ends with `*`. A module may always use itself and what is below it in the same entry.
-The crate's root (src/lib.rs) may use everything. Test code is not looked at: `#[cfg(test)]` items and the files of such modules.
+One line is one level, lowest first, and lists module paths. Of a path the longest prefix in the
+block counts. Modules of one line may use each other only where the line ends with `*`. A module may
+always use itself and what is below it in the same entry. The crate's root (src/lib.rs) may use
+everything. Test code is not looked at: `#[cfg(test)]` items and the files of such modules.
 
 --report prints the upward uses and succeeds.
 """
@@ -24,7 +26,8 @@ BLOCK = re.compile(r"^## Levels of src/$.*?^```levels\n(.*?)^```$", re.M | re.S)
 
 
 class Levels:
-    """The block of ARCHITECTURE.md: the level of each entry, and the levels whose modules may use each other."""
+    """The block of ARCHITECTURE.md: the level of each entry, and the levels whose modules may use
+    each other."""
 
     def __init__(self, text):
         self.level, self.mutual, self.errors = {}, set(), []
@@ -98,13 +101,15 @@ TEST = re.compile(r"#\[cfg\(\s*(?:test\s*\)|all\(\s*test\b)")
 
 
 def without_tests(source):
-    """Blanks each item behind `#[cfg(test)]`. Also returns the names of the modules in files among them."""
+    """Blanks each item behind `#[cfg(test)]`. Also returns the names of the modules in files among
+    them."""
     files = []
     while found := TEST.search(source):
         at = closing(source, found.start() + 1, "[]")
         while attribute := re.compile(r"\s*#\[").match(source, at):
             at = closing(source, attribute.end() - 1, "[]")
-        # An item ends with its braces or a semicolon; brackets and parentheses (array types, arguments) are passed over.
+        # An item ends with its braces or a semicolon; brackets and parentheses (array types,
+        # arguments) are passed over.
         end = at
         while end < len(source) and source[end] not in "{;":
             pair = {"(": "()", "[": "[]"}.get(source[end])
@@ -128,7 +133,8 @@ STEP = re.compile(r"\s*::\s*")
 
 
 def leaves(source, at):
-    """The paths, as tuples of names, that a path or a tree of a `use` declaration names from `at` on."""
+    """The paths, as tuples of names, that a path or a tree of a `use` declaration names from `at`
+    on."""
     if re.compile(r"\s*\{").match(source, at):
         start = source.index("{", at)
         at, end, found = start + 1, closing(source, start), []
@@ -153,7 +159,8 @@ MODULE = re.compile(r"\bmod\s+(\w+)\s*([{;])")
 
 
 def uses(source, path):
-    """(position, module path as a tuple) of everything in this crate that the source of module `path` names by a path."""
+    """(position, module path as a tuple) of everything in this crate that the source of module
+    `path` names by a path."""
     # Inline modules: what `self` and `super` are inside.
     inner = [
         (found.start(), closing(source, found.end() - 1), found[1])
@@ -184,7 +191,8 @@ def uses(source, path):
 
 
 def modules(root):
-    """Module path (a tuple of names) → (file, source without comments, literals and tests), of every file below src/."""
+    """Module path (a tuple of names) → (file, source without comments, literals and tests), of
+    every file below src/."""
     found, tests = {}, set()
     for file in sorted((root / "src").rglob("*.rs")):
         path = file.relative_to(root / "src").with_suffix("").parts
@@ -236,7 +244,9 @@ def selftest():
         use crate::g::*;
         // use crate::comment;
         /* use crate::block; /* nested */ use crate::block2; */
-        fn f<'x>(s: &'x str) { let c = '"'; let t = "crate::string"; let r = r#"crate::raw "quoted" "#; $crate::h::mac(); }
+        fn f<'x>(s: &'x str) { let c = '"'; let t = "crate::string";
+            let r = r#"crate::raw "quoted" "#; $crate::h::mac();
+        }
         pub(in crate::visible) fn v() { super::s::t(); self::u::w::<u8>(); }
         mod child { use super::super::z; }
         mod file;
@@ -251,7 +261,7 @@ def selftest():
     """
     clean, files = without_tests(without_text(source))
     found = sorted("::".join(path) for _, path in uses(clean, ("p", "q")))
-    expected = "a b b::c::D f g h::mac last p::q::file::Thing p::q::u::w p::s::t p::z".split()
+    expected = ["a", "b", "b::c::D", "f", "g", "h::mac", "last", "p::q::file::Thing", "p::q::u::w", "p::s::t", "p::z"]
     assert found == expected, found
     assert files == ["test_file"], files
     assert clean.count("\n") == source.count("\n")
@@ -276,7 +286,9 @@ def main():
         sys.exit(__doc__.splitlines()[0])
     if "--selftest" in options:
         return selftest()
-    root = Path(places[0]) if places else next(p for p in Path(__file__).resolve().parents if (p / "Cargo.lock").is_file())
+    root = (
+        Path(places[0]) if places else next(p for p in Path(__file__).resolve().parents if (p / "Cargo.lock").is_file())
+    )
     block = BLOCK.search((root / "ARCHITECTURE.md").read_text())
     if not block:
         upward, errors = [], [f'ARCHITECTURE.md has no ```levels block under "{HEADING}"']

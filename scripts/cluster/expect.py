@@ -19,7 +19,12 @@ def expect(condition, seen):
 
 def python(name, *arguments):
     """A program of this folder, with a Python that everybody may run."""
-    return ["/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, "-B", f"{HERE}/{name}", *arguments]
+    return [
+        "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable,
+        "-B",
+        f"{HERE}/{name}",
+        *arguments,
+    ]
 
 
 def nothing_running(hosts):

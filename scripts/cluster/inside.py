@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The inside of `hosts.py`: process 1 of the container, and what builds the hosts in it. Started by `hosts.py` in namespaces of its own
-(network, mounts, host name, IPC, processes); everything that it makes ends with it: interfaces, mounts, files in /run, processes.
+"""The inside of `hosts.py`: process 1 of the container, and what builds the hosts in it. Started by
+`hosts.py` in namespaces of its own (network, mounts, host name, IPC, processes); everything that it
+makes ends with it: interfaces, mounts, files in /run, processes.
 
     inside.py PLAN LIFELINE CONTROL MARK
 
-PLAN is JSON. LIFELINE is a descriptor of the process outside: when that has ended, or has closed its end of the socket CONTROL, this one ends,
-and the kernel ends all others. Over CONTROL go messages: {"host": n} from each host's process 1 (whose number outside comes with it),
-{"ready": true}, or {"error": "…"}. MARK only makes the process findable by its command line."""
+PLAN is JSON. LIFELINE is a descriptor of the process outside: when that has ended, or has closed
+its end of the socket CONTROL, this one ends, and the kernel ends all others. Over CONTROL go
+messages: {"host": n} from each host's process 1 (whose number outside comes with it), {"ready":
+true}, or {"error": "…"}. MARK only makes the process findable by its command line."""
 
 import ctypes
 import json
@@ -60,9 +62,13 @@ def write(path, text, mode=0o644, owner=0):
 
 def command(words, text=None):
     """Runs a command; its failure is an error with what it said."""
-    result = subprocess.run(words, input=text, capture_output=True, text=True, stdin=None if text else subprocess.DEVNULL)
+    result = subprocess.run(
+        words, input=text, capture_output=True, text=True, stdin=None if text else subprocess.DEVNULL
+    )
     if result.returncode != 0:
-        raise RuntimeError(f"{' '.join(words)} ended with {result.returncode}: {(result.stderr or result.stdout).strip()}")
+        raise RuntimeError(
+            f"{' '.join(words)} ended with {result.returncode}: {(result.stderr or result.stdout).strip()}"
+        )
     return result.stdout
 
 
@@ -85,7 +91,8 @@ def tell(control, **message):
 
 
 def reap_until(watched):
-    """Process 1's work: collects processes that ended, until one of the descriptors has something to say."""
+    """Process 1's work: collects processes that ended, until one of the descriptors has something
+    to say."""
     wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -110,7 +117,8 @@ def users(plan):
 
 
 def accounts(plan):
-    """The machine's accounts with homes of the container's own, a shell for the tests' user, and nobody locked."""
+    """The machine's accounts with homes of the container's own, a shell for the tests' user, and
+    nobody locked."""
     homes = {name: home for name, _, home in users(plan)}
     passwd, shadow = [], []
     with open("/etc/passwd", encoding="utf-8") as file:
@@ -126,7 +134,8 @@ def accounts(plan):
 
 
 def keys(plan):
-    """Homes; one key pair that opens every host to its users; a host key each, all known to everybody."""
+    """Homes; one key pair that opens every host to its users; a host key each, all known to
+    everybody."""
     for _, number, home in users(plan):
         os.makedirs(f"{home}/.ssh", mode=0o700)
         for folder in (home, f"{home}/.ssh"):
@@ -151,7 +160,8 @@ def keys(plan):
 
 
 def sshd_configuration(host):
-    """Keys only, no questions, no records on the machine, as many connections at a time as a job opens."""
+    """Keys only, no questions, no records on the machine, as many connections at a time as a job
+    opens."""
     return f"""Port 22
 HostKey {BASE}/ssh/{host["name"]}
 PidFile none
@@ -170,14 +180,15 @@ SetEnv TMPDIR={BASE}/tmp
 
 
 def private_folders(plan, host):
-    """What another machine has for itself, in this host's mount namespace: /run, the place for temporary files, shared memory, logs, the
-    network's part of /sys, names and identity. BASE itself is the same folder on all hosts, as a file server's would be."""
+    """What another machine has for itself, in this host's mount namespace: /run, the place for
+    temporary files, shared memory, logs, the network's part of /sys, names and identity. BASE
+    itself is the same folder on all hosts, as a file server's would be."""
     stage = f"{BASE}/stage/{host['name']}"
     os.makedirs(stage)
     mount("tmpfs", stage, "tmpfs", NOSUID | NODEV, "mode=755")
-    os.makedirs(stage + BASE[len("/run"):])
+    os.makedirs(stage + BASE[len("/run") :])
     os.mkdir(stage + "/sshd", 0o755)
-    mount(BASE, stage + BASE[len("/run"):], flags=BIND)
+    mount(BASE, stage + BASE[len("/run") :], flags=BIND)
     mount(stage, "/run", flags=MOVE)
     for target, mode in ((f"{BASE}/tmp", "1777"), (os.path.realpath("/dev/shm"), "1777"), ("/var/log", "755")):
         mount("tmpfs", target, "tmpfs", NOSUID | NODEV, f"mode={mode}")
@@ -188,7 +199,9 @@ def private_folders(plan, host):
     names = plan["names"]
     if plan["own_name_is_loopback"]:
         others = (line for line in names.splitlines() if line.split()[1] != host["name"])
-        names = f"127.0.1.1 {host['name']}.cluster {host['name']}\n" + "".join(f"{line} {line.split()[1]}.cluster\n" for line in others)
+        names = f"127.0.1.1 {host['name']}.cluster {host['name']}\n" + "".join(
+            f"{line} {line.split()[1]}.cluster\n" for line in others
+        )
     bind_text("127.0.0.1 localhost\n::1 localhost ip6-localhost\n" + names, f"{own}/hosts", "/etc/hosts")
     bind_text(host["name"] + "\n", f"{own}/hostname", "/etc/hostname")
     if plan["own_identity"]:
@@ -196,14 +209,18 @@ def private_folders(plan, host):
 
 
 def connect_host(plan, host):
-    """This network namespace's interfaces: loopback, and one cable to each of the container's bridges (in the namespace of process 1)."""
+    """This network namespace's interfaces: loopback, and one cable to each of the container's
+    bridges (in the namespace of process 1)."""
     for part in ("all", "default"):
         # No waiting until an address is proved to be unique; addresses stay when a link goes.
         for name, value in (("accept_dad", 0), ("keep_addr_on_down", 1), ("disable_ipv6", 0 if plan["ipv6"] else 1)):
             setting(f"ipv6/conf/{part}/{name}", value)
     lines = ["link set lo up"]
     for number in range(plan["networks"]):
-        lines.append(f"link add eth{number} mtu {plan['mtu']} type veth peer name {host['name']}-{number} mtu {plan['mtu']} netns 1")
+        lines.append(
+            f"link add eth{number} mtu {plan['mtu']} type veth "
+            f"peer name {host['name']}-{number} mtu {plan['mtu']} netns 1"
+        )
         lines.append(f"link set eth{number} up")
         for address in host["networks"][number]:
             six = ":" in address
@@ -220,14 +237,25 @@ def net(number, six):
 
 
 def bridges(plan):
-    """What the hosts will be joined by: a bridge for each network. The other ends of the cables need no address on it."""
+    """What the hosts will be joined by: a bridge for each network. The other ends of the cables
+    need no address on it."""
     setting("ipv6/conf/default/disable_ipv6", 1)
-    ip("link set lo up", *(line for n in range(plan["networks"]) for line in (
-        f"link add bridge{n} mtu {plan['mtu']} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set bridge{n} up")))
+    ip(
+        "link set lo up",
+        *(
+            line
+            for n in range(plan["networks"])
+            for line in (
+                f"link add bridge{n} mtu {plan['mtu']} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+                f"link set bridge{n} up",
+            )
+        ),
+    )
 
 
 def router(plan):
-    """What the hosts will be joined by: a router. It has an address of its own, from which it reports."""
+    """What the hosts will be joined by: a router. It has an address of its own, from which it
+    reports."""
     for name, value in (("ipv4/ip_forward", 1), ("ipv6/conf/default/accept_dad", 0), ("ipv6/conf/all/forwarding", 1)):
         setting(name, value)
     own = ["10.77.255.254/32"] + ["fd77::ffff/128 nodad"] * plan["ipv6"]
@@ -279,8 +307,9 @@ def host_process(plan, host, control):
 
 
 def build_host(plan, host, control):
-    """In a process of its own: makes the host's namespaces, its network and folders, and its process 1. The namespace of processes comes last,
-    since `ip` names the bridges' namespace by a process of this one."""
+    """In a process of its own: makes the host's namespaces, its network and folders, and its
+    process 1. The namespace of processes comes last, since `ip` names the bridges' namespace by a
+    process of this one."""
     call("unshare", NEW_MOUNT | NEW_UTS | NEW_IPC | NEW_NET)
     socket.sethostname(host["name"])
     connect_host(plan, host)
@@ -301,7 +330,8 @@ def guarded(control, work, *arguments):
 
 
 def build(plan, control):
-    """The container: its /run and accounts, the bridges, all hosts at a time, their cables plugged in."""
+    """The container: its /run and accounts, the bridges, all hosts at a time, their cables plugged
+    in."""
     mount("tmpfs", "/run", "tmpfs", NOSUID | NODEV, "mode=755")
     for folder in (BASE, f"{BASE}/tmp", f"{BASE}/stage"):
         os.mkdir(folder)

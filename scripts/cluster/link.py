@@ -1,9 +1,11 @@
-"""How a link between hosts misbehaves: packets dropped, doubled or changed by nftables as they come in, its capacity, its MTU, its cable."""
+"""How a link between hosts misbehaves: packets dropped, doubled or changed by nftables as they come
+in, its capacity, its MTU, its cable."""
 
 import math
 
 CHANCES = 1_000_000
-# The bytes of the payload of which one is overwritten; kernels of virtual links do not look at the checksum, so that the program gets it.
+# The bytes of the payload of which one is overwritten; kernels of virtual links do not look at the
+# checksum, so that the program gets it.
 PLACES = (0, 4, 20, 60)
 
 
@@ -11,19 +13,39 @@ class Link:
     """The state of one host's link, and the commands that bring it about."""
 
     # What can be changed, and what makes a value of it.
-    KINDS = {"loss": float, "burst": int, "duplicate": float, "corrupt": float, "protocol": str, "mtu": int, "up": lambda v: bool(int(v)),
-             "rate": str, "segments": int}
+    KINDS = {
+        "loss": float,
+        "burst": int,
+        "duplicate": float,
+        "corrupt": float,
+        "protocol": str,
+        "mtu": int,
+        "up": lambda v: bool(int(v)),
+        "rate": str,
+        "segments": int,
+    }
 
     def __init__(self, host, network):
         self.device, self.port, self.table = f"eth{network}", f"{host}-{network}", f"{host}_{network}"
-        self.state = {"loss": 0.0, "burst": 1, "duplicate": 0.0, "corrupt": 0.0, "protocol": "all", "mtu": None, "up": True, "rate": "",
-                      "segments": None}
+        self.state = {
+            "loss": 0.0,
+            "burst": 1,
+            "duplicate": 0.0,
+            "corrupt": 0.0,
+            "protocol": "all",
+            "mtu": None,
+            "up": True,
+            "rate": "",
+            "segments": None,
+        }
         self.changed = set()
 
     def change(self, **changes):
-        """loss, duplicate, corrupt: per cent of the packets that come in. burst: lost packets in a row, at regular distances. protocol: which
-        packets that concerns: udp, tcp, all. mtu: of both ends. up: whether the cable is plugged in. rate: capacity towards the host as `tc`
-        writes it, like 10mbit; "" for none. segments: how many packets may go bundled (1: each by itself; 65535 is usual)."""
+        """loss, duplicate, corrupt: per cent of the packets that come in. burst: lost packets in a
+        row, at regular distances. protocol: which packets that concerns: udp, tcp, all. mtu: of
+        both ends. up: whether the cable is plugged in. rate: capacity towards the host as `tc`
+        writes it, like 10mbit; "" for none. segments: how many packets may go bundled (1: each by
+        itself; 65535 is usual)."""
         for name, value in changes.items():
             if name not in self.KINDS:
                 raise ValueError(f"{name}: a link has {', '.join(self.KINDS)}")
@@ -43,11 +65,17 @@ class Link:
                 found.append((place, ["ip", "link", "set", device, "mtu", str(state["mtu"])], None))
         if "segments" in changed:
             for place, device in (("host", self.device), ("bridge", port)):
-                found.append((place, ["ip", "link", "set", "dev", device, "gso_max_segs", str(state["segments"])], None))
+                found.append(
+                    (place, ["ip", "link", "set", "dev", device, "gso_max_segs", str(state["segments"])], None)
+                )
         if "up" in changed:
             found.append(("bridge", ["ip", "link", "set", port, "up" if state["up"] else "down"], None))
         if "rate" in changed:
-            queue = ["root", "tbf", "rate", state["rate"], "burst", "32kb", "latency", "50ms"] if state["rate"] else ["root"]
+            queue = (
+                ["root", "tbf", "rate", state["rate"], "burst", "32kb", "latency", "50ms"]
+                if state["rate"]
+                else ["root"]
+            )
             found.append(("bridge", ["tc", "qdisc", "replace" if state["rate"] else "del", "dev", port, *queue], None))
         if changed & {"loss", "burst", "corrupt", "protocol"}:
             found.append(("host", ["nft", "-f", "-"], self.rules("host")))
@@ -58,7 +86,9 @@ class Link:
     def rules(self, place):
         """The nftables rules of one place, in the stead of those before."""
         state = self.state
-        what = {"udp": "meta l4proto udp ", "tcp": "meta l4proto tcp ", "all": "meta protocol { ip, ip6 } "}[state["protocol"]]
+        what = {"udp": "meta l4proto udp ", "tcp": "meta l4proto tcp ", "all": "meta protocol { ip, ip6 } "}[
+            state["protocol"]
+        ]
         lines = []
         if place == "bridge":
             if state["duplicate"]:
@@ -66,12 +96,14 @@ class Link:
             return table(self.table, "egress", self.port, lines)
         if state["loss"] and state["burst"] > 1:
             period = math.ceil(state["burst"] * 100 / state["loss"])
-            lines.append(f'{what}numgen inc mod {period} < {state["burst"]} counter drop')
+            lines.append(f"{what}numgen inc mod {period} < {state['burst']} counter drop")
         elif state["loss"]:
-            lines.append(f'{what}{some(state["loss"])} counter drop')
+            lines.append(f"{what}{some(state['loss'])} counter drop")
         if state["corrupt"]:
             chance = round(state["corrupt"] / 100 * CHANCES / len(PLACES))
-            lines += [f"{what}numgen random mod {CHANCES} < {chance} counter @ih,{8 * place},8 set 0x5a" for place in PLACES]
+            lines += [
+                f"{what}numgen random mod {CHANCES} < {chance} counter @ih,{8 * place},8 set 0x5a" for place in PLACES
+            ]
         return table(self.table, "ingress", self.device, lines)
 
 
@@ -84,5 +116,9 @@ def some(percent):
 def table(name, hook, device, lines):
     """One table with one chain at a device, made anew."""
     body = "\n".join(f"    {line}" for line in lines)
-    chain = f'  chain packets {{\n    type filter hook {hook} device "{device}" priority 0;\n{body}\n  }}\n' if lines else ""
+    chain = (
+        f'  chain packets {{\n    type filter hook {hook} device "{device}" priority 0;\n{body}\n  }}\n'
+        if lines
+        else ""
+    )
     return f"table netdev {name}\ndelete table netdev {name}\ntable netdev {name} {{\n{chain}}}\n"

@@ -1,4 +1,5 @@
-"""The self test's items about links that misbehave, as datagrams see them: each does what it says, and about as often."""
+"""The self test's items about links that misbehave, as datagrams see them: each does what it says,
+and about as often."""
 
 import json
 import os
@@ -13,7 +14,7 @@ from processes import need
 from tunnel import Tunnel
 
 sys.path.append(os.path.dirname(HERE))
-import jobs  # noqa: E402 (the folder above)
+import jobs
 
 DATAGRAMS = 2000
 # Of these there and back, so that twice as many packets meet the faults of a tunnel.
@@ -21,7 +22,8 @@ FEWER = 1000
 
 
 def link(hosts):
-    """Loss, bursts, bundles, copies and changes, as datagrams see them; a cable pulled and put back."""
+    """Loss, bursts, bundles, copies and changes, as datagrams see them; a cable pulled and put
+    back."""
     need("nft")
     seen = []
     with hosts.popen(2, python("udp_echo.py", "9000"), stdout=subprocess.PIPE, cwd="/") as server:
@@ -61,7 +63,10 @@ def link(hosts):
 def bad_network(hosts):
     """The same for a tunnel, over IPv4 and IPv6. Nothing happens but what its relay says."""
     seen = []
-    with Tunnel(hosts) as tunnel, hosts.popen(2, python("udp_echo.py", "9000"), stdout=subprocess.PIPE, cwd="/") as server:
+    with (
+        Tunnel(hosts) as tunnel,
+        hosts.popen(2, python("udp_echo.py", "9000"), stdout=subprocess.PIPE, cwd="/") as server,
+    ):
         server.stdout.readline()
 
         def ask(address, **faults):
@@ -76,13 +81,25 @@ def bad_network(hosts):
         try:
             for address in tunnel.addresses(2):
                 found = ask(address)
-                expect((found["back"], found["behind"], found["came"], found["went"]) == (FEWER, 0, 2 * FEWER, 2 * FEWER), seen[-1])
+                expect(
+                    (found["back"], found["behind"], found["came"], found["went"]) == (FEWER, 0, 2 * FEWER, 2 * FEWER),
+                    seen[-1],
+                )
                 found = ask(address, disguise=20)
-                expect(0 < found["changed"] <= found["disguised"] and found["cut"] == 0 and found["back"] + found["changed"] == FEWER, seen[-1])
+                expect(
+                    0 < found["changed"] <= found["disguised"]
+                    and found["cut"] == 0
+                    and found["back"] + found["changed"] == FEWER,
+                    seen[-1],
+                )
                 # Five standard deviations, here and below.
                 expect(abs(found["disguised"] - 0.4 * FEWER) < 5 * (2 * FEWER * 0.2 * 0.8) ** 0.5, seen[-1])
                 found = ask(address, truncate=20)
-                expect(0 < found["cut"] == found["changed"] <= found["truncated"] and found["back"] + found["cut"] == FEWER, seen[-1])
+                expect(
+                    0 < found["cut"] == found["changed"] <= found["truncated"]
+                    and found["back"] + found["cut"] == FEWER,
+                    seen[-1],
+                )
                 found = ask(address, corrupt=20)
                 expect(found["changed"] == 0 and FEWER - found["back"] == found["corrupted"] > 0.2 * FEWER, seen[-1])
             found = ask(address, loss=20)
@@ -97,20 +114,33 @@ def bad_network(hosts):
             found = ask(address, delay=20)
             expect(found["back"] == FEWER and found["behind"] == 0 and found["fastest"] >= 40, seen[-1])
             found = ask(address, late=20, hold=5)
-            expect(found["back"] == FEWER and found["behind"] > 0 and found["overtaken"] > 0 and found["held"] > 0.2 * FEWER, seen[-1])
+            expect(
+                found["back"] == FEWER
+                and found["behind"] > 0
+                and found["overtaken"] > 0
+                and found["held"] > 0.2 * FEWER,
+                seen[-1],
+            )
         finally:
             server.kill()
     hosts.sweep()
     nothing_running(hosts)
-    expect(not os.path.exists(f"/proc/{hosts.hosts[1].pid}/root/sys/class/net/tun0"), "the device is there without its relay")
+    expect(
+        not os.path.exists(f"/proc/{hosts.hosts[1].pid}/root/sys/class/net/tun0"),
+        "the device is there without its relay",
+    )
     return "; ".join(seen)
 
 
 def killed_tunnel():
     """Hosts and relay end with the process that made them."""
     mark = uuid.uuid4().hex
-    with subprocess.Popen([sys.executable, "-B", f"{HERE}/tunnel.py", "-n", "2", "--", "sh", "-c", "echo ready; sleep 1000"], stdout=subprocess.PIPE,
-                          stdin=subprocess.DEVNULL, env={**os.environ, jobs.MARK: mark}) as tool:
+    with subprocess.Popen(
+        [sys.executable, "-B", f"{HERE}/tunnel.py", "-n", "2", "--", "sh", "-c", "echo ready; sleep 1000"],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, jobs.MARK: mark},
+    ) as tool:
         try:
             ready = tool.stdout.readline()
             names = []

@@ -1,4 +1,5 @@
-"""Command lines of MPI's launchers for `n` processes over given hosts, for `Hosts.run`: MPICH's hydra (PMI-1), and Open MPI's mpirun (PMIx)."""
+"""Command lines of MPI's launchers for `n` processes over given hosts, for `Hosts.run`: MPICH's
+hydra (PMI-1), and Open MPI's mpirun (PMIx)."""
 
 from processes import need
 
@@ -10,15 +11,28 @@ def shares(n, names):
 
 
 def hydra(n, names, command, options=()):
-    """MPICH's launcher, by ssh. Its processes find PMI_FD or PMI_PORT, PMI_RANK and PMI_SIZE, and speak PMI-1."""
+    """MPICH's launcher, by ssh. Its processes find PMI_FD or PMI_PORT, PMI_RANK and PMI_SIZE, and
+    speak PMI-1."""
     need("mpiexec.hydra")
     hosts = ",".join(f"{name}:{number}" for name, number in shares(n, names))
     return ["mpiexec.hydra", "-launcher", "ssh", "-hosts", hosts, "-n", str(n), *options, *command]
 
 
 def openmpi(n, names, command, options=()):
-    """Open MPI's launcher, by ssh. Its processes find PMIX_RANK, PMIX_NAMESPACE and so on. It refuses root unless told, and more processes than
-    processors unless told."""
+    """Open MPI's launcher, by ssh. Its processes find PMIX_RANK, PMIX_NAMESPACE and so on. It
+    refuses root unless told, and more processes than processors unless told."""
     need("mpirun.openmpi")
     hosts = ",".join(f"{name}:{number}" for name, number in shares(n, names))
-    return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--host", hosts, "-n", str(n), *options, *command]
+    return [
+        "mpirun.openmpi",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "--host",
+        hosts,
+        "-n",
+        str(n),
+        *options,
+        *command,
+    ]

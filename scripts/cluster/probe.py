@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""One process of a job, for the self test: finds the process manager that started it, speaks with it without any library of ours, waits for the
-others at its barrier, and prints: HOST KIND RANK/SIZE. Kinds: pmi1, pmi2, pmix, none.
+"""One process of a job, for the self test: finds the process manager that started it, speaks with
+it without any library of ours, waits for the others at its barrier, and prints: HOST KIND
+RANK/SIZE. Kinds: pmi1, pmi2, pmix, none.
 
     probe.py [pmi1|pmi2|pmix]"""
 
@@ -54,7 +55,11 @@ def pmi1():
         while "debug" not in told:
             told.update(wire.line("set"))
         rank, size = told["rank"], told["size"]
-    for sent, expected in (("init pmi_version=1 pmi_subversion=1", "response_to_init"), ("barrier_in", "barrier_out"), ("finalize", "finalize_ack")):
+    for sent, expected in (
+        ("init pmi_version=1 pmi_subversion=1", "response_to_init"),
+        ("barrier_in", "barrier_out"),
+        ("finalize", "finalize_ack"),
+    ):
         wire.send(f"cmd={sent}\n")
         wire.line(expected)
     return rank, size
@@ -81,8 +86,11 @@ class Process(ctypes.Structure):
 def pmix():
     """PMIx, by its library."""
     library, me = ctypes.CDLL("libpmix.so.2"), Process()
-    for name, arguments in (("PMIx_Init", (ctypes.byref(me), None, ctypes.c_size_t(0))), ("PMIx_Fence", (None, ctypes.c_size_t(0)) * 2),
-                            ("PMIx_Finalize", (None, ctypes.c_size_t(0)))):
+    for name, arguments in (
+        ("PMIx_Init", (ctypes.byref(me), None, ctypes.c_size_t(0))),
+        ("PMIx_Fence", (None, ctypes.c_size_t(0)) * 2),
+        ("PMIx_Finalize", (None, ctypes.c_size_t(0))),
+    ):
         code = getattr(library, name)(*arguments)
         if code != 0:
             raise RuntimeError(f"{name} returned {code}")
@@ -91,7 +99,12 @@ def pmix():
 
 def main():
     """Prints where it is and what it found."""
-    kinds = {"pmi1": pmi1, "pmi2": pmi2, "pmix": pmix, "none": lambda: (os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_NTASKS", "1"))}
+    kinds = {
+        "pmi1": pmi1,
+        "pmi2": pmi2,
+        "pmix": pmix,
+        "none": lambda: (os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_NTASKS", "1")),
+    }
     if len(sys.argv) > 1:
         kind = sys.argv[1]
     elif "PMIX_RANK" in os.environ:

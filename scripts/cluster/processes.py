@@ -1,4 +1,5 @@
-"""What runs: found by process namespace or by a word of its command line, and ended; and whether the commands that we need are there."""
+"""What runs: found by process namespace or by a word of its command line, and ended; and whether
+the commands that we need are there."""
 
 import collections
 import os
@@ -11,7 +12,8 @@ Process = collections.namedtuple("Process", "pid host command")
 
 
 class Unavailable(Exception):
-    """This machine, or this user, cannot have such a cluster; the text says why. Tests skip then."""
+    """This machine, or this user, cannot have such a cluster; the text says why. Tests skip
+    then."""
 
 
 def need(*commands):
@@ -24,7 +26,8 @@ def need(*commands):
 
 
 def processes_in(namespaces):
-    """Living processes in these process namespaces ({inode: host}), as (pid as seen here, host, command line)."""
+    """Living processes in these process namespaces ({inode: host}), as (pid as seen here, host,
+    command line)."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Shows that the cluster on one machine works, without anything of the library. A line per item: PASS, FAIL why, or SKIP why; fails when one did.
+"""Shows that the cluster on one machine works, without anything of the library. A line per item:
+PASS, FAIL why, or SKIP why; fails when one did.
 
-    scripts/cluster/selftest.py [--seed WORD] [NAME…]        only items whose name contains one of the words"""
+scripts/cluster/selftest.py [--seed WORD] [NAME…]        only items whose name contains one of the
+                                                         words"""
 
 import argparse
 import collections
@@ -66,10 +68,15 @@ def users():
 
 
 def machine():
-    """What must be as before, when hosts have gone: interfaces, mounts and folders of the machine, as far as hosts have such ones."""
+    """What must be as before, when hosts have gone: interfaces, mounts and folders of the machine,
+    as far as hosts have such ones."""
     interfaces = sorted(n for n in os.listdir("/sys/class/net") if n.startswith(("node", "bridge", "eth", "tun")))
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
-        mounts = sorted(line for line in file if line.split()[4].startswith(("/run", "/etc", "/proc", "/sys", "/dev/shm", "/var/log")))
+        mounts = sorted(
+            line
+            for line in file
+            if line.split()[4].startswith(("/run", "/etc", "/proc", "/sys", "/dev/shm", "/var/log"))
+        )
     return interfaces, mounts, os.path.exists(BASE), os.path.exists("/run/netns")
 
 
@@ -78,12 +85,18 @@ def ssh(hosts):
     count = 0
     for user in USERS:
         for source in hosts.numbers():
-            pairs = [(target, family) for target in hosts.names() for family in ("-4", "-6")[:1 + hosts.ipv6]]
-            script = "\n".join(f'echo {target} $(ssh {family} {target} "hostname; id -un; echo \\$SSH_CONNECTION")' for target, family in pairs)
+            pairs = [(target, family) for target in hosts.names() for family in ("-4", "-6")[: 1 + hosts.ipv6]]
+            script = "\n".join(
+                f'echo {target} $(ssh {family} {target} "hostname; id -un; echo \\$SSH_CONNECTION")'
+                for target, family in pairs
+            )
             lines = hosts.check(source, ["sh", "-c", script], user=user, cwd="/").splitlines()
             for (target, family), line in zip(pairs, lines, strict=True):
                 words = line.split()
-                expect(words[:3] == [target, target, user] and (":" in words[5]) == (family == "-6"), f"{source} to {target} {family}: {line}")
+                expect(
+                    words[:3] == [target, target, user] and (":" in words[5]) == (family == "-6"),
+                    f"{source} to {target} {family}: {line}",
+                )
                 count += 1
     nothing_running(hosts)
     return f"{count} connections"
@@ -91,10 +104,15 @@ def ssh(hosts):
 
 def exit_codes(hosts):
     """Status, signals, input, time limit, environment."""
-    expect(hosts.run(2, ["sh", "-c", "cat; hostname; echo $A-$HOME >&2; exit 3"], stdin="in\n", env={"A": "b"})
-           == (3, "in\nnode2\n", f"b-{BASE}/home/root\n"), "exit code, input, output or environment are wrong")
+    expect(
+        hosts.run(2, ["sh", "-c", "cat; hostname; echo $A-$HOME >&2; exit 3"], stdin="in\n", env={"A": "b"})
+        == (3, "in\nnode2\n", f"b-{BASE}/home/root\n"),
+        "exit code, input, output or environment are wrong",
+    )
     expect(hosts.run(2, ["sh", "-c", "kill -9 $$"]).code == -9, "a signal is not reported")
-    expect(hosts.run(2, ["sh", "-c", "sleep 1000 & sleep 1000"], timeout=0.5).code is None, "the time limit is not kept")
+    expect(
+        hosts.run(2, ["sh", "-c", "sleep 1000 & sleep 1000"], timeout=0.5).code is None, "the time limit is not kept"
+    )
     nothing_running(hosts)
     pids = hosts.check(3, ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
     expect(len(hosts.sweep()) == 1, f"a process left on purpose ({pids.strip()} on node3) is not found")
@@ -103,10 +121,13 @@ def exit_codes(hosts):
 
 def separation(hosts):
     """Hosts share neither shared memory, /run, temporary files, processes nor identity."""
-    script = f"""touch /dev/shm/mine /run/mine {BASE}/tmp/mine; cat /proc/sys/kernel/random/boot_id; ls /sys/class/net | tr '\\n' ' '"""
+    script = f"""touch /dev/shm/mine /run/mine {BASE}/tmp/mine; cat /proc/sys/kernel/random/boot_id
+        ls /sys/class/net | tr '\\n' ' '"""
     first = hosts.check(1, ["sh", "-ec", script])
     expect(first.endswith("eth0 lo "), f"interfaces in /sys: {first}")
-    second = hosts.check(2, ["sh", "-c", f"ls /dev/shm/mine /run/mine {BASE}/tmp/mine 2>/dev/null; cat /proc/sys/kernel/random/boot_id"])
+    second = hosts.check(
+        2, ["sh", "-c", f"ls /dev/shm/mine /run/mine {BASE}/tmp/mine 2>/dev/null; cat /proc/sys/kernel/random/boot_id"]
+    )
     expect(len(second.split()) == 1 and second.split()[0] != first.split()[0], f"seen on node2: {second}")
 
 
@@ -114,7 +135,11 @@ def job(hosts, command, kind):
     """A job of PROCESSES probes on all hosts, as every user: each has spoken with its manager."""
     for user in users():
         result = hosts.run(1, command, user=user, cwd="/", timeout=PATIENCE_SECONDS)
-        found = sorted(result.stdout.split()[2::3]), set(result.stdout.split()[1::3]), len(set(result.stdout.split()[::3]))
+        found = (
+            sorted(result.stdout.split()[2::3]),
+            set(result.stdout.split()[1::3]),
+            len(set(result.stdout.split()[::3])),
+        )
         wanted = [f"{n}/{PROCESSES}" for n in range(PROCESSES)], {kind}, HOSTS
         expect(result.code == 0 and found == wanted, f"as {user}: {result}")
         nothing_running(hosts)
@@ -143,17 +168,26 @@ def openmpi(hosts):
 
 def slurm_with(kind):
     """`srun --mpi=kind`."""
+
     def srun(slurm):
         if kind not in slurm.mpi_types():
             raise Unavailable(f"this Slurm has no --mpi={kind}")
-        return job(slurm.hosts, ["srun", "-N", str(HOSTS), "-n", str(PROCESSES), f"--mpi={kind}", *python("probe.py")], kind)
+        return job(
+            slurm.hosts, ["srun", "-N", str(HOSTS), "-n", str(PROCESSES), f"--mpi={kind}", *python("probe.py")], kind
+        )
+
     return srun
 
 
 def batch(slurm):
     """`sbatch` and `salloc`."""
     hosts = slurm.hosts
-    hosts.check(1, ["sbatch", "--wait", "-N", "2", "-o", f"{BASE}/home/root/out", "--wrap", "srun hostname"], cwd="/", timeout=PATIENCE_SECONDS)
+    hosts.check(
+        1,
+        ["sbatch", "--wait", "-N", "2", "-o", f"{BASE}/home/root/out", "--wrap", "srun hostname"],
+        cwd="/",
+        timeout=PATIENCE_SECONDS,
+    )
     found = hosts.check(1, ["cat", f"{BASE}/home/root/out"])
     expect(sorted(found.split()) == ["node1", "node2"], f"sbatch: {found}")
     found = hosts.check(1, ["salloc", "-N", "3", "srun", "hostname"], cwd="/", timeout=PATIENCE_SECONDS)
@@ -163,14 +197,21 @@ def batch(slurm):
 
 def shapes(report):
     """Hosts of other kinds."""
-    for options, wanted in (({"ipv6": False}, "10.77.0.2"), ({"ipv4": False}, "fd77::2"), ({"networks": 2}, "10.78.0.2"),
-                            ({"routed": True}, "fd77::2"), ({"own_name_is_loopback": True}, "10.77.0.2"), ({"own_identity": False}, "10.77.0.2")):
+    for options, wanted in (
+        ({"ipv6": False}, "10.77.0.2"),
+        ({"ipv4": False}, "fd77::2"),
+        ({"networks": 2}, "10.78.0.2"),
+        ({"routed": True}, "fd77::2"),
+        ({"own_name_is_loopback": True}, "10.77.0.2"),
+        ({"own_identity": False}, "10.77.0.2"),
+    ):
         name = "hosts with " + " ".join(f"{k}={v}" for k, v in options.items())
         report.group(name, Hosts(2, **options), [(f"{name} see one another", shape(options, wanted))])
 
 
 def shape(options, wanted):
     """How such hosts see one another."""
+
     def look(hosts):
         script = f"ssh {wanted} hostname; ssh node2 'getent ahosts node2; cat /proc/sys/kernel/random/boot_id'"
         found = hosts.check(1, ["sh", "-ec", script]).split()
@@ -184,8 +225,11 @@ def shape(options, wanted):
         if "routed" in options:
             hosts.link(2, mtu=1300)
             for target in hosts.addresses(2):
-                found = hosts.check(1, [*python("udp_echo.py")[:2], "-c", PATH_MTU, target], cwd="/", timeout=PATIENCE_SECONDS)
+                found = hosts.check(
+                    1, [*python("udp_echo.py")[:2], "-c", PATH_MTU, target], cwd="/", timeout=PATIENCE_SECONDS
+                )
                 expect(found == "1300\n", f"the MTU to {target} became {found}")
+
     return look
 
 
@@ -205,20 +249,29 @@ def crash(hosts):
 
 
 def killed(seed):
-    """Nothing is left when the outermost process is killed at any time, with jobs of all kinds under way."""
+    """Nothing is left when the outermost process is killed at any time, with jobs of all kinds
+    under way."""
     before, chance, times = machine(), random.Random(seed), []
     # Every other time the command itself is stopped, which its end must not wait for.
-    jobs_of_it = f"ssh node2 sleep 1000 & setsid sleep 1000 & {' '.join(mpi.hydra(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & " \
-                 f"{' '.join(mpi.openmpi(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & srun -N 3 sleep 1000 & "
+    jobs_of_it = (
+        "ssh node2 sleep 1000 & setsid sleep 1000 & "
+        f"{' '.join(mpi.hydra(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & "
+        f"{' '.join(mpi.openmpi(3, ['node1', 'node2', 'node3'], ['sleep', '1000']))} & srun -N 3 sleep 1000 & "
+    )
     need("slurmctld")
     with Hosts(1, ssh=False):
         pass  # it can be done at all
     for number in range(KILLS):
         mark, delay = uuid.uuid4().hex, chance.uniform(0, 3)
         script = jobs_of_it + ("wait", "kill -STOP $$")[number % 2]
-        tool = subprocess.Popen([sys.executable, "-B", f"{HERE}/slurm.py", "-n", "3", "--", "sh", "-c", script], start_new_session=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                env={**os.environ, jobs.MARK: mark})
+        tool = subprocess.Popen(
+            [sys.executable, "-B", f"{HERE}/slurm.py", "-n", "3", "--", "sh", "-c", script],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, jobs.MARK: mark},
+        )
         time.sleep(delay)
         inside = len(jobs.job_processes(mark))
         end = time.monotonic() + PATIENCE_SECONDS
@@ -290,12 +343,30 @@ def main():
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     report = Report(options.words)
-    report.group("hosts", Hosts(HOSTS), [
-        ("ssh between all pairs", ssh), ("exit codes and strays", exit_codes), ("hosts are separate", separation), ("hydra PMI_FD", hydra_fd),
-        ("hydra PMI_PORT", hydra_port), ("hydra PMI-2", hydra_pmi2), ("Open MPI PMIx", openmpi), ("link", link), ("tunnel", bad_network),
-        ("crash", crash)])
-    report.group("slurm", Slurm(HOSTS), [*((f"srun --mpi={kind}", slurm_with(kind)) for kind in ("none", "pmi2", "pmix")),
-                                         ("sbatch and salloc", batch)])
+    report.group(
+        "hosts",
+        Hosts(HOSTS),
+        [
+            ("ssh between all pairs", ssh),
+            ("exit codes and strays", exit_codes),
+            ("hosts are separate", separation),
+            ("hydra PMI_FD", hydra_fd),
+            ("hydra PMI_PORT", hydra_port),
+            ("hydra PMI-2", hydra_pmi2),
+            ("Open MPI PMIx", openmpi),
+            ("link", link),
+            ("tunnel", bad_network),
+            ("crash", crash),
+        ],
+    )
+    report.group(
+        "slurm",
+        Slurm(HOSTS),
+        [
+            *((f"srun --mpi={kind}", slurm_with(kind)) for kind in ("none", "pmi2", "pmix")),
+            ("sbatch and salloc", batch),
+        ],
+    )
     shapes(report)
     report.item("tunnel killed", killed_tunnel)
     report.item(f"killed {KILLS} times", killed, options.seed)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""A local Slurm over the hosts of `hosts.py`: slurmctld on node1, slurmd and munged on every node, with a key, configuration, state and ports of
-their own, gone when the hosts are.
+"""A local Slurm over the hosts of `hosts.py`: slurmctld on node1, slurmd and munged on every node,
+with a key, configuration, state and ports of their own, gone when the hosts are.
 
     with Slurm(nodes=3, cpus=8) as slurm:
         code, out, err = slurm.srun(["-n", "4", "--mpi=pmi2", "hostname"], timeout=60)
 
     scripts/cluster/slurm.py -n 3 [--cpus 8] [--timeout 60] [--user nobody] -- srun -n 4 hostname
 
-The tool runs the command on node1 and ends with its status (124: out of time). `sinfo`, `salloc`, `sbatch` and so on work as well."""
+The tool runs the command on node1 and ends with its status (124: out of time). `sinfo`, `salloc`,
+`sbatch` and so on work as well."""
 
 import argparse
 import sys
@@ -74,15 +75,31 @@ class Slurm:
         """Starts the daemons, which then belong to the hosts; returns when all nodes are idle."""
         hosts = self.hosts
         configuration = CONFIGURATION.format(folder=FOLDER, base=BASE, nodes=hosts.count, cpus=self.cpus)
-        hosts.check(1, ["sh", "-ec", f"""mkdir -p {FOLDER}/etc {FOLDER}/state
+        hosts.check(
+            1,
+            [
+                "sh",
+                "-ec",
+                f"""mkdir -p {FOLDER}/etc {FOLDER}/state
             cat > {FOLDER}/etc/slurm.conf
-            mungekey --create --keyfile={FOLDER}/munge.key"""], stdin=configuration)
+            mungekey --create --keyfile={FOLDER}/munge.key""",
+            ],
+            stdin=configuration,
+        )
         for number in hosts.numbers():
             # Commands look for their configuration here, in ssh sessions as well.
-            hosts.check(number, ["sh", "-ec", f"""mount --bind {FOLDER}/etc /etc/slurm
+            hosts.check(
+                number,
+                [
+                    "sh",
+                    "-ec",
+                    f"""mount --bind {FOLDER}/etc /etc/slurm
                 mkdir -p /run/munge /run/slurmd
-                munged --force --key-file={FOLDER}/munge.key --socket=/run/munge/munge.socket.2 --pid-file=/run/munge/munged.pid \
-                    --log-file=/var/log/munged.log --seed-file=/run/munge/munged.seed"""])
+                munged --force --key-file={FOLDER}/munge.key --socket=/run/munge/munge.socket.2 \
+                    --pid-file=/run/munge/munged.pid \
+                    --log-file=/var/log/munged.log --seed-file=/run/munge/munged.seed""",
+                ],
+            )
         hosts.check(1, ["slurmctld"])
         for number in hosts.numbers():
             hosts.check(number, ["slurmd"])
@@ -94,15 +111,21 @@ class Slurm:
         end = time.monotonic() + START_SECONDS
         while True:
             result = self.hosts.run(1, ["sinfo", "--noheader", "--Node", "--format=%N %T"])
-            if result.code == 0 and [line.split()[1] for line in result.stdout.splitlines()] == ["idle"] * self.hosts.count:
+            if (
+                result.code == 0
+                and [line.split()[1] for line in result.stdout.splitlines()] == ["idle"] * self.hosts.count
+            ):
                 return
             if time.monotonic() > end:
                 logs = self.hosts.run(1, ["sh", "-c", f"tail -n 5 {FOLDER}/*.log"]).stdout
-                raise RuntimeError(f"Slurm's nodes were not ready after {START_SECONDS} s: {result.stdout}{result.stderr}\n{logs}")
+                raise RuntimeError(
+                    f"Slurm's nodes were not ready after {START_SECONDS} s: {result.stdout}{result.stderr}\n{logs}"
+                )
             time.sleep(0.1)
 
     def srun(self, arguments, **options):
-        """`srun` with these arguments on node1; the options, and what it returns, are those of `Hosts.run`."""
+        """`srun` with these arguments on node1; the options, and what it returns, are those of
+        `Hosts.run`."""
         return self.hosts.run(1, ["srun", *arguments], **options)
 
     def mpi_types(self):
@@ -113,7 +136,9 @@ class Slurm:
 
 def main():
     """The command line tool."""
-    parser = argparse.ArgumentParser(description="Runs a command on the first node of a Slurm cluster made of namespaces.")
+    parser = argparse.ArgumentParser(
+        description="Runs a command on the first node of a Slurm cluster made of namespaces."
+    )
     parser.add_argument("-n", type=int, default=2, help="number of nodes (2)")
     parser.add_argument("--cpus", type=int, default=8, help="processors that Slurm believes each node to have (8)")
     parser.add_argument("--timeout", type=float, help="end all after so many seconds, with status 124")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A bad network between hosts: a TUN device in each, and between them a relay in user space (relay.c, compiled here), which loses, doubles, delays,
-reorders and damages packets, and counts what it did. The relay ends with the process that made it, however that ends.
+"""A bad network between hosts: a TUN device in each, and between them a relay in user space
+(relay.c, compiled here), which loses, doubles, delays, reorders and damages packets, and counts
+what it did. The relay ends with the process that made it, however that ends.
 
     with Hosts(2) as hosts, Tunnel(hosts) as tunnel:
         tunnel.change(loss=20, burst=5)
@@ -9,7 +10,8 @@ reorders and damages packets, and counts what it did. The relay ends with the pr
 
     scripts/cluster/tunnel.py -n 2 --fault loss=5,delay=1 [--timeout 60] -- command arguments
 
-The tool runs the command on node1, ends with its status (124: out of time), and prints the counts. Host n is 10.90.0.n and fd90::n in this network."""
+The tool runs the command on node1, ends with its status (124: out of time), and prints the counts.
+Host n is 10.90.0.n and fd90::n in this network."""
 
 import argparse
 import json
@@ -32,11 +34,21 @@ def parse_faults(text):
 
 
 class Tunnel:
-    """The network, from `with` (or `start`) to the end of it. `seed` decides about packets; `mtu` is that of all its devices."""
+    """The network, from `with` (or `start`) to the end of it. `seed` decides about packets; `mtu`
+    is that of all its devices."""
 
     # What `change` takes, each with the count that shows that it happened.
-    FAULTS = {"loss": "lost", "burst": "lost", "duplicate": "doubled", "delay": "came", "late": "held", "hold": "overtaken", "corrupt": "corrupted",
-              "disguise": "disguised", "truncate": "truncated"}
+    FAULTS = {
+        "loss": "lost",
+        "burst": "lost",
+        "duplicate": "doubled",
+        "delay": "came",
+        "late": "held",
+        "hold": "overtaken",
+        "corrupt": "corrupted",
+        "disguise": "disguised",
+        "truncate": "truncated",
+    }
 
     def __init__(self, hosts, *, seed=1, mtu=1500):
         self.hosts, self.seed, self.mtu, self.relay = hosts, seed, mtu, None
@@ -68,18 +80,42 @@ class Tunnel:
         spaces = [f"/proc/{host.pid}/ns/net" for _, host in sorted(self.hosts.hosts.items())]
         with tempfile.TemporaryDirectory(prefix="relay-", dir="/tmp") as folder:
             program = f"{folder}/relay"
-            built = subprocess.run([*compiler.split(), "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, f"{HERE}/relay.c"],
-                                   stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            built = subprocess.run(
+                [
+                    *compiler.split(),
+                    "-std=gnu11",
+                    "-O2",
+                    "-Wall",
+                    "-Wextra",
+                    "-Werror",
+                    "-o",
+                    program,
+                    f"{HERE}/relay.c",
+                ],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
             if built.returncode != 0:
                 raise RuntimeError(f"relay.c does not compile: {built.stderr.strip()}")
-            # Its standard input is what it lives by: the kernel closes that when this process has gone.
-            self.relay = subprocess.Popen([program, str(self.seed), DEVICE, *spaces], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/",
-                                          start_new_session=True)
+            # Its standard input is what it lives by: the kernel closes that when this process has
+            # gone.
+            self.relay = subprocess.Popen(
+                [program, str(self.seed), DEVICE, *spaces],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd="/",
+                start_new_session=True,
+            )
             self.answer("ready")
         for number in self.hosts.numbers():
             lines = [f"link set {DEVICE} mtu {self.mtu} txqueuelen 1000 up"]
             for address in self.addresses(number):
-                lines.append(f"address add {address}/{'64' if ':' in address else '16'} dev {DEVICE}{' nodad' if ':' in address else ''}")
+                lines.append(
+                    f"address add {address}/64 dev {DEVICE} nodad"
+                    if ":" in address
+                    else f"address add {address}/16 dev {DEVICE}"
+                )
             self.hosts.check(number, ["ip", "-batch", "-"], stdin="\n".join(lines) + "\n")
         return self
 
@@ -103,9 +139,11 @@ class Tunnel:
             raise RuntimeError(f"the relay has ended with {self.relay.wait()}") from None
 
     def change(self, **faults):
-        """Per cent of the packets, from now on: loss; duplicate; late (held back for up to `hold` milliseconds more than others, so that they are
-        overtaken); corrupt (a byte of a datagram's payload is changed; the checksum shows that); disguise (the same with a checksum that
-        fits); truncate (a datagram is cut, and looks like a short one). burst: so many are lost in a row, on average. delay: of all, milliseconds."""
+        """Per cent of the packets, from now on: loss; duplicate; late (held back for up to `hold`
+        milliseconds more than others, so that they are overtaken); corrupt (a byte of a datagram's
+        payload is changed; the checksum shows that); disguise (the same with a checksum that fits);
+        truncate (a datagram is cut, and looks like a short one). burst: so many are lost in a row,
+        on average. delay: of all, milliseconds."""
         for name, value in faults.items():
             if name not in self.FAULTS:
                 raise ValueError(f"{name}: a tunnel has {', '.join(self.FAULTS)}")
@@ -116,10 +154,11 @@ class Tunnel:
 
     def heal(self):
         """A good network again."""
-        self.change(**{name: 0 for name in self.FAULTS})
+        self.change(**dict.fromkeys(self.FAULTS, 0))
 
     def counts(self):
-        """What the relay has done: packets that came and went, and what happened to others; see `names` in relay.c."""
+        """What the relay has done: packets that came and went, and what happened to others; see
+        `names` in relay.c."""
         self.say("counts")
         return json.loads(self.answer())
 
@@ -135,7 +174,9 @@ def main():
     """The command line tool."""
     parser = argparse.ArgumentParser(description="Runs a command on the first of several hosts with a bad network.")
     parser.add_argument("-n", type=int, default=2, help="number of hosts (2)")
-    parser.add_argument("--fault", type=parse_faults, default={}, metavar="NAME=VALUE,…", help=f"names are {', '.join(Tunnel.FAULTS)}")
+    parser.add_argument(
+        "--fault", type=parse_faults, default={}, metavar="NAME=VALUE,…", help=f"names are {', '.join(Tunnel.FAULTS)}"
+    )
     parser.add_argument("--seed", type=int, default=1, help="decides about packets (1)")
     parser.add_argument("--mtu", type=int, default=1500, help="of the bad network (1500)")
     parser.add_argument("--timeout", type=float, help="end all after so many seconds, with status 124")

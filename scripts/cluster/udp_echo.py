@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Datagrams to and fro, for the self test: what a link does to them.
 
-    udp_echo.py PORT                    answers every datagram with itself; prints `ready`
-    udp_echo.py PORT HOST NUMBER [bundled]
-                                        sends NUMBER numbered datagrams of 100 bytes, WINDOW at a time (bundled: by one call, with UDP GSO), and
-                                        prints as JSON what came back: {"sent", "back" (each once), "twice" (further copies), "changed" (in
-                                        bytes or length), "cut" (of these, shorter ones), "behind" (after one that was sent later), "rows" (of
-                                        numbers that did not come), "torn" (times when neither none nor all of WINDOW came back), "fastest"
-                                        (milliseconds)}"""
+udp_echo.py PORT                    answers every datagram with itself; prints `ready`
+udp_echo.py PORT HOST NUMBER [bundled]
+                                    sends NUMBER numbered datagrams of 100 bytes, WINDOW at a time
+                                    (bundled: by one call, with UDP GSO), and prints as JSON what
+                                    came back: {"sent", "back" (each once), "twice" (further
+                                    copies), "changed" (in bytes or length), "cut" (of these,
+                                    shorter ones), "behind" (after one that was sent later), "rows"
+                                    (of numbers that did not come), "torn" (times when neither none
+                                    nor all of WINDOW came back), "fastest" (milliseconds)}"""
 
 import json
 import select
@@ -17,7 +19,8 @@ import time
 
 WINDOW = 50
 UDP_SEGMENT = 103
-# How long nothing must come before the next ones are sent: with all back already, and without; and before it is over.
+# How long nothing must come before the next ones are sent: with all back already, and without; and
+# before it is over.
 SILENCE_SECONDS = (0.1, 0.01)
 LAST_SILENCE_SECONDS = 2
 
@@ -88,8 +91,21 @@ def ask(port, host, number, bundled):
         pass
     torn = sum(not client.seen.issuperset(w) and not client.seen.isdisjoint(w) for w in windows)
     rows = sum(n not in client.seen and (n == 0 or n - 1 in client.seen) for n in range(number))
-    print(json.dumps({"sent": number, "back": len(client.seen), "twice": client.twice, "changed": client.changed, "cut": client.cut,
-                      "behind": client.behind, "rows": rows, "torn": torn, "fastest": round(client.fastest * 1000, 3)}))
+    print(
+        json.dumps(
+            {
+                "sent": number,
+                "back": len(client.seen),
+                "twice": client.twice,
+                "changed": client.changed,
+                "cut": client.cut,
+                "behind": client.behind,
+                "rows": rows,
+                "torn": torn,
+                "fastest": round(client.fastest * 1000, 3),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

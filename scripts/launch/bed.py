@@ -1,4 +1,5 @@
-"""What the launch tests stand on: a program built in several ways, hosts of scripts/cluster under it, and a look at what a job did and left."""
+"""What the launch tests stand on: a program built in several ways, hosts of scripts/cluster under
+it, and a look at what a job did and left."""
 
 import contextlib
 import os
@@ -15,7 +16,9 @@ from tunnel import Tunnel
 # What process managers keep in these folders for themselves.
 NOT_OURS = ("ompi.", "pmix", "prte", "spmix", "slurm", "hydra", "dstore", "dst-", "sm_segment", "gds")
 CLIENTS = f"{os.path.dirname(os.path.abspath(__file__))}/../../gasnet-compat-tests"
-LINE = re.compile(r"^rank (\d+) of (\d+) on (\S+) host (\d+)/(\d+) with (\d+) nbrhd (\d+)/(\d+) with (\d+) pid (\d+)$", re.M)
+LINE = re.compile(
+    r"^rank (\d+) of (\d+) on (\S+) host (\d+)/(\d+) with (\d+) nbrhd (\d+)/(\d+) with (\d+) pid (\d+)$", re.M
+)
 # Beside the program's own time: a busy machine is no failure.
 PATIENCE = 90
 
@@ -49,7 +52,9 @@ def cyclic(ranks, names):
 
 def quoted(text):
     """A text as the program prints it."""
-    return "[" + "".join(chr(b) if chr(b).isascii() and chr(b).isalnum() else f"\\x{b:02x}" for b in text.encode()) + "]"
+    return (
+        "[" + "".join(chr(b) if chr(b).isascii() and chr(b).isalnum() else f"\\x{b:02x}" for b in text.encode()) + "]"
+    )
 
 
 def short(text, most=500):
@@ -61,7 +66,13 @@ class Program:
     """The test program of one flavour and conduit, and the launcher for it."""
 
     def __init__(self, installation, flavour, conduit, path):
-        self.installation, self.prefix, self.flavour, self.conduit, self.path = installation, installation.prefix, flavour, conduit, path
+        self.installation, self.prefix, self.flavour, self.conduit, self.path = (
+            installation,
+            installation.prefix,
+            flavour,
+            conduit,
+            path,
+        )
         self.folder = os.path.dirname(path)
         self.launcher = f"{self.prefix}/bin/gasnetrun" + ("" if conduit == "any" else f"_{conduit}")
 
@@ -69,8 +80,13 @@ class Program:
         """Another program, `family/name` of gasnet-compat-tests, compiled once in the same way."""
         path = f"{self.folder}/{name.replace('/', '-')}"
         if not os.path.exists(path):
-            done, messages = self.installation.compile([f"{CLIENTS}/{name}.c"], path, self.conduit, "seq",
-                                                        ["-Wall", "-Wextra", "-Werror", f"-I{CLIENTS}/common"])
+            done, messages = self.installation.compile(
+                [f"{CLIENTS}/{name}.c"],
+                path,
+                self.conduit,
+                "seq",
+                ["-Wall", "-Wextra", "-Werror", f"-I{CLIENTS}/common"],
+            )
             if not done:
                 raise Wrong(f"{name} does not compile: {messages[-500:]}")
         return path
@@ -81,9 +97,17 @@ class Job:
 
     def __init__(self, bed, command, node=1, env=None, user=None, stdin=None):
         self.bed, self.command = bed, command
-        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        self.process = bed.hosts.popen(node, command, env=env, user=user, cwd=bed.program.folder, stdout=self.out, stderr=self.err,
-                                       stdin=stdin if stdin is not None else subprocess.DEVNULL)
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (open while the job runs)
+        self.process = bed.hosts.popen(
+            node,
+            command,
+            env=env,
+            user=user,
+            cwd=bed.program.folder,
+            stdout=self.out,
+            stderr=self.err,
+            stdin=stdin if stdin is not None else subprocess.DEVNULL,
+        )
 
     def __enter__(self):
         return self
@@ -131,7 +155,8 @@ class Job:
 
 
 class Bed:
-    """Hosts of one kind, with Slurm if `slurm`, with a bad network if `tunnel`, for the tests of one program."""
+    """Hosts of one kind, with Slurm if `slurm`, with a bad network if `tunnel`, for the tests of
+    one program."""
 
     def __init__(self, count, slurm=False, tunnel=False, **options):
         self.hosts = Hosts(count, **options)
@@ -165,7 +190,8 @@ class Bed:
         return {"GASNET_SSH_SERVERS": " ".join(f"node{n}" for n in numbers or self.hosts.numbers())}
 
     def launch(self, ranks, *arguments, options=(), client=None):
-        """A command line with the launcher; `client`: not for the program of most tests, but for this one, as `Program.client` has it."""
+        """A command line with the launcher; `client`: not for the program of most tests, but for
+        this one, as `Program.client` has it."""
         path = self.program.client(client) if client else self.program.path
         return [self.program.launcher, "-n", str(ranks), *options, path, *arguments]
 
@@ -198,7 +224,8 @@ class Bed:
         self.before = self.files()
 
     def strays(self, patience, cut=False):
-        """What jobs have left running. `cut`: a host is cut off; its ssh server's session cannot know yet that nobody is there."""
+        """What jobs have left running. `cut`: a host is cut off; its ssh server's session cannot
+        know yet that nobody is there."""
         end = time.monotonic() + patience
         while True:
             found = [p for p in self.hosts.strays() if not (cut and p.command.startswith("sshd:"))]
@@ -213,10 +240,28 @@ class Bed:
         left = strays + sorted(self.files() - self.before)
         return "left behind: " + "; ".join(left) if left else ""
 
-    def run(self, command, *, code=0, ranks=0, places=None, nbrhds=None, says=(), arguments=None, variables=None, env=None, stdin=None, user=None,
-            node=1, limit=PATIENCE, manager=False):
-        """Runs a job and compares: the exit code (`code` None: any but 0), the places of all ranks (host by rank) and the number of neighbourhoods,
-        patterns that its output must have (behind "!": must not), arguments and variables on the first and the last rank. Returns the output."""
+    def run(
+        self,
+        command,
+        *,
+        code=0,
+        ranks=0,
+        places=None,
+        nbrhds=None,
+        says=(),
+        arguments=None,
+        variables=None,
+        env=None,
+        stdin=None,
+        user=None,
+        node=1,
+        limit=PATIENCE,
+        manager=False,
+    ):
+        """Runs a job and compares: the exit code (`code` None: any but 0), the places of all
+        ranks (host by rank) and the number of neighbourhoods, patterns that its output must have
+        (behind "!": must not), arguments and variables on the first and the last rank. Returns
+        the output."""
         self.look_around()
         started = time.monotonic()
         got = self.hosts.run(node, command, env=env, stdin=stdin, user=user, cwd=self.program.folder, timeout=limit)
@@ -227,7 +272,10 @@ class Bed:
             self.hosts.sweep()
             raise Wrong(f"it still ran after {limit} s: {short(text)}")
         if status != code if code is not None else status == 0:
-            raise Wrong(f"exit code {status} instead of {'a failure' if code is None else code} after {seconds:.1f} s: {short(text)}")
+            raise Wrong(
+                f"exit code {status} instead of {'a failure' if code is None else code} after {seconds:.1f} s: "
+                f"{short(text)}"
+            )
         found = sorted((Rank(f) for f in LINE.finditer(text)), key=lambda r: r.rank)
         if ranks or places is not None:
             compare_places(found, ranks or len(places), places, nbrhds, text)

@@ -1,11 +1,13 @@
-"""The list of launch tests: each is a function of a `Bed`, with a name, the kind of hosts that it needs, and whether a quick check makes it."""
+"""The list of launch tests: each is a function of a `Bed`, with a name, the kind of hosts that it
+needs, and whether a quick check makes it."""
 
 import collections
 
 Case = collections.namedtuple("Case", "name kind quick conduits function")
 CASES = []
 
-# Kinds of hosts: what Bed gets. "fresh" ones are for tests that break them: each gets hosts of its own.
+# Kinds of hosts: what Bed gets. "fresh" ones are for tests that break them: each gets hosts of its
+# own.
 KINDS = {
     "one": {"count": 1, "ssh": False},
     "three": {"count": 3},
@@ -25,7 +27,9 @@ ALL = ("udp", "any", "smp")
 
 def case(name, kind, quick=False, conduits=NETWORKED):
     """Makes a function a test."""
+
     def add(function):
         CASES.append(Case(name, kind, quick, conduits, function))
         return function
+
     return add

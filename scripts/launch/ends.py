@@ -1,4 +1,5 @@
-"""How jobs end: by themselves, by a lost process, host or cable, by signals. Afterwards nothing is left."""
+"""How jobs end: by themselves, by a lost process, host or cable, by signals. Afterwards nothing is
+left."""
 
 import re
 import time
@@ -60,7 +61,9 @@ def _(bed):
 
 
 def of_manager(manager):
-    """All ways under a process manager. What a manager makes of a job that fails is its own: the code must be a failure, and the sentence there."""
+    """All ways under a process manager. What a manager makes of a job that fails is its own: the
+    code must be a failure, and the sentence there."""
+
     @case(f"ends: {manager}", "managers", quick=manager in managers.QUICK[:1])
     def _(bed):
         for way, code in WAYS.items():
@@ -74,12 +77,16 @@ def of_manager(manager):
             words, env = managers.command(bed, manager, 4, "--end=wait")
             with starting(bed, words, env) as job:
                 job.await_ranks()
-                bed.hosts.check(1, ["sh", "-c", f"kill -{signal} $(pgrep -o '^(srun|mpiexec.hydra|mpirun.openmpi|mpirun|orterun)$')"])
+                bed.hosts.check(
+                    1,
+                    ["sh", "-c", f"kill -{signal} $(pgrep -o '^(srun|mpiexec.hydra|mpirun.openmpi|mpirun|orterun)$')"],
+                )
                 if signal == "INT" and manager.startswith("srun"):
                     # Slurm asks for a second one.
                     time.sleep(0.3)
                     bed.hosts.run(1, ["sh", "-c", "kill -INT $(pgrep -o '^srun$')"])
-                # After a signal hydra now and then says that all went well, whatever it has started (SIGTERM: 1 of 30 with `sleep`).
+                # After a signal hydra now and then says that all went well, whatever it has started
+                # (SIGTERM: 1 of 30 with `sleep`).
                 over(bed, job, ANY if manager.startswith("hydra") else None)
 
 
@@ -89,7 +96,10 @@ for _manager in managers.MANAGERS:
 
 @case("ends: SIGKILL of a process manager's part", "managers", quick=True)
 def _(bed):
-    for manager, part in (("hydra", "hydra_pmi_proxy"), ("mpirun of Open MPI", "mpirun.openmpi|mpirun|orterun|prterun")):
+    for manager, part in (
+        ("hydra", "hydra_pmi_proxy"),
+        ("mpirun of Open MPI", "mpirun.openmpi|mpirun|orterun|prterun"),
+    ):
         # Scripts between the two live on.
         for shell in ([], ["sh", "-c", '"$@"; exit $?', "sh"]):
             words, env = managers.command(bed, manager, 6, "--end=wait")
@@ -109,7 +119,7 @@ def _(bed):
         # srun waits for what it has started, whatever becomes of the rest.
         for way in ("exit 0",) if manager.startswith("srun") else ("exit 0", "exec sleep 600"):
             words, env = managers.command(bed, manager, 3)
-            words[words.index(bed.program.path):] = ["sh", "-c", script % way, bed.program.path]
+            words[words.index(bed.program.path) :] = ["sh", "-c", script % way, bed.program.path]
             if manager == "mpirun of Open MPI":
                 words[1:1] = ["-x", "GASNET_SPAWN_TIMEOUT"]
             with starting(bed, words, {"GASNET_SPAWN_TIMEOUT": "1", **env}) as job:
@@ -121,7 +131,10 @@ def _(bed):
 
 @case("ends: another interface than is asked for, or none", "managers", quick=True)
 def _(bed):
-    for manager, asked, says in (("hydra", "pmix", "GASNET_PMI asks for PMIx"), ("mpirun of Open MPI", "pmi1", "GASNET_PMI asks for PMI-1")):
+    for manager, asked, says in (
+        ("hydra", "pmix", "GASNET_PMI asks for PMIx"),
+        ("mpirun of Open MPI", "pmi1", "GASNET_PMI asks for PMI-1"),
+    ):
         words, env = managers.command(bed, manager, 3)
         if manager != "hydra":
             words[1:1] = ["-x", "GASNET_PMI"]
@@ -160,7 +173,11 @@ def inside(pid):
 def agents(bed, ranks, host):
     """Processes of the program on a host that are no ranks."""
     own = {r.pid for r in ranks if r.host == f"node{host}"}
-    return [p for p in bed.hosts.strays() if p.host == host and p.command.startswith(bed.program.path) and inside(p.pid) not in own]
+    return [
+        p
+        for p in bed.hosts.strays()
+        if p.host == host and p.command.startswith(bed.program.path) and inside(p.pid) not in own
+    ]
 
 
 def first_process(bed):
@@ -220,7 +237,9 @@ def _(bed):
 def _(bed):
     with waiting(bed, bed.servers(2, 3)) as job:
         job.await_ranks()
-        shells = [p for p in bed.hosts.strays() if p.host == 1 and p.command.startswith("ssh ") and " node3 " in p.command]
+        shells = [
+            p for p in bed.hosts.strays() if p.host == 1 and p.command.startswith("ssh ") and " node3 " in p.command
+        ]
         if len(shells) != 1:
             raise Wrong(f"{len(shells)} remote shells for node3")
         kill(bed, 1, inside(shells[0].pid))
@@ -330,7 +349,8 @@ def _(bed):
         if [r.host for r in ranks] != blocks(6, bed.names()):
             raise Wrong("the ranks are elsewhere")
         bed.hosts.link(3, up=False)
-        # hydra itself waits for its proxy there; our processes must end, also on the host that is cut off.
+        # hydra itself waits for its proxy there; our processes must end, also on the host that is
+        # cut off.
         end = time.monotonic() + AFTER_SILENCE
         while [p for p in bed.hosts.strays() if p.command.startswith(bed.program.path)]:
             if time.monotonic() > end:

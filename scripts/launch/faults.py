@@ -1,5 +1,6 @@
-"""What udp bears: a network that loses, doubles, delays, reorders, damages and cuts datagrams, paths that change, and ranks that stop or die.
-The program net_faults checks that nothing is lost, comes twice or is changed; here is what happens to it meanwhile, and that it really happened."""
+"""What udp bears: a network that loses, doubles, delays, reorders, damages and cuts datagrams,
+paths that change, and ranks that stop or die. The program net_faults checks that nothing is lost,
+comes twice or is changed; here is what happens to it meanwhile, and that it really happened."""
 
 import contextlib
 import os
@@ -28,8 +29,22 @@ FAULTS = [
     ("damage that checksums show", {"corrupt": 10}, [], PAIR),
     ("damage with checksums that fit", {"disguise": 10}, [], FIVE_ON_THREE),
     ("cuts", {"truncate": 10}, [], FIVE_ON_TWO),
-    ("all at once", {"loss": 5, "burst": 4, "duplicate": 5, "delay": 1, "late": 20, "hold": 10, "corrupt": 3, "disguise": 3, "truncate": 3}, [],
-     FIVE_ALONE),
+    (
+        "all at once",
+        {
+            "loss": 5,
+            "burst": 4,
+            "duplicate": 5,
+            "delay": 1,
+            "late": 20,
+            "hold": 10,
+            "corrupt": 3,
+            "disguise": 3,
+            "truncate": 3,
+        },
+        [],
+        FIVE_ALONE,
+    ),
 ]
 LIMIT = 300
 DROPPED = r"rank \d+ dropped (\d+) datagrams"
@@ -45,8 +60,14 @@ def words(shape):
 def environment(bed, shape):
     """What a job of this shape is started with."""
     _, hosts, most = shape
-    values = {"TEST_WATCHDOG": str(LIMIT - 20), "GASNET_SUPERNODE_MAXSIZE": str(most), **bed.servers(*range(1, hosts + 1))}
-    networks = bed.tunnel.networks() if bed.tunnel else [re.sub(r"1$", "0", address) for address in bed.hosts.addresses(1)]
+    values = {
+        "TEST_WATCHDOG": str(LIMIT - 20),
+        "GASNET_SUPERNODE_MAXSIZE": str(most),
+        **bed.servers(*range(1, hosts + 1)),
+    }
+    networks = (
+        bed.tunnel.networks() if bed.tunnel else [re.sub(r"1$", "0", address) for address in bed.hosts.addresses(1)]
+    )
     if bed.tunnel or len(networks) > 1:
         # Some tests are over IPv4, the others over IPv6, where there are both.
         values["GASNET_WORKERIP"] = networks[most % len(networks)]
@@ -86,14 +107,20 @@ def survives(bed, shape, faults, arguments):
     bed.tunnel.heal()
     bed.tunnel.change(**faults)
     before, shown = bed.tunnel.counts(), checksum_errors(bed)
-    text = bed.run(bed.launch(ranks, *arguments, client="launch/net_faults"), env={"GASNET_VERBOSEENV": "1", **environment(bed, shape)},
-                   places=blocks(ranks, bed.names()[:hosts]), nbrhds=ranks if most else hosts, limit=LIMIT)
+    text = bed.run(
+        bed.launch(ranks, *arguments, client="launch/net_faults"),
+        env={"GASNET_VERBOSEENV": "1", **environment(bed, shape)},
+        places=blocks(ranks, bed.names()[:hosts]),
+        nbrhds=ranks if most else hosts,
+        limit=LIMIT,
+    )
     done = {name: number - before[name] for name, number in bed.tunnel.counts().items()}
     all_right(text, ranks)
     idle = [name for name in faults if not done[bed.tunnel.FAULTS[name]]]
     if idle or done["came"] < 100:
         raise Wrong(f"the network did not do what it should ({', '.join(idle) or 'it had nothing to carry'}): {done}")
-    # Kernels drop what has a wrong checksum. The rest is the library's to find, and it finds nothing else.
+    # Kernels drop what has a wrong checksum. The rest is the library's to find, and it finds
+    # nothing else.
     dropped, harmed = sum(map(int, re.findall(DROPPED, text))), done["disguised"] + done["truncated"]
     if not (0 < dropped <= harmed if harmed else dropped == 0):
         raise Wrong(f"{dropped} datagrams were dropped, {harmed} were damaged: {done}")
@@ -105,6 +132,7 @@ def survives(bed, shape, faults, arguments):
 def of_fault(name, faults, arguments, quick):
     """A fault with every shape of job."""
     for shape in SHAPES:
+
         @case(f"faults: {name}, {words(shape)}", "bad network", quick=shape == quick, conduits=("udp",))
         def _(bed, shape=shape):
             survives(bed, shape, faults, arguments)
@@ -198,6 +226,7 @@ def _(bed):
 
 def of_kill(shape, quick):
     """A rank is killed while its network loses much."""
+
     @case(f"faults: SIGKILL of a rank under 20 % loss, {words(shape)}", "bad network", quick=quick, conduits=("udp",))
     def _(bed):
         bed.tunnel.heal()
@@ -213,7 +242,9 @@ for _shape in SHAPES:
 
 
 def of_cable(shape, seconds, quick=False):
-    """The cable of the network that everything uses, control connections, too, is out for some seconds."""
+    """The cable of the network that everything uses, control connections, too, is out for some
+    seconds."""
+
     @case(f"faults: a cable is out for {seconds} s, {words(shape)}", "three", quick=quick, conduits=("udp",))
     def _(bed):
         with under_way(bed, shape) as job:
@@ -231,17 +262,29 @@ def _(bed):
     try:
         bed.hosts.link(2, loss=100, protocol="udp")
         env = {"GASNET_REQUESTTIMEOUT_MAX": "13000000", **environment(bed, (3, 3, 0))}
-        # Who was never heard is named, soon in a warning, and then as the reason for the end. (The rank to which nothing comes was heard by others.)
-        warning = r"WARNING.*: rank \d \S+ has answered nothing for 1\d seconds, nor ever before.*keep back UDP.*ends after 13 seconds"
-        bed.run(bed.launch(3), env=env, code=None, limit=90, says=[warning, r"nothing for 1[3-9] seconds.*GASNET_REQUESTTIMEOUT_MAX"])
+        # Who was never heard is named, soon in a warning, and then as the reason for the end. (The
+        # rank to which nothing comes was heard by others.)
+        warning = (
+            r"WARNING.*: rank \d \S+ has answered nothing for 1\d seconds, nor ever before"
+            r".*keep back UDP.*ends after 13 seconds"
+        )
+        bed.run(
+            bed.launch(3),
+            env=env,
+            code=None,
+            limit=90,
+            says=[warning, r"nothing for 1[3-9] seconds.*GASNET_REQUESTTIMEOUT_MAX"],
+        )
     finally:
         bed.hosts.link(2, loss=0, protocol="all")
 
 
 @case("faults: UDP is rejected between the hosts", "three", conduits=("udp",))
 def _(bed):
-    for word, says in (("port-unreachable", "nobody listens at its port .nothing was ever heard from .*a firewall that rejects UDP"),
-                       ("admin-prohibited", "cannot be sent: No route to host.*; a firewall that rejects UDP may say so")):
+    for word, says in (
+        ("port-unreachable", "nobody listens at its port .nothing was ever heard from .*a firewall that rejects UDP"),
+        ("admin-prohibited", "cannot be sent: No route to host.*; a firewall that rejects UDP may say so"),
+    ):
         rule = f"meta l4proto udp reject with icmpx type {word}"
         table = f"table inet wall {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}\n"
         try:
@@ -258,16 +301,22 @@ for _shape in SHAPES:
     of_cable(_shape, 8)
 
 
-# What becomes of packets that a host's link does not take any more: kind of hosts, name of the case, what shows that it happened to some.
+# What becomes of packets that a host's link does not take any more: kind of hosts, name of the
+# case, what shows that it happened to some.
 PATHS = [
     ("three", "unknown to the other hosts", None),
-    ("routed", "the router cuts packets", lambda bed: counter(bed.hosts.at_bridge(["cat", "/proc/net/snmp"]), "Ip", "FragCreates")),
+    (
+        "routed",
+        "the router cuts packets",
+        lambda bed: counter(bed.hosts.at_bridge(["cat", "/proc/net/snmp"]), "Ip", "FragCreates"),
+    ),
     ("routed, IPv6", "the router reports it", lambda bed: of_host(bed, 1, "snmp6", None, "Icmp6InPktTooBigs")),
 ]
 
 
 def changes_mtu(bed, shape, host, seen=None):
-    """A job goes on over links, of all hosts (None) or of one, that take smaller and longer packets than they did."""
+    """A job goes on over links, of all hosts (None) or of one, that take smaller and longer packets
+    than they did."""
     for number in bed.hosts.numbers():
         # What hosts have learnt of paths.
         bed.hosts.check(number, ["ip", "-6", "route", "flush", "cache"])
@@ -286,12 +335,14 @@ def changes_mtu(bed, shape, host, seen=None):
 
 def of_mtu(shape):
     """Other MTUs, for a shape of job."""
+
     @case(f"faults: another MTU of all links, {words(shape)}", "three", quick=shape == PAIR, conduits=("udp",))
     def _(bed):
         changes_mtu(bed, shape, None)
 
     for kind, name, seen in PATHS:
         if shape[1] <= KINDS[kind]["count"]:
+
             @case(f"faults: another MTU of a link, {name}, {words(shape)}", kind, conduits=("udp",))
             def _(bed, seen=seen):
                 changes_mtu(bed, shape, 2, seen)
@@ -306,7 +357,12 @@ def _(bed):
     bed.hosts.link(2, mtu=1300)
     try:
         for shape in (PAIR, FIVE_ON_THREE):
-            text = bed.run(bed.launch(shape[0], client="launch/net_faults"), env=environment(bed, shape), ranks=shape[0], limit=LIMIT)
+            text = bed.run(
+                bed.launch(shape[0], client="launch/net_faults"),
+                env=environment(bed, shape),
+                ranks=shape[0],
+                limit=LIMIT,
+            )
             all_right(text, shape[0])
     finally:
         bed.hosts.link(2, mtu=1500)

@@ -1,4 +1,5 @@
-"""A stranger on the network of a job of the udp conduit, who sees what its processes send each other, and floods them with what he makes of that."""
+"""A stranger on the network of a job of the udp conduit, who sees what its processes send each
+other, and floods them with what he makes of that."""
 
 import os
 import re
@@ -11,7 +12,9 @@ from ends import over, starting
 MANY, FEW = 10_000_000, 100_000
 # Memory that ranks may take more than before, MiB: buffers of the socket's are the kernel's.
 GROWTH = 64
-DROPPED = re.compile(r"rank (\d) dropped (\d+) datagrams that were damaged, forged or not for it, and (\d+) that had come before")
+DROPPED = re.compile(
+    r"rank (\d) dropped (\d+) datagrams that were damaged, forged or not for it, and (\d+) that had come before"
+)
 
 
 def rounds(job):
@@ -48,8 +51,8 @@ def resident(bed, path):
 
 
 def flood(bed, job, work, forge, number):
-    """The flood; returns how many rounds the job did meanwhile, and by rank how many datagrams it was sent that were forged, and replayed, and how
-    many the kernel dropped."""
+    """The flood; returns how many rounds the job did meanwhile, and by rank how many datagrams it
+    was sent that were forged, and replayed, and how many the kernel dropped."""
     await_rounds(job, 20)
     memory, before = resident(bed, work), rounds(job)
     stranger = bed.hosts.run(1, [forge, str(number), str(number // 10)], timeout=10 * PATIENCE)
@@ -69,7 +72,8 @@ def flood(bed, job, work, forge, number):
 
 
 def flooded(bed, number, milliseconds=0, **variables):
-    """A job in such a flood, of which in each round one rank computes for so long; and whether the ranks' counts are right."""
+    """A job in such a flood, of which in each round one rank computes for so long; and whether the
+    ranks' counts are right."""
     work, forge = bed.program.client("launch/launch_work"), bed.program.client("launch/forge")
     stop = f"{bed.program.folder}/stop"
     env = {"GASNET_SUPERNODE_MAXSIZE": "1", "GASNET_VERBOSEENV": "1", "TEST_WATCHDOG": "1800", **variables}
@@ -87,9 +91,13 @@ def flooded(bed, number, milliseconds=0, **variables):
         raise Wrong(f"ranks {sorted(said)} said what they dropped, {sorted(sent)} were found by what they sent")
     for rank, (forged, replayed, lost) in sent.items():
         strange, again = said[rank]
-        what = f"rank {rank} was sent {forged} forged and {replayed} replayed datagrams; it counted {strange} and {again}, the kernel dropped {lost}"
+        what = (
+            f"rank {rank} was sent {forged} forged and {replayed} replayed datagrams; "
+            f"it counted {strange} and {again}, the kernel dropped {lost}"
+        )
         print(f"     {what}", flush=True)
-        # Of datagrams of the job the kernel may have dropped some, and some may then have come twice.
+        # Of datagrams of the job the kernel may have dropped some, and some may then have come
+        # twice.
         if strange > forged or strange + again + lost < forged + replayed:
             raise Wrong(what)
     return done
@@ -105,5 +113,6 @@ def _(bed):
 
 @case("safety: a flood of forged datagrams, of which the kernel keeps few", "one", quick=True, conduits=("udp",))
 def _(bed):
-    # Most of the job's own datagrams are lost with the others, so that it need not do much before the flood is over.
+    # Most of the job's own datagrams are lost with the others, so that it need not do much before
+    # the flood is over.
     flooded(bed, FEW, 40, GASNET_SOCKETBUFFER_MAX="64K")

@@ -8,8 +8,8 @@ from bed import Wrong, blocks
 from cases import case
 from ends import over, waiting
 
-# Calls every port that listens on this host and is not known, until the file argv[1] is there: with garbage, with half a greeting and with silence, or
-# argv[2] times with silence only.
+# Calls every port that listens on this host and is not known, until the file argv[1] is there: with
+# garbage, with half a greeting and with silence, or argv[2] times with silence only.
 STRANGER = r"""
 import os, resource, socket, sys, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (3000, 3000))
@@ -25,7 +25,8 @@ def ports():
     return found
 known, kept, calls, silent = ports(), [], 0, int(sys.argv[2])
 print("ready", flush=True)
-garbage = [b"", b"GASNETj1", b"GET / HTTP/1.0\r\n\r\n", b"GASNETj1" + bytes(16), b"GASNETj1" + bytes(36), os.urandom(4000)]
+garbage = [b"", b"GASNETj1", b"GET / HTTP/1.0\r\n\r\n"]
+garbage += [b"GASNETj1" + bytes(16), b"GASNETj1" + bytes(36), os.urandom(4000)]
 end = time.monotonic() + 60
 while time.monotonic() < end and not os.path.exists(sys.argv[1]):
     for port in ports() - known:
@@ -84,7 +85,10 @@ def _(bed):
     folder = bed.program.folder
     shell, log = f"{folder}/tee", f"{folder}/line"
     with open(shell, "w", encoding="ascii") as file:
-        file.write(f'#!/bin/sh\nIFS= read -r line\nprintf "%s\\n" "$line" > {log}\n{{ printf "%s\\n" "$line"; cat; }} | ssh "$@"\n')
+        file.write(
+            f'#!/bin/sh\nIFS= read -r line\nprintf "%s\\n" "$line" > {log}\n'
+            f'{{ printf "%s\\n" "$line"; cat; }} | ssh "$@"\n'
+        )
     os.chmod(shell, 0o755)
     try:
         with waiting(bed, {"GASNET_SSH_CMD": shell, **bed.servers()}) as job:
@@ -116,7 +120,8 @@ def _(bed):
                 os.remove(name)
 
 
-# Calls each local socket of GASNet's as another user, keeps all connections, until the file argv[1] is there.
+# Calls each local socket of GASNet's as another user, keeps all connections, until the file argv[1]
+# is there.
 MEETER = r"""
 import os, socket, sys, time
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

@@ -31,8 +31,14 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import jobs  # noqa: E402  (found through the line above)
 
 # Fast to build, and without the checks of a Rust debug build: the tests, not the assertions, are to catch the defects.
-PROFILE = {"CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0", "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
-           "CARGO_PROFILE_DEV_OVERFLOW_CHECKS": "false", "CARGO_PROFILE_DEV_INCREMENTAL": "true", "CARGO_TERM_COLOR": "never"}
+PROFILE = {
+    "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
+    "CARGO_PROFILE_DEV_DEBUG": "0",
+    "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
+    "CARGO_PROFILE_DEV_OVERFLOW_CHECKS": "false",
+    "CARGO_PROFILE_DEV_INCREMENTAL": "true",
+    "CARGO_TERM_COLOR": "never",
+}
 
 # Environment of programs with the stand-ins for device libraries.
 DEVICES = {}
@@ -60,7 +66,9 @@ class Test:
         self.flavour = options.pop("flavour", "release")
         self.segments = options.pop("segments", "fast")
         self.arguments = options.pop("args", "").split()
-        self.environment = dict(word.split("=", 1) for word in options.pop("env", "").split())
+        self.environment = dict(
+            word.split("=", 1) for word in options.pop("env", "").split()
+        )
         self.status = int(options.pop("status", "0"))
         self.output = options.pop("output", "")
         self.stdin = int(options.pop("stdin", "0"))
@@ -80,7 +88,11 @@ class Test:
 
     def what_is_built(self):
         """Key of the library that the test needs."""
-        return (self.conduit, self.flavour) if self.kind == "program" else (self.kind, self.package)
+        return (
+            (self.conduit, self.flavour)
+            if self.kind == "program"
+            else (self.kind, self.package)
+        )
 
 
 class Mutant:
@@ -94,7 +106,9 @@ class Mutant:
         self.replace = self.replace.removesuffix("\n")
         fields = dict(re.findall(r"^(why|file|test):\s*(.*?)\s*$", head, re.M))
         if not separator or set(fields) != {"why", "file", "test"}:
-            raise Broken(f"{path}: a definition has why:, file:, test:, --- find and --- replace")
+            raise Broken(
+                f"{path}: a definition has why:, file:, test:, --- find and --- replace"
+            )
         self.file, self.test_line, self.path = fields["file"], fields["test"], None
 
     def locate(self):
@@ -104,7 +118,9 @@ class Mutant:
             with open(path) as file:
                 hits += [path] * file.read().count(self.find)
         if len(hits) != 1:
-            raise Broken(f"the search text occurs {len(hits)} times in {self.file}, not once")
+            raise Broken(
+                f"the search text occurs {len(hits)} times in {self.file}, not once"
+            )
         return hits[0]
 
 
@@ -114,7 +130,11 @@ def copy_tree(source, target):
     names = {name for name in os.listdir(source) if name not in NOT_COPIED}
     for name in set(os.listdir(target)) - names:
         path = os.path.join(target, name)
-        (shutil.rmtree if os.path.isdir(path) and not os.path.islink(path) else os.remove)(path)
+        (
+            shutil.rmtree
+            if os.path.isdir(path) and not os.path.islink(path)
+            else os.remove
+        )(path)
     for name in names:
         old, new = os.path.join(source, name), os.path.join(target, name)
         if os.path.isdir(old):
@@ -135,10 +155,22 @@ def write(path, text):
 
 def command(words, environment=None, what="a command"):
     """Runs a build command in the copy."""
-    variables = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "CARGO_PROFILE"))}
+    variables = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("MAKE", "MFLAGS", "CARGO_PROFILE"))
+    }
     variables.update(PROFILE)
     variables.update(environment or {})
-    result = subprocess.run(words, cwd=TREE, env=variables, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    result = subprocess.run(
+        words,
+        cwd=TREE,
+        env=variables,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+    )
     if result.returncode != 0:
         text = (result.stdout + result.stderr).strip().splitlines()
         errors = [line for line in text if line.startswith("error")]
@@ -148,52 +180,132 @@ def command(words, environment=None, what="a command"):
 
 def headers(flavour):
     """The include tree of a flavour, made anew."""
-    command(["scripts/headers.sh", "smp", "sock"], {"BUILD": WORK, "FLAVOUR": flavour}, "headers.sh")
+    command(
+        ["scripts/headers.sh", "smp", "sock"],
+        {"BUILD": WORK, "FLAVOUR": flavour},
+        "headers.sh",
+    )
 
 
 def c_flags(test):
     """Flags for clients and for the marker."""
-    include, conduit, mode = os.path.join(WORK, test.flavour, "include"), test.conduit, test.mode
-    debug = [f"-DGASNET_SEGMENT_{test.segments.upper()}"] + (["-DGASNET_DEBUG"] if test.flavour == "debug" else [])
-    return ["-O1", "-g", "-w", "-D_GNU_SOURCE=1", f"-DGASNET_{mode.upper()}", "-D_REENTRANT", *debug, f"-I{include}", f"-I{include}/{conduit}-conduit"]
+    include, conduit, mode = (
+        os.path.join(WORK, test.flavour, "include"),
+        test.conduit,
+        test.mode,
+    )
+    debug = [f"-DGASNET_SEGMENT_{test.segments.upper()}"] + (
+        ["-DGASNET_DEBUG"] if test.flavour == "debug" else []
+    )
+    return [
+        "-O1",
+        "-g",
+        "-w",
+        "-D_GNU_SOURCE=1",
+        f"-DGASNET_{mode.upper()}",
+        "-D_REENTRANT",
+        *debug,
+        f"-I{include}",
+        f"-I{include}/{conduit}-conduit",
+    ]
 
 
 def build_library(conduit, flavour):
     """The static library, unstripped, as Cargo makes it."""
-    features = f"gasnet-conduit-{conduit}" + (",debug-checks" if flavour == "debug" else "")
-    command(["cargo", "rustc", "--quiet", "--locked", "--target-dir", os.path.join(WORK, "cargo"), "-p", "gasnet-conduit-any", "--lib",
-             "--crate-type", "staticlib", "--features", features], what="the library's build")
+    features = f"gasnet-conduit-{conduit}" + (
+        ",debug-checks" if flavour == "debug" else ""
+    )
+    command(
+        [
+            "cargo",
+            "rustc",
+            "--quiet",
+            "--locked",
+            "--target-dir",
+            os.path.join(WORK, "cargo"),
+            "-p",
+            "gasnet-conduit-any",
+            "--lib",
+            "--crate-type",
+            "staticlib",
+            "--features",
+            features,
+        ],
+        what="the library's build",
+    )
     return os.path.join(WORK, "cargo", "debug", "libgasnet_conduit_any.a")
 
 
 def build_marker(test, output):
     """The object that knows the thread mode and the segment configuration."""
-    command([*CC, "-std=c11", "-fPIC", *c_flags(test), "-DGASNETI_BUILDING_LIBRARY=1",
-             "-c", os.path.join(TREE, "marker", "marker.c"), "-o", output], what="the marker")
+    command(
+        [
+            *CC,
+            "-std=c11",
+            "-fPIC",
+            *c_flags(test),
+            "-DGASNETI_BUILDING_LIBRARY=1",
+            "-c",
+            os.path.join(TREE, "marker", "marker.c"),
+            "-o",
+            output,
+        ],
+        what="the marker",
+    )
 
 
 def build_program(test, library, folder):
     """A test program, linked with the library as it is now."""
     objects = []
     for name, source in (("marker", None), (test.name.replace("/", "-"), test.source)):
-        path = os.path.join(folder, f"{name}-{test.conduit}-{test.mode}-{test.flavour}-{test.segments}.o")
+        path = os.path.join(
+            folder,
+            f"{name}-{test.conduit}-{test.mode}-{test.flavour}-{test.segments}.o",
+        )
         if not os.path.exists(path) and source is None:
             build_marker(test, path)
         elif not os.path.exists(path):
             family = os.path.dirname(source)
-            command([*CC, *c_flags(test), f"-I{TREE}/gasnet-compat-tests/common", f"-I{family}", "-c", source, "-o", path],
-                    what=test.name)
+            command(
+                [
+                    *CC,
+                    *c_flags(test),
+                    f"-I{TREE}/gasnet-compat-tests/common",
+                    f"-I{family}",
+                    "-c",
+                    source,
+                    "-o",
+                    path,
+                ],
+                what=test.name,
+            )
         objects.append(path)
     output = os.path.join(folder, uuid.uuid4().hex)
-    command([*CC, *objects, library, "-lpthread", "-ldl", "-lm", "-o", output], what=f"linking {test.name}")
+    command(
+        [*CC, *objects, library, "-lpthread", "-ldl", "-lm", "-o", output],
+        what=f"linking {test.name}",
+    )
     return output
 
 
 def build_rust_test(test):
     """A Rust test program; a list of words that run the one test."""
-    words = ["cargo", "test", "--quiet", "--locked", "-p", test.package, "--lib", "--no-run", "--message-format=json",
-             "--target-dir", os.path.join(WORK, "unit")]
-    found = re.findall(r'"executable":"([^"]+)"', command(words, what="the Rust tests' build"))
+    words = [
+        "cargo",
+        "test",
+        "--quiet",
+        "--locked",
+        "-p",
+        test.package,
+        "--lib",
+        "--no-run",
+        "--message-format=json",
+        "--target-dir",
+        os.path.join(WORK, "unit"),
+    ]
+    found = re.findall(
+        r'"executable":"([^"]+)"', command(words, what="the Rust tests' build")
+    )
     if not found:
         raise Broken(f"{test.package} has no test program")
     copy = os.path.join(WORK, "objects", uuid.uuid4().hex)
@@ -211,20 +323,45 @@ def build(test, folder):
 def run_rust_test(test, program, timeout):
     """None when the test passed, else what happened."""
     try:
-        result = subprocess.run([program, test.name, "--exact"], cwd=TREE, capture_output=True, text=True, errors="replace", timeout=timeout,
-                                stdin=subprocess.DEVNULL)
+        result = subprocess.run(
+            [program, test.name, "--exact"],
+            cwd=TREE,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            stdin=subprocess.DEVNULL,
+        )
     except subprocess.TimeoutExpired:
         return "out of time"
     if "1 passed" in result.stdout and result.returncode == 0:
         return None
-    return "no such test" if "running 0 tests" in result.stdout else f"exit status {result.returncode}"
+    return (
+        "no such test"
+        if "running 0 tests" in result.stdout
+        else f"exit status {result.returncode}"
+    )
 
 
 def run_program(test, program, timeout):
     """None when the job did what it should, else what it did."""
-    mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="gasnet-mutant-", dir=jobs.FOLDERS[-1])
-    variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
-    variables.update({jobs.MARK: mark, "TMPDIR": folder, "GASNET_PSHM_NODES": str(test.ranks), "TEST_WATCHDOG": str(max(5, int(timeout) - 3))})
+    mark, folder = (
+        uuid.uuid4().hex,
+        tempfile.mkdtemp(prefix="gasnet-mutant-", dir=jobs.FOLDERS[-1]),
+    )
+    variables = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))
+    }
+    variables.update(
+        {
+            jobs.MARK: mark,
+            "TMPDIR": folder,
+            "GASNET_PSHM_NODES": str(test.ranks),
+            "TEST_WATCHDOG": str(max(5, int(timeout) - 3)),
+        }
+    )
     if test.devices:
         variables.update(DEVICES)
     variables.update(test.environment)
@@ -232,9 +369,20 @@ def run_program(test, program, timeout):
     with tempfile.TemporaryFile() as captured, tempfile.TemporaryFile() as source:
         source.write(b"x" * test.stdin)
         source.seek(0)
-        reader = subprocess.Popen(["cat"], stdin=source, stdout=subprocess.PIPE) if test.stdin else None
-        process = subprocess.Popen([program, *test.arguments], cwd=folder, env=variables, stdout=captured, stderr=subprocess.STDOUT,
-                                   stdin=reader.stdout if reader else subprocess.DEVNULL, start_new_session=True)
+        reader = (
+            subprocess.Popen(["cat"], stdin=source, stdout=subprocess.PIPE)
+            if test.stdin
+            else None
+        )
+        process = subprocess.Popen(
+            [program, *test.arguments],
+            cwd=folder,
+            env=variables,
+            stdout=captured,
+            stderr=subprocess.STDOUT,
+            stdin=reader.stdout if reader else subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             if test.kill:
                 time.sleep(float(test.kill))
@@ -247,7 +395,11 @@ def run_program(test, program, timeout):
             reader.wait()
             reader.stdout.close()
         deadline = time.monotonic() + jobs.GRACE_SECONDS
-        while status is not None and jobs.job_processes(mark) and time.monotonic() < deadline:
+        while (
+            status is not None
+            and jobs.job_processes(mark)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
         left = len(jobs.job_processes(mark))
         jobs.kill_job(mark)
@@ -259,12 +411,20 @@ def run_program(test, program, timeout):
         return "out of time"
     status = 128 - status if status < 0 else status
     lines = output.replace(f"{TREE}/gasnet-compat-tests/", "").splitlines()
-    said = [f": {line.strip()[:120]}" for line in lines if line.startswith(("FAIL", "***", "GASNet"))]
+    said = [
+        f": {line.strip()[:120]}"
+        for line in lines
+        if line.startswith(("FAIL", "***", "GASNet"))
+    ]
     if status != test.status:
         return f"exit status {status}" + (said[0] if said else "")
     if left:
         return f"{left} processes left behind"
-    return None if re.search(test.output, output, re.M) else f"output lacks {test.output!r}"
+    return (
+        None
+        if re.search(test.output, output, re.M)
+        else f"output lacks {test.output!r}"
+    )
 
 
 def run(test, program, timeout):
@@ -283,7 +443,9 @@ def baseline(tests, pool):
     folder = os.path.join(WORK, "objects")
     for line in sorted(tests, key=lambda line: tests[line].what_is_built()):
         try:
-            running[line] = pool.submit(run, tests[line], build(tests[line], folder), 150)
+            running[line] = pool.submit(
+                run, tests[line], build(tests[line], folder), 150
+            )
         except Broken as problem:
             failed[line] = str(problem)
     for line, future in running.items():
@@ -368,7 +530,10 @@ def main():
         for mutant in sorted(mutants, key=lambda m: tests[m.test_line].what_is_built()):
             line = mutant.test_line
             if line in failed:
-                print(f"FAIL mutant-{mutant.name} its test fails without it: {line}", flush=True)
+                print(
+                    f"FAIL mutant-{mutant.name} its test fails without it: {line}",
+                    flush=True,
+                )
                 continue
             timeout = min(60.0, max(15.0, 4 * seconds[line]))
             try:
@@ -379,7 +544,9 @@ def main():
                 caught += tell(*running.pop(0))
         for pair in running:
             caught += tell(*pair)
-    print(f"{'PASS' if caught == count else 'FAIL'} mutants: {caught} of {count} caught")
+    print(
+        f"{'PASS' if caught == count else 'FAIL'} mutants: {caught} of {count} caught"
+    )
     return int(caught < count or count == 0)
 
 
@@ -387,9 +554,15 @@ def tell(mutant, future):
     """Prints what became of a mutant. 1 when it was caught."""
     problem, took = future.result()
     if problem and problem != "no such test":
-        print(f"PASS mutant-{mutant.name} caught by {mutant.test_line} ({problem}; {took:.1f} s)", flush=True)
+        print(
+            f"PASS mutant-{mutant.name} caught by {mutant.test_line} ({problem}; {took:.1f} s)",
+            flush=True,
+        )
         return 1
-    print(f"FAIL mutant-{mutant.name} {'survived' if not problem else problem}: {mutant.test_line}", flush=True)
+    print(
+        f"FAIL mutant-{mutant.name} {'survived' if not problem else problem}: {mutant.test_line}",
+        flush=True,
+    )
     return 0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Spack package of libgasnet. It builds offline, because the release of `make dist` contains the crates."""
+"""Spack package of libgasnet. It builds offline, because the release of `make dist` contains the
+crates."""
 
 import os
 
@@ -12,8 +13,8 @@ except ImportError:
 
 
 class Libgasnet(MakefilePackage):
-    """GASNet-EX, the communication layer of UPC++, Chapel, Berkeley UPC, Legion, Caffeine and others, implemented in Rust with the C
-    interface of release 2025.8."""
+    """GASNet-EX, the communication layer of UPC++, Chapel, Berkeley UPC, Legion, Caffeine and
+    others, implemented in Rust with the C interface of release 2025.8."""
 
     homepage = "https://gasnet.lbl.gov"
     # No download page exists; the release comes from a mirror (contrib/README.md).
@@ -24,7 +25,9 @@ class Libgasnet(MakefilePackage):
     version("2025.8.0")
 
     variant("conduits", default="smp,udp", values=("smp", "udp"), multi=True, description="Networks to build for")
-    variant("modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes")
+    variant(
+        "modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes"
+    )
     variant(
         "segment",
         default="fast",
@@ -45,7 +48,8 @@ class Libgasnet(MakefilePackage):
     conflicts("platform=windows", msg="libgasnet is for Linux")
 
     def settings(self):
-        """Makefile variables. CC and CXX are the compilers behind Spack's wrappers: the installation names them to clients."""
+        """Makefile variables. CC and CXX are the compilers behind Spack's wrappers: the
+        installation names them to clients."""
         values = self.spec.variants
         return [
             "BUILD={0}".format(os.path.join(self.build_directory, "build")),
@@ -54,9 +58,9 @@ class Libgasnet(MakefilePackage):
             "SEGMENT={0}".format(values["segment"].value),
             "UNIVERSAL={0}".format(int(values["universal"].value)),
             "DEBUG={0}".format(int(values["debug"].value)),
-            "CC={0}".format(self.compiler.cc),
-            "CXX={0}".format(self.compiler.cxx),
-            "PREFIX={0}".format(self.prefix),
+            f"CC={self.compiler.cc}",
+            f"CXX={self.compiler.cxx}",
+            f"PREFIX={self.prefix}",
         ]
 
     def setup_build_environment(self, env):
@@ -67,7 +71,8 @@ class Libgasnet(MakefilePackage):
         make(*self.settings())
 
     def install(self, spec, prefix):
-        # Clients that configure a GASNet source tree themselves (the upcxx package) expect it in prefix/src.
+        # Clients that configure a GASNet source tree themselves (the upcxx package) expect it in
+        # prefix/src.
         source = os.path.join(prefix, "src")
         install_tree(self.build_directory, source, ignore=lambda path: path.split(os.sep)[0] in ("build", "target"))
         make("install", *self.settings())
@@ -81,7 +86,7 @@ class Libgasnet(MakefilePackage):
         """Builds the example client and runs it on three ranks, if smp was built."""
         if "smp" not in self.spec.variants["conduits"].value:
             return
-        mode = sorted(self.spec.variants["modes"].value)[0]
+        mode = min(self.spec.variants["modes"].value)
         with working_dir(os.path.join(self.build_directory, "contrib", "client")):
-            make("-B", "-f", "fragment.mk", "GASNET_PREFIX={0}".format(self.prefix), "MODE={0}".format(mode))
+            make("-B", "-f", "fragment.mk", f"GASNET_PREFIX={self.prefix}", f"MODE={mode}")
             Executable(os.path.join(self.prefix, "bin", "gasnetrun_smp"))("-n", "3", "./sum")
