@@ -18,14 +18,14 @@ built() {
         $CXX "$3".*.o -o "$3" $(pkg-config --libs "$2") -lm
     )
 }
-built "$prefix" gasnet-$conduit-par "$BUILD/bench/archive"
-built "$prefix" gasnet-$conduit-par-shared "$BUILD/bench/shared"
+built "$prefix" "gasnet-$conduit-par" "$BUILD/bench/archive"
+built "$prefix" "gasnet-$conduit-par-shared" "$BUILD/bench/shared"
 $CC -O2 -I"$ROOT/perf" "$ROOT/benches/limits.c" "$ROOT/perf/limits.c" -o "$BUILD/bench/limits"
 "$BUILD/bench/limits" "${RANKS:-2}"
 echo
 set -- "archive=$BUILD/bench/archive" "shared=$BUILD/bench/shared"
 if [ -n "${PEER_PREFIX:-}" ]; then
-    built "$PEER_PREFIX" gasnet-$conduit-par "$BUILD/bench/peer"
+    built "$PEER_PREFIX" "gasnet-$conduit-par" "$BUILD/bench/peer"
     set -- "$@" "peer=$BUILD/bench/peer"
 fi
 count=

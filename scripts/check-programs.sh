@@ -10,8 +10,8 @@ prefix=${PREFIX_USED:-}
 if [ -z "$prefix" ]; then
     unset MAKEFLAGS MFLAGS
     prefix=$BUILD/programs-$FLAVOUR
-    modes=$(for mode in $MODE; do case $mode in tools-*) ;; *) echo "$mode" ;; esac; done)
-    make -C "$ROOT" --no-print-directory install CONDUITS="$CONDUIT" MODES="$(echo ${modes:-par})" DEBUG="$DEBUG" DESTDIR= PREFIX="$prefix"
+    modes=$(for mode in $MODE; do case $mode in tools-*) ;; *) printf '%s ' "$mode" ;; esac; done)
+    make -C "$ROOT" --no-print-directory install CONDUITS="$CONDUIT" MODES="${modes:-par}" DEBUG="$DEBUG" DESTDIR= PREFIX="$prefix"
 fi
 exec python3 -B "$ROOT/scripts/check_programs.py" --dir "$DIR" --prefix "$prefix" --conduit "$CONDUIT" --mode "$MODE" \
     --flavour "$FLAVOUR" --np "${NP:-1 2 3 4 7 16}" --tests "${TESTS:-}" --skip "${SKIP:-}" --timeout "${TIMEOUT:-120}" \

@@ -3,6 +3,7 @@
 . "$(dirname -- "$0")/common.sh"
 
 for header in "$ROOT"/include/*.h; do
+    # shellcheck disable=SC2094 # replace writes below $B
     [ ! -f "$header" ] || replace "$B/include/$(basename -- "$header")" <"$header"
 done
 for template in "$ROOT"/include/*.h.in; do
@@ -14,6 +15,7 @@ for conduit; do
     done
     # A conduit may have header files of its own, which then win.
     for header in "$ROOT/conduit-$conduit"/include/*.h; do
+        # shellcheck disable=SC2094 # replace writes below $B
         [ ! -f "$header" ] || replace "$B/include/$conduit-conduit/$(basename -- "$header")" <"$header"
     done
 done

@@ -1,5 +1,6 @@
 #!/bin/sh
-# lint.sh: formatting, clippy with every warning an error (both flavours), and the shell scripts' syntax.
+# lint.sh: the layout of Rust, C, C++ and Python; clippy with every warning an error (both flavours);
+# shell scripts by shellcheck and Python by ruff; the levels of src/. `make setup` installs the tools.
 . "$(dirname -- "$0")/common.sh"
 
 cd "$ROOT"
@@ -8,9 +9,34 @@ cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets -- -D warnings
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --all-features -- -D warnings
-for script in scripts/*.sh scripts/check/*.sh; do
-    [ ! -f "$script" ] || sh -n "$script"
-done
+
+# tool COMMAND: the command to run. $BUILD/ruff is what setup.sh makes.
+tool() {
+    PATH=$BUILD/ruff/bin:$PATH command -v "$1" || { echo "lint: $1 is not installed; run make setup" >&2; exit 1; }
+}
+shellcheck=$(tool shellcheck)
+clang_format=$(tool clang-format)
+ruff=$(tool ruff)
+
+# The sources, also in an unpacked release.
+sources() {
+    if [ -e .git ]; then
+        git ls-files --cached --others --exclude-standard
+    else
+        find . -path ./build -prune -o -path ./target -prune -o -path ./vendor -prune -o -type f -print | sed 's|^\./||'
+    fi | while read -r file; do [ ! -f "$file" ] || [ -L "$file" ] || echo "$file"; done
+}
+shell_scripts() {
+    sources | grep -E '^scripts/.*\.sh$'
+    sources | grep -v '^scripts/.*\.sh$' | tr '\n' '\0' | xargs -0 grep -lE '^#! ?/(usr/)?bin/(env )?(da|ba)?sh'
+}
+shell_scripts | tr '\n' '\0' | xargs -0 "$shellcheck"
+if ! sources | grep -E '\.(c|cc|h)$' | grep -vE '^(include/|gasnet)' | tr '\n' '\0' | xargs -0 "$clang_format" --dry-run -Werror; then
+    echo "lint: the layout is that of clang-format 14; here is $("$clang_format" --version)" >&2
+    exit 1
+fi
+sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" check --quiet --no-cache
+sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" format --quiet --no-cache --diff
 python3 -B scripts/check/levels.py --selftest
 # --report lists the uses that break the levels without failing.
 python3 -B scripts/check/levels.py --report

@@ -1,8 +1,16 @@
 #!/bin/sh
-# setup.sh [all] [cluster]: installs the Debian packages that building and testing need and that are missing; "all" adds what only `make check-all`
-# needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on disk).
-# With all there it does nothing and uses no network. Rust itself must be there already (rustup, or any toolchain from the version in Cargo.toml on).
+# setup.sh [all] [cluster]: installs the Debian packages that building and testing need and that are
+# missing, and ruff, which Debian 12 has no package of, in $BUILD/ruff. "all" adds what only
+# `make check-all` needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh
+# server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on disk). When nothing is
+# missing it uses no network. Rust itself must be installed already (by rustup, or any toolchain from
+# the version in Cargo.toml on).
 set -eu
+
+# The layout of Python differs between releases of ruff.
+RUFF_VERSION=0.17.6
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+BUILD=${BUILD:-$root/build}
 
 # Daemons lie in folders that an ordinary user's PATH need not have.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
@@ -24,11 +32,13 @@ need ps procps
 need git git
 need chromium chromium
 need mandoc mandoc
+need shellcheck shellcheck
+need clang-format clang-format
 oldest=
 for more; do
     case $more in
     all)
-        oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1.0/p' "$(dirname -- "$0")/../Cargo.toml")
+        oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1.0/p' "$root/Cargo.toml")
         need dpkg-buildpackage dpkg-dev
         need dh debhelper
         need lintian lintian
@@ -59,6 +69,7 @@ for more; do
         ;;
     esac
 done
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 # The header check also uses clang's sanitizers; its library lies in a folder that print-runtime-dir only guesses.
 [ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] || missing="$missing libclang-rt-dev"
@@ -75,7 +86,17 @@ if command -v rustup >/dev/null 2>&1; then
     [ -z "$oldest" ] || cargo "+$oldest" --version >/dev/null 2>&1 || rustup -q toolchain install "$oldest" --profile minimal ||
         echo "setup: without Rust $oldest the step oldest is skipped" >&2
 fi
-[ -n "$missing" ] || exit 0
+# Only lint needs it: without a network all else goes on.
+install_ruff() {
+    "$BUILD/ruff/bin/ruff" --version 2>/dev/null | grep -qx "ruff $RUFF_VERSION" && return
+    echo "setup: installing ruff $RUFF_VERSION in $BUILD/ruff"
+    { python3 -m venv "$BUILD/ruff" && "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
+        echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
+}
+if [ -z "$missing" ]; then
+    install_ruff
+    exit 0
+fi
 
 echo "setup: installing$missing"
 if [ "$(id -u)" -eq 0 ]; then
@@ -113,7 +134,10 @@ install() {
         done' sh $missing
 }
 for attempt in 1 2 3; do
-    install && exit 0
+    if install; then
+        install_ruff
+        exit 0
+    fi
     echo "setup: apt-get failed (attempt $attempt of 3)" >&2
     sleep 5
 done

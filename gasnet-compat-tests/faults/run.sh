@@ -242,16 +242,16 @@ fi
 
 shared() { for file in "$PREFIX/lib/gasnet-shared/libgasnet-$CONDUIT-$1.so" "$PREFIX/lib/libgasnet-$CONDUIT-$1.so"; do [ -e "$file" ] && echo "$file" && return; done; }
 python=$(command -v python3 || true)
-if [ -z "$python" ] || [ -z "$(shared $mode)" ]; then
+if [ -z "$python" ] || [ -z "$(shared "$mode")" ]; then
     skip dlopen "needs python3 and the shared library"
 else
-    expect dlopen 0 'initialised 0 0' "$run" 1 "$python" "$here/load.py" "$(shared $mode)"
+    expect dlopen 0 'initialised 0 0' "$run" 1 "$python" "$here/load.py" "$(shared "$mode")"
     other=seq
-    [ $mode != seq ] || other=par
-    if [ -z "$(shared $other)" ]; then
+    [ "$mode" != seq ] || other=par
+    if [ -z "$(shared "$other")" ]; then
         skip two-libraries "only one thread mode is installed"
     else
-        expect two-libraries bad 'two|second|another|already' "$run" 1 "$python" "$here/load.py" "$(shared $mode)" "$(shared $other)"
+        expect two-libraries bad 'two|second|another|already' "$run" 1 "$python" "$here/load.py" "$(shared "$mode")" "$(shared "$other")"
     fi
 fi
 exit $failed

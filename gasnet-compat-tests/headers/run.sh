@@ -10,6 +10,8 @@
 #   start      the same, found at start-up: one sentence and GASNET_ERR_BAD_ARG
 #   capture    configure scripts keep the expansion text of some macros: it must compile without any header
 #   ident      identity strings in every object
+# CC, CXX and lists of flags are several words each.
+# shellcheck disable=SC2086
 set -u
 LC_ALL=C
 export LC_ALL

@@ -65,7 +65,8 @@ cp -R upcxx/smp-conduit before
 attempt "configure: config.status --recheck" sh -c "cd upcxx && ./config.status --recheck"
 attempt "configure: --recheck changes nothing" diff -r -x "*.a" before upcxx/smp-conduit
 attempt "configure: distclean" make -s -C upcxx distclean
-[ -z "$(ls -A upcxx)" ] || fail "configure: distclean leaves $(ls -A upcxx | tr '\n' ' ')"
+left=$(find upcxx -mindepth 1)
+[ -z "$left" ] || fail "configure: distclean leaves $left"
 
 # Others' options, values of their own line, one dash, and what is not known.
 in_tree "options of Chapel" chapel --enable-segment-everything --disable-auto-conduit-detect --enable-smp --enable-pshm --disable-aligned-segments --disable-hwloc \
@@ -164,15 +165,18 @@ if [ "$SCOPE" = all ]; then
         cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other && ../GASNet-2025.8.0/configure --with-cflags="$odd" \
             --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts --with-mpirun-cmd='start-here -n %N %C #'
     )
+    # Each of these runs in a subshell of its own, and means its variables for that.
+    # shellcheck disable=SC2030,SC2031
     in_place() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
         cd GASNet-2025.8.0 || exit 1
-        { make seq & make -C smp-conduit par && wait $!; } && make -C other/amudp amudprun-host CC= CXX= && other/amudp/amudprun-host --version && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq
+        { make seq & make -C smp-conduit par && wait $!; } && make -C other/amudp amudprun-host CC='' CXX='' && other/amudp/amudprun-host --version && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq
     )
+    # shellcheck disable=SC2030,SC2031
     installed() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
         mkdir -p other/build/release && cp -R GASNet-2025.8.0/build/release/cargo other/build/release/ && make -C GASNet-2025.8.0 install prefix="$WORK/pfx" &&
-            make -C other install prefix="$WORK/pfx2" && pfx2/bin/gasnet_info --env >env && grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
+            make -C other install prefix="$WORK/pfx2" && pfx2/bin/gasnet_info --env >"env" && grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
             grep -qF -- "$odd" pfx2/include/smp-conduit/smp-seq.mak && ! grep -q INSIDE pfx2/include/smp-conduit/smp-seq.mak
     )
     cleaned() (

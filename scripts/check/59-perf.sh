@@ -8,8 +8,8 @@ quick="-b 1 -d 1 -m 64:256"
 few="-b 1 -d 1 -m 64:64 am-short,am-medium-flood,put,put-2d,ad-fadd,barrier-team,allreduce"
 
 "$program" --list | sed '$d' | awk '{ print $1 }' >"$WORK/names"
-# complete NAME COMMAND...: succeeds and has a line for every test.
-complete() {
+# all_rows NAME COMMAND...: succeeds and has a line for every test.
+all_rows() {
     _name=$1
     shift
     timeout 600 "$@" >"$WORK/out" 2>&1
@@ -26,12 +26,12 @@ if [ "$(wc -l <"$WORK/sorted")" -lt 50 ]; then fail "perf: --list names $(wc -l 
 
 # shellcheck disable=SC2086 # options are words
 {
-    complete "2 ranks, limits, files" "$run" -n 2 "$program" $quick --limits --json "$WORK/p.json" --svg "$WORK/p.svg"
-    complete "1 rank" "$run" -n 1 "$program" -b 2 -d 1 -m 1:1M
+    all_rows "2 ranks, limits, files" "$run" -n 2 "$program" $quick --limits --json "$WORK/p.json" --svg "$WORK/p.svg"
+    all_rows "1 rank" "$run" -n 1 "$program" -b 2 -d 1 -m 1:1M
     attempt "perf: 3 ranks" timeout 600 "$run" -n 3 "$program" $few
     attempt "perf: 2 ranks, 3 threads" timeout 600 "$run" -n 2 "$program" -t 3 -w 5 -s --pin $few
     attempt "perf: 2 ranks over a network" timeout 600 env GASNET_SUPERNODE_MAXSIZE=1 "$run" -n 2 "$program" $few
-    complete "debug flavour" "$STAGE_DEBUG/bin/gasnetrun" -n 2 "$STAGE_DEBUG/bin/gasnet_perf" $quick
+    all_rows "debug flavour" "$STAGE_DEBUG/bin/gasnetrun" -n 2 "$STAGE_DEBUG/bin/gasnet_perf" $quick
 }
 attempt "perf: JSON and SVG can be read" python3 -B - "$WORK/p.json" "$WORK/p.svg" "$WORK/names" <<'PYTHON'
 import json, sys, xml.dom.minidom
@@ -49,6 +49,7 @@ attempt "perf: compare.py" sh -c "python3 -B '$ROOT/benches/compare.py' --runs 2
     grep -Eq '^[|] put [|] 64 ([|] [0-9.e-]+ ){5}[|]$' '$WORK/table'"
 attempt "perf: --start" sh -c "'$program' --start 1,3 -b 2 --json '$WORK/s.json' && '$program' --start 2 -b 1 --launcher '$run -n %d' &&
     python3 -c \"import json; r = json.load(open('$WORK/s.json'))['results']; assert len(r) == 12 and all(x.get('us', x.get('kib', 0)) > 0 for x in r)\""
+# shellcheck disable=SC2086 # options are words
 attempt "perf: --wait" timeout 100 "$run" -n 3 "$program" $quick --wait block barrier-team
 attempt "perf: limits alone" sh -c "$CC -std=c11 -O2 -Wall -Wextra -Werror -I'$ROOT/perf' '$ROOT/benches/limits.c' '$ROOT/perf/limits.c' -o '$WORK/limits' && '$WORK/limits' 2 3 | grep -q 'barrier of 3 processes'"
 for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w" "--start 0" "--start 2,x" "--wait long"; do
