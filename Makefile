@@ -28,7 +28,7 @@ endif
 ifdef prefix
 PREFIX := $(prefix)
 endif
-CONDUITS ?= $(shell scripts/conduits.sh)
+CONDUITS ?= $(shell scripts/build/conduits.sh)
 MODES ?= seq parsync par
 UNIVERSAL ?= 1
 DEBUG ?= 0
@@ -61,7 +61,7 @@ export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_
 libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \
 	$(if $(filter 1,$(UNIVERSAL)),$(B)/lib/libgasnet.a)
 lists := $(wildcard exports/*.txt tools/exports.txt)
-packaging := scripts/package-lib.sh scripts/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
+packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check demo check check-all check-programs bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
@@ -69,16 +69,16 @@ fragments := $(wildcard pkgconfig/*.in)
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
 
-# Cargo and headers.sh know themselves what is out of date, and leave the time of an unchanged file alone.
+# Cargo and build/headers.sh know themselves what is out of date, and leave the time of an unchanged file alone.
 FORCE:
 headers: $(B)/include/.stamp
 $(B)/include/.stamp: FORCE
-	@scripts/headers.sh $(CONDUITS)
+	@scripts/build/headers.sh $(CONDUITS)
 	@if [ ! -f $@ ] || [ -n "$$(find $(B)/include -newer $@ -name '*.h' | head -n 1)" ]; then touch $@; fi
 $(CORE)/core/%.a: FORCE
-	@scripts/build-core.sh $*
+	@scripts/build/core.sh $*
 $(CORE)/core/gasnetrun: FORCE
-	@scripts/build-core.sh launcher
+	@scripts/build/core.sh launcher
 
 launcher: $(CORE)/core/gasnetrun
 
@@ -88,21 +88,21 @@ $(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/cor
 define library_rule
 $$(B)/lib/libgasnet-$(1)-$(2).a: $$(CORE)/core/$(1).a $$(B)/include/.stamp $$(packaging)
 	@echo "  package gasnet-$(1)-$(2) ($$(notdir $$(B)))"
-	@scripts/package-lib.sh $(1) $(2)
+	@scripts/build/package-lib.sh $(1) $(2)
 endef
 $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(eval $(call library_rule,$c,$m))))
 
 # The universal library serves all thread modes.
 $(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet ($(notdir $(B))): $(CONDUITS)"
-	@scripts/package-lib.sh any par
+	@scripts/build/package-lib.sh any par
 
-$(B)/bin/gasnet_perf: $(B)/lib/libgasnet.a $(wildcard perf/*) scripts/build-perf.sh
-	@scripts/build-perf.sh
+$(B)/bin/gasnet_perf: $(B)/lib/libgasnet.a $(wildcard perf/*) scripts/build/perf.sh
+	@scripts/build/perf.sh
 
 $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet_tools-$* ($(notdir $(B)))"
-	@scripts/package-lib.sh tools $*
+	@scripts/build/package-lib.sh tools $*
 
 # One thread mode; beside another target whatever that builds.
 ifneq ($(filter all install install-includeHEADERS check,$(MAKECMDGOALS)),)
@@ -113,12 +113,12 @@ seq parsync par:
 endif
 
 install: all $(fragments)
-	@scripts/install.sh
+	@scripts/install/install.sh
 	@echo "  installed in $(DESTDIR)$(PREFIX)"
 install-includeHEADERS: install
 
 uninstall:
-	@scripts/uninstall.sh
+	@scripts/install/uninstall.sh
 
 setup:
 	@scripts/setup.sh
@@ -142,7 +142,7 @@ check-all:
 
 check-programs: setup
 	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \
-	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' ENV='$(ENV)' scripts/check-programs.sh
+	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' ENV='$(ENV)' scripts/check/programs.sh
 
 bench:
 	@PEER_PREFIX='$(PEER_PREFIX)' RANKS='$(RANKS)' RUNS='$(RUNS)' FIFO='$(FIFO)' PERF='$(PERF)' CONDUIT='$(CONDUIT)' scripts/bench.sh
@@ -151,19 +151,19 @@ lint:
 	@scripts/lint.sh
 
 mutants:
-	@scripts/mutants.sh
+	@scripts/check/mutants.sh
 
 fuzz:
-	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' MINUTES='$(MINUTES)' scripts/fuzz.sh
+	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' MINUTES='$(MINUTES)' scripts/check/fuzz.sh
 
 dist:
-	@scripts/dist.sh
+	@scripts/build/dist.sh
 
 # Where `configure` ran here, this is a build tree with test programs, too.
 ifdef SRCDIR
 tree := $(CURDIR)
-include scripts/build-tests.mk
-include scripts/build-clean.mk
+include scripts/build/tests.mk
+include scripts/build/clean.mk
 else
 clean:
 	rm -rf -- '$(BUILD)'

@@ -1,6 +1,6 @@
 #!/bin/sh
 # check-headers.sh [INCLUDE_DIR]: the lists in this directory and the prototypes in the headers must name the same symbols, and
-# each must be an ordinary C symbol behind whatever macro has its name. INCLUDE_DIR: as scripts/headers.sh writes it (default:
+# each must be an ordinary C symbol behind whatever macro has its name. INCLUDE_DIR: as scripts/build/headers.sh writes it (default:
 # written to a temporary directory). The tools' symbols have a list and headers of their own.
 set -eu
 LC_ALL=C
@@ -11,7 +11,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 include=${1:-}
 if [ -z "$include" ]; then
-    BUILD=$tmp/build FLAVOUR=release "$here/../scripts/headers.sh" smp
+    BUILD=$tmp/build FLAVOUR=release "$here/../scripts/build/headers.sh" smp
     include=$tmp/build/release/include
 fi
 compile() { "${CC:-gcc}" -std=c11 -D_GNU_SOURCE=1 -DGASNET_PAR -I"$include" -I"$include/smp-conduit" "$@"; }

@@ -10,7 +10,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts", "check"))
 import jobs  # noqa: E402  (found through the line above)
 
 PREFIX = os.path.abspath(os.environ["PREFIX"])

@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh [INCLUDE_DIR]: tests of the installed headers alone: no libgasnet is needed. INCLUDE_DIR is an include tree as installed
-# (default: written by scripts/headers.sh to a temporary directory). One line per test; exit status 1 when one fails, 0 else.
+# (default: written by scripts/build/headers.sh to a temporary directory). One line per test; exit status 1 when one fails, 0 else.
 #
 #   compile    every language standard, gcc and clang, each thread mode, release and debug: no warning
 #   order      each header alone, twice, and before each other one; in C, in C++ and inside extern "C"
@@ -24,7 +24,7 @@ trap 'exit 130' INT TERM
 
 include=${1:-}
 if [ -z "$include" ]; then
-    BUILD=$tmp/build FLAVOUR=release "$root/scripts/headers.sh" smp sock || exit 1
+    BUILD=$tmp/build FLAVOUR=release "$root/scripts/build/headers.sh" smp sock || exit 1
     include=$tmp/build/release/include
 fi
 strict='-Wall -Wextra -pedantic -Werror'

@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR
 
 attempt "unit tests" timeout 1200 cargo test --quiet --locked --workspace
 if [ "$SCOPE" = all ]; then
-    attempt "fuzzer" env MINUTES=1 ROUNDS=1000000 timeout 2400 sh "$ROOT/scripts/fuzz.sh"
+    attempt "fuzzer" env MINUTES=1 ROUNDS=1000000 timeout 2400 sh "$ROOT/scripts/check/fuzz.sh"
 fi
 attempt "unit tests, debug checks" timeout 1200 cargo test --quiet --locked --workspace --all-features
 

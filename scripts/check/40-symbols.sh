@@ -21,7 +21,7 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
     label="$name $1"
     archive=$2/lib/lib$name.a
     so=$2/lib/lib$name.so.0
-    { FLAVOUR=$1 "$ROOT/scripts/exports.sh" "$3"; cat "$BUILD/$1/obj/$name/marker.names"; } | sort -u >"$WORK/wanted"
+    { FLAVOUR=$1 "$ROOT/scripts/build/exports.sh" "$3"; cat "$BUILD/$1/obj/$name/marker.names"; } | sort -u >"$WORK/wanted"
 
     nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort >"$WORK/archive"
     if diff "$WORK/wanted" "$WORK/archive" >"$WORK/diff"; then pass "symbols $label archive: $(wc -l <"$WORK/wanted") names"; else

@@ -208,7 +208,7 @@ for page in "1 gasnetrun_smp" "3 gex_RMA_PutNB" "3 gasnett_ticks_now" "3 gasnet_
 done
 (cd "$P/share/man" && mandoc -T lint -W warning man1/*.1 man7/*.7 "$ROOT"/docs/man/man3/*.3) >"$WORK/lint" 2>&1
 good "manual pages are clean (mandoc)" "$(head -n 3 "$WORK/lint" | sed 's/^/ /')"
-attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check_man.py" --include "$P/include" --cc "$CC"
+attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check/man.py" --include "$P/include" --cc "$CC"
 
 # ---- the examples of contrib/, and the Spack recipe ----
 cp -R "$ROOT/contrib/client" "$WORK/client"
@@ -222,5 +222,5 @@ rm -rf build
 attempt "tree: contrib by CMake, universal" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=gasnet-shared && cmake --build build" &&
     adds_up "contrib by CMake, universal" build/sum
 attempt "tree: contrib by CMake says what is missing" sh -c "! cmake -S . -B none -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=nothing >log 2>&1 && tr -s '\\n ' '  ' <log | grep -q 'has no nothing'"
-attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 -B "$ROOT/scripts/check_spack.py" "$ROOT/contrib/spack/packages/libgasnet/package.py" "$ROOT"
+attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/contrib/spack/packages/libgasnet/package.py" "$ROOT"
 finish

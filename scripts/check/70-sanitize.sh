@@ -22,7 +22,7 @@ instrument() {
 
 # programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in each line.
 programs() {
-    python3 -B "$ROOT/scripts/check_c.py" --release "$2" --configurations release:smp:0 --modes par --few-ranks "$np" --families "$families" \
+    python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$2" --configurations release:smp:0 --modes par --few-ranks "$np" --families "$families" \
         --env "$3" "--flags=$4" --timeout-factor "$5" --no-scripts --skip "$skip" "--wrapper=${6:-}" --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
     sed "s/^\(PASS\|FAIL\|SKIP\) /&$1: /" "$BUILD/$1.log"
 }

@@ -7,7 +7,7 @@ if [ -f "$ROOT/docs/env.md" ]; then
 else
     fail "docs/env.md does not exist"
 fi
-attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check-abi.sh"
-attempt "docs/api.md is current" "$ROOT/scripts/api-table.sh" --check
+attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check/abi.sh"
+attempt "docs/api.md is current" "$ROOT/scripts/docs/api-table.sh" --check
 attempt "mutants fit the sources" python3 -B "$ROOT/scripts/mutants/run.py" --check
 finish

@@ -13,7 +13,7 @@ from expect import HERE, PATIENCE_SECONDS, expect, nothing_running, python
 from processes import need
 from tunnel import Tunnel
 
-sys.path.append(os.path.dirname(HERE))
+sys.path.append(os.path.join(os.path.dirname(HERE), "check"))
 import jobs
 
 DATAGRAMS = 2000

@@ -16,9 +16,9 @@ import time
 import uuid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.dirname(HERE)]
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "check")]
 
-import jobs  # noqa: E402 (the folder above)
+import jobs  # noqa: E402 (in scripts/check)
 import mpi  # noqa: E402
 from expect import PATIENCE_SECONDS, Failed, expect, nothing_running, python  # noqa: E402
 from hosts import BASE, Hosts  # noqa: E402

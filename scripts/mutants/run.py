@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Deliberate defects, each caught by a named test. Called by scripts/mutants.sh; docs/mutants.md says how to write one.
+"""Deliberate defects, each caught by a named test. Called by scripts/check/mutants.sh; docs/mutants.md says how to write one.
 
 A definition, scripts/mutants/NAME.txt, has the lines `why:`, `file:` and `test:`, and the texts behind `--- find` and `--- replace`.
 The sources are copied to $BUILD/mutants/tree and built there. Every named test must pass on the unchanged copy; then each defect
@@ -27,7 +27,7 @@ JOBS = int(os.environ.get("MUTANTS_JOBS") or 2)
 NOT_COPIED = {".git", "build", "target", "shared", "__pycache__"}
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.path.insert(0, os.path.join(ROOT, "scripts", "check"))
 import jobs  # noqa: E402  (found through the line above)
 
 # Fast to build, and without the checks of a Rust debug build: the tests, not the assertions, are to catch the defects.
@@ -66,9 +66,7 @@ class Test:
         self.flavour = options.pop("flavour", "release")
         self.segments = options.pop("segments", "fast")
         self.arguments = options.pop("args", "").split()
-        self.environment = dict(
-            word.split("=", 1) for word in options.pop("env", "").split()
-        )
+        self.environment = dict(word.split("=", 1) for word in options.pop("env", "").split())
         self.status = int(options.pop("status", "0"))
         self.output = options.pop("output", "")
         self.stdin = int(options.pop("stdin", "0"))
@@ -88,11 +86,7 @@ class Test:
 
     def what_is_built(self):
         """Key of the library that the test needs."""
-        return (
-            (self.conduit, self.flavour)
-            if self.kind == "program"
-            else (self.kind, self.package)
-        )
+        return (self.conduit, self.flavour) if self.kind == "program" else (self.kind, self.package)
 
 
 class Mutant:
@@ -106,9 +100,7 @@ class Mutant:
         self.replace = self.replace.removesuffix("\n")
         fields = dict(re.findall(r"^(why|file|test):\s*(.*?)\s*$", head, re.M))
         if not separator or set(fields) != {"why", "file", "test"}:
-            raise Broken(
-                f"{path}: a definition has why:, file:, test:, --- find and --- replace"
-            )
+            raise Broken(f"{path}: a definition has why:, file:, test:, --- find and --- replace")
         self.file, self.test_line, self.path = fields["file"], fields["test"], None
 
     def locate(self):
@@ -118,9 +110,7 @@ class Mutant:
             with open(path) as file:
                 hits += [path] * file.read().count(self.find)
         if len(hits) != 1:
-            raise Broken(
-                f"the search text occurs {len(hits)} times in {self.file}, not once"
-            )
+            raise Broken(f"the search text occurs {len(hits)} times in {self.file}, not once")
         return hits[0]
 
 
@@ -130,11 +120,7 @@ def copy_tree(source, target):
     names = {name for name in os.listdir(source) if name not in NOT_COPIED}
     for name in set(os.listdir(target)) - names:
         path = os.path.join(target, name)
-        (
-            shutil.rmtree
-            if os.path.isdir(path) and not os.path.islink(path)
-            else os.remove
-        )(path)
+        (shutil.rmtree if os.path.isdir(path) and not os.path.islink(path) else os.remove)(path)
     for name in names:
         old, new = os.path.join(source, name), os.path.join(target, name)
         if os.path.isdir(old):
@@ -155,11 +141,7 @@ def write(path, text):
 
 def command(words, environment=None, what="a command"):
     """Runs a build command in the copy."""
-    variables = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("MAKE", "MFLAGS", "CARGO_PROFILE"))
-    }
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "CARGO_PROFILE"))}
     variables.update(PROFILE)
     variables.update(environment or {})
     result = subprocess.run(
@@ -181,7 +163,7 @@ def command(words, environment=None, what="a command"):
 def headers(flavour):
     """The include tree of a flavour, made anew."""
     command(
-        ["scripts/headers.sh", "smp", "sock"],
+        ["scripts/build/headers.sh", "smp", "sock"],
         {"BUILD": WORK, "FLAVOUR": flavour},
         "headers.sh",
     )
@@ -194,9 +176,7 @@ def c_flags(test):
         test.conduit,
         test.mode,
     )
-    debug = [f"-DGASNET_SEGMENT_{test.segments.upper()}"] + (
-        ["-DGASNET_DEBUG"] if test.flavour == "debug" else []
-    )
+    debug = [f"-DGASNET_SEGMENT_{test.segments.upper()}"] + (["-DGASNET_DEBUG"] if test.flavour == "debug" else [])
     return [
         "-O1",
         "-g",
@@ -212,9 +192,7 @@ def c_flags(test):
 
 def build_library(conduit, flavour):
     """The static library, unstripped, as Cargo makes it."""
-    features = f"gasnet-conduit-{conduit}" + (
-        ",debug-checks" if flavour == "debug" else ""
-    )
+    features = f"gasnet-conduit-{conduit}" + (",debug-checks" if flavour == "debug" else "")
     command(
         [
             "cargo",
@@ -303,9 +281,7 @@ def build_rust_test(test):
         "--target-dir",
         os.path.join(WORK, "unit"),
     ]
-    found = re.findall(
-        r'"executable":"([^"]+)"', command(words, what="the Rust tests' build")
-    )
+    found = re.findall(r'"executable":"([^"]+)"', command(words, what="the Rust tests' build"))
     if not found:
         raise Broken(f"{test.package} has no test program")
     copy = os.path.join(WORK, "objects", uuid.uuid4().hex)
@@ -336,11 +312,7 @@ def run_rust_test(test, program, timeout):
         return "out of time"
     if "1 passed" in result.stdout and result.returncode == 0:
         return None
-    return (
-        "no such test"
-        if "running 0 tests" in result.stdout
-        else f"exit status {result.returncode}"
-    )
+    return "no such test" if "running 0 tests" in result.stdout else f"exit status {result.returncode}"
 
 
 def run_program(test, program, timeout):
@@ -349,11 +321,7 @@ def run_program(test, program, timeout):
         uuid.uuid4().hex,
         tempfile.mkdtemp(prefix="gasnet-mutant-", dir=jobs.FOLDERS[-1]),
     )
-    variables = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))
-    }
+    variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
     variables.update(
         {
             jobs.MARK: mark,
@@ -369,11 +337,7 @@ def run_program(test, program, timeout):
     with tempfile.TemporaryFile() as captured, tempfile.TemporaryFile() as source:
         source.write(b"x" * test.stdin)
         source.seek(0)
-        reader = (
-            subprocess.Popen(["cat"], stdin=source, stdout=subprocess.PIPE)
-            if test.stdin
-            else None
-        )
+        reader = subprocess.Popen(["cat"], stdin=source, stdout=subprocess.PIPE) if test.stdin else None
         process = subprocess.Popen(
             [program, *test.arguments],
             cwd=folder,
@@ -395,11 +359,7 @@ def run_program(test, program, timeout):
             reader.wait()
             reader.stdout.close()
         deadline = time.monotonic() + jobs.GRACE_SECONDS
-        while (
-            status is not None
-            and jobs.job_processes(mark)
-            and time.monotonic() < deadline
-        ):
+        while status is not None and jobs.job_processes(mark) and time.monotonic() < deadline:
             time.sleep(0.02)
         left = len(jobs.job_processes(mark))
         jobs.kill_job(mark)
@@ -411,20 +371,12 @@ def run_program(test, program, timeout):
         return "out of time"
     status = 128 - status if status < 0 else status
     lines = output.replace(f"{TREE}/gasnet-compat-tests/", "").splitlines()
-    said = [
-        f": {line.strip()[:120]}"
-        for line in lines
-        if line.startswith(("FAIL", "***", "GASNet"))
-    ]
+    said = [f": {line.strip()[:120]}" for line in lines if line.startswith(("FAIL", "***", "GASNet"))]
     if status != test.status:
         return f"exit status {status}" + (said[0] if said else "")
     if left:
         return f"{left} processes left behind"
-    return (
-        None
-        if re.search(test.output, output, re.M)
-        else f"output lacks {test.output!r}"
-    )
+    return None if re.search(test.output, output, re.M) else f"output lacks {test.output!r}"
 
 
 def run(test, program, timeout):
@@ -443,9 +395,7 @@ def baseline(tests, pool):
     folder = os.path.join(WORK, "objects")
     for line in sorted(tests, key=lambda line: tests[line].what_is_built()):
         try:
-            running[line] = pool.submit(
-                run, tests[line], build(tests[line], folder), 150
-            )
+            running[line] = pool.submit(run, tests[line], build(tests[line], folder), 150)
         except Broken as problem:
             failed[line] = str(problem)
     for line, future in running.items():
@@ -544,9 +494,7 @@ def main():
                 caught += tell(*running.pop(0))
         for pair in running:
             caught += tell(*pair)
-    print(
-        f"{'PASS' if caught == count else 'FAIL'} mutants: {caught} of {count} caught"
-    )
+    print(f"{'PASS' if caught == count else 'FAIL'} mutants: {caught} of {count} caught")
     return int(caught < count or count == 0)
 
 

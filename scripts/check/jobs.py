@@ -209,7 +209,7 @@ def stand_ins(folder):
     """Builds the stand-ins for device libraries (emulators/devices) into a folder, and returns the
     environment that makes programs use them."""
     script = os.path.join(
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "emulators", "devices", "build.sh"
+        os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "emulators", "devices", "build.sh"
     )
     subprocess.run([script, folder], check=True, stdin=subprocess.DEVNULL)
     os.chmod(folder, 0o755)

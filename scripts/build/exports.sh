@@ -1,6 +1,6 @@
 #!/bin/sh
 # exports.sh CONDUIT|tools: the names that this library exports, sorted, one per line.
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 lists=$ROOT/tools/exports.txt
 [ "$1" = tools ] || lists="$lists $ROOT/exports/exports.txt $ROOT/exports/gasnet1.txt"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# build-tree.sh: writes the files of the build tree $BUILD_TREE from its config.mk, which `configure` wrote: headers, fragments, makefiles,
+# tree.sh: writes the files of the build tree $BUILD_TREE from its config.mk, which `configure` wrote: headers, fragments, makefiles,
 # config.status, and links to what `make` will build.
 tree=${BUILD_TREE:?the folder where configure ran}
 
@@ -10,7 +10,7 @@ CONFIG_CFLAGS=$(chosen CONFIG_CFLAGS) CONFIG_CXXFLAGS=$(chosen CONFIG_CXXFLAGS) 
 CONFIGURE_ARGS=$(chosen CONFIGURE_ARGS)
 if [ "$(chosen DEBUG)" = 1 ]; then FLAVOUR=debug; else FLAVOUR=release; fi
 export BUILD CC CXX SEGMENT FLAVOUR CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 conduits=$(chosen CONDUITS) modes=$(chosen MODES)
 
 # linked TARGET NAME: a symbolic link, whose target may be built later. Leaves files of others alone.
@@ -20,21 +20,21 @@ linked() {
 }
 
 # shellcheck disable=SC2086 # one argument per conduit
-"$ROOT/scripts/headers.sh" $conduits
+"$ROOT/scripts/build/headers.sh" $conduits
 replace "$tree/gasnet_config.h" <"$B/include/gasnet_config.h"
 
 if [ "$tree" != "$ROOT" ]; then
     replace "$tree/Makefile" <<MAKEFILE
 # Written by configure. make, make seq|parsync|par, make install [prefix=DIR] [DESTDIR=DIR], make check, make clean, make distclean, make dist;
-# tests: scripts/build-tests.mk
+# tests: scripts/build/tests.mk
 include $tree/config.mk
-include $ROOT/scripts/build-tree.mk
+include $ROOT/scripts/build/tree.mk
 MAKEFILE
     linked "$B/include" "$tree/include"
 fi
 linked "$B/lib" "$tree/lib"
 mkdir -p "$tree/bin"
-linked "$ROOT/scripts/ident.sh" "$tree/bin/ident"
+linked "$ROOT/scripts/build/ident.sh" "$tree/bin/ident"
 for conduit in $conduits; do
     folder=$tree/$conduit-conduit
     mkdir -p "$folder"
@@ -43,7 +43,7 @@ for conduit in $conduits; do
 include $tree/config.mk
 override CONDUITS := $conduit
 override UNIVERSAL := 0
-include $ROOT/scripts/build-tree.mk
+include $ROOT/scripts/build/tree.mk
 MAKEFILE
     for mode in $modes; do
         expand "$ROOT/pkgconfig/conduit.mak.in" "$conduit" "$mode" "$B" | replace "$folder/$conduit-$mode.mak"
@@ -60,7 +60,7 @@ case " $conduits " in
     replace "$tree/other/amudp/Makefile" <<MAKEFILE
 # Written by configure. make amudprun, make amudprun-host, make clean
 tree := $tree
-include $ROOT/scripts/build-amudp.mk
+include $ROOT/scripts/build/amudp.mk
 MAKEFILE
     ;;
 esac
@@ -133,7 +133,7 @@ while [ \$# -gt 0 ]; do
 done
 [ -n "\$create" ] || exit 0
 if [ -z "\$files" ]; then
-    BUILD_TREE=\$tree exec "\$source/scripts/build-tree.sh"
+    BUILD_TREE=\$tree exec "\$source/scripts/build/tree.sh"
 fi
 for entry in \$files; do
     out=\${entry%%:*}

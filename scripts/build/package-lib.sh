@@ -5,7 +5,7 @@
 # A Rust static library cannot be shipped as it is: it has dozens of foreign global symbols and collides with any other one. So
 # everything is linked into one relocatable object, unused sections are dropped, and only the exported names stay global.
 # CFLAGS and LDFLAGS of the environment are used, too. KEEP_SYMBOLS=1 leaves debugging information to packagers, who strip themselves.
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 conduit=$1 mode=$2
 name=$(library_name "$conduit" "$mode")
@@ -40,7 +40,7 @@ fi
 # What is exported: the lists of the source tree and the marker's names, as far as they are defined.
 nm -g --defined-only "$core" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/core.names"
 sort -u "$tmp/core.names" "$tmp/marker.names" >"$tmp/defined"
-"$ROOT/scripts/exports.sh" "$conduit" | cat - "$tmp/marker.names" | sort -u >"$tmp/wanted"
+"$ROOT/scripts/build/exports.sh" "$conduit" | cat - "$tmp/marker.names" | sort -u >"$tmp/wanted"
 if [ ! -s "$tmp/wanted" ]; then
     echo "$name: no list of exported names" >&2
     exit 1

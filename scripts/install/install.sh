@@ -3,7 +3,7 @@
 # libraries in lib/ itself, for packagers whose lib is on the loader's path), CONDUITS, MODES, UNIVERSAL, FLAVOUR, SEGMENT.
 #
 # Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which uninstall.sh removes it.
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 : "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}"
 # Fragments name the prefix in lines of make and of shells.
@@ -100,7 +100,7 @@ generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
 put "$CORE/core/gasnet_info" bin/gasnet_info 755
 put "$CORE/core/gasnet_trace" bin/gasnet_trace 755
-put "$ROOT/scripts/ident.sh" bin/gasnet_ident 755
+put "$ROOT/scripts/build/ident.sh" bin/gasnet_ident 755
 link gasnet_ident bin/ident
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
     [ ! -f "$ROOT/$document" ] || put "$ROOT/$document" "share/doc/gasnet/${document##*/}"
@@ -108,11 +108,11 @@ done
 for page in "$ROOT"/docs/man/man*/*; do
     [ ! -f "$page" ] || { section=${page%/*}; put "$page" "share/man/${section##*/}/${page##*/}"; }
 done
-"$ROOT/scripts/man-env.sh" "$ROOT/docs/env.md" >"$notes.file"
+"$ROOT/scripts/docs/man-env.sh" "$ROOT/docs/env.md" >"$notes.file"
 put "$notes.file" share/man/man7/gasnet_env.7
 rm -f "$notes.file"
 # A page for every function: one line that includes the page of its family.
-"$ROOT/scripts/man-names.sh" links | to=$to/share/man/man3 notes=$notes awk '{
+"$ROOT/scripts/docs/man-names.sh" links | to=$to/share/man/man3 notes=$notes awk '{
     page = ENVIRON["to"] "/" $2 ".3"
     print ".so man3/" $1 ".3" >page
     close(page)

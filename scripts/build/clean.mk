@@ -1,11 +1,11 @@
-# clean and distclean of a build tree. Included by its makefiles after build-tests.mk; needs SRCDIR, BUILD, CONDUITS, tests, and tree, the folder
+# clean and distclean of a build tree. Included by its makefiles after tests.mk; needs SRCDIR, BUILD, CONDUITS, tests, and tree, the folder
 # where configure ran.
 
 .PHONY: clean distclean
 # Leaves what clients can read before the library is built.
 clean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),$(foreach t,$(tests),'$(tree)/$c-conduit/$t'))
-	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build-tree.sh'
+	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build/tree.sh'
 # Leaves nothing that configure or make wrote.
 distclean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/gasnetrun' '$(tree)/bin/amudprun' \

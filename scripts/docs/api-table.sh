@@ -3,11 +3,11 @@
 # implemented, which programs test it. --check compares instead and fails when a name is new, gone, missing or no longer tested, or when a
 # program that is named as a test no longer exists; that a further program uses a name makes no difference.
 #
-# "Tested by" comes from the calls of a debug run: FILE has lines "symbol program [count]", as scripts/call_counts.py writes them; its
+# "Tested by" comes from the calls of a debug run: FILE has lines "symbol program [count]", as scripts/docs/call_counts.py writes them; its
 # content is kept in docs/api-calls.txt for later runs. What no such run can see (macros, constants, types, inline functions), and everything
 # while there is no such file, is looked up in the text of the programs.
 FLAVOUR=release
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 cd "$ROOT"
 check='' calls=''
@@ -21,16 +21,16 @@ while [ $# -gt 0 ]; do
 done
 
 [ -z "$calls" ] || awk 'NF >= 2 { print $1, $2 }' "$calls" | sort -u | replace docs/api-calls.txt
-scripts/headers.sh smp
+scripts/build/headers.sh smp
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-scripts/exports.sh smp >"$scratch/exports"
+scripts/build/exports.sh smp >"$scratch/exports"
 set -- --headers "$B/include" --conduit smp --cc "$CC" --exports "$scratch/exports"
 if [ -z "$check" ]; then
-    python3 -B scripts/api_table.py "$@" >"$scratch/api.md"
+    python3 -B scripts/docs/api_table.py "$@" >"$scratch/api.md"
     replace docs/api.md <"$scratch/api.md"
-elif ! python3 -B scripts/api_table.py "$@" --check docs/api.md; then
-    echo "api-table: docs/api.md is stale: run scripts/api-table.sh" >&2
+elif ! python3 -B scripts/docs/api_table.py "$@" --check docs/api.md; then
+    echo "api-table: docs/api.md is stale: run scripts/docs/api-table.sh" >&2
     exit 1
 fi
 echo "api: docs/api.md agrees with the headers, the export lists and the tests"

@@ -9,9 +9,10 @@ import os
 import subprocess
 import sys
 
-import jobs
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "scripts", "check"))
+import jobs  # noqa: E402  (found through the line above)
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TESTS = os.path.join(ROOT, "gasnet-compat-tests")
 
 
@@ -76,7 +77,7 @@ def main():
     with jobs.scratch() as work:
         module, counts = f"{work}/audit.so", f"{work}/counts"
         subprocess.run(
-            [options.cc, "-shared", "-fPIC", "-O2", "-o", module, f"{ROOT}/scripts/call-audit.c"], check=True
+            [options.cc, "-shared", "-fPIC", "-O2", "-o", module, f"{ROOT}/scripts/docs/call-audit.c"], check=True
         )
         with open(counts, "w"):
             os.chmod(counts, 0o666)

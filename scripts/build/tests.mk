@@ -9,7 +9,7 @@ NP ?= 4
 
 # $(call build_tests,NAMES,MODE,FRAGMENTS): compiles the programs for every conduit with the fragments in a build tree or an installation.
 build_tests = +@for c in $(CONDUITS); do for t in $(1); do \
-	$(MAKE) -s --no-print-directory -f '$(SRCDIR)/scripts/build-test.mk' SRCDIR='$(SRCDIR)' FRAGMENTS='$(3)' CONDUIT=$$c MODE=$(2) \
+	$(MAKE) -s --no-print-directory -f '$(SRCDIR)/scripts/build/test.mk' SRCDIR='$(SRCDIR)' FRAGMENTS='$(3)' CONDUIT=$$c MODE=$(2) \
 	TEST=$$t OUT='$(tree)'/$$c-conduit/$$t || exit 1; echo "  test $$c-conduit/$$t ($(2))"; done; done
 
 define mode_rules
@@ -29,4 +29,4 @@ $(foreach m,$(MODES),$(eval $(call mode_rules,$m)))
 .PHONY: $(tests) run-tests
 $(tests): %: %-seq
 run-tests:
-	@'$(SRCDIR)/scripts/run-tests.sh' '$(tree)' '$(CONDUITS)' '$(TESTS)' '$(NP)'
+	@'$(SRCDIR)/scripts/build/run-tests.sh' '$(tree)' '$(CONDUITS)' '$(TESTS)' '$(NP)'

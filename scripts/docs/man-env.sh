@@ -20,7 +20,7 @@ function plain(text) {
 # One sentence per line, as mdoc wants it.
 function sentences(text) { text = plain(text); gsub(/\. /, ".\n", text); print text }
 BEGIN {
-    print ".\\\" Written by scripts/man-env.sh from docs/env.md, which gasnet_info --env-markdown writes."
+    print ".\\\" Written by scripts/docs/man-env.sh from docs/env.md, which gasnet_info --env-markdown writes."
     print ".Dd November 21, 2026\n.Dt GASNET_ENV 7\n.Os libgasnet"
     print ".Sh NAME\n.Nm gasnet_env\n.Nd environment variables of libgasnet\n.Sh DESCRIPTION"
     listing = 0

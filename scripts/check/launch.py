@@ -4,7 +4,7 @@ hosts made by scripts/cluster (root and the packages of `scripts/setup.sh cluste
 each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/testing.md has the
 matrix.
 
-    scripts/check_launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits
+    scripts/check/launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits
     udp,any,smp] [--list]
 
 The release flavour of udp makes all tests, and the others a part (--all: all). --only takes tests
@@ -19,10 +19,10 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, f"{HERE}/cluster", f"{HERE}/launch"]
-import custom  # noqa: E402,F401
-import ends  # noqa: E402,F401  (registers tests, as the following do)
+SCRIPTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [f"{SCRIPTS}/check", f"{SCRIPTS}/cluster", f"{SCRIPTS}/launch"]
+import custom  # noqa: E402,F401  (the modules of scripts/launch register their tests)
+import ends  # noqa: E402,F401
 import errors  # noqa: E402,F401
 import faults  # noqa: E402,F401
 import flood  # noqa: E402,F401
@@ -34,7 +34,7 @@ from bed import Bed, Program, Skip, Wrong  # noqa: E402
 from cases import CASES, KINDS  # noqa: E402
 from processes import Unavailable  # noqa: E402
 
-SOURCE = f"{HERE}/../gasnet-compat-tests/launch/launch_place.c"
+SOURCE = f"{SCRIPTS}/../gasnet-compat-tests/launch/launch_place.c"
 
 
 class Report:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the manual pages with the headers: check_man.py --include FOLDER [--cc gcc] [--api
+"""Compares the manual pages with the headers: man.py --include FOLDER [--cc gcc] [--api
 docs/api.md].
 
 Every implemented function and macro with arguments that the specifications name (docs/api.md), and
@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADERS = ["gasnet.h", "gasnet_coll.h", "gasnet_vis.h", "gasnet_ratomic.h", "gasnet_mk.h", "gasnet_tools.h"]
 TYPES = {"I32": "int32_t", "U32": "uint32_t", "I64": "int64_t", "U64": "uint64_t", "FLT": "float", "DBL": "double"}
 PUBLIC = re.compile(r"(?:gex|gasnetx?|gasnett)_\w+")
@@ -26,7 +26,9 @@ NOT_FUNCTIONS = re.compile(r"gasnett?_needs_(?:debug|release)_library_\w+")
 
 def documented():
     """Names of the synopses, with their pages."""
-    text = subprocess.run([f"{ROOT}/scripts/man-names.sh", "all"], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [f"{ROOT}/scripts/docs/man-names.sh", "all"], capture_output=True, text=True, check=True
+    ).stdout
     return {name: page for page, name in (line.split() for line in text.splitlines())}
 
 

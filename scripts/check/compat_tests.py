@@ -32,7 +32,7 @@ import uuid
 
 import jobs
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TESTS = os.path.join(ROOT, "gasnet-compat-tests")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
 NOT_FAMILIES = ("common", "headers")

@@ -1,7 +1,7 @@
 #!/bin/sh
-# check-env-doc.sh: fails when docs/env.md is not what `gasnet_info --env-markdown` prints.
+# env-doc.sh: fails when docs/env.md is not what `gasnet_info --env-markdown` prints.
 # --write brings the page up to date instead.
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 cd "$ROOT"
 page=docs/env.md
@@ -10,12 +10,12 @@ mkdir -p "$BUILD"
 fresh=$BUILD/env.md.$$
 trap 'rm -f "$fresh"' EXIT
 cargo run --quiet --locked --target-dir "$target" -p gasnet-launcher --bin gasnet_info \
-    --features "$(scripts/conduits.sh --features)" -- --env-markdown >"$fresh"
+    --features "$(scripts/build/conduits.sh --features)" -- --env-markdown >"$fresh"
 
 if [ "${1:-}" = --write ]; then
     replace "$page" <"$fresh"
 elif ! diff -u "$page" "$fresh"; then
-    echo "check-env-doc: $page is stale: run scripts/check-env-doc.sh --write" >&2
+    echo "check-env-doc: $page is stale: run scripts/check/env-doc.sh --write" >&2
     exit 1
 fi
 echo "env: $page agrees with the table"

@@ -1,8 +1,8 @@
 #!/bin/sh
-# check-abi.sh [--write]: fails when what a C compiler computes from the headers (sizes, offsets, constants) differs from
+# abi.sh [--write]: fails when what a C compiler computes from the headers (sizes, offsets, constants) differs from
 # docs/abi-baseline.txt, which is the binary interface that clients were compiled against. See docs/abi.md for what to raise then.
 FLAVOUR=release
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 cd "$ROOT"
 baseline=docs/abi-baseline.txt
@@ -10,7 +10,7 @@ if [ "$(uname -sm)" != "Linux x86_64" ]; then
     echo "abi: SKIPPED: the baseline is that of Linux x86_64"
     exit 0
 fi
-scripts/headers.sh smp
+scripts/build/headers.sh smp
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 include="-I$B/include -I$B/include/smp-conduit"
@@ -68,7 +68,7 @@ TYPES
 if [ "${1:-}" = --write ]; then
     replace "$baseline" <"$scratch/now"
 elif ! diff -u "$baseline" "$scratch/now"; then
-    echo "abi: the headers differ from $baseline: docs/abi.md says what to raise; then scripts/check-abi.sh --write" >&2
+    echo "abi: the headers differ from $baseline: docs/abi.md says what to raise; then scripts/check/abi.sh --write" >&2
     exit 1
 fi
 echo "abi: $(grep -c . "$scratch/now") facts agree with $baseline"

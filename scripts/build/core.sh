@@ -1,9 +1,9 @@
 #!/bin/sh
-# build-core.sh CONDUIT|any|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread modes. A library of one conduit and the
+# core.sh CONDUIT|any|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread modes. A library of one conduit and the
 # universal one (any) are the same crate with different features.
 #
 # A conduit and the tools become a static library (only that crate type: with several, fat LTO silently does not apply).
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 what=$1
 cd "$ROOT"
@@ -34,7 +34,7 @@ fi
 case $what in
 launcher)
     cargo build --quiet --locked --profile program --target-dir "$target" --target "$triple" -p gasnet-launcher --bins \
-        --features "$("$ROOT/scripts/conduits.sh" --features)"
+        --features "$("$ROOT/scripts/build/conduits.sh" --features)"
     for program in gasnetrun gasnet_info gasnet_trace; do
         cp "$target/$triple/program/$program" "$CORE/core/$program.new"
         [ -n "${KEEP_SYMBOLS:-}" ] || strip "$CORE/core/$program.new"

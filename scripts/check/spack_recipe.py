@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a Spack recipe without Spack: check_spack.py PACKAGE.PY SOURCES. A stand-in for
+"""Reads a Spack recipe without Spack: spack_recipe.py PACKAGE.PY SOURCES. A stand-in for
 spack.package records what the recipe declares and what it asks of make; every variable that it sets
 must be one of the makefile's, every value of a variant one that the build accepts, and `make -n`
 must take the command. It does not show that Spack itself accepts the recipe."""

@@ -44,8 +44,8 @@ dist:
 echovar:
 	@echo '$(VARNAME)="$($(VARNAME))"'
 
-include $(SRCDIR)/scripts/build-tests.mk
-include $(SRCDIR)/scripts/build-clean.mk
+include $(SRCDIR)/scripts/build/tests.mk
+include $(SRCDIR)/scripts/build/clean.mk
 
 # Fragments are written by configure.
 %.mak: ;

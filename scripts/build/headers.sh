@@ -1,6 +1,6 @@
 #!/bin/sh
 # headers.sh CONDUIT...: the include tree as it will be installed, in $B/include.
-. "$(dirname -- "$0")/common.sh"
+. "$(dirname -- "$0")/../common.sh"
 
 for header in "$ROOT"/include/*.h; do
     # shellcheck disable=SC2094 # replace writes below $B
