@@ -1,6 +1,7 @@
-//! What it costs that a job is closed to strangers: the hash of payloads, the tag of headers, and what is dropped.
+//! Cost of authentication: the hash of payloads, the MAC of headers, and datagrams that are
+//! dropped.
 //!
-//! `cargo bench -p gasnet-conduit-udp --bench closed`, or with a part of a row's name.
+//! `cargo bench -p gasnet-conduit-udp --bench authentication`, or with a part of a row's name.
 
 #[allow(dead_code, unreachable_pub, unused_imports)]
 #[path = "../src/clnh.rs"]
@@ -85,26 +86,26 @@ struct Ends<'a> {
     local: Inbox<'a>,
     remote: Inbox<'a>,
     socket: ManuallyDrop<UdpSocket>,
-    /// Messages that the first one has taken.
+    /// Messages that the first process has accepted.
     sent: usize,
 }
 
 impl Ends<'_> {
-    /// A message to the second one, if there is room for it.
+    /// Sends a message to the second process, if there is room for it.
     fn send(&mut self, message: &[u8]) -> bool {
         let taken = self.conduit.send(1, Class::Request, &[message]).is_ok();
         self.sent += usize::from(taken);
         taken
     }
 
-    /// Lets the second process read what its socket has, until all messages have come; how long that takes.
+    /// Polls the second process until it has received all messages. Returns the time.
     fn drain(&mut self) -> Duration {
         let began = Instant::now();
         while self.remote.packets < self.sent && began.elapsed() < TIME {
             self.remote.poll();
         }
         let took = began.elapsed();
-        // And all acknowledgements come.
+        // Until all acknowledgements have arrived.
         let began = Instant::now();
         while began.elapsed() < Duration::from_micros(500) {
             self.local.poll();
@@ -114,7 +115,7 @@ impl Ends<'_> {
     }
 }
 
-/// What a datagram costs its receiver, its share of the system call included.
+/// Cost of a datagram for its receiver, including its share of the system call.
 fn datagrams(payload: &[u8]) {
     let job = Job::start(&|| Box::new(Udp::new()), 2);
     let (conduit, remote_conduit) = (job.of(0), job.of(1));
@@ -157,7 +158,8 @@ fn datagrams(payload: &[u8]) {
                     None => ends.send(message),
                     Some(forged) => outsider.send_to(forged, address).is_ok(),
                 });
-                // The last one is real, so that it is known when all have been read. A round in which the window was full says nothing.
+                // The last datagram is a real one, which shows that all were received. A round in
+                // which the window was full does not count.
                 let went = went && ends.send(message);
                 let took = ends.drain();
                 if went {

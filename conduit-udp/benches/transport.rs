@@ -1,5 +1,6 @@
-//! What the transport costs, beside raw datagrams. One thread plays both ranks in turn, so that a figure is the processor time of both ends together
-//! and does not depend on what else runs on the machine: each is the best of many short rounds.
+//! Cost of the transport, beside raw datagrams. One thread plays both ranks in turn. A figure is
+//! therefore the processor time of both ends together, and does not depend on other load; each is
+//! the best of many short rounds.
 //!
 //! `cargo bench -p gasnet-conduit-udp`, or with a part of a row's name.
 
@@ -34,7 +35,8 @@ fn main() {
     }
     let key = clnh::ClnhKey::new(words());
     let (memory, mut remote_conduit) = (vec![1u8; 1 << 20], vec![0u8; 1 << 20]);
-    // Each part to a place of its own, as a put's, or all to the same, which stays in a cache.
+    // Each part to its own destination, as for a put, or all to the same one, which stays in a
+    // cache.
     for (row, tag, apart) in [
         ("stream: raw", false, false),
         ("stream: raw with the tag", true, false),
@@ -76,7 +78,7 @@ fn conduit() {
         });
     }
     remote.answer = None;
-    // As a client's requests do it: each polls, and the other side now and then.
+    // Like the requests of a client: the sender polls after each, the receiver now and then.
     time("flood of 8: conduit", 1000, || {
         let before = remote.packets;
         for i in 0..1000 {

@@ -1,32 +1,34 @@
-//! A universal hash of payloads on carry-less multiplication: two different payloads of a length collide for one key in 2^60 or so, whoever chose them,
-//! if he does not know the key. (D. Lemire and O. Kaser, "Faster 64-bit universal hashing using carry-less multiplications", 2016: CLNH, over blocks, whose
-//! results are combined as the coefficients of a polynomial.) It says nothing by itself about who sent what: [`crate::mac`] puts it under a keyed function.
+//! A universal hash of payloads with carry-less multiplication (CLNH: D. Lemire and O. Kaser,
+//! "Faster 64-bit universal hashing using carry-less multiplications", 2016). Blocks are hashed
+//! with CLNH, and the results combined as coefficients of a polynomial. Two different payloads of
+//! equal length, chosen without knowledge of the key, collide with probability of about 2^-60. The
+//! hash alone authenticates nothing: [`crate::mac`] masks it.
 
-/// Words of a block, and of its key: so many that the combination of blocks costs next to nothing.
+/// Words of a block, and of its key. With so many, combining the blocks costs next to nothing.
 const BLOCK: usize = 512;
 
-/// The secret: a random word for each word of a block, and one for the polynomial.
+/// The secret key: a random word for each word of a block, and one for the polynomial.
 pub struct ClnhKey {
     block: [u64; BLOCK],
     point: u64,
     multiplier: Multiplier,
 }
 
-/// What the processor multiplies with.
+/// How the processor multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Multiplier {
-    /// Products of integers.
+    /// Integer products.
     Portable,
-    /// PCLMULQDQ: a pair of words at a time.
+    /// PCLMULQDQ: one pair of words at a time.
     #[cfg(target_arch = "x86_64")]
     Pclmul,
-    /// VPCLMULQDQ: two pairs.
+    /// VPCLMULQDQ: two pairs at a time.
     #[cfg(target_arch = "x86_64")]
     Vpclmul,
 }
 
 impl ClnhKey {
-    /// Of random words.
+    /// From random words.
     pub fn new(mut word: impl FnMut() -> u64) -> Self {
         Self {
             block: std::array::from_fn(|_| word()),
@@ -35,12 +37,12 @@ impl ClnhKey {
         }
     }
 
-    /// The hash of some bytes. Their length is not part of it: the header has that.
+    /// The hash of a payload. It does not cover the length, which the header's MAC does.
     pub fn hash(&self, bytes: &[u8]) -> u64 {
         match self.multiplier {
             Multiplier::Portable => self.hash_portable(bytes),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: this way is taken only where the processor has the instruction.
+            // SAFETY: `Multiplier::best` has found the instruction.
             Multiplier::Pclmul => unsafe { x86::hash_pclmul(self, bytes) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above.
@@ -48,7 +50,7 @@ impl ClnhKey {
         }
     }
 
-    /// The same without the processor's help.
+    /// The same hash without processor support.
     pub fn hash_portable(&self, bytes: &[u8]) -> u64 {
         let mut sum = 0;
         for block in bytes.chunks(8 * BLOCK) {
@@ -71,12 +73,12 @@ impl std::fmt::Debug for ClnhKey {
     }
 }
 
-/// Each fifth bit.
+/// Every fifth bit.
 const EVERY_FIFTH: u128 = 0x2108_4210_8421_0842_1084_2108_4210_8421;
 
-/// The product of two polynomials over GF(2), by products of integers, in a time that tells nothing about them. The bits of each factor are five
-/// apart, so that the sums, of up to thirteen, stay apart, and the lowest bit of each says whether it is odd. (As T. Pornin's BearSSL does it, with
-/// four.)
+/// The product of two polynomials over GF(2), from integer products, in constant time. The bits of
+/// each factor are five apart, so the sums of up to thirteen bits do not overlap; the lowest bit of
+/// each is the result. (T. Pornin's BearSSL does the same with four.)
 fn multiply(a: u64, b: u64) -> u128 {
     let mut sums = [0; 5];
     for i in 0..5 {
@@ -114,7 +116,7 @@ impl Multiplier {
     }
 }
 
-// The path is for benches/, which take this file by its own.
+// The path serves the benchmarks, which include this file.
 #[cfg(target_arch = "x86_64")]
 #[path = "clnh/x86.rs"]
 mod x86;
@@ -133,7 +135,7 @@ mod tests {
         })
     }
 
-    /// Those that this processor has.
+    /// The multipliers of this processor.
     fn multipliers() -> Vec<Multiplier> {
         #[cfg(target_arch = "x86_64")]
         return match Multiplier::best() {
@@ -156,7 +158,7 @@ mod tests {
             let bits = (0..64).filter(|bit| b >> bit & 1 != 0);
             assert_eq!(multiply(a, b), bits.fold(0, |sum, bit| sum ^ u128::from(a) << bit));
         }
-        // The longest sums.
+        // The largest sums.
         assert_eq!(multiply(u64::MAX, u64::MAX), u128::MAX / 3);
         assert_eq!(reduce(1 << 64), 0b1_1011);
         assert_eq!(reduce(u128::from(u64::MAX)), u64::MAX);

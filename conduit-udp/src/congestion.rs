@@ -1,52 +1,57 @@
-//! How much may be under way to a peer, and for how long nothing may come back.
+//! Congestion control and retransmission timeout of one peer.
 //!
-//! Round trips are smoothed as RFC 6298 says. The congestion window begins as in RFC 6928, grows as in RFC 5681, and shrinks once for each round trip with
-//! losses, to seven tenths (RFC 9438, section 4.6): links that lose at random are to stay useful. Silence beyond two probes shrinks it to its minimum.
+//! SRTT and RTTVAR follow RFC 6298. The congestion window starts as in RFC 6928 and grows as in RFC
+//! 5681. It shrinks to seven tenths, once per round trip with losses (RFC 9438, section 4.6), so
+//! that links with random loss stay useful. After the third timeout in a row it shrinks to its
+//! minimum.
 #![forbid(unsafe_code)]
 
 use crate::per_class::PerClass;
 use gasnet_conduit::Class;
 
-/// How long a peer may keep an acknowledgement back, nanoseconds.
+/// Nanoseconds for which a peer may delay an acknowledgement.
 pub const MAX_ACK_DELAY: u64 = 1_000_000;
-/// The least time before a probe: peers share cores.
+/// Bounds of the RTO, nanoseconds. The lower one is generous because peers share cores.
 const MIN_RTO: u64 = 2_000_000;
 const MAX_RTO: u64 = 500_000_000;
-/// Datagrams of the first window, and of the smallest.
+/// Datagrams in the initial and in the smallest window.
 const INITIAL_WINDOW: usize = 10;
 const MIN_WINDOW: usize = 2;
-/// Beyond so many bytes the window grows only while round trips are below so many times the shortest: longer ones come from queues, which a larger window
-/// would only lengthen (L. S. Brakmo and L. L. Peterson, "TCP Vegas", 1995). What waits in memory of this host falls out of its caches, too.
+/// Window bytes above which it grows only while SRTT is below `MAX_QUEUEING` times the shortest
+/// RTT. Longer round trips come from queues, which a larger window would lengthen (L. S. Brakmo and
+/// L. L. Peterson, "TCP Vegas", 1995). Data queued in this host's memory also falls out of its
+/// caches.
 const DELAY_LIMITED_FROM: usize = 256 << 10;
 const MAX_QUEUEING: u64 = 4;
-/// But round trips of so many nanoseconds say that the peer has no core at the moment: it should find much when it gets one.
+/// SRTT in nanoseconds from which the delay means that the peer is descheduled. The window may
+/// grow: the peer should find much to do when it gets a core.
 const DESCHEDULED_RTT: u64 = 500_000;
 /// Bytes of the largest window.
 const MAX_CWND: usize = 8 << 20;
 
-/// One peer's.
+/// Congestion control of one peer.
 #[derive(Debug)]
 pub struct Congestion {
-    /// Bytes that may be under way.
+    /// The congestion window: bytes that may be in flight.
     pub cwnd: usize,
     ssthresh: usize,
-    /// Payload of the largest datagram.
+    /// Bytes of the largest payload.
     max_payload: usize,
     srtt: u64,
     rttvar: u64,
-    /// The shortest round trip, 0 before one was measured.
+    /// Shortest RTT in nanoseconds; 0 before the first sample.
     min_rtt: u64,
-    /// Losses of datagrams below this number belong to a shrinking that was done, by class.
+    /// Losses of datagrams below this number belong to a reduction that was made already.
     recovery_end: PerClass<u64>,
-    /// How long the first datagrams wait for an answer.
+    /// RTO before the first RTT sample, nanoseconds.
     initial_rto: u64,
-    /// Probes since something came.
+    /// Timeouts since the last acknowledgement of new data.
     timeouts: u32,
 }
 
 impl Congestion {
-    /// For datagrams with at most this payload, into buffers of at least `initial` bytes; before a round trip was measured they wait `initial_rto` nanoseconds
-    /// for an answer.
+    /// `initial` bounds the initial window: the bytes that the peer's receive buffer holds.
+    /// `initial_rto` is in nanoseconds.
     pub fn new(max_payload: usize, initial: usize, initial_rto: u64) -> Self {
         Self {
             cwnd: (INITIAL_WINDOW * max_payload)
@@ -64,13 +69,13 @@ impl Congestion {
         }
     }
 
-    /// From now on the datagrams have another payload at most.
+    /// Sets the largest payload.
     pub fn resize(&mut self, max_payload: usize) {
         self.max_payload = max_payload;
         self.cwnd = self.cwnd.max(MIN_WINDOW * max_payload);
     }
 
-    /// `bytes` have come, and perhaps a round trip was measured.
+    /// `bytes` were acknowledged, perhaps with an RTT sample.
     pub fn on_ack(&mut self, bytes: usize, rtt: Option<u64>) {
         if let Some(time) = rtt {
             if self.min_rtt == 0 || time < self.min_rtt {
@@ -95,7 +100,7 @@ impl Congestion {
         self.cwnd = self.cwnd.min(MAX_CWND);
     }
 
-    /// The datagram `number` of `class` was lost; `next` is the number of the next one.
+    /// Datagram `number` of `class` was lost; `next` is the number of the next new one.
     pub fn on_loss(&mut self, class: Class, number: u64, next: u64) {
         if number < self.recovery_end[class] {
             return;
@@ -105,7 +110,8 @@ impl Congestion {
         self.ssthresh = self.cwnd;
     }
 
-    /// Nothing has come for [`Congestion::rto`]. Returns whether all that is under way is to be taken for lost.
+    /// The RTO has expired without an acknowledgement. Returns whether everything in flight counts
+    /// as lost.
     pub fn on_timeout(&mut self) -> bool {
         self.timeouts = self.timeouts.saturating_add(1);
         if self.timeouts <= 2 {
@@ -118,7 +124,7 @@ impl Congestion {
         true
     }
 
-    /// How long to wait for an acknowledgement before a probe, nanoseconds.
+    /// The RTO, with exponential backoff, in nanoseconds.
     pub fn rto(&self) -> u64 {
         let base = if self.srtt == 0 {
             self.initial_rto
@@ -128,7 +134,7 @@ impl Congestion {
         (base << self.timeouts.min(16)).min(MAX_RTO)
     }
 
-    /// How much earlier than one that came a datagram must have been sent to be lost (RFC 9002, section 6.1.2).
+    /// The time threshold of loss detection (RFC 9002, section 6.1.2), nanoseconds.
     pub fn loss_delay(&self) -> u64 {
         (self.srtt + self.srtt / 8).max(MIN_RTO / 4)
     }
@@ -195,7 +201,7 @@ mod tests {
         assert_eq!((congestion.rto(), congestion.cwnd), (MAX_RTO, 2000));
         congestion.on_ack(1, None);
         assert_eq!(congestion.rto(), base);
-        // What went well before all that silence does so again soon.
+        // Slow start returns to half the former window.
         while congestion.cwnd < half {
             let window = congestion.cwnd;
             congestion.on_ack(window, None);

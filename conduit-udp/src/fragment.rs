@@ -1,6 +1,7 @@
-//! A datagram that the path does not take goes in pieces, each in a datagram of its own with the number of the whole, which is acknowledged when all have
-//! come. In front of each piece is what of the whole's header the piece's own has no room for. Kernels cut datagrams, too, but only those of which they
-//! know that the path does not take them.
+//! Fragmentation above UDP, for datagrams that vanish on the path. Each fragment is a datagram with
+//! the number of the original one, which is acknowledged when all fragments have arrived. A prefix
+//! carries those fields of the original header that the fragment's own cannot hold. Kernels
+//! fragment IP packets too, but only when they know that the path MTU is smaller.
 #![forbid(unsafe_code)]
 
 use crate::mac::Keys;
@@ -10,14 +11,15 @@ use crate::wire::{Header, ImplicitFields, Kind, ACK_NOW, HEADER_BYTES};
 use crate::MAX_PACKET_BYTES;
 use std::io::IoSlice;
 
-/// Payload of datagrams that every path takes: IPv6 promises 1280 bytes (RFC 8200, section 5), of which headers are 48 and [`HEADER_BYTES`].
+/// Bytes of payload that every path takes. IPv6 guarantees an MTU of 1280 (RFC 8200, section 5), of
+/// which 48 bytes and [`HEADER_BYTES`] are headers.
 pub const BASE_PAYLOAD: usize = (1280 - 48) / 64 * 64 - HEADER_BYTES;
-/// What stands in front of a piece: the whole's word, and its kind.
+/// Bytes of the prefix: the operand and the kind of the original datagram.
 pub const FRAGMENT_PREFIX: usize = 9;
-/// Bytes of the whole in each piece but the last.
+/// Bytes of the original payload in each fragment but the last.
 pub const FRAGMENT_BYTES: usize = BASE_PAYLOAD - FRAGMENT_PREFIX;
 
-/// Whether a datagram is part of a message, or a piece of such a part.
+/// Whether a datagram is part of a message, or a fragment of one that is.
 pub fn is_message(header: &Header, payload: &[u8]) -> bool {
     match header.kind {
         Kind::Fragment => payload.get(FRAGMENT_PREFIX - 1) == Some(&(Kind::Data as u8)),
@@ -25,7 +27,7 @@ pub fn is_message(header: &Header, payload: &[u8]) -> bool {
     }
 }
 
-/// Gives a datagram to `send` in pieces. Returns whether all of them went.
+/// Passes a datagram to `send` in fragments. Returns whether all of them were sent.
 pub fn send(
     keys: &Keys,
     header_bytes: &[u8; HEADER_BYTES],
@@ -68,57 +70,57 @@ pub fn send(
     })
 }
 
-/// A fragment that was parsed.
+/// A parsed fragment.
 struct Fragment<'a> {
-    /// The header of the whole.
+    /// Header of the original datagram.
     datagram: Header,
     index: usize,
     bytes: &'a [u8],
 }
 
-/// A datagram of which pieces have come.
+/// A datagram of which some fragments were received.
 #[derive(Debug)]
 struct PartialDatagram {
     number: u64,
     header: Header,
-    /// Bit i: piece i has come.
+    /// Bit i: fragment i was received.
     received: u64,
     parts: u16,
     bytes: Packet,
 }
 
-/// What a piece brings about.
+/// The outcome of a fragment.
 #[derive(Debug, PartialEq)]
 pub enum FragmentOutcome {
-    /// Others are missing.
+    /// Other fragments are missing.
     Incomplete,
-    /// It came before.
+    /// It was received before.
     Duplicate,
-    /// The datagram is whole.
+    /// The datagram is complete.
     Complete(Header, Packet),
-    /// Only a defective peer sends that.
+    /// The peer is defective.
     Malformed,
 }
 
-/// The pieces of one class from one peer.
+/// The incomplete datagrams of one class from one peer.
 #[derive(Debug, Default)]
 pub struct Reassembly {
     partials: Vec<PartialDatagram>,
 }
 
 impl Reassembly {
-    /// Datagrams that lack pieces.
+    /// Number of incomplete datagrams.
     #[cfg(any(test, fuzzing))]
     pub fn incomplete(&self) -> usize {
         self.partials.len()
     }
 
-    /// Forgets what is not wanted any more.
+    /// Drops datagrams that are no longer wanted.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
         self.partials.retain(|partial| keep(partial.number));
     }
 
-    /// Takes in a piece of the datagram `number`, which has not come yet.
+    /// Accepts a fragment of the datagram `number`, which was not received yet.
     pub fn accept(&mut self, header: &Header, number: u64, payload: &[u8]) -> FragmentOutcome {
         let bytes = header.message as usize;
         let Some(fragment) = self.parse(header, number, payload) else {
@@ -153,7 +155,7 @@ impl Reassembly {
         FragmentOutcome::Complete(partial.header, partial.bytes)
     }
 
-    /// The header of the whole, which piece this is, and its bytes. None: that contradicts itself, or what came before.
+    /// Parses a fragment. `None`: it contradicts itself or earlier fragments.
     fn parse<'a>(&self, header: &Header, number: u64, payload: &'a [u8]) -> Option<Fragment<'a>> {
         let (prefix, fragment) = payload.split_first_chunk::<FRAGMENT_PREFIX>()?;
         let (bytes, part) = (header.message as usize, usize::from(header.part));
@@ -206,7 +208,7 @@ mod tests {
         }
     }
 
-    /// The pieces of a datagram, none longer than every path takes.
+    /// The fragments of a datagram, each within the guaranteed MTU.
     fn fragments_of(header: &Header, body: &[u8]) -> Vec<(Header, Vec<u8>)> {
         let (keys, mut all) = (Keys::new(1, b""), Vec::new());
         let implicit = implicit(header);
@@ -302,7 +304,8 @@ mod tests {
         }
         assert_eq!(take(good, &payload[1..]), FragmentOutcome::Malformed);
         assert_eq!(take(good, &[1; FRAGMENT_PREFIX - 1]), FragmentOutcome::Malformed);
-        // Another kind or word than the first piece had, kinds that are never cut, and none.
+        // Another operand or kind than in the first fragment, kinds that are never fragmented, an
+        // unknown kind.
         for (at, value) in [
             (0, 0),
             (FRAGMENT_PREFIX - 1, Kind::Get as u8),

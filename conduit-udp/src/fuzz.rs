@@ -1,6 +1,6 @@
-//! Datagrams that nobody should send: real ones of every kind, changed. [`unauthenticated`] sends them as who does not know the secret, [`byzantine`] as a
-//! member of the job that is broken, or hostile. `make fuzz` makes more of them than the tests do, and looks for those that reach code that none
-//! has reached.
+//! Fuzzing of the receiver with mutated datagrams of every kind. [`unauthenticated`] sends them
+//! without the job's keys, [`byzantine`] as a defective or hostile rank with the keys. `make fuzz`
+//! sends more of them than the tests do, guided by coverage.
 #![forbid(unsafe_code)]
 
 pub mod byzantine;
@@ -9,12 +9,12 @@ mod unauthenticated;
 
 use crate::wire::{at, HEADER_BYTES, MAC_OFFSET};
 
-/// Where all that is to be chosen comes from.
+/// A source of choices.
 pub trait Choices {
     /// A number of so many bytes.
     fn number(&mut self, bytes: usize) -> u64;
 
-    /// Whether there is nothing left to choose.
+    /// Whether the source is exhausted.
     fn is_over(&self) -> bool {
         false
     }
@@ -34,7 +34,7 @@ pub trait Choices {
     }
 }
 
-/// Where a field is in a datagram.
+/// Offset and length of a field in a datagram.
 #[derive(Clone, Copy)]
 pub struct Field {
     offset: usize,
@@ -47,7 +47,7 @@ impl Field {
     }
 }
 
-/// Where a header has what, and how many bytes of it.
+/// The fields of a header.
 const FIELDS: [Field; 16] = [
     Field::new(at::JOB, 4),
     Field::new(at::VERSION, 1),
@@ -67,18 +67,18 @@ const FIELDS: [Field; 16] = [
     Field::new(MAC_OFFSET + 8, 8),
 ];
 
-/// Writes a number where a datagram has room for it.
+/// Writes a field, if the datagram is long enough.
 pub fn set(datagram: &mut [u8], field: Field, value: u64) {
     if let Some(bytes) = datagram.get_mut(field.offset..field.offset + field.bytes) {
         bytes.copy_from_slice(&value.to_le_bytes()[..field.bytes]);
     }
 }
 
-/// Changes a datagram in one way, perhaps by a part of another one.
+/// Mutates a datagram in one way, perhaps with a part of another one.
 pub fn change(choices: &mut impl Choices, datagram: &mut Vec<u8>, other: &[u8]) {
     let offset = choices.below(datagram.len());
     match choices.below(8) {
-        // The header's bits are more interesting than others.
+        // Changes of the header are the most interesting ones.
         0 => flip(choices, datagram, HEADER_BYTES),
         1 => flip(choices, datagram, usize::MAX),
         2 => {
@@ -117,7 +117,7 @@ fn flip(choices: &mut impl Choices, datagram: &mut [u8], most: usize) {
     }
 }
 
-/// What a coverage-guided fuzzer chose; when it has chosen no more, what is first or least.
+/// The input of a coverage-guided fuzzer, followed by zeros.
 #[cfg(fuzzing)]
 struct Given<'a>(&'a [u8]);
 
@@ -134,7 +134,7 @@ impl Choices for Given<'_> {
     }
 }
 
-/// Plays a scene as a coverage-guided fuzzer chose it.
+/// Runs one scenario with the input of a coverage-guided fuzzer.
 #[cfg(fuzzing)]
 pub fn given(bytes: &[u8]) {
     use crate::mac::Keys;
@@ -143,7 +143,7 @@ pub fn given(bytes: &[u8]) {
     KEYS.with(|keys| byzantine::attack(&mut Given(bytes), keys, || ()));
 }
 
-/// Choices of a generator: SplitMix64 (G. L. Steele et al., 2014).
+/// A pseudo-random generator: SplitMix64 (G. L. Steele et al., 2014).
 #[cfg(test)]
 struct Seeded(u64);
 
@@ -157,7 +157,8 @@ impl Choices for Seeded {
     }
 }
 
-/// What the environment says: how many changed datagrams a test sends, and the seed. A test that fails says where it was.
+/// The number of mutated datagrams, and the seed, from the environment. Prints its position when
+/// the test fails.
 #[cfg(test)]
 struct Trial {
     rounds: u64,

@@ -1,10 +1,16 @@
-//! conduit-udp of libgasnet: a reliable network over UDP.
+//! conduit-udp of libgasnet: a reliable transport over UDP. DESIGN.md beside this crate's
+//! Cargo.toml explains the protocol.
 //!
-//! Life of a message: `send` cuts it into datagrams, keeps a copy of each until it has come ([`send_window`]), and sends what the peer's [`congestion`] allows.
-//! The receiver checks the tag ([`mac`]), drops what came before, puts messages together ([`recv_window`]) and delivers each as soon as it is whole, in any
-//! order. Acknowledgements ride on whatever goes back. Requests and replies are numbered and kept apart, so that replies get through when requests do not.
-//! What the [`pmtu`] turns out not to take goes in [`fragment`].
-//! What is known of a peer begins with the first datagram; there is no handshake.
+//! Life of a message: `send` splits it into datagrams and keeps a copy of each until it is
+//! acknowledged ([`send_window`]). It transmits what the peer's congestion window allows
+//! ([`congestion`]). The receiver checks the MAC ([`mac`]), drops duplicates, reassembles the
+//! message ([`recv_window`]) and delivers it as soon as it is complete, in any order.
+//! Acknowledgements are piggybacked on every datagram in the other direction.
+//!
+//! Requests and replies have separate windows and numbers, so that replies get through when
+//! requests do not. Datagrams that exceed the path MTU ([`pmtu`]) are sent in fragments
+//! ([`fragment`]). There is no handshake: the state of a peer begins with the first authentic
+//! datagram.
 
 mod clnh;
 #[cfg(any(test, fuzzing))]
@@ -39,21 +45,22 @@ use gasnet_conduit::{
 use net::{GetRequest, PutRequest};
 use std::sync::{Arc, OnceLock};
 
-/// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
+/// Bytes of the runtime's largest packet: a Medium of 64 KiB with its header and arguments.
 const MAX_PACKET_BYTES: usize = 68 << 10;
 
-/// Puts of up to so many bytes are copied at once; and where the caller waits for its source.
+/// Bytes up to which the source of a put is copied at once; the larger limit applies when the
+/// caller blocks for local completion.
 const COPY_LIMIT: usize = 8 << 10;
 const COPY_LIMIT_NOW: usize = 64 << 10;
 
-/// The conduit. A library has one; tests have one per rank that they play.
+/// The conduit. A library has one instance; tests have one per rank that they simulate.
 #[derive(Default)]
 pub struct Udp {
     net: OnceLock<Arc<net::Net>>,
 }
 
 impl Udp {
-    /// A conduit that was not started.
+    /// A conduit that is not started.
     pub const fn new() -> Self {
         Self { net: OnceLock::new() }
     }
@@ -195,8 +202,8 @@ impl Conduit for Udp {
     }
 }
 
-/// Its environment variables.
+/// The environment variables of this conduit.
 pub static VARIABLES: &[Variable] = variables::TABLE;
 
-/// The conduit that libraries hold.
+/// The instance in the libraries.
 pub static CONDUIT: Udp = Udp::new();

@@ -1,42 +1,46 @@
-//! Who may speak: every datagram ends its header with two tags that only members of the job can make.
+//! Message authentication: every header ends with two MACs that only ranks of the job can compute.
 //!
-//! They are the halves of SipHash-2-4-128 (J.-P. Aumasson and D. J. Bernstein, 2012) of the header and of what both ends know without being told
-//! ([`ImplicitFields`], and how long the payload is): the first half as it is, the second masks the universal hash of the payload ([`crate::clnh`]), as M. N. Wegman
-//! and J. L. Carter do it (1981). So a header proves itself before anybody looks at the payload, or even has it. Datagrams with the same header have the same
-//! payload (its flags tell tries apart), so that one mask never goes with two hashes. A replayed datagram has a number that has come, or belongs to another four billion,
-//! and so do its acknowledgements.
+//! They are the halves of SipHash-2-4-128 (J.-P. Aumasson and D. J. Bernstein, 2012) of the header,
+//! the implicit fields ([`ImplicitFields`]) and the payload length. The first half is sent as it
+//! is. The second masks a universal hash of the payload ([`crate::clnh`]), the construction of M.
+//! N. Wegman and J. L. Carter (1981). So a header can be verified before the payload is read, or
+//! even received.
+//!
+//! Datagrams with equal headers have equal payloads, because the flags hold the transmission
+//! number; no mask is ever used for two hashes. A replayed datagram has a number that was received
+//! before, or the wrong implicit high half; the same holds for replayed acknowledgements.
 #![forbid(unsafe_code)]
 
 use crate::clnh;
 use crate::wire::{ImplicitFields, HEADER_BYTES, MAC_OFFSET};
 use siphasher::{sip::SipHasher24, sip128};
 
-/// The length and the hash of a payload.
+/// Length and hash of a payload.
 #[derive(Clone, Copy, Debug)]
 pub struct PayloadDigest {
-    /// Its length.
+    /// Length in bytes.
     pub bytes: usize,
-    /// [`Keys::hash`] of it.
+    /// Its [`Keys::hash`].
     pub hash: u64,
 }
 
-/// The MAC of a header, and the mask of its payload's hash.
+/// The MAC of a header, and the mask of the payload's hash.
 struct Macs {
     header: u64,
     payload_mask: u64,
 }
 
-/// The secrets of a job.
+/// The secret keys of a job.
 #[derive(Debug)]
 pub struct Keys {
-    /// What every header begins with; tells jobs apart, proves nothing.
+    /// First field of every header. Tells jobs apart; it is not a secret.
     pub job: u32,
     sip: [u64; 2],
     payload: clnh::ClnhKey,
 }
 
 impl Keys {
-    /// From what only the job's processes know.
+    /// Derives the keys from secrets of the job.
     pub fn new(token: u64, random: &[u8]) -> Self {
         let seed = [1, 2].map(|number| SipHasher24::new_with_keys(token, number).hash(random));
         let mut counter = 0u64;
@@ -51,7 +55,7 @@ impl Keys {
         }
     }
 
-    /// The hash of a payload, which a sender keeps for the next time.
+    /// The universal hash of a payload. Senders keep it for retransmissions.
     pub fn hash(&self, payload: &[u8]) -> u64 {
         if payload.is_empty() {
             return 0;
@@ -59,7 +63,7 @@ impl Keys {
         self.payload.hash(payload)
     }
 
-    /// The length and the hash of a payload.
+    /// Length and hash of a payload.
     pub fn digest(&self, payload: &[u8]) -> PayloadDigest {
         PayloadDigest {
             bytes: payload.len(),
@@ -67,7 +71,7 @@ impl Keys {
         }
     }
 
-    /// What a header's first tag is, and what masks the hash of its payload, which is of so many bytes.
+    /// The MAC of a header and the mask for a payload of `bytes`.
     fn macs(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Macs {
         let mut all = [0; MAC_OFFSET + 20];
         all[..MAC_OFFSET].copy_from_slice(&header[..MAC_OFFSET]);
@@ -82,21 +86,22 @@ impl Keys {
         Macs { header, payload_mask }
     }
 
-    /// Puts the tags into an encoded header, whose payload is of so many bytes and has this hash.
+    /// Writes the MACs into an encoded header.
     pub fn seal(&self, header: &mut [u8; HEADER_BYTES], implicit: &ImplicitFields, payload: PayloadDigest) {
         let macs = self.macs(header, implicit, payload.bytes);
         header[MAC_OFFSET..MAC_OFFSET + 8].copy_from_slice(&macs.header.to_le_bytes());
         header[MAC_OFFSET + 8..].copy_from_slice(&(macs.payload_mask ^ payload.hash).to_le_bytes());
     }
 
-    /// The hash that the payload must have, if the header of a datagram with so many bytes behind it is of a member.
+    /// The hash that the payload must have, if the header of a datagram with `bytes` of payload is
+    /// authentic.
     pub fn verify_header(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Option<u64> {
         let macs = self.macs(header, implicit, bytes);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
         (word(MAC_OFFSET) == macs.header).then(|| word(MAC_OFFSET + 8) ^ macs.payload_mask)
     }
 
-    /// Whether both tags are right.
+    /// Whether both MACs are right.
     pub fn verify(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, payload: &[u8]) -> bool {
         self.verify_header(header, implicit, payload.len()) == Some(self.hash(payload))
     }
@@ -143,7 +148,7 @@ mod tests {
                 "{other:?}, not {target}"
             );
         }
-        // The header proves itself, its length, and no other payload.
+        // A header authenticates itself and the length, and no other payload.
         assert_eq!(
             keys.verify_header(&header, &implicit, payload.len()),
             Some(keys.hash(&payload))

@@ -1,27 +1,29 @@
-//! Memory of clients that transfers read and write: what a put takes from, and the segments that peers may name.
+//! Client memory that transfers access: sources and destinations, and the registered segments.
 //!
-//! Others may write there at the same time; such races are the client's, and nothing here trusts what it reads to be the same when it is read again.
+//! Others may write there at any time. Such races are the client's; nothing here relies on reading
+//! the same value twice.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-/// A stretch of memory that somebody lends until a transfer is complete.
+/// Client memory that is valid until a transfer is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientMemory {
     address: usize,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
 impl ClientMemory {
     /// # Safety
-    /// It may be read, and written where [`ClientMemory::write`] or [`crate::sys::Socket::receive_split`] is called, until its transfer is complete.
+    /// The memory must be readable until its transfer is complete, and writable where
+    /// [`ClientMemory::write`] or [`crate::sys::Socket::receive_split`] is called.
     pub const unsafe fn new(address: usize, bytes: usize) -> Self {
         Self { address, bytes }
     }
 
-    /// The first `bytes`, which no longer belong to the rest.
+    /// Splits off the first `bytes`.
     pub fn split_off_front(&mut self, bytes: usize) -> Self {
         let first = bytes.min(self.bytes);
         let taken = Self {
@@ -33,7 +35,7 @@ impl ClientMemory {
         taken
     }
 
-    /// So many bytes at an offset. None: it does not have them.
+    /// The `bytes` at an offset. `None`: out of bounds.
     pub fn slice(&self, offset: usize, bytes: usize) -> Option<Self> {
         let has = offset <= self.bytes && bytes <= self.bytes - offset;
         has.then_some(Self {
@@ -42,27 +44,29 @@ impl ClientMemory {
         })
     }
 
-    /// Whether the two have a byte in common.
+    /// Whether two ranges have a byte in common.
     pub fn overlaps(&self, other: Self) -> bool {
         self.address < other.address + other.bytes && other.address < self.address + self.bytes
     }
 
-    /// Where it begins, for the system to write there.
+    /// The first byte, for the kernel to write to.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.address as *mut u8
     }
 
-    /// All of it.
+    /// The memory as a slice.
     pub fn read(&self) -> &[u8] {
-        // SAFETY: readable, by the contract of `new`. Where a client writes what it has lent, against the rules of its interface or in the source of another
-        // rank's get, the slice may change while it is looked at: nothing but the bytes that are sent depends on what they are.
+        // SAFETY: readable, by the contract of `new`. A client may write here meanwhile, against
+        // the rules of its interface, or because the memory is the source of another rank's get.
+        // Then the slice changes while it is read; only the bytes that are sent depend on it.
         unsafe { std::slice::from_raw_parts(self.address as *const u8, self.bytes) }
     }
 
-    /// Copies all of it; 1, 2, 4 or 8 aligned bytes by one load.
+    /// Appends a copy to `to`; 2, 4 or 8 aligned bytes by one load.
     pub fn copy_to(&self, to: &mut Vec<u8>) {
         let at = self.address;
-        // SAFETY: readable, by the contract of `new`, and aligned where that is asked for. Others may write there at the same time, hence atomics.
+        // SAFETY: readable, by the contract of `new`, and aligned where the type requires it. The
+        // loads are atomic because others may write at the same time.
         unsafe {
             match self.bytes {
                 2 if at % 2 == 0 => to.extend((*(at as *const AtomicU16)).load(Ordering::Acquire).to_ne_bytes()),
@@ -73,8 +77,8 @@ impl ClientMemory {
         }
     }
 
-    /// Writes at an offset, unless that is where the bytes are, received in their place; 1, 2, 4 or 8 aligned bytes by one store, for clients wait on flags. Returns
-    /// whether it fits.
+    /// Writes at an offset; 1, 2, 4 or 8 aligned bytes by one store, because clients wait on flags.
+    /// Does nothing if the bytes were received in place. Returns whether they fit.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
         let Some(Self { address: at, .. }) = self.slice(offset, bytes.len()) else {
             return false;
@@ -82,8 +86,8 @@ impl ClientMemory {
         if ptr::addr_eq(bytes.as_ptr(), at as *const u8) {
             return true;
         }
-        // SAFETY: writable, by the contract of `new`: the range was just looked at. Aligned where that is asked for; others may read there at the same
-        // time, hence atomics.
+        // SAFETY: writable, by the contract of `new`, and the range was just checked. Aligned where
+        // the type requires it. The stores are atomic because others may read at the same time.
         unsafe {
             match *bytes {
                 [a] => (*(at as *const AtomicU8)).store(a, Ordering::Release),
@@ -108,12 +112,12 @@ struct SegmentRange {
     bytes: usize,
 }
 
-/// The segments of this process that peers may name.
+/// The segments of this process that peers may access.
 #[derive(Debug, Default)]
 pub struct Segments(RwLock<Vec<SegmentRange>>);
 
 impl Segments {
-    /// Admits a segment, which stays readable and writable until it is removed.
+    /// Registers a segment, which stays readable and writable until it is unregistered.
     pub fn register(&self, base: usize, bytes: usize) {
         self.0
             .write()
@@ -121,7 +125,7 @@ impl Segments {
             .push(SegmentRange { base, bytes });
     }
 
-    /// Admits it no longer.
+    /// Unregisters a segment.
     pub fn unregister(&self, base: usize, bytes: usize) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = all.iter().position(|&range| range == SegmentRange { base, bytes }) {
@@ -129,7 +133,7 @@ impl Segments {
         }
     }
 
-    /// A range of a segment that a peer named. None: no segment has all of it.
+    /// The range that a peer names. `None`: no segment contains all of it.
     pub fn find(&self, address: u64, bytes: u64) -> Option<ClientMemory> {
         let (address, bytes) = (usize::try_from(address).ok()?, usize::try_from(bytes).ok()?);
         let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -138,8 +142,9 @@ impl Segments {
             offset <= range.bytes && bytes <= range.bytes - offset
         };
         let found = bytes > 0 && all.iter().any(inside);
-        // SAFETY: inside a registered segment. No peer uses it any more when that is undone, and what this process may have to repeat of it is copied
-        // then (`Net::unregister_segment`).
+        // SAFETY: inside a registered segment. Peers no longer access a segment that is
+        // unregistered, and `Net::unregister_segment` copies what this process may have to
+        // retransmit of it.
         found.then(|| unsafe { ClientMemory::new(address, bytes) })
     }
 }
@@ -150,7 +155,7 @@ pub mod tests {
 
     /// Memory that the test keeps until the transfer is complete.
     pub fn client_memory(memory: &mut [u8]) -> ClientMemory {
-        // SAFETY: readable and writable, and kept, as the test promises.
+        // SAFETY: readable and writable, and kept by the test.
         unsafe { ClientMemory::new(memory.as_mut_ptr() as usize, memory.len()) }
     }
 

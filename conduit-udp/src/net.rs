@@ -1,4 +1,4 @@
-//! The socket, the peers, and polls.
+//! The socket, the peers, and polling.
 
 mod authenticate;
 mod coalesce;
@@ -31,17 +31,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Peers with something under way are looked at so often, nanoseconds.
+/// Nanoseconds between two runs of the timers of peers with unacknowledged data.
 const TIMER_INTERVAL: u64 = 50_000;
-/// So many peers on this host, the first, have sockets of their own. (Elsewhere the way is longer than the look for it, and firewalls may know the other port only.)
+/// The first so many peers on this host get connected sockets. Peers elsewhere do not: a route
+/// lookup is short beside their round trip, and a firewall may admit the main port only.
 const MAX_CONNECTED: usize = 16;
 
-/// What did not count.
+/// Datagrams that were dropped.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Datagrams that no member of the job sent, or that were changed on the way.
+    /// Datagrams that are damaged or forged, or not addressed to this rank of this job.
     pub rejected: AtomicU64,
-    /// Those of members that had come before, or came too late.
+    /// Authentic datagrams that were received before, or that are too late to be of use.
     pub duplicates: AtomicU64,
 }
 
@@ -54,63 +55,65 @@ struct LostPeer {
 
 /// A started conduit.
 pub struct Net {
-    /// What the environment says.
+    /// The environment's settings.
     pub settings: Settings,
     rank: JobRank,
-    /// Whether ranks are on other hosts.
+    /// Whether the job spans several hosts.
     spans_hosts: bool,
     keys: Keys,
     socket: Socket,
     peers: Vec<PeerEntry>,
-    /// Peers that were spoken to, or heard.
+    /// Ranks with a [`Connection`].
     connected_ranks: Mutex<Vec<JobRank>>,
-    /// How many of them are on this host.
+    /// Peers on this host that got a [`Connection`] so far; the first [`MAX_CONNECTED`] have a
+    /// connected socket.
     connected_sockets: AtomicUsize,
     epoch: Instant,
-    /// Peers with something under way, or owed, and when to look at them.
+    /// Ranks whose timers run: those with unacknowledged data, or that an ACK is owed to.
     active: Mutex<Vec<JobRank>>,
     next_timers: AtomicU64,
-    /// When somebody last looked.
+    /// When the timers last ran, in nanoseconds since `epoch`.
     last_timers: AtomicU64,
     next_keepalive: AtomicU64,
-    /// Whether the kernel takes trains.
+    /// Whether the kernel accepts super-packets.
     gso: AtomicBool,
     contexts: Mutex<Vec<ReceiveContext>>,
-    /// What peers may name of this process's memory.
+    /// The memory of this process that peers may access.
     pub segments: Segments,
-    /// Packets that nobody wanted when they came, by class.
+    /// Packets that arrived when a poll did not deliver their class.
     deferred: PerClass<Deferred>,
-    /// Transfers that were completed when nobody wanted to know.
+    /// Transfers that completed on the progress thread.
     completed: Mutex<Vec<TransferId>>,
     has_completed: AtomicBool,
     coalescer: Coalescer,
     progress: ProgressThread,
-    /// Peers to report as lost, and why.
+    /// Lost peers that are not reported yet.
     lost_peers: Mutex<Vec<LostPeer>>,
     has_lost_peers: AtomicBool,
-    /// When long parts of transfers may be received in their places again.
+    /// Time from which zero-copy placement is allowed; 0: always.
     zero_copy_from: AtomicU64,
-    /// The next poll is to look at what hosts said about datagrams.
+    /// Whether the next poll must read the sockets' error queues.
     has_icmp_errors: AtomicBool,
-    /// A peer that never said anything was spoken of.
+    /// Whether the warning about a peer that never connected was printed.
     has_warned: AtomicBool,
     stopped: AtomicBool,
-    /// What was dropped.
+    /// Counts of dropped datagrams.
     pub counters: Counters,
 }
 
-/// Locks; nothing here is left half-done by a panic of the runtime.
+/// Locks, and ignores poisoning: a panic of the runtime leaves nothing inconsistent here.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Net {
-    /// Opens the socket and tells everybody where it is.
+    /// Opens the socket and exchanges addresses and key material. Collective.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
         let mut settings = Settings::read();
         settings.progress_thread &= info.may_start_threads;
         if !settings.progress_thread {
-            // Peers have no keeper either: until they look at the network for the first time they may compute as long as they like.
+            // The peers have no progress thread either, so they may compute for any time before
+            // they poll first.
             (settings.connect_timeout, settings.warn_after) = (settings.timeout, u64::MAX);
         }
         let socket = Socket::open(SocketAddr::new(info.host_address, 0), settings.buffer)?;
@@ -168,30 +171,30 @@ impl Net {
         })
     }
 
-    /// The descriptor that becomes readable when something has come.
+    /// The descriptor that becomes readable when a datagram arrives.
     pub fn wake_fd(&self) -> i32 {
         self.socket.raw()
     }
 
-    /// Where the socket is.
+    /// The port of the main socket.
     #[cfg(test)]
     pub fn port(&self) -> u16 {
         self.socket.address.port()
     }
 
-    /// Whether anything was said to a peer, or heard from it.
+    /// Whether a peer has a [`Connection`].
     #[cfg(test)]
     pub fn is_connected(&self, rank: JobRank) -> bool {
         self.peers[rank as usize].connection.get().is_some()
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight and no ACK is owed.
     #[cfg(test)]
     pub fn is_drained(&self) -> bool {
         self.connections().all(|connection| lock(&connection.state).is_idle())
     }
 
-    /// When a peer was heard.
+    /// When a peer was last heard; creates its [`Connection`].
     #[cfg(test)]
     pub fn last_heard(&self, rank: JobRank) -> u64 {
         self.connection(rank).last_heard.load(Relaxed)
@@ -232,7 +235,7 @@ impl Net {
         })
     }
 
-    /// Those of all peers that were spoken to, or heard, when this is called.
+    /// The connections that exist now.
     fn connections(&self) -> impl Iterator<Item = &Connection> {
         let ranks = lock(&self.connected_ranks).clone();
         ranks
@@ -240,7 +243,8 @@ impl Net {
             .filter_map(|rank| self.peers[rank as usize].connection.get().map(|connection| &**connection))
     }
 
-    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
+    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that closed in order are dropped:
+    /// the job is ending.
     pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert!(
@@ -264,7 +268,7 @@ impl Net {
         Ok(())
     }
 
-    /// Whether a sleep may begin, which what comes ends.
+    /// Whether the client may sleep until a datagram arrives: nothing waits for a poll.
     pub fn may_sleep(&self) -> bool {
         let has_news = [&self.has_lost_peers, &self.has_icmp_errors, &self.has_completed]
             .iter()
@@ -272,10 +276,11 @@ impl Net {
         !has_news && self.deferred.iter().all(Deferred::is_empty) && !self.has_coalesced()
     }
 
-    /// A sleep on the socket may begin; see [`gasnet_conduit::Conduit::arm_wake`].
+    /// Prepares a sleep on the socket; see [`gasnet_conduit::Conduit::arm_wake`].
     pub fn arm_wake(&self) -> bool {
         self.progress.on_sleep();
-        // What the keeper takes from the socket at this moment wakes nobody. From now on it takes nothing.
+        // A datagram that the progress thread is receiving now does not wake the client. After
+        // `on_sleep` it receives no more.
         let may = !self.progress.is_receiving() && self.may_sleep();
         if !may {
             self.progress.on_awake();
@@ -283,13 +288,13 @@ impl Net {
         may
     }
 
-    /// A sleep elsewhere may begin; see [`gasnet_conduit::Conduit::watch`].
+    /// Prepares a sleep that the progress thread ends; see [`gasnet_conduit::Conduit::watch`].
     pub fn watch(&self, wake: fn()) -> bool {
         if !self.progress.is_running() {
             return false;
         }
         self.progress.watch(wake);
-        // What the keeper has kept before it could know is seen here.
+        // Detects what the progress thread deferred before it saw the request to wake the client.
         let may = self.may_sleep();
         if !may {
             self.progress.on_awake();
@@ -297,13 +302,13 @@ impl Net {
         may
     }
 
-    /// Sends what may go to a peer, and has it looked at while something is under way.
+    /// Transmits what the windows allow, and starts the peer's timers.
     fn transmit_and_track(&self, rank: JobRank, connection: &Connection, peer: &mut Peer, now: u64) {
         self.transmit(connection, peer, now);
         self.track(rank, peer, now);
     }
 
-    /// Sends what may go to a peer.
+    /// Transmits what the windows allow.
     fn transmit(&self, connection: &Connection, peer: &mut Peer, now: u64) {
         if connection.pmtu_changed.load(Relaxed) && connection.pmtu_changed.swap(false, Relaxed) {
             peer.set_kernel_payload(connection.payload.load(Relaxed));
@@ -311,7 +316,7 @@ impl Net {
         peer.transmit(&self.keys, now, |batch| self.send_batch(connection, batch));
     }
 
-    /// Has a peer looked at while something is under way there, or owed.
+    /// Starts the peer's timers while data is unacknowledged or an ACK is owed.
     fn track(&self, rank: JobRank, peer: &mut Peer, now: u64) {
         if !peer.tracked && !peer.is_idle() {
             peer.tracked = true;
@@ -321,7 +326,8 @@ impl Net {
         }
     }
 
-    /// Sends a run of datagrams. Returns how many went, or need not be tried again now.
+    /// Sends a batch of datagrams. Returns how many were sent, or count as lost: the caller does
+    /// not retry these.
     fn send_batch(&self, connection: &Connection, batch: &[DatagramSlices<'_>]) -> usize {
         let mut gso = self.gso.load(Relaxed);
         let (socket, to) = match &connection.connected {
@@ -333,7 +339,8 @@ impl Net {
                 Ok(sent) => {
                     connection.clear_send_errors(true);
                     if sent < batch.len() {
-                        // The system does not say why it stopped: perhaps what a host said of an earlier datagram, which is still to be read.
+                        // The kernel does not say why it stopped. The cause may be an ICMP error of
+                        // an earlier datagram, which is still in the error queue.
                         self.has_icmp_errors.store(true, Relaxed);
                     }
                     return sent;
@@ -350,20 +357,22 @@ impl Net {
             if attempt > 0 && gso && batch.len() > 1 && sys::is_gso_refusal(&why) {
                 gso = false;
                 self.refresh_pmtu(connection);
-                // The path does not take datagrams of that length any more; or else the kernel takes no trains at all.
+                // Either the path MTU is smaller now, or this kernel does not support GSO. Only the
+                // latter disables it.
                 let each: usize = batch[0].iter().map(|slice| slice.len()).sum();
                 if each <= HEADER_BYTES + connection.payload.load(Relaxed) {
                     self.gso.store(false, Relaxed);
                 }
                 continue;
             }
-            // Perhaps that of an earlier datagram, to somebody else; if it comes again and again it is not.
+            // The error may belong to an earlier datagram to another peer. From the third attempt
+            // on it counts as this peer's.
             self.has_icmp_errors.store(true, Relaxed);
             if attempt > 1 {
                 self.on_send_error(connection, &why, true);
             }
         }
-        // As good as lost: it will be sent again.
+        // They count as lost; the retransmit timer recovers them.
         batch.len()
     }
 
@@ -403,7 +412,7 @@ impl Net {
         delivered
     }
 
-    /// Delivers what was kept: completions, and packets of these classes.
+    /// Delivers deferred completions, and deferred packets of these classes.
     fn deliver_deferred(&self, classes: &[Class], upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
         if self.has_completed.load(Relaxed) && self.has_completed.swap(false, Relaxed) {

@@ -1,10 +1,10 @@
-//! A packet in memory of its own, aligned as the runtime wants it.
+//! A packet in aligned memory of its own.
 #![forbid(unsafe_code)]
 
-/// Alignment of packets that are delivered.
+/// Alignment in bytes of packets that are delivered.
 pub const ALIGN: usize = 64;
 
-/// Some bytes. Their memory never moves, for a vector keeps its own wherever it goes.
+/// A buffer whose bytes never move: a moved vector keeps its allocation.
 pub struct Packet {
     memory: Vec<u8>,
     start: usize,
@@ -12,31 +12,31 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Of zeros.
+    /// A packet of zeros.
     pub fn new(bytes: usize) -> Self {
         let memory = vec![0; bytes + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN);
         Self { memory, start, bytes }
     }
 
-    /// A copy.
+    /// A copy of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         let mut packet = Self::new(bytes.len());
         packet.bytes_mut().copy_from_slice(bytes);
         packet
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.bytes]
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory in use.
     pub fn footprint(&self) -> usize {
         size_of::<Self>() + self.memory.len()
     }
 
-    /// Its bytes, to be changed.
+    /// The bytes, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.bytes]
     }

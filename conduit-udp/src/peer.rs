@@ -1,4 +1,5 @@
-//! One peer: both classes in both directions, and what is owed to it. No system calls: [`crate::net`] sends what this says.
+//! The protocol state of one peer: both classes in both directions. Makes no system calls:
+//! [`crate::net`] transmits what this module decides.
 #![forbid(unsafe_code)]
 
 mod receive;
@@ -21,21 +22,22 @@ use gasnet_conduit::Class;
 pub use receive::Disposition;
 use std::collections::VecDeque;
 
-/// Every so many datagrams ask for an acknowledgement.
+/// One datagram in so many asks for an acknowledgement.
 const ACK_REQUEST_EVERY: u64 = 64;
-/// So many requests go together, or so many bytes of them.
+/// Requests, or bytes of them, that make a full batch: it is not held for more.
 const FULL_BATCH: usize = 16;
 const FULL_BATCH_BYTES: usize = 48 << 10;
-/// Bytes of messages that a class keeps, whole messages but the first.
+/// Bytes of copied messages per class that wait for acknowledgement. One message may always be
+/// queued.
 const MAX_COPIED_BYTES: usize = 1 << 20;
 
 /// Values of [`Turn`].
 const TURNS: usize = 3;
 
-/// A window holds a largest packet twice.
+/// The smallest `max_payload`: a window holds the largest packet twice.
 const MIN_PAYLOAD: usize = (2 * MAX_PACKET_BYTES / WINDOW).next_multiple_of(64);
 
-/// Who sends by turns: requests, answers to gets, long puts.
+/// The traffic that takes turns in the congestion window.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Requests,
@@ -67,7 +69,8 @@ struct NextSend {
     next_turn: Turn,
 }
 
-/// Datagrams that came since the last acknowledgement, when the first of them came, and whether that is wanted at once.
+/// Datagrams received since the last acknowledgement was sent; when the first of them arrived;
+/// whether an ACK is due at once.
 #[derive(Clone, Copy, Debug, Default)]
 struct PendingAck {
     datagrams: u32,
@@ -75,23 +78,23 @@ struct PendingAck {
     immediate: bool,
 }
 
-/// Who speaks to whom.
+/// The two ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranks {
-    /// This process.
+    /// Rank of this process.
     pub me: u32,
-    /// The peer.
+    /// Rank of the peer.
     pub peer: u32,
 }
 
-/// What one class waits for.
+/// The retransmission timer of one class.
 #[derive(Clone, Copy, Debug)]
 struct ClassTimer {
-    /// Since when everything that was sent has been unanswered.
+    /// Time since which nothing in flight has been acknowledged.
     unanswered_since: u64,
-    /// When something was last sent, or came that helps.
+    /// Time of the last transmission, or of the last ACK of new data.
     last_progress: u64,
-    /// Whether nothing has come since it was taken for lost.
+    /// Whether the timer has expired and no ACK arrived since.
     timed_out: bool,
 }
 
@@ -105,46 +108,49 @@ impl ClassTimer {
     }
 }
 
-/// What is known of a peer since the first contact.
+/// The protocol state of a peer.
 #[derive(Debug)]
 pub struct Peer {
     pair: Ranks,
-    /// By class, as all that is.
+    /// Send windows.
     pub tx: PerClass<SendWindow>,
-    /// See [`Peer::out`].
+    /// Receive windows.
     pub rx: PerClass<RecvWindow>,
     reassembly: PerClass<Reassembly>,
-    /// Long transfers, whose datagrams are made when they can go: puts, and answers to gets.
+    /// Long transfers that are split into datagrams as the window allows: puts among requests,
+    /// replies to gets among replies.
     pub bulk: PerClass<VecDeque<BulkTransfer>>,
-    /// Gets whose bytes have not all come.
+    /// Gets whose data has not all arrived.
     pub gets: Slab<PendingGet>,
-    /// Whose turn it is to send.
+    /// Whose turn it is to transmit.
     turn: Turn,
-    /// How much may go there.
+    /// Congestion control.
     pub congestion: Congestion,
     pmtu: Pmtu,
-    /// Payload of its largest datagrams.
+    /// Bytes of the largest payload that the path takes.
     pub max_payload: usize,
-    /// Datagrams of requests that may be under way.
+    /// Limit of request datagrams in flight (`GASNET_NETWORKDEPTH`).
     pub depth: usize,
     pending_ack: PendingAck,
-    /// Number of the next datagram without data in each direction: from here, and from there.
+    /// Number of the next control datagram (ACK or Close) to send, and the next expected.
     next_control: u64,
     expected_control: u64,
-    /// The header of the last one from here.
+    /// Header of the last control datagram that was sent.
     last_control: [u8; HEADER_BYTES],
-    /// By class: what one hears says nothing about the other, whose only datagram may be lost.
+    /// Per class, because traffic of one class must not mask the loss of the only datagram of the
+    /// other.
     timers: PerClass<ClassTimer>,
-    /// Payload buffers that no datagram needs.
+    /// Payload buffers for reuse.
     free_buffers: Vec<Vec<u8>>,
-    /// Whether the list of peers to look at has it.
+    /// Whether the peer's timers run: it is in `Net::active`.
     pub tracked: bool,
-    /// Whether the list of those has it for whom requests wait.
+    /// Whether requests to this peer are held: it is in the coalescer's list.
     pub coalescing: bool,
 }
 
 impl Peer {
-    /// At first contact. `datagram` is the payload of the largest datagrams, `first` how many bytes may be sent before anything comes back.
+    /// The state at first contact. `first` is the number of bytes that may be sent before the first
+    /// acknowledgement.
     pub fn new(pair: Ranks, max_payload: usize, first: usize, settings: &Settings, now: u64) -> Self {
         Self {
             pair,
@@ -169,7 +175,7 @@ impl Peer {
         }
     }
 
-    /// Whether a message of so many bytes can be kept until it has come.
+    /// Whether a message of `bytes` can be queued.
     pub fn has_room(&self, class: Class, bytes: usize) -> bool {
         let tx = &self.tx[class];
         let is_deep = class == Class::Request && tx.len() - tx.bulk >= self.depth;
@@ -180,7 +186,8 @@ impl Peer {
             && (tx.is_empty() || tx.copied_bytes + bytes <= MAX_COPIED_BYTES)
     }
 
-    /// The path to the peer takes other datagrams now. Those that were made are sent as they are: the kernel cuts what the path does not take.
+    /// Sets the largest payload that the kernel reports for the path. Datagrams made before are
+    /// sent as they are; the kernel fragments them if need be.
     pub fn set_kernel_payload(&mut self, max_payload: usize) {
         self.pmtu.resize(max_payload);
         self.apply_pmtu();
@@ -194,18 +201,19 @@ impl Peer {
         }
     }
 
-    /// Datagrams of a message.
+    /// Number of datagrams of a message.
     pub fn part_count(&self, bytes: usize) -> usize {
         bytes.div_ceil(self.max_payload).max(1)
     }
 
-    /// Bytes of each but the last of the datagrams of so many bytes: about equally many, so that the one that comes last is not there long after the others.
+    /// Bytes in each datagram of a message but the last. The parts are of about equal size, so that
+    /// the last one does not arrive long after the others.
     pub fn part_bytes(&self, bytes: usize) -> usize {
         let equal = bytes.div_ceil(self.part_count(bytes));
         equal.next_multiple_of(OFFSET_UNIT).min(self.max_payload)
     }
 
-    /// Keeps a message, for which there is room; it waits to be sent.
+    /// Queues a message, for which [`Peer::has_room`] found room.
     pub fn queue_message(&mut self, keys: &Keys, class: Class, slices: &[&[u8]]) {
         let message: usize = slices.iter().map(|slice| slice.len()).sum();
         let parts = self.part_count(message);
@@ -237,7 +245,7 @@ impl Peer {
         }
     }
 
-    /// A header that says nothing yet.
+    /// A header with no acknowledgements.
     pub fn header(&self, keys: &Keys, kind: Kind, class: Class) -> Header {
         Header {
             job: keys.job,
@@ -253,7 +261,7 @@ impl Peer {
         }
     }
 
-    /// A copy of what somebody lends, in a buffer that was used before.
+    /// Copies client memory into a reused buffer.
     pub fn copy_payload(&mut self, keys: &Keys, memory: ClientMemory) -> Body {
         let mut copy = self.free_buffers.pop().unwrap_or_default();
         copy.clear();
@@ -267,12 +275,13 @@ impl Peer {
         PerClass::from_fn(|class| self.rx[class].sack())
     }
 
-    /// Whether something is under way that will be acknowledged.
+    /// Whether anything in flight awaits an acknowledgement.
     pub fn has_in_flight(&self) -> bool {
         self.tx.iter().any(|tx| tx.in_flight > 0)
     }
 
-    /// Whether so many requests wait that they should go, puts that are not cut into datagrams yet among them.
+    /// Whether the queued requests fill a batch, including puts that are not split into datagrams
+    /// yet.
     pub fn has_full_batch(&self) -> bool {
         let puts = &self.bulk[Class::Request];
         let bytes: usize = puts.iter().take(FULL_BATCH).map(BulkTransfer::remaining).sum();
@@ -284,8 +293,10 @@ impl Peer {
         self.tx[Class::Request].in_flight_bytes + self.tx[Class::Reply].in_flight_bytes
     }
 
-    /// Gives `send` what may go now, in runs; it says how many of a run went, and less than all ends it. Replies go first, and what is sent again of
-    /// answers to gets; requests, long puts and answers to gets by turns, so that none of them waits for the end of the others.
+    /// Passes batches of datagrams to `send` while the windows allow it. `send` returns how many of
+    /// a batch were sent; fewer than all end the transmission. Replies go first, and
+    /// retransmissions of get replies with them. Requests, long puts and get replies take turns, so
+    /// that none starves.
     pub fn transmit(&mut self, keys: &Keys, now: u64, mut send: impl FnMut(&[DatagramSlices<'_>]) -> usize) {
         if self.pmtu.probe_larger(now) {
             self.apply_pmtu();
@@ -301,12 +312,12 @@ impl Peer {
             let tx = &mut self.tx[class];
             let batch = tx.next_batch(room, first);
             if batch.is_empty() {
-                // It keeps its turn until there is room.
+                // Keep the turn until there is room.
                 self.turn = turn;
                 return;
             }
             let (last, count) = (tx.last_number(&batch), batch.len());
-            // Somebody waits for the end of a put.
+            // The client may be waiting for the end of the put.
             let ends_put = is_last && tx.queued() == count && tx.ends_with_put(&batch);
             let ack_now = ends_put || 2 * (flight + batch.bytes) >= window || (last + 1) % ACK_REQUEST_EVERY < count as u64;
             let timer = &mut self.timers[class];
@@ -333,8 +344,8 @@ impl Peer {
         }
     }
 
-    /// The class of which something is to go next, for which datagrams are made if need be; whose turn it is, and will be when that has gone. None:
-    /// nothing waits.
+    /// Selects the class to transmit next, and splits long transfers into datagrams if need be.
+    /// `None`: nothing is queued.
     fn next_send(&mut self, keys: &Keys, room: usize, may_exceed: bool) -> Option<NextSend> {
         if self.tx[Class::Reply].has_queued() {
             return Some(NextSend {
@@ -361,7 +372,7 @@ impl Peer {
         None
     }
 
-    /// How long everything that was sent of a class has been unanswered; of that which waits longer.
+    /// Nanoseconds for which nothing in flight has been acknowledged; the maximum of both classes.
     pub fn unanswered(&self, now: u64) -> u64 {
         let classes = self.tx.iter().zip(self.timers.iter()).filter(|(tx, _)| tx.in_flight > 0);
         classes
@@ -370,12 +381,13 @@ impl Peer {
             .unwrap_or(0)
     }
 
-    /// This process did nothing for a while: what has been unanswered meanwhile may have been answered.
+    /// Restarts the unanswered time, after this process was suspended and could not receive
+    /// acknowledgements.
     pub fn reset_unanswered(&mut self, now: u64) {
         self.timers.iter_mut().for_each(|timer| timer.unanswered_since = now);
     }
 
-    /// What was sent of a class is taken for lost, in part, if nothing of it has moved for long enough. Returns whether all of it was.
+    /// Runs the retransmission timers. Returns whether everything in flight was declared lost.
     pub fn on_timer(&mut self, now: u64) -> bool {
         for class in CLASSES {
             if self.tx[class].resolve_ambiguous(self.congestion.loss_delay(), now) {
@@ -387,7 +399,7 @@ impl Peer {
         if !waits(Class::Request, after) && !waits(Class::Reply, after) {
             return false;
         }
-        // Both by one probe, where that is not much too early.
+        // One timeout probes both classes, unless that is much too early for one.
         let late = PerClass::from_fn(|class| waits(class, after / 2));
         let everything = self.congestion.on_timeout();
         for class in CLASSES.into_iter().filter(|&class| late[class]) {
@@ -399,14 +411,14 @@ impl Peer {
         everything
     }
 
-    /// Whether nothing is under way, or owed.
+    /// Whether nothing is queued or in flight, and no ACK is owed.
     pub fn is_idle(&self) -> bool {
         self.tx.iter().all(SendWindow::is_empty) && self.bulk.iter().all(VecDeque::is_empty) && self.pending_ack.datagrams == 0
     }
 }
 
-/// The payload of the largest datagrams on a path that takes `bytes` at once: so that trains of them are aligned where they arrive. Every packet fits
-/// into a window.
+/// Payload of the largest datagrams on a path that takes datagrams of `bytes`. A multiple of 64, so
+/// that the datagrams of a super-packet are aligned in the receive buffer.
 pub fn payload_of(bytes: usize) -> usize {
     (bytes / 64 * 64)
         .saturating_sub(HEADER_BYTES)

@@ -1,4 +1,4 @@
-//! Where a peer is, and what is known of it since the first contact.
+//! The peer table: address and connection of each rank.
 #![forbid(unsafe_code)]
 
 use crate::peer::Peer;
@@ -8,73 +8,76 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// [`PeerEntry::fate`]: present.
+/// [`PeerEntry::status`]: in the job.
 pub const ALIVE: u8 = 0;
-/// Gone in order.
+/// [`PeerEntry::status`]: has closed its end in order.
 pub const CLOSED: u8 = 1;
-/// Gone.
+/// [`PeerEntry::status`]: reported as lost.
 pub const LOST: u8 = 2;
 
-/// Bytes of an address in the table that all exchange.
+/// Bytes of an encoded address in the exchange at start.
 pub const ADDRESS_BYTES: usize = 19;
 
-/// A peer's.
+/// The table entry of one peer.
 #[derive(Debug)]
 pub struct PeerEntry {
-    /// Where it receives.
+    /// Address of its main socket.
     pub address: SocketAddr,
-    /// Since the first contact.
+    /// Created at first contact.
     pub connection: OnceLock<Box<Connection>>,
-    /// [`ALIVE`], or how it went.
+    /// [`ALIVE`], [`CLOSED`] or [`LOST`].
     pub status: AtomicU8,
 }
 
-/// What is known of a peer since the first contact.
+/// The state of a peer since first contact.
 #[derive(Debug)]
 pub struct Connection {
-    /// Whose it is.
+    /// Rank of the peer.
     pub rank: JobRank,
-    /// Where it receives.
+    /// Address of its main socket, as the kernel takes it.
     pub address: Address,
-    /// What sends there and nowhere else, if it is on this host.
+    /// The connected socket that sends to it, if it is among the first on this host.
     pub connected: Option<Socket>,
-    /// Payload of the largest datagram on the path there, and whether the peer's state is yet to hear of it.
+    /// Bytes of the largest payload on the path, and whether [`Connection::state`] must be updated
+    /// with it.
     pub payload: AtomicUsize,
-    /// See [`Connection::path`].
+    /// See [`Connection::payload`].
     pub pmtu_changed: AtomicBool,
-    /// Errors of sending, if the last attempts had any.
+    /// Send errors, if the last attempts had any.
     pub send_errors: Mutex<Option<SendErrors>>,
-    /// Whether there are some.
+    /// Whether there are send errors; avoids the lock.
     pub has_send_errors: AtomicBool,
-    /// What is said to it and heard from it.
+    /// Protocol state.
     pub state: Mutex<Peer>,
-    /// Refusals since it was heard, and when the last of them was.
+    /// ICMP port-unreachable errors since the peer was last heard, and the time of the last one.
     pub refusals: AtomicU8,
     /// See [`Connection::refusals`].
     pub refused_at: AtomicU64,
-    /// When it was heard; if it never was, when it was first spoken to.
+    /// Time when the peer was last heard, or of the first contact if it never was.
     pub last_heard: AtomicU64,
-    /// Whether it ever was.
+    /// Whether the peer was ever heard.
     pub was_heard: AtomicBool,
 }
 
-/// Datagrams that could not be sent.
+/// A series of send errors.
 #[derive(Clone, Copy, Debug)]
 pub struct SendErrors {
-    /// When that began, and the last time.
+    /// Times of the first and the last error.
     pub since: u64,
     /// See [`SendErrors::since`].
     pub last: u64,
-    /// It is this host that refuses, so that a datagram that goes ends it. Otherwise only word from the peer does.
+    /// Whether this host refuses to send. Then a successful send ends the series, otherwise only a
+    /// datagram from the peer does.
     pub is_local: bool,
 }
 
-/// Errors that are further apart have nothing to do with each other. A host that is switched off is told of every three seconds, when the system has given
-/// up asking for it; and what makes it ask again is a probe.
+/// Nanoseconds after which an error starts a new series. For a host that is switched off, the
+/// kernel reports an error every three seconds: when address resolution has failed, which each
+/// probe restarts.
 const ERROR_GAP: u64 = 8_000_000_000;
 
 impl SendErrors {
-    /// What there is with one more at `now`.
+    /// The series with one more error at `now`.
     pub fn after(last: Option<Self>, now: u64, is_local: bool) -> Self {
         let since = last.filter(|last| now < last.last + ERROR_GAP).map_or(now, |last| last.since);
         Self {
@@ -86,7 +89,8 @@ impl SendErrors {
 }
 
 impl Connection {
-    /// A datagram went, or one came.
+    /// Ends the series after a successful send (`went`), or a datagram from the peer, whichever
+    /// applies.
     pub fn clear_send_errors(&self, went: bool) {
         if !self.has_send_errors.load(Relaxed) {
             return;
@@ -99,7 +103,7 @@ impl Connection {
     }
 }
 
-/// An address for the table that all exchange: 16 bytes, port, family.
+/// Encodes an address for the exchange: 16 bytes of IP, port, family.
 pub fn encode_address(address: SocketAddr) -> [u8; ADDRESS_BYTES] {
     let mut out = [0; ADDRESS_BYTES];
     match address.ip() {
@@ -116,7 +120,7 @@ pub fn encode_address(address: SocketAddr) -> [u8; ADDRESS_BYTES] {
     out
 }
 
-/// The same back.
+/// Decodes an address.
 pub fn decode_address(bytes: &[u8]) -> SocketAddr {
     let port = u16::from_be_bytes([bytes[16], bytes[17]]);
     let ip: IpAddr = if bytes[18] == 4 {

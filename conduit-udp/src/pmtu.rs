@@ -1,30 +1,32 @@
-//! What the path to a peer takes: as much as this host's kernel says, unless nothing of that size comes through (a "black hole", RFC 8899, section 4.3).
-//! Then datagrams are no longer than what every path takes, and longer ones that were made before go in [`crate::fragment`].
+//! Path MTU of one peer. It is what this host's kernel reports, except while datagrams of that size
+//! vanish (an MTU "black hole", RFC 8899, section 4.3). Then new datagrams have the size that every
+//! path takes, and older, longer ones are sent in fragments ([`crate::fragment`]).
 //!
-//! A peer that is stopped looks the same. So this lasts for a short while only, or until something long is acknowledged, and longer each time.
+//! A stopped peer looks the same. So the reduction ends after a short time, or when a long datagram
+//! is acknowledged; it lasts twice as long each time.
 #![forbid(unsafe_code)]
 
 use crate::fragment::BASE_PAYLOAD;
 
-/// How long datagrams stay short at first, and at most, nanoseconds.
+/// Shortest and longest reduction, nanoseconds.
 const MIN_DURATION: u64 = 50_000_000;
 const MAX_DURATION: u64 = 60_000_000_000;
 
-/// One peer's.
+/// The path MTU of one peer, in bytes of payload.
 #[derive(Debug)]
 pub struct Pmtu {
-    /// Payload of the largest datagrams, by the kernel.
+    /// Largest payload according to the kernel.
     kernel_payload: usize,
-    /// Until when short ones are sent; 0: long ones are.
+    /// End of the current reduction; 0: none.
     reduced_until: u64,
-    /// Payload of one that did not come through.
+    /// Payload of the datagram that was lost.
     lost_payload: usize,
-    /// How long it lasts the next time.
+    /// Duration of the next reduction.
     duration: u64,
 }
 
 impl Pmtu {
-    /// One that takes what the kernel says.
+    /// Starts with the kernel's value.
     pub fn new(kernel_payload: usize) -> Self {
         let (reduced_until, lost_payload, duration) = (0, 0, MIN_DURATION);
         Self {
@@ -35,22 +37,22 @@ impl Pmtu {
         }
     }
 
-    /// The kernel says something else.
+    /// Sets the kernel's value.
     pub fn resize(&mut self, kernel_payload: usize) {
         self.kernel_payload = kernel_payload;
     }
 
-    /// Whether long datagrams do not come through.
+    /// Whether a reduction is in effect.
     pub fn is_reduced(&self) -> bool {
         self.reduced_until > 0
     }
 
-    /// Whether long ones did not come through lately, and none has since.
+    /// Whether there was a reduction, and no long datagram has been acknowledged since.
     pub fn is_suspect(&self) -> bool {
         self.duration > MIN_DURATION
     }
 
-    /// Payload of the largest datagrams to be made.
+    /// Largest payload for new datagrams.
     pub fn payload(&self) -> usize {
         if self.is_reduced() {
             self.kernel_payload.min(BASE_PAYLOAD)
@@ -59,7 +61,7 @@ impl Pmtu {
         }
     }
 
-    /// A datagram with so long a payload was sent again and again in vain.
+    /// A datagram with this payload was lost repeatedly.
     pub fn on_loss(&mut self, bytes: usize, now: u64) {
         if !self.is_reduced() {
             (self.lost_payload, self.reduced_until) = (bytes, now + self.duration);
@@ -67,14 +69,14 @@ impl Pmtu {
         }
     }
 
-    /// One with so long a payload came as a whole.
+    /// A datagram with this payload was acknowledged, without fragments.
     pub fn on_ack(&mut self, bytes: usize) {
         if bytes >= self.lost_payload && bytes > BASE_PAYLOAD {
             (self.reduced_until, self.duration) = (0, MIN_DURATION);
         }
     }
 
-    /// Whether it is time to try long ones again; then they are sent.
+    /// Ends an expired reduction. Returns whether it did, so that long datagrams are sent again.
     pub fn probe_larger(&mut self, now: u64) -> bool {
         let over = self.is_reduced() && now >= self.reduced_until;
         if over {
@@ -104,7 +106,7 @@ mod tests {
             last = now - began;
         }
         assert_eq!(last, MAX_DURATION);
-        // What is shorter than the one that got stuck proves nothing.
+        // A datagram shorter than the lost one proves nothing.
         pmtu.on_loss(8896, now);
         pmtu.on_ack(8000);
         pmtu.on_ack(BASE_PAYLOAD);

@@ -1,60 +1,60 @@
-//! What has come of one class from one peer: which datagrams, and the parts of messages that are not whole yet.
+//! The receive window of one class: which datagrams were received, and incomplete messages.
 #![forbid(unsafe_code)]
 
 use crate::packet::Packet;
 use crate::wire::{widen, Header, Sack};
 
-/// Datagrams that may be under way: a sender goes no further beyond the first that is missing.
+/// Datagrams in a window. A sender stays within this distance of the first missing datagram.
 pub const WINDOW: usize = 256;
 const SACK_WORDS: usize = WINDOW / 64;
-/// Bytes that acknowledge a whole window of both classes, in the payload of an acknowledgement.
+/// Bytes of the SACK bitmaps of both whole windows, in the payload of an ACK.
 pub const FULL_SACK_BYTES: usize = 2 * 8 * SACK_WORDS;
 
-/// A message that lacks parts.
+/// An incomplete message.
 #[derive(Debug)]
 struct PartialMessage {
     /// Number of its first part.
     first: u64,
     parts: u16,
-    /// Parts that have come.
+    /// Parts received.
     received: u16,
     bytes: Packet,
-    /// Bytes of each part but the last; 0 until one has come.
+    /// Bytes of each part but the last; 0 until one was received.
     part_bytes: usize,
 }
 
-/// What one accepted datagram brings about.
+/// The outcome of a data datagram.
 #[derive(Debug, PartialEq)]
 pub enum DataOutcome {
-    /// It came before, or is of no use: its sender may not know that.
+    /// Received before, or stale. Its sender may not know that.
     Duplicate,
-    /// It is a whole message.
+    /// A complete message by itself.
     Single,
-    /// It was kept; the message lacks other parts.
+    /// Stored; the message lacks other parts.
     Incomplete,
-    /// The message is whole with it.
+    /// The last missing part of this message.
     Complete(Packet),
-    /// It contradicts an earlier part: only a defective peer sends that.
+    /// It contradicts an earlier part: the peer is defective.
     Malformed,
 }
 
-/// One class of one peer.
+/// The receive window of one class of one peer.
 #[derive(Debug, Default)]
 pub struct RecvWindow {
-    /// The first datagram that is missing.
+    /// Number of the first missing datagram.
     next: u64,
-    /// Bit i of all words: number `next + 1 + i` has come.
+    /// Bit i of the whole bitmap: number `next + 1 + i` was received.
     received: [u64; SACK_WORDS],
     partials: Vec<PartialMessage>,
 }
 
 impl RecvWindow {
-    /// The full number of the datagram whose low half a header brings.
+    /// Expands the low half of a number in a header.
     pub fn widen(&self, low: u32) -> u64 {
         widen(low, self.next)
     }
 
-    /// What has come.
+    /// What has been received, as far as a header can say.
     pub fn sack(&self) -> Sack {
         Sack {
             next: self.next,
@@ -62,12 +62,12 @@ impl RecvWindow {
         }
     }
 
-    /// The same for the whole window.
+    /// The bitmap of the whole window.
     pub fn bitmap(&self) -> [u64; SACK_WORDS] {
         self.received
     }
 
-    /// Messages that lack parts.
+    /// Number of incomplete messages.
     #[cfg(any(test, fuzzing))]
     pub fn incomplete(&self) -> usize {
         self.partials.len()
@@ -86,7 +86,7 @@ impl RecvWindow {
             self.received[bit as usize / 64] |= 1 << (bit % 64);
             return;
         }
-        // One more than the run of those that have come behind it.
+        // Advance by one, and by the run of received numbers behind it.
         loop {
             let come = self.received[0] & 1 != 0;
             self.next += 1;
@@ -100,12 +100,13 @@ impl RecvWindow {
         }
     }
 
-    /// Whether a datagram is of no more use: it came before, or its number is far off and thus that of one long ago.
+    /// Whether a datagram is of no use: received before, or so far ahead that its number must have
+    /// wrapped.
     pub fn is_stale(&self, number: u64) -> bool {
         number > self.next + WINDOW as u64 || self.has_received(number)
     }
 
-    /// Takes in a datagram that is no part of a message. Returns whether it is new.
+    /// Marks the datagram of a transfer as received. Returns whether it is new.
     pub fn accept_number(&mut self, number: u64) -> bool {
         let new = !self.is_stale(number);
         if new {
@@ -114,7 +115,7 @@ impl RecvWindow {
         new
     }
 
-    /// Takes in a datagram whose tag was right. `number` is [`RecvWindow::number`] of its header.
+    /// Accepts an authentic data datagram. `number` is [`RecvWindow::widen`] of its header's.
     pub fn accept(&mut self, header: &Header, number: u64, payload: &[u8]) -> DataOutcome {
         if self.is_stale(number) {
             return DataOutcome::Duplicate;
@@ -138,7 +139,7 @@ impl RecvWindow {
             return DataOutcome::Malformed;
         }
         let position = self.partials.iter().position(|p| p.first == first);
-        // Each has a part, and lacks one, whose number is in the window or just behind it.
+        // Every incomplete message has a part, and lacks one, in the window or just behind it.
         if position.is_none() && self.partials.len() >= WINDOW {
             return DataOutcome::Malformed;
         }
@@ -154,7 +155,7 @@ impl RecvWindow {
         });
         let partial = &mut self.partials[at];
         let is_last = header.part + 1 == parts;
-        // The parts before the last are equally long, and the last ends the message.
+        // All parts before the last have equal length, and the last one ends the message.
         let from = if is_last {
             message.checked_sub(payload.len())
         } else {

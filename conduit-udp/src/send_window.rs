@@ -1,6 +1,7 @@
-//! What is under way of one class to one peer: datagrams that were not acknowledged yet.
+//! The send window of one class: datagrams that are not acknowledged yet.
 //!
-//! A number is kept when its datagram is sent again, so that round trips are measured on those that were sent once (Karn; RFC 6298, section 3).
+//! A retransmission keeps its number, so round trips are measured on datagrams that were sent once
+//! (Karn's algorithm; RFC 6298, section 3).
 #![forbid(unsafe_code)]
 
 mod datagram;
@@ -26,11 +27,11 @@ use std::ops::Range;
 #[derive(Debug)]
 struct PendingPut {
     id: TransferId,
-    /// Bytes that have not come.
+    /// Bytes not acknowledged yet.
     remaining: usize,
 }
 
-/// Some datagrams in a row.
+/// Consecutive queued datagrams.
 #[derive(Debug, Default)]
 pub struct Batch {
     indices: Range<usize>,
@@ -39,31 +40,31 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Whether it has none.
+    /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }
 
-    /// How many.
+    /// Number of datagrams.
     pub fn len(&self) -> usize {
         self.indices.len()
     }
 }
 
-/// What the headers of a run say beside their own.
+/// Header fields that all datagrams of a batch share.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchContext {
     /// Rank of the peer.
     pub target: u32,
-    /// What has come from it.
+    /// What has been received from the peer.
     pub sacks: PerClass<Sack>,
-    /// Whether the last one asks for an acknowledgement.
+    /// Whether the last datagram asks for an acknowledgement.
     pub ack_now: bool,
-    /// The time.
+    /// Time of the transmission.
     pub now: u64,
 }
 
-/// An acknowledgement of a probe, which may be that of an earlier transmission.
+/// An acknowledgement of a probe, which may belong to an earlier transmission of the same datagram.
 #[derive(Clone, Copy, Debug)]
 struct AmbiguousAck {
     transmission: u64,
@@ -71,47 +72,47 @@ struct AmbiguousAck {
     acked_at: u64,
 }
 
-/// One class of one peer.
+/// The send window of one class of one peer.
 #[derive(Debug, Default)]
 pub struct SendWindow {
-    /// Number of the first of `window`.
+    /// Number of the first of `datagrams`.
     base: u64,
     datagrams: VecDeque<Datagram>,
-    /// How many of these are parts of long transfers.
+    /// Datagrams in the window that belong to long transfers.
     pub bulk: usize,
-    /// Datagrams that are sent and neither come nor lost, and bytes of their payloads.
+    /// Datagrams sent, and neither acknowledged nor declared lost.
     pub in_flight: usize,
-    /// See [`SendWindow::in_flight`].
+    /// Bytes of their payloads.
     pub in_flight_bytes: usize,
-    /// Bytes of payloads in `window` that are copies.
+    /// Bytes of payloads in the window that are copies.
     pub copied_bytes: usize,
     puts: Slab<PendingPut>,
-    /// Puts that became complete.
+    /// Puts that became complete and are not reported yet.
     pub completed: Vec<TransferId>,
-    /// Datagrams that wait to be sent, bytes of their payloads, and where the first of them may be.
+    /// Datagrams that wait for transmission. None of them is before index `first_queued`.
     queued: usize,
-    /// See [`SendWindow::waiting`].
+    /// Bytes of their payloads.
     pub queued_bytes: usize,
     first_queued: usize,
-    /// Sendings so far, and the last of those that have come.
+    /// Transmissions so far, and the latest of those that were acknowledged, with its time.
     transmissions: u64,
     largest_acked: u64,
     largest_acked_at: u64,
-    /// The last that has come or not, for its datagram has: the number of the sending, when that was, and since when this is known.
+    /// The ACK of a probe, while it is open which transmission it belongs to.
     ambiguous: Option<AmbiguousAck>,
-    /// Whether long datagrams go in pieces.
+    /// Whether datagrams above [`BASE_PAYLOAD`] are sent in fragments.
     pub fragmenting: bool,
-    /// Whether they do not come through, as far as is known.
+    /// Whether long datagrams were lost lately, and none arrived since.
     pub mtu_suspect: bool,
 }
 
 impl SendWindow {
-    /// Whether this many more datagrams are within the window.
+    /// Whether `datagrams` more fit into the window.
     pub fn has_room(&self, datagrams: usize) -> bool {
         self.datagrams.len() + datagrams <= WINDOW
     }
 
-    /// Datagrams that are kept.
+    /// Number of datagrams in the window.
     pub fn len(&self) -> usize {
         self.datagrams.len()
     }
@@ -121,17 +122,17 @@ impl SendWindow {
         self.datagrams.is_empty()
     }
 
-    /// Whether anything waits to be sent.
+    /// Whether anything waits for transmission.
     pub fn has_queued(&self) -> bool {
         self.queued > 0
     }
 
-    /// The number of the next datagram.
+    /// Number of the next datagram.
     pub fn next_number(&self) -> u64 {
         self.base + self.datagrams.len() as u64
     }
 
-    /// Keeps a datagram, whose number is [`SendWindow::next`]. It waits to be sent.
+    /// Queues a datagram with the number [`SendWindow::next_number`].
     pub fn push(&mut self, mut header: Header, body: Body, put: Option<usize>) {
         header.number = self.next_number() as u32;
         self.copied_bytes += body.copied_bytes();
@@ -143,7 +144,7 @@ impl SendWindow {
         self.datagrams.push_back(Datagram::new(header.encode(), body, put));
     }
 
-    /// The same of a long transfer, of which others leave some room to messages.
+    /// The same for a long transfer, which must leave some of the window to messages.
     pub fn push_bulk(&mut self, header: Header, body: Body, put: Option<usize>) {
         self.push(header, body, put);
         if let Some(datagram) = self.datagrams.back_mut() {
@@ -152,24 +153,24 @@ impl SendWindow {
         }
     }
 
-    /// Begins a put of so many bytes; its number is for [`SendWindow::push`].
+    /// Begins a put of `remaining` bytes. Returns the key for [`SendWindow::push`].
     pub fn begin_put(&mut self, id: TransferId, remaining: usize) -> usize {
         self.puts.add(PendingPut { id, remaining })
     }
 
-    /// The full number of the datagram whose low half an acknowledgement brings.
+    /// Expands the low half of a number in an acknowledgement.
     pub fn widen(&self, low: u32) -> u64 {
         widen(low, self.base)
     }
 
-    /// Whether a datagram that has not come was last sent with this header.
+    /// Whether a datagram in flight was last sent with this header.
     pub fn was_sent(&self, number: u32, head: &[u8; HEADER_BYTES]) -> bool {
         let index = self.widen(number).checked_sub(self.base);
         let datagram = index.and_then(|index| self.datagrams.get(index as usize));
         datagram.is_some_and(|datagram| matches!(datagram.state, DatagramState::Sent(_)) && datagram.head == *head)
     }
 
-    /// Copies what is lent of memory that will not be there any more.
+    /// Copies the payloads that are borrowed from memory which is about to be released.
     pub fn copy_overlapping(&mut self, keys: &Keys, memory: ClientMemory) {
         for datagram in self
             .datagrams
@@ -182,7 +183,7 @@ impl SendWindow {
         }
     }
 
-    /// How many wait to be sent.
+    /// Number of datagrams that wait for transmission.
     pub fn queued(&self) -> usize {
         self.queued
     }
@@ -191,8 +192,8 @@ impl SendWindow {
         datagram.fragmented || (self.fragmenting && datagram.body.len() > BASE_PAYLOAD)
     }
 
-    /// The run of datagrams that are to be sent next: of no more than `room` bytes, or of one datagram if that may go in any case. What goes in pieces is
-    /// a run of its own.
+    /// The next batch to send: at most `room` bytes, or one datagram if `may_exceed`. A datagram
+    /// that needs fragments is a batch of its own.
     pub fn next_batch(&mut self, room: usize, may_exceed: bool) -> Batch {
         if self.queued == 0 {
             return Batch::default();
@@ -217,17 +218,18 @@ impl SendWindow {
         batch
     }
 
-    /// The full number of the last datagram of a run that is not empty.
+    /// Number of the last datagram of a batch, which is not empty.
     pub fn last_number(&self, batch: &Batch) -> u64 {
         self.base + batch.indices.end as u64 - 1
     }
 
-    /// Whether the last of a run is part of a put.
+    /// Whether the last datagram of a batch belongs to a put.
     pub fn ends_with_put(&self, batch: &Batch) -> bool {
         self.datagrams[batch.indices.end - 1].put.is_some()
     }
 
-    /// Gives a run to `send`, complete with what the peer is to know. That says how many went, at `now`, which is returned.
+    /// Completes the headers of a batch, seals them and passes the batch to `send`. Returns how
+    /// many datagrams were sent.
     pub fn send(
         &mut self,
         keys: &Keys,
@@ -244,7 +246,7 @@ impl SendWindow {
         let fragmented = self.needs_fragments(&self.datagrams[last]);
         for index in batch.indices.clone() {
             let datagram = &mut self.datagrams[index];
-            // What goes in pieces may go in part, and again.
+            // Fragments may be sent in part, and again.
             if fragmented || datagram.needs_copy() {
                 self.copied_bytes += datagram.copy_payload(keys);
             }
@@ -289,7 +291,8 @@ impl SendWindow {
         sent
     }
 
-    /// Takes in what the peer has, in full numbers. `free` gets the payloads that need not be kept. None: it has what was never sent, and nothing is taken in.
+    /// Processes an acknowledgement with full numbers. Payload buffers that are no longer needed go
+    /// to `free`. `None`: the peer acknowledges what was never sent; nothing has changed.
     pub fn on_sack(&mut self, sack: Sack, now: u64, free: &mut Vec<Vec<u8>>) -> Option<AckOutcome> {
         let next = sack.next;
         let behind = 65 - u64::from(sack.bitmap.leading_zeros());
@@ -308,7 +311,7 @@ impl SendWindow {
         Some(outcome)
     }
 
-    /// The same of the whole window, 64 numbers at a time: `beyond` begins behind `next` + 64 × `word`.
+    /// Processes one word of a full SACK: bit i acknowledges number `next + 1 + 64 * word + i`.
     pub fn on_sack_word(&mut self, next: u64, word: usize, bitmap: u64, now: u64) -> AckOutcome {
         let first = next + 1 + 64 * word as u64;
         let mut outcome = AckOutcome::default();
@@ -346,7 +349,7 @@ impl SendWindow {
                     }
                 }
             }
-            // It was thought lost, or came by an earlier sending.
+            // Declared lost, but an earlier transmission has arrived.
             DatagramState::Queued => {
                 self.queued_bytes -= datagram.body.len();
                 self.queued -= 1;
@@ -359,7 +362,7 @@ impl SendWindow {
             outcome.largest_unfragmented = outcome.largest_unfragmented.max(bytes);
         }
         let Some(at) = datagram.put else { return };
-        // A datagram becomes `Come` once only, so that no byte is counted twice.
+        // A datagram becomes `Acked` once, so no byte is counted twice.
         let Some(put) = self.puts.get(at) else { return };
         put.remaining -= bytes;
         if put.remaining == 0 {
@@ -368,7 +371,9 @@ impl SendWindow {
         }
     }
 
-    /// Whether so many nanoseconds have brought nothing that says otherwise: what was the answer to a probe was one to all.
+    /// Takes the ACK of a probe as that of its last transmission, if for `loss_delay` nanoseconds
+    /// no other ACK contradicted it, or nothing else is in flight. Returns whether this may reveal
+    /// losses.
     pub fn resolve_ambiguous(&mut self, loss_delay: u64, now: u64) -> bool {
         let due = self
             .ambiguous
@@ -396,7 +401,7 @@ impl SendWindow {
     }
 }
 
-/// Places of the bits that are set.
+/// Indices of the set bits.
 struct SetBits(u64);
 
 impl Iterator for SetBits {

@@ -1,7 +1,7 @@
-//! Places for things that are under way, named by a number.
+//! A slab: items in a vector, under keys that are reused.
 #![forbid(unsafe_code)]
 
-/// Numbers of things that are gone are used again.
+/// A slab of items.
 #[derive(Debug)]
 pub struct Slab<T> {
     all: Vec<Option<T>>,
@@ -18,7 +18,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Its number.
+    /// Adds an item and returns its key.
     pub fn add(&mut self, item: T) -> usize {
         if let Some(at) = self.free.pop() {
             self.all[at] = Some(item);
@@ -28,19 +28,19 @@ impl<T> Slab<T> {
         self.all.len() - 1
     }
 
-    /// What has a number.
+    /// The item under a key.
     pub fn get(&mut self, at: usize) -> Option<&mut T> {
         self.all.get_mut(at)?.as_mut()
     }
 
-    /// Takes it out.
+    /// Removes the item under a key.
     pub fn remove(&mut self, at: usize) -> Option<T> {
         let item = self.all.get_mut(at)?.take()?;
         self.free.push(at);
         Some(item)
     }
 
-    /// How many there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.all.len() - self.free.len()
     }

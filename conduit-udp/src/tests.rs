@@ -1,4 +1,5 @@
-//! What the conformance suite cannot see: strangers, forged, changed and repeated datagrams, and the wake-up descriptor.
+//! What the conformance suite cannot test: unauthenticated, forged and replayed datagrams, and the
+//! wake-up descriptor.
 
 use crate::fragment;
 use crate::mac::Keys;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 const TOKEN: u64 = 0x1122_3344_5566_7788;
 
-/// Process 0 of a job of two, and the job's keys. The other process is where `other` receives.
+/// Process 0 of a job of two, and the job's keys. `other` is the socket of process 1.
 fn net(other: &UdpSocket) -> (Net, Keys) {
     net_with(other.local_addr().unwrap())
 }
@@ -55,7 +56,7 @@ pub fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> 
     queued(keys, peer)
 }
 
-/// The datagrams that wait to be sent.
+/// The datagrams that wait for transmission.
 pub fn queued(keys: &Keys, peer: &mut Peer) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     peer.transmit(keys, 1, |run| {
@@ -69,7 +70,7 @@ fn peer() -> Peer {
     Peer::new(Ranks { me: 1, peer: 0 }, 1408, 1 << 20, &Settings::read(), 0)
 }
 
-/// A process of a job of two, whose peer is played.
+/// A process of a job of two, and the simulated other one.
 pub struct Stage {
     pub net: Net,
     pub keys: Keys,
@@ -82,7 +83,7 @@ impl Stage {
         Self::with_peer_at("127.0.0.1:0")
     }
 
-    /// This process is at 127.0.0.1.
+    /// The simulated process is at `address`; this one is at 127.0.0.1.
     fn with_peer_at(address: &str) -> Self {
         let remote = UdpSocket::bind(address).unwrap();
         let (net, keys) = net(&remote);
@@ -94,7 +95,7 @@ impl Stage {
         }
     }
 
-    /// Sends these, from an address that is not the sender's, and polls until nothing comes any more.
+    /// Sends datagrams from an address that is not the sender's, and polls until none is left.
     pub fn receive(&mut self, datagrams: &[Vec<u8>]) {
         self.receive_in(PollScope::All, datagrams);
     }
@@ -134,7 +135,7 @@ fn unauthenticated_datagrams_are_counted_and_open_no_connection() {
     for i in 0..2000 {
         let mut bytes: Vec<u8> = (0..next() % 300).map(|_| next() as u8).collect();
         if i % 2 == 0 && bytes.len() >= 64 {
-            // All that can be guessed is right.
+            // Everything that can be guessed is right.
             let mut peer = peer();
             let mut real = datagrams(&Keys::new(TOKEN ^ 1, b"guess"), &mut peer, Class::Request, &bytes[64..]).remove(0);
             real[..4].copy_from_slice(&stage.keys.job.to_le_bytes());
@@ -145,7 +146,7 @@ fn unauthenticated_datagrams_are_counted_and_open_no_connection() {
     stage.receive(&forged);
     assert_eq!((stage.rejected(), stage.log.packets.len()), (2000, 0));
     assert!(stage.log.lost.is_empty());
-    // Nobody was answered.
+    // Nothing was answered.
     stage.remote.set_nonblocking(true).unwrap();
     assert!(stage.remote.recv(&mut [0; 100]).is_err());
 }
@@ -157,7 +158,7 @@ fn replays_are_delivered_once_and_forgeries_never() {
     let message: Vec<u8> = (0..5000).map(|i| i as u8).collect();
     let parts = datagrams(&stage.keys, &mut peer, Class::Request, &message);
     assert_eq!(parts.len(), 4);
-    // Whether they know each other or not.
+    // Without and with a connection.
     for known in [false, true] {
         for at in (0..parts[1].len()).step_by(7) {
             let mut changed = parts[1].clone();
@@ -172,7 +173,7 @@ fn replays_are_delivered_once_and_forgeries_never() {
         stage.receive(&parts);
     }
     assert_eq!(stage.log.packets, [(1, Class::Request, message)]);
-    // To somebody else; of another job.
+    // To another rank.
     let before = stage.rejected();
     let mut other = Peer::new(Ranks { me: 1, peer: 1 }, 1408, 1 << 20, &Settings::read(), 0);
     stage.receive(&datagrams(&stage.keys, &mut other, Class::Reply, b"x"));
@@ -230,7 +231,7 @@ fn peers_on_this_host_get_connected_sockets() {
     net.send(1, Class::Request, &[b"hello"]).unwrap();
     let (bytes, from) = remote.recv_from(&mut [0; 1000]).unwrap();
     assert!(bytes == 64 + 5 && from.ip().is_loopback() && from.port() != net.port());
-    // What this host says of that socket's datagrams is heard.
+    // The ICMP error of a connected socket is read.
     drop(remote);
     let (began, mut log) = (Instant::now(), LostLog::default());
     while log.0.is_empty() {
@@ -243,7 +244,7 @@ fn peers_on_this_host_get_connected_sockets() {
 
 #[test]
 fn persistent_send_errors_are_reported() {
-    // Broadcasts are forbidden to a socket that did not ask for them.
+    // Sockets without SO_BROADCAST must not send broadcasts.
     let (mut net, _) = net_with("255.255.255.255:9".parse().unwrap());
     let mut log = LostLog::default();
     net.settings.error_timeout = u64::MAX;
@@ -303,7 +304,7 @@ fn a_peer_that_never_connected_is_reported_earlier() {
     }
 }
 
-/// Peers that were lost, and why.
+/// Lost peers and the reasons.
 #[derive(Default)]
 struct LostLog(Vec<(JobRank, String)>);
 
@@ -323,7 +324,7 @@ fn a_peer_that_closes_is_not_unauthenticated() {
     let bye = peer.control_header(&stage.keys, Kind::Close, &[]).to_vec();
     stage.receive(&[hello[0].clone(), bye.clone(), bye, hello[0].clone()]);
     assert_eq!((stage.log.packets.len(), stage.rejected(), stage.duplicates()), (1, 0, 2));
-    // But who only claims to be it is one.
+    // An unauthenticated datagram is still rejected.
     let mut forged = hello[0].clone();
     forged[60] ^= 1;
     stage.receive(&[forged]);
@@ -352,7 +353,7 @@ fn replays_are_counted_and_are_no_sign_of_life() {
     assert!(stage.net.last_heard(1) > last_heard && stage.duplicates() == 20);
 }
 
-/// A datagram in pieces.
+/// A datagram in fragments.
 fn fragmented(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
     let (head, body) = datagram.split_first_chunk().unwrap();
     let known = ImplicitFields {
@@ -368,7 +369,8 @@ fn fragmented(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-/// Requests come when only replies are wanted, more than may be kept: each as one datagram, or as two pieces of one.
+/// More requests arrive during polls for replies than may be deferred: each in one datagram, or in
+/// two fragments.
 fn exceed_deferred_limit(count: usize, bytes: usize, in_fragments: bool) {
     let mut stage = Stage::new();
     let mut peer = peer();

@@ -1,5 +1,6 @@
-//! Puts and gets of one peer. Their datagrams have numbers in the windows of messages, and carry an address; each is copied to its place when it comes,
-//! whatever came before it. A put is complete when all its datagrams are acknowledged, a get when all its bytes have come.
+//! Puts and gets of one peer. Their datagrams use the numbers and windows of messages, and carry an
+//! address. Each is placed when it arrives, in any order. A put is complete when all its datagrams
+//! are acknowledged, a get when all its bytes have arrived.
 #![forbid(unsafe_code)]
 
 use crate::mac::Keys;
@@ -12,18 +13,20 @@ use crate::wire::{Header, Kind, OFFSET_BITS, OFFSET_UNIT};
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::{Busy, Class, LocalCompletion, TransferId};
 
-/// Long puts that wait to one peer, and gets that wait for it.
+/// Limits of long puts that wait for transmission to one peer, and of gets outstanding from it.
 const MAX_BULK_PUTS: usize = 64;
 const MAX_GETS: usize = 256;
-/// Places in the window that long transfers leave to messages, at least; and those that messages may have while long transfers wait.
+/// Datagrams of the window that long transfers leave to messages, and datagrams that messages may
+/// occupy while long transfers wait.
 const MESSAGE_RESERVE: usize = WINDOW / 4;
 const MESSAGE_SHARE: usize = WINDOW / 2;
-/// Datagrams of long transfers are sent from the client's memory where they are longer than this; shorter ones are copied when they are made.
+/// Bytes of a long transfer's datagram above which it is sent from client memory. Shorter ones are
+/// copied.
 const BORROW_ABOVE: usize = 8 << 10;
-/// Bytes of a request: the number of the get, and how many bytes it wants.
+/// Bytes of a get request: the key of the get, and the length.
 const GET_REQUEST_BYTES: usize = 16;
 
-/// Which get it answers, and where in its destination ([`Kind::GetReply`]).
+/// The get, and the offset in its destination, that a [`Kind::GetReply`] names.
 struct GetTarget {
     get: usize,
     offset: usize,
@@ -41,18 +44,18 @@ impl GetTarget {
 /// A put to begin.
 #[derive(Clone, Copy, Debug)]
 pub struct PutOp {
-    /// The destination, in the peer's address space.
+    /// Destination, in the peer's address space.
     pub address: usize,
-    /// The source.
+    /// Source, in this process.
     pub source: ClientMemory,
-    /// Up to so many bytes are copied at once.
+    /// Bytes up to which the source is copied at once.
     pub copy_limit: usize,
-    /// Names it when it is complete.
+    /// Names the put when it is complete.
     pub id: TransferId,
 }
 
 impl PutOp {
-    /// From its fields, for tests.
+    /// A shorthand for tests.
     #[cfg(any(test, fuzzing))]
     pub fn new(address: usize, source: ClientMemory, copy_limit: usize, id: TransferId) -> Self {
         Self {
@@ -64,25 +67,25 @@ impl PutOp {
     }
 }
 
-/// A long transfer, of which datagrams are made when they can go.
+/// A long transfer that is split into datagrams as the window allows.
 #[derive(Debug)]
 pub struct BulkTransfer {
-    /// What is left of it.
+    /// The part that is not split yet.
     rest: ClientMemory,
-    /// Where the rest goes: an address, or as [`Kind::GetReply`] says.
+    /// Destination of that part: an address, or the operand of a [`Kind::GetReply`].
     operand: u64,
-    /// Of a put, its number.
+    /// Key of the put, if it is one.
     put: Option<usize>,
 }
 
 impl BulkTransfer {
-    /// Bytes that are left of it.
+    /// Bytes that are not split yet.
     pub fn remaining(&self) -> usize {
         self.rest.bytes
     }
 }
 
-/// A get whose bytes have not all come.
+/// A get whose data has not all arrived.
 #[derive(Debug)]
 pub struct PendingGet {
     id: TransferId,
@@ -91,7 +94,7 @@ pub struct PendingGet {
 }
 
 impl Peer {
-    /// Begins a put of `source` to an address of the peer's. Up to `copied` bytes are copied at once.
+    /// Begins a put.
     pub fn put(&mut self, keys: &Keys, op: PutOp) -> Result<LocalCompletion, Busy> {
         let PutOp { mut source, id, .. } = op;
         let mut operand = op.address as u64;
@@ -122,7 +125,7 @@ impl Peer {
         Ok(LocalCompletion::AtReturn)
     }
 
-    /// Begins a get into `destination` from an address of the peer's.
+    /// Begins a get from `address` of the peer into `destination`.
     pub fn get(&mut self, keys: &Keys, address: usize, destination: ClientMemory, id: TransferId) -> Result<(), Busy> {
         if self.gets.len() >= MAX_GETS || !self.has_room(Class::Request, GET_REQUEST_BYTES) {
             return Err(Busy);
@@ -140,7 +143,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Where the payload of a datagram of a transfer belongs, if it has not come yet, and there is such a place.
+    /// Destination of the payload of a transfer's datagram, unless it was received before or has
+    /// none.
     pub fn destination_of(&mut self, header: &Header, number: u64, bytes: usize, segments: &Segments) -> Option<ClientMemory> {
         let class = header.class;
         if self.rx[class].is_stale(number) {
@@ -157,7 +161,8 @@ impl Peer {
         }
     }
 
-    /// Does what a datagram of a transfer says, which [`Peer::hear`] found to be new; transfers of this process that are complete go to `done`.
+    /// Applies a datagram of a transfer that [`Peer::receive`] found to be new. Local transfers
+    /// that are complete are appended to `done`.
     pub fn apply(
         &mut self,
         disposition: Disposition,
@@ -187,7 +192,8 @@ impl Peer {
         }
     }
 
-    /// Answers a get with what `find` finds in this process's segments. False: it asks for what is not there, or for too much at a time.
+    /// Queues the reply to a get from memory that `find` finds. Returns false if the request is out
+    /// of bounds, or exceeds the limit.
     fn queue_get_reply(&mut self, payload: &[u8], find: impl Fn(u64) -> Option<ClientMemory>) -> bool {
         let Some((number, bytes)) = payload.split_first_chunk::<8>() else {
             return false;
@@ -208,11 +214,13 @@ impl Peer {
         true
     }
 
-    /// Places what came for a get, which goes to `done` when that was the last. False: no such bytes are missing.
+    /// Places the data of a get, which is appended to `done` when complete. Returns false if no
+    /// such data is missing.
     fn receive_get_reply(&mut self, operand: u64, payload: &[u8], done: &mut Vec<TransferId>) -> bool {
         let GetTarget { get: number, offset } = GetTarget::of(operand);
         let Some(get) = self.gets.get(number) else { return false };
-        // Its bytes are counted, so that a peer that sends some twice never gets at memory that was given back.
+        // Counts the bytes, so that a defective peer that repeats some cannot write to memory of a
+        // complete get.
         let Some(left) = get.remaining.checked_sub(payload.len()) else {
             return false;
         };
@@ -226,19 +234,20 @@ impl Peer {
         true
     }
 
-    /// This memory will not be there any more: what was sent of it and may have to be sent again is copied, and what was not is nobody's any more.
+    /// Called when memory is about to be released. Payloads that may be retransmitted are copied;
+    /// replies not sent yet are dropped.
     pub fn release_memory(&mut self, keys: &Keys, memory: ClientMemory) {
         self.tx[Class::Reply].copy_overlapping(keys, memory);
         self.bulk[Class::Reply].retain(|bulk| !bulk.rest.overlaps(memory));
     }
 
-    /// Whether a message of so many parts leaves room to long transfers that wait.
+    /// Whether a message of `parts` datagrams leaves room for long transfers that wait.
     pub fn leaves_share(&self, class: Class, parts: usize) -> bool {
         let out = &self.tx[class];
         self.bulk[class].is_empty() || out.len() - out.bulk + parts <= MESSAGE_SHARE
     }
 
-    /// Makes datagrams of long transfers: one, or more that fit into `room`.
+    /// Splits long transfers into datagrams: one, or as many as fit into `room` bytes.
     pub fn segment_bulk(&mut self, keys: &Keys, class: Class, room: usize) {
         let kind = match class {
             Class::Request => Kind::Put,
@@ -251,7 +260,7 @@ impl Peer {
         let most = if class == Class::Request { most.min(self.depth) } else { most };
         let mut bytes = 0;
         while let Some(rest) = self.bulk[class].front().map(|bulk| bulk.rest.bytes) {
-            // The last two are equally long.
+            // The last two datagrams are of equal size.
             let part = if rest < 2 * self.max_payload {
                 self.part_bytes(rest)
             } else {
@@ -291,7 +300,7 @@ mod tests {
 
     const COPIED: usize = 4096;
 
-    /// Puts and gets of many sizes between two processes, over a link that loses, doubles and delays.
+    /// Exchanges puts and gets of many sizes over a faulty link.
     fn exchange(datagram: usize, mtu: usize, seed: u64, faults: LinkFaults) {
         let mut link = Link::new(datagram, seed);
         link.mtu = mtu;
@@ -322,7 +331,7 @@ mod tests {
         for turn in 0.. {
             assert!(turn < 1_000_000, "nothing goes on");
             link.step(faults);
-            // A put that is complete is complete at its target.
+            // A put that is complete was placed at its target.
             for id in link.done[0].iter().filter(|id| id.0 % 2 == 0) {
                 let from: usize = sizes[..id.0 as usize / 2].iter().sum();
                 let range = from..from + sizes[id.0 as usize / 2];
@@ -404,7 +413,7 @@ mod tests {
         link.segments[1].register(from, source.len());
         link.ends[0].get(&link.keys, from, borrower, TransferId(2)).unwrap();
         link.step(LinkFaults::NONE);
-        // The answer is lost, and its source overwritten; another answer was not begun.
+        // The reply is lost and its source overwritten, before another transmission.
         while !link.ends[1].has_in_flight() {
             link.step(LinkFaults::NONE);
         }
@@ -425,7 +434,7 @@ mod tests {
         let (to, from) = (there.as_mut_ptr() as usize, answers.as_ptr() as usize);
         link.segments[1].register(to, there.len());
         link.segments[0].register(from, answers.len());
-        // End 0 has much to answer, much to put, and many messages.
+        // End 0 has many get replies, puts and messages to send.
         for id in 0..8 {
             let destination = client_memory(&mut asked);
             link.ends[1].get(&link.keys, from, destination, TransferId(id)).unwrap();
@@ -441,7 +450,7 @@ mod tests {
             }
             link.step(LinkFaults::NONE);
         }
-        // Whichever is first complete, the others have come as far.
+        // Whichever completes first, the others have progressed as far.
         let ones = |bytes: &[u8]| -> u32 { bytes.iter().map(|&byte| u32::from(byte == 1)).sum() };
         let (put, got) = (ones(&there), ones(&asked));
         assert!(
@@ -482,7 +491,7 @@ mod tests {
             assert!(settle(Disposition::Get(base), &request(1, 8)));
         }
         assert!(!settle(Disposition::Get(base), &request(1, 8)));
-        // An answer that is longer than what is missing, or lies elsewhere.
+        // A reply that exceeds the missing bytes, or is out of bounds.
         let mut destination = vec![0u8; 100];
         for (operand, payload) in [(0, vec![1; 101]), (2, vec![1; 1]), (1, vec![1; 50])] {
             link.ends[0]

@@ -79,7 +79,7 @@ const THREAD: Key<bool> = flag(
 )
 .ours();
 
-/// All of them.
+/// All variables.
 pub static TABLE: &[Variable] = &[
     NETWORKDEPTH.variable.section("Network: udp"),
     SOCKETBUFFER_INITIAL.variable.section("Network: udp"),
@@ -92,36 +92,38 @@ pub static TABLE: &[Variable] = &[
     THREAD.variable.section("Network: udp"),
 ];
 
-/// A client that computes before it first looks at the network is heard by its keeper; one that is stopped in that moment should go on before this ends.
+/// Connect timeout, and delay of the warning before it, nanoseconds. The progress thread of a
+/// client that computes answers at once. A client that is stopped at the start should continue
+/// before the timeout.
 const CONNECT_TIMEOUT: u64 = 300_000_000_000;
 const UNRESPONSIVE_WARNING: u64 = 10_000_000_000;
 
-/// What they say.
+/// The settings of the environment, with constants that tests change.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Datagrams of requests that may be under way to one peer.
+    /// Request datagrams that may be in flight to one peer.
     pub depth: usize,
-    /// Bytes that each of the socket's buffers is asked to have.
+    /// Bytes requested for each socket buffer.
     pub buffer: usize,
-    /// How long a peer may leave everything unanswered, nanoseconds.
+    /// Nanoseconds for which a peer may leave everything unacknowledged.
     pub timeout: u64,
-    /// The same of one that never said anything, and when a warning says so.
+    /// The same for a peer that never connected, and the time until a warning is printed.
     pub connect_timeout: u64,
     /// See [`Settings::connect_timeout`].
     pub warn_after: u64,
-    /// How long the first datagrams wait for an answer, nanoseconds.
+    /// RTO before the first RTT sample, nanoseconds.
     pub initial_rto: u64,
-    /// How long each datagram to a peer may be refused by this host before the peer counts as lost, nanoseconds.
+    /// Nanoseconds of send errors after which a peer is lost.
     pub error_timeout: u64,
-    /// Memory for requests that come while only replies are wanted, bytes.
+    /// Bytes of memory per class for deferred packets.
     pub deferred_bytes: usize,
-    /// Whether there shall be a keeper.
+    /// Whether to start the progress thread.
     pub progress_thread: bool,
-    /// Whether to say at the end what was dropped.
+    /// Whether to print the counts of dropped datagrams at the end.
     pub verbose: bool,
 }
 
-/// The value in use; in a process that has no client, as in tests of this crate, the default.
+/// The value in effect; the default in a process without a client, such as tests of this crate.
 fn value<T: FromValue>(key: &Key<T>) -> T {
     let mut settings = config::get().settings().iter();
     settings
@@ -132,7 +134,7 @@ fn value<T: FromValue>(key: &Key<T>) -> T {
 }
 
 impl Settings {
-    /// From the environment.
+    /// Reads the environment.
     pub fn read() -> Self {
         let most = value(&SOCKETBUFFER_MAX);
         let nanoseconds = |microseconds: i64| microseconds as u64 * 1000;

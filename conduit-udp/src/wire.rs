@@ -1,7 +1,7 @@
-//! What a datagram looks like: a header of 64 bytes, little-endian, and a part of a message.
+//! The wire format: a header of 64 bytes, little-endian, and a payload.
 //!
-//! Every header acknowledges what its sender has of both classes, so that an answer is an acknowledgement, too. What both ends know without being told
-//! is not in it, but its tags cover that ([`ImplicitFields`]).
+//! Every header acknowledges both classes. Fields that both ends know are not transmitted, but the
+//! MACs cover them ([`ImplicitFields`]).
 #![forbid(unsafe_code)]
 
 use crate::per_class::{PerClass, CLASSES};
@@ -9,117 +9,123 @@ use gasnet_conduit::Class;
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
-/// Of the header, what says something; the tags follow ([`crate::mac`]).
+/// Offset of the two MACs in a header ([`crate::mac`]); the fields are before them.
 pub const MAC_OFFSET: usize = 48;
-/// Of this format.
+/// Version of this format.
 const VERSION: u8 = 2;
 
-/// Where things are in a header.
+/// Offsets of the fields in a header.
 pub mod at {
     use super::PerClass;
 
     /// The job; four bytes.
     pub const JOB: usize = 0;
-    /// Of this format.
+    /// Version of the format.
     pub const VERSION: usize = 4;
     /// See [`super::Kind`].
     pub const KIND: usize = 5;
-    /// 0 or 1.
+    /// The class: 0 request, 1 reply.
     pub const CLASS: usize = 6;
     /// See [`super::ACK_NOW`] and [`super::TRANSMISSION`].
     pub const FLAGS: usize = 7;
     /// Rank of the sender; four bytes.
     pub const SOURCE: usize = 8;
-    /// Of the datagram; four bytes.
+    /// Low half of the datagram's number; four bytes.
     pub const NUMBER: usize = 12;
-    /// Bytes of the message, four; or the word, eight ([`super::Header::operand`]).
+    /// Bytes of the message, four; or the first half of the operand ([`super::Header::operand`]).
     pub const MESSAGE: usize = 16;
-    /// Which part; two bytes.
+    /// Index of the part; two bytes.
     pub const PART: usize = 20;
-    /// Of how many; two bytes.
+    /// Number of parts; two bytes.
     pub const PARTS: usize = 22;
-    /// What has come, by class: before what number, four bytes.
+    /// Cumulative acknowledgement of each class: low half of a number, four bytes.
     pub const ACK: PerClass<usize> = PerClass::new(24, 28);
-    /// And what behind it; eight bytes.
+    /// SACK bitmap of each class; eight bytes.
     pub const SACK: PerClass<usize> = PerClass::new(32, 40);
 }
 
-/// What a datagram is for.
+/// The type of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Part of a message.
     Data = 1,
-    /// Acknowledgements only; the payload has those of the whole window. Its number counts these and [`Kind::Close`].
+    /// Acknowledgements only. The payload, if any, has the bitmaps of both whole windows. Its
+    /// number counts control datagrams: these and [`Kind::Close`].
     Ack = 2,
-    /// The sender ends in order and wants nothing more.
+    /// The sender ends in order and expects nothing more.
     Close = 3,
-    /// Bytes for the receiver's segment, at the address [`Header::operand`].
+    /// Bytes for the receiver's segment, at the address in [`Header::operand`].
     Put = 4,
-    /// A request for bytes of the receiver's segment at the address [`Header::operand`]: in the payload the get's number and how many bytes.
+    /// A request for memory of the receiver's segment, at the address in [`Header::operand`]. The
+    /// payload has the key of the get and the length.
     Get = 5,
-    /// Some of those bytes: [`Header::operand`] is the get's number, and in its low [`OFFSET_BITS`] bits the place in [`OFFSET_UNIT`]s.
+    /// Data of a get. [`Header::operand`] has its key, and in the low [`OFFSET_BITS`] bits the
+    /// offset in [`OFFSET_UNIT`]s.
     GetReply = 6,
-    /// A piece of a datagram that the path does not take ([`crate::fragment`]): which, of how many, and of how many bytes of payload.
+    /// A fragment of a datagram ([`crate::fragment`]): its index, the number of fragments, and the
+    /// bytes of the original payload.
     Fragment = 7,
 }
 
 /// See [`Kind::GetReply`].
 pub const OFFSET_BITS: u32 = 40;
-/// Payloads of largest datagrams are multiples of it.
+/// The payloads of all but the last datagram of a message or transfer are multiples of it.
 pub const OFFSET_UNIT: usize = 64;
 
-/// Flag: the sender waits for acknowledgements to go on.
+/// Flag: the sender needs an acknowledgement to continue.
 pub const ACK_NOW: u8 = 1;
-/// The other flags count the tries to send the datagram, so that no header is like another one with the same number but with other payload.
+/// Unit of the transmission number in the other flag bits. With it, no two headers with the same
+/// number but different payloads are equal.
 pub const TRANSMISSION: u8 = 2;
 
-/// What a receiver has of one class: everything before `next`, and the bits' places behind it.
+/// What has been received of one class: cumulative acknowledgement and SACK bitmap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sack {
-    /// Number of the first datagram that is missing. A header has its low half.
+    /// Number of the first missing datagram. A header holds its low half.
     pub next: u64,
-    /// Bit i: number `next + 1 + i` has come.
+    /// Bit i: number `next + 1 + i` was received.
     pub bitmap: u64,
 }
 
-/// What both ends know of a datagram without being told.
+/// Fields that both ends know. They are authenticated but not transmitted.
 #[derive(Clone, Copy, Debug)]
 pub struct ImplicitFields {
     /// Rank of the receiver.
     pub target: u32,
-    /// The datagram's full number.
+    /// Full number of the datagram.
     pub number: u64,
-    /// Full numbers of the first datagrams that its sender lacks, by class.
+    /// Full numbers of the cumulative acknowledgements.
     pub next: PerClass<u64>,
 }
 
-/// The header, but for its tags.
+/// A decoded header, without its MACs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The job.
     pub job: u32,
-    /// What the datagram is for.
+    /// The type of the datagram.
     pub kind: Kind,
-    /// Class of the data: 0 or 1.
+    /// The class of the data.
     pub class: Class,
-    /// [`ACK_NOW`], and a multiple of [`TRANSMISSION`].
+    /// [`ACK_NOW`], and the transmission number in units of [`TRANSMISSION`].
     pub flags: u8,
     /// Rank of the sender.
     pub source: u32,
-    /// Low half of the datagram's number, from this sender to this receiver: in its class, or among those that have none.
+    /// Low half of the number. Each class from this sender to this receiver, and the control
+    /// datagrams, are numbered separately.
     pub number: u32,
     /// Bytes of the whole message.
     pub message: u32,
-    /// Which part of the message this is.
+    /// Index of this part.
     pub part: u16,
     /// Parts of the message.
     pub parts: u16,
-    /// Acknowledgements, by class.
+    /// Acknowledgements.
     pub sacks: PerClass<Sack>,
 }
 
 impl Header {
-    /// What it says, and room for the tags.
+    /// Encodes the header, with room for the MACs.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -134,7 +140,7 @@ impl Header {
         out
     }
 
-    /// Puts what changes with each sending into an encoded header.
+    /// Updates the fields that change with each transmission in an encoded header.
     pub fn refresh(bytes: &mut [u8; HEADER_BYTES], flags: u8, sacks: PerClass<Sack>) {
         bytes[at::FLAGS] = flags;
         for class in CLASSES {
@@ -144,7 +150,7 @@ impl Header {
         }
     }
 
-    /// What the fields of messages hold in datagrams that are none.
+    /// A 64-bit operand in place of the message fields, in datagrams of transfers.
     pub fn operand(&self) -> u64 {
         u64::from(self.message) | u64::from(self.part) << 32 | u64::from(self.parts) << 48
     }
@@ -159,7 +165,7 @@ impl Header {
         }
     }
 
-    /// Reads a header. None: no such header has ever been sent.
+    /// Decodes a header. `None`: it is invalid.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
@@ -184,7 +190,7 @@ impl Header {
         header.with_kind(bytes[at::KIND]).filter(|_| sound)
     }
 
-    /// The header with this kind. None: there is none such.
+    /// The header with another kind. `None`: there is no such kind, or the part is out of range.
     pub fn with_kind(self, kind: u8) -> Option<Self> {
         let kind = match kind {
             1 => Kind::Data,
@@ -201,7 +207,7 @@ impl Header {
     }
 }
 
-/// The full number whose low half is `low` and that is nearest to `near`.
+/// The full number nearest to `near` whose low half is `low`.
 pub fn widen(low: u32, near: u64) -> u64 {
     near.wrapping_add(i64::from(low.wrapping_sub(near as u32) as i32) as u64)
 }

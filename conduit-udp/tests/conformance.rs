@@ -1,4 +1,4 @@
-//! The udp conduit against the conformance suite, bare and with faults injected.
+//! The udp conduit against the conformance suite, as it is and with injected faults.
 
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::Conduit;

@@ -1,4 +1,4 @@
-//! What goes on while a client does something else than poll: the conduit's own thread sees to it.
+//! Progress while a client does not poll: the conduit's progress thread makes it.
 
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, Conduit, JobRank, PollScope, RemoteSegment, TransferId, Upcalls};
@@ -31,7 +31,7 @@ impl Upcalls for Inbox {
     }
 }
 
-/// Polls until something holds.
+/// Polls until a condition holds.
 fn until(conduit: &dyn Conduit, inbox: &mut Inbox, holds: impl Fn(&Inbox) -> bool) {
     let began = Instant::now();
     while !holds(inbox) {
@@ -60,7 +60,7 @@ fn transfers_progress_without_target_polls() {
     let over = Barrier::new(2);
     job.run_threads(1, |rank, _, conduit| {
         if rank == 1 {
-            // It computes.
+            // This rank computes.
             over.wait();
             return;
         }
@@ -88,7 +88,8 @@ fn requests_are_deferred_while_the_target_computes() {
         if rank == 0 {
             let began = Instant::now();
             for number in 0..REQUESTS {
-                // Without a poll: there is room again when the other end's thread has taken some in.
+                // Without a poll: there is room again when the target's progress thread has
+                // received some.
                 while conduit.send(1, Class::Request, &[&number.to_le_bytes(), &[7; 90]]).is_err() {
                     assert!(began.elapsed() < LIMIT, "no room for request {number}");
                     sleep(Duration::from_micros(100));
@@ -133,7 +134,8 @@ fn acks_arrive_while_the_client_only_puts() {
             conduit.put(1 - rank, &segments[other], at, source, 8, TransferId(number))
         };
         if rank == 0 {
-            // A burst begins, so that puts wait for company; and more follow, each before that has ended, without a poll.
+            // After the start of a burst, puts are held. Each is followed by the next without a
+            // poll, before it is flushed.
             let mut puts = 0;
             while !received.load(SeqCst) {
                 put(puts).expect("room: while puts are made answers should be heard");

@@ -1,4 +1,5 @@
-//! Puts and gets over real sockets: many sizes and places, from two threads of each rank at a time.
+//! Puts and gets over real sockets: many sizes and offsets, from two threads of each rank at a
+//! time.
 
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, Conduit, JobRank, LocalCompletion, PollScope, RemoteSegment, TransferId, Upcalls};
@@ -9,7 +10,7 @@ use std::sync::Mutex;
 
 const RANKS: u32 = 3;
 const THREADS: u32 = 2;
-/// Bytes of a segment; each thread of each rank has a part of each segment to itself.
+/// Bytes of a segment. Each thread of each rank has a part of each segment to itself.
 const SEGMENT: usize = 6 << 20;
 const PART: usize = SEGMENT / (RANKS * THREADS) as usize;
 
@@ -109,7 +110,7 @@ fn transfers_from_many_threads() {
                 at += bytes;
             }
             until(&ids, &mut upcalls);
-            // Complete puts are there for whoever asks.
+            // Complete puts are visible to gets.
             let mut gets = Vec::new();
             let mut copies: Vec<Vec<u8>> = batch.iter().map(|(_, _, expected, _)| vec![0; expected.len()]).collect();
             for ((peer, from, expected, _), copy) in batch.iter().zip(&mut copies) {

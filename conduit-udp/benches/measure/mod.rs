@@ -1,19 +1,19 @@
-//! What the benchmarks have in common: rows, and the two ends of a job of two.
+//! Shared parts of the benchmarks: rows, and the two ends of a job of two.
 
 use gasnet_conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// How long each row is tried.
+/// Duration of each row.
 pub const TIME: Duration = Duration::from_millis(1500);
 
 static ANSWER: [u8; 64 << 10] = [5; 64 << 10];
 
-/// What came.
+/// Counts of what was received.
 pub struct Inbox<'a> {
     conduit: &'a dyn Conduit,
-    /// Answers requests with so many bytes.
+    /// Answers each request with a reply of so many bytes.
     pub answer: Option<usize>,
     pub packets: usize,
     pub done: usize,
@@ -51,7 +51,7 @@ impl Upcalls for Inbox<'_> {
     }
 }
 
-/// The shortest time of a round, as it says itself, divided by what it does, in nanoseconds.
+/// The shortest time of a round, as it reports itself, divided by its operations, in nanoseconds.
 pub fn shortest(per_round: u32, mut round: impl FnMut() -> Duration) -> f64 {
     let (began, mut best) = (Instant::now(), Duration::MAX);
     while began.elapsed() < TIME {
@@ -60,7 +60,7 @@ pub fn shortest(per_round: u32, mut round: impl FnMut() -> Duration) -> f64 {
     1e9 * best.as_secs_f64() / f64::from(per_round)
 }
 
-/// The shortest time of a round, divided by what it does, in nanoseconds.
+/// The shortest time of a round, divided by its operations, in nanoseconds.
 pub fn best(per_round: u32, mut round: impl FnMut()) -> f64 {
     shortest(per_round, || {
         let began = Instant::now();
@@ -86,7 +86,7 @@ pub fn selected(row: &str) -> bool {
     parts.peek().is_none() || parts.any(|part| row.contains(&part))
 }
 
-/// Words that look random.
+/// Pseudo-random words.
 pub fn words() -> impl FnMut() -> u64 {
     let mut word = 1u64;
     move || {
@@ -95,7 +95,7 @@ pub fn words() -> impl FnMut() -> u64 {
     }
 }
 
-/// Two sockets of the system, with the buffers that the conduit asks for.
+/// Two plain sockets with the buffers that the conduit requests.
 pub fn raw() -> [UdpSocket; 2] {
     let sockets = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     for socket in &sockets {

@@ -1,5 +1,6 @@
-//! The hash with the carry-less multiplications of x86-64.
-// Up to Rust 1.86 every intrinsic is unsafe; since then none is that the function's features have, so that blocks around them would be superfluous.
+//! The hash with the carry-less multiplication of x86-64.
+// Up to Rust 1.86 every intrinsic is unsafe. Later ones are safe in functions with the target
+// feature, where an unsafe block would be an unused one.
 #![allow(unsafe_op_in_unsafe_fn)]
 
 use super::{reduce, ClnhKey, BLOCK};
@@ -9,7 +10,7 @@ use std::arch::x86_64::{
     _mm_clmulepi64_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_xor_si128,
 };
 
-/// A pair of words at a time.
+/// One pair of words at a time.
 ///
 /// # Safety
 /// The processor has PCLMULQDQ.
@@ -23,7 +24,7 @@ pub unsafe fn hash_pclmul(key: &ClnhKey, bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Two pairs of words at a time, as far as there are eight.
+/// Two pairs of words at a time, for each group of eight pairs.
 ///
 /// # Safety
 /// The processor has PCLMULQDQ, AVX2 and VPCLMULQDQ.
@@ -36,7 +37,8 @@ pub unsafe fn hash_vpclmul(key: &ClnhKey, bytes: &[u8]) -> u64 {
         for i in 0..whole {
             for (j, sum) in sums.iter_mut().enumerate() {
                 let at = 4 * i + j;
-                // SAFETY: 32 bytes at 32 × `at` are inside the block, and as many are inside the key, which is as long.
+                // SAFETY: 32 bytes at 32 × `at` are inside the block and inside the key, which is
+                // as long.
                 let (data, words) = unsafe {
                     (
                         _mm256_loadu_si256(block.as_ptr().cast::<__m256i>().add(at)),
@@ -45,7 +47,8 @@ pub unsafe fn hash_vpclmul(key: &ClnhKey, bytes: &[u8]) -> u64 {
                 };
                 let mixed = _mm256_xor_si256(data, words);
                 let product: __m256i;
-                // SAFETY: the processor has the instruction, which changes nothing but its result. (Its intrinsic came with Rust 1.89.)
+                // SAFETY: the processor has the instruction, which writes its result only. (The
+                // intrinsic is in Rust 1.89 and later.)
                 unsafe {
                     asm!("vpclmulqdq {}, {}, {}, 0x10", out(ymm_reg) product, in(ymm_reg) mixed, in(ymm_reg) mixed,
                          options(pure, nomem, nostack, preserves_flags));
@@ -65,7 +68,7 @@ pub unsafe fn hash_vpclmul(key: &ClnhKey, bytes: &[u8]) -> u64 {
     sum
 }
 
-/// The polynomial with one more coefficient.
+/// Appends a coefficient to the polynomial.
 ///
 /// # Safety
 /// The processor has PCLMULQDQ.
@@ -78,11 +81,12 @@ unsafe fn append_block(key: &ClnhKey, sum: u64, product: __m128i) -> u64 {
 }
 
 fn as_number(v: __m128i) -> u128 {
-    // SAFETY: both are 16 bytes of any value.
+    // SAFETY: both types are 16 bytes of any value.
     unsafe { std::mem::transmute(v) }
 }
 
-/// The sum of the products of pairs of words, each mixed with that of the key, which is no shorter; the last pair ends in zeros.
+/// The sum of the products of pairs of words, each XORed with the key, which is no shorter. The
+/// last pair is padded with zeros.
 ///
 /// # Safety
 /// The processor has PCLMULQDQ.
@@ -104,7 +108,7 @@ unsafe fn sum_products(key: &[u64], bytes: &[u8]) -> __m128i {
     };
     // SAFETY: pair `i` is one of the whole pairs.
     let pair = |i: usize, sum| step(unsafe { bytes.as_ptr().add(16 * i) }, i, sum);
-    // Four sums, so that a multiplication need not wait for the one before.
+    // Four independent sums, so that a multiplication need not wait for the one before.
     let mut sums = [_mm_setzero_si128(); 4];
     for i in 0..whole / 4 {
         let [a, b, c, d] = sums;

@@ -1,5 +1,6 @@
-//! A member of the job that is broken, or hostile: its datagrams have the right tag. Whoever hears them may find them good or find their sender
-//! broken, but must not stop, touch memory that was not lent for it, take more memory than its windows have, or report a transfer twice.
+//! A Byzantine peer: a defective or hostile rank of the job, whose datagrams have the right MACs. A
+//! receiver may accept them or declare the peer lost. It must not panic, touch memory that it was
+//! not given, use more memory than its windows allow, or complete a transfer twice.
 
 use super::{change, set, Choices, Field};
 use crate::fragment::{FRAGMENT_BYTES, FRAGMENT_PREFIX};
@@ -16,24 +17,24 @@ use gasnet_conduit::{Class, TransferId};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Payload of the largest datagrams.
+/// Bytes of the largest payload.
 const DATAGRAM: usize = 1408;
-/// Sizes of messages and transfers.
+/// Bytes of messages and transfers.
 const SIZES: [usize; 8] = [1, 8, 64, 100, 1408, 1409, 3000, 9000];
 const SEGMENT: usize = 16 << 10;
-/// Puts of up to so many bytes are copied at once.
+/// Bytes up to which the source of a put is copied at once.
 const COPIED: usize = 2000;
-/// So often a datagram comes again with other numbers.
+/// How often a datagram is repeated with other numbers.
 const REPEATS: u64 = 300;
-/// What is almost right.
+/// Offsets from a correct value.
 const NEAR_MISSES: [i64; 10] = [0, 0, 0, -1, -2, -64, -300, 1, 8, 256];
-/// Before and behind memory that is lent, and what is there.
+/// Guard bytes before and behind client memory, and their value.
 const MARGIN: usize = 256;
 const CANARY: u8 = 0xee;
-/// What is in memory that was given back.
+/// Value of memory that was returned to the client.
 const RELEASED: u8 = 0xdd;
 
-/// Memory between margins that nobody may touch.
+/// Memory between guard bytes.
 struct Guarded(Vec<u8>);
 
 impl Guarded {
@@ -53,13 +54,13 @@ impl Guarded {
     }
 }
 
-/// Two processes at work, and somebody who speaks to the first as the second.
+/// Two processes at work, and an attacker that sends to the first as the second.
 struct Scene {
     link: Link,
     segments: [Guarded; 2],
-    /// Transfers under way, by end and number: the source of a put, or the destination of a get.
+    /// Transfers in progress, by end and identifier: source of a put or destination of a get.
     open: [HashMap<u64, Guarded>; 2],
-    /// Destinations of gets that are complete.
+    /// Destinations of complete gets.
     closed: Vec<Guarded>,
     next: u64,
 }
@@ -81,7 +82,7 @@ impl Scene {
         }
     }
 
-    /// Honest work of one end.
+    /// A regular operation of one end.
     fn work(&mut self, choices: &mut impl Choices) {
         let (me, bytes) = (choices.below(2), choices.one_of(&SIZES));
         let address = self.segments[1 - me].inside().as_ptr() as usize + choices.below(SEGMENT - bytes);
@@ -102,13 +103,13 @@ impl Scene {
             _ => end.get(keys, address, destination, TransferId(2 * self.next + 1)).is_ok(),
         };
         if accepted {
-            // Neither has the other one's numbers, for they are open at different ends.
+            // An end sees only its own transfers, so the numbers are distinct.
             self.open[me].insert(2 * self.next, memory);
         }
         self.next += 1;
     }
 
-    /// What is complete was begun, and no more than once; its memory is given back.
+    /// Checks that each completed transfer was begun, once, and releases its memory.
     fn settle(&mut self) {
         for (done, open) in self.link.done.iter_mut().zip(&mut self.open) {
             for id in done.drain(..) {
@@ -124,7 +125,7 @@ impl Scene {
         self.link.received.iter_mut().for_each(Vec::clear);
     }
 
-    /// One hostile datagram, of which only the tag is right.
+    /// Sends one hostile datagram with the right MACs.
     fn inject(&mut self, choices: &mut impl Choices) -> Option<Disposition> {
         let mut datagram = self.sample(choices);
         for _ in 0..=choices.below(3) {
@@ -139,7 +140,7 @@ impl Scene {
         self.seal(&mut datagram);
         let disposition = self.link.receive(0, &datagram);
         if choices.below(64) == 0 {
-            // And many more of the kind, one by one or all over the window.
+            // Repeats it with the same number or all over the window.
             let step = choices.below(2) as u64;
             for i in 0..REPEATS {
                 self.number(&mut datagram, i * step % (WINDOW as u64 + 1));
@@ -151,7 +152,7 @@ impl Scene {
         disposition
     }
 
-    /// Something that was sent to the first end.
+    /// A datagram that was sent to the first end.
     fn sample(&self, choices: &mut impl Choices) -> Vec<u8> {
         let sent = self.link.sent_datagrams.as_ref().expect("all that was sent");
         let first = choices.below(sent.len());
@@ -167,7 +168,7 @@ impl Scene {
         )
     }
 
-    /// Makes a field almost right.
+    /// Gives a field a value that is almost right.
     fn perturb(&mut self, choices: &mut impl Choices, datagram: &mut Vec<u8>) {
         let class = choices.one_of(&CLASSES);
         let delta = choices.one_of(&NEAR_MISSES);
@@ -207,7 +208,7 @@ impl Scene {
                 );
             }
             6 => {
-                // A piece of a datagram, and the whole's word and kind.
+                // A fragment, with operand and kind of the original datagram.
                 let bytes = [any() as usize % 9000, any() as usize % 9000, MAX_PACKET_BYTES, 200_000][any() as usize % 4];
                 let (part, parts) = (any() as usize % [9, 200][class as usize], bytes.div_ceil(FRAGMENT_BYTES));
                 let bytes_here = bytes.saturating_sub(part * FRAGMENT_BYTES).min(FRAGMENT_BYTES);
@@ -225,7 +226,7 @@ impl Scene {
                 set(datagram, Field::new(HEADER_BYTES + 8, 1), 1 + any() % 7);
             }
             _ => {
-                // What a get asks for.
+                // The payload of a get request.
                 datagram.resize(HEADER_BYTES + 16, 0);
                 set(datagram, Field::new(HEADER_BYTES, 8), any() % 260);
                 set(datagram, Field::new(HEADER_BYTES + 8, 8), any() % (2 * SEGMENT as u64));
@@ -233,9 +234,9 @@ impl Scene {
         }
     }
 
-    /// Makes right, most often, what would be found wrong at once.
+    /// Corrects, most of the time, what would be rejected at once.
     fn repair(&self, choices: &mut impl Choices, datagram: &mut [u8]) {
-        // What is beside segments is not to be put into them.
+        // Guard bytes must not appear inside segments.
         for byte in datagram.iter_mut().filter(|byte| **byte == CANARY) {
             *byte = 0;
         }
@@ -256,7 +257,7 @@ impl Scene {
         }
     }
 
-    /// Gives a datagram the number that is expected, or one ahead of it.
+    /// Gives a datagram the expected number, or one ahead of it.
     fn number(&self, datagram: &mut [u8], ahead: u64) {
         if let Some(header) = datagram.first_chunk().and_then(Header::decode) {
             let expected = self.link.ends[0].expected_number(&header);
@@ -264,7 +265,7 @@ impl Scene {
         }
     }
 
-    /// Puts the right tag into a datagram.
+    /// Seals a datagram with the right MACs.
     fn seal(&self, datagram: &mut [u8]) {
         let Some((head, payload)) = datagram.split_first_chunk_mut::<HEADER_BYTES>() else {
             return;
@@ -309,14 +310,14 @@ impl Scene {
     }
 }
 
-/// Hostile datagrams sent, and those of them that had an effect.
+/// Hostile datagrams sent, and those that were accepted.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub sent: u64,
     pub accepted: u64,
 }
 
-/// Plays one scene, with hostile datagrams. Returns how many of these there were, and how many of them had an effect.
+/// Runs one scenario with hostile datagrams.
 pub fn attack(choices: &mut impl Choices, keys: &Rc<Keys>, mut on_send: impl FnMut()) -> Tally {
     let mut scene = Scene::new(keys);
     let mut tally = Tally::default();
@@ -359,7 +360,7 @@ mod tests {
             all.sent += tally.sent;
             all.accepted += tally.accepted;
         }
-        // Otherwise they would be too strange to reach anything.
+        // Otherwise the datagrams are too strange to test anything.
         assert!(all.accepted > all.sent / 8, "{all:?}");
     }
 }

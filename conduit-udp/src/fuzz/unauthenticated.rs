@@ -1,5 +1,6 @@
-//! Who does not know the secret, but sees what two processes say to each other: whatever he makes of it is counted as strange, has no effect, makes
-//! no contact and gets no answer; and what he sends again is counted, and has no effect.
+//! An attacker without the keys that sees all traffic between two processes. Its forgeries are
+//! counted as rejected, have no effect, open no connection and get no answer. Its replays are
+//! counted as duplicates and have no effect.
 
 use super::{change, Choices, Seeded, Trial};
 use crate::net::{GetRequest, Net, PutRequest};
@@ -15,17 +16,17 @@ use std::time::{Duration, Instant};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SEGMENT: usize = 200_000;
-/// Gets read behind what puts write.
+/// Offset that gets read from, behind what puts write.
 const READ: usize = 120_000;
-/// Of messages; and of transfers, which are not empty.
+/// Bytes of messages, and of transfers unless 0.
 const SIZES: [usize; 9] = [0, 1, 8, 64, 100, 1000, 5000, 30_000, 68_000];
-/// Most bytes of a datagram.
+/// Bytes of the largest datagram.
 const MAX_DATAGRAM: usize = 65_507;
-/// A silent peer is sent something so often.
+/// Interval of keepalives to a silent peer.
 const KEEPALIVE: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a process got.
+/// What a process received.
 #[derive(Default, Debug, PartialEq, Clone)]
 struct Got {
     messages: Vec<(Class, Vec<u8>)>,
@@ -49,7 +50,7 @@ fn pattern(who: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + i / 250 + who) as u8).collect()
 }
 
-/// A process of a job of two, whose members send all that they send to `tap`.
+/// A process of a job of two, whose ranks send everything to `tap`.
 fn join(rank: JobRank, tap: SocketAddr) -> Net {
     let exchange = |_: &[u8]| [&encode_address(tap)[..], &[7; 8]].concat().repeat(2);
     Net::open(&StartInfo {
@@ -66,14 +67,14 @@ fn join(rank: JobRank, tap: SocketAddr) -> Net {
     .unwrap()
 }
 
-/// Two processes, and who stands between them.
+/// Two processes, and the attacker between them.
 struct Relay {
     tap: Socket,
     memory: Vec<u8>,
     nets: [Net; 2],
     got: [Got; 2],
     segments: [Vec<u8>; 2],
-    /// What was sent, to whom.
+    /// All datagrams so far: receiver and bytes.
     seen: Vec<(usize, Vec<u8>)>,
 }
 
@@ -102,7 +103,7 @@ impl Relay {
         self.tap.send(Some(&address), &run, false).unwrap();
     }
 
-    /// What processes have sent.
+    /// The datagrams that the processes have sent.
     fn drain_tap(&mut self) -> Vec<Vec<u8>> {
         let (mut found, mut all) = (Vec::new(), Vec::new());
         while self.tap.receive(&mut self.memory, RECV_BATCH, &mut found).is_ok() {
@@ -114,7 +115,7 @@ impl Relay {
         all
     }
 
-    /// Passes on what processes have sent, and lets them hear it.
+    /// Forwards the datagrams and polls both processes.
     fn pass(&mut self) {
         for datagram in self.drain_tap() {
             let to = usize::from(1 - datagram[at::SOURCE]);
@@ -126,7 +127,7 @@ impl Relay {
         }
     }
 
-    /// Messages and transfers of all sizes between the two, until all have come.
+    /// Exchanges messages and transfers of all sizes until all are complete.
     fn work(&mut self) {
         let mut memory = Vec::new();
         for me in [0, 1] {
@@ -198,7 +199,7 @@ impl Relay {
     }
 }
 
-/// Sends a process what it must drop, and has it counted.
+/// Sends datagrams that a process must drop, and checks that it counts them.
 fn drop_all(relay: &Relay, net: &Net, count: impl Fn(&Net) -> u64, datagrams: &[Vec<u8>]) {
     let mut got = Got::default();
     for some in datagrams.chunks(64) {
@@ -217,7 +218,7 @@ fn drop_all(relay: &Relay, net: &Net, count: impl Fn(&Net) -> u64, datagrams: &[
     assert_eq!(got, Got::default());
 }
 
-/// Something real, changed into what nobody has sent; or anything.
+/// A mutated real datagram, or random bytes; never one that was sent.
 fn changed(choices: &mut Seeded, real: &[Vec<u8>], known: &HashSet<Vec<u8>>) -> Vec<u8> {
     loop {
         let mut datagram = real[choices.below(real.len())].clone();
@@ -269,7 +270,7 @@ fn rejectedrs_do_nothing() {
     while trial.round < trial.rounds {
         let some: Vec<_> = (0..64).map(|_| changed(&mut choices, &real, &known)).collect();
         trial.round += 64;
-        // One process in four has not heard of the other.
+        // A quarter of the datagrams goes to a process without a connection.
         let net = if trial.round / 64 % 4 == 0 {
             &unconnected
         } else {
@@ -285,7 +286,7 @@ fn rejectedrs_do_nothing() {
     assert!(relay.segments[0] == segment, "something was placed");
     relay.drain_tap();
     relay.work();
-    // Farewells, which were withheld until now.
+    // Close datagrams, which were not forwarded so far.
     relay.nets[1].stop();
     let mut byes = relay.drain_tap();
     byes.retain(|datagram| datagram[at::KIND] == Kind::Close as u8);

@@ -1,4 +1,4 @@
-//! Who sent a datagram, and what it says: first its header proves itself, then its payload.
+//! Authentication of datagrams: first the header's MAC, then the payload's.
 #![forbid(unsafe_code)]
 
 use super::receive::Deliverable;
@@ -11,11 +11,11 @@ use gasnet_conduit::{JobRank, TransferId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::MutexGuard;
 
-/// The sender that a header names; not authenticated yet.
+/// The sender that a header names. It is not authenticated yet.
 pub struct Sender<'a> {
-    /// The header.
+    /// The decoded header.
     pub header: Header,
-    /// The entry of its source.
+    /// The table entry of its source.
     pub entry: &'a PeerEntry,
 }
 
@@ -23,29 +23,30 @@ pub struct Sender<'a> {
 pub struct Processed {
     /// Rank of the sender.
     pub source: JobRank,
-    /// What is left to do for it.
+    /// What the caller must do with it.
     pub disposition: Disposition,
 }
 
-/// A datagram of which the header has proved itself.
+/// A datagram whose header is authentic. Its payload is not verified yet.
 pub struct AuthenticHeader<'a> {
     connection: &'a Connection,
-    /// Who sent it.
+    /// The sender's state, locked.
     pub peer: MutexGuard<'a, Peer>,
-    /// With full numbers of what it acknowledges.
+    /// The header, with the full numbers of its acknowledgements.
     pub header: Header,
-    /// Its own.
+    /// The full number of the datagram.
     pub number: u64,
-    /// That its payload must have.
+    /// The hash that an authentic payload has.
     pub hash: u64,
 }
 
 impl Net {
-    /// What a datagram says, and who sent it. None: nobody of this job. Transfers that it completes go to `done`.
+    /// Authenticates and processes a datagram. `None`: no rank of this job sent it. Local transfers
+    /// that it completes are appended to `done`.
     pub fn on_datagram(&self, deliverable: Deliverable, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<Processed> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let Sender { header, entry } = self.lookup_sender(head)?;
-        // Strangers make no contact.
+        // An unauthenticated peer gets no connection.
         if entry.connection.get().is_none() {
             let first = ImplicitFields {
                 target: self.rank,
@@ -64,7 +65,7 @@ impl Net {
         })
     }
 
-    /// Who sent it, if a header can be of this job.
+    /// Finds the sender of a datagram, if the header can belong to this job.
     pub fn lookup_sender(&self, head: &[u8; HEADER_BYTES]) -> Option<Sender<'_>> {
         let header = Header::decode(head).filter(|header| header.job == self.keys.job)?;
         Some(Sender {
@@ -73,7 +74,8 @@ impl Net {
         })
     }
 
-    /// What its sender need not say of a datagram, if its header proves itself.
+    /// Verifies the MAC of a header and returns what its sender did not transmit. `None`: it is not
+    /// authentic.
     pub fn authenticate<'a>(
         &self,
         connection: &'a Connection,
@@ -93,7 +95,7 @@ impl Net {
         })
     }
 
-    /// Takes in a datagram whose payload has the right hash.
+    /// Processes a datagram whose payload has the right hash.
     pub fn accept(
         &self,
         authenticated: AuthenticHeader<'_>,
@@ -109,14 +111,14 @@ impl Net {
             number,
             ..
         } = authenticated;
-        // Who leaves says so twice, and what was under way comes late.
+        // A peer sends its Close twice, and earlier datagrams may arrive after it.
         if self.peers[header.source as usize].status.load(Relaxed) != ALIVE {
             return Disposition::Duplicate;
         }
         let class = header.class;
         let is_over_limit = || self.deferred[class].bytes() >= self.settings.deferred_bytes && !peer.rx[class].is_stale(number);
         let disposition = if !deliverable.includes(class) && is_message(&header, payload) && is_over_limit() {
-            // As good as lost: it will be sent again.
+            // The packet counts as lost, and its sender will retransmit it.
             peer.process_acks(&header, now)
         } else {
             peer.receive(&header, number, payload, now)

@@ -1,6 +1,12 @@
-//! Requests that wait for company: several in one call of the system take a fraction of the time. The first few of a burst go at once; later ones,
-//! while an answer is due, wait until there are enough of them, something comes from the peer, the client polls without having sent anything, or the
-//! keeper finds that none was added for a while. Without a keeper nothing waits: a client that computes would forget it.
+//! Coalescing of short requests: a batch in one system call takes a fraction of the time. The first
+//! few requests of a burst are sent at once. Later ones, while an acknowledgement is outstanding,
+//! are held until one of these happens:
+//! - the batch is full;
+//! - a datagram arrives from the peer;
+//! - the client polls and has sent nothing since its last poll;
+//! - the progress thread finds that none was added since its last iteration.
+//!
+//! Without a progress thread nothing is held: a client that computes would not flush it.
 #![forbid(unsafe_code)]
 
 use super::{lock, Net};
@@ -10,26 +16,27 @@ use gasnet_conduit::JobRank;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Mutex;
 
-/// Requests of up to so many bytes wait: several of them still make a train.
+/// Bytes of the largest request that is held: several of them still fit into one super-packet.
 const MAX_COALESCED_BYTES: usize = 20 << 10;
-/// So many requests between two polls are a burst.
+/// Requests at the start of a burst that are not held.
 const BURST: u32 = 4;
 
-/// Who has requests that wait. Numbers need not be exact where threads meet: what waits is always sent.
+/// The peers with held requests. The counters may be inexact when threads race; held requests are
+/// sent all the same.
 #[derive(Debug, Default)]
 pub struct Coalescer {
     ranks: Mutex<Vec<JobRank>>,
     is_pending: AtomicBool,
-    /// Requests since the last poll that was not followed by any.
+    /// Requests since the last poll that found no new ones.
     burst: AtomicU32,
-    /// The same at the last poll.
+    /// Value of `burst` at the last poll.
     burst_at_poll: AtomicU32,
-    /// Requests that have waited, so far.
+    /// Requests held so far, in total; wraps.
     count: AtomicU32,
 }
 
 impl Coalescer {
-    /// Requests that have waited, so far.
+    /// Requests held so far, in total; wraps.
     pub fn count(&self) -> u32 {
         self.count.load(Relaxed)
     }
@@ -42,7 +49,7 @@ impl Coalescer {
 }
 
 impl Net {
-    /// Whether a request that was just kept may wait; then that is noted.
+    /// Decides whether a request that was just queued is held. If so, arranges that it is flushed.
     pub fn try_coalesce(&self, rank: JobRank, peer: &mut Peer, bytes: usize) -> bool {
         let coalescer = &self.coalescer;
         let burst = coalescer.burst.load(Relaxed).wrapping_add(1);
@@ -64,12 +71,13 @@ impl Net {
         true
     }
 
-    /// Whether anything waits.
+    /// Whether requests are held.
     pub fn has_coalesced(&self) -> bool {
         self.coalescer.is_pending.load(Relaxed)
     }
 
-    /// The client polls. If it has sent nothing since it last did, it waits itself, and nothing waits for it.
+    /// Called by every client poll. A client that polls and has sent nothing since its last poll is
+    /// waiting, so held requests are flushed.
     pub fn on_client_poll(&self) {
         let burst = self.coalescer.burst.load(Relaxed);
         if burst == 0 {
@@ -82,7 +90,7 @@ impl Net {
         }
     }
 
-    /// Sends what waits.
+    /// Sends all held requests.
     pub fn flush_coalesced(&self) {
         if !self.has_coalesced() {
             return;

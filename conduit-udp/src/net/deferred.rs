@@ -1,4 +1,5 @@
-//! Packets that came when nobody wanted them: requests while only replies were wanted, anything while the client did something else.
+//! Packets that arrived when they could not be delivered: requests while only replies were polled,
+//! any packet while the client computed.
 #![forbid(unsafe_code)]
 
 use super::lock;
@@ -17,7 +18,7 @@ pub struct DeferredPacket {
     pub packet: Packet,
 }
 
-/// Those of one class, oldest first.
+/// The deferred packets of one class, oldest first.
 #[derive(Debug, Default)]
 pub struct Deferred {
     packets: Mutex<VecDeque<DeferredPacket>>,
@@ -26,7 +27,7 @@ pub struct Deferred {
 }
 
 impl Deferred {
-    /// Keeps one.
+    /// Appends a packet.
     pub fn push(&self, source: JobRank, packet: Packet) {
         let mut packets = lock(&self.packets);
         self.bytes.fetch_add(packet.footprint(), Relaxed);
@@ -34,7 +35,7 @@ impl Deferred {
         self.count.store(packets.len(), Relaxed);
     }
 
-    /// The oldest.
+    /// Removes the oldest packet.
     pub fn pop(&self) -> Option<DeferredPacket> {
         if self.is_empty() {
             return None;
@@ -49,12 +50,12 @@ impl Deferred {
         next
     }
 
-    /// Whether there is none.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// Bytes of memory that all take.
+    /// Bytes of memory that the queue takes.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }

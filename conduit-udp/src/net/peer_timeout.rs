@@ -1,4 +1,4 @@
-//! Peers that answer nothing: how long they may, and what is said of those that were never heard.
+//! Timeouts of unresponsive peers, and the warning about peers that never connected.
 #![forbid(unsafe_code)]
 
 use super::Net;
@@ -9,8 +9,10 @@ use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Net {
-    /// How long a peer may leave everything unanswered that is silent since `silence` nanoseconds: less than others where nobody was ever heard at its address,
-    /// unless that is this host, where it is most likely stopped. The addresses are put into `heard_addresses` when they are wanted for the first time.
+    /// Nanoseconds for which a peer, silent for `silence` nanoseconds so far, may leave everything
+    /// unacknowledged. The connect timeout applies to a peer that was never heard, unless another
+    /// rank at its address was, or it is on this host: there it is most likely stopped.
+    /// `heard_addresses` caches the addresses from which any rank was heard.
     pub fn peer_timeout(&self, connection: &Connection, silence: u64, heard_addresses: &mut Option<HashSet<IpAddr>>) -> u64 {
         let Settings {
             timeout,
@@ -39,7 +41,7 @@ impl Net {
         self.peers[connection.rank as usize].address.ip()
     }
 
-    /// What may keep back the word of a peer that was never heard.
+    /// The most likely reason why a peer was never heard.
     fn likely_obstacle(&self, connection: &Connection) -> &'static str {
         if self.address(connection) == self.socket.address.ip() {
             "a firewall of this host, perhaps, may keep back UDP"
@@ -48,7 +50,7 @@ impl Net {
         }
     }
 
-    /// Loses a peer that has left everything unanswered for too long.
+    /// Reports a peer as lost when its timeout has expired.
     pub fn check_timeout(&self, connection: &Connection, silence: u64, limit: u64) {
         if silence <= limit {
             return;
@@ -67,7 +69,7 @@ impl Net {
         );
     }
 
-    /// Says, once, that a peer was never heard.
+    /// Warns that a peer has never connected. Called once per process.
     pub fn warn_unresponsive(&self, connection: &Connection, silence: u64, limit: u64) {
         let end = match limit {
             u64::MAX => "The job goes on waiting".to_owned(),

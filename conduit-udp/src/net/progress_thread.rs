@@ -1,8 +1,9 @@
-//! The keeper: a thread that does what time asks for while the client does something else.
+//! The progress thread: timer work and reception while the client does not poll.
 //!
-//! While the client polls, the keeper sees to it that requests which wait for company ([`super::coalesce`]) go soon, and sleeps otherwise. While the client
-//! computes, the keeper takes in what comes: it acknowledges, repeats what was lost, places puts and answers gets, and keeps packets for the next poll;
-//! handlers never run on it. While the client sleeps elsewhere, it wakes it when something comes.
+//! While the client polls, the thread only flushes held requests ([`super::coalesce`]) and sleeps
+//! otherwise. While the client computes, the thread receives: it acknowledges, retransmits, places
+//! puts, answers gets, and defers packets to the next poll. Handlers never run on it. While the
+//! client sleeps outside the conduit, the thread wakes it when a datagram arrives.
 #![forbid(unsafe_code)]
 
 use super::receive::ReceiveContext;
@@ -16,47 +17,51 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// How long requests that wait for company see none come, at most, before they go; longer while the client adds to them.
+/// How long held requests wait for more. Doubles with each iteration in which the client added
+/// some, up to the maximum.
 const FLUSH_DELAY: Duration = Duration::from_micros(100);
 const MAX_FLUSH_DELAY: Duration = Duration::from_millis(1);
-/// After so many looks that found none waiting, it is told of the next one.
+/// Iterations in a row without held requests, after which the thread disarms and waits for a
+/// wake-up.
 const IDLE_FLUSHES: u32 = 4;
-/// How often it looks whether the client still polls; a client that has not done so for that long computes. Where processes share cores, each waits for
-/// its own for longer.
+/// Interval at which the thread checks that the client still polls. A client that has not polled
+/// for that long is computing. It is multiplied by the processes per core, since each waits longer
+/// for its core.
 const TICK: Duration = Duration::from_millis(5);
-/// How long it sleeps at most: others may look whether this host answers.
+/// Longest sleep: peers may be checking that this rank answers.
 const MAX_SLEEP: Duration = Duration::from_millis(200);
-/// How long it lets the client that it has woken alone.
+/// Time for a client that was just woken to poll.
 const WAKE_GRACE: Duration = Duration::from_millis(1);
-/// What it needs beside its buffers.
+/// Stack size; the receive buffers are on the heap.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What the client does: it polls now and then; it sleeps, and what comes wakes it; it sleeps, and has to be woken.
+/// State of the client: it polls; it sleeps on the socket, which wakes it; it sleeps elsewhere and
+/// this thread must wake it.
 const AWAKE: u8 = 0;
 const ASLEEP: u8 = 1;
 const NEEDS_WAKE: u8 = 2;
 
-/// What the client and the keeper know of each other.
+/// State shared by the client and the progress thread.
 #[derive(Debug)]
 pub struct ProgressThread {
     wakeup: WakeEventfd,
     tick: Duration,
-    /// Whether there is one.
+    /// Whether the thread exists.
     running: AtomicBool,
     client: AtomicU8,
-    /// When the client last polled.
+    /// Time of the client's last poll, in nanoseconds since the conduit started.
     last_poll: AtomicU64,
     client_wake: Mutex<Option<fn()>>,
-    /// Whether it looks soon without being told.
+    /// Whether the thread flushes soon without a wake-up.
     flushing: AtomicBool,
-    /// Whether it sleeps where what comes wakes it.
+    /// Whether the thread sleeps on the socket.
     on_socket: AtomicBool,
-    /// Whether it takes in what has come.
+    /// Whether the thread receives from the socket.
     receiving: AtomicBool,
 }
 
 impl ProgressThread {
-    /// Nobody yet. So many processes share this host.
+    /// The state before the thread starts. `processes` is the number of ranks on this host.
     pub fn new(processes: u32) -> io::Result<Self> {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Ok(Self {
@@ -72,12 +77,12 @@ impl ProgressThread {
         })
     }
 
-    /// Whether there is one.
+    /// Whether the thread exists.
     pub fn is_running(&self) -> bool {
         self.running.load(Relaxed)
     }
 
-    /// The client polls, at `now`.
+    /// Called by every client poll.
     pub fn on_poll(&self, now: u64) {
         self.last_poll.store(now, Relaxed);
         if self.client.load(Relaxed) != AWAKE {
@@ -85,34 +90,35 @@ impl ProgressThread {
         }
     }
 
-    /// Whether the client has polled so lately that it needs nobody to look after its peers.
+    /// Whether the client has polled within the tick, so that it runs its own timers.
     fn polled_recently(&self, now: u64) -> bool {
         now < self.last_poll.load(Relaxed) + self.tick.as_nanos() as u64
     }
 
-    /// Something is under way, since `now`. Who computes has a keeper that knows of it.
+    /// Called when a peer gets unacknowledged data. If the client computes, the thread must run
+    /// that peer's timers.
     pub fn on_work(&self, now: u64) {
         if self.on_socket.load(Relaxed) && !self.polled_recently(now) {
             self.wakeup.wake();
         }
     }
 
-    /// The client sleeps where what comes wakes it.
+    /// Called before the client sleeps on the socket.
     pub fn on_sleep(&self) {
         self.client.store(ASLEEP, SeqCst);
     }
 
-    /// It does not, after all.
+    /// Called when the client does not sleep after all.
     pub fn on_awake(&self) {
         self.client.store(AWAKE, Relaxed);
     }
 
-    /// Whether it takes in what has come, and may not know that the client sleeps.
+    /// Whether the thread receives, and may not have seen that the client sleeps.
     pub fn is_receiving(&self) -> bool {
         self.receiving.load(SeqCst)
     }
 
-    /// Something waits for company.
+    /// Called when a request was held.
     pub fn on_coalesced(&self) {
         fence(SeqCst);
         if !self.flushing.load(Relaxed) && !self.flushing.swap(true, SeqCst) {
@@ -120,7 +126,7 @@ impl ProgressThread {
         }
     }
 
-    /// Until the next poll the client is to be woken when something comes.
+    /// Asks the thread to call `wake` when a datagram arrives, until the next poll.
     pub fn watch(&self, wake: fn()) {
         *lock(&self.client_wake) = Some(wake);
         self.client.store(NEEDS_WAKE, SeqCst);
@@ -130,18 +136,18 @@ impl ProgressThread {
         fence(SeqCst);
     }
 
-    /// The end: it looks, and goes.
+    /// Wakes the thread.
     pub fn wake(&self) {
         self.wakeup.wake();
     }
 }
 
-/// What the keeper has to itself.
+/// State of the thread's own.
 struct LoopState {
     context: ReceiveContext,
-    /// Looks in a row that found nothing waiting for company.
+    /// Iterations in a row without new held requests.
     idle: u32,
-    /// Requests that had waited at the last look, and how long it sleeps before the next one.
+    /// Requests held in total at the last iteration, and the current flush delay.
     coalesced_seen: u32,
     pause: Duration,
 }
@@ -149,11 +155,11 @@ struct LoopState {
 /// How the thread sleeps.
 struct Sleep {
     limit: Duration,
-    /// Whether what comes ends it.
+    /// Whether an arriving datagram ends the sleep.
     on_socket: bool,
 }
 
-/// Nothing is delivered on this thread: packets are kept, and news of transfers is.
+/// The upcalls of a thread on which nothing is delivered: packets and completions are deferred.
 struct NoUpcalls;
 
 impl Upcalls for NoUpcalls {
@@ -167,10 +173,11 @@ impl Upcalls for NoUpcalls {
 }
 
 impl Net {
-    /// Starts the keeper, if the system lets it. It goes with the network.
+    /// Starts the progress thread. If the system refuses, prints a warning. The thread ends when
+    /// the network is dropped.
     pub fn start_progress_thread(net: &Arc<Self>) {
         let weak = Arc::downgrade(net);
-        // Signals are the client's.
+        // Signals are delivered to the client's threads only.
         let mask = signal::block_all();
         let started = thread::Builder::new()
             .name("gasnet-udp".into())
@@ -188,7 +195,7 @@ impl Net {
         }
     }
 
-    /// Does what is due. Returns how long to sleep, and whether what comes shall end that.
+    /// Runs one iteration. Returns how to sleep until the next.
     fn iterate(&self, state: &mut LoopState) -> Sleep {
         let progress = &self.progress;
         let flush_in = if progress.flushing.load(Relaxed) {
@@ -197,18 +204,20 @@ impl Net {
             None
         };
         let (pause, on_socket) = match (progress.client.load(SeqCst), progress.polled_recently(self.now())) {
-            // It may have seen what was kept, or not; and slept since, or not.
+            // Whether the client saw the deferred packets before it slept is unknown, so wake it.
             (NEEDS_WAKE, true) if self.has_deferred() => {
                 self.wake_client();
                 (WAKE_GRACE, true)
             }
-            // What is due the client does itself, if it polls before it computes.
+            // The client runs the timers itself, if it polls before it computes.
             (NEEDS_WAKE, true) => (progress.tick.min(MAX_SLEEP), true),
             (_, true) => (progress.tick, false),
-            // Also one that adds to what waits all the time: others wait for it. And one whose sleep has ended without a poll.
+            // This includes a client that sends all the time without a poll, and one whose sleep
+            // ended without a poll.
             (_, false) => {
                 progress.receiving.store(true, SeqCst);
-                // Who polls and sleeps meanwhile sees that, or is seen here.
+                // A client that polls and sleeps at this moment either sees `receiving`, or is seen
+                // here.
                 let is_asleep = progress.client.load(SeqCst) == ASLEEP && progress.polled_recently(self.now());
                 let pause = if is_asleep { progress.tick } else { self.make_progress(state) };
                 progress.receiving.store(false, SeqCst);
@@ -221,7 +230,8 @@ impl Net {
         }
     }
 
-    /// Sends what waits for company if that does not come. Returns how long to sleep before the next look; none: there is no need for another.
+    /// Flushes held requests if none was added since the last iteration. Returns the delay until
+    /// the next iteration; `None`: the thread is disarmed.
     fn flush_stalled(&self, state: &mut LoopState) -> Option<Duration> {
         let count = self.coalescer.count();
         let is_new = std::mem::replace(&mut state.coalesced_seen, count) != count;
@@ -237,7 +247,8 @@ impl Net {
         }
         state.idle = 0;
         self.progress.flushing.store(false, SeqCst);
-        // Who added one before that has not rung; the other side has such a fence, too.
+        // A thread that held a request before the store did not wake this one. `on_coalesced` has
+        // the matching fence.
         fence(SeqCst);
         self.has_coalesced().then(|| {
             self.progress.flushing.store(true, SeqCst);
@@ -245,7 +256,8 @@ impl Net {
         })
     }
 
-    /// Takes in what has come for a client that computes. Returns how long nothing is due.
+    /// Receives, and runs timers, for a client that computes. Returns the time until the next
+    /// timer.
     fn make_progress(&self, state: &mut LoopState) -> Duration {
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
             self.drain_icmp_errors();
@@ -257,17 +269,17 @@ impl Net {
         if now >= self.next_keepalive.load(Relaxed) {
             self.keepalive(now);
         }
-        // It may have begun to sleep before these were kept; or sees them.
+        // The client may have begun to sleep before these were deferred; otherwise it sees them.
         fence(SeqCst);
         if self.has_deferred() {
             self.wake_client();
         }
         let next = self.next_timers.load(Relaxed).min(self.next_keepalive.load(Relaxed));
-        // A look each so often is enough for what waits for nobody.
+        // The lower bound suffices for work that nobody waits for.
         Duration::from_nanos(next.saturating_sub(now)).clamp(WAKE_GRACE, MAX_SLEEP)
     }
 
-    /// Whether something waits for the client's next poll.
+    /// Whether packets or completions wait for the client's next poll.
     fn has_deferred(&self) -> bool {
         self.has_completed.load(Relaxed) || !self.deferred.iter().all(Deferred::is_empty)
     }
@@ -294,7 +306,8 @@ fn run(net: &Weak<Net>) {
         let Sleep { limit, on_socket } = net.iterate(&mut state);
         let progress = &net.progress;
         progress.on_socket.store(on_socket, SeqCst);
-        // Who began to sleep meanwhile has seen that nobody watches, and rung; or is seen here.
+        // A client that began to sleep meanwhile either saw that this thread does not sleep on the
+        // socket, and woke it, or is seen here.
         let needs_wake = progress.client.load(SeqCst) == NEEDS_WAKE;
         let socket = (on_socket || needs_wake).then(|| net.wake_fd());
         let readable = progress.wakeup.wait(socket, limit);

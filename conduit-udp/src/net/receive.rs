@@ -1,4 +1,4 @@
-//! What the socket has: datagrams are checked, taken in, and answered.
+//! Reception: datagrams are authenticated, processed and acknowledged.
 #![forbid(unsafe_code)]
 
 use super::authenticate::Processed;
@@ -15,14 +15,14 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What may be delivered. The rest is kept for a poll that wants it.
+/// What a poll may deliver. The rest is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deliverable {
-    /// Requests and replies.
+    /// Requests, replies and completions.
     All,
-    /// Replies only.
+    /// Replies and completions.
     Replies,
-    /// Nothing, no completions either.
+    /// Nothing.
     Nothing,
 }
 
@@ -33,32 +33,32 @@ impl Deliverable {
     }
 }
 
-/// What a poll receives into. Polls of several threads, and one inside another, have one each.
+/// The receive buffers of a poll. Each thread that polls, and each nested poll, has its own.
 pub struct ReceiveContext {
     /// What this poll may deliver.
     pub deliverable: Deliverable,
     /// Packets, parts of transfers and completions delivered in this poll.
     pub delivered: usize,
-    /// The buffers, and a place for one packet behind them.
+    /// [`RECV_BATCH`] buffers, and behind them room to align one packet.
     pub memory: Vec<u8>,
-    /// Where they begin.
+    /// Offset of the first buffer in `memory`, which aligns it.
     pub start: usize,
-    /// Buffers for the next call of the system.
+    /// Number of buffers for the next system call.
     batch: usize,
-    /// How often in a row that filled them all.
+    /// Calls in a row that filled all of them.
     full: u32,
-    /// What the last one found, as [`crate::sys::Socket::receive`] says it.
+    /// What the last call received into each buffer.
     pub found: Vec<Received>,
-    /// Peers that sent something in this poll.
+    /// Senders of the datagrams in this poll.
     pub touched: Vec<JobRank>,
-    /// Transfers that became complete in it.
+    /// Transfers completed in this poll, to be reported.
     pub done: Vec<TransferId>,
-    /// Whether the last datagram was a long part of a transfer, so that the next one perhaps is, too.
+    /// Whether the last datagram was a long part of a transfer: the next one may be, too.
     pub is_bulk: bool,
 }
 
 impl ReceiveContext {
-    /// With nothing in it.
+    /// Empty, with all buffers allocated.
     pub fn new() -> Self {
         let memory = vec![0; RECV_BATCH * RECV_BUFFER + MAX_PACKET_BYTES + ALIGN];
         let start = memory.as_ptr().align_offset(ALIGN);
@@ -78,7 +78,7 @@ impl ReceiveContext {
 }
 
 impl Net {
-    /// Takes in what the socket has, and returns what time it is then.
+    /// Receives and processes what the socket has. Returns the time afterwards.
     pub fn receive(&self, context: &mut ReceiveContext, upcalls: &mut dyn Upcalls) -> u64 {
         let before = context.delivered;
         let placement = if context.is_bulk && self.may_zero_copy() {
@@ -93,7 +93,7 @@ impl Net {
         if placement != Placement::Done {
             self.process_batch(context, now, upcalls);
         }
-        // Handlers may have taken their time.
+        // Handlers may have run for a while.
         let now = if context.delivered == before { now } else { self.now() };
         self.respond(&mut context.touched, now);
         if context.deliverable == Deliverable::Nothing && !context.done.is_empty() {
@@ -107,7 +107,7 @@ impl Net {
         now
     }
 
-    /// Fills the buffers with what the socket has. Returns whether it had anything.
+    /// Receives a batch. Returns whether there was any datagram.
     fn receive_batch(&self, context: &mut ReceiveContext) -> bool {
         let buffers = context.start..context.start + RECV_BATCH * RECV_BUFFER;
         let result = self
@@ -120,7 +120,8 @@ impl Net {
             (context.batch, context.full) = (1, 0);
             return false;
         }
-        // A buffer more than is filled costs the system a look, and what is long is better looked at while it is in the cache.
+        // An unused buffer costs the kernel one more check. Long datagrams are processed while they
+        // are in the cache.
         let found = &context.found;
         let bytes: usize = found.iter().map(|received| received.bytes).sum();
         if found.len() < context.batch || bytes > RECV_BUFFER / 2 * found.len() {
@@ -134,7 +135,7 @@ impl Net {
         true
     }
 
-    /// Takes in what is in the buffers.
+    /// Processes the received buffers.
     pub fn process_batch(&self, context: &mut ReceiveContext, now: u64, upcalls: &mut dyn Upcalls) {
         let found = std::mem::take(&mut context.found);
         context.is_bulk = false;
@@ -153,7 +154,7 @@ impl Net {
         context.found = found;
     }
 
-    /// Takes in one datagram. Returns whether a packet was delivered, or a part of a transfer.
+    /// Processes one datagram. Returns whether a packet or a part of a transfer was delivered.
     fn process_datagram(&self, range: Range<usize>, context: &mut ReceiveContext, now: u64, upcalls: &mut dyn Upcalls) -> bool {
         let deliverable = context.deliverable;
         let processed = self.on_datagram(deliverable, &context.memory[range.clone()], now, &mut context.done);
@@ -166,7 +167,7 @@ impl Net {
         }
         let payload = range.start + HEADER_BYTES..range.end;
         match disposition {
-            // Who serves others is not idle, although it waits for something else.
+            // Counts as delivered, so that a client that serves gets is not idle.
             Disposition::Placed => {
                 context.is_bulk = is_bulk(Received {
                     bytes: range.len(),
@@ -213,7 +214,7 @@ impl Net {
         }
     }
 
-    /// A member sent what no member sends.
+    /// Reports a peer as lost that sent a malformed datagram with a right MAC.
     pub fn report_malformed(&self, source: JobRank) {
         self.report_lost(source, "it sent a malformed packet".to_owned());
     }
@@ -223,7 +224,7 @@ impl Net {
         false
     }
 
-    /// Acknowledges what is due, after a batch, and has the rest looked at later.
+    /// After a batch: transmits what the ACKs allow, sends ACKs that are due, and starts timers.
     fn respond(&self, touched: &mut Vec<JobRank>, now: u64) {
         if touched.len() > 1 {
             touched.sort_unstable();
@@ -243,7 +244,7 @@ impl Net {
         }
     }
 
-    /// Sends an acknowledgement of its own.
+    /// Sends an ACK without data.
     pub fn send_ack(&self, connection: &Connection, peer: &mut Peer) {
         let ack = peer.make_ack(&self.keys);
         self.send_batch(connection, &[[IoSlice::new(&ack.header), IoSlice::new(&ack.payload)]]);

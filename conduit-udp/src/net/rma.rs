@@ -1,4 +1,4 @@
-//! Puts and gets, at both ends.
+//! Puts and gets.
 
 use super::{lock, Net};
 use crate::memory::ClientMemory;
@@ -9,27 +9,27 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A put to begin; see [`gasnet_conduit::Conduit::put`].
 pub struct PutRequest {
-    /// Where to, in the peer's address space.
+    /// Destination, in the peer's address space.
     pub destination: usize,
-    /// Where from.
+    /// Source, in this process.
     pub source: *const u8,
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: usize,
-    /// Up to so many bytes are copied at once.
+    /// Bytes up to which the source is copied at once.
     pub copy_limit: usize,
-    /// Names it when it is complete.
+    /// Names the put in [`gasnet_conduit::Upcalls::rma_done`].
     pub id: TransferId,
 }
 
 /// A get to begin; see [`gasnet_conduit::Conduit::get`].
 pub struct GetRequest {
-    /// Where to.
+    /// Destination, in this process.
     pub destination: *mut u8,
-    /// Where from, in the peer's address space.
+    /// Source, in the peer's address space.
     pub source: usize,
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: usize,
-    /// Names it when it is complete.
+    /// Names the get in [`gasnet_conduit::Upcalls::rma_done`].
     pub id: TransferId,
 }
 
@@ -42,20 +42,23 @@ impl Net {
         Ok(self.connection(rank))
     }
 
-    /// Peers may name this segment no longer, and its memory is looked at no more. They have all that they got of it, but this process may not know that.
+    /// Ends the access of peers to a segment; its memory is not read afterwards. Peers have
+    /// received all replies to their gets from it, but the last acknowledgements may be
+    /// outstanding.
     pub fn unregister_segment(&self, base: usize, bytes: usize) {
         self.segments.unregister(base, bytes);
-        // SAFETY: readable, for it was a segment until now.
+        // SAFETY: the memory is readable, because it was registered until now.
         let memory = unsafe { ClientMemory::new(base, bytes) };
         for connection in self.connections() {
             lock(&connection.state).release_memory(&self.keys, memory);
         }
     }
 
-    /// Begins a put; see [`gasnet_conduit::Conduit::put`]. Up to `copied` bytes are copied at once.
+    /// Begins a put; see [`gasnet_conduit::Conduit::put`].
     pub fn put(&self, rank: JobRank, request: &PutRequest) -> Result<LocalCompletion, Busy> {
         let connection = self.live_connection(rank)?;
-        // SAFETY: a source is readable until the put is complete, by the contract of the trait. It is not written.
+        // SAFETY: by the contract of the trait the source is readable until the put is complete. It
+        // is not written.
         let source = unsafe { ClientMemory::new(request.source as usize, request.bytes) };
         let mut peer = lock(&connection.state);
         let local = peer.put(
@@ -76,11 +79,12 @@ impl Net {
     /// Begins a get; see [`gasnet_conduit::Conduit::get`].
     pub fn get(&self, rank: JobRank, request: &GetRequest) -> Result<(), Busy> {
         let connection = self.live_connection(rank)?;
-        // SAFETY: a destination is writable until the get is complete, by the contract of the trait.
+        // SAFETY: by the contract of the trait the destination is writable until the get is
+        // complete.
         let destination = unsafe { ClientMemory::new(request.destination as usize, request.bytes) };
         let mut peer = lock(&connection.state);
         peer.get(&self.keys, request.source, destination, request.id)?;
-        // What is asked for is short, whatever comes back.
+        // The request is short, however long the reply is.
         if !self.try_coalesce(rank, &mut peer, 0) {
             self.transmit_and_track(rank, connection, &mut peer, self.now());
         }

@@ -1,4 +1,4 @@
-//! Long parts of transfers, from a peer that is played, and from strangers.
+//! Zero-copy placement, with a simulated peer and forged datagrams.
 
 use super::receive::{Deliverable, ReceiveContext};
 use super::zero_copy::{ExpectedDatagram, Placement};
@@ -20,17 +20,17 @@ use std::os::fd::FromRawFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Payload of datagrams that are worth being received in their places.
+/// Payload of datagrams that are worth placing.
 const LONG_PAYLOAD: usize = 40_000;
 
-/// A peer of process 0 on a path of such datagrams.
+/// A peer of process 0 on a path with a large MTU.
 fn peer_on_long_path(stage: &Stage) -> Peer {
     stage.remote.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     Peer::new(Ranks { me: 1, peer: 0 }, LONG_PAYLOAD, 1 << 20, &Settings::read(), 0)
 }
 
 impl Stage {
-    /// Whether the next poll is to look at what comes before it receives it.
+    /// Whether the next poll attempts zero-copy placement.
     fn expect_bulk(&self, expects: bool) {
         for context in &mut *lock(&self.net.contexts) {
             context.is_bulk = expects;
@@ -59,7 +59,7 @@ fn put_datagrams(stage: &Stage, source: &mut [u8], segment: &[u8]) -> Vec<Vec<u8
     queued(&stage.keys, &mut peer)
 }
 
-/// What is to be received next, when it has come.
+/// The next datagram, once it has arrived.
 fn expected(net: &Net) -> ExpectedDatagram<'_> {
     let began = Instant::now();
     loop {
@@ -70,9 +70,10 @@ fn expected(net: &Net) -> ExpectedDatagram<'_> {
     }
 }
 
-/// Sends three long parts of a transfer to `destination`, with forged ones between them: what is forged counts as strange, and what comes after is right.
+/// Sends the three parts of a transfer to `destination`, with forgeries between them. The forgeries
+/// must be rejected and the data right in the end.
 fn arrive(stage: &mut Stage, parts: &[Vec<u8>], destination: *const u8, expected: &[u8]) {
-    // SAFETY: the place is as long, and nobody writes there while this looks.
+    // SAFETY: the destination has this length, and nothing writes to it during the comparison.
     let there = || unsafe { std::slice::from_raw_parts(destination, expected.len()) };
     assert_eq!(parts.len(), 3);
     let forged = |at: usize| {
@@ -82,20 +83,20 @@ fn arrive(stage: &mut Stage, parts: &[Vec<u8>], destination: *const u8, expected
     };
     stage.receive(&parts[..1]);
     assert!(there()[..LONG_PAYLOAD] == expected[..LONG_PAYLOAD]);
-    // Nothing of what has no right header is placed.
+    // Without an authentic header nothing is placed.
     let rejected = [forged(5), forged(HEADER_BYTES - 9), parts[1][..LONG_PAYLOAD].to_vec()];
     for (i, bad) in rejected.into_iter().enumerate() {
         stage.expect_bulk(true);
         stage.receive(&[bad]);
         assert!(stage.rejected() == i as u64 + 1 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD].iter().all(|&byte| byte == 0));
     }
-    // What has one is in its place before it is found out.
+    // With one, the payload is placed before it is verified.
     stage.expect_bulk(true);
     stage.receive(&[forged(HEADER_BYTES + LONG_PAYLOAD - 1)]);
     assert!(stage.rejected() == 4 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]);
     assert_ne!(there()[2 * LONG_PAYLOAD - 1], expected[2 * LONG_PAYLOAD - 1]);
     assert!(there()[..LONG_PAYLOAD] == expected[..LONG_PAYLOAD] && there()[2 * LONG_PAYLOAD..].iter().all(|&byte| byte == 0));
-    // From then on payloads prove themselves first.
+    // From then on payloads are verified first.
     stage.expect_bulk(true);
     stage.receive(&[forged(HEADER_BYTES), forged(HEADER_BYTES - 1)]);
     assert!(stage.rejected() == 6 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]);
@@ -109,7 +110,7 @@ fn zero_copy_puts_are_verified() {
     let (mut source, segment) = (pattern(3 * LONG_PAYLOAD), vec![0u8; 3 * LONG_PAYLOAD]);
     let parts = put_datagrams(&stage, &mut source, &segment);
     arrive(&mut stage, &parts, segment.as_ptr(), &source);
-    // A copy of what has come is not received there any more.
+    // A duplicate is not placed again.
     stage.net.zero_copy_from.store(0, Relaxed);
     stage.expect_bulk(true);
     let (mut segment, duplicates) = (segment, stage.duplicates());
@@ -128,12 +129,13 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
     let messages = [pattern(100), pattern(65_000)];
     let short = datagrams(&stage.keys, &mut other, Class::Reply, &messages[0]).remove(0);
     let long = datagrams(&stage.keys, &mut other, Class::Reply, &messages[1]).remove(0);
-    // They know each other.
+    // Opens the connection.
     stage.net.last_heard(1);
     let there = ("127.0.0.1", stage.net.port());
     // SAFETY: the descriptor is the network's, which outlives this and closes it.
     let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(stage.net.wake_fd()) });
-    // Something shorter, something longer, the other part, and nothing come instead.
+    // A shorter datagram, a longer one, the other part, and none, in place of the one that was
+    // peeked at.
     for instead in [Some(&short), Some(&long), Some(&parts[0]), None] {
         stage.remote.send_to(&parts[1], there).unwrap();
         let mut context = receive_all();
@@ -198,7 +200,7 @@ fn zero_copy_get_replies_are_verified() {
 fn icmp_errors_are_read_during_zero_copy() {
     let mut stage = Stage::new();
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    // Something polled, so that there is a context; then the system has an error for the socket.
+    // A poll creates a context; then the socket has an error.
     stage.receive(&[]);
     stage.net.poll(PollScope::All, &mut stage.log);
     stage.expect_bulk(true);
@@ -206,7 +208,7 @@ fn icmp_errors_are_read_during_zero_copy() {
     stage.net.socket.send(Some(&Address::new(nobody)), &run, false).unwrap();
     stage.net.poll(PollScope::All, &mut stage.log);
     assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "nobody has read it");
-    // The same between the look and the reception.
+    // The same between the peek and the receive.
     let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
     let parts = put_datagrams(&stage, &mut source, &segment);
     stage.net.last_heard(1);

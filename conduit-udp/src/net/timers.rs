@@ -1,4 +1,4 @@
-//! What time brings: probes, late acknowledgements, word from hosts about what they could not deliver, and the end.
+//! Timer work: tail-loss probes, delayed ACKs, keepalives, ICMP errors, and the Close at the end.
 #![forbid(unsafe_code)]
 
 use super::{lock, LostPeer, Net, TIMER_INTERVAL};
@@ -12,21 +12,24 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// With many peers that have something under way they are looked at less often, nanoseconds.
+/// Nanoseconds by which each peer with unacknowledged data lengthens the timer interval.
 const TIMER_INTERVAL_PER_PEER: u64 = 1_000;
-/// Times that a peer's host says that nobody listens there, with so much time between them, before the peer is lost.
+/// ICMP port-unreachable errors, at least the gap (nanoseconds) apart, after which a peer is lost.
 const REFUSALS: u8 = 3;
 const REFUSAL_GAP: u64 = 10_000_000;
-/// With so much time between them a silent peer that was refused is sent something: the word of its host quotes the last of these, and takes its time.
+/// Keepalive interval of a silent peer after such an error, nanoseconds. The next error must quote
+/// the last keepalive, and takes its time to arrive.
 const REFUSED_KEEPALIVE: u64 = 100_000_000;
-/// A process that has not looked for so long was away: nobody can have answered it.
+/// Nanoseconds without a timer run, after which this process counts as suspended: its peers could
+/// not be heard meanwhile.
 const SUSPENDED: u64 = 1_000_000_000;
-/// A peer that is silent for so long, nanoseconds, is sent something, so that its host can say that it is gone. With many peers less often.
+/// Nanoseconds of silence after which a peer gets a keepalive, so that its host can report that it
+/// is gone. Each connection lengthens the interval.
 pub const KEEPALIVE: u64 = 500_000_000;
 const KEEPALIVE_PER_PEER: u64 = 1_000_000;
 
 impl Net {
-    /// Says something to peers that are silent.
+    /// Sends keepalives to silent peers.
     pub fn keepalive(&self, now: u64) {
         let next = self.next_keepalive.swap(now + KEEPALIVE, Relaxed);
         if now < next {
@@ -43,7 +46,8 @@ impl Net {
             warn_after |= refused;
             if refused || now >= connection.last_heard.load(Relaxed) + KEEPALIVE {
                 self.send_ack(connection, &mut lock(&connection.state));
-                // This host may say at once that nobody is there. To the main socket it would have been told unasked.
+                // This host may report at once that the port is unreachable. A poll of the main
+                // socket returns its own errors, but not those of a connected socket.
                 if connection.connected.is_some() {
                     self.has_icmp_errors.store(true, Relaxed);
                 }
@@ -57,7 +61,7 @@ impl Net {
         self.next_keepalive.store(now + next, Relaxed);
     }
 
-    /// Looks at the peers with something under way.
+    /// Runs the timers of all tracked peers.
     pub fn run_timers(&self, now: u64) {
         let Ok(mut active) = self.active.try_lock() else { return };
         let ranks = std::mem::take(&mut *active);
@@ -106,18 +110,19 @@ impl Net {
         if active.is_empty() {
             self.next_timers.store(u64::MAX, Relaxed);
         } else {
-            // Another thread may have found nothing meanwhile, for this one had taken it all.
+            // Another thread may have found the list empty meanwhile, because this one had taken
+            // it.
             self.next_timers.fetch_min(next, Relaxed);
         }
         drop(active);
-        // Who reads that may pause, and whom this thread serves must not wait for him.
+        // A reader of stderr may stall; this thread must not block on it.
         let unresponsive = unresponsive.filter(|_| fd::is_writable(2) && !self.has_warned.swap(true, Relaxed));
         if let Some((connection, silence, limit)) = unresponsive {
             self.warn_unresponsive(connection, silence, limit);
         }
     }
 
-    /// Reads what hosts said about datagrams that they could not deliver. No peer may be locked by this thread.
+    /// Reads the error queues of all sockets. This thread must not hold the lock of any peer.
     pub fn drain_icmp_errors(&self) {
         let lines = self.connections().filter_map(|connection| connection.connected.as_ref());
         for socket in std::iter::once(&self.socket).chain(lines) {
@@ -133,8 +138,8 @@ impl Net {
         }
     }
 
-    /// Takes in that a datagram to `address` was not delivered, which began like `quote`. Anybody may say so, but only who has seen the datagram
-    /// can quote it.
+    /// Handles an ICMP error about a datagram to `address` that began with `quote`. Errors can be
+    /// forged, but only by a host that has seen a datagram in flight: the quote must match it.
     pub fn on_icmp_error(&self, why: &io::Error, address: SocketAddr, quote: &[u8]) {
         let at = |connection: &&Connection| self.peers[connection.rank as usize].address == address;
         let Some(connection) = self.connections().find(at) else {
@@ -170,7 +175,8 @@ impl Net {
         }
     }
 
-    /// Looks whether the path to a peer takes other datagrams than it did. The peer's state is yet to hear of that.
+    /// Asks the kernel for the path MTU again. Returns whether it has changed; the peer's state is
+    /// updated later.
     pub fn refresh_pmtu(&self, connection: &Connection) -> bool {
         let address = self.peers[connection.rank as usize].address;
         let Ok(largest) = sys::path_payload(address) else {
@@ -184,7 +190,9 @@ impl Net {
         changed
     }
 
-    /// A datagram could not be sent: that is one lost. When it lasts it is the peer that is.
+    /// A send error counts as a lost datagram. When errors last for `error_timeout`, the peer is
+    /// reported as lost. `is_local`: this host refused to send, so that a successful send clears
+    /// the errors.
     pub fn on_send_error(&self, connection: &Connection, why: &io::Error, is_local: bool) {
         let mut errors = lock(&connection.send_errors);
         let now = self.now();
@@ -207,7 +215,7 @@ impl Net {
         }
     }
 
-    /// Notes that a peer is gone, for the next poll to report, once.
+    /// Records that a peer is lost, once; the next poll reports it.
     pub fn report_lost(&self, rank: JobRank, why: String) {
         let entry = &self.peers[rank as usize];
         if entry.status.compare_exchange(ALIVE, LOST, Relaxed, Relaxed).is_ok() {
@@ -216,7 +224,7 @@ impl Net {
         }
     }
 
-    /// Takes leave of all peers that were spoken to.
+    /// Sends Close to all connected peers, and stops.
     pub fn stop(&self) {
         let (rejected, duplicates) = (self.counters.rejected.load(Relaxed), self.counters.duplicates.load(Relaxed));
         if self.settings.verbose && rejected + duplicates > 0 {
@@ -224,14 +232,15 @@ impl Net {
                 "gasnet: rank {} dropped {rejected} datagrams that were damaged, forged or not for it, and {duplicates} that had come before\n",
                 self.rank
             );
-            // At once, for other ranks say the like at the same time.
+            // In one write: other ranks print the same line at the same time.
             let _ = io::stderr().write_all(line.as_bytes());
         }
         self.stopped.store(true, Relaxed);
         self.progress.wake();
         for _ in 0..2 {
             for connection in self.peers.iter().filter_map(|entry| entry.connection.get()) {
-                // A signal may have come while this very thread was at it: then the peer learns from its agent that the job ends.
+                // A signal may have interrupted the thread that holds the lock. The peer then
+                // learns from its node agent that the job ends.
                 let Ok(mut state) = connection.state.try_lock() else {
                     continue;
                 };

@@ -1,9 +1,14 @@
-//! Long parts of transfers are received where they belong: the system copies them there, and nobody copies them again.
+//! Zero-copy placement: the kernel copies long parts of transfers directly to their destination.
 //!
-//! The next datagram is looked at before it is received. If its header is of a member, and its payload belongs to a place of which nothing has come yet, it
-//! is received there; only then its payload proves itself. If it does not, it was dropped, and what is in its place is as good as what was there before:
-//! that transfer is under way, and the real datagram is still to come. The peer stays locked meanwhile, so that nobody else notes that the real one has
-//! come. Somebody else may take the datagram that was looked at; then another one was received, and is taken in as if it had come into a buffer.
+//! The next datagram is peeked at before it is received. If its header is authentic, and its
+//! payload has a destination that was not written yet, it is received into that destination; only
+//! then the payload is verified. If the payload is forged, the datagram is dropped. The bytes in
+//! the destination then do no harm: the transfer is in progress, and the real datagram will
+//! overwrite them.
+//!
+//! The peer stays locked from the peek to the verification, so that no other thread accepts the
+//! real datagram meanwhile. Another thread may receive the datagram that was peeked at. Then a
+//! different one is received, and is processed as if it had been received into a buffer.
 #![forbid(unsafe_code)]
 
 use super::authenticate::{AuthenticHeader, Sender};
@@ -17,56 +22,57 @@ use crate::wire::HEADER_BYTES;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A copy of fewer bytes costs less than a look.
+/// Payload bytes above which the peek costs less than a copy.
 const ZERO_COPY_MIN: usize = 16 << 10;
-/// Nanoseconds without this after a payload did not prove itself where it was received. Perhaps the client writes there, so that it never would.
+/// Nanoseconds for which placement is suspended after a payload failed verification in place. The
+/// client may be writing there, so that no payload would ever match.
 const ZERO_COPY_PAUSE: u64 = 10_000_000_000;
 
-/// What came.
+/// Result of an attempt to place a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Nothing, or it has been taken in.
+    /// Nothing was received, or it has been processed.
     Done,
-    /// It is in the first buffer.
+    /// A datagram is in the first buffer.
     Buffered,
-    /// That is to be found out.
+    /// The next datagram is not suitable.
     NotTried,
 }
 
-/// Whether it is one datagram, and long.
+/// Whether this is a single datagram that is worth placing.
 pub fn is_bulk(received: Received) -> bool {
     received.bytes > HEADER_BYTES + ZERO_COPY_MIN && received.datagram_bytes() >= received.bytes
 }
 
-/// Whether an error says that there is nothing, or nothing yet.
+/// Whether an error means that no datagram is available.
 pub fn is_would_block(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// A datagram that was looked at.
+/// The datagram that was peeked at.
 pub struct ExpectedDatagram<'a> {
     head: [u8; HEADER_BYTES],
-    /// As [`crate::sys::Socket::peek`] says it.
+    /// Its length, as [`crate::sys::Socket::peek`] returned it.
     peeked: Received,
     authenticated: AuthenticHeader<'a>,
-    /// Where its payload belongs.
+    /// Destination of its payload.
     destination: ClientMemory,
 }
 
 impl Net {
-    /// Whether long parts of transfers may be received in their places now.
+    /// Whether placement is not suspended.
     pub fn may_zero_copy(&self) -> bool {
         let from = self.zero_copy_from.load(Relaxed);
         from == 0 || self.now() >= from
     }
 
-    /// Receives the next datagram in its place, if it is a long part of a transfer.
+    /// Receives the next datagram into its destination, if it is a long part of a transfer.
     pub fn receive_zero_copy(&self, context: &mut ReceiveContext) -> Placement {
         match self.peek_transfer() {
             Ok(Some(expected)) => self.receive_placed(expected, context),
             Ok(None) => Placement::NotTried,
             Err(why) if is_would_block(&why) => Placement::Done,
-            // What the system told with that is told once only.
+            // The kernel reports a pending error once only, so read the error queues now.
             Err(_) => {
                 self.drain_icmp_errors();
                 Placement::Done
@@ -74,7 +80,8 @@ impl Net {
         }
     }
 
-    /// The next datagram, if it is one whose payload has a place where nothing of it has come yet.
+    /// Peeks at the next datagram. Returns it if its payload has a destination that was not written
+    /// yet.
     pub fn peek_transfer(&self) -> io::Result<Option<ExpectedDatagram<'_>>> {
         let mut head = [0; HEADER_BYTES];
         let peeked = self.socket.peek(&mut head)?;
@@ -97,7 +104,7 @@ impl Net {
         }))
     }
 
-    /// Receives what was looked at, or what comes behind it.
+    /// Receives the datagram that was peeked at, or the one behind it.
     pub fn receive_placed(&self, expected: ExpectedDatagram<'_>, context: &mut ReceiveContext) -> Placement {
         let ExpectedDatagram {
             head,
@@ -110,12 +117,13 @@ impl Net {
             Ok(received) => received,
             Err(why) if is_would_block(&why) => return Placement::Done,
             Err(why) if why.raw_os_error() == Some(libc::EFAULT) => {
-                // A page of the place is not to be had, which a copy will say.
+                // A page of the destination is inaccessible. The copy from a buffer will fault on
+                // it.
                 self.zero_copy_from.store(self.now() + ZERO_COPY_PAUSE, Relaxed);
                 return Placement::Done;
             }
             Err(_) => {
-                // The peer is locked: later.
+                // The peer is locked, so the error queues are read by the next poll.
                 self.has_icmp_errors.store(true, Relaxed);
                 return Placement::Done;
             }

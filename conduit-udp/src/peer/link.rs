@@ -1,4 +1,4 @@
-//! Two peers and a link between them, in a time of their own, for tests.
+//! Two peers and a simulated link with its own clock, for tests.
 
 use super::*;
 use crate::memory::Segments;
@@ -6,21 +6,21 @@ use gasnet_conduit::TransferId;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// How a link misbehaves.
+/// How the link misbehaves.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkFaults {
-    /// Datagrams lost, of 1000.
+    /// Datagrams lost, per thousand.
     pub loss: u64,
-    /// Datagrams duplicated, of 1000.
+    /// Datagrams duplicated, per thousand.
     pub duplicates: u64,
-    /// Most nanoseconds by which a datagram is delayed at random.
+    /// Upper bound of the random delay, nanoseconds.
     pub delay: u64,
 }
 
 impl LinkFaults {
-    /// None.
+    /// A perfect link.
     pub const NONE: Self = Self::new(0, 0, 1);
-    /// Nothing arrives.
+    /// A link that delivers nothing.
     #[cfg(test)]
     pub const OUTAGE: Self = Self::new(1000, 0, 1);
 
@@ -29,32 +29,33 @@ impl LinkFaults {
     }
 }
 
-/// Two peers and a link that misbehaves as `fate` says: how many copies of a datagram arrive, and how many datagrams late.
+/// Two peers, and the datagrams on the link between them.
 pub struct Link {
     pub keys: Rc<Keys>,
     pub ends: [Peer; 2],
     pub segments: [Segments; 2],
-    /// Transfers that were completed.
+    /// Transfers completed at each end.
     pub done: [Vec<TransferId>; 2],
     /// Longer datagrams vanish.
     pub mtu: usize,
-    /// All that was sent, if it is to be kept: to whom, and what.
+    /// All datagrams sent, if they are to be recorded: destination and bytes.
     pub sent_datagrams: Option<Vec<(usize, Vec<u8>)>>,
-    /// By the time of arrival: to whom, and what.
+    /// Datagrams in flight by time of arrival: destination and bytes.
     wire: BTreeMap<u64, VecDeque<(usize, Vec<u8>)>>,
     pub now: u64,
     random: u64,
-    /// Messages that came: class and bytes.
+    /// Messages received at each end: class and bytes.
     pub received: [Vec<(Class, Vec<u8>)>; 2],
     pub sent: usize,
-    /// Somebody sends what an end would not: it may be found broken, and what it says not be understood.
+    /// Whether a test injects hostile datagrams, so that malformed and unauthenticated ones are
+    /// expected.
     pub is_hostile: bool,
-    /// An end found the other one broken.
+    /// Whether an end received a malformed datagram.
     pub is_broken: bool,
 }
 
 impl Peer {
-    /// The number that a datagram should have.
+    /// The number that the next datagram with this header should have.
     pub fn expected_number(&self, header: &Header) -> u64 {
         match header.kind {
             Kind::Ack | Kind::Close => self.expected_control,
@@ -62,7 +63,7 @@ impl Peer {
         }
     }
 
-    /// Messages of a class that lack parts, or datagrams that lack pieces, whichever are more.
+    /// Incomplete messages, or incomplete datagrams, of one class; the maximum.
     pub fn incomplete(&self) -> usize {
         let messages = self.rx.iter().map(RecvWindow::incomplete);
         let datagrams = self.reassembly.iter().map(Reassembly::incomplete);
@@ -76,7 +77,7 @@ impl Link {
         Self::with(Rc::new(Keys::new(9, b"test")), datagram, seed)
     }
 
-    /// The same with keys that are there.
+    /// With existing keys.
     pub fn with(keys: Rc<Keys>, datagram: usize, seed: u64) -> Self {
         let settings = Settings::read();
         let end = |me, peer| Peer::new(Ranks { me, peer }, datagram, 1 << 16, &settings, 0);
@@ -142,7 +143,7 @@ impl Link {
         }
     }
 
-    /// Loses what is on its way.
+    /// Drops all datagrams in flight.
     #[cfg(test)]
     pub fn drop_all(&mut self) {
         self.wire.clear();
@@ -156,7 +157,7 @@ impl Link {
         );
     }
 
-    /// What an end makes of a datagram. None: it is nobody's.
+    /// Delivers a datagram to an end. `None`: it is not authentic.
     pub fn receive(&mut self, to: usize, datagram: &[u8]) -> Option<Disposition> {
         let (head, payload) = datagram.split_first_chunk::<HEADER_BYTES>()?;
         let mut header = Header::decode(head)?;

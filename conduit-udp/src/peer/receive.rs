@@ -1,4 +1,4 @@
-//! What a peer says: its datagrams, what they acknowledge, and what it is owed for them.
+//! The receiving side of a peer: its datagrams, its acknowledgements, and the ACKs owed to it.
 #![forbid(unsafe_code)]
 
 use super::{ClassTimer, Peer, PendingAck};
@@ -12,46 +12,47 @@ use crate::send_window::AckOutcome;
 use crate::wire::{widen, Header, ImplicitFields, Kind, ACK_NOW, HEADER_BYTES};
 use gasnet_conduit::Class;
 
-/// Datagrams that come before an acknowledgement goes, if nothing else goes there.
+/// Datagrams received before an ACK is due, unless other traffic carries it.
 const ACK_AFTER: u32 = 32;
 
-/// What [`Peer::hear`] makes of a datagram.
+/// What [`Peer::receive`] did with a datagram, or leaves to the caller.
 #[derive(Debug, PartialEq)]
 pub enum Disposition {
-    /// Nothing for the runtime.
+    /// Nothing to deliver.
     Nothing,
-    /// It came before, or too late. That says nothing about the peer: anybody may have sent it again.
+    /// Received before, or stale. No sign of life of the peer: anybody can replay a datagram.
     Duplicate,
-    /// Its payload is a packet.
+    /// The payload is a packet.
     Packet(Class),
-    /// This is a packet.
+    /// A packet of several datagrams is complete.
     Message(Class, Packet),
-    /// It was part of a transfer, and did what it says.
+    /// A part of a transfer was placed.
     Placed,
-    /// Its payload is for the segment, at this address.
+    /// The payload belongs into a segment, at this address.
     Put(u64),
-    /// It asks for what is at this address.
+    /// The peer requests the memory at this address.
     Get(u64),
-    /// Its payload is for a get; the word says for which, and where.
+    /// The payload belongs to a get; the operand names the get and the offset.
     GetReply(u64),
-    /// It is the last piece of a datagram with this payload, of which this is to be made.
+    /// The datagram was the last fragment of one with this payload, which has this disposition.
     Reassembled(Box<Disposition>, Packet),
-    /// The peer takes its leave.
+    /// The peer has closed its end.
     Close,
-    /// The peer is a member, and broken.
+    /// The MAC is right but the content is impossible: the peer is defective.
     Malformed,
 }
 
-/// An acknowledgement that carries no data.
+/// An acknowledgement without data.
 pub struct AckDatagram {
     /// Its encoded header.
     pub header: [u8; HEADER_BYTES],
-    /// The SACK bitmaps of the whole window; empty when the header has room for them.
+    /// The SACK bitmaps of both whole windows; empty when those in the header suffice.
     pub payload: Vec<u8>,
 }
 
 impl Peer {
-    /// What a datagram of the peer's need not say, but its tags cover. What it acknowledges gets full numbers.
+    /// Expands the numbers in a header and returns the fields that are authenticated but not
+    /// transmitted.
     pub fn implicit_fields(&self, header: &mut Header) -> ImplicitFields {
         for class in CLASSES {
             let sack = &mut header.sacks[class];
@@ -67,7 +68,7 @@ impl Peer {
         }
     }
 
-    /// Takes in a datagram whose tag was right.
+    /// Processes an authentic datagram.
     pub fn receive(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
         if matches!(header.kind, Kind::Ack | Kind::Close) {
             if number < self.expected_control {
@@ -89,7 +90,7 @@ impl Peer {
         }
     }
 
-    /// Takes in a piece of a datagram; with the last one, that.
+    /// Accepts a fragment. The last one completes its datagram, which is then processed.
     fn receive_fragment(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
         let class = header.class;
         let (rx, reassembly) = (&self.rx[class], &mut self.reassembly[class]);
@@ -109,7 +110,7 @@ impl Peer {
         }
     }
 
-    /// Takes in a whole datagram with data.
+    /// Processes a complete data datagram.
     fn receive_data(&mut self, header: &Header, number: u64, payload: &[u8], now: u64) -> Disposition {
         match header.kind {
             Kind::Data => {
@@ -132,7 +133,7 @@ impl Peer {
         }
     }
 
-    /// Takes in what the header of a datagram acknowledges.
+    /// Processes the acknowledgements in a header.
     pub fn process_acks(&mut self, header: &Header, now: u64) -> Disposition {
         for class in CLASSES {
             let Some(outcome) = self.tx[class].on_sack(header.sacks[class], now, &mut self.free_buffers) else {
@@ -140,13 +141,15 @@ impl Peer {
             };
             self.on_acked(class, outcome, now);
         }
-        // Enough for a window of small ones; more is the system's.
+        // Enough for a window of small datagrams. The rest is freed.
         self.free_buffers.truncate(64);
         Disposition::Nothing
     }
 
-    /// Takes in a datagram of a transfer. It is new once only: its number is noted before its bytes are placed, and acknowledged after, so that a copy that
-    /// comes when the transfer is complete finds its number below the window, or marked in it. (One of another four billion has the wrong tag.)
+    /// Accepts a datagram of a transfer, once. Its number is marked as received before its bytes
+    /// are placed, and acknowledged after. A duplicate that arrives when the transfer is complete
+    /// is therefore below the window or marked in it. (One whose number has wrapped has the wrong
+    /// MAC.)
     fn receive_transfer(&mut self, header: &Header, number: u64, now: u64) -> Disposition {
         let class = match header.kind {
             Kind::GetReply => Class::Reply,
@@ -197,7 +200,7 @@ impl Peer {
         self.detect_losses(class, outcome, now);
     }
 
-    /// Finds what is lost of a class, after this news.
+    /// Declares datagrams of a class lost, after an acknowledgement or a timeout.
     pub fn detect_losses(&mut self, class: Class, mut outcome: AckOutcome, now: u64) {
         self.tx[class].detect_losses(self.congestion.loss_delay(), &mut outcome);
         if let Some(number) = outcome.first_lost {
@@ -206,7 +209,7 @@ impl Peer {
         self.update_pmtu(outcome, now);
     }
 
-    /// Learns about the path from what came and what was lost.
+    /// Updates the path MTU with what was acknowledged and lost.
     pub fn update_pmtu(&mut self, outcome: AckOutcome, now: u64) {
         if outcome.mtu_suspect.is_none() && (outcome.largest_unfragmented == 0 || !self.pmtu.is_suspect()) {
             return;
@@ -227,18 +230,19 @@ impl Peer {
         ack.immediate |= at_once;
     }
 
-    /// Whether an acknowledgement is due.
+    /// Whether an ACK is due.
     pub fn is_ack_due(&self, now: u64) -> bool {
         let ack = &self.pending_ack;
         ack.immediate || ack.datagrams >= ACK_AFTER || (ack.datagrams > 0 && now >= ack.since + MAX_ACK_DELAY / 8)
     }
 
-    /// Whether a header has room for all that came out of turn, as it most often has.
+    /// Whether the header's SACK bitmaps cover all that was received out of order, as they usually
+    /// do.
     pub fn sack_fits_header(&self) -> bool {
         self.rx.iter().all(|rx| rx.bitmap()[1..].iter().all(|&word| word == 0))
     }
 
-    /// An acknowledgement of everything, as header and payload. Nothing is owed after it.
+    /// Makes an ACK of everything received. Nothing is owed afterwards.
     pub fn make_ack(&mut self, keys: &Keys) -> AckDatagram {
         self.pending_ack = PendingAck::default();
         let long = !self.sack_fits_header();
@@ -250,7 +254,7 @@ impl Peer {
         }
     }
 
-    /// A header without data.
+    /// Encodes and seals the header of a control datagram.
     pub fn control_header(&mut self, keys: &Keys, kind: Kind, payload: &[u8]) -> [u8; HEADER_BYTES] {
         let number = self.next_control;
         self.next_control += 1;
@@ -270,8 +274,8 @@ impl Peer {
         bytes
     }
 
-    /// Whether something that was sent to the peer, and may be on its way, begins like this. Only who has seen it can say so, for there is a tag in
-    /// it.
+    /// Whether a datagram in flight has the header in `quote`. Only a host that has seen the
+    /// datagram can quote it, because the header contains a MAC.
     pub fn was_sent(&self, quote: &[u8]) -> bool {
         let Some(head) = quote.first_chunk::<HEADER_BYTES>() else {
             return false;

@@ -1,15 +1,16 @@
-//! Two peers over a link that misbehaves.
+//! Two peers over a faulty link.
 
 use super::link::{Link, LinkFaults};
 use super::*;
 
 impl Link {
-    /// Both send `count` messages of many sizes; each comes once. Returns the datagrams sent.
+    /// Both ends send `count` messages of many sizes, each of which arrives once. Returns the
+    /// number of datagrams sent.
     fn exchange(&mut self, count: usize, faults: LinkFaults) -> usize {
         self.exchange_over(&[], count, faults)
     }
 
-    /// The same over a path that takes datagrams of other sizes from time to time.
+    /// The same over a path whose MTU changes between `sizes`.
     fn exchange_over(&mut self, sizes: &[usize], count: usize, faults: LinkFaults) -> usize {
         let message = |me: usize, i: usize| -> Vec<u8> {
             let bytes = [0, 1, 63, 100, 1400, 5000, 40_000][i % 7] + i % 13;
@@ -96,7 +97,7 @@ fn mtu_black_holes_lose_nothing() {
         for datagram in [1408, 8896] {
             let mut link = Link::new(datagram, seed);
             link.exchange(20, faults);
-            // Not even what has been made already.
+            // Neither are datagrams lost that were made before.
             let made = vec![1; 40_000];
             link.ends[0].queue_message(&link.keys, Class::Request, &[&made]);
             link.mtu = 1280 - 48;
@@ -106,7 +107,7 @@ fn mtu_black_holes_lose_nothing() {
             assert_eq!(link.received[1].pop(), Some((Class::Request, made)));
             link.exchange(30, faults);
             assert!(link.ends[0].pmtu.is_reduced() || link.ends[0].max_payload == datagram);
-            // When the path takes all again that is found out.
+            // A larger MTU is detected.
             link.mtu = usize::MAX;
             link.now += 60_000_000_000;
             link.exchange(20, faults);
@@ -156,7 +157,7 @@ fn outages_are_survived() {
     for _ in 0..20_000 {
         link.step(LinkFaults::OUTAGE);
     }
-    // A tenth of a second without an answer: the probes became seldom.
+    // A tenth of a second without an answer: the timeouts backed off.
     assert!(link.sent < 60, "{}", link.sent);
     while link.received[1].is_empty() {
         link.step(LinkFaults::NONE);
@@ -172,7 +173,7 @@ fn one_class_does_not_mask_losses_of_the_other() {
         link.ends[0].queue_message(&link.keys, class, &[b"lost"]);
         link.step(LinkFaults::OUTAGE);
         let began = link.now;
-        // What the two say to each other meanwhile is answered at once, each time.
+        // The other traffic of the two ends is acknowledged at once each time.
         for turn in 0..4_000usize {
             if turn % 10 == 0 {
                 link.ends[0].queue_message(&link.keys, other, &[b"other"]);

@@ -1,33 +1,34 @@
-//! One datagram, until it has come.
+//! One datagram of the send window.
 #![forbid(unsafe_code)]
 
 use crate::mac::Keys;
 use crate::memory::ClientMemory;
 use crate::wire::{HEADER_BYTES, TRANSMISSION};
 
-/// Where a datagram is in its life.
+/// State of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramState {
-    /// Never sent, or lost: to be sent.
+    /// Never sent, or lost: waits for transmission.
     Queued,
-    /// Sent at this time.
+    /// In flight since this time.
     Sent(u64),
-    /// It has come.
+    /// Acknowledged.
     Acked,
 }
 
-/// What a datagram carries.
+/// The payload of a datagram.
 #[derive(Debug)]
 pub enum Body {
     /// A copy, and its hash.
     Copied(Vec<u8>, u64),
-    /// Memory of the client. It is read when it is sent; what is sent again is copied first. So a change between the look for the hash and that for the
-    /// bytes, which a get's source may see, spoils one datagram and no more.
+    /// Client memory. It is read at the first transmission and copied before a retransmission. The
+    /// client may change the source of a get between hashing and sending: that spoils one
+    /// transmission of one datagram.
     Borrowed(ClientMemory),
 }
 
 impl Body {
-    /// They.
+    /// The payload.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Copied(bytes, _) => bytes,
@@ -35,7 +36,7 @@ impl Body {
         }
     }
 
-    /// How many.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Copied(bytes, _) => bytes.len(),
@@ -43,7 +44,7 @@ impl Body {
         }
     }
 
-    /// Bytes that are kept here.
+    /// Bytes that are copies.
     pub fn copied_bytes(&self) -> usize {
         match self {
             Self::Copied(bytes, _) => bytes.len(),
@@ -52,36 +53,36 @@ impl Body {
     }
 }
 
-/// Tries of a datagram without a copy of what is lent.
+/// Transmission attempts of a borrowed payload before it is copied.
 const UNCOPIED_ATTEMPTS: u32 = 2;
 
-/// A datagram that is kept until it has come.
+/// A datagram in the send window.
 #[derive(Debug)]
 pub struct Datagram {
-    /// The encoded header, as it was last sent.
+    /// The encoded header of the last transmission.
     pub head: [u8; HEADER_BYTES],
-    /// What is sent behind it.
+    /// The payload.
     pub body: Body,
-    /// The put that it is a part of.
+    /// Key of the put that it belongs to.
     pub put: Option<usize>,
-    /// Whether that is a long one, or it is part of a long answer to a get.
+    /// Whether it belongs to a long put or get reply.
     pub bulk: bool,
-    /// Where it is.
+    /// Its state.
     pub state: DatagramState,
-    /// Times that it was sent.
+    /// Transmissions that succeeded.
     pub transmissions: u32,
-    /// And those that this was tried.
+    /// Transmission attempts, including those that failed.
     pub attempts: u32,
-    /// Whether it has been sent in pieces, as it will be from then on.
+    /// Whether it was sent in fragments. From then on it always is.
     pub fragmented: bool,
-    /// Number of its last sending, among all of this class.
+    /// Sequence number of its last transmission, among all of this class.
     pub transmission: u64,
-    /// Whether that only asks whether the peer is there: what comes may be an earlier one.
+    /// Whether its last transmission was a probe: an ACK may then belong to an earlier one.
     pub is_probe: bool,
 }
 
 impl Datagram {
-    /// One that waits to be sent for the first time.
+    /// A datagram that waits for its first transmission.
     pub fn new(head: [u8; HEADER_BYTES], body: Body, put: Option<usize>) -> Self {
         Self {
             head,
@@ -97,7 +98,8 @@ impl Datagram {
         }
     }
 
-    /// The flags of the next try. The first two, whose payloads may be the client's, which may change, have none of the others'.
+    /// The transmission number for the header. Those of the first two attempts are not reused:
+    /// their payload may be the client's memory, which may change.
     pub fn transmission_flags(&mut self) -> u8 {
         let number = self
             .attempts
@@ -109,12 +111,13 @@ impl Datagram {
         number as u8 * TRANSMISSION
     }
 
-    /// Whether its payload must be a copy from now on: what is sent again is the same each time.
+    /// Whether the payload must be copied before the next attempt: all retransmissions are
+    /// identical.
     pub fn needs_copy(&self) -> bool {
         self.transmissions > 0 || self.attempts >= UNCOPIED_ATTEMPTS
     }
 
-    /// Copies what is lent, and returns how many bytes that are.
+    /// Copies a borrowed payload. Returns the bytes copied.
     pub fn copy_payload(&mut self, keys: &Keys) -> usize {
         let Body::Borrowed(memory) = self.body else { return 0 };
         let mut copy = Vec::with_capacity(memory.bytes);

@@ -1,36 +1,43 @@
-//! Which datagrams are lost is decided as QUIC does (RFC 9002, section 6.1): by later ones that came, three of them or some time before; and by a probe when
-//! nothing comes at all (section 6.2). QUIC gives a probe a number of its own. Here it is the first datagram again, and when that has come it may have been
-//! the earlier one: from a peer that had no core for a while, and goes on to take in the others. So it counts for later than those only after a while.
+//! Loss detection as in QUIC (RFC 9002, section 6.1): a datagram is lost when one that was sent
+//! three transmissions, or some time, after it was acknowledged. Without any acknowledgement a
+//! timeout probes the peer (section 6.2).
+//!
+//! A QUIC probe has a packet number of its own. Here a probe retransmits the first datagram, and an
+//! ACK of it may belong to the earlier transmission: a peer that was descheduled may still be
+//! processing the others. So the ACK counts for the probe only after a delay
+//! ([`SendWindow::resolve_ambiguous`]).
 #![forbid(unsafe_code)]
 
 use super::{DatagramState, SendWindow};
 use crate::fragment::BASE_PAYLOAD;
 
-/// Datagrams sent later that came, before one is taken for lost.
+/// Transmissions by which a datagram must be overtaken to be declared lost.
 const REORDER_THRESHOLD: u64 = 3;
-/// How often a long datagram is sent before the path is doubted, and where it has been already.
+/// Transmissions of a long datagram after which an MTU black hole is suspected; the lower limit
+/// applies while one was seen lately.
 const SUSPECT_AFTER: u32 = 6;
 const SUSPECT_AGAIN_AFTER: u32 = 2;
 
-/// What an acknowledgement brought.
+/// The outcome of an acknowledgement or a timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckOutcome {
-    /// Bytes that have come, payloads only.
+    /// Payload bytes newly acknowledged.
     pub acked_bytes: usize,
-    /// A round trip, in nanoseconds, if one could be measured.
+    /// A round-trip sample, nanoseconds.
     pub rtt: Option<u64>,
-    /// Bytes that were found to be lost.
+    /// Payload bytes declared lost.
     pub lost_bytes: usize,
-    /// The earliest number that was found to be lost.
+    /// Lowest number declared lost.
     pub first_lost: Option<u64>,
-    /// Bytes of the longest that came and was never sent in pieces.
+    /// Largest acknowledged payload that was never sent in fragments.
     pub largest_unfragmented: usize,
-    /// Bytes of one that makes the path doubtful.
+    /// Payload bytes of a datagram that suggests an MTU black hole.
     pub mtu_suspect: Option<usize>,
 }
 
 impl SendWindow {
-    /// Finds those that are lost: sent [`REORDER_THRESHOLD`] sendings before one that came, or `loss_delay` nanoseconds before it. They wait again.
+    /// Declares datagrams lost that were sent [`REORDER_THRESHOLD`] transmissions, or `loss_delay`
+    /// nanoseconds, before one that was acknowledged. They are queued again.
     pub fn detect_losses(&mut self, loss_delay: u64, outcome: &mut AckOutcome) {
         if self.in_flight == 0 || self.largest_acked == 0 {
             return;
@@ -39,7 +46,7 @@ impl SendWindow {
             let datagram = &self.datagrams[index];
             let DatagramState::Sent(at) = datagram.state else { continue };
             if datagram.transmissions == 1 && datagram.transmission > self.largest_acked {
-                // All behind it were sent later still.
+                // All datagrams behind it were sent later.
                 return;
             }
             let by_count = datagram.transmission + REORDER_THRESHOLD <= self.largest_acked;
@@ -75,7 +82,7 @@ impl SendWindow {
         self.queued += 1;
     }
 
-    /// Nothing comes: what was sent first waits again, or everything.
+    /// After a timeout, queues the first datagram in flight again as a probe, or `everything`.
     pub fn probe(&mut self, everything: bool) -> AckOutcome {
         let mut outcome = AckOutcome::default();
         for index in 0..self.datagrams.len() {

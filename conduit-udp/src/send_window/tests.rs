@@ -29,7 +29,7 @@ fn at(now: u64) -> BatchContext {
     BatchContext { now, ..CONTEXT }
 }
 
-/// Sends what waits, one by one; the numbers.
+/// Sends what is queued, one by one. Returns the numbers.
 fn send(out: &mut SendWindow, now: u64) -> Vec<u64> {
     let mut numbers = Vec::new();
     while out.has_queued() {
@@ -40,7 +40,7 @@ fn send(out: &mut SendWindow, now: u64) -> Vec<u64> {
     numbers
 }
 
-/// With `count` datagrams of 10 bytes, number i sent at 100 × i.
+/// A window with `count` datagrams of 10 bytes, number i sent at 100 × i.
 fn with(count: usize) -> SendWindow {
     let mut out = SendWindow::default();
     for i in 0..count {
@@ -61,7 +61,7 @@ fn batches_end_at_the_window_or_a_gap() {
     assert_eq!(out.next_batch(9, true).bytes, 10);
     let batch = out.next_batch(55, false);
     assert_eq!((batch.bytes, (out.last_number(&batch), batch.len())), (50, (4, 5)));
-    // Three of them go; number 1 comes.
+    // Three of them are sent; number 1 is acknowledged.
     let keys = Keys::new(1, b"");
     assert_eq!(out.send(&keys, &batch, at(5), &mut |_| 3), 3);
     assert_eq!((out.in_flight_bytes, out.queued()), (30, SEND_BATCH + 7));
@@ -83,10 +83,10 @@ fn acknowledged_datagrams_are_released_and_measured() {
     let mut free = Vec::new();
     assert_eq!((out.in_flight_bytes, out.copied_bytes, out.has_queued()), (50, 50, false));
     let outcome = out.on_sack(sack(2, 0b10), 1000, &mut free).unwrap();
-    // Number 4 has come; number 2, the first that is missing, and 3 have not.
+    // Number 4 is acknowledged; number 2, the first that is missing, and 3 are not.
     assert_eq!((outcome.acked_bytes, outcome.rtt, free.len()), (30, Some(600), 2));
     assert_eq!((out.in_flight_bytes, out.copied_bytes), (20, 30));
-    // The same again is no news.
+    // A repeated acknowledgement has no effect.
     assert_eq!(out.on_sack(sack(2, 0b10), 1000, &mut free).unwrap(), AckOutcome::default());
     assert_eq!(out.on_sack(sack(1, 0), 1000, &mut free).unwrap(), AckOutcome::default());
     assert_eq!(out.on_sack(sack(5, 0), 1000, &mut free).unwrap().acked_bytes, 20);
@@ -108,11 +108,13 @@ fn acknowledgements_of_unsent_data_are_refused() {
 fn lost_datagrams_are_retransmitted_first() {
     let mut out = with(8);
     let mut outcome = out.on_sack(sack(1, 0b1_1100), 2000, &mut Vec::new()).unwrap();
-    // Numbers 4, 5 and 6 have come: 1, 2 and 3 were sent at least three sendings before the last of them.
+    // Numbers 4, 5 and 6 are acknowledged: 1, 2 and 3 were sent at least three transmissions before
+    // the last of them.
     out.detect_losses(u64::MAX / 2, &mut outcome);
     assert_eq!((outcome.lost_bytes, outcome.first_lost), (30, Some(1)));
     assert_eq!(send(&mut out, 3000), [1, 2, 3]);
-    // Their second sendings are later than 6's: 7 is lost when one of them comes some time later.
+    // Their retransmissions are later than 6's: 7 is lost when one of them is acknowledged some
+    // time later.
     let mut outcome = out.on_sack(sack(2, 0b1110), 3100, &mut Vec::new()).unwrap();
     assert_eq!(outcome.rtt, None);
     out.detect_losses(1000, &mut outcome);
@@ -127,7 +129,7 @@ fn a_probe_is_the_first_datagram_or_everything() {
     assert_eq!((out.in_flight_bytes, out.last_number(&batch)), (30, 0));
     assert_eq!(out.probe(true).lost_bytes, 30);
     assert_eq!(out.in_flight_bytes, 0);
-    // What was thought lost comes all the same.
+    // A datagram that was declared lost is acknowledged.
     assert_eq!(out.on_sack(sack(4, 0), 9, &mut Vec::new()).unwrap().acked_bytes, 40);
     assert!(!out.has_queued() && out.is_empty());
 }
@@ -138,7 +140,7 @@ fn an_ack_of_a_probe_may_be_that_of_the_first_transmission() {
         let mut out = with(10);
         out.probe(false);
         assert_eq!(send(&mut out, 5_000), [0]);
-        // The peer has had no core, and takes in one after the other.
+        // The peer was descheduled, and processes one datagram after the other.
         let mut outcome = out.on_sack(sack(3, 0), 5_100, &mut Vec::new()).unwrap();
         assert!(!out.resolve_ambiguous(500, 5_100));
         out.detect_losses(500, &mut outcome);
@@ -148,7 +150,7 @@ fn an_ack_of_a_probe_may_be_that_of_the_first_transmission() {
             assert!(!out.resolve_ambiguous(500, 5_700) && out.is_empty());
             continue;
         }
-        // Or it has got no more than that.
+        // Or the peer received no more than these.
         assert!(!out.resolve_ambiguous(500, 5_599) && out.resolve_ambiguous(500, 5_600));
         let mut outcome = AckOutcome::default();
         out.detect_losses(500, &mut outcome);

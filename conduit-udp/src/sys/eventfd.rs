@@ -1,4 +1,4 @@
-//! A descriptor by which one thread tells another that there is something to do.
+//! The wake-up eventfd of the progress thread.
 
 use super::check;
 use std::io;
@@ -6,34 +6,35 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
-/// See the module documentation.
+/// An eventfd that ends a thread's sleep.
 #[derive(Debug)]
 pub struct WakeEventfd(OwnedFd);
 
 impl WakeEventfd {
-    /// A silent one.
+    /// A new eventfd, not signalled.
     pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: the call just made this descriptor; nobody else knows it.
+        // SAFETY: the call just made this descriptor; nothing else has it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Wakes who waits, or will wait next.
+    /// Ends the current sleep, or the next one.
     pub fn wake(&self) {
         let one = 1u64;
-        // SAFETY: eight live bytes. It fails only when it has been rung some 10^19 times.
+        // SAFETY: eight live bytes. The write fails only after some 10^19 wakes without a wait.
         let _ = unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of_val(&one)) };
     }
 
-    /// Waits until it was rung, or until `other` is readable, at most for `limit`. Returns whether the latter is.
+    /// Sleeps until `wake` is called, `other` is readable, or `limit` has passed. Returns whether
+    /// `other` is readable.
     pub fn wait(&self, other: Option<RawFd>, limit: Duration) -> bool {
         let item = |fd| libc::pollfd {
             fd,
             events: libc::POLLIN,
             revents: 0,
         };
-        // The kernel passes over negative ones.
+        // The kernel ignores negative descriptors.
         let mut items = [item(self.0.as_raw_fd()), item(other.unwrap_or(-1))];
         let limit = libc::timespec {
             tv_sec: limit.as_secs() as libc::time_t,

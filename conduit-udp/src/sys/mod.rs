@@ -10,9 +10,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
-/// Largest payload of a datagram.
+/// Largest payload of a UDP datagram over IPv4, bytes.
 const MAX_PAYLOAD: usize = 65_507;
-/// Bytes for what hosts say of a line's datagrams.
+/// Receive buffer of a connected socket, for its error queue.
 const ERROR_QUEUE_BYTES: libc::c_int = 64 << 10;
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Address {
 }
 
 impl Address {
-    /// Of a known address.
+    /// Converts an address.
     pub fn new(address: SocketAddr) -> Self {
         // SAFETY: all-zero bytes are a valid value of this plain structure.
         let mut bytes: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -81,7 +81,7 @@ impl Address {
         }
     }
 
-    /// The address, if it is of a family that is known here.
+    /// The address, if its family is IPv4 or IPv6.
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         match libc::c_int::from(self.bytes.ss_family) {
             libc::AF_INET => {
@@ -101,45 +101,47 @@ impl Address {
     }
 }
 
-/// A report of a datagram that could not be delivered.
+/// An entry of the error queue: a datagram that was not delivered.
 pub struct DeliveryError<'a> {
-    /// Why.
+    /// The cause.
     pub error: io::Error,
-    /// Where to.
+    /// Its destination.
     pub address: Option<SocketAddr>,
-    /// What it began with, as far as the report has it.
+    /// The beginning of its payload, as far as the error quotes it.
     pub quote: &'a [u8],
 }
 
-/// A socket for datagrams.
+/// A UDP socket.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
-    /// Where it receives.
+    /// The address it is bound to.
     pub address: SocketAddr,
-    /// Bytes of its receive buffer, by the kernel's account.
+    /// Bytes of its receive buffer, as the kernel reports it.
     pub buffer: usize,
 }
 
 impl Socket {
-    /// Bound to `address`, port 0 for any. Wishes for buffers of `bytes`, and takes what it gets.
+    /// Binds a socket to `address`; port 0 lets the kernel choose. Requests buffers of `bytes`, and
+    /// accepts smaller ones.
     pub fn open(address: SocketAddr, bytes: usize) -> io::Result<Self> {
         let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-        // SAFETY: the call just made this descriptor; nobody else knows it.
+        // SAFETY: the call just made this descriptor; nothing else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         for (forced, plain) in [
             (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
             (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
         ] {
-            // A user who may not go beyond the limit gets the limit.
+            // A user without the privilege to exceed the limit gets the limit.
             if set_option(&fd, libc::SOL_SOCKET, forced, bytes as libc::c_int).is_err() {
                 set_option(&fd, libc::SOL_SOCKET, plain, bytes as libc::c_int)?;
             }
         }
-        // Without it an unreachable port would be told to the next call, whatever that sends where.
+        // Without the error queue, an ICMP error would fail the next call, whatever its
+        // destination. The kernel fragments datagrams above the path MTU.
         if address.is_ipv4() {
             set_option(&fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
             set_option(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?;
@@ -160,10 +162,12 @@ impl Socket {
         Ok(Self { fd, address, buffer })
     }
 
-    /// A socket that only sends, and to one address: the system need not look up the way there each time.
+    /// Opens a socket that sends to one address only. The kernel does not look up the route each
+    /// time.
     pub fn connected(&self, to: &Address, bytes: usize) -> io::Result<Self> {
         let socket = Self::open(SocketAddr::new(self.address.ip(), 0), bytes)?;
-        // Room for what hosts say of its datagrams; but nothing is to come there, and what does would stay.
+        // Room for the error queue. Nothing is received here, so datagrams must not fill the
+        // buffer.
         set_option(&socket.fd, libc::SOL_SOCKET, libc::SO_RCVBUF, ERROR_QUEUE_BYTES)?;
         socket.drop_input()?;
         // SAFETY: the address is live and of the length given.
@@ -171,7 +175,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// From now on drops what comes.
+    /// Attaches a filter that drops every incoming datagram.
     fn drop_input(&self) -> io::Result<()> {
         let mut drop_all = libc::sock_filter {
             code: (libc::BPF_RET | libc::BPF_K) as u16,
@@ -184,7 +188,8 @@ impl Socket {
             filter: &raw mut drop_all,
         };
         let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
-        // SAFETY: the program is live and of the length given, and so is what it points to. The kernel makes a copy.
+        // SAFETY: the program is live and of the length given, and so is what it points to. The
+        // kernel makes a copy.
         check(unsafe {
             let value = ptr::from_ref(&program).cast();
             libc::setsockopt(self.raw(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, value, length)
@@ -197,7 +202,8 @@ impl Socket {
         self.fd.as_raw_fd()
     }
 
-    /// The next report of a datagram that could not be delivered: why, where to, and what it began with, so far as the report has it in `quote`.
+    /// Removes the next entry of the error queue. The beginning of the datagram is copied into
+    /// `quote`.
     pub fn next_error<'a>(&self, quote: &'a mut [u8]) -> Option<DeliveryError<'a>> {
         let mut name = Address::new(self.address);
         let mut vector = libc::iovec {
@@ -219,7 +225,8 @@ impl Socket {
             return None;
         }
         let mut number = 0;
-        // SAFETY: the kernel has filled the control buffer, whose messages these calls walk through.
+        // SAFETY: the kernel has filled the control buffer, whose messages these calls walk
+        // through.
         unsafe {
             let mut head = libc::CMSG_FIRSTHDR(&message);
             while !head.is_null() {
@@ -238,17 +245,18 @@ impl Socket {
     }
 }
 
-/// Room for control messages, aligned for them.
+/// An aligned buffer for control messages.
 #[repr(C, align(8))]
 struct ControlBuffer([u8; 64]);
 
-/// The largest payload of a datagram to `address` that needs no fragments, as far as this host knows the path.
+/// Bytes of the largest payload to `address` that the kernel does not fragment, as far as it knows
+/// the path MTU.
 pub fn path_payload(address: SocketAddr) -> io::Result<usize> {
     let v4 = address.is_ipv4();
     let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: no pointers.
     let fd = check(unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the call just made this descriptor; nobody else knows it.
+    // SAFETY: the call just made this descriptor; nothing else has it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let to = Address::new(address);
     // SAFETY: the address is live and of the length given.
@@ -261,7 +269,8 @@ pub fn path_payload(address: SocketAddr) -> io::Result<usize> {
     Ok((mtu.max(0) as usize).saturating_sub(headers).min(MAX_PAYLOAD))
 }
 
-/// Whether an error of sending may mean that this kernel, or this path, takes no trains, or none of so long datagrams.
+/// Whether a send error may mean that the kernel does not support GSO, or not for datagrams of this
+/// length.
 pub fn is_gso_refusal(why: &io::Error) -> bool {
     let refusals = [libc::EIO, libc::EINVAL, libc::EMSGSIZE, libc::ENOPROTOOPT, libc::EOPNOTSUPP];
     why.raw_os_error().is_some_and(|number| refusals.contains(&number))

@@ -1,4 +1,5 @@
-//! Receiving: several datagrams, or trains that the kernel put together again (`UDP_GRO`), by one system call.
+//! Reception: several datagrams, or super-packets that the kernel reassembled (`UDP_GRO`), in one
+//! system call.
 
 use super::{check, ControlBuffer, Socket, UDP_GRO};
 use crate::memory::ClientMemory;
@@ -7,9 +8,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// Datagrams, or trains, received by one call.
+/// Datagrams or super-packets received by one call.
 pub const RECV_BATCH: usize = 16;
-/// Bytes for each of them: a train put together again has up to 65,535.
+/// Bytes of a receive buffer; a super-packet has up to 65,535.
 pub const RECV_BUFFER: usize = 64 << 10;
 
 /// What one receive buffer holds.
@@ -33,8 +34,8 @@ impl Received {
 }
 
 impl Socket {
-    /// Receives into the first `count` buffers, [`RECV_BUFFER`] bytes each; `found` gets, for each that was filled, its bytes, and the length of the datagrams
-    /// that it is a train of (0: it is one).
+    /// Receives into the first `count` buffers of [`RECV_BUFFER`] bytes each. `found` gets one
+    /// entry for each buffer that was filled.
     pub fn receive(&self, buffers: &mut [u8], count: usize, found: &mut Vec<Received>) -> io::Result<()> {
         found.clear();
         let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; RECV_BATCH];
@@ -57,7 +58,8 @@ impl Socket {
         }
         let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
         let got = if room == 1 {
-            // SAFETY: the first message was written, and all that it points to is live and exclusively borrowed for the call.
+            // SAFETY: the first message was written, and all that it points to is live and
+            // exclusively borrowed for the call.
             unsafe {
                 (*first).msg_len = self.receive_one(&mut (*first).msg_hdr, 0)? as libc::c_uint;
                 1
@@ -66,7 +68,7 @@ impl Socket {
             // SAFETY: `room` messages were written; as above.
             check(unsafe { libc::recvmmsg(self.fd.as_raw_fd(), first, room, libc::MSG_DONTWAIT as _, ptr::null_mut()) })?
         };
-        // SAFETY: that many of those written were filled.
+        // SAFETY: that many of the messages were filled.
         let filled = unsafe { std::slice::from_raw_parts(first, got as usize) };
         found.extend(
             filled
@@ -76,14 +78,15 @@ impl Socket {
         Ok(())
     }
 
-    /// Looks at how the next datagram begins, which stays where it is; that, and how long it is, as [`Socket::receive`] says it.
+    /// Copies the beginning of the next datagram, which stays in the queue, and returns its full
+    /// length.
     pub fn peek(&self, head: &mut [u8]) -> io::Result<Received> {
         let bytes = head.len();
         self.receive_into(&mut [iovec(head.as_mut_ptr(), bytes)], libc::MSG_PEEK | libc::MSG_TRUNC)
     }
 
-    /// Receives one datagram, or train: the first bytes of it into as many of `buffer`, those that follow into memory that somebody lends, and what is left
-    /// into what is left of the buffer behind a gap of that length. How long it is, as [`Socket::receive`] says it.
+    /// Receives one datagram or super-packet: the first bytes into `buffer[..first]`, the next into
+    /// client memory, and the rest into `buffer` behind a gap of that length.
     pub fn receive_split(&self, buffer: &mut [u8], first: usize, memory: ClientMemory) -> io::Result<Received> {
         let (head, rest) = buffer.split_at_mut(first);
         let rest = &mut rest[memory.bytes..];
@@ -103,9 +106,10 @@ impl Socket {
         header.msg_iovlen = parts.len() as _;
         header.msg_control = control.as_mut_ptr().cast();
         header.msg_controllen = size_of::<ControlBuffer>() as _;
-        // SAFETY: the parts are what a caller has, or what somebody lends; the rest is live and exclusively borrowed for the call.
+        // SAFETY: the parts belong to the caller, or are client memory; the rest is live and
+        // exclusively borrowed for the call.
         let bytes = unsafe { self.receive_one(&mut header, flags)? };
-        // With this flag a datagram that is cut tells how long it is.
+        // With this flag the call returns the full length of a truncated datagram.
         if flags & libc::MSG_TRUNC != 0 {
             return Ok(Received {
                 bytes,
@@ -116,6 +120,7 @@ impl Socket {
     }
 
     /// # Safety
+    ///
     /// All that the message points to is live and may be written.
     unsafe fn receive_one(&self, message: &mut libc::msghdr, flags: libc::c_int) -> io::Result<usize> {
         // SAFETY: by the contract.
@@ -131,7 +136,7 @@ fn iovec(base: *mut u8, bytes: usize) -> libc::iovec {
     }
 }
 
-/// What one message has: how many bytes, none where there were too many, and the length of the datagrams that it is a train of.
+/// The result of one message; truncated datagrams count as empty.
 fn received_in(message: &libc::msghdr, bytes: usize) -> Received {
     let is_truncated = message.msg_flags & libc::MSG_TRUNC != 0;
     Received {

@@ -1,5 +1,6 @@
-//! Sending: runs of datagrams to one peer, by one system call. Neighbours of one length are a train (`UDP_SEGMENT`, Linux 4.18), which passes through the
-//! kernel as one.
+//! Transmission: batches of datagrams to one peer in one system call. Consecutive datagrams of
+//! equal length form a super-packet (`UDP_SEGMENT`, Linux 4.18), which passes through the kernel as
+//! one.
 
 use super::{check, Address, ControlBuffer, Socket, MAX_PAYLOAD, UDP_SEGMENT};
 use std::io::{self, IoSlice};
@@ -7,13 +8,13 @@ use std::mem::{size_of, MaybeUninit};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// Most datagrams of a run. A kernel takes trains of 64 and more.
+/// Datagrams in a batch. Kernels accept super-packets of at least 64.
 pub const SEND_BATCH: usize = 32;
 
-/// A datagram: its header and its payload.
+/// Header and payload of a datagram.
 pub type DatagramSlices<'a> = [IoSlice<'a>; 2];
 
-/// Datagrams of up to so many bytes go as one piece, which takes less time than telling the system about two.
+/// Bytes of a datagram up to which a copy costs less than a second I/O vector.
 const COPY_BELOW: usize = 256;
 
 const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -22,7 +23,8 @@ fn datagram_bytes(datagram: &DatagramSlices<'_>) -> usize {
     datagram[0].len() + datagram[1].len()
 }
 
-/// How many of the first datagrams may be one train: equally long, but for a shorter last one.
+/// Number of datagrams at the start of a batch that may form a super-packet: of equal length,
+/// except for a shorter last one.
 fn super_packet_len(batch: &[DatagramSlices<'_>]) -> usize {
     let (each, mut sum) = (datagram_bytes(&batch[0]), 0);
     for (i, datagram) in batch.iter().enumerate() {
@@ -60,8 +62,9 @@ impl RawAddress {
 }
 
 impl Socket {
-    /// Sends a run of at most [`SEND_BATCH`] datagrams, with no address on a [`Socket::socket`]. Returns how many went; an error is that of the first. Without
-    /// `gso` each goes by itself.
+    /// Sends a batch of at most [`SEND_BATCH`] datagrams; `to` is `None` on a connected socket.
+    /// Returns how many were sent; an error is that of the first. Without `gso`, each datagram is a
+    /// message of its own.
     pub fn send(&self, to: Option<&Address>, batch: &[DatagramSlices<'_>], gso: bool) -> io::Result<usize> {
         if let [datagram] = batch {
             if datagram_bytes(datagram) <= COPY_BELOW {
@@ -87,7 +90,8 @@ impl Socket {
                 header.msg_control = control.0.as_mut_ptr().cast();
                 // SAFETY: no pointers.
                 header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as _;
-                // SAFETY: the control buffer has room for one message of two bytes, and is aligned for it.
+                // SAFETY: the control buffer has room for one message of two bytes, and is aligned
+                // for it.
                 unsafe {
                     let head = libc::CMSG_FIRSTHDR(&raw const header);
                     (*head).cmsg_level = libc::IPPROTO_UDP;
@@ -108,7 +112,8 @@ impl Socket {
         }
         let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
         if count == 1 {
-            // SAFETY: the first message was written, and all that it points to is live for the call, which only reads it.
+            // SAFETY: the first message was written, and all that it points to is live for the
+            // call, which only reads it.
             let sent = unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const (*first).msg_hdr, SEND_FLAGS) };
             return if sent < 0 {
                 Err(io::Error::last_os_error())
@@ -156,13 +161,13 @@ mod tests {
         Socket::open(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), 1 << 20).unwrap()
     }
 
-    /// Sends datagrams of these lengths and looks what comes.
+    /// Sends datagrams of these lengths and checks what arrives.
     fn travel(from: &Socket, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
         let address = Address::new(to.address);
         travel_by(from, Some(&address), to, lengths, gso)
     }
 
-    /// The same from a socket that needs an address, or does not.
+    /// The same from a connected socket (`None`), or to an address.
     fn travel_by(from: &Socket, name: Option<&Address>, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
         let all: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, &n)| vec![i as u8; n]).collect();
         let batch: Vec<DatagramSlices<'_>> = all
@@ -210,7 +215,7 @@ mod tests {
     #[test]
     fn gso_may_be_refused() {
         let (a, b) = (socket(), socket());
-        // Without checksums the kernel takes no trains.
+        // Without checksums the kernel refuses GSO.
         set_option(&a.fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
         let refused = travel(&a, &b, &[100; 8], true).unwrap_err();
         assert!(super::super::is_gso_refusal(&refused), "{refused}");
