@@ -81,7 +81,7 @@ impl Conduit for Udp {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let message = |why| format!("The udp conduit cannot begin: {why}.");
+        let message = |why| format!("The udp conduit cannot start: {why}.");
         let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
         let net = Arc::new(net);
         if net.settings.progress_thread {

@@ -123,8 +123,8 @@ impl Net {
         let addresses: Vec<SocketAddr> = entries.clone().map(decode_address).collect();
         if let Some(rank) = addresses.iter().position(|a| a.is_ipv4() != socket.address.is_ipv4()) {
             return Err(io::Error::other(format!(
-                "rank {rank} is at {} and rank {} at {}, so that hosts were named by addresses of both versions of IP; GASNET_WORKERIP, set to one host's address \
-                 in a network that all hosts have, makes them use that",
+                "rank {rank} is at {} and rank {} at {}, which are different versions of IP. Set GASNET_WORKERIP to the \
+                 address of one host in a network that all hosts share",
                 addresses[rank].ip(),
                 info.rank,
                 socket.address.ip()

@@ -8,21 +8,21 @@ const NETWORKDEPTH: Key<u32> = count(
     "256",
     1,
     1 << 20,
-    "Datagrams of requests that may be under way to one peer, and as many of long puts; 256 are the most that have an effect.",
+    "Request datagrams in flight to one peer, and as many of long puts. Values above 256 have the effect of 256.",
 );
 const SOCKETBUFFER_MAX: Key<u64> = size(
     "GASNET_SOCKETBUFFER_MAX",
     "8M",
     1,
     1 << 30,
-    "Most bytes that are asked for as the socket's buffers, 64K at least; the kernel may give less (net.core.rmem_max, wmem_max).",
+    "Upper limit of the requested socket buffers, at least 64K. The kernel may grant less (net.core.rmem_max, wmem_max).",
 );
 const SOCKETBUFFER_INITIAL: Key<Option<u64>> = size(
     "GASNET_SOCKETBUFFER_INITIAL",
     "",
     1,
     1 << 30,
-    "Bytes that are asked for as the socket's buffers.",
+    "Requested size of each socket buffer.",
 )
 .unset_means("as GASNET_SOCKETBUFFER_MAX")
 .optional();
@@ -31,18 +31,19 @@ const REQUESTTIMEOUT_MAX: Key<Option<i64>> = int(
     "",
     0,
     1 << 50,
-    "How long a peer may leave everything unanswered before the job ends; 0: as long as its host does not say that it is gone, and systems on the way do \
-     not say for ten seconds that nothing can be sent there.",
+    "How long a peer may leave everything unanswered before the job ends. 0: no limit; the job then ends only when the \
+     peer's port is reported closed, or after ten seconds of errors for everything sent there.",
 )
 .unit("microseconds")
-.unset_means("0, but five minutes for a peer on another host from which nobody ever said anything")
+.unset_means("0, but five minutes for a peer on another host that never connected")
 .optional();
 const REQUESTTIMEOUT_INITIAL: Key<i64> = int(
     "GASNET_REQUESTTIMEOUT_INITIAL",
     "20000",
     100,
     1 << 40,
-    "How long the first datagrams to a peer wait for an answer before they are sent again, half a second at most; later ones go by the round trips measured.",
+    "Retransmission timeout before a round trip to the peer was measured, half a second at most. Measured round trips \
+     determine it afterwards.",
 )
 .unit("microseconds");
 const REQUESTTIMEOUT_BACKOFF: Key<f64> = double(
@@ -50,7 +51,7 @@ const REQUESTTIMEOUT_BACKOFF: Key<f64> = double(
     "2",
     1.0,
     1000.0,
-    "By how much longer each repetition waits for an answer: always twice as long here.",
+    "Factor by which the retransmission timeout grows with each retransmission: always 2 here.",
 )
 .no_effect();
 const RECVDEPTH: Key<Option<i64>> = int(
@@ -58,7 +59,7 @@ const RECVDEPTH: Key<Option<i64>> = int(
     "",
     -1,
     1 << 30,
-    "Messages in the receive queue: here the socket's buffer is the queue.",
+    "Messages in the receive queue: here the socket buffer is the queue.",
 )
 .no_effect()
 .optional();
@@ -67,7 +68,7 @@ const SENDDEPTH: Key<Option<i64>> = int(
     "",
     -1,
     1 << 30,
-    "Requests that may be under way to all peers together: here each peer has its own limit only.",
+    "Requests in flight to all peers together: here each peer has its own limit only.",
 )
 .no_effect()
 .optional();
@@ -75,7 +76,8 @@ const SENDDEPTH: Key<Option<i64>> = int(
 const THREAD: Key<bool> = flag(
     "GASNET_UDP_THREAD",
     true,
-    "Keep the network going by a thread of its own while the client computes or sleeps; and send short requests that follow each other together.",
+    "Run a progress thread, which serves the network while the client computes or sleeps, and coalesce bursts of short \
+     requests.",
 )
 .ours();
 

@@ -265,15 +265,15 @@ def _(bed):
         # Who was never heard is named, soon in a warning, and then as the reason for the end. (The
         # rank to which nothing comes was heard by others.)
         warning = (
-            r"WARNING.*: rank \d \S+ has answered nothing for 1\d seconds, nor ever before"
-            r".*keep back UDP.*ends after 13 seconds"
+            r"WARNING.*: rank \d \S+ has not answered for 1\d seconds \(never connected\)"
+            r".*may drop UDP.*ends after 13 seconds"
         )
         bed.run(
             bed.launch(3),
             env=env,
             code=None,
             limit=90,
-            says=[warning, r"nothing for 1[3-9] seconds.*GASNET_REQUESTTIMEOUT_MAX"],
+            says=[warning, r"not answered for 1[3-9] seconds.*GASNET_REQUESTTIMEOUT_MAX"],
         )
     finally:
         bed.hosts.link(2, loss=0, protocol="all")
@@ -282,8 +282,8 @@ def _(bed):
 @case("faults: UDP is rejected between the hosts", "three", conduits=("udp",))
 def _(bed):
     for word, says in (
-        ("port-unreachable", "nobody listens at its port .nothing was ever heard from .*a firewall that rejects UDP"),
-        ("admin-prohibited", "cannot be sent: No route to host.*; a firewall that rejects UDP may say so"),
+        ("port-unreachable", r"reported closed \(never connected\)\. A firewall at \S+ may reject UDP"),
+        ("admin-prohibited", "cannot be sent: No route to host.*A firewall may reject UDP"),
     ):
         rule = f"meta l4proto udp reject with icmpx type {word}"
         table = f"table inet wall {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}\n"

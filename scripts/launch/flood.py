@@ -13,7 +13,7 @@ MANY, FEW = 10_000_000, 100_000
 # Memory that ranks may take more than before, MiB: buffers of the socket's are the kernel's.
 GROWTH = 64
 DROPPED = re.compile(
-    r"rank (\d) dropped (\d+) datagrams that were damaged, forged or not for it, and (\d+) that had come before"
+    r"rank (\d) dropped (\d+) datagrams that were damaged, forged or misaddressed, and (\d+) duplicates"
 )
 
 

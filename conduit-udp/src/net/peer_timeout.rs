@@ -44,9 +44,9 @@ impl Net {
     /// The most likely reason why a peer was never heard.
     fn likely_obstacle(&self, connection: &Connection) -> &'static str {
         if self.address(connection) == self.socket.address.ip() {
-            "a firewall of this host, perhaps, may keep back UDP"
+            "a firewall of this host may drop UDP"
         } else {
-            "something between the hosts, like a firewall, may keep back UDP"
+            "a firewall between the hosts may drop UDP"
         }
     }
 
@@ -58,25 +58,24 @@ impl Net {
         let history = if connection.was_heard.load(Relaxed) {
             String::new()
         } else {
-            format!(", nor ever before: {}", self.likely_obstacle(connection))
+            format!(" (never connected): {}", self.likely_obstacle(connection))
         };
         let seconds = silence / 1_000_000_000;
         self.report_lost(
             connection.rank,
-            format!(
-                "it has answered nothing for {seconds} seconds{history}; GASNET_REQUESTTIMEOUT_MAX says how long that may last"
-            ),
+            format!("it has not answered for {seconds} seconds{history}. GASNET_REQUESTTIMEOUT_MAX sets this limit."),
         );
     }
 
     /// Warns that a peer has never connected. Called once per process.
     pub fn warn_unresponsive(&self, connection: &Connection, silence: u64, limit: u64) {
         let end = match limit {
-            u64::MAX => "The job goes on waiting".to_owned(),
+            u64::MAX => "The job waits without a limit".to_owned(),
             limit => format!("The job ends after {} seconds", limit / 1_000_000_000),
         };
         gasnet_conduit::warn(format_args!(
-            "rank {} ({}) has answered nothing for {} seconds, nor ever before. If it is not stopped or busy, {}. {end} (GASNET_REQUESTTIMEOUT_MAX).",
+            "rank {} ({}) has not answered for {} seconds (never connected). If it is not stopped or busy, {}. {end} \
+             (GASNET_REQUESTTIMEOUT_MAX).",
             connection.rank,
             self.peers[connection.rank as usize].address,
             silence / 1_000_000_000,

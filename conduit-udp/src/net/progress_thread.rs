@@ -164,10 +164,10 @@ struct NoUpcalls;
 
 impl Upcalls for NoUpcalls {
     fn packet(&mut self, source: JobRank, class: Class, _packet: &mut [u8]) {
-        unreachable!("defect: a {class:?} packet of rank {source} was delivered by the keeper");
+        unreachable!("defect: a {class:?} packet of rank {source} was delivered by the progress thread");
     }
     fn rma_done(&mut self, id: TransferId) {
-        unreachable!("defect: transfer {id:?} was completed by the keeper");
+        unreachable!("defect: transfer {id:?} was completed by the progress thread");
     }
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
 }
@@ -190,7 +190,7 @@ impl Net {
         }
         if let Err(why) = started {
             gasnet_conduit::warn(format_args!(
-                "The udp conduit cannot start a thread: {why}. While this rank computes it answers nobody."
+                "The udp conduit cannot start its progress thread: {why}. This rank does not answer while it computes."
             ));
         }
     }

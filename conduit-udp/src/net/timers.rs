@@ -161,17 +161,17 @@ impl Net {
         connection.refusals.store(refusals.saturating_add(1), Relaxed);
         if refusals + 1 >= REFUSALS {
             let ip = self.peers[connection.rank as usize].address.ip();
-            let hint = if ip.is_loopback() && self.spans_hosts {
-                format!("any more; {ip}, where it is said to be, is this host itself: GASNET_WORKERIP must name a network that joins the hosts")
+            let reason = if ip.is_loopback() && self.spans_hosts {
+                format!(
+                    "its UDP port is reported closed. Its address {ip} is on this host: set GASNET_WORKERIP to a network \
+                     that joins the hosts."
+                )
             } else if connection.was_heard.load(Relaxed) || connection.connected.is_some() {
-                "any more".to_owned()
+                "its UDP port is reported closed".to_owned()
             } else {
-                format!("(nothing was ever heard from {ip}: perhaps a firewall that rejects UDP says so)")
+                format!("its UDP port is reported closed (never connected). A firewall at {ip} may reject UDP.")
             };
-            self.report_lost(
-                connection.rank,
-                format!("its host says that nobody listens at its port {hint}"),
-            );
+            self.report_lost(connection.rank, reason);
         }
     }
 
@@ -204,14 +204,15 @@ impl Net {
         if now - since >= self.settings.error_timeout {
             let ip = self.peers[connection.rank as usize].address.ip();
             let hint = match why.raw_os_error() {
-                Some(libc::EPERM | libc::EACCES) => "a firewall or another rule of this host forbids it",
-                Some(libc::ENOBUFS) => "its network interface takes nothing",
+                Some(libc::EPERM | libc::EACCES) => "A firewall or another policy of this host forbids it.",
+                Some(libc::ENOBUFS) => "The network interface accepts no datagrams.",
                 Some(libc::EHOSTUNREACH) if !is_local && !connection.was_heard.load(Relaxed) => {
-                    "a firewall that rejects UDP may say so; `ip route get` with that address may say more, and GASNET_WORKERIP names another network"
+                    "A firewall may reject UDP. Check the route with `ip route get`, or select another network with \
+                     GASNET_WORKERIP."
                 }
-                _ => "`ip route get` with that address may say more, and GASNET_WORKERIP names another network",
+                _ => "Check the route with `ip route get`, or select another network with GASNET_WORKERIP.",
             };
-            self.report_lost(connection.rank, format!("datagrams to {ip} cannot be sent: {why}; {hint}"));
+            self.report_lost(connection.rank, format!("datagrams to {ip} cannot be sent: {why}. {hint}"));
         }
     }
 
@@ -229,7 +230,7 @@ impl Net {
         let (rejected, duplicates) = (self.counters.rejected.load(Relaxed), self.counters.duplicates.load(Relaxed));
         if self.settings.verbose && rejected + duplicates > 0 {
             let line = format!(
-                "gasnet: rank {} dropped {rejected} datagrams that were damaged, forged or not for it, and {duplicates} that had come before\n",
+                "gasnet: rank {} dropped {rejected} datagrams that were damaged, forged or misaddressed, and {duplicates} duplicates\n",
                 self.rank
             );
             // In one write: other ranks print the same line at the same time.
