@@ -35,7 +35,7 @@ pub fn send(
     body: &[u8],
     send: &mut impl FnMut(&[DatagramSlices<'_>]) -> usize,
 ) -> bool {
-    let Some(whole) = Header::decode(header_bytes) else {
+    let Some(original) = Header::decode(header_bytes) else {
         return false;
     };
     let parts = body.len().div_ceil(FRAGMENT_BYTES);
@@ -43,18 +43,18 @@ pub fn send(
         .chunks(FRAGMENT_BYTES)
         .enumerate()
         .map(|(part, bytes)| {
-            let payload = [&whole.operand().to_le_bytes()[..], &[whole.kind as u8], bytes].concat();
+            let payload = [&original.operand().to_le_bytes()[..], &[original.kind as u8], bytes].concat();
             let header = Header {
                 kind: Kind::Fragment,
                 flags: if part + 1 == parts {
-                    whole.flags
+                    original.flags
                 } else {
-                    whole.flags & !ACK_NOW
+                    original.flags & !ACK_NOW
                 },
                 message: body.len() as u32,
                 part: part as u16,
                 parts: parts as u16,
-                ..whole
+                ..original
             };
             let mut header_bytes = header.encode();
             keys.seal(&mut header_bytes, implicit, keys.digest(&payload));
@@ -164,14 +164,14 @@ impl Reassembly {
             && usize::from(header.parts) == bytes.div_ceil(FRAGMENT_BYTES)
             && fragment.len() == remaining.min(FRAGMENT_BYTES);
         let operand = u64::from_le_bytes(std::array::from_fn(|i| prefix[i]));
-        let whole = header.with_operand(operand).with_kind(prefix[FRAGMENT_PREFIX - 1])?;
-        let may_fragment = matches!(whole.kind, Kind::Data | Kind::Put | Kind::Get | Kind::GetReply);
+        let original = header.with_operand(operand).with_kind(prefix[FRAGMENT_PREFIX - 1])?;
+        let may_fragment = matches!(original.kind, Kind::Data | Kind::Put | Kind::Get | Kind::GetReply);
         let first = self.partials.iter().find(|partial| partial.number == number);
         let agrees = first.is_none_or(|first| {
-            (first.bytes.bytes().len(), first.header.kind, first.header.operand()) == (bytes, whole.kind, operand)
+            (first.bytes.bytes().len(), first.header.kind, first.header.operand()) == (bytes, original.kind, operand)
         });
         (fits && may_fragment && agrees).then_some(Fragment {
-            datagram: whole,
+            datagram: original,
             index: part,
             bytes: fragment,
         })
@@ -184,7 +184,7 @@ mod tests {
     use crate::per_class::PerClass;
     use gasnet_conduit::Class;
 
-    fn whole(kind: Kind) -> Header {
+    fn original(kind: Kind) -> Header {
         Header {
             job: 1,
             kind,
@@ -234,7 +234,7 @@ mod tests {
             (Kind::Put, MAX_PACKET_BYTES),
         ] {
             let body: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 256) as u8).collect();
-            let header = whole(kind);
+            let header = original(kind);
             let fragments = fragments_of(&header, &body);
             let count = fragments.len();
             for step in [1, count - 1] {
@@ -247,7 +247,7 @@ mod tests {
                 }
                 let (fragment, payload) = &fragments[(count - 1) * step % count];
                 let FragmentOutcome::Complete(found, packet) = reassembly.accept(fragment, 77, payload) else {
-                    panic!("{count} pieces are no whole")
+                    panic!("{count} fragments are incomplete")
                 };
                 assert!(found == header && packet.bytes() == body && reassembly.partials.is_empty());
             }
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_send_error_stops_the_fragments() {
-        let header = whole(Kind::Put);
+        let header = original(Kind::Put);
         let mut calls = 0;
         let sent_all = send(
             &Keys::new(1, b""),
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn malformed_input_is_detected() {
-        let fragments = fragments_of(&whole(Kind::Put), &[5; 3000]);
+        let fragments = fragments_of(&original(Kind::Put), &[5; 3000]);
         let take = |changed: &Header, payload: &[u8]| {
             let mut reassembly = Reassembly::default();
             assert_eq!(
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn stale_reassemblies_are_dropped() {
-        let fragments = fragments_of(&whole(Kind::Put), &[5; 3000]);
+        let fragments = fragments_of(&original(Kind::Put), &[5; 3000]);
         let mut reassembly = Reassembly::default();
         for number in 70..80 {
             assert_eq!(

@@ -75,7 +75,8 @@ impl Keys {
     fn macs(&self, header: &[u8; HEADER_BYTES], implicit: &ImplicitFields, bytes: usize) -> Macs {
         let mut all = [0; MAC_OFFSET + 20];
         all[..MAC_OFFSET].copy_from_slice(&header[..MAC_OFFSET]);
-        let high = [implicit.number, *implicit.next.requests(), *implicit.next.replies()].map(|number| (number >> 32) as u32);
+        let numbers = [implicit.number, *implicit.next.requests(), *implicit.next.replies()];
+        let high = numbers.map(|number| (number >> 32) as u32);
         let words = [implicit.target, bytes as u32, high[0], high[1], high[2]];
         for (to, word) in all[MAC_OFFSET..].chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());

@@ -123,8 +123,8 @@ impl Net {
         let addresses: Vec<SocketAddr> = entries.clone().map(decode_address).collect();
         if let Some(rank) = addresses.iter().position(|a| a.is_ipv4() != socket.address.is_ipv4()) {
             return Err(io::Error::other(format!(
-                "rank {rank} is at {} and rank {} at {}, which are different versions of IP. Set GASNET_WORKERIP to the \
-                 address of one host in a network that all hosts share",
+                "rank {rank} is at {} and rank {} at {}, which are different versions of IP. Set GASNET_WORKERIP to \
+                 the address of one host in a network that all hosts share",
                 addresses[rank].ip(),
                 info.rank,
                 socket.address.ip()
@@ -208,16 +208,16 @@ impl Net {
         let entry = &self.peers[rank as usize];
         entry.connection.get_or_init(|| {
             let largest = sys::path_payload(entry.address).unwrap_or(1280 - 48);
-            let pair = Ranks {
+            let ranks = Ranks {
                 me: self.rank,
                 peer: rank,
             };
             let (first, now) = (self.socket.buffer / 4, self.now());
             let address = Address::new(entry.address);
             lock(&self.connected_ranks).push(rank);
-            let is_local =
-                entry.address.ip() == self.socket.address.ip() && self.connected_sockets.fetch_add(1, Relaxed) < MAX_CONNECTED;
-            let connected = is_local.then(|| self.socket.connected(&address, self.settings.buffer));
+            let is_local = entry.address.ip() == self.socket.address.ip();
+            let may_connect = is_local && self.connected_sockets.fetch_add(1, Relaxed) < MAX_CONNECTED;
+            let connected = may_connect.then(|| self.socket.connected(&address, self.settings.buffer));
             Box::new(Connection {
                 rank,
                 address,
@@ -226,7 +226,7 @@ impl Net {
                 pmtu_changed: AtomicBool::new(false),
                 send_errors: Mutex::default(),
                 has_send_errors: AtomicBool::new(false),
-                state: Mutex::new(Peer::new(pair, payload_of(largest), first, &self.settings, now)),
+                state: Mutex::new(Peer::new(ranks, payload_of(largest), first, &self.settings, now)),
                 refusals: AtomicU8::new(0),
                 refused_at: AtomicU64::new(0),
                 last_heard: AtomicU64::new(now),
@@ -423,7 +423,8 @@ impl Net {
             }
         }
         for &class in classes {
-            for DeferredPacket { source, mut packet } in std::iter::from_fn(|| self.deferred[class].pop()).take(RECV_BATCH) {
+            let deferred = std::iter::from_fn(|| self.deferred[class].pop());
+            for DeferredPacket { source, mut packet } in deferred.take(RECV_BATCH) {
                 upcalls.packet(source, class, packet.bytes_mut());
                 delivered += 1;
             }

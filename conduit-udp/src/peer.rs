@@ -111,7 +111,7 @@ impl ClassTimer {
 /// The protocol state of a peer.
 #[derive(Debug)]
 pub struct Peer {
-    pair: Ranks,
+    ranks: Ranks,
     /// Send windows.
     pub tx: PerClass<SendWindow>,
     /// Receive windows.
@@ -151,9 +151,9 @@ pub struct Peer {
 impl Peer {
     /// The state at first contact. `first` is the number of bytes that may be sent before the first
     /// acknowledgement.
-    pub fn new(pair: Ranks, max_payload: usize, first: usize, settings: &Settings, now: u64) -> Self {
+    pub fn new(ranks: Ranks, max_payload: usize, first: usize, settings: &Settings, now: u64) -> Self {
         Self {
-            pair,
+            ranks,
             tx: PerClass::default(),
             rx: PerClass::default(),
             reassembly: PerClass::default(),
@@ -252,7 +252,7 @@ impl Peer {
             kind,
             class,
             flags: 0,
-            source: self.pair.me,
+            source: self.ranks.me,
             number: 0,
             message: 0,
             part: 0,
@@ -301,7 +301,7 @@ impl Peer {
         if self.pmtu.probe_larger(now) {
             self.apply_pmtu();
         }
-        let (target, sacks) = (self.pair.peer, self.sacks());
+        let (target, sacks) = (self.ranks.peer, self.sacks());
         loop {
             let (flight, window) = (self.in_flight_bytes(), self.congestion.cwnd);
             let (room, first) = (window.saturating_sub(flight), !self.has_in_flight());
@@ -319,7 +319,8 @@ impl Peer {
             let (last, count) = (tx.last_number(&batch), batch.len());
             // The client may be waiting for the end of the put.
             let ends_put = is_last && tx.queued() == count && tx.ends_with_put(&batch);
-            let ack_now = ends_put || 2 * (flight + batch.bytes) >= window || (last + 1) % ACK_REQUEST_EVERY < count as u64;
+            let half_full = 2 * (flight + batch.bytes) >= window;
+            let ack_now = ends_put || half_full || (last + 1) % ACK_REQUEST_EVERY < count as u64;
             let timer = &mut self.timers[class];
             if tx.in_flight == 0 && !timer.timed_out {
                 timer.unanswered_since = now;
@@ -395,12 +396,15 @@ impl Peer {
             }
         }
         let after = self.congestion.rto();
-        let waits = |class: Class, after: u64| self.tx[class].in_flight > 0 && now >= self.timers[class].last_progress + after;
-        if !waits(Class::Request, after) && !waits(Class::Reply, after) {
+        let is_due = |class: Class, after: u64| {
+            let last_progress = self.timers[class].last_progress;
+            self.tx[class].in_flight > 0 && now >= last_progress + after
+        };
+        if !is_due(Class::Request, after) && !is_due(Class::Reply, after) {
             return false;
         }
         // One timeout probes both classes, unless that is much too early for one.
-        let late = PerClass::from_fn(|class| waits(class, after / 2));
+        let late = PerClass::from_fn(|class| is_due(class, after / 2));
         let everything = self.congestion.on_timeout();
         for class in CLASSES.into_iter().filter(|&class| late[class]) {
             let timer = &mut self.timers[class];
@@ -413,7 +417,8 @@ impl Peer {
 
     /// Whether nothing is queued or in flight, and no ACK is owed.
     pub fn is_idle(&self) -> bool {
-        self.tx.iter().all(SendWindow::is_empty) && self.bulk.iter().all(VecDeque::is_empty) && self.pending_ack.datagrams == 0
+        let is_sent = self.tx.iter().all(SendWindow::is_empty) && self.bulk.iter().all(VecDeque::is_empty);
+        is_sent && self.pending_ack.datagrams == 0
     }
 }
 

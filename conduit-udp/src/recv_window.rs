@@ -88,13 +88,13 @@ impl RecvWindow {
         }
         // Advance by one, and by the run of received numbers behind it.
         loop {
-            let come = self.received[0] & 1 != 0;
+            let is_received = self.received[0] & 1 != 0;
             self.next += 1;
             for i in 0..SACK_WORDS {
                 let above = self.received.get(i + 1).map_or(0, |word| word << 63);
                 self.received[i] = self.received[i] >> 1 | above;
             }
-            if !come {
+            if !is_received {
                 return;
             }
         }
@@ -174,9 +174,9 @@ impl RecvWindow {
         partial.part_bytes = part_bytes;
         partial.bytes.bytes_mut()[from..from + payload.len()].copy_from_slice(payload);
         partial.received += 1;
-        let whole = partial.received == parts;
+        let is_complete = partial.received == parts;
         self.mark_received(number);
-        if whole {
+        if is_complete {
             return DataOutcome::Complete(self.partials.swap_remove(at).bytes);
         }
         DataOutcome::Incomplete

@@ -395,10 +395,10 @@ fn exceed_deferred_limit(count: usize, bytes: usize, in_fragments: bool) {
     let deferred = stage.log.packets.len() - 1;
     assert!((count / 9..count / 3 + 2).contains(&deferred), "{deferred}");
     stage.receive(&all);
-    let mut came: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
-    came.sort();
-    came.retain(|message| message != b"reply");
-    assert!(came == messages);
+    let mut packets: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
+    packets.sort();
+    packets.retain(|message| message != b"reply");
+    assert!(packets == messages);
     assert_eq!(
         (stage.duplicates(), stage.rejected()),
         ((deferred * all.len() / count) as u64, 0)

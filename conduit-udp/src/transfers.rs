@@ -268,7 +268,8 @@ impl Peer {
             };
             let next = rest.min(part);
             let out = &mut self.tx[class];
-            if out.bulk >= most || !out.has_room(1) || out.queued() >= SEND_BATCH || (bytes > 0 && bytes + next > room) {
+            let is_full = out.bulk >= most || !out.has_room(1) || out.queued() >= SEND_BATCH;
+            if is_full || (bytes > 0 && bytes + next > room) {
                 return;
             }
             let Some(bulk) = self.bulk[class].front_mut() else {
@@ -329,7 +330,7 @@ mod tests {
             at += bytes;
         }
         for turn in 0.. {
-            assert!(turn < 1_000_000, "nothing goes on");
+            assert!(turn < 1_000_000, "no progress");
             link.step(faults);
             // A put that is complete was placed at its target.
             for id in link.done[0].iter().filter(|id| id.0 % 2 == 0) {
@@ -467,10 +468,11 @@ mod tests {
         let base = memory.as_ptr() as u64;
         link.segments[1].register(base as usize, memory.len());
         let (peer, segments, mut done) = (&mut link.ends[1], &link.segments[1], Vec::new());
-        let mut settle = |disposition, payload: &[u8]| peer.apply(disposition, payload, segments, &mut done) == Disposition::Placed;
+        let mut is_placed =
+            |disposition, payload: &[u8]| peer.apply(disposition, payload, segments, &mut done) == Disposition::Placed;
         let request = |number: u64, bytes: u64| [number.to_le_bytes(), bytes.to_le_bytes()].concat();
-        assert!(settle(Disposition::Put(base + 4088), &[1; 8]));
-        assert!(settle(Disposition::Get(base), &request(0, 4096)));
+        assert!(is_placed(Disposition::Put(base + 4088), &[1; 8]));
+        assert!(is_placed(Disposition::Get(base), &request(0, 4096)));
         for (disposition, payload) in [
             (Disposition::Put(base + 4089), vec![1; 8]),
             (Disposition::Put(base - 1), vec![1; 8]),
@@ -485,12 +487,12 @@ mod tests {
             (Disposition::GetReply(u64::MAX), vec![1; 8]),
         ] {
             let shown = format!("{disposition:?}, {} bytes", payload.len());
-            assert!(!settle(disposition, &payload), "{shown}");
+            assert!(!is_placed(disposition, &payload), "{shown}");
         }
         for _ in 1..MAX_GETS {
-            assert!(settle(Disposition::Get(base), &request(1, 8)));
+            assert!(is_placed(Disposition::Get(base), &request(1, 8)));
         }
-        assert!(!settle(Disposition::Get(base), &request(1, 8)));
+        assert!(!is_placed(Disposition::Get(base), &request(1, 8)));
         // A reply that exceeds the missing bytes, or is out of bounds.
         let mut destination = vec![0u8; 100];
         for (operand, payload) in [(0, vec![1; 101]), (2, vec![1; 1]), (1, vec![1; 50])] {
@@ -498,7 +500,8 @@ mod tests {
                 .get(&link.keys, 0x1000, client_memory(&mut destination), TransferId(9))
                 .unwrap();
             let operand = (link.ends[0].gets.len() as u64 - 1) << OFFSET_BITS | operand;
-            let disposition = link.ends[0].apply(Disposition::GetReply(operand), &payload, &link.segments[0], &mut Vec::new());
+            let received = Disposition::GetReply(operand);
+            let disposition = link.ends[0].apply(received, &payload, &link.segments[0], &mut Vec::new());
             assert_eq!(disposition, Disposition::Malformed);
         }
         assert!(destination.iter().all(|&byte| byte == 0) && memory[4088..] == [1; 8]);

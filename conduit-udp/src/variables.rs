@@ -15,7 +15,8 @@ const SOCKETBUFFER_MAX: Key<u64> = size(
     "8M",
     1,
     1 << 30,
-    "Upper limit of the requested socket buffers, at least 64K. The kernel may grant less (net.core.rmem_max, wmem_max).",
+    "Upper limit of the requested socket buffers, at least 64K. The kernel may grant less (net.core.rmem_max, \
+     wmem_max).",
 );
 const SOCKETBUFFER_INITIAL: Key<Option<u64>> = size(
     "GASNET_SOCKETBUFFER_INITIAL",

@@ -138,7 +138,7 @@ fn acks_arrive_while_the_client_only_puts() {
             // poll, before it is flushed.
             let mut puts = 0;
             while !received.load(SeqCst) {
-                put(puts).expect("room: while puts are made answers should be heard");
+                put(puts).expect("room: acknowledgements should arrive between puts");
                 puts += 1;
                 if puts > 10 {
                     sleep(Duration::from_micros(300));

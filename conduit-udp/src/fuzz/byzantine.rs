@@ -115,7 +115,7 @@ impl Scene {
             for id in done.drain(..) {
                 let memory = open.remove(&(id.0 & !1));
                 let mut memory = memory.unwrap_or_else(|| panic!("{id:?} was completed twice"));
-                assert!(memory.is_intact(), "{id:?} touched what is beside its memory");
+                assert!(memory.is_intact(), "{id:?} wrote outside its memory");
                 if id.0 % 2 == 1 {
                     memory.inside().fill(RELEASED);
                     self.closed.push(memory);
@@ -154,7 +154,7 @@ impl Scene {
 
     /// A datagram that was sent to the first end.
     fn sample(&self, choices: &mut impl Choices) -> Vec<u8> {
-        let sent = self.link.sent_datagrams.as_ref().expect("all that was sent");
+        let sent = self.link.sent_datagrams.as_ref().expect("datagrams are recorded");
         let first = choices.below(sent.len());
         let real = sent.iter().cycle().skip(first).take(sent.len()).find(|(to, _)| *to == 0);
         real.map_or_else(
@@ -279,16 +279,16 @@ impl Scene {
         let end = &self.link.ends[0];
         assert!(
             end.tx.iter().all(|out| out.len() <= WINDOW),
-            "more than a window is under way"
+            "more than a window is in flight"
         );
         assert!(
             end.incomplete() <= WINDOW + 1,
-            "{} messages or datagrams lack parts",
+            "{} incomplete messages or datagrams",
             end.incomplete()
         );
         assert!(
             end.bulk[Class::Reply].len() <= 256,
-            "{} answers to gets",
+            "{} get replies",
             end.bulk[Class::Reply].len()
         );
     }
@@ -296,16 +296,16 @@ impl Scene {
     fn finish(&mut self) {
         assert!(
             self.segments.iter().all(Guarded::is_intact),
-            "what is beside a segment was touched"
+            "memory outside a segment was written"
         );
         let mut open = self.open.iter().flat_map(HashMap::values);
-        assert!(open.all(Guarded::is_intact), "what is beside a transfer's memory was touched");
+        assert!(open.all(Guarded::is_intact), "memory outside a transfer was written");
         let mut closed = self.closed.iter_mut();
-        let all_given_back = closed.all(|memory| memory.inside().iter().all(|&byte| byte == RELEASED));
-        assert!(all_given_back, "memory of a complete get was touched");
+        let all_released = closed.all(|memory| memory.inside().iter().all(|&byte| byte == RELEASED));
+        assert!(all_released, "memory of a complete get was written");
         for (to, datagram) in self.link.sent_datagrams.iter().flatten() {
-            let beside = datagram.chunks(8).any(|bytes| bytes == [CANARY; 8]);
-            assert!(!beside || *to == 0, "what is beside a segment was sent");
+            let is_outside = datagram.chunks(8).any(|bytes| bytes == [CANARY; 8]);
+            assert!(!is_outside || *to == 0, "memory outside a segment was sent");
         }
     }
 }

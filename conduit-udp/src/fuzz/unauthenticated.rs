@@ -174,7 +174,7 @@ impl Relay {
             .any(|got| got.messages.len() < 2 * SIZES.len() || got.done.len() < 2 * (SIZES.len() - 1))
         {
             self.pass();
-            assert!(began.elapsed() < TIMEOUT, "nothing goes on");
+            assert!(began.elapsed() < TIMEOUT, "no progress");
         }
         for (me, got) in self.got.iter_mut().enumerate() {
             let mut expected: Vec<_> = SIZES
@@ -184,17 +184,17 @@ impl Relay {
             let mut messages: Vec<_> = got.messages.drain(..).map(|(_, bytes)| bytes).collect();
             expected.sort();
             messages.sort();
-            assert!(messages == expected, "what came is not what was sent");
+            assert!(messages == expected, "received data differs");
             got.done.clear();
         }
         for (source, copy, me, at) in memory {
             let (segment, bytes) = (&self.segments[1 - me], source.len());
-            assert!(segment[at..at + bytes] == source, "what was put is not there");
-            assert!(segment[READ..READ + bytes] == copy, "what was got is not what is there");
+            assert!(segment[at..at + bytes] == source, "a put was misplaced");
+            assert!(segment[READ..READ + bytes] == copy, "a get returned other data");
         }
         while !self.nets.iter().all(Net::is_drained) {
             self.pass();
-            assert!(began.elapsed() < TIMEOUT, "something is still under way");
+            assert!(began.elapsed() < TIMEOUT, "something is still in flight");
         }
     }
 }
@@ -210,7 +210,7 @@ fn drop_all(relay: &Relay, net: &Net, count: impl Fn(&Net) -> u64, datagrams: &[
         let began = Instant::now();
         while count(net) < expected {
             net.poll(PollScope::All, &mut got);
-            assert!(began.elapsed() < TIMEOUT, "{} of {} were counted", count(net), expected);
+            assert!(began.elapsed() < TIMEOUT, "{} of {} counted", count(net), expected);
         }
         net.poll(PollScope::All, &mut got);
         assert_eq!(count(net), expected);
@@ -278,7 +278,7 @@ fn rejectedrs_do_nothing() {
         };
         drop_all(&relay, net, rejected, &some);
     }
-    assert!(!unconnected.is_connected(1), "a stranger made contact");
+    assert!(!unconnected.is_connected(1), "a forgery opened a connection");
     let most = 1 + began.elapsed().as_nanos() / KEEPALIVE.as_nanos();
     let answers = relay.drain_tap().len();
     assert!(answers as u128 <= most, "{answers} answers");

@@ -116,7 +116,10 @@ impl Net {
             return Disposition::Duplicate;
         }
         let class = header.class;
-        let is_over_limit = || self.deferred[class].bytes() >= self.settings.deferred_bytes && !peer.rx[class].is_stale(number);
+        let is_over_limit = || {
+            let is_full = self.deferred[class].bytes() >= self.settings.deferred_bytes;
+            is_full && !peer.rx[class].is_stale(number)
+        };
         let disposition = if !deliverable.includes(class) && is_message(&header, payload) && is_over_limit() {
             // The packet counts as lost, and its sender will retransmit it.
             peer.process_acks(&header, now)

@@ -199,26 +199,34 @@ fn zero_copy_get_replies_are_verified() {
 #[test]
 fn icmp_errors_are_read_during_zero_copy() {
     let mut stage = Stage::new();
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed_port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // A poll creates a context; then the socket has an error.
     stage.receive(&[]);
     stage.net.poll(PollScope::All, &mut stage.log);
     stage.expect_bulk(true);
-    let run = [[IoSlice::new(b"to"), IoSlice::new(b"nobody")]];
-    stage.net.socket.send(Some(&Address::new(nobody)), &run, false).unwrap();
+    let batch = [[IoSlice::new(b"to"), IoSlice::new(b"a closed port")]];
+    stage
+        .net
+        .socket
+        .send(Some(&Address::new(closed_port)), &batch, false)
+        .unwrap();
     stage.net.poll(PollScope::All, &mut stage.log);
-    assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "nobody has read it");
+    assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "an error was not read");
     // The same between the peek and the receive.
     let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
     let parts = put_datagrams(&stage, &mut source, &segment);
     stage.net.last_heard(1);
     stage.remote.send_to(&parts[1], ("127.0.0.1", stage.net.port())).unwrap();
     let expected = expected(&stage.net);
-    stage.net.socket.send(Some(&Address::new(nobody)), &run, false).unwrap();
+    stage
+        .net
+        .socket
+        .send(Some(&Address::new(closed_port)), &batch, false)
+        .unwrap();
     let mut context = receive_all();
     let placement = stage.net.receive_placed(expected, &mut context);
     assert!(placement == Placement::Done && context.delivered == 0 && stage.net.may_zero_copy());
     stage.receive(&parts[..1]);
-    assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "nobody has read it");
+    assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "an error was not read");
     assert!(segment == source && stage.rejected() == 0);
 }

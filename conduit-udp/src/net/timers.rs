@@ -163,8 +163,8 @@ impl Net {
             let ip = self.peers[connection.rank as usize].address.ip();
             let reason = if ip.is_loopback() && self.spans_hosts {
                 format!(
-                    "its UDP port is reported closed. Its address {ip} is on this host: set GASNET_WORKERIP to a network \
-                     that joins the hosts."
+                    "its UDP port is reported closed. Its address {ip} is on this host: set GASNET_WORKERIP to a \
+                     network that joins the hosts."
                 )
             } else if connection.was_heard.load(Relaxed) || connection.connected.is_some() {
                 "its UDP port is reported closed".to_owned()
@@ -230,7 +230,8 @@ impl Net {
         let (rejected, duplicates) = (self.counters.rejected.load(Relaxed), self.counters.duplicates.load(Relaxed));
         if self.settings.verbose && rejected + duplicates > 0 {
             let line = format!(
-                "gasnet: rank {} dropped {rejected} datagrams that were damaged, forged or misaddressed, and {duplicates} duplicates\n",
+                "gasnet: rank {} dropped {rejected} datagrams that were damaged, forged or misaddressed, \
+                 and {duplicates} duplicates\n",
                 self.rank
             );
             // In one write: other ranks print the same line at the same time.

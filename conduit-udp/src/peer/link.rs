@@ -112,7 +112,9 @@ impl Link {
             if let Some(sent_datagrams) = &mut self.sent_datagrams {
                 sent_datagrams.push((to, datagram.clone()));
             }
-            let copies = u64::from(self.random() % 1000 >= faults.loss) + u64::from(self.random() % 1000 < faults.duplicates);
+            let arrives = self.random() % 1000 >= faults.loss;
+            let is_duplicated = self.random() % 1000 < faults.duplicates;
+            let copies = u64::from(arrives) + u64::from(is_duplicated);
             let copies = if datagram.len() > self.mtu { 0 } else { copies };
             for _ in 0..copies {
                 let at = self.now + 20_000 + self.random() % faults.delay.max(1);
@@ -173,7 +175,7 @@ impl Link {
             Disposition::Message(class, packet) => self.received[to].push((*class, packet.bytes().to_vec())),
             Disposition::Malformed => self.is_broken = true,
             Disposition::Nothing | Disposition::Duplicate | Disposition::Placed | Disposition::Close => {}
-            other => panic!("{other:?} was not settled"),
+            other => panic!("{other:?} was not applied"),
         }
         Some(received)
     }

@@ -59,7 +59,7 @@ impl Peer {
             sack.next = self.tx[class].widen(sack.next as u32);
         }
         ImplicitFields {
-            target: self.pair.me,
+            target: self.ranks.me,
             number: match header.kind {
                 Kind::Ack | Kind::Close => widen(header.number, self.expected_control),
                 _ => self.rx[header.class].widen(header.number),
@@ -265,7 +265,7 @@ impl Peer {
         };
         let mut bytes = header.encode();
         let implicit = ImplicitFields {
-            target: self.pair.peer,
+            target: self.ranks.peer,
             number,
             next: header.sacks.map(|sack| sack.next),
         };

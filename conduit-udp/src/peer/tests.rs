@@ -18,7 +18,7 @@ impl Link {
         };
         let mut next = [0; 2];
         for turn in 0usize.. {
-            assert!(turn < 4_000_000, "nothing goes on: {next:?}");
+            assert!(turn < 4_000_000, "no progress: {next:?}");
             if let Some(&size) = sizes.get(turn / 7 % sizes.len().max(1)) {
                 self.ends[turn % 2].set_kernel_payload(size);
             }
@@ -44,7 +44,7 @@ impl Link {
             for all in [&mut expected, &mut received] {
                 all.sort_by(|a, b| (a.0 as u8, &a.1).cmp(&(b.0 as u8, &b.1)));
             }
-            assert!(received == expected, "what came is not what was sent");
+            assert!(received == expected, "received data differs");
         }
         self.sent
     }

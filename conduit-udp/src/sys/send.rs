@@ -179,16 +179,16 @@ mod tests {
         while sent < batch.len() {
             sent += from.send(name, &batch[sent..], gso)?;
         }
-        let (mut memory, mut found, mut come) = (vec![0; RECV_BATCH * RECV_BUFFER], Vec::new(), Vec::new());
-        while come.len() < all.len() {
+        let (mut memory, mut found, mut received) = (vec![0; RECV_BATCH * RECV_BUFFER], Vec::new(), Vec::new());
+        while received.len() < all.len() {
             if to.receive(&mut memory, RECV_BATCH, &mut found).is_ok() {
-                for (buffer, received) in memory.chunks(RECV_BUFFER).zip(&found) {
-                    let datagrams = buffer[..received.bytes].chunks(received.datagram_bytes());
-                    come.extend(datagrams.map(<[u8]>::to_vec));
+                for (buffer, one) in memory.chunks(RECV_BUFFER).zip(&found) {
+                    let datagrams = buffer[..one.bytes].chunks(one.datagram_bytes());
+                    received.extend(datagrams.map(<[u8]>::to_vec));
                 }
             }
         }
-        assert!(come == all, "what came is not what was sent: {lengths:?}");
+        assert!(received == all, "received data differs: {lengths:?}");
         Ok(())
     }
 
