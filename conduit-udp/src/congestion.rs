@@ -52,10 +52,10 @@ pub struct Congestion {
 impl Congestion {
     /// `initial` bounds the initial window: the bytes that the peer's receive buffer holds.
     /// `initial_rto` is in nanoseconds.
-    pub fn new(max_payload: usize, initial: usize, initial_rto: u64) -> Self {
+    pub fn new(max_payload: usize, initial_window: usize, initial_rto: u64) -> Self {
         Self {
             cwnd: (INITIAL_WINDOW * max_payload)
-                .min(initial)
+                .min(initial_window)
                 .min(DELAY_LIMITED_FROM)
                 .max(MIN_WINDOW * max_payload),
             ssthresh: MAX_CWND,

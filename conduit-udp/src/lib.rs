@@ -81,8 +81,8 @@ impl Conduit for Udp {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let message = |why| format!("The udp conduit cannot start: {why}.");
-        let net = net::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
+        let message = |error| format!("The udp conduit cannot start: {error}.");
+        let net = net::Net::open(info).map_err(|error| ConduitError { message: message(error) })?;
         let net = Arc::new(net);
         if net.settings.progress_thread {
             net::Net::start_progress_thread(&net);

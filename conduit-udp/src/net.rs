@@ -22,13 +22,15 @@ use crate::MAX_PACKET_BYTES;
 use coalesce::Coalescer;
 use deferred::{Deferred, DeferredPacket};
 use gasnet_conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
 use progress_thread::ProgressThread;
 use receive::{Deliverable, ReceiveContext};
 pub use rma::{GetRequest, PutRequest};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// Nanoseconds between two runs of the timers of peers with unacknowledged data.
@@ -101,11 +103,6 @@ pub struct Net {
     pub counters: Counters,
 }
 
-/// Locks, and ignores poisoning: a panic of the runtime leaves nothing inconsistent here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Net {
     /// Opens the socket and exchanges addresses and key material. Collective.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
@@ -117,9 +114,9 @@ impl Net {
             (settings.connect_timeout, settings.warn_after) = (settings.timeout, u64::MAX);
         }
         let socket = Socket::open(SocketAddr::new(info.host_address, 0), settings.buffer)?;
-        let own = gasnet_sys::mem::random_u64().to_ne_bytes();
-        let table = (info.exchange)(&[&encode_address(socket.address)[..], &own].concat());
-        let entries = table.chunks_exact(ADDRESS_BYTES + own.len());
+        let own_random = gasnet_sys::mem::random_u64().to_ne_bytes();
+        let table = (info.exchange)(&[&encode_address(socket.address)[..], &own_random].concat());
+        let entries = table.chunks_exact(ADDRESS_BYTES + own_random.len());
         let addresses: Vec<SocketAddr> = entries.clone().map(decode_address).collect();
         if let Some(rank) = addresses.iter().position(|a| a.is_ipv4() != socket.address.is_ipv4()) {
             return Err(io::Error::other(format!(
@@ -134,7 +131,7 @@ impl Net {
             .clone()
             .flat_map(|entry| entry[ADDRESS_BYTES..].iter().copied())
             .collect();
-        let places = addresses.into_iter().map(|address| PeerEntry {
+        let peers = addresses.into_iter().map(|address| PeerEntry {
             address,
             connection: OnceLock::new(),
             status: AtomicU8::new(ALIVE),
@@ -144,7 +141,7 @@ impl Net {
             rank: info.rank,
             spans_hosts: info.host_ranks < info.size,
             keys: Keys::new(info.job_token, &randoms),
-            peers: places.collect(),
+            peers: peers.collect(),
             connected_ranks: Mutex::default(),
             connected_sockets: AtomicUsize::new(0),
             socket,
@@ -212,7 +209,7 @@ impl Net {
                 me: self.rank,
                 peer: rank,
             };
-            let (first, now) = (self.socket.buffer / 4, self.now());
+            let (initial_window, now) = (self.socket.buffer / 4, self.now());
             let address = Address::new(entry.address);
             lock(&self.connected_ranks).push(rank);
             let is_local = entry.address.ip() == self.socket.address.ip();
@@ -226,7 +223,7 @@ impl Net {
                 pmtu_changed: AtomicBool::new(false),
                 send_errors: Mutex::default(),
                 has_send_errors: AtomicBool::new(false),
-                state: Mutex::new(Peer::new(ranks, payload_of(largest), first, &self.settings, now)),
+                state: Mutex::new(Peer::new(ranks, payload_of(largest), initial_window, &self.settings, now)),
                 refusals: AtomicU8::new(0),
                 refused_at: AtomicU64::new(0),
                 last_heard: AtomicU64::new(now),
@@ -270,10 +267,10 @@ impl Net {
 
     /// Whether the client may sleep until a datagram arrives: nothing waits for a poll.
     pub fn may_sleep(&self) -> bool {
-        let has_news = [&self.has_lost_peers, &self.has_icmp_errors, &self.has_completed]
+        let has_pending = [&self.has_lost_peers, &self.has_icmp_errors, &self.has_completed]
             .iter()
             .any(|flag| flag.load(Relaxed));
-        !has_news && self.deferred.iter().all(Deferred::is_empty) && !self.has_coalesced()
+        !has_pending && self.deferred.iter().all(Deferred::is_empty) && !self.has_coalesced()
     }
 
     /// Prepares a sleep on the socket; see [`gasnet_conduit::Conduit::arm_wake`].
@@ -281,11 +278,11 @@ impl Net {
         self.progress.on_sleep();
         // A datagram that the progress thread is receiving now does not wake the client. After
         // `on_sleep` it receives no more.
-        let may = !self.progress.is_receiving() && self.may_sleep();
-        if !may {
+        let may_sleep = !self.progress.is_receiving() && self.may_sleep();
+        if !may_sleep {
             self.progress.on_awake();
         }
-        may
+        may_sleep
     }
 
     /// Prepares a sleep that the progress thread ends; see [`gasnet_conduit::Conduit::watch`].
@@ -295,11 +292,11 @@ impl Net {
         }
         self.progress.watch(wake);
         // Detects what the progress thread deferred before it saw the request to wake the client.
-        let may = self.may_sleep();
-        if !may {
+        let may_sleep = self.may_sleep();
+        if !may_sleep {
             self.progress.on_awake();
         }
-        may
+        may_sleep
     }
 
     /// Transmits what the windows allow, and starts the peer's timers.
@@ -335,7 +332,7 @@ impl Net {
             None => (&self.socket, Some(&connection.address)),
         };
         for attempt in 0..4 {
-            let why = match socket.send(to, batch, gso) {
+            let error = match socket.send(to, batch, gso) {
                 Ok(sent) => {
                     connection.clear_send_errors(true);
                     if sent < batch.len() {
@@ -345,16 +342,16 @@ impl Net {
                     }
                     return sent;
                 }
-                Err(why) => why,
+                Err(error) => error,
             };
-            if why.kind() == ErrorKind::WouldBlock {
+            if error.kind() == ErrorKind::WouldBlock {
                 return 0;
             }
-            if why.raw_os_error() == Some(libc::ENOBUFS) {
-                self.on_send_error(connection, &why, true);
+            if error.raw_os_error() == Some(libc::ENOBUFS) {
+                self.on_send_error(connection, &error, true);
                 return 0;
             }
-            if attempt > 0 && gso && batch.len() > 1 && sys::is_gso_refusal(&why) {
+            if attempt > 0 && gso && batch.len() > 1 && sys::is_gso_refusal(&error) {
                 gso = false;
                 self.refresh_pmtu(connection);
                 // Either the path MTU is smaller now, or this kernel does not support GSO. Only the
@@ -369,7 +366,7 @@ impl Net {
             // on it counts as this peer's.
             self.has_icmp_errors.store(true, Relaxed);
             if attempt > 1 {
-                self.on_send_error(connection, &why, true);
+                self.on_send_error(connection, &error, true);
             }
         }
         // They count as lost; the retransmit timer recovers them.
@@ -382,16 +379,16 @@ impl Net {
             return 0;
         }
         if self.has_lost_peers.load(Relaxed) && self.has_lost_peers.swap(false, Relaxed) {
-            let losses = std::mem::take(&mut *lock(&self.lost_peers));
-            for lost in losses {
+            let lost_peers = std::mem::take(&mut *lock(&self.lost_peers));
+            for lost in lost_peers {
                 upcalls.peer_lost(lost.rank, &lost.reason);
             }
         }
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {
             self.drain_icmp_errors();
         }
-        let used = lock(&self.contexts).pop();
-        let mut context = used.unwrap_or_else(ReceiveContext::new);
+        let pooled = lock(&self.contexts).pop();
+        let mut context = pooled.unwrap_or_else(ReceiveContext::new);
         self.on_client_poll();
         let (deliverable, classes) = match scope {
             PollScope::All => (Deliverable::All, [Class::Reply, Class::Request].as_slice()),
@@ -416,8 +413,8 @@ impl Net {
     fn deliver_deferred(&self, classes: &[Class], upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
         if self.has_completed.load(Relaxed) && self.has_completed.swap(false, Relaxed) {
-            let finished = std::mem::take(&mut *lock(&self.completed));
-            for id in finished {
+            let completed = std::mem::take(&mut *lock(&self.completed));
+            for id in completed {
                 upcalls.rma_done(id);
                 delivered += 1;
             }

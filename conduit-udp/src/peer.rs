@@ -151,7 +151,7 @@ pub struct Peer {
 impl Peer {
     /// The state at first contact. `first` is the number of bytes that may be sent before the first
     /// acknowledgement.
-    pub fn new(ranks: Ranks, max_payload: usize, first: usize, settings: &Settings, now: u64) -> Self {
+    pub fn new(ranks: Ranks, max_payload: usize, initial_window: usize, settings: &Settings, now: u64) -> Self {
         Self {
             ranks,
             tx: PerClass::default(),
@@ -160,7 +160,7 @@ impl Peer {
             bulk: PerClass::default(),
             gets: Slab::default(),
             turn: Turn::Requests,
-            congestion: Congestion::new(max_payload, first, settings.initial_rto),
+            congestion: Congestion::new(max_payload, initial_window, settings.initial_rto),
             depth: settings.depth,
             pmtu: Pmtu::new(max_payload),
             max_payload,
@@ -304,13 +304,13 @@ impl Peer {
         let (target, sacks) = (self.ranks.peer, self.sacks());
         loop {
             let (flight, window) = (self.in_flight_bytes(), self.congestion.cwnd);
-            let (room, first) = (window.saturating_sub(flight), !self.has_in_flight());
-            let Some(NextSend { class, turn, next_turn }) = self.next_send(keys, room, first) else {
+            let (room, may_exceed) = (window.saturating_sub(flight), !self.has_in_flight());
+            let Some(NextSend { class, turn, next_turn }) = self.next_send(keys, room, may_exceed) else {
                 return;
             };
             let is_last = self.bulk[class].is_empty();
             let tx = &mut self.tx[class];
-            let batch = tx.next_batch(room, first);
+            let batch = tx.next_batch(room, may_exceed);
             if batch.is_empty() {
                 // Keep the turn until there is room.
                 self.turn = turn;

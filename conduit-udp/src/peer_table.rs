@@ -4,9 +4,11 @@
 use crate::peer::Peer;
 use crate::sys::{Address, Socket};
 use gasnet_conduit::JobRank;
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// [`PeerEntry::status`]: in the job.
 pub const ALIVE: u8 = 0;
@@ -95,7 +97,7 @@ impl Connection {
         if !self.has_send_errors.load(Relaxed) {
             return;
         }
-        let mut errors = self.send_errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = lock(&self.send_errors);
         if errors.is_some_and(|errors| errors.is_local == went) {
             *errors = None;
             self.has_send_errors.store(false, Relaxed);

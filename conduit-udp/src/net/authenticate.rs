@@ -2,14 +2,15 @@
 #![forbid(unsafe_code)]
 
 use super::receive::Deliverable;
-use super::{lock, Net};
+use super::Net;
 use crate::fragment::is_message;
 use crate::peer::{Disposition, Peer};
 use crate::peer_table::{Connection, PeerEntry, ALIVE};
 use crate::wire::{Header, ImplicitFields, HEADER_BYTES};
 use gasnet_conduit::{JobRank, TransferId};
+use gasnet_sys::atomic::MutexGuard;
+use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::MutexGuard;
 
 /// The sender that a header names. It is not authenticated yet.
 pub struct Sender<'a> {
@@ -57,11 +58,11 @@ impl Net {
                 return None;
             }
         }
-        let authenticated = self.authenticate(self.connection(header.source), header, head, payload.len())?;
-        let is_authentic = self.keys.hash(payload) == authenticated.hash;
+        let authentic = self.authenticate(self.connection(header.source), header, head, payload.len())?;
+        let is_authentic = self.keys.hash(payload) == authentic.hash;
         is_authentic.then(|| Processed {
             source: header.source,
-            disposition: self.accept(authenticated, deliverable, payload, now, done),
+            disposition: self.accept(authentic, deliverable, payload, now, done),
         })
     }
 
@@ -98,7 +99,7 @@ impl Net {
     /// Processes a datagram whose payload has the right hash.
     pub fn accept(
         &self,
-        authenticated: AuthenticHeader<'_>,
+        authentic: AuthenticHeader<'_>,
         deliverable: Deliverable,
         payload: &[u8],
         now: u64,
@@ -110,7 +111,7 @@ impl Net {
             header,
             number,
             ..
-        } = authenticated;
+        } = authentic;
         // A peer sends its Close twice, and earlier datagrams may arrive after it.
         if self.peers[header.source as usize].status.load(Relaxed) != ALIVE {
             return Disposition::Duplicate;

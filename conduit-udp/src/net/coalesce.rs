@@ -9,12 +9,13 @@
 //! Without a progress thread nothing is held: a client that computes would not flush it.
 #![forbid(unsafe_code)]
 
-use super::{lock, Net};
+use super::Net;
 use crate::peer::Peer;
 use crate::peer_table::ALIVE;
 use gasnet_conduit::JobRank;
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::Mutex;
 
 /// Bytes of the largest request that is held: several of them still fit into one super-packet.
 const MAX_COALESCED_BYTES: usize = 20 << 10;

@@ -2,12 +2,12 @@
 //! any packet while the client computed.
 #![forbid(unsafe_code)]
 
-use super::lock;
 use crate::packet::Packet;
 use gasnet_conduit::JobRank;
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::Mutex;
 
 /// A packet that waits for a poll that delivers its class.
 #[derive(Debug)]

@@ -7,13 +7,14 @@
 #![forbid(unsafe_code)]
 
 use super::receive::ReceiveContext;
-use super::{lock, Deferred, Net};
+use super::{Deferred, Net};
 use crate::sys::WakeEventfd;
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
-use gasnet_sys::{process, signal};
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::{lock, process, signal};
 use std::io;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// some, up to the maximum.
 const FLUSH_DELAY: Duration = Duration::from_micros(100);
 const MAX_FLUSH_DELAY: Duration = Duration::from_millis(1);
-/// Iterations in a row without held requests, after which the thread disarms and waits for a
+/// Iterations in a row without new held requests, after which the thread disarms and waits for a
 /// wake-up.
 const IDLE_FLUSHES: u32 = 4;
 /// Interval at which the thread checks that the client still polls. A client that has not polled
@@ -188,9 +189,9 @@ impl Net {
         if started.is_ok() {
             process::count_own_thread();
         }
-        if let Err(why) = started {
+        if let Err(error) = started {
             gasnet_conduit::warn(format_args!(
-                "The udp conduit cannot start its progress thread: {why}. This rank does not answer while it computes."
+                "The udp conduit cannot start its progress thread: {error}. This rank does not answer while it computes."
             ));
         }
     }

@@ -3,7 +3,7 @@
 
 use super::authenticate::Processed;
 use super::zero_copy::{is_bulk, is_would_block, Placement};
-use super::{lock, Net};
+use super::Net;
 use crate::packet::{Packet, ALIGN};
 use crate::peer::{Disposition, Peer};
 use crate::peer_table::{Connection, ALIVE, CLOSED};
@@ -11,6 +11,7 @@ use crate::sys::{Received, RECV_BATCH, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
+use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -113,8 +114,8 @@ impl Net {
         let result = self
             .socket
             .receive(&mut context.memory[buffers], context.batch, &mut context.found);
-        if let Err(why) = result {
-            if !is_would_block(&why) {
+        if let Err(error) = result {
+            if !is_would_block(&error) {
                 self.drain_icmp_errors();
             }
             (context.batch, context.full) = (1, 0);

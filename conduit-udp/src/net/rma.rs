@@ -1,10 +1,11 @@
 //! Puts and gets.
 
-use super::{lock, Net};
+use super::Net;
 use crate::memory::ClientMemory;
 use crate::peer_table::{Connection, ALIVE};
 use crate::transfers::PutOp;
 use gasnet_conduit::{Busy, JobRank, LocalCompletion, TransferId};
+use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A put to begin; see [`gasnet_conduit::Conduit::put`].

@@ -3,7 +3,7 @@
 use super::receive::{Deliverable, ReceiveContext};
 use super::zero_copy::{ExpectedDatagram, Placement};
 use super::GetRequest;
-use super::{lock, Net};
+use super::Net;
 use crate::memory::tests::client_memory;
 use crate::memory::Segments;
 use crate::peer::{Peer, Ranks};
@@ -13,6 +13,7 @@ use crate::transfers::PutOp;
 use crate::variables::Settings;
 use crate::wire::{Header, HEADER_BYTES};
 use gasnet_conduit::{Class, PollScope, TransferId};
+use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
 use std::net::UdpSocket;

@@ -1,13 +1,13 @@
 //! Timer work: tail-loss probes, delayed ACKs, keepalives, ICMP errors, and the Close at the end.
 #![forbid(unsafe_code)]
 
-use super::{lock, LostPeer, Net, TIMER_INTERVAL};
+use super::{LostPeer, Net, TIMER_INTERVAL};
 use crate::peer::payload_of;
 use crate::peer_table::{Connection, SendErrors, ALIVE, LOST};
 use crate::sys::{self, DeliveryError};
 use crate::wire::{Kind, HEADER_BYTES};
 use gasnet_conduit::JobRank;
-use gasnet_sys::fd;
+use gasnet_sys::{fd, lock};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,14 +36,14 @@ impl Net {
             // Another thread does it.
             return;
         }
-        let (mut connections, mut warn_after) = (0, false);
+        let (mut connections, mut any_refused) = (0, false);
         for connection in self.connections() {
             if self.peers[connection.rank as usize].status.load(Relaxed) != ALIVE {
                 continue;
             }
             connections += 1;
             let refused = connection.refusals.load(Relaxed) > 0;
-            warn_after |= refused;
+            any_refused |= refused;
             if refused || now >= connection.last_heard.load(Relaxed) + KEEPALIVE {
                 self.send_ack(connection, &mut lock(&connection.state));
                 // This host may report at once that the port is unreachable. A poll of the main
@@ -53,7 +53,7 @@ impl Net {
                 }
             }
         }
-        let next = if warn_after {
+        let next = if any_refused {
             REFUSED_KEEPALIVE
         } else {
             KEEPALIVE + KEEPALIVE_PER_PEER * connections
@@ -67,7 +67,7 @@ impl Net {
         let ranks = std::mem::take(&mut *active);
         let next = now + TIMER_INTERVAL + TIMER_INTERVAL_PER_PEER * ranks.len() as u64;
         self.next_timers.store(next, Relaxed);
-        let reset_unanswered = now > self.last_timers.swap(now, Relaxed) + SUSPENDED;
+        let was_suspended = now > self.last_timers.swap(now, Relaxed) + SUSPENDED;
         drop(active);
         let mut still_active = Vec::with_capacity(ranks.len());
         let (mut unresponsive, mut heard_addresses) = (None, None);
@@ -76,7 +76,7 @@ impl Net {
             let mut peer = lock(&connection.state);
             let is_alive = self.peers[rank as usize].status.load(Relaxed) == ALIVE;
             if is_alive {
-                if reset_unanswered {
+                if was_suspended {
                     peer.reset_unanswered(now);
                 }
                 if peer.on_timer(now) {
@@ -124,8 +124,8 @@ impl Net {
 
     /// Reads the error queues of all sockets. This thread must not hold the lock of any peer.
     pub fn drain_icmp_errors(&self) {
-        let lines = self.connections().filter_map(|connection| connection.connected.as_ref());
-        for socket in std::iter::once(&self.socket).chain(lines) {
+        let connected = self.connections().filter_map(|connection| connection.connected.as_ref());
+        for socket in std::iter::once(&self.socket).chain(connected) {
             let mut quote = [0; HEADER_BYTES];
             while let Some(DeliveryError {
                 error,
@@ -140,16 +140,16 @@ impl Net {
 
     /// Handles an ICMP error about a datagram to `address` that began with `quote`. Errors can be
     /// forged, but only by a host that has seen a datagram in flight: the quote must match it.
-    pub fn on_icmp_error(&self, why: &io::Error, address: SocketAddr, quote: &[u8]) {
-        let at = |connection: &&Connection| self.peers[connection.rank as usize].address == address;
-        let Some(connection) = self.connections().find(at) else {
+    pub fn on_icmp_error(&self, error: &io::Error, address: SocketAddr, quote: &[u8]) {
+        let is_destination = |connection: &&Connection| self.peers[connection.rank as usize].address == address;
+        let Some(connection) = self.connections().find(is_destination) else {
             return;
         };
-        if why.raw_os_error() == Some(libc::EMSGSIZE) || !lock(&connection.state).was_sent(quote) {
+        if error.raw_os_error() == Some(libc::EMSGSIZE) || !lock(&connection.state).was_sent(quote) {
             return;
         }
-        if why.kind() != ErrorKind::ConnectionRefused {
-            self.on_send_error(connection, why, false);
+        if error.kind() != ErrorKind::ConnectionRefused {
+            self.on_send_error(connection, error, false);
             return;
         }
         let now = self.now();
@@ -193,7 +193,7 @@ impl Net {
     /// A send error counts as a lost datagram. When errors last for `error_timeout`, the peer is
     /// reported as lost. `is_local`: this host refused to send, so that a successful send clears
     /// the errors.
-    pub fn on_send_error(&self, connection: &Connection, why: &io::Error, is_local: bool) {
+    pub fn on_send_error(&self, connection: &Connection, error: &io::Error, is_local: bool) {
         let mut errors = lock(&connection.send_errors);
         let now = self.now();
         let next = SendErrors::after(*errors, now, is_local);
@@ -203,7 +203,7 @@ impl Net {
         drop(errors);
         if now - since >= self.settings.error_timeout {
             let ip = self.peers[connection.rank as usize].address.ip();
-            let hint = match why.raw_os_error() {
+            let hint = match error.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => "A firewall or another policy of this host forbids it.",
                 Some(libc::ENOBUFS) => "The network interface accepts no datagrams.",
                 Some(libc::EHOSTUNREACH) if !is_local && !connection.was_heard.load(Relaxed) => {
@@ -212,15 +212,15 @@ impl Net {
                 }
                 _ => "Check the route with `ip route get`, or select another network with GASNET_WORKERIP.",
             };
-            self.report_lost(connection.rank, format!("datagrams to {ip} cannot be sent: {why}. {hint}"));
+            self.report_lost(connection.rank, format!("datagrams to {ip} cannot be sent: {error}. {hint}"));
         }
     }
 
     /// Records that a peer is lost, once; the next poll reports it.
-    pub fn report_lost(&self, rank: JobRank, why: String) {
+    pub fn report_lost(&self, rank: JobRank, reason: String) {
         let entry = &self.peers[rank as usize];
         if entry.status.compare_exchange(ALIVE, LOST, Relaxed, Relaxed).is_ok() {
-            lock(&self.lost_peers).push(LostPeer { rank, reason: why });
+            lock(&self.lost_peers).push(LostPeer { rank, reason });
             self.has_lost_peers.store(true, Relaxed);
         }
     }

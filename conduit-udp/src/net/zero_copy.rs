@@ -45,8 +45,8 @@ pub fn is_bulk(received: Received) -> bool {
 }
 
 /// Whether an error means that no datagram is available.
-pub fn is_would_block(why: &io::Error) -> bool {
-    matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+pub fn is_would_block(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// The datagram that was peeked at.
@@ -54,7 +54,7 @@ pub struct ExpectedDatagram<'a> {
     head: [u8; HEADER_BYTES],
     /// Its length, as [`crate::sys::Socket::peek`] returned it.
     peeked: Received,
-    authenticated: AuthenticHeader<'a>,
+    authentic: AuthenticHeader<'a>,
     /// Destination of its payload.
     destination: ClientMemory,
 }
@@ -71,7 +71,7 @@ impl Net {
         match self.peek_transfer() {
             Ok(Some(expected)) => self.receive_placed(expected, context),
             Ok(None) => Placement::NotTried,
-            Err(why) if is_would_block(&why) => Placement::Done,
+            Err(error) if is_would_block(&error) => Placement::Done,
             // The kernel reports a pending error once only, so read the error queues now.
             Err(_) => {
                 self.drain_icmp_errors();
@@ -86,19 +86,19 @@ impl Net {
         let mut head = [0; HEADER_BYTES];
         let peeked = self.socket.peek(&mut head)?;
         let payload = peeked.bytes.saturating_sub(HEADER_BYTES);
-        let known = self
+        let authentic = self
             .lookup_sender(&head)
             .filter(|sender| is_bulk(peeked) && sender.entry.status.load(Relaxed) == ALIVE)
             .and_then(|Sender { header, entry }| self.authenticate(entry.connection.get()?, header, &head, payload));
-        Ok(known.and_then(|mut authenticated| {
+        Ok(authentic.and_then(|mut authentic| {
             let AuthenticHeader {
                 peer, header, number, ..
-            } = &mut authenticated;
+            } = &mut authentic;
             let destination = peer.destination_of(header, *number, payload, &self.segments)?;
             Some(ExpectedDatagram {
                 head,
                 peeked,
-                authenticated,
+                authentic,
                 destination,
             })
         }))
@@ -109,14 +109,14 @@ impl Net {
         let ExpectedDatagram {
             head,
             peeked,
-            authenticated,
+            authentic,
             destination,
         } = expected;
         let buffer = &mut context.memory[context.start..context.start + RECV_BUFFER];
         let received = match self.socket.receive_split(buffer, HEADER_BYTES, destination) {
             Ok(received) => received,
-            Err(why) if is_would_block(&why) => return Placement::Done,
-            Err(why) if why.raw_os_error() == Some(libc::EFAULT) => {
+            Err(error) if is_would_block(&error) => return Placement::Done,
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
                 // A page of the destination is inaccessible. The copy from a buffer will fault on
                 // it.
                 self.zero_copy_from.store(self.now() + ZERO_COPY_PAUSE, Relaxed);
@@ -129,21 +129,21 @@ impl Net {
             }
         };
         if received != peeked || buffer[..HEADER_BYTES] != head {
-            let there = received.bytes.saturating_sub(HEADER_BYTES).min(destination.bytes);
-            buffer[HEADER_BYTES..HEADER_BYTES + there].copy_from_slice(&destination.read()[..there]);
+            let placed = received.bytes.saturating_sub(HEADER_BYTES).min(destination.bytes);
+            buffer[HEADER_BYTES..HEADER_BYTES + placed].copy_from_slice(&destination.read()[..placed]);
             context.found.clear();
             context.found.push(received);
             return Placement::Buffered;
         }
         let now = self.now();
-        if self.keys.hash(destination.read()) != authenticated.hash {
+        if self.keys.hash(destination.read()) != authentic.hash {
             self.counters.rejected.fetch_add(1, Relaxed);
             self.zero_copy_from.store(now + ZERO_COPY_PAUSE, Relaxed);
             return Placement::Done;
         }
-        let source = authenticated.header.source;
+        let source = authentic.header.source;
         context.touched.push(source);
-        match self.accept(authenticated, context.deliverable, destination.read(), now, &mut context.done) {
+        match self.accept(authentic, context.deliverable, destination.read(), now, &mut context.done) {
             Disposition::Placed => context.delivered += 1,
             Disposition::Malformed => self.report_malformed(source),
             _ => {}

@@ -271,9 +271,9 @@ pub fn path_payload(address: SocketAddr) -> io::Result<usize> {
 
 /// Whether a send error may mean that the kernel does not support GSO, or not for datagrams of this
 /// length.
-pub fn is_gso_refusal(why: &io::Error) -> bool {
+pub fn is_gso_refusal(error: &io::Error) -> bool {
     let refusals = [libc::EIO, libc::EINVAL, libc::EMSGSIZE, libc::ENOPROTOOPT, libc::EOPNOTSUPP];
-    why.raw_os_error().is_some_and(|number| refusals.contains(&number))
+    error.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
 fn set_option(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
