@@ -1,4 +1,4 @@
-// gasnet_core_own.h: names that programs use over udp only. Included by gasnet_core_fwd.h.
+// gasnet_core_own.h: names of the udp conduit only. Included by gasnet_core_fwd.h.
 #ifndef GASNETI_CORE_OWN_UDP
 #define GASNETI_CORE_OWN_UDP 1
 
@@ -12,8 +12,10 @@ extern void gasnett_setenv(const char *key, const char *value);
 }
 #endif
 
-// The rank that this process is to have in a job of GASNET_SPAWNFN=C: as the variable GASNET_WORKER_RANK, before initialisation. No effect afterwards, and
-// with other spawners. For programs that want the numbers of their MPI processes (the reference's testmpi). Returns 0.
+// Sets the rank of this process in a job of GASNET_SPAWNFN=C, like the environment variable
+// GASNET_WORKER_RANK. Must be called before initialisation; later, and with other spawners, it has
+// no effect. For programs that keep the ranks of their MPI processes (the reference's testmpi).
+// Returns 0.
 static inline int AMUDP_SPMDSetProc(int rank) {
     char text[16];
     snprintf(text, sizeof text, "%d", rank);

@@ -119,10 +119,10 @@ fn flip(choices: &mut impl Choices, datagram: &mut [u8], most: usize) {
 
 /// The input of a coverage-guided fuzzer, followed by zeros.
 #[cfg(fuzzing)]
-struct Given<'a>(&'a [u8]);
+struct FuzzInput<'a>(&'a [u8]);
 
 #[cfg(fuzzing)]
-impl Choices for Given<'_> {
+impl Choices for FuzzInput<'_> {
     fn number(&mut self, bytes: usize) -> u64 {
         let (some, rest) = self.0.split_at(bytes.min(self.0.len()));
         self.0 = rest;
@@ -136,11 +136,11 @@ impl Choices for Given<'_> {
 
 /// Runs one scenario with the input of a coverage-guided fuzzer.
 #[cfg(fuzzing)]
-pub fn given(bytes: &[u8]) {
+pub fn run_input(bytes: &[u8]) {
     use crate::mac::Keys;
     use std::rc::Rc;
     thread_local!(static KEYS: Rc<Keys> = Rc::new(Keys::new(9, b"fuzz")));
-    KEYS.with(|keys| byzantine::attack(&mut Given(bytes), keys, || ()));
+    KEYS.with(|keys| byzantine::attack(&mut FuzzInput(bytes), keys, || ()));
 }
 
 /// A pseudo-random generator: SplitMix64 (G. L. Steele et al., 2014).

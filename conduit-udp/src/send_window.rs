@@ -254,8 +254,8 @@ impl SendWindow {
                 Body::Copied(_, hash) => *hash,
                 Body::Borrowed(memory) => keys.hash(memory.read()),
             };
-            let asks = if index == last && context.ack_now { ACK_NOW } else { 0 };
-            let flags = asks | datagram.transmission_flags();
+            let ack_flag = if index == last && context.ack_now { ACK_NOW } else { 0 };
+            let flags = ack_flag | datagram.transmission_flags();
             Header::refresh(&mut datagram.head, flags, context.sacks);
             let digest = PayloadDigest {
                 bytes: datagram.body.len(),
@@ -281,7 +281,7 @@ impl SendWindow {
             let datagram = &mut self.datagrams[index];
             self.transmissions += 1;
             datagram.state = DatagramState::Sent(context.now);
-            datagram.transmission = self.transmissions;
+            datagram.last_transmission = self.transmissions;
             datagram.transmissions += 1;
             self.in_flight += 1;
             self.in_flight_bytes += datagram.body.len();
@@ -337,12 +337,12 @@ impl SendWindow {
                 self.in_flight_bytes -= datagram.body.len();
                 if datagram.is_probe {
                     self.ambiguous.get_or_insert(AmbiguousAck {
-                        transmission: datagram.transmission,
+                        transmission: datagram.last_transmission,
                         sent_at: at,
                         acked_at: now,
                     });
-                } else if datagram.transmission > self.largest_acked {
-                    self.largest_acked = datagram.transmission;
+                } else if datagram.last_transmission > self.largest_acked {
+                    self.largest_acked = datagram.last_transmission;
                     self.largest_acked_at = at;
                     if datagram.transmissions == 1 {
                         outcome.rtt = Some(now.saturating_sub(at));

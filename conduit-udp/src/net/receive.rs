@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::authenticate::Processed;
-use super::zero_copy::{is_bulk, is_would_block, Placement};
+use super::zero_copy::{is_bulk, is_would_block, ZeroCopyOutcome};
 use super::Net;
 use crate::packet::{Packet, ALIGN};
 use crate::peer::{Disposition, Peer};
@@ -82,16 +82,16 @@ impl Net {
     /// Receives and processes what the socket has. Returns the time afterwards.
     pub fn receive(&self, context: &mut ReceiveContext, upcalls: &mut dyn Upcalls) -> u64 {
         let before = context.delivered;
-        let placement = if context.is_bulk && self.may_zero_copy() {
+        let outcome = if context.is_bulk && self.may_zero_copy() {
             self.receive_zero_copy(context)
         } else {
-            Placement::NotTried
+            ZeroCopyOutcome::NotTried
         };
-        if placement == Placement::NotTried && !self.receive_batch(context) {
+        if outcome == ZeroCopyOutcome::NotTried && !self.receive_batch(context) {
             return self.now();
         }
         let now = self.now();
-        if placement != Placement::Done {
+        if outcome != ZeroCopyOutcome::Done {
             self.process_batch(context, now, upcalls);
         }
         // Handlers may have run for a while.

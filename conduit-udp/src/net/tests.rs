@@ -1,7 +1,7 @@
 //! Zero-copy placement, with a simulated peer and forged datagrams.
 
 use super::receive::{Deliverable, ReceiveContext};
-use super::zero_copy::{ExpectedDatagram, Placement};
+use super::zero_copy::{ExpectedDatagram, ZeroCopyOutcome};
 use super::GetRequest;
 use super::Net;
 use crate::memory::tests::client_memory;
@@ -145,24 +145,24 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
         if let Some(instead) = instead {
             stage.remote.send_to(instead, there).unwrap();
         }
-        let placement = stage.net.receive_placed(expected, &mut context);
+        let outcome = stage.net.receive_placed(expected, &mut context);
         assert_eq!(
-            placement,
+            outcome,
             if instead.is_some() {
-                Placement::Buffered
+                ZeroCopyOutcome::Buffered
             } else {
-                Placement::Done
+                ZeroCopyOutcome::Done
             }
         );
-        if placement == Placement::Buffered {
+        if outcome == ZeroCopyOutcome::Buffered {
             stage.net.process_batch(&mut context, 1, &mut stage.log);
         }
         assert_eq!(context.delivered, usize::from(instead.is_some()));
     }
     stage.receive(&parts[1..]);
     assert!(segment == source && stage.rejected() == 0);
-    let placement: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
-    assert!(placement == messages);
+    let outcome: Vec<_> = stage.log.packets.drain(..).map(|(_, _, bytes)| bytes).collect();
+    assert!(outcome == messages);
 }
 
 #[test]
@@ -225,8 +225,8 @@ fn icmp_errors_are_read_during_zero_copy() {
         .send(Some(&Address::new(closed_port)), &batch, false)
         .unwrap();
     let mut context = receive_all();
-    let placement = stage.net.receive_placed(expected, &mut context);
-    assert!(placement == Placement::Done && context.delivered == 0 && stage.net.may_zero_copy());
+    let outcome = stage.net.receive_placed(expected, &mut context);
+    assert!(outcome == ZeroCopyOutcome::Done && context.delivered == 0 && stage.net.may_zero_copy());
     stage.receive(&parts[..1]);
     assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "an error was not read");
     assert!(segment == source && stage.rejected() == 0);

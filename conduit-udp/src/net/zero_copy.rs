@@ -30,7 +30,7 @@ const ZERO_COPY_PAUSE: u64 = 10_000_000_000;
 
 /// Result of an attempt to place a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum ZeroCopyOutcome {
     /// Nothing was received, or it has been processed.
     Done,
     /// A datagram is in the first buffer.
@@ -67,15 +67,15 @@ impl Net {
     }
 
     /// Receives the next datagram into its destination, if it is a long part of a transfer.
-    pub fn receive_zero_copy(&self, context: &mut ReceiveContext) -> Placement {
+    pub fn receive_zero_copy(&self, context: &mut ReceiveContext) -> ZeroCopyOutcome {
         match self.peek_transfer() {
             Ok(Some(expected)) => self.receive_placed(expected, context),
-            Ok(None) => Placement::NotTried,
-            Err(error) if is_would_block(&error) => Placement::Done,
+            Ok(None) => ZeroCopyOutcome::NotTried,
+            Err(error) if is_would_block(&error) => ZeroCopyOutcome::Done,
             // The kernel reports a pending error once only, so read the error queues now.
             Err(_) => {
                 self.drain_icmp_errors();
-                Placement::Done
+                ZeroCopyOutcome::Done
             }
         }
     }
@@ -105,7 +105,7 @@ impl Net {
     }
 
     /// Receives the datagram that was peeked at, or the one behind it.
-    pub fn receive_placed(&self, expected: ExpectedDatagram<'_>, context: &mut ReceiveContext) -> Placement {
+    pub fn receive_placed(&self, expected: ExpectedDatagram<'_>, context: &mut ReceiveContext) -> ZeroCopyOutcome {
         let ExpectedDatagram {
             head,
             peeked,
@@ -115,17 +115,17 @@ impl Net {
         let buffer = &mut context.memory[context.start..context.start + RECV_BUFFER];
         let received = match self.socket.receive_split(buffer, HEADER_BYTES, destination) {
             Ok(received) => received,
-            Err(error) if is_would_block(&error) => return Placement::Done,
+            Err(error) if is_would_block(&error) => return ZeroCopyOutcome::Done,
             Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
                 // A page of the destination is inaccessible. The copy from a buffer will fault on
                 // it.
                 self.zero_copy_from.store(self.now() + ZERO_COPY_PAUSE, Relaxed);
-                return Placement::Done;
+                return ZeroCopyOutcome::Done;
             }
             Err(_) => {
                 // The peer is locked, so the error queues are read by the next poll.
                 self.has_icmp_errors.store(true, Relaxed);
-                return Placement::Done;
+                return ZeroCopyOutcome::Done;
             }
         };
         if received != peeked || buffer[..HEADER_BYTES] != head {
@@ -133,13 +133,13 @@ impl Net {
             buffer[HEADER_BYTES..HEADER_BYTES + placed].copy_from_slice(&destination.read()[..placed]);
             context.found.clear();
             context.found.push(received);
-            return Placement::Buffered;
+            return ZeroCopyOutcome::Buffered;
         }
         let now = self.now();
         if self.keys.hash(destination.read()) != authentic.hash {
             self.counters.rejected.fetch_add(1, Relaxed);
             self.zero_copy_from.store(now + ZERO_COPY_PAUSE, Relaxed);
-            return Placement::Done;
+            return ZeroCopyOutcome::Done;
         }
         let source = authentic.header.source;
         context.touched.push(source);
@@ -148,6 +148,6 @@ impl Net {
             Disposition::Malformed => self.report_malformed(source),
             _ => {}
         }
-        Placement::Done
+        ZeroCopyOutcome::Done
     }
 }

@@ -76,7 +76,7 @@ pub struct Datagram {
     /// Whether it was sent in fragments. From then on it always is.
     pub fragmented: bool,
     /// Sequence number of its last transmission, among all of this class.
-    pub transmission: u64,
+    pub last_transmission: u64,
     /// Whether its last transmission was a probe: an ACK may then belong to an earlier one.
     pub is_probe: bool,
 }
@@ -93,7 +93,7 @@ impl Datagram {
             transmissions: 0,
             attempts: 0,
             fragmented: false,
-            transmission: 0,
+            last_transmission: 0,
             is_probe: false,
         }
     }

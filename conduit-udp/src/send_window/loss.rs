@@ -45,12 +45,12 @@ impl SendWindow {
         for index in 0..self.datagrams.len() {
             let datagram = &self.datagrams[index];
             let DatagramState::Sent(at) = datagram.state else { continue };
-            if datagram.transmissions == 1 && datagram.transmission > self.largest_acked {
+            if datagram.transmissions == 1 && datagram.last_transmission > self.largest_acked {
                 // All datagrams behind it were sent later.
                 return;
             }
-            let by_count = datagram.transmission + REORDER_THRESHOLD <= self.largest_acked;
-            let by_time = datagram.transmission < self.largest_acked && at + loss_delay < self.largest_acked_at;
+            let by_count = datagram.last_transmission + REORDER_THRESHOLD <= self.largest_acked;
+            let by_time = datagram.last_transmission < self.largest_acked && at + loss_delay < self.largest_acked_at;
             if by_count || by_time {
                 self.mark_lost(index, outcome);
             }
