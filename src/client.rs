@@ -1,11 +1,9 @@
 //! `gex_Client_t`.
 
+use crate::flags::Flags;
 use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
-
-/// Flag of `gex_Client_Init`: the library starts no threads by itself; the client asks for those that it wants.
-pub const FLAG_DEFER_THREADS: u32 = 2;
 
 /// A client of the library. One per process.
 #[derive(Debug)]
@@ -13,14 +11,14 @@ pub struct Client {
     /// As passed to `gex_Client_Init`.
     pub name: CString,
     /// As passed to `gex_Client_Init`.
-    pub flags: u32,
+    pub flags: Flags,
     /// The client's own.
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 
 impl Client {
     /// A client called `name`.
-    pub fn new(name: CString, flags: u32) -> Self {
+    pub fn new(name: CString, flags: Flags) -> Self {
         Self {
             name,
             flags,

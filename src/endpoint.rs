@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::am::table::Table;
+use crate::flags::Flags;
 use crate::segment::Segment;
 use crate::types::{EpIndex, Location};
 use gasnet_conduit::RemoteSegment;
@@ -21,7 +22,7 @@ pub struct Endpoint {
     /// Position among this process's endpoints; 0 is the primordial one.
     pub index: EpIndex,
     /// As passed at creation.
-    pub flags: u32,
+    pub flags: Flags,
     /// Its AM handlers.
     pub handlers: Table,
     /// The bound segment, or null.
@@ -32,7 +33,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// An endpoint without segment and handlers.
-    pub fn new(index: EpIndex, flags: u32) -> Self {
+    pub fn new(index: EpIndex, flags: Flags) -> Self {
         Self {
             index,
             flags,
@@ -69,7 +70,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static MAKING: Mutex<()> = Mutex::new(());
 
 /// A further endpoint. None when there are as many as can be.
-pub fn create(flags: u32) -> Option<&'static Endpoint> {
+pub fn create(flags: Flags) -> Option<&'static Endpoint> {
     let _making = gasnet_sys::lock(&MAKING);
     let count = COUNT.load(Ordering::Relaxed);
     let slot = OTHERS.get(count)?;

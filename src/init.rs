@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use crate::am::internal::{self, Handler};
 use crate::am::{deliver, pieces};
 use crate::barrier::{self, Barrier};
-use crate::client::{self, Client};
+use crate::client::Client;
 use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
+use crate::flags::Flags;
 use crate::rma::{packets, transfer};
 use crate::runtime::{self, Parts, Runtime};
 use crate::segment;
@@ -46,7 +47,7 @@ pub fn init(
     mode: Mode,
     segments: Configuration,
     name: CString,
-    flags: u32,
+    flags: Flags,
     count: Option<Count>,
 ) -> Result<&'static Runtime, InitError> {
     gasnet_tools::timer::begin();
@@ -346,12 +347,12 @@ fn die() {
     gasnet_sys::process::kill(gasnet_sys::process::pid(), libc::SIGKILL);
 }
 
-fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: u32) -> Result<(), InitError> {
+fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: Flags) -> Result<(), InitError> {
     let info = StartInfo {
         rank: job.rank(),
         size: job.size(),
         neighbours: job.nbrhd().count(),
-        may_start_threads: flags & client::FLAG_DEFER_THREADS == 0,
+        may_start_threads: !flags.has(Flags::DEFER_THREADS),
         host_address: job.address().map_err(|e| InitError::Job(e.message))?,
         host_ranks: job.host().len() as u32,
         single_threaded: mode == Mode::Seq,

@@ -18,6 +18,7 @@ pub mod copy;
 pub mod diagnose;
 pub mod endpoint;
 pub mod event;
+pub mod flags;
 pub mod graveyard;
 pub mod hsl;
 pub mod init;

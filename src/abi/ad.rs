@@ -5,26 +5,30 @@ use std::sync::atomic::Ordering;
 
 use super::rma::{explicit, root};
 use super::{not_in_handler, rules};
+use crate::abi::NO_OP;
 use crate::ad::cpu::Number;
 use crate::ad::{self, codes, Domain, Request};
 use crate::event::Event;
+use crate::flags::Flags;
 use crate::rma::Started;
 use crate::runtime;
-use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
-use crate::trace::{self, EventKind, TraceCategory};
+use crate::team::TeamHandle;
+use crate::trace::{self, TraceCategory, EventKind};
 use crate::types::Location;
 use crate::{team, thread};
 use gasnet_conduit::Busy;
 
-const NO_OP: c_int = 1;
-const LOCALITY: u32 = ad::FLAG_MY_RANK | ad::FLAG_MY_NBRHD;
 /// Flags of an operation.
-const FLAGS: u32 = ad::FLAG_IMMEDIATE | ad::FLAG_REL | ad::FLAG_ACQ | LOCALITY | ad::FLAG_JOBRANK | SELF_OFFSET | PEER_OFFSET;
-const FAVOURS: u32 = ad::FLAG_FAVOR_MY_RANK | ad::FLAG_FAVOR_MY_NBRHD | ad::FLAG_FAVOR_REMOTE;
+const FLAGS: Flags = Flags::IMMEDIATE
+    .with(Flags::AD_REL)
+    .with(Flags::AD_ACQ)
+    .with(Flags::AD_MY)
+    .with(Flags::RANK_IS_JOBRANK)
+    .with(Flags::SEG_OFFSET);
 
 /// Makes an atomic domain. Collective, but does not synchronise.
 #[no_mangle]
-pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: usize, dt: u32, ops: u32, flags: u32) {
+pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: TeamHandle, dt: u32, ops: u32, flags: Flags) {
     not_in_handler("gex_AD_Create");
     let team = team::team(tm, "gex_AD_Create");
     let known = codes::operations(dt);
@@ -38,10 +42,10 @@ pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: usize, dt: 
             codes::type_name(dt)
         );
     }
-    if rules::CHECKED && (flags & FAVOURS).count_ones() > 1 {
+    if rules::CHECKED && (flags & Flags::AD_FAVOR).count() > 1 {
         fatal!("gex_AD_Create: at most one GEX_FLAG_AD_FAVOR_* may be given; the flags are {flags:#x}");
     }
-    rules::only_flags("gex_AD_Create", flags, FAVOURS);
+    rules::only_flags("gex_AD_Create", flags, Flags::AD_FAVOR);
     let domain = Box::into_raw(Box::new(Domain::new(tm, team, dt, ops & known, flags)));
     if rules::CHECKED {
         team.domains.fetch_add(1, Ordering::Relaxed);
@@ -102,8 +106,8 @@ macro_rules! query {
 }
 
 query! {
-    gex_AD_QueryFlags flags: u32, "flags";
-    gex_AD_QueryTM tm: usize, "team";
+    gex_AD_QueryFlags flags: Flags, "flags";
+    gex_AD_QueryTM tm: TeamHandle, "team";
     gex_AD_QueryDT dt: u32, "type";
     gex_AD_QueryOps ops: u32, "operations";
 }
@@ -148,22 +152,22 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
             domain.ops
         ));
     }
-    if flags & ad::FLAG_JOBRANK != 0 && (rank >= rt.size() || team::team(domain.tm, function).rank_of(rank).is_none()) {
+    if flags.has(Flags::RANK_IS_JOBRANK) && (rank >= rt.size() || team::team(domain.tm, function).rank_of(rank).is_none()) {
         fail(format!("job rank {rank} is not in the team of the domain"));
     }
-    if codes::is_fetching(op) && request.result.is_null() && flags & SELF_OFFSET == 0 {
+    if codes::is_fetching(op) && request.result.is_null() && !flags.has(Flags::SELF_SEG_OFFSET) {
         fail(format!("result_p is null, and operation {op:#x} fetches"));
     }
     let peer = domain.peer(rank, flags);
-    if flags & LOCALITY == LOCALITY {
+    if flags.has_all(Flags::AD_MY) {
         fail("GEX_FLAG_AD_MY_RANK and GEX_FLAG_AD_MY_NBRHD exclude each other".into());
     }
-    if flags & ad::FLAG_MY_RANK != 0 && peer.rank != rt.rank() || flags & ad::FLAG_MY_NBRHD != 0 && !rt.is_neighbour(peer.rank) {
+    if flags.has(Flags::AD_MY_RANK) && peer.rank != rt.rank() || flags.has(Flags::AD_MY_NBRHD) && !rt.is_neighbour(peer.rank) {
         fail(format!(
             "flags {flags:#x} assert a locality (GEX_FLAG_AD_MY_…) that rank {rank} does not have"
         ));
     }
-    let start = if flags & PEER_OFFSET != 0 {
+    let start = if flags.has(Flags::PEER_SEG_OFFSET) {
         rt.segment_of(peer).map_or(target, |s| s.base.wrapping_add(target))
     } else {
         target
@@ -176,7 +180,11 @@ fn check<T: Number>(domain: &Domain, request: &Request<T>, function: &str) {
             rank: rt.rank(),
             ep: team::team(domain.tm, function).ep,
         };
-        let base = if flags & SELF_OFFSET != 0 { rt.base_of(own) } else { 0 };
+        let base = if flags.has(Flags::SELF_SEG_OFFSET) {
+            rt.base_of(own)
+        } else {
+            0
+        };
         let result = (request.result as usize).wrapping_add(base);
         let here = rt.map_near(peer, start, size_of::<T>());
         if here.is_some_and(|here| (here as usize).abs_diff(result) < size_of::<T>()) {
@@ -242,7 +250,7 @@ macro_rules! typed {
         /// Starts a remote atomic with a root event; `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub unsafe extern "C" fn $nb(
-            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: u32,
+            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: Flags,
         ) -> Event {
             let request = Request { result, rank, target, op, operands: [a, b], flags };
             // SAFETY: a handle of ours.
@@ -262,7 +270,7 @@ macro_rules! typed {
         /// Starts a remote atomic in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub unsafe extern "C" fn $nbi(
-            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: u32,
+            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: Flags,
         ) -> c_int {
             let request = Request { result, rank, target, op, operands: [a, b], flags };
             // SAFETY: a handle of ours.

@@ -3,15 +3,17 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::rules::{self, Lc, AM_FLAGS};
-use super::{complain, no_locks_held, not_in_handler, EVENT_GROUP, FLAG_IMMEDIATE};
+use super::{complain, no_locks_held, not_in_handler};
+use crate::abi::{LcOpt, LC_GROUP};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{inject, lub_medium, max_medium, Arg, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
+use crate::event::Event;
+use crate::flags::{Flags, RANK_INVALID, TI_ALL};
 use crate::progress;
 use crate::runtime;
-use crate::segment::disposition::{
-    self, has_offsets, own_base, peer_base, place, PEER_OFFSET, PEER_OUTSIDE, SELF_BOUND, SELF_OFFSET,
-};
+use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
+use crate::team::TeamHandle;
 use crate::team::{self, Named};
 use crate::thread;
 use crate::trace::{self, EventKind};
@@ -22,10 +24,10 @@ use gasnet_conduit::{Class, JobRank};
 ///
 /// # Safety
 /// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.
-pub unsafe fn complete_locally(lc_opt: *mut usize) {
-    if lc_opt as usize > EVENT_GROUP {
+pub unsafe fn complete_locally(lc_opt: LcOpt) {
+    if lc_opt > LC_GROUP {
         // SAFETY: neither null nor a constant, so the client's event.
-        unsafe { lc_opt.write(0) };
+        unsafe { lc_opt.write(Event::INVALID) };
     }
 }
 
@@ -80,7 +82,7 @@ fn refuse(m: Message<'_>, limit: usize) -> ! {
 
 /// The message with addresses in place of offsets. A Short has none, a Medium no remote one.
 #[cold]
-fn absolute<'a>(message: &Message<'a>, flags: u32) -> Message<'a> {
+fn absolute<'a>(message: &Message<'a>, flags: Flags) -> Message<'a> {
     let mut absolute = *message;
     if message.category != Category::Short {
         absolute.payload = message.payload.wrapping_add(own_base(message.source_ep, flags));
@@ -93,8 +95,8 @@ fn absolute<'a>(message: &Message<'a>, flags: u32) -> Message<'a> {
 
 /// Sends as the flags say and answers in the manner of the C functions: 0, or 1 for "no op".
 #[inline(always)]
-fn inject(message: &Message<'_>, flags: u32) -> c_int {
-    if flags & !FLAG_IMMEDIATE != 0 || message.source_ep != 0 {
+fn inject(message: &Message<'_>, flags: Flags) -> c_int {
+    if !Flags::IMMEDIATE.has_all(flags) || message.source_ep != 0 {
         return inject_as_told(*message, flags);
     }
     check(message);
@@ -103,18 +105,22 @@ fn inject(message: &Message<'_>, flags: u32) -> c_int {
 
 /// The same for messages that say more, of where their addresses lie or from which endpoint they come.
 #[inline(never)]
-fn inject_as_told(told: Message<'_>, flags: u32) -> c_int {
+fn inject_as_told(told: Message<'_>, flags: Flags) -> c_int {
     let (mut message, mut flags) = (told, flags);
     if has_offsets(flags) {
         message = absolute(&told, flags);
         // What is an address now must still lie where the flag said.
-        let promised = if flags & SELF_OFFSET != 0 { SELF_BOUND } else { 0 };
-        flags = flags & !(SELF_OFFSET | PEER_OFFSET) | promised;
+        let promised = if flags.has(Flags::SELF_SEG_OFFSET) {
+            Flags::SELF_SEG_BOUND
+        } else {
+            Flags::NONE
+        };
+        flags = flags.without(Flags::SELF_SEG_OFFSET | Flags::PEER_SEG_OFFSET) | promised;
     }
     rules::only_flags("AM injection", flags, AM_FLAGS);
-    if flags & PEER_OUTSIDE != 0 && message.category == Category::Long {
+    if flags.has(Flags::PEER_SEG_OUTSIDE) && message.category == Category::Long {
         message.target = place(message.target, message.destination, message.bytes, flags);
-        flags &= !PEER_OUTSIDE;
+        flags = flags.without(Flags::PEER_SEG_OUTSIDE);
     }
     check(&message);
     if cfg!(feature = "debug-checks") {
@@ -139,9 +145,9 @@ fn inject_as_told(told: Message<'_>, flags: u32) -> c_int {
 }
 
 #[inline(always)]
-fn inject_from_host(message: &Message<'_>, flags: u32) -> c_int {
+fn inject_from_host(message: &Message<'_>, flags: Flags) -> c_int {
     let began = trace::clock(trace::TraceCategory::Message);
-    if flags & FLAG_IMMEDIATE != 0 {
+    if flags.has(Flags::IMMEDIATE) {
         let refused = inject::try_send(message).is_err();
         if began != 0 && !refused {
             sent(began, *message);
@@ -186,7 +192,7 @@ pub fn sent(began: u64, m: Message<'_>) {
 
 /// A request through `(tm, rank)`, without payload.
 #[inline(always)]
-fn request(tm: usize, rank: u32, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
+fn request(tm: TeamHandle, rank: u32, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
     not_in_handler("gex_AM_Request");
     let (source_ep, target) = team::resolve(tm, rank);
     Message::new(Class::Request, category, source_ep, target, handler, args)
@@ -237,7 +243,7 @@ unsafe fn inject_reply<'a>(
     handler: u8,
     args: &'a [Arg],
     place: impl FnOnce(Message<'a>) -> Message<'a>,
-    flags: u32,
+    flags: Flags,
 ) -> c_int {
     // SAFETY: by contract.
     let message = place(unsafe { reply(token, category, handler, args) });
@@ -251,13 +257,21 @@ unsafe fn inject_reply<'a>(
 
 /// A Short request. Here and below one function serves all numbers of arguments, and contains all layers down to the ring.
 #[inline(never)]
-pub fn request_short(tm: usize, rank: u32, handler: u8, flags: u32, args: &[Arg]) -> c_int {
+pub fn request_short(tm: TeamHandle, rank: u32, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
     inject(&request(tm, rank, Category::Short, handler, args), flags)
 }
 
 /// A Medium request.
 #[inline(never)]
-pub fn request_medium(tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, flags: u32, args: &[Arg]) -> c_int {
+pub fn request_medium(
+    tm: TeamHandle,
+    rank: u32,
+    handler: u8,
+    source: *const u8,
+    bytes: usize,
+    flags: Flags,
+    args: &[Arg],
+) -> c_int {
     inject(
         &request(tm, rank, Category::Medium, handler, args).carrying(source, bytes),
         flags,
@@ -267,11 +281,11 @@ pub fn request_medium(tm: usize, rank: u32, handler: u8, source: *const u8, byte
 /// A Long request: source, length and destination together.
 #[inline(never)]
 pub fn request_long(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     handler: u8,
     (source, bytes, destination): (*const u8, usize, *mut u8),
-    flags: u32,
+    flags: Flags,
     args: &[Arg],
 ) -> c_int {
     let message = request(tm, rank, Category::Long, handler, args);
@@ -283,14 +297,14 @@ pub fn request_long(
 /// # Safety
 /// `token` is the running handler's; so below.
 #[inline(never)]
-pub unsafe fn reply_short(token: *const Token, handler: u8, flags: u32, args: &[Arg]) -> c_int {
+pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
     // SAFETY: by contract.
     unsafe { inject_reply(token, Category::Short, handler, args, |m| m, flags) }
 }
 
 /// A Medium reply.
 #[inline(never)]
-pub unsafe fn reply_medium(token: *const Token, handler: u8, source: *const u8, bytes: usize, flags: u32, args: &[Arg]) -> c_int {
+pub unsafe fn reply_medium(token: *const Token, handler: u8, source: *const u8, bytes: usize, flags: Flags, args: &[Arg]) -> c_int {
     // SAFETY: by contract.
     unsafe { inject_reply(token, Category::Medium, handler, args, |m| m.carrying(source, bytes), flags) }
 }
@@ -301,7 +315,7 @@ pub unsafe fn reply_long(
     token: *const Token,
     handler: u8,
     (source, bytes, destination): (*const u8, usize, *mut u8),
-    flags: u32,
+    flags: Flags,
     args: &[Arg],
 ) -> c_int {
     // SAFETY: by contract.
@@ -321,14 +335,14 @@ macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
         /// Short request. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
-        pub extern "C" fn $rs(tm: usize, rank: u32, handler: u8, flags: u32 $(, $a: Arg)*) -> c_int {
+        pub extern "C" fn $rs(tm: TeamHandle, rank: u32, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
             request_short(tm, rank, handler, flags, &[$($a),*])
         }
 
         /// Medium request. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub unsafe extern "C" fn $rm(
-            tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, lc_opt: *mut usize, flags: u32 $(, $a: Arg)*
+            tm: TeamHandle, rank: u32, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
             // SAFETY: the client's local-completion option.
@@ -339,7 +353,7 @@ macro_rules! functions {
         /// Long request. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub unsafe extern "C" fn $rl(
-            tm: usize, rank: u32, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: *mut usize, flags: u32
+            tm: TeamHandle, rank: u32, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: LcOpt, flags: Flags
             $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
@@ -350,7 +364,7 @@ macro_rules! functions {
 
         /// Short reply. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
-        pub unsafe extern "C" fn $ps(token: *const Token, handler: u8, flags: u32 $(, $a: Arg)*) -> c_int {
+        pub unsafe extern "C" fn $ps(token: *const Token, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
             // SAFETY: the running handler's token.
             unsafe { reply_short(token, handler, flags, &[$($a),*]) }
         }
@@ -358,7 +372,7 @@ macro_rules! functions {
         /// Medium reply. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub unsafe extern "C" fn $pm(
-            token: *const Token, handler: u8, source: *const u8, bytes: usize, lc_opt: *mut usize, flags: u32 $(, $a: Arg)*
+            token: *const Token, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($pm), lc_opt, Lc::Reply);
             // SAFETY: the client's local-completion option.
@@ -370,7 +384,7 @@ macro_rules! functions {
         /// Long reply. 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub unsafe extern "C" fn $pl(
-            token: *const Token, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: *mut usize, flags: u32
+            token: *const Token, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: LcOpt, flags: Flags
             $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($pl), lc_opt, Lc::Reply);
@@ -403,8 +417,8 @@ functions! {
 }
 
 /// The process that a limit query is about; None for the worst of all, and for ranks that do not exist.
-fn about(tm: usize, rank: u32) -> Option<JobRank> {
-    if rank == u32::MAX {
+fn about(tm: TeamHandle, rank: u32) -> Option<JobRank> {
+    if rank == RANK_INVALID {
         return None;
     }
     match team::decode(tm) {
@@ -417,21 +431,16 @@ fn about(tm: usize, rank: u32) -> Option<JobRank> {
     }
 }
 
-/// `GEX_FLAG_AM_PREPARE_LEAST_ALLOC`.
-const PREPARE_LEAST_ALLOC: u32 = 0x1000;
-/// The same and `GEX_FLAG_AM_PREPARE_LEAST_CLIENT`.
-pub const PREPARE_LEAST: u32 = 0x1800;
-
 /// The limit when the flags ask about a buffer of the library's.
-fn prepared(limit: usize, flags: u32, function: &str) -> usize {
-    rules::only_flags(function, flags, AM_FLAGS | PREPARE_LEAST);
-    if rules::CHECKED && flags & PREPARE_LEAST == PREPARE_LEAST {
+fn prepared(limit: usize, flags: Flags, function: &str) -> usize {
+    rules::only_flags(function, flags, AM_FLAGS | Flags::AM_PREPARE_LEAST);
+    if rules::CHECKED && flags.has_all(Flags::AM_PREPARE_LEAST) {
         fatal!(
             "rank {}: {function}: GEX_FLAG_AM_PREPARE_LEAST_CLIENT and _ALLOC exclude each other",
             runtime::get().rank()
         );
     }
-    if flags & PREPARE_LEAST_ALLOC != 0 {
+    if flags.has(Flags::AM_PREPARE_LEAST_ALLOC) {
         limit.min(MAX_PREPARED)
     } else {
         limit
@@ -450,7 +459,7 @@ macro_rules! limits {
     ($($name:ident $limit:ident;)*) => {$(
         /// Largest payload to a peer, or to the worst of them (`GEX_RANK_INVALID`).
         #[no_mangle]
-        pub extern "C" fn $name(tm: usize, rank: u32, _lc_opt: *const usize, flags: u32, nargs: c_uint) -> usize {
+        pub extern "C" fn $name(tm: TeamHandle, rank: u32, _lc_opt: *const Event, flags: Flags, nargs: c_uint) -> usize {
             if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
                 fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank(), stringify!($name));
             }
@@ -468,7 +477,12 @@ limits! {
 
 /// Largest Medium that may answer `token`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Token_MaxReplyMedium(token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
+pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
+    token: *const Token,
+    _lc_opt: *const Event,
+    flags: Flags,
+    _nargs: c_uint,
+) -> usize {
     // SAFETY: the running handler's token.
     prepared(
         max_medium(Some(unsafe { running("gex_Token_MaxReplyMedium", token) }.source.rank)),
@@ -479,7 +493,7 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(token: *const Token, _lc_opt: 
 
 /// Largest Long that may answer `token`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const usize, flags: u32, _nargs: c_uint) -> usize {
+pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const Event, flags: Flags, _nargs: c_uint) -> usize {
     if rules::CHECKED {
         // SAFETY: the running handler's token.
         unsafe { running("gex_Token_MaxReplyLong", token) };
@@ -522,9 +536,6 @@ pub struct TokenInfo {
 }
 
 const _: () = assert!(size_of::<TokenInfo>() == 32);
-
-/// `GEX_TI_ALL`: source, endpoint, entry, request or reply, Long or not.
-const TI_ALL: u32 = 0x1f;
 
 /// Tells about the message of the running handler. Everything is always known.
 #[no_mangle]

@@ -4,19 +4,18 @@ use gasnet_sys::atomic::Mutex;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{not_in_handler, rules, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK};
+use super::{not_in_handler, rules};
 use crate::barrier::{self, Name};
 use crate::coll;
+use crate::flags::{
+    Flags, BARRIERFLAG_ANONYMOUS, BARRIERFLAG_MISMATCH, BARRIERFLAG_UNNAMED, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK,
+};
 use crate::stall::Reason;
 use crate::trace::{self, EventKind, TraceCategory, TraceEvent};
 use crate::{runtime, wait};
 
-/// `GASNET_BARRIERFLAG_ANONYMOUS`.
-const ANONYMOUS: c_int = 1;
-/// `GASNET_BARRIERFLAG_MISMATCH`.
-const MISMATCH: c_int = 2;
-/// These and `GASNET_BARRIERFLAG_UNNAMED`.
-const FLAGS: u32 = 0xb;
+/// Flags of the three calls.
+const FLAGS: c_int = BARRIERFLAG_ANONYMOUS | BARRIERFLAG_MISMATCH | BARRIERFLAG_UNNAMED;
 
 struct State {
     notified: bool,
@@ -36,9 +35,9 @@ fn state() -> gasnet_sys::atomic::MutexGuard<'static, State> {
 }
 
 fn name(id: c_int, flags: c_int) -> Name {
-    if flags & MISMATCH != 0 {
+    if flags & BARRIERFLAG_MISMATCH != 0 {
         Name::Mismatch
-    } else if flags & ANONYMOUS != 0 {
+    } else if flags & BARRIERFLAG_ANONYMOUS != 0 {
         Name::Anonymous
     } else {
         Name::Named(id)
@@ -63,7 +62,8 @@ pub fn is_open() -> bool {
 #[no_mangle]
 pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     not_in_handler("gasnet_barrier_notify");
-    rules::only_flags("gasnet_barrier_notify", flags as u32, FLAGS);
+    let bits = |flags| Flags::from_bits(flags as u32);
+    rules::only_flags("gasnet_barrier_notify", bits(flags), bits(FLAGS));
     if rules::CHECKED && coll::is_active() {
         fatal!(
             "rank {}: gasnet_barrier_notify was called while a collective (gex_Coll_*) is under way: they must not operate concurrently",

@@ -2,15 +2,17 @@
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
-use super::{arguments, complain, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
+use super::{arguments, complain, rules};
 use crate::client::is_recommended_name;
+use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::init::{self, InitError};
 use crate::runtime::Runtime;
 use crate::segment::configuration::Configuration;
 use crate::sync::Mode;
+use crate::team::TeamHandle;
 use gasnet_job as job;
 
-const KNOWN_FLAGS: u32 = 1 | 2;
+const KNOWN_FLAGS: Flags = Flags::USES_GASNET1.with(Flags::DEFER_THREADS);
 
 /// What a marker object passes: the thread mode and the segment configuration.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,7 @@ pub unsafe fn begin(
     function: &str,
     marked: Marked,
     name: &CStr,
-    flags: u32,
+    flags: Flags,
     argc: *mut c_int,
     argv: *mut *mut *mut c_char,
 ) -> Result<&'static Runtime, c_int> {
@@ -65,11 +67,11 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     segments: c_int,
     client: *mut *const crate::client::Client,
     endpoint: *mut *const crate::endpoint::Endpoint,
-    team: *mut usize,
+    team: *mut TeamHandle,
     name: *const c_char,
     argc: *mut c_int,
     argv: *mut *mut *mut c_char,
-    flags: u32,
+    flags: Flags,
 ) -> c_int {
     let function = "gex_Client_Init";
     if client.is_null() || endpoint.is_null() || team.is_null() {
@@ -101,16 +103,16 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
 }
 
 /// What the specification advises against, and other libraries need not take.
-fn warn_about(name: &CStr, flags: u32) {
+fn warn_about(name: &CStr, flags: Flags) {
     if !is_recommended_name(name.to_bytes()) {
         gasnet_tools::process::warn(format_args!(
             "gex_Client_Init: the specification recommends client names of a letter, then letters, digits and underscores; this one is {name:?}"
         ));
     }
-    if flags & !KNOWN_FLAGS != 0 {
+    if !KNOWN_FLAGS.has_all(flags) {
         gasnet_tools::process::warn(format_args!(
             "gex_Client_Init: unknown flags {:#x} have no effect",
-            flags & !KNOWN_FLAGS
+            flags.without(KNOWN_FLAGS)
         ));
     }
 }

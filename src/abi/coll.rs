@@ -12,8 +12,10 @@ use crate::coll::operators::{Operator, OperatorArgs, UserFn};
 use crate::coll::p2p::Span;
 use crate::coll::{self, broadcast, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
+use crate::flags::Flags;
 use crate::runtime;
 use crate::segment::disposition::{self, own_base};
+use crate::team::TeamHandle;
 use crate::team::{self, Team};
 use crate::thread;
 use crate::trace::interval::{self, Interval};
@@ -43,7 +45,7 @@ fn may_call(function: &str) {
 }
 
 /// The team of a collective call that moves data, which is in host memory.
-fn team_of(tm: usize, function: &str) -> &'static Team {
+fn team_of(tm: TeamHandle, function: &str) -> &'static Team {
     may_call(function);
     let team = team::team(tm, function);
     if let Some(device) = runtime::get().device_of(team.ep) {
@@ -74,7 +76,7 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 }
 
 /// The local range that a call names: `at` is an address or, with `GEX_FLAG_SELF_SEG_OFFSET`, an offset in the segment of the team's local member.
-fn place(function: &str, team: &Team, flags: u32, at: *const u8, bytes: usize) -> Span {
+fn place(function: &str, team: &Team, flags: Flags, at: *const u8, bytes: usize) -> Span {
     let at = at.cast_mut().wrapping_add(own_base(team.ep, flags));
     if rules::CHECKED {
         disposition::check(flags, team.ep, at as usize, bytes, function);
@@ -83,20 +85,20 @@ fn place(function: &str, team: &Team, flags: u32, at: *const u8, bytes: usize) -
 }
 
 /// `flags` are of those that say where buffers lie. Debug flavour.
-fn placing(function: &str, flags: u32) {
-    rules::only_flags(function, flags, rules::SEG);
+fn placing(function: &str, flags: Flags) {
+    rules::only_flags(function, flags, Flags::SEG);
 }
 
 /// Ends the job, in both flavours, unless `flags` are 0.
-fn reserved(function: &str, flags: u32) {
-    if flags != 0 {
+fn reserved(function: &str, flags: Flags) {
+    if !flags.is_none() {
         fatal!("{function}: flags {flags:#x} are not for this call, they must be 0");
     }
 }
 
 /// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
 #[no_mangle]
-pub extern "C" fn gex_Coll_BarrierNB(tm: usize, flags: u32) -> Event {
+pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
     may_call("gex_Coll_BarrierNB");
     rules::no_flags("gex_Coll_BarrierNB", flags);
     let team = team::team(tm, "gex_Coll_BarrierNB");
@@ -115,12 +117,12 @@ pub extern "C" fn gex_Coll_BarrierNB(tm: usize, flags: u32) -> Event {
 /// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BroadcastNB(
-    tm: usize,
+    tm: TeamHandle,
     root: u32,
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     let name = "gex_Coll_BroadcastNB";
     let team = team_of(tm, name);
@@ -146,7 +148,7 @@ struct Reduction {
 #[allow(clippy::too_many_arguments)]
 fn reduction(
     function: &str,
-    tm: usize,
+    tm: TeamHandle,
     destination: *mut u8,
     source: *const u8,
     dt: u32,
@@ -155,7 +157,7 @@ fn reduction(
     op: u32,
     user: Option<UserFn>,
     cdata: *mut c_void,
-    flags: u32,
+    flags: Flags,
 ) -> Reduction {
     let team = team_of(tm, function);
     let args = OperatorArgs {
@@ -180,7 +182,7 @@ fn reduction(
 /// Starts a reduction to one member (`gex_Coll_ReduceToOneNB`). Collective. `destination` counts at the root only.
 #[no_mangle]
 pub extern "C" fn gex_Coll_ReduceToOneNB(
-    tm: usize,
+    tm: TeamHandle,
     root: u32,
     destination: *mut u8,
     source: *const u8,
@@ -190,7 +192,7 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
     op: u32,
     user: Option<UserFn>,
     cdata: *mut c_void,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     let name = "gex_Coll_ReduceToOneNB";
     placing(name, flags);
@@ -210,10 +212,10 @@ macro_rules! reductions {
         $(#[$doc])*
         #[no_mangle]
         pub extern "C" fn $name(
-            tm: usize, destination: *mut u8, source: *const u8, dt: u32, element: usize, count: usize, op: u32,
-            user: Option<UserFn>, cdata: *mut c_void, flags: u32,
+            tm: TeamHandle, destination: *mut u8, source: *const u8, dt: u32, element: usize, count: usize, op: u32,
+            user: Option<UserFn>, cdata: *mut c_void, flags: Flags,
         ) -> Event {
-            let (name, rule): (&str, fn(&str, u32)) = (stringify!($name), $rule);
+            let (name, rule): (&str, fn(&str, Flags)) = (stringify!($name), $rule);
             rule(name, flags);
             let mut $r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata, flags);
             $r.target = place(name, $r.team, flags, destination, $r.source.bytes);
@@ -259,12 +261,12 @@ unsafe fn listed(team: &Team, at: *mut u8, counts: *const usize, offsets: *const
 /// Starts a gather: `bytes` at each member's `source` arrive at the root in the order of ranks. Collective.
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_GatherNB(
-    tm: usize,
+    tm: TeamHandle,
     root: u32,
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     let name = "gasnetx_Coll_GatherNB";
     reserved(name, flags);
@@ -279,14 +281,14 @@ pub extern "C" fn gasnetx_Coll_GatherNB(
 /// As `gasnetx_Coll_GatherNB`; member `i`'s `counts[i]` bytes arrive at `offsets[i]`. Both arrays count at the root only. Collective.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
-    tm: usize,
+    tm: TeamHandle,
     root: u32,
     destination: *mut u8,
     counts: *const usize,
     offsets: *const usize,
     source: *const u8,
     bytes: usize,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     reserved("gasnetx_Coll_GatherVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_GatherVNB");
@@ -301,12 +303,12 @@ pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
 /// Starts a scatter: member `i` gets the `i`-th `bytes` of the root's `source`. Collective.
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_ScatterNB(
-    tm: usize,
+    tm: TeamHandle,
     root: u32,
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     let name = "gasnetx_Coll_ScatterNB";
     reserved(name, flags);
@@ -321,14 +323,14 @@ pub extern "C" fn gasnetx_Coll_ScatterNB(
 /// As `gasnetx_Coll_ScatterNB`; member `i` gets `counts[i]` bytes from `offsets[i]`. Both arrays count at the root only. Collective.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
-    tm: usize,
+    tm: TeamHandle,
     root: u32,
     destination: *mut u8,
     bytes: usize,
     source: *const u8,
     counts: *const usize,
     offsets: *const usize,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     reserved("gasnetx_Coll_ScatterVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_ScatterVNB");
@@ -342,7 +344,13 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
 
 /// Starts an all-gather: `bytes` at each member's `source` arrive everywhere in the order of ranks. Collective.
 #[no_mangle]
-pub extern "C" fn gasnetx_Coll_AllGatherNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, flags: u32) -> Event {
+pub extern "C" fn gasnetx_Coll_AllGatherNB(
+    tm: TeamHandle,
+    destination: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    flags: Flags,
+) -> Event {
     reserved("gasnetx_Coll_AllGatherNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllGatherNB");
     let target = equal(team, destination, bytes, "gasnetx_Coll_AllGatherNB");
@@ -354,12 +362,12 @@ pub extern "C" fn gasnetx_Coll_AllGatherNB(tm: usize, destination: *mut u8, sour
 /// As `gasnetx_Coll_AllGatherNB`; member `i` brings `counts[i]` bytes, which arrive at `offsets[i]`. Collective.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
-    tm: usize,
+    tm: TeamHandle,
     destination: *mut u8,
     counts: *const usize,
     offsets: *const usize,
     source: *const u8,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     reserved("gasnetx_Coll_AllGatherVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllGatherVNB");
@@ -373,7 +381,13 @@ pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
 
 /// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of member `j`'s `destination`. Collective.
 #[no_mangle]
-pub extern "C" fn gasnetx_Coll_AllToAllNB(tm: usize, destination: *mut u8, source: *const u8, bytes: usize, flags: u32) -> Event {
+pub extern "C" fn gasnetx_Coll_AllToAllNB(
+    tm: TeamHandle,
+    destination: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    flags: Flags,
+) -> Event {
     let name = "gasnetx_Coll_AllToAllNB";
     reserved(name, flags);
     let team = team_of(tm, name);
@@ -389,14 +403,14 @@ pub extern "C" fn gasnetx_Coll_AllToAllNB(tm: usize, destination: *mut u8, sourc
 /// As `gasnetx_Coll_AllToAllNB`, with parts of any length anywhere. What `i` sends to `j` is as long as what `j` takes from `i`. Collective.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_AllToAllVNB(
-    tm: usize,
+    tm: TeamHandle,
     destination: *mut u8,
     destination_counts: *const usize,
     destination_offsets: *const usize,
     source: *const u8,
     source_counts: *const usize,
     source_offsets: *const usize,
-    flags: u32,
+    flags: Flags,
 ) -> Event {
     reserved("gasnetx_Coll_AllToAllVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllToAllVNB");

@@ -5,12 +5,13 @@ use std::ffi::c_int;
 use super::not_in_handler;
 use super::rules::{self, no_flags, CHECKED};
 use crate::event::{sync_array, Event};
+use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY};
 use crate::stall::Reason;
 use crate::trace::{self, EventKind, TraceCategory};
 use crate::{progress, runtime, thread, wait};
 
-const OPEN: c_int = super::ERR_NOT_READY;
-const EC_ALL: usize = 15;
+/// The categories that implicit operations have.
+const NBI_CATEGORIES: u32 = EC_PUT | EC_GET | EC_RMW;
 
 /// Whether `event` is complete now, letting collectives move (no handler runs, nothing is received).
 #[inline]
@@ -43,7 +44,7 @@ fn test(what: &str, is_done: impl FnOnce() -> bool) -> c_int {
     if done {
         0
     } else {
-        OPEN
+        ERR_NOT_READY
     }
 }
 
@@ -118,7 +119,7 @@ fn pass(events: &mut [Event]) -> (bool, bool) {
 
 /// 0 when at least one event is complete or none was open. Never polls.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, flags: Flags) -> c_int {
     not_in_handler("gex_Event_TestSome");
     no_flags("gex_Event_TestSome", flags);
     progress::advance();
@@ -129,7 +130,7 @@ pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, fl
 
 /// Polls, once at least, until one event is complete or none is open.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, flags: u32) {
+pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, flags: Flags) {
     not_in_handler("gex_Event_WaitSome");
     no_flags("gex_Event_WaitSome", flags);
     // SAFETY: the client's array.
@@ -140,7 +141,7 @@ pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, fl
 
 /// 0 when no event is open any more. Never polls.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, flags: Flags) -> c_int {
     not_in_handler("gex_Event_TestAll");
     no_flags("gex_Event_TestAll", flags);
     progress::advance();
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, fla
 
 /// Polls, once at least, until no event is open any more.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, flags: u32) {
+pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, flags: Flags) {
     not_in_handler("gex_Event_WaitAll");
     no_flags("gex_Event_WaitAll", flags);
     // SAFETY: the client's array.
@@ -167,7 +168,7 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     if CHECKED && root.is_leaf() {
         fatal!("gex_Event_QueryLeaf: {:#x} is a leaf; it takes a root", root.0);
     }
-    if !matches!(category, 2 | 3 | 4 | 8) {
+    if !matches!(category, EC_LC | EC_PUT | EC_GET | EC_RMW) {
         fatal!("gex_Event_QueryLeaf: {category:#x} is not a single category (GEX_EC_GET, _PUT, _AM, _LC or _RMW)");
     }
     root.leaf(category as usize)
@@ -175,26 +176,28 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
 
 /// 0 when what this thread started implicitly, of the given categories, is complete. Never polls.
 #[no_mangle]
-pub extern "C" fn gex_NBI_Test(mask: u32, flags: u32) -> c_int {
+pub extern "C" fn gex_NBI_Test(mask: u32, flags: Flags) -> c_int {
     not_in_handler("gex_NBI_Test");
     no_flags("gex_NBI_Test", flags);
-    let done = || thread::current().nbi_set().is_done(mask as usize & EC_ALL);
+    let done = || thread::current().nbi_set().is_done((mask & NBI_CATEGORIES) as usize);
     test("implicit", || done() || (progress::advance() > 0 && done()))
 }
 
 /// Polls, once at least, until what this thread started implicitly, of the given categories, is complete: clients spin on a flag around it.
 #[no_mangle]
-pub extern "C" fn gex_NBI_Wait(mask: u32, flags: u32) {
+pub extern "C" fn gex_NBI_Wait(mask: u32, flags: Flags) {
     not_in_handler("gex_NBI_Wait");
     no_flags("gex_NBI_Wait", flags);
     poll();
     let set = thread::current().nbi_set();
-    wait("implicit", Reason::Implicit(set), || set.is_done(mask as usize & EC_ALL));
+    wait("implicit", Reason::Implicit(set), || {
+        set.is_done((mask & NBI_CATEGORIES) as usize)
+    });
 }
 
 /// From now on implicit operations of this thread go into a set of their own.
 #[no_mangle]
-pub extern "C" fn gex_NBI_BeginAccessRegion(flags: u32) {
+pub extern "C" fn gex_NBI_BeginAccessRegion(flags: Flags) {
     not_in_handler("gex_NBI_BeginAccessRegion");
     no_flags("gex_NBI_BeginAccessRegion", flags);
     if !thread::current().begin_region() {
@@ -204,7 +207,7 @@ pub extern "C" fn gex_NBI_BeginAccessRegion(flags: u32) {
 
 /// Ends the access region; its root event.
 #[no_mangle]
-pub extern "C" fn gex_NBI_EndAccessRegion(flags: u32) -> Event {
+pub extern "C" fn gex_NBI_EndAccessRegion(flags: Flags) -> Event {
     not_in_handler("gex_NBI_EndAccessRegion");
     no_flags("gex_NBI_EndAccessRegion", flags);
     let thread = thread::current();

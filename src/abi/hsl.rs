@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::ERR_NOT_READY;
+use crate::flags::ERR_NOT_READY;
 use crate::hsl::Hsl;
 use crate::thread;
 use crate::trace::{self, EventKind, TraceCategory, TraceEvent};

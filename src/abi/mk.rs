@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 
-use super::{answer, complain, ERR_BAD_ARG};
+use super::{answer, complain};
 use crate::client::Client;
+use crate::flags::{Flags, ERR_BAD_ARG};
 use crate::mk::{cuda, hip, ze, Driver, Kind, Refusal};
 use crate::runtime;
 use crate::segment::{create, Segment};
@@ -69,12 +70,12 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
 /// Makes a memory kind of a device (`gex_MK_Create`). `GASNET_ERR_RESOURCE` where the vendor's library or the device is missing. The class of
 /// host memory gives `GEX_MK_HOST`. Not collective.
 #[no_mangle]
-pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, args: *const Args, flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, args: *const Args, flags: Flags) -> c_int {
     let name = "gex_MK_Create";
     super::not_in_handler(name);
     // SAFETY: null, or the client's.
     let args = unsafe { args.as_ref() };
-    let Some(args) = args.filter(|args| !kind.is_null() && !client.is_null() && flags == 0 && args.flags == 0) else {
+    let Some(args) = args.filter(|args| !kind.is_null() && !client.is_null() && flags.is_none() && args.flags == 0) else {
         complain(
             name,
             "kind_p, client and args must not be null, and flags and gex_flags must be 0",
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, 
 
 /// Ends a memory kind, all segments of which are destroyed (`gex_MK_Destroy`). `GEX_MK_HOST` always stays.
 #[no_mangle]
-pub extern "C" fn gex_MK_Destroy(kind: usize, flags: u32) {
+pub extern "C" fn gex_MK_Destroy(kind: usize, flags: Flags) {
     let name = "gex_MK_Destroy";
     super::not_in_handler(name);
     let done = match kind {
@@ -102,7 +103,13 @@ pub extern "C" fn gex_MK_Destroy(kind: usize, flags: u32) {
         0 => Err("it is GEX_MK_INVALID".into()),
         _ => Kind::destroy(kind),
     };
-    let done = done.and_then(|()| if flags == 0 { Ok(()) } else { Err("flags must be 0".into()) });
+    let done = done.and_then(|()| {
+        if flags.is_none() {
+            Ok(())
+        } else {
+            Err("flags must be 0".into())
+        }
+    });
     if let Err(why) = done {
         fatal!("rank {}: {name}: {why}", runtime::get().rank());
     }

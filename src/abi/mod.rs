@@ -27,30 +27,27 @@ pub mod trace;
 pub mod vis;
 
 use crate::am::table::RegisterError;
+use std::ffi::c_int;
+
+use crate::event::Event;
+use crate::flags::{self, ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::mk::Refusal;
 
-/// `GASNET_OK`.
-pub const OK: i32 = 0;
-/// `GASNET_ERR_NOT_INIT`.
-pub const ERR_NOT_INIT: i32 = 10001;
-/// `GASNET_ERR_RESOURCE`.
-pub const ERR_RESOURCE: i32 = 10002;
-/// `GASNET_ERR_BAD_ARG`.
-pub const ERR_BAD_ARG: i32 = 10003;
-/// `GASNET_ERR_NOT_READY`.
-pub const ERR_NOT_READY: i32 = 10004;
-/// `GASNET_ERR_BARRIER_MISMATCH`.
-pub const ERR_BARRIER_MISMATCH: i32 = 10005;
-
-/// `GEX_FLAG_IMMEDIATE`.
-pub const FLAG_IMMEDIATE: u32 = 1;
+/// The local-completion option of a call (`gex_Event_t *lc_opt`): one of the constants below, or
+/// the client's event.
+pub type LcOpt = *mut Event;
 
 /// `GEX_EVENT_NOW`.
-pub const EVENT_NOW: usize = 1;
+pub const LC_NOW: LcOpt = flags::EVENT_NOW as LcOpt;
 /// `GEX_EVENT_DEFER`.
-pub const EVENT_DEFER: usize = 2;
-/// `GEX_EVENT_GROUP`.
-pub const EVENT_GROUP: usize = 3;
+pub const LC_DEFER: LcOpt = flags::EVENT_DEFER as LcOpt;
+/// `GEX_EVENT_GROUP`, the highest of the constants.
+pub const LC_GROUP: LcOpt = flags::EVENT_GROUP as LcOpt;
+
+const _: () = assert!(Event::INVALID.0 == flags::EVENT_INVALID && Event::NO_OP.0 == flags::EVENT_NO_OP);
+
+/// What a call with `GEX_FLAG_IMMEDIATE` returns when it would have had to wait and did nothing.
+pub const NO_OP: c_int = 1;
 
 /// Prints why a call returns an error, unless the client turned that off (`gex_System_SetVerboseErrors`) or another rank says it.
 pub fn complain(function: &str, why: &str) {
@@ -60,7 +57,7 @@ pub fn complain(function: &str, why: &str) {
 }
 
 /// The answer of a call that registers handlers. An index that cannot be had is a lack of resources, as in the reference.
-pub fn registered(function: &str, result: Result<(), RegisterError>) -> i32 {
+pub fn registered(function: &str, result: Result<(), RegisterError>) -> c_int {
     let Err(why) = result else { return OK };
     complain(function, &why.to_string());
     match why {
@@ -70,7 +67,7 @@ pub fn registered(function: &str, result: Result<(), RegisterError>) -> i32 {
 }
 
 /// The answer of a call that makes something: `take` gets it, or the user the reason.
-pub fn answer<T>(function: &str, made: Result<T, Refusal>, take: impl FnOnce(T)) -> i32 {
+pub fn answer<T>(function: &str, made: Result<T, Refusal>, take: impl FnOnce(T)) -> c_int {
     match made {
         Ok(made) => {
             take(made);

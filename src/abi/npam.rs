@@ -2,16 +2,19 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::am::{complete_locally, reply, sent, PREPARE_LEAST};
+use super::am::{complete_locally, reply, sent};
 use super::rules::{self, Lc, AM_FLAGS};
-use super::{complain, not_in_handler, ERR_BAD_ARG, FLAG_IMMEDIATE};
+use super::{complain, not_in_handler};
+use crate::abi::LcOpt;
 use crate::am::canary;
 use crate::am::npam::{limit, Wish};
 use crate::am::prepared::{Prepared, SrcDesc};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Message, MAX_ARGS};
-use crate::segment::disposition::{own, peer_base, reaching, SELF, SELF_OFFSET};
+use crate::flags::{Flags, ERR_BAD_ARG};
+use crate::segment::disposition::{own, peer_base, reaching};
+use crate::team::TeamHandle;
 use crate::types::Category;
 use crate::types::Location;
 use crate::{progress, runtime, team, thread, trace};
@@ -19,9 +22,9 @@ use gasnet_conduit::Class;
 
 /// Prepares in `desc` and returns it, or null for "no op".
 #[inline(always)]
-fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
+fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: Flags) -> *const SrcDesc {
     let most_allowed = limit(wish.category, wish.target, !wish.client_buffer.is_null());
-    if flags & SELF_OFFSET != 0
+    if flags.has(Flags::SELF_SEG_OFFSET)
         || desc.prepared().is_some()
         || wish.least > wish.most
         || wish.least > most_allowed
@@ -39,9 +42,9 @@ fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: u32) -> *const SrcDesc {
 }
 
 #[cold]
-fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: u32) -> ! {
+fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: Flags) -> ! {
     let rank = runtime::get().rank();
-    if flags & SELF_OFFSET != 0 {
+    if flags.has(Flags::SELF_SEG_OFFSET) {
         fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
     }
     if desc.prepared().is_some() {
@@ -60,14 +63,14 @@ fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: u32) -> ! {
 }
 
 /// What only the debug flavour checks.
-fn check(wish: &Wish, flags: u32) {
+fn check(wish: &Wish, flags: Flags) {
     let rank = runtime::get().rank();
     let (name, lc) = match wish.class {
         Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
         Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
     };
-    rules::only_flags(name, flags, AM_FLAGS | PREPARE_LEAST);
-    if wish.client_buffer.is_null() && flags & SELF != 0 {
+    rules::only_flags(name, flags, AM_FLAGS | Flags::AM_PREPARE_LEAST);
+    if wish.client_buffer.is_null() && flags.has(Flags::SELF_SEG) {
         fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
     }
     if !wish.client_buffer.is_null() {
@@ -84,8 +87,8 @@ struct Terms {
     least: usize,
     most: usize,
     destination: *mut u8,
-    lc_opt: *mut usize,
-    flags: u32,
+    lc_opt: LcOpt,
+    flags: Flags,
     nargs: c_uint,
 }
 
@@ -110,12 +113,12 @@ impl Terms {
             lc_opt: self.lc_opt,
             nargs: self.nargs as usize,
             token,
-            immediate: self.flags & FLAG_IMMEDIATE != 0,
+            immediate: self.flags.has(Flags::IMMEDIATE),
         }
     }
 
     #[inline(always)]
-    fn request(&self, tm: usize, rank: u32) -> *const SrcDesc {
+    fn request(&self, tm: TeamHandle, rank: u32) -> *const SrcDesc {
         not_in_handler("gex_AM_PrepareRequest");
         let (source_ep, target) = team::resolve(tm, rank);
         let wish = self.wish(Class::Request, target, source_ep, std::ptr::null());
@@ -141,13 +144,13 @@ const NOWHERE: *mut u8 = std::ptr::null_mut();
 /// Prepares a Medium request.
 #[no_mangle]
 pub extern "C" fn gex_AM_PrepareRequestMedium(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     client_buffer: *const u8,
     least: usize,
     most: usize,
-    lc_opt: *mut usize,
-    flags: u32,
+    lc_opt: LcOpt,
+    flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
     let category = Category::Medium;
@@ -167,14 +170,14 @@ pub extern "C" fn gex_AM_PrepareRequestMedium(
 /// Prepares a Long request.
 #[no_mangle]
 pub extern "C" fn gex_AM_PrepareRequestLong(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     client_buffer: *const u8,
     least: usize,
     most: usize,
     destination: *mut u8,
-    lc_opt: *mut usize,
-    flags: u32,
+    lc_opt: LcOpt,
+    flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
     Terms {
@@ -197,8 +200,8 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
     client_buffer: *const u8,
     least: usize,
     most: usize,
-    lc_opt: *mut usize,
-    flags: u32,
+    lc_opt: LcOpt,
+    flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
     let terms = Terms {
@@ -223,8 +226,8 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
     least: usize,
     most: usize,
     destination: *mut u8,
-    lc_opt: *mut usize,
-    flags: u32,
+    lc_opt: LcOpt,
+    flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
     let terms = Terms {
@@ -250,7 +253,7 @@ unsafe fn commit(
     handler: u8,
     bytes: usize,
     named: *mut u8,
-    flags: u32,
+    flags: Flags,
     args: &[Arg],
 ) -> c_int {
     // SAFETY: what Prepare returned on this thread (client contract); null is caught.
@@ -272,7 +275,7 @@ unsafe fn commit(
     }
     let destination = named.wrapping_add(p.destination_base);
     let began = trace::clock(trace::TraceCategory::Message);
-    let refused = desc.commit(&p, handler, bytes, destination, args, flags & FLAG_IMMEDIATE != 0);
+    let refused = desc.commit(&p, handler, bytes, destination, args, flags.has(Flags::IMMEDIATE));
     if refused.is_err() {
         return 1;
     }
@@ -286,7 +289,7 @@ unsafe fn commit(
     }
     // SAFETY: the client's local-completion option, as given at Prepare.
     unsafe { complete_locally(p.lc_opt) };
-    if class == Class::Request && flags & FLAG_IMMEDIATE == 0 {
+    if class == Class::Request && !flags.has(Flags::IMMEDIATE) {
         progress::poll_after_request();
     }
     0
@@ -340,7 +343,7 @@ fn untouched((class, category, nargs): (Class, Category, usize), bytes: usize) -
 macro_rules! shared {
     ($($name:ident $class:ident $category:ident;)*) => {$(
         #[inline(never)]
-        unsafe fn $name(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: u32, args: &[Arg]) -> c_int {
+        unsafe fn $name(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags, args: &[Arg]) -> c_int {
             // SAFETY: by the contract of `commit`.
             unsafe { commit(desc, Class::$class, Category::$category, handler, bytes, destination, flags, args) }
         }
@@ -366,12 +369,12 @@ macro_rules! commits {
         #[no_mangle]
         pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize $(, $a: Arg)*) {
             // SAFETY: by the specification's contract.
-            unsafe { $shared(desc, handler, bytes, NOWHERE, 0, &[$($a),*]) };
+            unsafe { $shared(desc, handler, bytes, NOWHERE, Flags::NONE, &[$($a),*]) };
         }
 
         /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
         #[no_mangle]
-        pub unsafe extern "C" fn $v2(desc: *const SrcDesc, handler: u8, bytes: usize, flags: u32 $(, $a: Arg)*) -> c_int {
+        pub unsafe extern "C" fn $v2(desc: *const SrcDesc, handler: u8, bytes: usize, flags: Flags $(, $a: Arg)*) -> c_int {
             // SAFETY: by the specification's contract.
             unsafe { $shared(desc, handler, bytes, NOWHERE, flags, &[$($a),*]) }
         }
@@ -381,13 +384,13 @@ macro_rules! commits {
         #[no_mangle]
         pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8 $(, $a: Arg)*) {
             // SAFETY: by the specification's contract.
-            unsafe { $shared(desc, handler, bytes, destination, 0, &[$($a),*]) };
+            unsafe { $shared(desc, handler, bytes, destination, Flags::NONE, &[$($a),*]) };
         }
 
         /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
         #[no_mangle]
         pub unsafe extern "C" fn $v2(
-            desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: u32 $(, $a: Arg)*
+            desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: by the specification's contract.
             unsafe { $shared(desc, handler, bytes, destination, flags, &[$($a),*]) }
@@ -419,7 +422,7 @@ macro_rules! cancels {
     ($($name:ident)*) => {$(
         /// Forgets what was prepared.
         #[no_mangle]
-        pub unsafe extern "C" fn $name(desc: *const SrcDesc, flags: u32) -> c_int {
+        pub unsafe extern "C" fn $name(desc: *const SrcDesc, flags: Flags) -> c_int {
             // SAFETY: what Prepare returned on this thread; null is caught.
             match unsafe { desc.as_ref() } {
                 Some(desc) if desc.prepared().is_some() => {

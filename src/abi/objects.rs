@@ -6,17 +6,18 @@ use std::sync::atomic::Ordering;
 
 use super::compat::call_attach_hook;
 use super::system::store;
-use super::{complain, mk, rules, ERR_BAD_ARG, ERR_RESOURCE, FLAG_IMMEDIATE, OK};
+use super::{complain, mk, rules};
 use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
+use crate::flags::{Flags, EP_CAPABILITY_ALL, ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::runtime;
 use crate::segment::attach::AttachError;
 use crate::segment::configuration::is_everything;
 use crate::segment::publish::publish;
 use crate::segment::reach::ALL_MEMORY;
 use crate::segment::{create, Memory, Segment};
-use crate::team::{self, scratch, Named};
+use crate::team::{self, scratch, Named, TeamHandle};
 use crate::trace;
 use gasnet_sys::mem;
 
@@ -46,7 +47,7 @@ cdata! {
 
 /// Flags passed to `gex_Client_Init`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Client_QueryFlags(client: *const Client) -> u32 {
+pub unsafe extern "C" fn gex_Client_QueryFlags(client: *const Client) -> Flags {
     // SAFETY: a handle of ours.
     unsafe { rules::client("gex_Client_QueryFlags", client) }.flags
 }
@@ -66,7 +67,7 @@ pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
 
 /// Flags passed when the endpoint was created; of a primordial one those of `gex_Client_Init`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_EP_QueryFlags(ep: *const Endpoint) -> u32 {
+pub unsafe extern "C" fn gex_EP_QueryFlags(ep: *const Endpoint) -> Flags {
     // SAFETY: a handle of ours.
     unsafe { rules::endpoint("gex_EP_QueryFlags", ep) }.flags
 }
@@ -95,8 +96,8 @@ pub extern "C" fn gex_Segment_QueryClient(_segment: *const Segment) -> *const Cl
 
 /// Flags of a segment: none exist.
 #[no_mangle]
-pub extern "C" fn gex_Segment_QueryFlags(_segment: *const Segment) -> u32 {
-    0
+pub extern "C" fn gex_Segment_QueryFlags(_segment: *const Segment) -> Flags {
+    Flags::NONE
 }
 
 /// First byte of a segment.
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mu
 /// Allocates and binds the primordial segment. Collective. A size that is no multiple of a page is rounded up (a warning in the debug flavour). In
 /// EVERYTHING there is no segment, and the answer is `GEX_SEGMENT_INVALID`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: usize, bytes: usize) -> c_int {
+pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: TeamHandle, bytes: usize) -> c_int {
     super::not_in_handler("gex_Segment_Attach");
     team::team(tm, "gex_Segment_Attach");
     if segment.is_null() {
@@ -185,7 +186,7 @@ struct Bound {
     bytes: usize,
 }
 
-fn bound(tm: usize, rank: u32) -> Option<Bound> {
+fn bound(tm: TeamHandle, rank: u32) -> Option<Bound> {
     let rt = runtime::get();
     let location = match team::decode(tm) {
         Named::Team(team) if rank < team.size => team.locate(rank),
@@ -201,7 +202,7 @@ fn bound(tm: usize, rank: u32) -> Option<Bound> {
     })
 }
 
-fn check_rank(function: &str, tm: usize, rank: u32) {
+fn check_rank(function: &str, tm: TeamHandle, rank: u32) {
     let size = match team::decode(tm) {
         Named::Team(team) => team.size,
         Named::Pair(..) => runtime::get().size(),
@@ -214,18 +215,18 @@ fn check_rank(function: &str, tm: usize, rank: u32) {
 /// Queries a bound segment. What was attached or published is known here: never communicates.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     owner: *mut usize,
     here: *mut usize,
     bytes: *mut usize,
-    flags: u32,
+    flags: Flags,
 ) -> usize {
     let name = "gex_EP_QueryBoundSegmentNB";
-    if flags & FLAG_IMMEDIATE == 0 {
+    if !flags.has(Flags::IMMEDIATE) {
         super::not_in_handler(name);
     }
-    rules::only_flags(name, flags, FLAG_IMMEDIATE);
+    rules::only_flags(name, flags, Flags::IMMEDIATE);
     check_rank(name, tm, rank);
     let answer = bound(tm, rank).unwrap_or(Bound {
         owner: 0,
@@ -242,7 +243,7 @@ pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
 /// As `gex_EP_QueryBoundSegmentNB`, waiting, and non-zero without touching the outputs when there is no segment.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_QueryBound(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     owner: *mut usize,
     here: *mut usize,
@@ -261,11 +262,16 @@ pub unsafe extern "C" fn gex_Segment_QueryBound(
 
 /// Tells the members of a team the bound segments of some endpoints of this process. Collective; also a barrier.
 #[no_mangle]
-pub unsafe extern "C" fn gex_EP_PublishBoundSegment(tm: usize, eps: *const *const Endpoint, count: usize, flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_EP_PublishBoundSegment(
+    tm: TeamHandle,
+    eps: *const *const Endpoint,
+    count: usize,
+    flags: Flags,
+) -> c_int {
     let name = "gex_EP_PublishBoundSegment";
     super::not_in_handler(name);
     let team = team::team(tm, name);
-    let good = flags == 0 && (!eps.is_null() || count == 0);
+    let good = flags.is_none() && (!eps.is_null() || count == 0);
     let endpoints: &[*const Endpoint] = if good && count > 0 {
         // SAFETY: the client's array of `count` handles.
         unsafe { std::slice::from_raw_parts(eps, count) }
@@ -292,17 +298,17 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(tm: usize, eps: *const *cons
     }
 }
 
-/// Capabilities that exist: `GEX_EP_CAPABILITY_ALL`.
-const CAPABILITIES: u32 = 0x1f;
-/// `GEX_FLAG_HINT_ACCEL_ALL`.
-const HINTS: u32 = 0x3;
-
 /// Makes a further endpoint, which has all capabilities.
 #[no_mangle]
-pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const Client, capabilities: u32, flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const Client, capabilities: u32, flags: Flags) -> c_int {
     let name = "gex_EP_Create";
     super::not_in_handler(name);
-    if ep.is_null() || client.is_null() || capabilities == 0 || capabilities & !CAPABILITIES != 0 || flags & !HINTS != 0 {
+    if ep.is_null()
+        || client.is_null()
+        || capabilities == 0
+        || capabilities & !EP_CAPABILITY_ALL != 0
+        || !Flags::HINT_ACCEL_ALL.has_all(flags)
+    {
         complain(
             name,
             "ep_p and client must not be null, capabilities must be of GEX_EP_CAPABILITY_*, and flags of GEX_FLAG_HINT_ACCEL_*",
@@ -330,12 +336,12 @@ pub unsafe extern "C" fn gex_Segment_Create(
     address: *mut c_void,
     bytes: usize,
     kind: usize,
-    flags: u32,
+    flags: Flags,
 ) -> c_int {
     let name = "gex_Segment_Create";
     super::not_in_handler(name);
     let rt = runtime::get();
-    if segment.is_null() || client.is_null() || flags != 0 {
+    if segment.is_null() || client.is_null() || !flags.is_none() {
         complain(name, "segment_p and client must not be null, and flags must be 0");
         return ERR_BAD_ARG;
     }
@@ -382,7 +388,7 @@ pub unsafe extern "C" fn gex_Segment_Create(
 
 /// Ends a segment that `gex_Segment_Create` made.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: u32) {
+pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: Flags) {
     super::not_in_handler("gex_Segment_Destroy");
     rules::no_flags("gex_Segment_Destroy", flags);
     if rules::CHECKED && !segment.is_null() {
@@ -410,7 +416,7 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: u32
 
 /// Binds a segment to an endpoint that has none.
 #[no_mangle]
-pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const Segment, flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const Segment, flags: Flags) -> c_int {
     let name = "gex_EP_BindSegment";
     super::not_in_handler(name);
     // SAFETY: null, or a handle of ours.
@@ -422,7 +428,7 @@ pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const
         // SAFETY: a handle of ours; a destroyed segment keeps its memory in the debug flavour.
         unsafe { rules::segment(name, segment) };
     }
-    if flags != 0 {
+    if !flags.is_none() {
         complain(name, "flags must be 0");
         return ERR_BAD_ARG;
     }
@@ -446,7 +452,7 @@ pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, super::super::runtime::Runtime::max_local_bytes)
+    runtime::try_get().map_or(0, |rt| rt.max_local_bytes())
 }
 
 /// Largest segment that every rank may attach; in EVERYTHING that of all memory.
@@ -455,7 +461,7 @@ pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, super::super::runtime::Runtime::max_global_bytes)
+    runtime::try_get().map_or(0, |rt| rt.max_global_bytes())
 }
 
 /// `gasnet_seginfo_t`.

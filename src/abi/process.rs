@@ -2,7 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use super::{complain, ERR_BAD_ARG, ERR_BARRIER_MISMATCH, ERR_NOT_INIT, ERR_NOT_READY, ERR_RESOURCE, OK};
+use super::complain;
+use crate::flags::{ERR_BAD_ARG, ERR_BARRIER_MISMATCH, ERR_NOT_INIT, ERR_NOT_READY, ERR_RESOURCE, OK};
 use crate::runtime;
 use crate::trace;
 use crate::wait::{self, WaitMode};

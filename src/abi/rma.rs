@@ -3,25 +3,25 @@
 
 use std::ffi::c_int;
 
-use super::rules::{self, Lc, LC_COPY_YES, RMA_FLAGS};
-use super::{not_in_handler, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
+use super::not_in_handler;
+use super::rules::{self, Lc, RMA_FLAGS};
+use crate::abi::{LcOpt, LC_GROUP, LC_NOW, NO_OP};
 use crate::event::{Event, Op};
+use crate::flags::{Flags, EC_LC};
 use crate::rma::{self, Access, Manner, Started};
 use crate::runtime;
-use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place, SELF_OFFSET};
+use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
 use crate::stall::Reason;
 use crate::team;
+use crate::team::TeamHandle;
 use crate::thread::{self, Thread};
 use crate::trace::{self, EventKind};
 use crate::types::{EpIndex, Location};
 use crate::wait;
 use gasnet_conduit::Busy;
 
-const LEAF_LC: usize = 2;
-const NO_OP: c_int = 1;
-
 /// An access whose local side is the client's: memory of the device that the local endpoint's segment is on, else of the host.
-fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: u32, function: &str) -> Access {
+fn access(tm: TeamHandle, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: Flags, function: &str) -> Access {
     let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
     Access {
         device: runtime::get()
@@ -33,26 +33,35 @@ fn access(tm: usize, rank: u32, remote: *const u8, local: *mut u8, bytes: usize,
 
 /// An access whose local side is a value of ours.
 fn value_access(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     remote: *const u8,
     memory: &mut ValueMemory,
     bytes: usize,
-    flags: u32,
+    flags: Flags,
     function: &str,
 ) -> Access {
     let local = memory.0.as_mut_ptr();
-    host_access(tm, rank, remote, local, bytes, flags & !SELF_OFFSET, function).1
+    host_access(
+        tm,
+        rank,
+        remote,
+        local,
+        bytes,
+        flags.without(Flags::SELF_SEG_OFFSET),
+        function,
+    )
+    .1
 }
 
 /// The local endpoint, and an access whose local side is host memory.
 fn host_access(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     remote: *const u8,
     local: *mut u8,
     bytes: usize,
-    flags: u32,
+    flags: Flags,
     function: &str,
 ) -> (EpIndex, Access) {
     not_in_handler(function);
@@ -89,18 +98,18 @@ fn host_access(
 
 /// Addresses in place of offsets.
 #[cold]
-fn absolute(ep: EpIndex, peer: Location, remote: usize, local: *mut u8, flags: u32) -> (usize, *mut u8) {
+fn absolute(ep: EpIndex, peer: Location, remote: usize, local: *mut u8, flags: Flags) -> (usize, *mut u8) {
     (
         remote.wrapping_add(peer_base(peer, flags)),
         local.wrapping_add(own_base(ep, flags)),
     )
 }
 
-fn manner(flags: u32, lc_opt: *mut usize) -> Manner {
+fn manner(flags: Flags, lc_opt: LcOpt) -> Manner {
     Manner {
-        immediate: flags & FLAG_IMMEDIATE != 0,
-        source_now: lc_opt as usize == EVENT_NOW,
-        copy: flags & LC_COPY_YES != 0,
+        immediate: flags.has(Flags::IMMEDIATE),
+        source_now: lc_opt == LC_NOW,
+        copy: flags.has(Flags::LC_COPY_YES),
     }
 }
 
@@ -184,17 +193,24 @@ pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Re
 ///
 /// # Safety
 /// `lc_opt` is null, a constant, or the client's event.
-unsafe fn local_event(lc_opt: *mut usize, op: Option<&'static Op>) {
-    if lc_opt as usize > EVENT_GROUP {
-        let leaf = op.map_or(Event::INVALID, |op| op.event().leaf(LEAF_LC));
+unsafe fn local_event(lc_opt: LcOpt, op: Option<&'static Op>) {
+    if lc_opt > LC_GROUP {
+        let leaf = op.map_or(Event::INVALID, |op| op.event().leaf(EC_LC as usize));
         // SAFETY: neither null nor a constant.
-        unsafe { lc_opt.write(leaf.0) };
+        unsafe { lc_opt.write(leaf) };
     }
 }
 
 /// Puts and waits for completion at both ends. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
-pub extern "C" fn gex_RMA_PutBlocking(tm: usize, rank: u32, dest: *mut u8, src: *const u8, bytes: usize, flags: u32) -> c_int {
+pub extern "C" fn gex_RMA_PutBlocking(
+    tm: TeamHandle,
+    rank: u32,
+    dest: *mut u8,
+    src: *const u8,
+    bytes: usize,
+    flags: Flags,
+) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
     let how = manner(flags, std::ptr::null_mut());
     traced!(EventKind::Put, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
@@ -203,13 +219,13 @@ pub extern "C" fn gex_RMA_PutBlocking(tm: usize, rank: u32, dest: *mut u8, src: 
 /// Starts a put with a root event.
 #[no_mangle]
 pub unsafe extern "C" fn gex_RMA_PutNB(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     dest: *mut u8,
     src: *const u8,
     bytes: usize,
-    lc_opt: *mut usize,
-    flags: u32,
+    lc_opt: LcOpt,
+    flags: Flags,
 ) -> Event {
     rules::local_completion("gex_RMA_PutNB", lc_opt, Lc::PutNb);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
@@ -220,7 +236,7 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
 /// # Safety
 /// As [`local_event`].
 #[inline(always)]
-unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: *mut usize, flags: u32) -> Event {
+unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> Event {
     let thread = thread::current();
     let how = manner(flags, lc_opt);
     let result = traced!(kind, access, Result::is_err, explicit(thread, |op| rma::put(access, op, how)));
@@ -237,13 +253,13 @@ unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: *mut usize, flags: u3
 /// Starts a put in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBI(
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     dest: *mut u8,
     src: *const u8,
     bytes: usize,
-    lc_opt: *mut usize,
-    flags: u32,
+    lc_opt: LcOpt,
+    flags: Flags,
 ) -> c_int {
     rules::local_completion("gex_RMA_PutNBI", lc_opt, Lc::PutNbi);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNBI");
@@ -251,7 +267,7 @@ pub extern "C" fn gex_RMA_PutNBI(
 }
 
 #[inline(always)]
-fn put_nbi(kind: EventKind, access: &Access, lc_opt: *mut usize, flags: u32) -> c_int {
+fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_int {
     let how = manner(flags, lc_opt);
     let result = traced!(
         kind,
@@ -264,7 +280,14 @@ fn put_nbi(kind: EventKind, access: &Access, lc_opt: *mut usize, flags: u32) -> 
 
 /// Gets and waits. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
-pub extern "C" fn gex_RMA_GetBlocking(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
+pub extern "C" fn gex_RMA_GetBlocking(
+    tm: TeamHandle,
+    dest: *mut u8,
+    rank: u32,
+    src: *const u8,
+    bytes: usize,
+    flags: Flags,
+) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
     let how = manner(flags, std::ptr::null_mut());
     traced!(EventKind::Get, &access, is_no_op, blocking(|op| rma::get(&access, op, how)))
@@ -272,7 +295,7 @@ pub extern "C" fn gex_RMA_GetBlocking(tm: usize, dest: *mut u8, rank: u32, src: 
 
 /// Starts a get with a root event.
 #[no_mangle]
-pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> Event {
+pub extern "C" fn gex_RMA_GetNB(tm: TeamHandle, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: Flags) -> Event {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
     let thread = thread::current();
     let how = manner(flags, std::ptr::null_mut());
@@ -290,7 +313,7 @@ pub extern "C" fn gex_RMA_GetNB(tm: usize, dest: *mut u8, rank: u32, src: *const
 
 /// Starts a get in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
-pub extern "C" fn gex_RMA_GetNBI(tm: usize, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: u32) -> c_int {
+pub extern "C" fn gex_RMA_GetNBI(tm: TeamHandle, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: Flags) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
     let how = manner(flags, std::ptr::null_mut());
     let result = traced!(
@@ -326,17 +349,12 @@ struct ValueMemory([u8; 8]);
 
 /// Gets a value of 1 to 8 bytes.
 #[no_mangle]
-pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, bytes: usize, flags: u32) -> u64 {
+pub extern "C" fn gex_RMA_GetBlockingVal(tm: TeamHandle, rank: u32, src: *const u8, bytes: usize, flags: Flags) -> u64 {
     let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
-    let how = manner(flags & !FLAG_IMMEDIATE, std::ptr::null_mut());
-    traced!(
-        EventKind::GetVal,
-        &access,
-        is_no_op,
-        blocking(|op| rma::get(&access, op, how))
-    );
+    let how = manner(flags.without(Flags::IMMEDIATE), std::ptr::null_mut());
+    traced!(EventKind::GetVal, &access, is_no_op, blocking(|op| rma::get(&access, op, how)));
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -347,34 +365,36 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: usize, rank: u32, src: *const u8, b
 
 /// Puts a value of 1 to 8 bytes and waits. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
-pub extern "C" fn gex_RMA_PutBlockingVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
+pub extern "C" fn gex_RMA_PutBlockingVal(
+    tm: TeamHandle,
+    rank: u32,
+    dest: *mut u8,
+    value: u64,
+    bytes: usize,
+    flags: Flags,
+) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutBlockingVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
-    let how = manner(flags, EVENT_NOW as *mut usize);
-    traced!(
-        EventKind::PutVal,
-        &access,
-        is_no_op,
-        blocking(|op| rma::put(&access, op, how))
-    )
+    let how = manner(flags, LC_NOW);
+    traced!(EventKind::PutVal, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
 }
 
 /// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
-pub extern "C" fn gex_RMA_PutNBIVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> c_int {
+pub extern "C" fn gex_RMA_PutNBIVal(tm: TeamHandle, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: Flags) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBIVal");
-    put_nbi(EventKind::PutNbiVal, &access, EVENT_NOW as *mut usize, flags)
+    put_nbi(EventKind::PutNbiVal, &access, LC_NOW, flags)
 }
 
 /// Starts a put of a value with a root event.
 #[no_mangle]
-pub extern "C" fn gex_RMA_PutNBVal(tm: usize, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: u32) -> Event {
+pub extern "C" fn gex_RMA_PutNBVal(tm: TeamHandle, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: Flags) -> Event {
     let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBVal");
-    // SAFETY: EVENT_NOW is a constant, not an event to write.
-    unsafe { put_nb(EventKind::PutNbVal, &access, EVENT_NOW as *mut usize, flags) }
+    // SAFETY: LC_NOW is a constant, not an event to write.
+    unsafe { put_nb(EventKind::PutNbVal, &access, LC_NOW, flags) }
 }

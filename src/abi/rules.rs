@@ -1,35 +1,32 @@
 //! What the specification calls erroneous and several functions check alike. Debug flavour: each check is nothing in the release flavour.
 
-use super::{EVENT_DEFER, EVENT_GROUP, EVENT_NOW, FLAG_IMMEDIATE};
+use crate::abi::{LcOpt, LC_DEFER, LC_GROUP, LC_NOW};
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint};
 use crate::event::{Doubt, Event};
+use crate::flags::Flags;
 use crate::runtime;
 use crate::segment::create;
-use crate::segment::disposition::{PEER_BOUND, SELF, SELF_OFFSET};
 use crate::segment::Segment;
 use crate::types::Location;
 
 /// Whether there are checks.
 pub const CHECKED: bool = cfg!(feature = "debug-checks");
 
-/// `GEX_FLAG_LC_COPY_YES` and `_NO`.
-const LC_COPY: u32 = 0x18;
-/// `GEX_FLAG_LC_COPY_YES`.
-pub const LC_COPY_YES: u32 = 0x8;
-/// `GEX_FLAG_ENABLE_LEAF_LC`.
-const LEAF_LC: u32 = 0x80;
-const PEER_NEVER_SELF: u32 = 0x100;
-const PEER_NEVER_NBRHD: u32 = 0x200;
-/// `GEX_FLAG_SELF_SEG_*` and `GEX_FLAG_PEER_SEG_*`; `segment::disposition` judges them.
-pub const SEG: u32 = 0x3f_c000;
-
 /// Flags of puts and gets.
-pub const RMA_FLAGS: u32 = FLAG_IMMEDIATE | LC_COPY | LEAF_LC | PEER_NEVER_SELF | PEER_NEVER_NBRHD | SEG;
+pub const RMA_FLAGS: Flags = Flags::IMMEDIATE
+    .with(Flags::LC_COPY)
+    .with(Flags::ENABLE_LEAF_LC)
+    .with(Flags::PEER_NEVER_SELF)
+    .with(Flags::PEER_NEVER_NBRHD)
+    .with(Flags::SEG);
 /// Those that change nothing for a neighbour, as inline code has them, too (`GASNETI_PLAIN_FLAGS`, `gasnetex_inline.h`).
-pub const PLAIN_FLAGS: u32 = FLAG_IMMEDIATE | PEER_NEVER_SELF | (SELF & !SELF_OFFSET) | PEER_BOUND;
+pub const PLAIN_FLAGS: Flags = Flags::IMMEDIATE
+    .with(Flags::PEER_NEVER_SELF)
+    .with(Flags::SELF_SEG.without(Flags::SELF_SEG_OFFSET))
+    .with(Flags::PEER_SEG_BOUND);
 /// Flags of Active Messages.
-pub const AM_FLAGS: u32 = FLAG_IMMEDIATE | LC_COPY | SEG;
+pub const AM_FLAGS: Flags = Flags::IMMEDIATE.with(Flags::LC_COPY).with(Flags::SEG);
 
 /// What a local-completion option may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,34 +43,34 @@ pub enum Lc {
 
 /// `flags` are reserved.
 #[inline]
-pub fn no_flags(function: &str, flags: u32) {
-    only_flags(function, flags, 0);
+pub fn no_flags(function: &str, flags: Flags) {
+    only_flags(function, flags, Flags::NONE);
 }
 
 /// `flags` are of `allowed` and do not contradict each other.
 #[inline]
-pub fn only_flags(function: &str, flags: u32, allowed: u32) {
+pub fn only_flags(function: &str, flags: Flags, allowed: Flags) {
     if !CHECKED {
         return;
     }
     // Some calls are allowed before initialisation.
     let rank = || runtime::get().rank();
-    if flags & !allowed != 0 {
+    if !allowed.has_all(flags) {
         fatal!(
             "rank {}: {function}: flags {:#x} are not for this call",
             rank(),
-            flags & !allowed
+            flags.without(allowed)
         );
     }
-    if flags & LC_COPY == LC_COPY {
+    if flags.has_all(Flags::LC_COPY) {
         fatal!("rank {}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other", rank());
     }
 }
 
 /// What `GEX_FLAG_PEER_NEVER_*` say about the peer is true.
 #[inline]
-pub fn never(function: &str, flags: u32, peer: Location) {
-    if !CHECKED || flags & (PEER_NEVER_SELF | PEER_NEVER_NBRHD) == 0 {
+pub fn never(function: &str, flags: Flags, peer: Location) {
+    if !CHECKED || !flags.has(Flags::PEER_NEVER_SELF | Flags::PEER_NEVER_NBRHD) {
         return;
     }
     let rt = runtime::get();
@@ -83,7 +80,7 @@ pub fn never(function: &str, flags: u32, peer: Location) {
             rt.rank()
         );
     }
-    if flags & PEER_NEVER_NBRHD != 0 && rt.is_neighbour(peer.rank) {
+    if flags.has(Flags::PEER_NEVER_NBRHD) && rt.is_neighbour(peer.rank) {
         fatal!(
             "rank {}: {function}: GEX_FLAG_PEER_NEVER_NBRHD was given, and rank {} is a neighbour",
             rt.rank(),
@@ -112,22 +109,22 @@ pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u
 
 /// A local-completion option is one that goes with this kind of call.
 #[inline]
-pub fn local_completion(function: &str, lc_opt: *const usize, kind: Lc) {
+pub fn local_completion(function: &str, lc_opt: LcOpt, kind: Lc) {
     if !CHECKED {
         return;
     }
-    let good = match (lc_opt as usize, kind) {
-        (EVENT_NOW, _) | (EVENT_DEFER, Lc::PutNb | Lc::PutNbi) | (EVENT_GROUP, Lc::PutNbi | Lc::Request) => true,
-        (0..=EVENT_GROUP, _) => false,
-        (_, kind) => kind != Lc::PutNbi,
+    let (good, name) = if lc_opt.is_null() {
+        (false, "NULL")
+    } else if lc_opt == LC_NOW {
+        (true, "GEX_EVENT_NOW")
+    } else if lc_opt == LC_DEFER {
+        (matches!(kind, Lc::PutNb | Lc::PutNbi), "GEX_EVENT_DEFER")
+    } else if lc_opt == LC_GROUP {
+        (matches!(kind, Lc::PutNbi | Lc::Request), "GEX_EVENT_GROUP")
+    } else {
+        (kind != Lc::PutNbi, "a pointer to an event")
     };
     if !good {
-        let name = match lc_opt as usize {
-            0 => "NULL",
-            EVENT_DEFER => "GEX_EVENT_DEFER",
-            EVENT_GROUP => "GEX_EVENT_GROUP",
-            _ => "a pointer to an event",
-        };
         fatal!(
             "rank {}: {function}: lc_opt must not be {name} in this call",
             runtime::get().rank()

@@ -4,8 +4,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
-use super::{ERR_BAD_ARG, ERR_RESOURCE, OK};
-use crate::client;
+use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK, RANK_INVALID};
 use crate::runtime::{self, Runtime};
 use crate::sync::Mode;
 
@@ -19,13 +18,13 @@ pub fn verbose_errors() -> bool {
 /// Rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobRank() -> u32 {
-    runtime::try_get().map_or(u32::MAX, super::super::runtime::Runtime::rank)
+    runtime::try_get().map_or(RANK_INVALID, |rt| rt.rank())
 }
 
 /// Processes in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobSize() -> u32 {
-    runtime::try_get().map_or(0, super::super::runtime::Runtime::size)
+    runtime::try_get().map_or(0, |rt| rt.size())
 }
 
 /// The conduit in use, in lower case: what a program that is linked with the universal library cannot know from its headers. The text is
@@ -82,16 +81,16 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
     client: *const c_void,
     count: *mut c_uint,
     info: *mut *const ProgressThreadInfo,
-    flags: u32,
+    flags: Flags,
 ) -> i32 {
-    if client.is_null() || count.is_null() || info.is_null() || flags != 0 {
+    if client.is_null() || count.is_null() || info.is_null() || !flags.is_none() {
         super::complain(
             "gex_System_QueryProgressThreads",
             "client, count_p and info_p must not be null, and flags must be 0",
         );
         return ERR_BAD_ARG;
     }
-    if runtime::get().client().flags & client::FLAG_DEFER_THREADS == 0 {
+    if !runtime::get().client().flags.has(Flags::DEFER_THREADS) {
         super::complain(
             "gex_System_QueryProgressThreads",
             "GEX_FLAG_DEFER_THREADS was not passed to gex_Client_Init",
@@ -120,7 +119,7 @@ fn infos(rt: &Runtime) -> &'static Infos {
 /// Answers with `ranks`; before initialisation with no ranks and `GEX_RANK_INVALID`.
 unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *const u32, count: *mut u32, mine: *mut u32) {
     let (list, number, me) = match runtime::try_get() {
-        None => (std::ptr::null(), 0, u32::MAX),
+        None => (std::ptr::null(), 0, RANK_INVALID),
         Some(rt) => {
             let ranks = ranks(infos(rt));
             let me = ranks.iter().position(|&r| r == rt.rank()).unwrap_or(0);
@@ -164,7 +163,7 @@ pub unsafe extern "C" fn gex_System_QueryHostInfo(info: *mut *const u32, count: 
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mut u32, hosts: *mut u32, host: *mut u32) {
     let values = match runtime::try_get() {
-        None => [0, u32::MAX, 0, u32::MAX],
+        None => [0, RANK_INVALID, 0, RANK_INVALID],
         Some(rt) => {
             let job = rt.job();
             [

@@ -8,97 +8,93 @@ use super::{not_in_handler, rules};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::event;
+use crate::flags::{Flags, RANK_INVALID};
 use crate::runtime;
 use crate::team::create::{self, SCRATCH_BYTES};
+use crate::team::TeamHandle;
 use crate::team::{self, scratch, Scratch, Team};
 use crate::trace;
-use crate::types::Location;
+use crate::types::{EpIndex, Location};
 
-const FLAG_RANK_IS_JOBRANK: u32 = 0x2000;
-const FLAG_SCRATCH_SEG_OFFSET: u32 = 0x40_0000;
-const FLAG_TM_GLOBAL_SCRATCH: u32 = 0x80_0000;
-const FLAG_TM_LOCAL_SCRATCH: u32 = 0x100_0000;
-const FLAG_TM_SYMMETRIC_SCRATCH: u32 = 0x200_0000;
-const FLAG_TM_NO_SCRATCH: u32 = 0x400_0000;
-const FLAG_GLOBALLY_QUIESCED: u32 = 0x800_0000;
-/// `GEX_FLAG_TM_SCRATCH_SIZE_MIN`.
-const FLAG_SCRATCH_SIZE_MIN: u32 = 0x1000_0000;
-/// The same and `GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED`.
-const FLAG_SCRATCH_SIZE: u32 = 0x3000_0000;
 /// Flags of both calls that make teams.
-const FLAGS: u32 = FLAG_SCRATCH_SEG_OFFSET | FLAG_TM_NO_SCRATCH | FLAG_SCRATCH_SIZE;
-const FLAGS_OF_CREATE: u32 =
-    FLAGS | FLAG_RANK_IS_JOBRANK | FLAG_TM_GLOBAL_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_SYMMETRIC_SCRATCH;
+const FLAGS: Flags = Flags::SCRATCH_SEG_OFFSET
+    .with(Flags::TM_NO_SCRATCH)
+    .with(Flags::TM_SCRATCH_SIZE);
+const FLAGS_OF_CREATE: Flags = FLAGS
+    .with(Flags::RANK_IS_JOBRANK)
+    .with(Flags::TM_GLOBAL_SCRATCH)
+    .with(Flags::TM_LOCAL_SCRATCH)
+    .with(Flags::TM_SYMMETRIC_SCRATCH);
 
 /// Sets the client's pointer of a team.
 #[no_mangle]
-pub extern "C" fn gex_TM_SetCData(tm: usize, value: *mut c_void) {
+pub extern "C" fn gex_TM_SetCData(tm: TeamHandle, value: *mut c_void) {
     team::team(tm, "gex_TM_SetCData").cdata.store(value, Ordering::Release);
 }
 
 /// The client's pointer of a team; null at first.
 #[no_mangle]
-pub extern "C" fn gex_TM_QueryCData(tm: usize) -> *mut c_void {
+pub extern "C" fn gex_TM_QueryCData(tm: TeamHandle) -> *mut c_void {
     team::team(tm, "gex_TM_QueryCData").cdata.load(Ordering::Acquire)
 }
 
 /// The owner of a team.
 #[no_mangle]
-pub extern "C" fn gex_TM_QueryClient(tm: usize) -> *const Client {
+pub extern "C" fn gex_TM_QueryClient(tm: TeamHandle) -> *const Client {
     team::team(tm, "gex_TM_QueryClient");
     runtime::get().client()
 }
 
 /// The local member's endpoint.
 #[no_mangle]
-pub extern "C" fn gex_TM_QueryEP(tm: usize) -> *const Endpoint {
+pub extern "C" fn gex_TM_QueryEP(tm: TeamHandle) -> *const Endpoint {
     let team = team::team(tm, "gex_TM_QueryEP");
     runtime::get().endpoint(team.ep).map_or(ptr::null(), ptr::from_ref)
 }
 
 /// Flags passed when the team was created.
 #[no_mangle]
-pub extern "C" fn gex_TM_QueryFlags(tm: usize) -> u32 {
+pub extern "C" fn gex_TM_QueryFlags(tm: TeamHandle) -> Flags {
     team::team(tm, "gex_TM_QueryFlags").flags
 }
 
 /// The caller's rank in a team.
 #[no_mangle]
-pub extern "C" fn gex_TM_QueryRank(tm: usize) -> u32 {
+pub extern "C" fn gex_TM_QueryRank(tm: TeamHandle) -> u32 {
     team::team(tm, "gex_TM_QueryRank").rank
 }
 
 /// Members of a team.
 #[no_mangle]
-pub extern "C" fn gex_TM_QuerySize(tm: usize) -> u32 {
+pub extern "C" fn gex_TM_QuerySize(tm: TeamHandle) -> u32 {
     team::team(tm, "gex_TM_QuerySize").size
 }
 
 /// A name for endpoints `remote` of all processes, reached from `ep`.
 #[no_mangle]
-pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: u16) -> usize {
+pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: EpIndex) -> TeamHandle {
     // SAFETY: a handle of ours or null.
     team::pair(unsafe { rules::endpoint("gex_TM_Pair", ep) }.index, remote)
 }
 
 /// The process of a team's member; `GEX_RANK_INVALID` if there is none (an error in the debug flavour).
 #[no_mangle]
-pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: usize, rank: u32) -> u32 {
+pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: TeamHandle, rank: u32) -> u32 {
     not_in_handler("gex_TM_TranslateRankToJobrank");
     let team = team::team(tm, "gex_TM_TranslateRankToJobrank");
     if !rules::CHECKED && rank >= team.size {
-        return u32::MAX;
+        return RANK_INVALID;
     }
     team.locate(rank).rank
 }
 
 /// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.
 #[no_mangle]
-pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: usize, jobrank: u32) -> u32 {
+pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: TeamHandle, jobrank: u32) -> u32 {
     let name = "gex_TM_TranslateJobrankToRank";
     not_in_handler(name);
     rules::job_rank(name, jobrank);
-    team::team(tm, name).rank_of(jobrank).unwrap_or(u32::MAX)
+    team::team(tm, name).rank_of(jobrank).unwrap_or(RANK_INVALID)
 }
 
 /// `gex_EP_Location_t`.
@@ -106,12 +102,12 @@ pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: usize, jobrank: u32) -> u32 
 #[derive(Clone, Copy, Debug)]
 pub struct EpLocation {
     rank: u32,
-    index: u16,
+    index: EpIndex,
 }
 
 /// Process and endpoint of a team's member.
 #[no_mangle]
-pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, flags: u32) -> EpLocation {
+pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: u32, flags: Flags) -> EpLocation {
     not_in_handler("gex_TM_TranslateRankToEP");
     rules::no_flags("gex_TM_TranslateRankToEP", flags);
     let location = team::team(tm, "gex_TM_TranslateRankToEP").locate(rank);
@@ -122,7 +118,7 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: usize, rank: u32, flags: u32) -> 
 }
 
 /// The scratch space that a client names. Collectives have memory of their own: it is only kept, to be given back.
-fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str) -> Scratch {
+fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function: &str) -> Scratch {
     let rt = runtime::get();
     let own = Location { rank: rt.rank(), ep };
     if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
@@ -132,7 +128,7 @@ fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str)
             rt.rank()
         );
     }
-    let offset = flags & FLAG_SCRATCH_SEG_OFFSET != 0;
+    let offset = flags.has(Flags::SCRATCH_SEG_OFFSET);
     let base = rt.bound_segment(own).filter(|_| offset).map_or(0, |s| s.base);
     let address = base.wrapping_add(address as usize);
     if cfg!(feature = "debug-checks") && (bytes == 0 || !rt.in_own_segment(ep, address, bytes)) {
@@ -159,9 +155,9 @@ fn lend(ep: u16, address: *mut c_void, bytes: usize, flags: u32, function: &str)
 }
 
 /// The answer to a query of the scratch size.
-fn scratch_size(parent: &Team, takes_part: bool, flags: u32, function: &str) -> usize {
+fn scratch_size(parent: &Team, takes_part: bool, flags: Flags, function: &str) -> usize {
     static WARNED: AtomicBool = AtomicBool::new(false);
-    if flags & FLAG_SCRATCH_SIZE_MIN != 0 && parent.rank == 0 && !WARNED.swap(true, Ordering::Relaxed) {
+    if flags.has(Flags::TM_SCRATCH_SIZE_MIN) && parent.rank == 0 && !WARNED.swap(true, Ordering::Relaxed) {
         gasnet_tools::process::warn(format_args!(
             "{function}: GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated since GASNet-EX 0.11 and will be removed. Pass \
              GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED instead."
@@ -185,26 +181,26 @@ fn created(team: &'static Team) {
 /// Splits a team by color, ordered by key (`gex_TM_Split`), or says how much scratch space is recommended. Collective over the parent.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Split(
-    new_tm: *mut usize,
-    parent: usize,
+    new_tm: *mut TeamHandle,
+    parent: TeamHandle,
     color: c_int,
     key: c_int,
     scratch_address: *mut c_void,
     scratch_bytes: usize,
-    flags: u32,
+    flags: Flags,
 ) -> usize {
     let name = "gex_TM_Split";
     not_in_handler(name);
     let parent = team::team(parent, name);
     let member = !new_tm.is_null();
     rules::only_flags(name, flags, FLAGS);
-    if flags & FLAG_SCRATCH_SIZE != 0 {
+    if flags.has(Flags::TM_SCRATCH_SIZE) {
         return scratch_size(parent, member, flags, name);
     }
     if cfg!(feature = "debug-checks") && member && color < 0 {
         fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank());
     }
-    let lent = (member && flags & FLAG_TM_NO_SCRATCH == 0).then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
+    let lent = (member && !flags.has(Flags::TM_NO_SCRATCH)).then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
         created(team);
         // SAFETY: not null; the client's to write.
@@ -217,22 +213,24 @@ pub unsafe extern "C" fn gex_TM_Split(
 /// scratch space is recommended. Collective over the original.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Dup(
-    new_tm: *mut usize,
-    original: usize,
+    new_tm: *mut TeamHandle,
+    original: TeamHandle,
     scratch_address: *mut c_void,
     scratch_bytes: usize,
-    flags: u32,
+    flags: Flags,
 ) -> usize {
     let name = "gex_TM_Dup";
     not_in_handler(name);
     let original = team::team(original, name);
-    rules::only_flags(name, flags, FLAGS | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_SYMMETRIC_SCRATCH);
-    if flags & FLAG_SCRATCH_SIZE != 0 {
+    rules::only_flags(name, flags, FLAGS | Flags::TM_LOCAL_SCRATCH | Flags::TM_SYMMETRIC_SCRATCH);
+    if flags.has(Flags::TM_SCRATCH_SIZE) {
         return scratch_size(original, true, flags, name);
     }
-    let lent = match flags & (FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_NO_SCRATCH) {
-        FLAG_TM_NO_SCRATCH => None,
-        FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH => Some(lend(original.ep, scratch_address, scratch_bytes, flags, name)),
+    let lent = match flags & (Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH | Flags::TM_NO_SCRATCH) {
+        Flags::TM_NO_SCRATCH => None,
+        Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH => {
+            Some(lend(original.ep, scratch_address, scratch_bytes, flags, name))
+        }
         _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,NO}}_SCRATCH"),
     };
     // All bring the same color, and the keys that keep their order.
@@ -247,20 +245,20 @@ pub unsafe extern "C" fn gex_TM_Dup(
 /// Makes a team of any endpoints (`gex_TM_Create`), or says how much scratch space is recommended. Collective over the parent.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Create(
-    new_tms: *mut usize,
+    new_tms: *mut TeamHandle,
     new_count: usize,
-    parent: usize,
+    parent: TeamHandle,
     args: *const EpLocation,
     count: usize,
     scratch_addresses: *const *mut c_void,
     scratch_bytes: usize,
-    flags: u32,
+    flags: Flags,
 ) -> usize {
     let name = "gex_TM_Create";
     not_in_handler(name);
     let parent = team::team(parent, name);
     rules::only_flags(name, flags, FLAGS_OF_CREATE);
-    if flags & FLAG_SCRATCH_SIZE != 0 {
+    if flags.has(Flags::TM_SCRATCH_SIZE) {
         return scratch_size(parent, count > 0, flags, name);
     }
     let args = if count == 0 {
@@ -271,12 +269,13 @@ pub unsafe extern "C" fn gex_TM_Create(
     };
     let members: Vec<Location> = args.iter().map(|&arg| member(parent, arg, flags, name)).collect();
     let scratch_of = |rank: u32, local: usize| {
-        let index = match flags & (FLAG_TM_SYMMETRIC_SCRATCH | FLAG_TM_LOCAL_SCRATCH | FLAG_TM_GLOBAL_SCRATCH | FLAG_TM_NO_SCRATCH)
+        let index = match flags
+            & (Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH | Flags::TM_GLOBAL_SCRATCH | Flags::TM_NO_SCRATCH)
         {
-            FLAG_TM_SYMMETRIC_SCRATCH => 0,
-            FLAG_TM_LOCAL_SCRATCH => local,
-            FLAG_TM_GLOBAL_SCRATCH => rank as usize,
-            FLAG_TM_NO_SCRATCH => return None,
+            Flags::TM_SYMMETRIC_SCRATCH => 0,
+            Flags::TM_LOCAL_SCRATCH => local,
+            Flags::TM_GLOBAL_SCRATCH => rank as usize,
+            Flags::TM_NO_SCRATCH => return None,
             _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,GLOBAL,NO}}_SCRATCH"),
         };
         // SAFETY: the client's array, as long as the flag says.
@@ -299,9 +298,9 @@ pub unsafe extern "C" fn gex_TM_Create(
 }
 
 /// The endpoint that an argument names.
-fn member(parent: &Team, arg: EpLocation, flags: u32, function: &str) -> Location {
+fn member(parent: &Team, arg: EpLocation, flags: Flags, function: &str) -> Location {
     let rt = runtime::get();
-    let by_job = flags & FLAG_RANK_IS_JOBRANK != 0;
+    let by_job = flags.has(Flags::RANK_IS_JOBRANK);
     let size = if by_job { rt.size() } else { parent.size };
     if arg.rank >= size {
         fatal!("{function}: rank {} does not exist among {size}", arg.rank);
@@ -338,7 +337,7 @@ fn not_in_use(team: &Team, function: &str) {
 
 /// Destroys a team (`gex_TM_Destroy`). Collective over it. Non-zero when the client lent scratch space, which `scratch` then tells.
 #[no_mangle]
-pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: u32) -> c_int {
+pub unsafe extern "C" fn gex_TM_Destroy(tm: TeamHandle, scratch: *mut Memvec, flags: Flags) -> c_int {
     let name = "gex_TM_Destroy";
     not_in_handler(name);
     let team = team::team(tm, name);
@@ -348,7 +347,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
             runtime::get().rank()
         );
     }
-    rules::only_flags(name, flags, FLAG_GLOBALLY_QUIESCED | FLAG_SCRATCH_SEG_OFFSET);
+    rules::only_flags(name, flags, Flags::GLOBALLY_QUIESCED | Flags::SCRATCH_SEG_OFFSET);
     let rt = runtime::get();
     if rules::CHECKED {
         not_in_use(team, name);
@@ -360,13 +359,13 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: usize, scratch: *mut Memvec, flags: 
     let base = rt.bound_segment(own).map_or(0, |s| s.base);
     trace::destroyed(format_args!(" what=team handle={tm:#x} id={:#x}", team.id));
     // SAFETY: the client does not use the handle again.
-    let Some(lent) = (unsafe { create::destroy(team, flags & FLAG_GLOBALLY_QUIESCED != 0) }) else {
+    let Some(lent) = (unsafe { create::destroy(team, flags.has(Flags::GLOBALLY_QUIESCED)) }) else {
         return 0;
     };
     if scratch.is_null() {
         return 0; // "If a value is written to *scratch_p then return value is non-zero. Otherwise, zero is returned."
     }
-    let offset = if flags & FLAG_SCRATCH_SEG_OFFSET != 0 { base } else { 0 };
+    let offset = if flags.has(Flags::SCRATCH_SEG_OFFSET) { base } else { 0 };
     let answer = Memvec {
         address: lent.address.wrapping_sub(offset) as *mut c_void,
         bytes: lent.bytes,

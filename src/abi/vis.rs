@@ -5,16 +5,17 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use super::not_in_handler;
 use super::rma::{blocking, explicit, root};
 use super::rules::PLAIN_FLAGS;
-use super::{not_in_handler, FLAG_IMMEDIATE};
 use crate::am::table::INDEX_BASE;
 use crate::event::{Event, Op};
+use crate::flags::Flags;
 use crate::rma::Started;
 use crate::runtime;
 use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reaching};
 use crate::team;
-use crate::team::PEERS_ARE_TOLD;
+use crate::team::{TeamHandle, PEERS_ARE_TOLD};
 use crate::thread;
 use crate::trace;
 use crate::types::PeerCompletion;
@@ -33,10 +34,10 @@ struct Call<'a> {
     function: &'static str,
     direction: Direction,
     /// Team and rank of the remote side.
-    tm: usize,
+    tm: TeamHandle,
     rank: u32,
     asked: Asked,
-    flags: u32,
+    flags: Flags,
     /// Where a blocking call, which has not waited yet, leaves what is to be recorded.
     later: Option<&'a Cell<Option<Seen>>>,
 }
@@ -89,7 +90,7 @@ impl Call<'_> {
             source_ep: own(source_ep, self.flags),
             peer: reaching(peer, self.flags),
             data,
-            immediate: self.flags & FLAG_IMMEDIATE != 0,
+            immediate: self.flags.has(Flags::IMMEDIATE),
             completion: completion.filter(|_| self.direction == Direction::Put),
         };
         if cfg!(feature = "debug-checks") {
@@ -136,7 +137,7 @@ impl Call<'_> {
         let rank = runtime::get().rank();
         let wrong = match completion {
             Some(_) if self.direction == Direction::Get => "a get: only puts tell their peer",
-            Some(_) if self.flags & FLAG_IMMEDIATE != 0 => "GEX_FLAG_IMMEDIATE",
+            Some(_) if self.flags.has(Flags::IMMEDIATE) => "GEX_FLAG_IMMEDIATE",
             None | Some(_) => return,
         };
         fatal!(
@@ -258,7 +259,7 @@ macro_rules! forms {
     ($($direction:ident $nb:ident $nbi:ident $blocking:ident ($tm:ident: $tm_type:ty, $($arg:ident: $type:ty),*) $rank:ident => $asked:expr;)*) => {$(
         /// Starts with a root event; `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was started.
         #[no_mangle]
-        pub unsafe extern "C" fn $nb($tm: $tm_type, $($arg: $type,)* flags: u32) -> Event {
+        pub unsafe extern "C" fn $nb($tm: $tm_type, $($arg: $type,)* flags: Flags) -> Event {
             let asked = $asked;
             // SAFETY: the client answers for what it passes.
             if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
@@ -271,7 +272,7 @@ macro_rules! forms {
 
         /// Starts in the implicit set. 0, or 1 if IMMEDIATE and nothing was started.
         #[no_mangle]
-        pub unsafe extern "C" fn $nbi($tm: $tm_type, $($arg: $type,)* flags: u32) -> c_int {
+        pub unsafe extern "C" fn $nbi($tm: $tm_type, $($arg: $type,)* flags: Flags) -> c_int {
             let asked = $asked;
             // SAFETY: the client answers for what it passes.
             if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
@@ -284,7 +285,7 @@ macro_rules! forms {
 
         /// Moves the data and waits. 0, or 1 if IMMEDIATE and nothing was started.
         #[no_mangle]
-        pub unsafe extern "C" fn $blocking($tm: $tm_type, $($arg: $type,)* flags: u32) -> c_int {
+        pub unsafe extern "C" fn $blocking($tm: $tm_type, $($arg: $type,)* flags: Flags) -> c_int {
             let asked = $asked;
             // SAFETY: the client answers for what it passes.
             if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
@@ -304,32 +305,32 @@ macro_rules! forms {
 
 forms! {
     Put gex_VIS_VectorPutNB gex_VIS_VectorPutNBI gex_VIS_VectorPutBlocking
-        (tm: usize, dstrank: u32, dstcount: usize, dstlist: *const Memvec, srccount: usize, srclist: *const Memvec)
+        (tm: TeamHandle, dstrank: u32, dstcount: usize, dstlist: *const Memvec, srccount: usize, srclist: *const Memvec)
         dstrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
     Get gex_VIS_VectorGetNB gex_VIS_VectorGetNBI gex_VIS_VectorGetBlocking
-        (tm: usize, dstcount: usize, dstlist: *const Memvec, srcrank: u32, srccount: usize, srclist: *const Memvec)
+        (tm: TeamHandle, dstcount: usize, dstlist: *const Memvec, srcrank: u32, srccount: usize, srclist: *const Memvec)
         srcrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
     Put gex_VIS_IndexedPutNB gex_VIS_IndexedPutNBI gex_VIS_IndexedPutBlocking
-        (tm: usize, dstrank: u32, dstcount: usize, dstlist: *const *mut u8, dstlen: usize,
+        (tm: TeamHandle, dstrank: u32, dstcount: usize, dstlist: *const *mut u8, dstlen: usize,
          srccount: usize, srclist: *const *mut u8, srclen: usize)
         dstrank => lists(indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
     Get gex_VIS_IndexedGetNB gex_VIS_IndexedGetNBI gex_VIS_IndexedGetBlocking
-        (tm: usize, dstcount: usize, dstlist: *const *mut u8, dstlen: usize, srcrank: u32,
+        (tm: TeamHandle, dstcount: usize, dstlist: *const *mut u8, dstlen: usize, srcrank: u32,
          srccount: usize, srclist: *const *mut u8, srclen: usize)
         srcrank => lists(indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
     Put gex_VIS_StridedPutNB gex_VIS_StridedPutNBI gex_VIS_StridedPutBlocking
-        (tm: usize, dstrank: u32, dstaddr: *mut u8, dststrides: *const isize, srcaddr: *mut u8, srcstrides: *const isize,
+        (tm: TeamHandle, dstrank: u32, dstaddr: *mut u8, dststrides: *const isize, srcaddr: *mut u8, srcstrides: *const isize,
          elemsz: usize, count: *const usize, stridelevels: usize)
         dstrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
     Get gex_VIS_StridedGetNB gex_VIS_StridedGetNBI gex_VIS_StridedGetBlocking
-        (tm: usize, dstaddr: *mut u8, dststrides: *const isize, srcrank: u32, srcaddr: *mut u8, srcstrides: *const isize,
+        (tm: TeamHandle, dstaddr: *mut u8, dststrides: *const isize, srcrank: u32, srcaddr: *mut u8, srcstrides: *const isize,
          elemsz: usize, count: *const usize, stridelevels: usize)
         srcrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
 }
 
 /// Arms `handler` of the peer for the next put of this thread, or disarms it if 0. The payload stays until that put is complete.
 #[no_mangle]
-pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *const u8, nbytes: usize, _flags: u32) {
+pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *const u8, nbytes: usize, _flags: Flags) {
     let armed = &thread::current().vis_completion;
     if handler == 0 {
         return armed.set(None);

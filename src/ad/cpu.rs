@@ -7,11 +7,11 @@
 //! `GEX_FLAG_AD_REL` is visible after one with `GEX_FLAG_AD_ACQ` that saw its value. A GET that releases and a SET that acquires have nothing
 //! to pair with; they get the fence that keeps them in order ([`perform`]).
 
+use crate::flags::Flags;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{fence, AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
 use super::codes::{self, fetch, ADD, AND, CAS, DEC, FCAS, GET, INC, MAX, MIN, MULT, OPERATION_BITS, OR, SET, SUB, SWAP, XOR};
-use super::{FLAG_ACQ, FLAG_REL};
 
 /// Performs one operation with its operands, and returns the old value; SET returns anything.
 pub type Operation<T> = fn(&<T as Number>::Cell, T, T) -> T;
@@ -167,14 +167,14 @@ floats! {
 /// # Safety
 /// `at` is mapped, aligned for `T`, and accessed by nobody but through this function meanwhile (other processes included).
 #[inline]
-pub unsafe fn perform<T: Number>(at: *mut u8, op: u32, operands: [T; 2], flags: u32) -> Option<T> {
+pub unsafe fn perform<T: Number>(at: *mut u8, op: u32, operands: [T; 2], flags: Flags) -> Option<T> {
     let operation = (*T::OPERATIONS.get(op.trailing_zeros() as usize)?)?;
-    if op == GET && flags & FLAG_REL != 0 {
+    if op == GET && flags.has(Flags::AD_REL) {
         fence(SeqCst);
     }
     // SAFETY: by contract; a Cell has the size and alignment of T.
     let old = operation(unsafe { &*at.cast::<T::Cell>() }, operands[0], operands[1]);
-    if op == SET && flags & FLAG_ACQ != 0 {
+    if op == SET && flags.has(Flags::AD_ACQ) {
         fence(SeqCst);
     }
     Some(old)
@@ -187,7 +187,7 @@ pub unsafe fn perform<T: Number>(at: *mut u8, op: u32, operands: [T; 2], flags: 
 pub unsafe fn perform_wire(dt: u32, at: *mut u8, op: u32, operands: [u64; 2]) -> Option<u64> {
     unsafe fn typed<T: Number>(at: *mut u8, op: u32, operands: [u64; 2]) -> Option<u64> {
         // SAFETY: by contract.
-        unsafe { perform::<T>(at, op, operands.map(T::from_wire), 0) }.map(T::to_wire)
+        unsafe { perform::<T>(at, op, operands.map(T::from_wire), Flags::NONE) }.map(T::to_wire)
     }
     let typed = match dt {
         codes::I32 => typed::<i32>,
@@ -211,7 +211,7 @@ mod tests {
         let mut memory = [value];
         let at = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the vector's memory, which nobody else uses.
-        let old = unsafe { perform(at, op, [a, b], FLAG_ACQ | FLAG_REL) }.expect("an operation of the type");
+        let old = unsafe { perform(at, op, [a, b], Flags::AD_ACQ | Flags::AD_REL) }.expect("an operation of the type");
         (old, memory[0])
     }
 

@@ -12,10 +12,11 @@ use std::ptr;
 use std::sync::atomic::{fence, AtomicBool, AtomicPtr, Ordering};
 
 use crate::event::{Category, Op};
+use crate::flags::Flags;
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
-use crate::segment::disposition::{PEER_OFFSET, SELF_OFFSET};
 use crate::stall::Reason;
+use crate::team::TeamHandle;
 use crate::team::{self, Head, Team};
 use crate::types::Location;
 use crate::wait;
@@ -23,25 +24,6 @@ use cpu::Number;
 use gasnet_conduit::{Busy, Capabilities, Conduit, JobRank, PollScope, RemoteSegment, TransferId};
 
 pub use gasnet_conduit::atomic_codes as codes;
-
-/// `GEX_FLAG_IMMEDIATE`.
-pub const FLAG_IMMEDIATE: u32 = 0x1;
-/// `GEX_FLAG_AD_REL`.
-pub const FLAG_REL: u32 = 0x2;
-/// `GEX_FLAG_AD_ACQ`.
-pub const FLAG_ACQ: u32 = 0x4;
-/// `GEX_FLAG_AD_MY_RANK`.
-pub const FLAG_MY_RANK: u32 = 0x20;
-/// `GEX_FLAG_AD_MY_NBRHD`.
-pub const FLAG_MY_NBRHD: u32 = 0x40;
-/// `GEX_FLAG_AD_FAVOR_MY_RANK`.
-pub const FLAG_FAVOR_MY_RANK: u32 = 0x400;
-/// `GEX_FLAG_AD_FAVOR_MY_NBRHD`.
-pub const FLAG_FAVOR_MY_NBRHD: u32 = 0x4000_0000;
-/// `GEX_FLAG_AD_FAVOR_REMOTE`.
-pub const FLAG_FAVOR_REMOTE: u32 = 0x8000_0000;
-/// `GEX_FLAG_RANK_IS_JOBRANK`.
-pub const FLAG_JOBRANK: u32 = 0x2000;
 
 /// The event category of `op`.
 const fn category(op: u32) -> Category {
@@ -59,13 +41,13 @@ pub struct Domain {
     /// As the team's when the domain was made; closed if the conduit performs the operations.
     head: Head,
     /// Handle of its team.
-    pub tm: usize,
+    pub tm: TeamHandle,
     /// Its type, `GEX_DT_*`.
     pub dt: u32,
     /// Its operations, `GEX_OP_*`.
     pub ops: u32,
     /// As passed at creation.
-    pub flags: u32,
+    pub flags: Flags,
     /// The client's own.
     pub cdata: AtomicPtr<std::ffi::c_void>,
     /// The conduit performs all operations.
@@ -88,7 +70,7 @@ pub struct Request<T> {
     /// What the operation needs of them.
     pub operands: [T; 2],
     /// `GEX_FLAG_*`.
-    pub flags: u32,
+    pub flags: Flags,
 }
 
 /// One operation for a target that is not reached directly. The type is a value here.
@@ -122,8 +104,8 @@ impl Call {
 }
 
 /// Whether the conduit is to perform all operations of a domain. The same answer on all members.
-fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: u32) -> bool {
-    if !rt.conduit_has_segments() || flags & (FLAG_FAVOR_MY_RANK | FLAG_FAVOR_MY_NBRHD) != 0 {
+fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: Flags) -> bool {
+    if !rt.conduit_has_segments() || flags.has(Flags::AD_FAVOR_MY_RANK | Flags::AD_FAVOR_MY_NBRHD) {
         return false;
     }
     offered(rt.conduit(), dt, ops) && (0..team.size).any(|rank| !rt.is_neighbour(team.locate(rank).rank))
@@ -137,7 +119,7 @@ fn offered(conduit: &dyn Conduit, dt: u32, ops: u32) -> bool {
 
 impl Domain {
     /// A domain over the team with handle `tm`. The parameters are valid.
-    pub fn new(tm: usize, team: &Team, dt: u32, ops: u32, flags: u32) -> Self {
+    pub fn new(tm: TeamHandle, team: &Team, dt: u32, ops: u32, flags: Flags) -> Self {
         let offloaded = offload(runtime::get(), team, dt, ops, flags);
         Self {
             head: if offloaded { Head::closed() } else { team.head().copy() },
@@ -153,8 +135,8 @@ impl Domain {
 
     /// The target's process and endpoint.
     #[inline]
-    pub fn peer(&self, rank: u32, flags: u32) -> Location {
-        if flags & FLAG_JOBRANK != 0 {
+    pub fn peer(&self, rank: u32, flags: Flags) -> Location {
+        if flags.has(Flags::RANK_IS_JOBRANK) {
             return Location { rank, ep: 0 };
         }
         team::resolve(self.tm, rank).1
@@ -189,14 +171,14 @@ fn no_such_operation(op: u32, dt: u32) -> ! {
 }
 
 /// Flags that say how the request is to be read.
-const NAMING: u32 = FLAG_JOBRANK | SELF_OFFSET | PEER_OFFSET;
+const NAMING: Flags = Flags::RANK_IS_JOBRANK.with(Flags::SEG_OFFSET);
 
 /// Performs the operation if its target is reached directly and named plainly; false: nothing was done. No lock, no allocation, no thread
 /// state. What is not done here, [`resolve`] and [`far`] do.
 #[inline(always)]
 pub fn near<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
     let rt = runtime::get();
-    if domain.offloaded || request.flags & NAMING != 0 {
+    if domain.offloaded || request.flags.has(NAMING) {
         return false;
     }
     perform(rt, team::team(domain.tm, "a remote atomic").locate(request.rank), request)
@@ -257,10 +239,10 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Far> 
 /// The request with addresses in place of offsets.
 fn absolute<T: Number>(rt: &Runtime, own: Location, peer: Location, request: &Request<T>) -> Request<T> {
     let mut absolute = *request;
-    if request.flags & PEER_OFFSET != 0 {
+    if request.flags.has(Flags::PEER_SEG_OFFSET) {
         absolute.target = request.target.wrapping_add(rt.base_of(peer));
     }
-    if request.flags & SELF_OFFSET != 0 && codes::is_fetching(request.op) {
+    if request.flags.has(Flags::SELF_SEG_OFFSET) && codes::is_fetching(request.op) {
         if rt.device_of(own.ep).is_some() {
             on_device(rt, own);
         }
@@ -274,7 +256,7 @@ fn absolute<T: Number>(rt: &Runtime, own: Location, peer: Location, request: &Re
 pub struct Far {
     peer: Location,
     call: Call,
-    flags: u32,
+    flags: Flags,
 }
 
 /// Starts what [`resolve`] left. It is counted in `op`.
@@ -289,12 +271,12 @@ pub fn far(domain: &Domain, far: &Far, op: &'static Op) -> Result<(), Busy> {
     if segment.on_device {
         on_device(rt, peer);
     }
-    if flags & FLAG_REL != 0 {
+    if flags.has(Flags::AD_REL) {
         // SYNC POINT ad: what came before is visible before anything that says that we got here. The other end is the completion of the
         // operation (`event`, op-complete), which acquires whether or not that is asked for.
         fence(Ordering::SeqCst);
     }
-    let immediate = flags & FLAG_IMMEDIATE != 0;
+    let immediate = flags.has(Flags::IMMEDIATE);
     if domain.offloaded {
         return native(rt.conduit(), peer, &segment, &call, op, immediate);
     }

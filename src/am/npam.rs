@@ -10,6 +10,7 @@ use std::ptr;
 use super::prepared::{Prepared, SrcDesc};
 use super::token::Token;
 use super::{canary, inject, payload_offset, Arg, Message, MAX_PREPARED};
+use crate::event::Event;
 use crate::progress;
 use crate::runtime;
 use crate::segment::disposition::narrow;
@@ -45,7 +46,7 @@ pub struct Wish {
     /// What destinations count from.
     pub destination_base: usize,
     /// Local completion option.
-    pub lc_opt: *mut usize,
+    pub lc_opt: *mut Event,
     /// Arguments to come.
     pub nargs: usize,
     /// The request that a reply answers, or null.

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::token::Token;
+use crate::event::Event;
 use crate::types::{Category, EpIndex, Location};
 use gasnet_conduit::Class;
 
@@ -34,7 +35,7 @@ pub struct Prepared {
     /// Its size.
     pub bytes: usize,
     /// Where the client wants its local completion, if the buffer is the client's.
-    pub lc_opt: *mut usize,
+    pub lc_opt: *mut Event,
     /// Whether the buffer is the library's.
     pub library_buffer: bool,
     /// The block that `address` lies in.

@@ -1,5 +1,6 @@
 //! Handler tables (GASNet-EX 0.19, `gex_EP_RegisterHandlers`).
 
+use crate::flags::Flags;
 use gasnet_sys::atomic::Mutex;
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_uint, c_void};
@@ -21,7 +22,7 @@ pub struct Entry {
     /// The handler.
     pub function: Option<unsafe extern "C-unwind" fn()>,
     /// `GEX_FLAG_AM_*`.
-    pub flags: u32,
+    pub flags: Flags,
     /// Number of arguments.
     pub nargs: c_uint,
     /// The client's.
@@ -32,30 +33,22 @@ pub struct Entry {
 
 const _: () = assert!(size_of::<Entry>() == 40);
 
-const FLAG_SHORT: u32 = 1;
-const FLAG_MEDIUM: u32 = 2;
-const FLAG_LONG: u32 = 4;
-const FLAG_REQUEST: u32 = 8;
-const FLAG_REPLY: u32 = 16;
-
 /// Registration of GASNet-1 handlers, which state neither category nor argument count.
 pub const ANY_NARGS: c_uint = c_uint::MAX;
-/// All categories and both directions.
-pub const ANY_FLAGS: u32 = FLAG_SHORT | FLAG_MEDIUM | FLAG_LONG | FLAG_REQUEST | FLAG_REPLY;
 
 impl Entry {
     /// Whether this handler was registered for such a message.
     pub fn accepts(&self, class: Class, category: Category, nargs: usize) -> bool {
         let category = match category {
-            Category::Short => FLAG_SHORT,
-            Category::Medium => FLAG_MEDIUM,
-            Category::Long => FLAG_LONG,
+            Category::Short => Flags::AM_SHORT,
+            Category::Medium => Flags::AM_MEDIUM,
+            Category::Long => Flags::AM_LONG,
         };
         let class = match class {
-            Class::Request => FLAG_REQUEST,
-            Class::Reply => FLAG_REPLY,
+            Class::Request => Flags::AM_REQUEST,
+            Class::Reply => Flags::AM_REPLY,
         };
-        self.flags & category != 0 && self.flags & class != 0 && (self.nargs == ANY_NARGS || self.nargs as usize == nargs)
+        self.flags.has(category) && self.flags.has(class) && (self.nargs == ANY_NARGS || self.nargs as usize == nargs)
     }
 }
 
@@ -98,7 +91,7 @@ pub enum RegisterError {
     /// More arguments than [`MAX_ARGS`].
     Args(usize, c_uint),
     /// No category or no direction among the flags; in the debug flavour also unknown ones.
-    Flags(usize, u32),
+    Flags(usize, Flags),
     /// No index left.
     Full,
 }
@@ -125,7 +118,7 @@ impl Table {
         let empty = Entry {
             index: 0,
             function: None,
-            flags: 0,
+            flags: Flags::NONE,
             nargs: 0,
             cdata: ptr::null(),
             name: ptr::null(),
@@ -157,7 +150,7 @@ impl Table {
             if entry.nargs as usize > MAX_ARGS {
                 return Err(RegisterError::Args(i, entry.nargs));
             }
-            if cfg!(feature = "debug-checks") && entry.flags & !ANY_FLAGS != 0 {
+            if cfg!(feature = "debug-checks") && !Flags::AM_ANY.has_all(entry.flags) {
                 return Err(RegisterError::Flags(i, entry.flags));
             }
         }
@@ -213,7 +206,9 @@ fn check(i: usize, entry: &Entry) -> Result<(), RegisterError> {
     if entry.function.is_none() {
         return Err(RegisterError::Null(i));
     }
-    if entry.flags & (FLAG_SHORT | FLAG_MEDIUM | FLAG_LONG) == 0 || entry.flags & (FLAG_REQUEST | FLAG_REPLY) == 0 {
+    if !entry.flags.has(Flags::AM_SHORT | Flags::AM_MEDIUM | Flags::AM_LONG)
+        || !entry.flags.has(Flags::AM_REQUEST | Flags::AM_REPLY)
+    {
         return Err(RegisterError::Flags(i, entry.flags));
     }
     Ok(())
@@ -229,7 +224,7 @@ mod tests {
         Entry {
             index,
             function: Some(nothing),
-            flags: 9,
+            flags: Flags::AM_SHORT | Flags::AM_REQUEST,
             nargs: 0,
             cdata: ptr::null(),
             name: ptr::null(),

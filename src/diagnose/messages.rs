@@ -10,22 +10,15 @@ use super::{Random, Run};
 use crate::abi::am::{
     gex_AM_ReplyLong3, gex_AM_ReplyMedium1, gex_AM_ReplyShort16, gex_AM_RequestLong3, gex_AM_RequestMedium1, gex_AM_RequestShort16,
 };
-use crate::abi::EVENT_NOW;
+use crate::abi::LC_NOW;
 use crate::am::table::Entry;
 use crate::am::token::Token;
 use crate::am::{join, lub_medium, split, Arg};
+use crate::flags::Flags;
 use crate::progress;
 use gasnet_conduit::PollScope;
 
-const NOW: *mut usize = EVENT_NOW as *mut usize;
-
-const SHORT: u32 = 1;
-const MEDIUM: u32 = 2;
-const LONG: u32 = 4;
-const REQUEST: u32 = 8;
-const REPLY: u32 = 16;
-
-/// The handler table, into which the client's registration writes the indices.
+/// The client's handler table, which registration fills with indices.
 struct Table(UnsafeCell<[Entry; 6]>);
 
 // SAFETY: registration writes it before the first message; then it is only read.
@@ -53,12 +46,12 @@ type One = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg);
 type Three = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg, Arg, Arg);
 
 static TABLE: Table = Table(UnsafeCell::new([
-    entry!(on_short: Sixteen, SHORT | REQUEST, 16, c"diagnostic_short"),
-    entry!(on_short_reply: Sixteen, SHORT | REPLY, 16, c"diagnostic_short_reply"),
-    entry!(on_medium: One, MEDIUM | REQUEST, 1, c"diagnostic_medium"),
-    entry!(on_medium_reply: One, MEDIUM | REPLY, 1, c"diagnostic_medium_reply"),
-    entry!(on_long: Three, LONG | REQUEST, 3, c"diagnostic_long"),
-    entry!(on_long_reply: Three, LONG | REPLY, 3, c"diagnostic_long_reply"),
+    entry!(on_short: Sixteen, Flags::AM_SHORT.with(Flags::AM_REQUEST), 16, c"diagnostic_short"),
+    entry!(on_short_reply: Sixteen, Flags::AM_SHORT.with(Flags::AM_REPLY), 16, c"diagnostic_short_reply"),
+    entry!(on_medium: One, Flags::AM_MEDIUM.with(Flags::AM_REQUEST), 1, c"diagnostic_medium"),
+    entry!(on_medium_reply: One, Flags::AM_MEDIUM.with(Flags::AM_REPLY), 1, c"diagnostic_medium_reply"),
+    entry!(on_long: Three, Flags::AM_LONG.with(Flags::AM_REQUEST), 3, c"diagnostic_long"),
+    entry!(on_long_reply: Three, Flags::AM_LONG.with(Flags::AM_REPLY), 3, c"diagnostic_long_reply"),
 ]));
 
 /// The table and its length, which the client registers.
@@ -119,7 +112,7 @@ sixteen!(on_short, token, args, {
     verify(args == arguments(args[0]));
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = arguments(!args[0]);
     // SAFETY: the running handler's token.
-    unsafe { gex_AM_ReplyShort16(token, index(1), 0, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) };
+    unsafe { gex_AM_ReplyShort16(token, index(1), Flags::NONE, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) };
 });
 
 sixteen!(on_short_reply, _token, args, {
@@ -144,7 +137,7 @@ unsafe extern "C-unwind" fn on_medium(token: *const Token, payload: *mut c_void,
     // SAFETY: the payload of the message, and its token.
     unsafe {
         verify(is_pattern(payload, bytes, seed));
-        gex_AM_ReplyMedium1(token, index(3), payload.cast_const().cast(), bytes, NOW, 0, seed);
+        gex_AM_ReplyMedium1(token, index(3), payload.cast_const().cast(), bytes, LC_NOW, Flags::NONE, seed);
     }
 }
 
@@ -165,8 +158,8 @@ unsafe extern "C-unwind" fn on_long(token: *const Token, payload: *mut c_void, b
             back.as_ptr(),
             bytes,
             join(high, low) as *mut u8,
-            NOW,
-            0,
+            LC_NOW,
+            Flags::NONE,
             !seed,
             high,
             low,
@@ -198,7 +191,28 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
     for i in 0..count {
         let first = random.word() as Arg;
         let [a, b, c, d, e, f, g, h, j, k, l, m, n, o, p, q] = arguments(first);
-        gex_AM_RequestShort16(run.tm, run.peer, index(0), 0, a, b, c, d, e, f, g, h, j, k, l, m, n, o, p, q);
+        gex_AM_RequestShort16(
+            run.tm,
+            run.peer,
+            index(0),
+            Flags::NONE,
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+            j,
+            k,
+            l,
+            m,
+            n,
+            o,
+            p,
+            q,
+        );
         let bytes = if i % 10 == 0 {
             most_medium
         } else {
@@ -206,7 +220,18 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
         };
         let payload = pattern(bytes, first);
         // SAFETY: the payload lives until the call returns, which completes it locally.
-        unsafe { gex_AM_RequestMedium1(run.tm, run.peer, index(2), payload.as_ptr(), bytes, NOW, 0, first) };
+        unsafe {
+            gex_AM_RequestMedium1(
+                run.tm,
+                run.peer,
+                index(2),
+                payload.as_ptr(),
+                bytes,
+                LC_NOW,
+                Flags::NONE,
+                first,
+            )
+        };
     }
     if of > 1 {
         return;
@@ -224,8 +249,8 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
                 payload.as_ptr(),
                 bytes,
                 there.base as *mut u8,
-                NOW,
-                0,
+                LC_NOW,
+                Flags::NONE,
                 seed,
                 high,
                 low,

@@ -16,10 +16,12 @@ use gasnet_tools::process::{say, Label};
 
 use crate::abi::coll::{gasnetx_Coll_AllGatherNB, gex_Coll_BarrierNB};
 use crate::abi::event::gex_Event_Wait;
+use crate::flags::Flags;
 use crate::runtime;
 use crate::segment::configuration;
 use crate::sync::Mode;
 use crate::team;
+use crate::team::TeamHandle;
 use crate::types::Location;
 
 pub use messages::handlers;
@@ -58,7 +60,7 @@ pub struct Run {
     /// Seed of the patterns.
     pub seed: u64,
     /// The team.
-    pub tm: usize,
+    pub tm: TeamHandle,
     /// Own rank in it.
     pub rank: u32,
     /// Its size.
@@ -116,9 +118,9 @@ const SECTIONS: [Section; 14] = [
 ];
 
 impl Run {
-    /// A run with `peer` of team `tm`. It uses the segments from `own` and `remote` to their ends, or memory of its own with
-    /// segment configuration EVERYTHING. Collective.
-    pub fn new(iterations: u32, threads: usize, tm: usize, own: usize, peer: u32, remote: usize, seed: u64) -> Self {
+    /// A run with peer `peer` of team `tm`, from `own` and `remote` to the ends of the segments; in memory of its own where there are none.
+    /// Collective.
+    pub fn new(iterations: u32, threads: usize, tm: TeamHandle, own: usize, peer: u32, remote: usize, seed: u64) -> Self {
         let team = team::team(tm, "gasnett_run_diagnostics");
         let rt = runtime::get();
         let rest = |place: Location, base: usize| {
@@ -142,7 +144,7 @@ impl Run {
                 bases.as_mut_ptr().cast(),
                 (&raw const own).cast(),
                 size_of::<usize>(),
-                0,
+                Flags::NONE,
             ));
             let area = |base| Area { base, bytes };
             (area(own), area(bases[peer as usize]))
@@ -196,7 +198,7 @@ impl Run {
 
     /// A barrier of the team.
     pub fn barrier(&self) {
-        gex_Event_Wait(gex_Coll_BarrierNB(self.tm, 0));
+        gex_Event_Wait(gex_Coll_BarrierNB(self.tm, Flags::NONE));
     }
 
     /// Counts a failed check.

@@ -13,15 +13,12 @@ use crate::abi::rma::{
     gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking, gex_RMA_PutBlockingVal,
     gex_RMA_PutNB, gex_RMA_PutNBI,
 };
-use crate::abi::{EVENT_DEFER, EVENT_NOW};
+use crate::abi::{LC_DEFER, LC_NOW};
 use crate::event::Event;
+use crate::flags::{Flags, EC_ALL, EC_LC};
 use crate::progress;
 use gasnet_conduit::PollScope;
 
-const EC_ALL: u32 = u32::MAX;
-const EC_LC: u32 = 2;
-const NOW: *mut usize = EVENT_NOW as *mut usize;
-const DEFER: *mut usize = EVENT_DEFER as *mut usize;
 /// `GEX_DT_U64`.
 const U64: u32 = 1 << 3;
 /// `GEX_OP_ADD`.
@@ -39,9 +36,9 @@ fn put_and_get(run: &Run, area: Area, random: &mut Random) {
         let offset = random.below(area.bytes - bytes + 1);
         let at = (area.base + offset) as *mut u8;
         let sent = random.bytes(bytes);
-        gex_RMA_PutBlocking(run.tm, run.peer, at, sent.as_ptr(), bytes, 0);
+        gex_RMA_PutBlocking(run.tm, run.peer, at, sent.as_ptr(), bytes, Flags::NONE);
         let mut got = vec![0xa5; bytes + 1];
-        gex_RMA_GetBlocking(run.tm, got.as_mut_ptr(), run.peer, at, bytes, 0);
+        gex_RMA_GetBlocking(run.tm, got.as_mut_ptr(), run.peer, at, bytes, Flags::NONE);
         run.check(
             got[..bytes] == sent && got[bytes] == 0xa5,
             format_args!("{bytes} bytes at offset {offset}: a get returned other data than the put"),
@@ -50,8 +47,8 @@ fn put_and_get(run: &Run, area: Area, random: &mut Random) {
     for bytes in 1..=8usize.min(area.bytes) {
         let value = random.word() >> (64 - 8 * bytes);
         let at = (area.base + random.below(area.bytes - 7)) as *mut u8;
-        gex_RMA_PutBlockingVal(run.tm, run.peer, at, value, bytes, 0);
-        let got = gex_RMA_GetBlockingVal(run.tm, run.peer, at, bytes, 0);
+        gex_RMA_PutBlockingVal(run.tm, run.peer, at, value, bytes, Flags::NONE);
+        let got = gex_RMA_GetBlockingVal(run.tm, run.peer, at, bytes, Flags::NONE);
         run.check(
             got == value,
             format_args!("a value of {bytes} bytes: {got:#x}, expected {value:#x}"),
@@ -71,7 +68,14 @@ pub fn patterns(run: &Run) {
     let bytes = run.remote.bytes.min(1 << 20);
     let pattern = Random(run.seed).bytes(bytes);
     run.barrier();
-    gex_RMA_PutBlocking(run.tm, run.peer, run.remote.base as *mut u8, pattern.as_ptr(), bytes, 0);
+    gex_RMA_PutBlocking(
+        run.tm,
+        run.peer,
+        run.remote.base as *mut u8,
+        pattern.as_ptr(),
+        bytes,
+        Flags::NONE,
+    );
     run.barrier();
     let bytes = bytes.min(run.own.bytes);
     // SAFETY: this rank's segment, which no rank writes between the barriers.
@@ -94,8 +98,8 @@ pub fn events(run: &Run) {
         let sent: Vec<Vec<u8>> = (0..MANY).map(|_| random.bytes(64)).collect();
         let mut events: Vec<Event> = Vec::new();
         for (i, piece) in sent.iter().enumerate() {
-            let mut leaf = 0;
-            // SAFETY: the source lives until the events are done; `leaf` is writable.
+            let mut leaf = Event::INVALID;
+            // SAFETY: the source lives until the events are done; the leaf is ours to write.
             let root = unsafe {
                 gex_RMA_PutNB(
                     run.tm,
@@ -103,13 +107,13 @@ pub fn events(run: &Run) {
                     at(i),
                     piece.as_ptr(),
                     64,
-                    if i % 2 == 0 { &raw mut leaf } else { DEFER },
-                    0,
+                    if i % 2 == 0 { &raw mut leaf } else { LC_DEFER },
+                    Flags::NONE,
                 )
             };
             if i % 2 == 0 && !root.is_invalid() {
                 run.check(
-                    gex_Event_QueryLeaf(root, EC_LC) == Event(leaf) || leaf == 0,
+                    gex_Event_QueryLeaf(root, EC_LC) == leaf || leaf.is_invalid(),
                     format_args!("two leaves of one root differ"),
                 );
             }
@@ -119,22 +123,22 @@ pub fn events(run: &Run) {
         let mut got = vec![vec![0u8; 64]; MANY];
         if round % 2 == 0 {
             let mut events: Vec<Event> = (0..MANY)
-                .map(|i| gex_RMA_GetNB(run.tm, got[i].as_mut_ptr(), run.peer, at(i), 64, 0))
+                .map(|i| gex_RMA_GetNB(run.tm, got[i].as_mut_ptr(), run.peer, at(i), 64, Flags::NONE))
                 .collect();
             sync(run, &mut events, round / 2);
         } else {
-            gex_NBI_BeginAccessRegion(0);
+            gex_NBI_BeginAccessRegion(Flags::NONE);
             for (i, piece) in got.iter_mut().enumerate() {
-                gex_RMA_GetNBI(run.tm, piece.as_mut_ptr(), run.peer, at(i), 64, 0);
+                gex_RMA_GetNBI(run.tm, piece.as_mut_ptr(), run.peer, at(i), 64, Flags::NONE);
             }
-            gex_Event_Wait(gex_NBI_EndAccessRegion(0));
+            gex_Event_Wait(gex_NBI_EndAccessRegion(Flags::NONE));
         }
         run.check(
             got == sent,
             format_args!("round {round}: gets with events returned other data than the puts"),
         );
-        gex_RMA_PutNBI(run.tm, run.peer, at(0), sent[1].as_ptr(), 64, NOW, 0);
-        gex_NBI_Wait(EC_ALL, 0);
+        gex_RMA_PutNBI(run.tm, run.peer, at(0), sent[1].as_ptr(), 64, LC_NOW, Flags::NONE);
+        gex_NBI_Wait(EC_ALL, Flags::NONE);
     }
 }
 
@@ -143,10 +147,10 @@ fn sync(run: &Run, events: &mut [Event], way: u32) {
     // SAFETY: the array is of that length.
     unsafe {
         match way % 3 {
-            0 => gex_Event_WaitAll(events.as_mut_ptr(), events.len(), 0),
+            0 => gex_Event_WaitAll(events.as_mut_ptr(), events.len(), Flags::NONE),
             1 => {
                 while events.iter().any(|e| !e.is_invalid()) {
-                    if gex_Event_TestSome(events.as_mut_ptr(), events.len(), 0) != 0 {
+                    if gex_Event_TestSome(events.as_mut_ptr(), events.len(), Flags::NONE) != 0 {
                         progress::poll(PollScope::All);
                     }
                 }
@@ -175,7 +179,7 @@ pub fn collectives(run: &Run) {
         let address = data.as_mut_ptr();
         let (mine, mut sum) = ([u64::from(run.rank) + round, 1], [0u64; 2]);
         let mut events = [
-            gex_Coll_BroadcastNB(run.tm, root, address, address, 5000, 0),
+            gex_Coll_BroadcastNB(run.tm, root, address, address, 5000, Flags::NONE),
             gex_Coll_ReduceToAllNB(
                 run.tm,
                 (&raw mut sum).cast(),
@@ -186,9 +190,9 @@ pub fn collectives(run: &Run) {
                 ADD,
                 None,
                 ptr::null_mut(),
-                0,
+                Flags::NONE,
             ),
-            gex_Coll_BarrierNB(run.tm, 0),
+            gex_Coll_BarrierNB(run.tm, Flags::NONE),
         ];
         sync(run, &mut events, 1);
         let size = u64::from(run.size);

@@ -14,6 +14,7 @@ use crate::coll::choose::{self, Path};
 use crate::coll::gather::{self, Parts};
 use crate::coll::p2p::Span;
 use crate::coll::{self, team_barrier};
+use crate::flags::Flags;
 use crate::runtime;
 use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::types::{EpIndex, Location};
@@ -92,10 +93,10 @@ pub fn split(
     parent: &'static Team,
     color_and_key: Option<(i32, i32)>,
     scratch: Option<Scratch>,
-    flags: u32,
+    flags: Flags,
 ) -> Option<&'static Team> {
     let (color, key) = color_and_key.unwrap_or_default();
-    let coll_buffer = color_and_key.map_or_else(CollBufferId::default, |_| CollBufferId::take(runtime::get().comm()));
+    let coll_buffer = color_and_key.map_or_else(CollBufferId::default, |_| CollBufferId::take(&runtime::get().comm()));
     let own = Entry {
         takes_part: u32::from(color_and_key.is_some()),
         color,
@@ -123,13 +124,13 @@ pub fn create(
     parent: &'static Team,
     members: &[Location],
     scratch_of: impl Fn(u32, usize) -> Option<Scratch>,
-    flags: u32,
+    flags: Flags,
 ) -> Result<Vec<&'static Team>, String> {
     let rt = runtime::get();
     // With several members in a process shared memory is not used, which all know from the list.
     let alone = members.iter().filter(|m| m.rank == rt.rank()).count() == 1;
     let coll_buffer = if alone {
-        CollBufferId::take(rt.comm())
+        CollBufferId::take(&rt.comm())
     } else {
         CollBufferId::default()
     };
@@ -176,7 +177,7 @@ fn groups(rank: u32, members: &[Location], coll_buffer: CollBufferId, coll_buffe
         nbrhd: rt.job().nbrhd_of(m.rank),
         coll_buffer: coll_buffer_of(rank),
     });
-    let groups = Groups::new(rank, members, rt.comm(), rt.nbrhd());
+    let groups = Groups::new(rank, members, &rt.comm(), &rt.nbrhd());
     if !groups.uses_coll_buffers() {
         coll_buffer.give_back();
     }
@@ -188,7 +189,7 @@ fn make(
     rank: u32,
     members: Vec<Location>,
     groups: Groups,
-    flags: u32,
+    flags: Flags,
     ep: EpIndex,
     scratch: Option<Scratch>,
 ) -> &'static Team {

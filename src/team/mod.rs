@@ -11,6 +11,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
+use crate::flags::Flags;
 use crate::graveyard::Graveyard;
 use crate::runtime::{self, Runtime};
 use crate::shm::coll_buffer_pool::CollBufferId;
@@ -68,6 +69,22 @@ const TAG_TEAM: usize = 1;
 const TAG_PAIR: usize = 2;
 const TAG_MASK: usize = 3;
 
+/// `gex_TM_t`: the address of a [`Team`] and a tag, or a TM-pair. [`decode`] tells which.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TeamHandle(usize);
+
+impl TeamHandle {
+    /// `GEX_TM_INVALID`.
+    pub const INVALID: Self = Self(0);
+}
+
+impl fmt::LowerHex for TeamHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.0, f)
+    }
+}
+
 /// Names a team in all its members' processes: the process of its first member, and a number that this process gave once.
 pub type TeamId = u64;
 
@@ -96,7 +113,7 @@ pub struct Team {
     /// Atomic domains that live, for the debug flavour.
     pub domains: AtomicU32,
     /// As passed at creation.
-    pub flags: u32,
+    pub flags: Flags,
     /// The local member's endpoint.
     pub ep: EpIndex,
     /// Everybody.
@@ -115,7 +132,7 @@ pub struct Team {
 
 impl Team {
     /// The primordial team: every rank's primordial endpoint.
-    pub fn primordial(job: &Job, comm: &Comm, flags: u32) -> Self {
+    pub fn primordial(job: &Job, comm: &Comm, flags: Flags) -> Self {
         let (count, coll_buffer) = (job.size(), CollBufferId::primordial(comm));
         let members = (0..count).map(|process| Member {
             process,
@@ -134,7 +151,7 @@ impl Team {
         )
     }
 
-    fn new(id: TeamId, rank: u32, members: Members, groups: Groups, flags: u32, ep: EpIndex, scratch: Option<Scratch>) -> Self {
+    fn new(id: TeamId, rank: u32, members: Members, groups: Groups, flags: Flags, ep: EpIndex, scratch: Option<Scratch>) -> Self {
         Self {
             head: Head::closed(),
             id,
@@ -194,8 +211,8 @@ impl Team {
     }
 
     /// The handle.
-    pub fn handle(&'static self) -> usize {
-        ptr::from_ref(self) as usize | TAG_TEAM
+    pub fn handle(&'static self) -> TeamHandle {
+        TeamHandle(ptr::from_ref(self) as usize | TAG_TEAM)
     }
 
     /// The member with `rank`. Fatal if there is none: its message would wait for ever.
@@ -246,17 +263,17 @@ pub enum Named {
 
 /// Decodes a handle.
 #[inline]
-pub fn decode(handle: usize) -> Named {
-    match handle & TAG_MASK {
+pub fn decode(handle: TeamHandle) -> Named {
+    match handle.0 & TAG_MASK {
         TAG_TEAM => {
-            let address = handle & !TAG_MASK;
+            let address = handle.0 & !TAG_MASK;
             if cfg!(feature = "debug-checks") && DESTROYED.has(address) {
                 fatal!("the team {handle:#x} was destroyed (gex_TM_Destroy)");
             }
             // SAFETY: a handle with the team tag was made by `Team::handle` from a 'static team (client contract).
             Named::Team(unsafe { &*(address as *const Team) })
         }
-        TAG_PAIR => Named::Pair((handle >> 18) as EpIndex, (handle >> 2) as EpIndex),
+        TAG_PAIR => Named::Pair((handle.0 >> 18) as EpIndex, (handle.0 >> 2) as EpIndex),
         _ => fatal!(
             "{handle:#x} is not a gex_TM_t: it was not returned by gex_Client_Init, gex_TM_Split, gex_TM_Create or gex_TM_Pair"
         ),
@@ -265,7 +282,7 @@ pub fn decode(handle: usize) -> Named {
 
 /// The team that a handle names; fatal for TM-pairs, which `what` does not accept.
 #[inline]
-pub fn team(handle: usize, what: &str) -> &'static Team {
+pub fn team(handle: TeamHandle, what: &str) -> &'static Team {
     match decode(handle) {
         Named::Team(team) => team,
         Named::Pair(..) => fatal!("rank {}: {what} was given a TM-pair; it needs a team", runtime::get().rank()),
@@ -273,13 +290,13 @@ pub fn team(handle: usize, what: &str) -> &'static Team {
 }
 
 /// A TM-pair's handle.
-pub fn pair(local: EpIndex, remote: EpIndex) -> usize {
-    (local as usize) << 18 | (remote as usize) << 2 | TAG_PAIR
+pub fn pair(local: EpIndex, remote: EpIndex) -> TeamHandle {
+    TeamHandle((local as usize) << 18 | (remote as usize) << 2 | TAG_PAIR)
 }
 
 /// The member of a team that inline code may reach: a primordial endpoint with a mapped segment, and no call is to be recorded. Release flavour.
 #[inline]
-pub fn open(handle: usize, rank: u32) -> Option<Location> {
+pub fn open(handle: TeamHandle, rank: u32) -> Option<Location> {
     let Named::Team(team) = decode(handle) else { return None };
     let count = team.head.count.load(Ordering::Acquire);
     if rank.wrapping_sub(team.head.first.load(Ordering::Relaxed)) < count {
@@ -305,7 +322,7 @@ pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
 
 /// The local endpoint and the peer that `(handle, rank)` names.
 #[inline]
-pub fn resolve(handle: usize, rank: u32) -> (EpIndex, Location) {
+pub fn resolve(handle: TeamHandle, rank: u32) -> (EpIndex, Location) {
     match decode(handle) {
         Named::Team(team) => (team.ep, team.locate(rank)),
         Named::Pair(local, remote) => {

@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use super::near;
 use super::shape::{Dim, List};
 use super::Direction;
+use crate::flags::Flags;
 use crate::runtime;
 use crate::segment::window::Window;
-use crate::team::{self, PEERS_ARE_TOLD};
+use crate::team::{self, TeamHandle, PEERS_ARE_TOLD};
 
 /// Levels of a strided call that takes the short way.
 const FEW_LEVELS: usize = 3;
@@ -58,8 +59,8 @@ impl Asked {
     /// # Safety
     /// The client answers for its arrays and for the local pieces.
     #[inline(always)]
-    pub unsafe fn at_once(self, direction: Direction, tm: usize, rank: u32, flags: u32, plain: u32) -> bool {
-        if flags & !plain != 0 || PEERS_ARE_TOLD.load(Ordering::Relaxed) != 0 {
+    pub unsafe fn at_once(self, direction: Direction, tm: TeamHandle, rank: u32, flags: Flags, plain: Flags) -> bool {
+        if !plain.has_all(flags) || PEERS_ARE_TOLD.load(Ordering::Relaxed) != 0 {
             return false;
         }
         // Closed in the debug flavour and while calls are recorded.

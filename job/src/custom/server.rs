@@ -154,7 +154,7 @@ impl<'a> LauncherServer<'a> {
             while let Some(message) = worker.link.receive() {
                 match message {
                     AgentMessage::Register { requested_rank, host } if worker.hello.is_none() => {
-                        worker.hello = Some((requested_rank, host));
+                        worker.hello = Some((requested_rank, host))
                     }
                     AgentMessage::Fence { puts } if !worker.in_fence => {
                         worker.in_fence = true;

@@ -5,23 +5,17 @@ use std::future::Future;
 
 use crate::abi::coll::equal;
 use crate::abi::event::{gex_Event_Test, gex_Event_Wait};
-use crate::abi::{barrier, not_in_handler, ERR_NOT_READY, OK};
+use crate::abi::{barrier, not_in_handler};
 use crate::coll::call::Call;
 use crate::coll::p2p::Span;
 use crate::coll::{self, broadcast, gather, team_barrier};
 use crate::event::Event;
+use crate::flags::{COLL_IN_ALLSYNC, COLL_OUT_ALLSYNC, ERR_NOT_READY, OK, TEAM_ALL};
 use crate::runtime;
 use crate::team::Team;
 use crate::thread;
 use crate::trace::interval::{self, Interval};
 use crate::wait;
-
-/// `GASNET_TEAM_ALL`.
-const TEAM_ALL: usize = 1;
-/// `GASNET_COLL_IN_ALLSYNC`.
-const IN_ALLSYNC: c_int = 0x4;
-/// `GASNET_COLL_OUT_ALLSYNC`.
-const OUT_ALLSYNC: c_int = 0x20;
 
 /// Starts a collective between the barriers that the flags ask for. Without them a rank begins when it calls and is done when its own part is.
 fn start<W: Future<Output = ()> + Send + 'static>(
@@ -33,9 +27,9 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     let team = runtime::get().team0();
     let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
     // Calls are numbered and take their places in shared memory now, in this order.
-    let before = (flags & IN_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
+    let before = (flags & COLL_IN_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
     let work = work(Call::next(team));
-    let after = (flags & OUT_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
+    let after = (flags & COLL_OUT_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
     let all = async move {
         if let Some(before) = before {
             before.await;

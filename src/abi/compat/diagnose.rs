@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, CStr};
 
 use crate::am::table::Entry;
 use crate::diagnose::{self, Run};
+use crate::team::TeamHandle;
 
 /// The handlers that the diagnosis needs: the client registers them. May be called before initialisation.
 #[no_mangle]
@@ -23,7 +24,7 @@ pub unsafe extern "C" fn gasnett_run_diagnostics(
     iterations: c_int,
     threads: c_int,
     sections: *const c_char,
-    tm: usize,
+    tm: TeamHandle,
     own: *mut u8,
     peer: u32,
     remote: *mut u8,

@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{barrier, coll, event, system};
 use crate::event::Event;
+use crate::flags::Flags;
+use crate::team::TeamHandle;
 
 /// A client may store a function here before it attaches; it is called with base and size of the segment before any other rank can write there.
 #[no_mangle]
@@ -76,6 +78,6 @@ pub extern "C" fn gasnet_resume_interrupts() {}
 
 /// Starts and completes a barrier over a team.
 #[no_mangle]
-pub extern "C" fn gex_Coll_BarrierBlocking(tm: usize, flags: u32) {
+pub extern "C" fn gex_Coll_BarrierBlocking(tm: TeamHandle, flags: Flags) {
     event::gex_Event_Wait(coll::gex_Coll_BarrierNB(tm, flags));
 }

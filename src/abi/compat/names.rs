@@ -2,6 +2,8 @@
 
 use std::ffi::c_char;
 
+use crate::flags::{TI_ENTRY, TI_EP, TI_IS_LONG, TI_IS_REQ, TI_SRCRANK};
+
 const TYPES: &[(u32, &str)] = &[
     (0x1, "GEX_DT_I32"),
     (0x2, "GEX_DT_U32"),
@@ -43,11 +45,11 @@ const OPERATIONS: &[(u32, &str)] = &[
 ];
 
 const TOKEN_INFO: &[(u32, &str)] = &[
-    (0x1, "GEX_TI_SRCRANK"),
-    (0x2, "GEX_TI_EP"),
-    (0x4, "GEX_TI_ENTRY"),
-    (0x8, "GEX_TI_IS_REQ"),
-    (0x10, "GEX_TI_IS_LONG"),
+    (TI_SRCRANK, "GEX_TI_SRCRANK"),
+    (TI_EP, "GEX_TI_EP"),
+    (TI_ENTRY, "GEX_TI_ENTRY"),
+    (TI_IS_REQ, "GEX_TI_IS_REQ"),
+    (TI_IS_LONG, "GEX_TI_IS_LONG"),
 ];
 
 /// The names of the bits in `mask`, and a number for those without, joined by `|`; `0` for none.

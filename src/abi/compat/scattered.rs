@@ -8,6 +8,7 @@ use crate::abi::vis::{
     gex_VIS_VectorPutBlocking, gex_VIS_VectorPutNB, gex_VIS_VectorPutNBI,
 };
 use crate::event::Event;
+use crate::flags::Flags;
 use crate::vis::shape::Memvec;
 
 /// A length and the other counts, as GASNet-EX wants them.
@@ -28,14 +29,14 @@ macro_rules! forms {
         #[no_mangle]
         pub unsafe extern "C" fn $putv(node: u32, dstcount: usize, dst: *const Memvec, srccount: usize, src: *const Memvec) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $vector_put(team(stringify!($putv)), node, dstcount, dst, srccount, src, 0) })
+            finish(unsafe { $vector_put(team(stringify!($putv)), node, dstcount, dst, srccount, src, Flags::NONE) })
         }
 
         #[doc = concat!("Gets pieces of any length", $text)]
         #[no_mangle]
         pub unsafe extern "C" fn $getv(dstcount: usize, dst: *const Memvec, node: u32, srccount: usize, src: *const Memvec) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $vector_get(team(stringify!($getv)), dstcount, dst, node, srccount, src, 0) })
+            finish(unsafe { $vector_get(team(stringify!($getv)), dstcount, dst, node, srccount, src, Flags::NONE) })
         }
 
         #[doc = concat!("Puts pieces of equal length", $text)]
@@ -50,7 +51,7 @@ macro_rules! forms {
             srclen: usize,
         ) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $indexed_put(team(stringify!($puti)), node, dstcount, dst, dstlen, srccount, src, srclen, 0) })
+            finish(unsafe { $indexed_put(team(stringify!($puti)), node, dstcount, dst, dstlen, srccount, src, srclen, Flags::NONE) })
         }
 
         #[doc = concat!("Gets pieces of equal length", $text)]
@@ -65,7 +66,7 @@ macro_rules! forms {
             srclen: usize,
         ) -> $result {
             // SAFETY: the client's arrays.
-            finish(unsafe { $indexed_get(team(stringify!($geti)), dstcount, dst, dstlen, node, srccount, src, srclen, 0) })
+            finish(unsafe { $indexed_get(team(stringify!($geti)), dstcount, dst, dstlen, node, srccount, src, srclen, Flags::NONE) })
         }
 
         #[doc = concat!("Puts a strided section", $text)]
@@ -82,7 +83,7 @@ macro_rules! forms {
             // SAFETY: the client's array of `stridelevels` + 1 entries.
             let (elem, count) = unsafe { element(count) };
             // SAFETY: the client's arrays.
-            finish(unsafe { $strided_put(team(stringify!($puts)), node, dst, dststrides, src, srcstrides, elem, count, stridelevels, 0) })
+            finish(unsafe { $strided_put(team(stringify!($puts)), node, dst, dststrides, src, srcstrides, elem, count, stridelevels, Flags::NONE) })
         }
 
         #[doc = concat!("Gets a strided section", $text)]
@@ -99,7 +100,7 @@ macro_rules! forms {
             // SAFETY: the client's array of `stridelevels` + 1 entries.
             let (elem, count) = unsafe { element(count) };
             // SAFETY: the client's arrays.
-            finish(unsafe { $strided_get(team(stringify!($gets)), dst, dststrides, node, src, srcstrides, elem, count, stridelevels, 0) })
+            finish(unsafe { $strided_get(team(stringify!($gets)), dst, dststrides, node, src, srcstrides, elem, count, stridelevels, Flags::NONE) })
         }
     )*};
 }

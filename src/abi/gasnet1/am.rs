@@ -4,28 +4,28 @@ use std::ffi::c_int;
 
 use super::team;
 use crate::abi::am::{reply_long, reply_medium, reply_short, request_long, request_medium, request_short};
-use crate::abi::OK;
 use crate::am::token::Token;
 use crate::am::{lub_medium, Arg, MAX_ARGS, MAX_LONG};
+use crate::flags::{Flags, OK};
 
 macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ra:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
         /// Short request.
         #[no_mangle]
         pub extern "C" fn $rs(node: u32, handler: u8 $(, $a: Arg)*) -> c_int {
-            request_short(team(stringify!($rs)), node, handler, 0, &[$($a),*])
+            request_short(team(stringify!($rs)), node, handler, Flags::NONE, &[$($a),*])
         }
 
         /// Medium request.
         #[no_mangle]
         pub extern "C" fn $rm(node: u32, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
-            request_medium(team(stringify!($rm)), node, handler, source, bytes, 0, &[$($a),*])
+            request_medium(team(stringify!($rm)), node, handler, source, bytes, Flags::NONE, &[$($a),*])
         }
 
         /// Long request.
         #[no_mangle]
         pub extern "C" fn $rl(node: u32, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*) -> c_int {
-            request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), 0, &[$($a),*])
+            request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), Flags::NONE, &[$($a),*])
         }
 
         /// Long request whose source belongs to the message until its reply; ours is free at return.
@@ -38,14 +38,14 @@ macro_rules! functions {
         #[no_mangle]
         pub unsafe extern "C" fn $ps(token: *const Token, handler: u8 $(, $a: Arg)*) -> c_int {
             // SAFETY: the running handler's token.
-            unsafe { reply_short(token, handler, 0, &[$($a),*]) }
+            unsafe { reply_short(token, handler, Flags::NONE, &[$($a),*]) }
         }
 
         /// Medium reply.
         #[no_mangle]
         pub unsafe extern "C" fn $pm(token: *const Token, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
             // SAFETY: the running handler's token.
-            unsafe { reply_medium(token, handler, source, bytes, 0, &[$($a),*]) }
+            unsafe { reply_medium(token, handler, source, bytes, Flags::NONE, &[$($a),*]) }
         }
 
         /// Long reply.
@@ -54,7 +54,7 @@ macro_rules! functions {
             token: *const Token, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: the running handler's token.
-            unsafe { reply_long(token, handler, (source, bytes, dest), 0, &[$($a),*]) }
+            unsafe { reply_long(token, handler, (source, bytes, dest), Flags::NONE, &[$($a),*]) }
         }
     )*};
 }

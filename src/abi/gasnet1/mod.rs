@@ -8,22 +8,21 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::client::{begin, Marked};
-use super::{complain, registered, rules, ERR_BAD_ARG, ERR_NOT_INIT, OK};
-use crate::am::table::{Entry, ANY_FLAGS, ANY_NARGS};
+use super::{complain, registered, rules};
+use crate::am::table::{Entry, ANY_NARGS};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
+use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK, RANK_INVALID};
 use crate::runtime;
 use crate::segment::{self, Segment};
+use crate::team::TeamHandle;
 use gasnet_sys::mem;
-
-/// `GEX_FLAG_USES_GASNET1`.
-const USES_GASNET1: u32 = 1;
 
 /// The team of a GASNet-1 call that only clients with legacy support may make (GASNet-EX 0.19, "Hybrid/transitional client support").
 #[inline]
-pub(super) fn team(function: &str) -> usize {
+pub(super) fn team(function: &str) -> TeamHandle {
     let rt = runtime::get();
-    if rules::CHECKED && rt.client().flags & USES_GASNET1 == 0 {
+    if rules::CHECKED && !rt.client().flags.has(Flags::USES_GASNET1) {
         fatal!(
             "rank {}: {function} is a call of GASNet-1, and gex_Client_Init was not given GEX_FLAG_USES_GASNET1 (gasnet_init implies it)",
             rt.rank()
@@ -41,7 +40,16 @@ pub extern "C" fn gasneti_init_mode(
     argv: *mut *mut *mut std::ffi::c_char,
 ) -> c_int {
     // SAFETY: the client's promise.
-    let started = unsafe { begin("gasnet_init", Marked { mode, segments }, c"LEGACY", USES_GASNET1, argc, argv) };
+    let started = unsafe {
+        begin(
+            "gasnet_init",
+            Marked { mode, segments },
+            c"LEGACY",
+            Flags::USES_GASNET1,
+            argc,
+            argv,
+        )
+    };
     started.map_or_else(|code| code, |_| OK)
 }
 
@@ -76,7 +84,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
         .map(|e| Entry {
             index: e.index,
             function: e.function,
-            flags: ANY_FLAGS,
+            flags: Flags::AM_ANY,
             nargs: ANY_NARGS,
             cdata: ptr::null(),
             name: ptr::null(),
@@ -100,7 +108,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
 pub unsafe extern "C" fn gasnet_QueryGexObjects(
     client: *mut *const Client,
     endpoint: *mut *const Endpoint,
-    tm: *mut usize,
+    tm: *mut TeamHandle,
     segment: *mut *const Segment,
 ) {
     let rt = runtime::try_get();
@@ -109,7 +117,7 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
     // SAFETY: as above.
     unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0()))) };
     // SAFETY: as above.
-    unsafe { super::system::store(tm, rt.map_or(0, |rt| rt.team0().handle())) };
+    unsafe { super::system::store(tm, rt.map_or(TeamHandle::INVALID, |rt| rt.team0().handle())) };
     let bound = rt.map_or(ptr::null_mut(), |rt| rt.endpoint0().segment.load(Ordering::Acquire));
     // SAFETY: as above.
     unsafe { super::system::store(segment, bound.cast_const()) };
@@ -118,13 +126,13 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 /// Own rank; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_mynode() -> u32 {
-    runtime::try_get().map_or(u32::MAX, super::super::runtime::Runtime::rank)
+    runtime::try_get().map_or(RANK_INVALID, |rt| rt.rank())
 }
 
 /// Ranks in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_nodes() -> u32 {
-    runtime::try_get().map_or(0, super::super::runtime::Runtime::size)
+    runtime::try_get().map_or(0, |rt| rt.size())
 }
 
 /// `gasnet_nodeinfo_t`.

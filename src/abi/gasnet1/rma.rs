@@ -11,29 +11,24 @@ use crate::abi::rma::{
     gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking, gex_RMA_PutBlockingVal,
     gex_RMA_PutNB, gex_RMA_PutNBI, gex_RMA_PutNBIVal, gex_RMA_PutNBVal,
 };
-use crate::abi::{EVENT_DEFER, EVENT_NOW};
+use crate::abi::{LC_DEFER, LC_NOW};
 use crate::event::Event;
+use crate::flags::{Flags, EC_ALL, EC_GET, EC_PUT};
 use crate::progress;
 use gasnet_conduit::PollScope;
-
-const NOW: *mut usize = EVENT_NOW as *mut usize;
-const DEFER: *mut usize = EVENT_DEFER as *mut usize;
-const EC_GET: u32 = 4;
-const EC_PUT: u32 = 3;
-const EC_ALL: u32 = u32::MAX;
 
 macro_rules! blocking {
     ($($get:ident $put:ident)*) => {$(
         /// Gets and waits.
         #[no_mangle]
         pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
-            gex_RMA_GetBlocking(team(stringify!($get)), dest, node, src, bytes, 0);
+            gex_RMA_GetBlocking(team(stringify!($get)), dest, node, src, bytes, Flags::NONE);
         }
 
         /// Puts and waits.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
-            gex_RMA_PutBlocking(team(stringify!($put)), node, dest, src, bytes, 0);
+            gex_RMA_PutBlocking(team(stringify!($put)), node, dest, src, bytes, Flags::NONE);
         }
     )*};
 }
@@ -45,60 +40,60 @@ macro_rules! explicit {
         /// Starts a get.
         #[no_mangle]
         pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) -> Event {
-            gex_RMA_GetNB(team(stringify!($get)), dest, node, src, bytes, 0)
+            gex_RMA_GetNB(team(stringify!($get)), dest, node, src, bytes, Flags::NONE)
         }
 
         /// Starts a put. The source of a bulk put belongs to it until it is synced, that of others may be reused at return.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) -> Event {
             // SAFETY: a constant, not an event to write.
-            unsafe { gex_RMA_PutNB(team(stringify!($put)), node, dest, src, bytes, $lc, 0) }
+            unsafe { gex_RMA_PutNB(team(stringify!($put)), node, dest, src, bytes, $lc, Flags::NONE) }
         }
     )*};
 }
 
-explicit! { gasnet_get_nb gasnet_put_nb NOW gasnet_get_nb_bulk gasnet_put_nb_bulk DEFER }
+explicit! { gasnet_get_nb gasnet_put_nb LC_NOW gasnet_get_nb_bulk gasnet_put_nb_bulk LC_DEFER }
 
 macro_rules! implicit {
     ($($get:ident $put:ident $lc:ident)*) => {$(
         /// Starts a get in the implicit set.
         #[no_mangle]
         pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
-            gex_RMA_GetNBI(team(stringify!($get)), dest, node, src, bytes, 0);
+            gex_RMA_GetNBI(team(stringify!($get)), dest, node, src, bytes, Flags::NONE);
         }
 
         /// Starts a put in the implicit set. The source of a bulk put belongs to it until it is synced.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
-            gex_RMA_PutNBI(team(stringify!($put)), node, dest, src, bytes, $lc, 0);
+            gex_RMA_PutNBI(team(stringify!($put)), node, dest, src, bytes, $lc, Flags::NONE);
         }
     )*};
 }
 
-implicit! { gasnet_get_nbi gasnet_put_nbi NOW gasnet_get_nbi_bulk gasnet_put_nbi_bulk DEFER }
+implicit! { gasnet_get_nbi gasnet_put_nbi LC_NOW gasnet_get_nbi_bulk gasnet_put_nbi_bulk LC_DEFER }
 
 /// Gets a value.
 #[no_mangle]
 pub extern "C" fn gasnet_get_val(node: u32, src: *const u8, bytes: usize) -> u64 {
-    gex_RMA_GetBlockingVal(team("gasnet_get_val"), node, src, bytes, 0)
+    gex_RMA_GetBlockingVal(team("gasnet_get_val"), node, src, bytes, Flags::NONE)
 }
 
 /// Puts a value and waits.
 #[no_mangle]
 pub extern "C" fn gasnet_put_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
-    gex_RMA_PutBlockingVal(team("gasnet_put_val"), node, dest, value, bytes, 0);
+    gex_RMA_PutBlockingVal(team("gasnet_put_val"), node, dest, value, bytes, Flags::NONE);
 }
 
 /// Starts a put of a value.
 #[no_mangle]
 pub extern "C" fn gasnet_put_nb_val(node: u32, dest: *mut u8, value: u64, bytes: usize) -> Event {
-    gex_RMA_PutNBVal(team("gasnet_put_nb_val"), node, dest, value, bytes, 0)
+    gex_RMA_PutNBVal(team("gasnet_put_nb_val"), node, dest, value, bytes, Flags::NONE)
 }
 
 /// Starts a put of a value in the implicit set.
 #[no_mangle]
 pub extern "C" fn gasnet_put_nbi_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
-    gex_RMA_PutNBIVal(team("gasnet_put_nbi_val"), node, dest, value, bytes, 0);
+    gex_RMA_PutNBIVal(team("gasnet_put_nbi_val"), node, dest, value, bytes, Flags::NONE);
 }
 
 /// A get of a value under way. `gasnet_valget_handle_t` is its address; it ends with the sync.
@@ -120,7 +115,7 @@ pub extern "C" fn gasnet_get_nb_val(node: u32, src: *const u8, bytes: usize) -> 
     }));
     // SAFETY: just leaked; the get writes into it until it is synced.
     let memory = unsafe { &raw mut (*get).memory }.cast::<u8>();
-    let event = gex_RMA_GetNB(team("gasnet_get_nb_val"), memory, node, src, bytes.min(8), 0);
+    let event = gex_RMA_GetNB(team("gasnet_get_nb_val"), memory, node, src, bytes.min(8), Flags::NONE);
     // SAFETY: as above.
     unsafe { (&raw mut (*get).event).write(event) };
     get
@@ -167,7 +162,7 @@ pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes
     let outer = thread.swap_region(None);
     thread.begin_region();
     gasnet_memset_nbi(node, dest, value, bytes);
-    let event = gex_NBI_EndAccessRegion(0);
+    let event = gex_NBI_EndAccessRegion(Flags::NONE);
     thread.swap_region(outer);
     event
 }
@@ -176,7 +171,7 @@ pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes
 #[no_mangle]
 pub extern "C" fn gasnet_memset_nbi(node: u32, dest: *mut u8, value: c_int, bytes: usize) {
     memset_with(node, dest, value, bytes, |node, to, from, piece| {
-        gex_RMA_PutNBI(team("gasnet_memset_nbi"), node, to, from, piece, NOW, 0);
+        gex_RMA_PutNBI(team("gasnet_memset_nbi"), node, to, from, piece, LC_NOW, Flags::NONE);
     });
 }
 
@@ -197,14 +192,14 @@ pub extern "C" fn gasnet_try_syncnb(handle: Event) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_wait_syncnb_all(handles: *mut Event, count: usize) {
     // SAFETY: the client's array.
-    unsafe { gex_Event_WaitAll(handles, count, 0) };
+    unsafe { gex_Event_WaitAll(handles, count, Flags::NONE) };
 }
 
 /// Waits for one handle of an array.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_wait_syncnb_some(handles: *mut Event, count: usize) {
     // SAFETY: the client's array.
-    unsafe { gex_Event_WaitSome(handles, count, 0) };
+    unsafe { gex_Event_WaitSome(handles, count, Flags::NONE) };
 }
 
 /// Polls, then tests for all handles of an array.
@@ -212,7 +207,7 @@ pub unsafe extern "C" fn gasnet_wait_syncnb_some(handles: *mut Event, count: usi
 pub unsafe extern "C" fn gasnet_try_syncnb_all(handles: *mut Event, count: usize) -> c_int {
     progress::poll(PollScope::All);
     // SAFETY: the client's array.
-    unsafe { gex_Event_TestAll(handles, count, 0) }
+    unsafe { gex_Event_TestAll(handles, count, Flags::NONE) }
 }
 
 /// Polls, then tests for one handle of an array.
@@ -220,7 +215,7 @@ pub unsafe extern "C" fn gasnet_try_syncnb_all(handles: *mut Event, count: usize
 pub unsafe extern "C" fn gasnet_try_syncnb_some(handles: *mut Event, count: usize) -> c_int {
     progress::poll(PollScope::All);
     // SAFETY: the client's array.
-    unsafe { gex_Event_TestSome(handles, count, 0) }
+    unsafe { gex_Event_TestSome(handles, count, Flags::NONE) }
 }
 
 macro_rules! sets {
@@ -228,14 +223,14 @@ macro_rules! sets {
         /// Waits for implicit operations of this thread.
         #[no_mangle]
         pub extern "C" fn $wait() {
-            gex_NBI_Wait($mask, 0);
+            gex_NBI_Wait($mask, Flags::NONE);
         }
 
         /// Polls, then tests for implicit operations of this thread.
         #[no_mangle]
         pub extern "C" fn $try() -> c_int {
             progress::poll(PollScope::All);
-            gex_NBI_Test($mask, 0)
+            gex_NBI_Test($mask, Flags::NONE)
         }
     )*};
 }
@@ -249,11 +244,11 @@ sets! {
 /// Opens an access region.
 #[no_mangle]
 pub extern "C" fn gasnet_begin_nbi_accessregion() {
-    gex_NBI_BeginAccessRegion(0);
+    gex_NBI_BeginAccessRegion(Flags::NONE);
 }
 
 /// Ends an access region.
 #[no_mangle]
 pub extern "C" fn gasnet_end_nbi_accessregion() -> Event {
-    gex_NBI_EndAccessRegion(0)
+    gex_NBI_EndAccessRegion(Flags::NONE)
 }
