@@ -25,6 +25,7 @@ pub mod init;
 pub mod mk;
 pub mod progress;
 pub mod rma;
+pub mod rules;
 pub mod runtime;
 pub mod segment;
 pub mod select;

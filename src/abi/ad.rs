@@ -4,13 +4,13 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use super::rma::{explicit, root};
-use super::{not_in_handler, rules};
 use crate::abi::NO_OP;
 use crate::ad::cpu::Number;
 use crate::ad::{self, codes, Domain, Request};
 use crate::event::Event;
 use crate::flags::Flags;
 use crate::rma::Started;
+use crate::rules::{self, not_in_handler};
 use crate::runtime;
 use crate::team::TeamHandle;
 use crate::trace::{self, TraceCategory, EventKind};

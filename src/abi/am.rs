@@ -2,15 +2,14 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::rules::{self, Lc, AM_FLAGS};
-use super::{complain, no_locks_held, not_in_handler};
-use crate::abi::{LcOpt, LC_GROUP};
+use super::complain;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{inject, lub_medium, max_medium, Arg, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
 use crate::event::Event;
 use crate::flags::{Flags, RANK_INVALID, TI_ALL};
 use crate::progress;
+use crate::rules::{self, no_locks_held, not_in_handler, Lc, LcOpt, AM_FLAGS, LC_GROUP};
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
 use crate::team::TeamHandle;

@@ -4,12 +4,12 @@ use gasnet_sys::atomic::Mutex;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{not_in_handler, rules};
 use crate::barrier::{self, Name};
 use crate::coll;
 use crate::flags::{
     Flags, BARRIERFLAG_ANONYMOUS, BARRIERFLAG_MISMATCH, BARRIERFLAG_UNNAMED, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK,
 };
+use crate::rules::{self, not_in_handler};
 use crate::stall::Reason;
 use crate::trace::{self, EventKind, TraceCategory, TraceEvent};
 use crate::{runtime, wait};

@@ -2,10 +2,11 @@
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
-use super::{arguments, complain, rules};
+use super::{arguments, complain};
 use crate::client::is_recommended_name;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::init::{self, InitError};
+use crate::rules;
 use crate::runtime::Runtime;
 use crate::segment::configuration::Configuration;
 use crate::sync::Mode;

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::future::Future;
 use std::slice;
 
-use super::{barrier, not_in_handler, rules};
+use super::barrier;
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
 use crate::coll::operators::{Operator, OperatorArgs, UserFn};
@@ -13,6 +13,7 @@ use crate::coll::p2p::Span;
 use crate::coll::{self, broadcast, reduce, scan, team_barrier};
 use crate::event::{Event, Op};
 use crate::flags::Flags;
+use crate::rules::{self, not_in_handler};
 use crate::runtime;
 use crate::segment::disposition::{self, own_base};
 use crate::team::TeamHandle;

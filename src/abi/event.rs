@@ -2,10 +2,9 @@
 
 use std::ffi::c_int;
 
-use super::not_in_handler;
-use super::rules::{self, no_flags, CHECKED};
 use crate::event::{sync_array, Event};
 use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY};
+use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
 use crate::trace::{self, EventKind, TraceCategory};
 use crate::{progress, runtime, thread, wait};

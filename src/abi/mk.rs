@@ -7,6 +7,7 @@ use super::{answer, complain};
 use crate::client::Client;
 use crate::flags::{Flags, ERR_BAD_ARG};
 use crate::mk::{cuda, hip, ze, Driver, Kind, Refusal};
+use crate::rules;
 use crate::runtime;
 use crate::segment::{create, Segment};
 
@@ -72,7 +73,7 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
 #[no_mangle]
 pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, args: *const Args, flags: Flags) -> c_int {
     let name = "gex_MK_Create";
-    super::not_in_handler(name);
+    rules::not_in_handler(name);
     // SAFETY: null, or the client's.
     let args = unsafe { args.as_ref() };
     let Some(args) = args.filter(|args| !kind.is_null() && !client.is_null() && flags.is_none() && args.flags == 0) else {
@@ -97,7 +98,7 @@ pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, 
 #[no_mangle]
 pub extern "C" fn gex_MK_Destroy(kind: usize, flags: Flags) {
     let name = "gex_MK_Destroy";
-    super::not_in_handler(name);
+    rules::not_in_handler(name);
     let done = match kind {
         HOST => Ok(()),
         0 => Err("it is GEX_MK_INVALID".into()),

@@ -14,13 +14,13 @@ pub mod coll;
 pub mod compat;
 pub mod event;
 pub mod gasnet1;
+mod handles;
 pub mod hsl;
 pub mod mk;
 pub mod npam;
 pub mod objects;
 pub mod process;
 pub mod rma;
-pub mod rules;
 pub mod system;
 pub mod team;
 pub mod trace;
@@ -29,22 +29,8 @@ pub mod vis;
 use crate::am::table::RegisterError;
 use std::ffi::c_int;
 
-use crate::event::Event;
-use crate::flags::{self, ERR_BAD_ARG, ERR_RESOURCE, OK};
+use crate::flags::{ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::mk::Refusal;
-
-/// The local-completion option of a call (`gex_Event_t *lc_opt`): one of the constants below, or
-/// the client's event.
-pub type LcOpt = *mut Event;
-
-/// `GEX_EVENT_NOW`.
-pub const LC_NOW: LcOpt = flags::EVENT_NOW as LcOpt;
-/// `GEX_EVENT_DEFER`.
-pub const LC_DEFER: LcOpt = flags::EVENT_DEFER as LcOpt;
-/// `GEX_EVENT_GROUP`, the highest of the constants.
-pub const LC_GROUP: LcOpt = flags::EVENT_GROUP as LcOpt;
-
-const _: () = assert!(Event::INVALID.0 == flags::EVENT_INVALID && Event::NO_OP.0 == flags::EVENT_NO_OP);
 
 /// What a call with `GEX_FLAG_IMMEDIATE` returns when it would have had to wait and did nothing.
 pub const NO_OP: c_int = 1;
@@ -80,44 +66,6 @@ pub fn answer<T>(function: &str, made: Result<T, Refusal>, take: impl FnOnce(T))
         Err(Refusal::Resource(why)) => {
             complain(function, &why);
             ERR_RESOURCE
-        }
-    }
-}
-
-/// Ends the job in the debug flavour if the thread holds a handler-safe lock, or runs a reduction function, to which the same rules apply:
-/// `function` may wait or run handlers.
-#[inline]
-pub fn no_locks_held(function: &str) {
-    if !cfg!(feature = "debug-checks") {
-        return;
-    }
-    let thread = crate::thread::current();
-    if thread.locks_held.count() > 0 {
-        fatal!("{function} was called while this thread holds a handler-safe lock. Release it first.");
-    }
-    if thread.reducing.get() {
-        fatal!(
-            "{function} was called inside a user-defined reduction function, which may only compute, query, and use handler-safe locks \
-             (GASNet-EX 0.19, \"User-Defined Reduction Operations\")."
-        );
-    }
-}
-
-/// Ends the job in the debug flavour if the thread runs a handler: `function` communicates and is not allowed there.
-#[inline]
-pub fn not_in_handler(function: &str) {
-    if cfg!(feature = "debug-checks") {
-        let thread = crate::thread::current();
-        if let Some((name, index)) = thread.handler() {
-            let name = name.map_or("unnamed".into(), |n| n.to_string_lossy().into_owned());
-            fatal!(
-                "{function} was called inside AM handler {index} ({name}). Handlers may only reply, query, and use handler-safe locks \
-                 (GASNet-EX 0.19, \"Calls from restricted context\")."
-            );
-        }
-        no_locks_held(function);
-        if thread.request_desc.prepared().is_some() {
-            fatal!("{function} was called between gex_AM_PrepareRequest and its Commit. Commit or cancel first.");
         }
     }
 }

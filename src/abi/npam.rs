@@ -3,9 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::am::{complete_locally, reply, sent};
-use super::rules::{self, Lc, AM_FLAGS};
-use super::{complain, not_in_handler};
-use crate::abi::LcOpt;
+use super::complain;
 use crate::am::canary;
 use crate::am::npam::{limit, Wish};
 use crate::am::prepared::{Prepared, SrcDesc};
@@ -13,6 +11,7 @@ use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{Arg, Message, MAX_ARGS};
 use crate::flags::{Flags, ERR_BAD_ARG};
+use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
 use crate::segment::disposition::{own, peer_base, reaching};
 use crate::team::TeamHandle;
 use crate::types::Category;

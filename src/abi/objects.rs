@@ -5,12 +5,14 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::compat::call_attach_hook;
+use super::handles;
 use super::system::store;
-use super::{complain, mk, rules};
+use super::{complain, mk};
 use crate::am::table::Entry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
 use crate::flags::{Flags, EP_CAPABILITY_ALL, ERR_BAD_ARG, ERR_RESOURCE, OK};
+use crate::rules;
 use crate::runtime;
 use crate::segment::attach::AttachError;
 use crate::segment::configuration::is_everything;
@@ -27,14 +29,14 @@ macro_rules! cdata {
         #[no_mangle]
         pub unsafe extern "C" fn $set(object: *const $type, value: *mut c_void) {
             // SAFETY: a handle of ours by contract; the objects live for the rest of the process.
-            unsafe { rules::$checked(stringify!($set), object) }.cdata.store(value, Ordering::Release);
+            unsafe { handles::$checked(stringify!($set), object) }.cdata.store(value, Ordering::Release);
         }
 
         #[doc = concat!("The client's pointer of a ", $what, "; null at first.")]
         #[no_mangle]
         pub unsafe extern "C" fn $query(object: *const $type) -> *mut c_void {
             // SAFETY: as above.
-            unsafe { rules::$checked(stringify!($query), object) }.cdata.load(Ordering::Acquire)
+            unsafe { handles::$checked(stringify!($query), object) }.cdata.load(Ordering::Acquire)
         }
     )*};
 }
@@ -49,14 +51,14 @@ cdata! {
 #[no_mangle]
 pub unsafe extern "C" fn gex_Client_QueryFlags(client: *const Client) -> Flags {
     // SAFETY: a handle of ours.
-    unsafe { rules::client("gex_Client_QueryFlags", client) }.flags
+    unsafe { handles::client("gex_Client_QueryFlags", client) }.flags
 }
 
 /// Name passed to `gex_Client_Init`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Client_QueryName(client: *const Client) -> *const c_char {
     // SAFETY: a handle of ours.
-    unsafe { rules::client("gex_Client_QueryName", client) }.name.as_ptr()
+    unsafe { handles::client("gex_Client_QueryName", client) }.name.as_ptr()
 }
 
 /// The owner of an endpoint.
@@ -69,14 +71,14 @@ pub extern "C" fn gex_EP_QueryClient(_ep: *const Endpoint) -> *const Client {
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryFlags(ep: *const Endpoint) -> Flags {
     // SAFETY: a handle of ours.
-    unsafe { rules::endpoint("gex_EP_QueryFlags", ep) }.flags
+    unsafe { handles::endpoint("gex_EP_QueryFlags", ep) }.flags
 }
 
 /// The bound segment, or null.
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QuerySegment(ep: *const Endpoint) -> *mut Segment {
     // SAFETY: a handle of ours.
-    unsafe { rules::endpoint("gex_EP_QuerySegment", ep) }
+    unsafe { handles::endpoint("gex_EP_QuerySegment", ep) }
         .segment
         .load(Ordering::Acquire)
 }
@@ -85,7 +87,7 @@ pub unsafe extern "C" fn gex_EP_QuerySegment(ep: *const Endpoint) -> *mut Segmen
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryIndex(ep: *const Endpoint) -> u16 {
     // SAFETY: a handle of ours.
-    unsafe { rules::endpoint("gex_EP_QueryIndex", ep) }.index
+    unsafe { handles::endpoint("gex_EP_QueryIndex", ep) }.index
 }
 
 /// The owner of a segment.
@@ -104,14 +106,14 @@ pub extern "C" fn gex_Segment_QueryFlags(_segment: *const Segment) -> Flags {
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_QueryAddr(segment: *const Segment) -> *mut c_void {
     // SAFETY: a handle of ours.
-    unsafe { rules::segment("gex_Segment_QueryAddr", segment) }.base as *mut c_void
+    unsafe { handles::segment("gex_Segment_QueryAddr", segment) }.base as *mut c_void
 }
 
 /// Length of a segment in bytes.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize {
     // SAFETY: a handle of ours.
-    unsafe { rules::segment("gex_Segment_QuerySize", segment) }.bytes
+    unsafe { handles::segment("gex_Segment_QuerySize", segment) }.bytes
 }
 
 /// Registers handlers; see `am::table`.
@@ -124,11 +126,11 @@ pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mu
     if count == 0 {
         return OK;
     }
-    super::not_in_handler("gex_EP_RegisterHandlers");
+    rules::not_in_handler("gex_EP_RegisterHandlers");
     // SAFETY: the client's table of `count` entries.
     let entries = unsafe { std::slice::from_raw_parts_mut(table, count) };
     // SAFETY: a handle of ours.
-    let handlers = &unsafe { rules::endpoint("gex_EP_RegisterHandlers", ep) }.handlers;
+    let handlers = &unsafe { handles::endpoint("gex_EP_RegisterHandlers", ep) }.handlers;
     super::registered("gex_EP_RegisterHandlers", handlers.register(entries))
 }
 
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mu
 /// EVERYTHING there is no segment, and the answer is `GEX_SEGMENT_INVALID`.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: TeamHandle, bytes: usize) -> c_int {
-    super::not_in_handler("gex_Segment_Attach");
+    rules::not_in_handler("gex_Segment_Attach");
     team::team(tm, "gex_Segment_Attach");
     if segment.is_null() {
         complain("gex_Segment_Attach", "segment_p must not be null");
@@ -224,7 +226,7 @@ pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
 ) -> usize {
     let name = "gex_EP_QueryBoundSegmentNB";
     if !flags.has(Flags::IMMEDIATE) {
-        super::not_in_handler(name);
+        rules::not_in_handler(name);
     }
     rules::only_flags(name, flags, Flags::IMMEDIATE);
     check_rank(name, tm, rank);
@@ -250,7 +252,7 @@ pub unsafe extern "C" fn gex_Segment_QueryBound(
     bytes: *mut usize,
 ) -> c_int {
     let name = "gex_Segment_QueryBound";
-    super::not_in_handler(name);
+    rules::not_in_handler(name);
     check_rank(name, tm, rank);
     let Some(answer) = bound(tm, rank) else { return 1 };
     for (output, value) in [(owner, answer.owner), (here, answer.here), (bytes, answer.bytes)] {
@@ -269,7 +271,7 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(
     flags: Flags,
 ) -> c_int {
     let name = "gex_EP_PublishBoundSegment";
-    super::not_in_handler(name);
+    rules::not_in_handler(name);
     let team = team::team(tm, name);
     let good = flags.is_none() && (!eps.is_null() || count == 0);
     let endpoints: &[*const Endpoint] = if good && count > 0 {
@@ -302,7 +304,7 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const Client, capabilities: u32, flags: Flags) -> c_int {
     let name = "gex_EP_Create";
-    super::not_in_handler(name);
+    rules::not_in_handler(name);
     if ep.is_null()
         || client.is_null()
         || capabilities == 0
@@ -339,7 +341,7 @@ pub unsafe extern "C" fn gex_Segment_Create(
     flags: Flags,
 ) -> c_int {
     let name = "gex_Segment_Create";
-    super::not_in_handler(name);
+    rules::not_in_handler(name);
     let rt = runtime::get();
     if segment.is_null() || client.is_null() || !flags.is_none() {
         complain(name, "segment_p and client must not be null, and flags must be 0");
@@ -389,11 +391,11 @@ pub unsafe extern "C" fn gex_Segment_Create(
 /// Ends a segment that `gex_Segment_Create` made.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: Flags) {
-    super::not_in_handler("gex_Segment_Destroy");
+    rules::not_in_handler("gex_Segment_Destroy");
     rules::no_flags("gex_Segment_Destroy", flags);
     if rules::CHECKED && !segment.is_null() {
         // SAFETY: a handle of ours.
-        unsafe { rules::segment("gex_Segment_Destroy", segment) };
+        unsafe { handles::segment("gex_Segment_Destroy", segment) };
     }
     // SAFETY: null, or a handle of ours.
     let Some(segment) = (unsafe { segment.as_ref::<'static>() }) else {
@@ -418,7 +420,7 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: Fla
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const Segment, flags: Flags) -> c_int {
     let name = "gex_EP_BindSegment";
-    super::not_in_handler(name);
+    rules::not_in_handler(name);
     // SAFETY: null, or a handle of ours.
     let (Some(ep), Some(segment)) = (unsafe { ep.as_ref() }, unsafe { segment.as_ref::<'static>() }) else {
         complain(name, "neither the endpoint nor the segment may be null");
@@ -426,7 +428,7 @@ pub unsafe extern "C" fn gex_EP_BindSegment(ep: *const Endpoint, segment: *const
     };
     if rules::CHECKED {
         // SAFETY: a handle of ours; a destroyed segment keeps its memory in the debug flavour.
-        unsafe { rules::segment(name, segment) };
+        unsafe { handles::segment(name, segment) };
     }
     if !flags.is_none() {
         complain(name, "flags must be 0");

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use super::complain;
 use crate::flags::{ERR_BAD_ARG, ERR_BARRIER_MISMATCH, ERR_NOT_INIT, ERR_NOT_READY, ERR_RESOURCE, OK};
+use crate::rules;
 use crate::runtime;
 use crate::trace;
 use crate::wait::{self, WaitMode};
@@ -11,7 +12,7 @@ use crate::wait::{self, WaitMode};
 /// Takes what has arrived and runs handlers.
 #[no_mangle]
 pub extern "C" fn gasnet_AMPoll() -> c_int {
-    super::not_in_handler("gasnet_AMPoll");
+    rules::not_in_handler("gasnet_AMPoll");
     let found = wait::poll_once();
     if trace::wants(trace::TraceCategory::Poll) {
         trace::count_poll(found);
@@ -22,7 +23,7 @@ pub extern "C" fn gasnet_AMPoll() -> c_int {
 /// One step of `GASNET_BLOCKUNTIL`.
 #[no_mangle]
 pub unsafe extern "C" fn gasneti_blockuntil_step(state: *mut u32) {
-    super::not_in_handler("GASNET_BLOCKUNTIL");
+    rules::not_in_handler("GASNET_BLOCKUNTIL");
     // SAFETY: the macro's own variable.
     wait::step(unsafe { &mut *state });
 }

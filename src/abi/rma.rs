@@ -3,12 +3,11 @@
 
 use std::ffi::c_int;
 
-use super::not_in_handler;
-use super::rules::{self, Lc, RMA_FLAGS};
-use crate::abi::{LcOpt, LC_GROUP, LC_NOW, NO_OP};
+use crate::abi::NO_OP;
 use crate::event::{Event, Op};
 use crate::flags::{Flags, EC_LC};
 use crate::rma::{self, Access, Manner, Started};
+use crate::rules::{self, not_in_handler, Lc, LcOpt, LC_GROUP, LC_NOW, RMA_FLAGS};
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
 use crate::stall::Reason;

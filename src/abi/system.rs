@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK, RANK_INVALID};
+use crate::rules;
 use crate::runtime::{self, Runtime};
 use crate::sync::Mode;
 
@@ -43,7 +44,7 @@ pub extern "C" fn gex_System_GetVerboseErrors() -> i32 {
 /// Turns explanations on or off.
 #[no_mangle]
 pub extern "C" fn gex_System_SetVerboseErrors(enable: i32) {
-    if super::rules::CHECKED && !matches!(enable, 0 | 1) {
+    if rules::CHECKED && !matches!(enable, 0 | 1) {
         fatal!("gex_System_SetVerboseErrors: {enable}; 0 and 1 are the values that exist");
     }
     VERBOSE_ERRORS.store(enable, Ordering::Relaxed);

@@ -4,11 +4,12 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{not_in_handler, rules};
+use super::handles;
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::event;
 use crate::flags::{Flags, RANK_INVALID};
+use crate::rules::{self, not_in_handler};
 use crate::runtime;
 use crate::team::create::{self, SCRATCH_BYTES};
 use crate::team::TeamHandle;
@@ -74,7 +75,7 @@ pub extern "C" fn gex_TM_QuerySize(tm: TeamHandle) -> u32 {
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: EpIndex) -> TeamHandle {
     // SAFETY: a handle of ours or null.
-    team::pair(unsafe { rules::endpoint("gex_TM_Pair", ep) }.index, remote)
+    team::pair(unsafe { handles::endpoint("gex_TM_Pair", ep) }.index, remote)
 }
 
 /// The process of a team's member; `GEX_RANK_INVALID` if there is none (an error in the debug flavour).

@@ -5,13 +5,12 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::not_in_handler;
 use super::rma::{blocking, explicit, root};
-use super::rules::PLAIN_FLAGS;
 use crate::am::table::INDEX_BASE;
 use crate::event::{Event, Op};
 use crate::flags::Flags;
 use crate::rma::Started;
+use crate::rules::{not_in_handler, PLAIN_FLAGS};
 use crate::runtime;
 use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reaching};
 use crate::team;

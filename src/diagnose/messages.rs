@@ -10,12 +10,12 @@ use super::{Random, Run};
 use crate::abi::am::{
     gex_AM_ReplyLong3, gex_AM_ReplyMedium1, gex_AM_ReplyShort16, gex_AM_RequestLong3, gex_AM_RequestMedium1, gex_AM_RequestShort16,
 };
-use crate::abi::LC_NOW;
 use crate::am::table::Entry;
 use crate::am::token::Token;
 use crate::am::{join, lub_medium, split, Arg};
 use crate::flags::Flags;
 use crate::progress;
+use crate::rules::LC_NOW;
 use gasnet_conduit::PollScope;
 
 /// The client's handler table, which registration fills with indices.

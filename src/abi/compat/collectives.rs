@@ -3,14 +3,15 @@
 use std::ffi::{c_char, c_int};
 use std::future::Future;
 
+use crate::abi::barrier;
 use crate::abi::coll::equal;
 use crate::abi::event::{gex_Event_Test, gex_Event_Wait};
-use crate::abi::{barrier, not_in_handler};
 use crate::coll::call::Call;
 use crate::coll::p2p::Span;
 use crate::coll::{self, broadcast, gather, team_barrier};
 use crate::event::Event;
 use crate::flags::{COLL_IN_ALLSYNC, COLL_OUT_ALLSYNC, ERR_NOT_READY, OK, TEAM_ALL};
+use crate::rules::not_in_handler;
 use crate::runtime;
 use crate::team::Team;
 use crate::thread;

@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint, CStr};
 
 use crate::am::table::Entry;
 use crate::diagnose::{self, Run};
+use crate::rules;
 use crate::team::TeamHandle;
 
 /// The handlers that the diagnosis needs: the client registers them. May be called before initialisation.
@@ -30,7 +31,7 @@ pub unsafe extern "C" fn gasnett_run_diagnostics(
     remote: *mut u8,
     seed: c_uint,
 ) -> c_int {
-    crate::abi::not_in_handler("gasnett_run_diagnostics");
+    rules::not_in_handler("gasnett_run_diagnostics");
     let sections = if sections.is_null() {
         "".into()
     } else {

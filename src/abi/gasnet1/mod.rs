@@ -8,11 +8,12 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::client::{begin, Marked};
-use super::{complain, registered, rules};
+use super::{complain, registered};
 use crate::am::table::{Entry, ANY_NARGS};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK, RANK_INVALID};
+use crate::rules;
 use crate::runtime;
 use crate::segment::{self, Segment};
 use crate::team::TeamHandle;

@@ -11,10 +11,10 @@ use crate::abi::rma::{
     gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking, gex_RMA_PutBlockingVal,
     gex_RMA_PutNB, gex_RMA_PutNBI, gex_RMA_PutNBIVal, gex_RMA_PutNBVal,
 };
-use crate::abi::{LC_DEFER, LC_NOW};
 use crate::event::Event;
 use crate::flags::{Flags, EC_ALL, EC_GET, EC_PUT};
 use crate::progress;
+use crate::rules::{LC_DEFER, LC_NOW};
 use gasnet_conduit::PollScope;
 
 macro_rules! blocking {

@@ -1,16 +1,14 @@
-//! What the specification calls erroneous and several functions check alike. Debug flavour: each check is nothing in the release flavour.
+//! Checks of what the specification calls erroneous, for calls of several families. They exist in
+//! the debug flavour only and end the job. In the release flavour each is nothing.
 
-use crate::abi::{LcOpt, LC_DEFER, LC_GROUP, LC_NOW};
-use crate::client::Client;
-use crate::endpoint::{self, Endpoint};
 use crate::event::{Doubt, Event};
-use crate::flags::Flags;
+use crate::flags::{self, Flags};
 use crate::runtime;
-use crate::segment::create;
-use crate::segment::Segment;
+use crate::team;
+use crate::thread;
 use crate::types::Location;
 
-/// Whether there are checks.
+/// Whether this is the debug flavour.
 pub const CHECKED: bool = cfg!(feature = "debug-checks");
 
 /// Flags of puts and gets.
@@ -20,7 +18,8 @@ pub const RMA_FLAGS: Flags = Flags::IMMEDIATE
     .with(Flags::PEER_NEVER_SELF)
     .with(Flags::PEER_NEVER_NBRHD)
     .with(Flags::SEG);
-/// Those that change nothing for a neighbour, as inline code has them, too (`GASNETI_PLAIN_FLAGS`, `gasnetex_inline.h`).
+/// Flags that change nothing when the peer is a neighbour. Inline code has the same set
+/// (`GASNETI_PLAIN_FLAGS`, `gasnetex_inline.h`).
 pub const PLAIN_FLAGS: Flags = Flags::IMMEDIATE
     .with(Flags::PEER_NEVER_SELF)
     .with(Flags::SELF_SEG.without(Flags::SELF_SEG_OFFSET))
@@ -28,7 +27,20 @@ pub const PLAIN_FLAGS: Flags = Flags::IMMEDIATE
 /// Flags of Active Messages.
 pub const AM_FLAGS: Flags = Flags::IMMEDIATE.with(Flags::LC_COPY).with(Flags::SEG);
 
-/// What a local-completion option may be.
+/// The local-completion option of a call (`gex_Event_t *lc_opt`): one of the constants below, or
+/// the client's event.
+pub type LcOpt = *mut Event;
+
+/// `GEX_EVENT_NOW`.
+pub const LC_NOW: LcOpt = flags::EVENT_NOW as LcOpt;
+/// `GEX_EVENT_DEFER`.
+pub const LC_DEFER: LcOpt = flags::EVENT_DEFER as LcOpt;
+/// `GEX_EVENT_GROUP`, the highest of the constants.
+pub const LC_GROUP: LcOpt = flags::EVENT_GROUP as LcOpt;
+
+const _: () = assert!(Event::INVALID.0 == flags::EVENT_INVALID && Event::NO_OP.0 == flags::EVENT_NO_OP);
+
+/// Calls that take a local-completion option. Each accepts other constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lc {
     /// Puts with a root event.
@@ -41,13 +53,52 @@ pub enum Lc {
     Reply,
 }
 
-/// `flags` are reserved.
+/// `function` may wait or run handlers: the thread holds no handler-safe lock and does not run a
+/// reduction function, to which the same rules apply.
+#[inline]
+pub fn no_locks_held(function: &str) {
+    if !CHECKED {
+        return;
+    }
+    let thread = thread::current();
+    if thread.locks_held.count() > 0 {
+        fatal!("{function} was called while this thread holds a handler-safe lock. Release it first.");
+    }
+    if thread.reducing.get() {
+        fatal!(
+            "{function} was called inside a user-defined reduction function, which may only compute, query, and use handler-safe locks \
+             (GASNet-EX 0.19, \"User-Defined Reduction Operations\")."
+        );
+    }
+}
+
+/// `function` communicates: the thread runs no handler, holds no lock, and has no prepared request.
+#[inline]
+pub fn not_in_handler(function: &str) {
+    if !CHECKED {
+        return;
+    }
+    let thread = thread::current();
+    if let Some((name, index)) = thread.handler() {
+        let name = name.map_or("unnamed".into(), |n| n.to_string_lossy().into_owned());
+        fatal!(
+            "{function} was called inside AM handler {index} ({name}). Handlers may only reply, query, and use handler-safe locks \
+             (GASNet-EX 0.19, \"Calls from restricted context\")."
+        );
+    }
+    no_locks_held(function);
+    if thread.request_desc.prepared().is_some() {
+        fatal!("{function} was called between gex_AM_PrepareRequest and its Commit. Commit or cancel first.");
+    }
+}
+
+/// `flags` are reserved and must be 0.
 #[inline]
 pub fn no_flags(function: &str, flags: Flags) {
     only_flags(function, flags, Flags::NONE);
 }
 
-/// `flags` are of `allowed` and do not contradict each other.
+/// `flags` are a subset of `allowed`, and at most one `GEX_FLAG_LC_COPY_*`.
 #[inline]
 pub fn only_flags(function: &str, flags: Flags, allowed: Flags) {
     if !CHECKED {
@@ -67,7 +118,7 @@ pub fn only_flags(function: &str, flags: Flags, allowed: Flags) {
     }
 }
 
-/// What `GEX_FLAG_PEER_NEVER_*` say about the peer is true.
+/// The peer is where `GEX_FLAG_PEER_NEVER_*` promise.
 #[inline]
 pub fn never(function: &str, flags: Flags, peer: Location) {
     if !CHECKED || !flags.has(Flags::PEER_NEVER_SELF | Flags::PEER_NEVER_NBRHD) {
@@ -89,7 +140,7 @@ pub fn never(function: &str, flags: Flags, peer: Location) {
     }
 }
 
-/// Source and destination are apart. `remote` is an address at the peer.
+/// Source and destination do not overlap. `remote` is an address at the peer.
 #[inline]
 pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u8, bytes: usize) {
     if !CHECKED || bytes == 0 {
@@ -107,7 +158,7 @@ pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u
     }
 }
 
-/// A local-completion option is one that goes with this kind of call.
+/// Calls of this kind accept the local-completion option.
 #[inline]
 pub fn local_completion(function: &str, lc_opt: LcOpt, kind: Lc) {
     if !CHECKED {
@@ -132,7 +183,7 @@ pub fn local_completion(function: &str, lc_opt: LcOpt, kind: Lc) {
     }
 }
 
-/// An event names an operation that nobody has synchronised, or none.
+/// An event is null or names an operation that was not synchronised yet.
 #[inline]
 pub fn event(function: &str, event: Event) {
     if !CHECKED {
@@ -151,65 +202,13 @@ pub fn event(function: &str, event: Event) {
     }
 }
 
-/// The process has a rank `rank`.
+/// The job has a rank `rank`.
 #[inline]
 pub fn job_rank(function: &str, rank: u32) {
     if CHECKED && rank >= runtime::get().size() {
-        crate::team::no_rank(format_args!(
+        team::no_rank(format_args!(
             "{function}: job rank {rank} does not exist in a job of {}",
             runtime::get().size()
         ));
     }
-}
-
-/// The endpoint behind a handle.
-///
-/// # Safety
-/// A handle of ours or null; what is neither is noticed in the debug flavour.
-#[inline]
-pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint {
-    if ep.is_null() {
-        fatal!("{function} was given GEX_EP_INVALID");
-    }
-    if CHECKED && !std::ptr::eq(ep, runtime::get().endpoint0()) && !endpoint::is_other(ep) {
-        fatal!("{function}: {ep:p} is not a gex_EP_t");
-    }
-    // SAFETY: by contract.
-    unsafe { &*ep }
-}
-
-/// The segment behind a handle.
-///
-/// # Safety
-/// A handle of ours; one that is null or was destroyed is noticed in the debug flavour.
-#[inline]
-pub unsafe fn segment<'a>(function: &str, segment: *const Segment) -> &'a Segment {
-    if CHECKED {
-        if segment.is_null() {
-            fatal!("{function} was given GEX_SEGMENT_INVALID");
-        }
-        if create::DESTROYED.has(segment as usize) {
-            fatal!("{function}: the segment {segment:p} was destroyed");
-        }
-    }
-    // SAFETY: by contract.
-    unsafe { &*segment }
-}
-
-/// The client behind a handle.
-///
-/// # Safety
-/// A handle of ours; what is not one is noticed in the debug flavour.
-#[inline]
-pub unsafe fn client<'a>(function: &str, client: *const Client) -> &'a Client {
-    if CHECKED && !std::ptr::eq(client, runtime::get().client()) {
-        let what = if client.is_null() {
-            "GEX_CLIENT_INVALID"
-        } else {
-            "something that is not a gex_Client_t"
-        };
-        fatal!("{function} was given {what}");
-    }
-    // SAFETY: by contract.
-    unsafe { &*client }
 }

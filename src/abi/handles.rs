@@ -1,0 +1,63 @@
+//! Handles of clients, endpoints and segments: pointers to objects of this library. The debug
+//! flavour checks that they are.
+
+use std::ptr;
+
+use crate::client::Client;
+use crate::endpoint::{self, Endpoint};
+use crate::rules::CHECKED;
+use crate::runtime;
+use crate::segment::create;
+use crate::segment::Segment;
+
+/// The endpoint behind a handle.
+///
+/// # Safety
+/// `ep` is null or the handle of an endpoint. The debug flavour checks that.
+#[inline]
+pub unsafe fn endpoint<'a>(function: &str, ep: *const Endpoint) -> &'a Endpoint {
+    if ep.is_null() {
+        fatal!("{function} was given GEX_EP_INVALID");
+    }
+    if CHECKED && !ptr::eq(ep, runtime::get().endpoint0()) && !endpoint::is_other(ep) {
+        fatal!("{function}: {ep:p} is not a gex_EP_t");
+    }
+    // SAFETY: by contract.
+    unsafe { &*ep }
+}
+
+/// The segment behind a handle.
+///
+/// # Safety
+/// `segment` is the handle of a segment. The debug flavour checks that it is not null or destroyed.
+#[inline]
+pub unsafe fn segment<'a>(function: &str, segment: *const Segment) -> &'a Segment {
+    if CHECKED {
+        if segment.is_null() {
+            fatal!("{function} was given GEX_SEGMENT_INVALID");
+        }
+        if create::DESTROYED.has(segment as usize) {
+            fatal!("{function}: the segment {segment:p} was destroyed");
+        }
+    }
+    // SAFETY: by contract.
+    unsafe { &*segment }
+}
+
+/// The client behind a handle.
+///
+/// # Safety
+/// `client` is the handle of the client. The debug flavour checks that.
+#[inline]
+pub unsafe fn client<'a>(function: &str, client: *const Client) -> &'a Client {
+    if CHECKED && !ptr::eq(client, runtime::get().client()) {
+        let what = if client.is_null() {
+            "GEX_CLIENT_INVALID"
+        } else {
+            "something that is not a gex_Client_t"
+        };
+        fatal!("{function} was given {what}");
+    }
+    // SAFETY: by contract.
+    unsafe { &*client }
+}
