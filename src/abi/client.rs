@@ -1,9 +1,12 @@
-//! Initialisation. `gex_Client_Init` and `gasnet_init` themselves are in the marker object, which knows the thread mode.
+//! `gex_Client_*`. `gex_Client_Init` and `gasnet_init` themselves are in the marker object, which
+//! knows the thread mode.
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
+use super::handles::{self, cdata};
 use super::{arguments, complain};
-use crate::client::is_recommended_name;
+use crate::client::{is_recommended_name, Client};
+use crate::endpoint::Endpoint;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK};
 use crate::init::{self, InitError};
 use crate::rules;
@@ -13,9 +16,32 @@ use crate::sync::Mode;
 use crate::team::TeamHandle;
 use gasnet_job as job;
 
+cdata! { gex_Client_SetCData gex_Client_QueryCData Client, handles::client, "client" }
+
+/// The flags of `gex_Client_Init`.
+///
+/// # Safety
+/// `client` is the handle of the client.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Client_QueryFlags(client: *const Client) -> Flags {
+    // SAFETY: the caller's contract.
+    unsafe { handles::client("gex_Client_QueryFlags", client) }.flags
+}
+
+/// The name of `gex_Client_Init`.
+///
+/// # Safety
+/// `client` is the handle of the client.
+#[no_mangle]
+pub unsafe extern "C" fn gex_Client_QueryName(client: *const Client) -> *const c_char {
+    // SAFETY: the caller's contract.
+    unsafe { handles::client("gex_Client_QueryName", client) }.name.as_ptr()
+}
+
+/// Flags of `gex_Client_Init`.
 const KNOWN_FLAGS: Flags = Flags::USES_GASNET1.with(Flags::DEFER_THREADS);
 
-/// What a marker object passes: the thread mode and the segment configuration.
+/// The thread mode and the segment configuration, which a marker object passes.
 #[derive(Clone, Copy, Debug)]
 pub struct Marked {
     /// 0 SEQ, 1 PARSYNC, 2 PAR.
@@ -24,8 +50,9 @@ pub struct Marked {
     pub segments: c_int,
 }
 
-/// Starts the runtime for `function`. A job that does not come about ends the process here, with one message and a failure: clients that ignore
-/// results would otherwise go on, each rank as a program of its own. Errors of the call itself are returned.
+/// Starts the runtime for `function`. An error of the call itself is returned. When the job cannot
+/// start, the process prints one message and exits with a failure: a client that ignores results
+/// would otherwise continue, each rank as a program of its own.
 ///
 /// # Safety
 /// As for [`arguments::count`].
@@ -57,17 +84,18 @@ pub unsafe fn begin(
     }
 }
 
-/// What `gex_Client_Init` of every thread mode and segment configuration does. `*argc` and `*argv` are left alone. Any name is taken, and so are
-/// unknown flags; the debug flavour warns.
+/// `gex_Client_Init` of every thread mode and segment configuration. Does not change `*argc` and
+/// `*argv`. Accepts any name and unknown flags, with a warning in the debug flavour.
 ///
 /// # Safety
-/// The specification's contract of `gex_Client_Init`.
+/// The three outputs are null or valid for a write. `name` is null or a C string. `argc` and `argv`
+/// are null or as `main` gets them.
 #[no_mangle]
 pub unsafe extern "C" fn gasneti_client_init_mode(
     mode: c_int,
     segments: c_int,
-    client: *mut *const crate::client::Client,
-    endpoint: *mut *const crate::endpoint::Endpoint,
+    client: *mut *const Client,
+    endpoint: *mut *const Endpoint,
     team: *mut TeamHandle,
     name: *const c_char,
     argc: *mut c_int,
@@ -82,17 +110,17 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     let name = if name.is_null() {
         c""
     } else {
-        // SAFETY: not null; a C string by the specification.
+        // SAFETY: not null, so a C string.
         unsafe { CStr::from_ptr(name) }
     };
-    // SAFETY: the client's promise.
+    // SAFETY: the caller's contract.
     match unsafe { begin(function, Marked { mode, segments }, name, flags, argc, argv) } {
         Err(code) => code,
         Ok(rt) => {
             if rules::CHECKED && rt.rank() == 0 {
                 warn_about(name, flags);
             }
-            // SAFETY: checked for null; the client's to write.
+            // SAFETY: not null, so valid for a write.
             unsafe { client.write(rt.client()) };
             // SAFETY: as above.
             unsafe { endpoint.write(rt.endpoint0()) };
@@ -103,11 +131,12 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     }
 }
 
-/// What the specification advises against, and other libraries need not take.
+/// Warns about names and flags that other libraries may refuse.
 fn warn_about(name: &CStr, flags: Flags) {
     if !is_recommended_name(name.to_bytes()) {
         gasnet_tools::process::warn(format_args!(
-            "gex_Client_Init: the specification recommends client names of a letter, then letters, digits and underscores; this one is {name:?}"
+            "gex_Client_Init: the client name {name:?} is not of the form that the specification recommends: a letter, then letters, digits \
+             and underscores"
         ));
     }
     if !KNOWN_FLAGS.has_all(flags) {

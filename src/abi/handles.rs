@@ -10,6 +10,35 @@ use crate::runtime;
 use crate::segment::create;
 use crate::segment::Segment;
 
+/// The two functions for the client's pointer (`cdata`) of an object: their names, the type of the
+/// object, the function that checks its handle, and what the object is called.
+macro_rules! cdata {
+    ($set:ident $query:ident $type:ty, $checked:path, $what:literal) => {
+        #[doc = concat!("Sets the client's pointer of a ", $what, ".")]
+        ///
+        /// # Safety
+        #[doc = concat!("`object` is the handle of a ", $what, ".")]
+        #[no_mangle]
+        pub unsafe extern "C" fn $set(object: *const $type, value: *mut std::ffi::c_void) {
+            // SAFETY: the caller's contract.
+            let object = unsafe { $checked(stringify!($set), object) };
+            object.cdata.store(value, std::sync::atomic::Ordering::Release);
+        }
+
+        #[doc = concat!("The client's pointer of a ", $what, "; null at first.")]
+        ///
+        /// # Safety
+        #[doc = concat!("`object` is the handle of a ", $what, ".")]
+        #[no_mangle]
+        pub unsafe extern "C" fn $query(object: *const $type) -> *mut std::ffi::c_void {
+            // SAFETY: the caller's contract.
+            let object = unsafe { $checked(stringify!($query), object) };
+            object.cdata.load(std::sync::atomic::Ordering::Acquire)
+        }
+    };
+}
+pub(super) use cdata;
+
 /// The endpoint behind a handle.
 ///
 /// # Safety
@@ -54,7 +83,7 @@ pub unsafe fn client<'a>(function: &str, client: *const Client) -> &'a Client {
         let what = if client.is_null() {
             "GEX_CLIENT_INVALID"
         } else {
-            "something that is not a gex_Client_t"
+            "a value that is not a gex_Client_t"
         };
         fatal!("{function} was given {what}");
     }

@@ -11,8 +11,17 @@ use crate::rules;
 use crate::runtime;
 use crate::segment::{create, Segment};
 
-/// `GEX_MK_HOST`.
-pub const HOST: usize = 1;
+/// `gex_MK_t`: the address of a [`Kind`], or a constant.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindHandle(usize);
+
+impl KindHandle {
+    /// `GEX_MK_INVALID`.
+    pub const INVALID: Self = Self(0);
+    /// `GEX_MK_HOST`.
+    pub const HOST: Self = Self(1);
+}
 
 /// `gex_MK_Create_args_t`.
 #[repr(C)]
@@ -23,7 +32,7 @@ pub struct Args {
     device: Union,
 }
 
-/// Its arguments by class.
+/// The arguments of each class.
 #[repr(C)]
 #[derive(Clone, Copy)]
 union Union {
@@ -32,7 +41,7 @@ union Union {
     reserved: [u64; 3],
 }
 
-/// Its arguments of `GEX_MK_CLASS_ZE`.
+/// The arguments of `GEX_MK_CLASS_ZE`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Ze {
@@ -56,7 +65,7 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
         // SAFETY: as above.
         CLASS_HIP => hip::open(unsafe { args.device.number }),
         CLASS_ZE => {
-            // SAFETY: any bits are pointers and an int; what they name is the vendor's to check.
+            // SAFETY: any bits are pointers and an int; the vendor's library checks them.
             let ze = unsafe { args.device.ze };
             ze::open(ze::Handles {
                 device: ze.device as usize,
@@ -68,13 +77,16 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
     }
 }
 
-/// Makes a memory kind of a device (`gex_MK_Create`). `GASNET_ERR_RESOURCE` where the vendor's library or the device is missing. The class of
-/// host memory gives `GEX_MK_HOST`. Not collective.
+/// Creates a memory kind of a device. Returns `GASNET_ERR_RESOURCE` when the vendor's library or the
+/// device is missing. The class of host memory gives `GEX_MK_HOST`. Not collective.
+///
+/// # Safety
+/// `kind` is null or valid for a write. `args` is null or valid; the pointers in it are the vendor's.
 #[no_mangle]
-pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, args: *const Args, flags: Flags) -> c_int {
+pub unsafe extern "C" fn gex_MK_Create(kind: *mut KindHandle, client: *const Client, args: *const Args, flags: Flags) -> c_int {
     let name = "gex_MK_Create";
     rules::not_in_handler(name);
-    // SAFETY: null, or the client's.
+    // SAFETY: null or valid.
     let args = unsafe { args.as_ref() };
     let Some(args) = args.filter(|args| !kind.is_null() && !client.is_null() && flags.is_none() && args.flags == 0) else {
         complain(
@@ -84,25 +96,25 @@ pub unsafe extern "C" fn gex_MK_Create(kind: *mut usize, client: *const Client, 
         return ERR_BAD_ARG;
     };
     let made = if args.class == CLASS_HOST {
-        Ok(HOST)
+        Ok(KindHandle::HOST)
     } else {
-        open(args).map(|driver| std::ptr::from_ref(Kind::register(driver)) as usize)
+        open(args).map(|driver| KindHandle(std::ptr::from_ref(Kind::register(driver)) as usize))
     };
     answer(name, made, |made| {
-        // SAFETY: not null; the client's to write.
+        // SAFETY: not null, so valid for a write.
         unsafe { kind.write(made) };
     })
 }
 
-/// Ends a memory kind, all segments of which are destroyed (`gex_MK_Destroy`). `GEX_MK_HOST` always stays.
+/// Destroys a memory kind that no segment uses any more. `GEX_MK_HOST` stays.
 #[no_mangle]
-pub extern "C" fn gex_MK_Destroy(kind: usize, flags: Flags) {
+pub extern "C" fn gex_MK_Destroy(kind: KindHandle, flags: Flags) {
     let name = "gex_MK_Destroy";
     rules::not_in_handler(name);
     let done = match kind {
-        HOST => Ok(()),
-        0 => Err("it is GEX_MK_INVALID".into()),
-        _ => Kind::destroy(kind),
+        KindHandle::HOST => Ok(()),
+        KindHandle::INVALID => Err("it is GEX_MK_INVALID".into()),
+        KindHandle(address) => Kind::destroy(address),
     };
     let done = done.and_then(|()| {
         if flags.is_none() {
@@ -116,13 +128,13 @@ pub extern "C" fn gex_MK_Destroy(kind: usize, flags: Flags) {
     }
 }
 
-/// `gex_Segment_Create` with another kind than that of host memory.
-pub fn segment(address: usize, bytes: usize, kind: usize) -> Result<&'static Segment, Refusal> {
+/// `gex_Segment_Create` with a kind other than `GEX_MK_HOST`.
+pub fn segment(address: usize, bytes: usize, kind: KindHandle) -> Result<&'static Segment, Refusal> {
     let wrong = |why: &str| Err(Refusal::Argument(why.into()));
     if bytes == 0 || address.checked_add(bytes).is_none() {
         return wrong("the length must not be 0, nor reach beyond the end of the address space");
     }
-    match Kind::hold(kind) {
+    match Kind::hold(kind.0) {
         Some(kind) => create::create_on_device(runtime::get(), address, bytes, kind),
         None => wrong("kind must be GEX_MK_HOST, or come from gex_MK_Create and not be destroyed"),
     }

@@ -2,6 +2,7 @@
 
 mod am;
 mod rma;
+mod segment;
 
 use std::ffi::c_int;
 use std::ptr;
@@ -15,7 +16,8 @@ use crate::endpoint::Endpoint;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK, RANK_INVALID};
 use crate::rules;
 use crate::runtime;
-use crate::segment::{self, Segment};
+use crate::segment::attach::was_attached;
+use crate::segment::Segment;
 use crate::team::TeamHandle;
 use gasnet_sys::mem;
 
@@ -70,7 +72,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
         return ERR_BAD_ARG;
     }
     let rt = runtime::get();
-    if segment::attach::was_attached() {
+    if was_attached() {
         complain("gasnet_attach", "the job is attached already");
         return ERR_NOT_INIT;
     }
@@ -100,7 +102,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
     }
     // A segment of no bytes is one of a page (gasnet1_differences.md).
     // Others may be out of it already, and send; clients prepare what handlers need after their own call has returned (epcc).
-    let attached = runtime::without_handlers(|| super::objects::attach("gasnet_attach", bytes.max(mem::page_size())));
+    let attached = runtime::without_handlers(|| super::segment::attach("gasnet_attach", bytes.max(mem::page_size())));
     attached.map_or_else(|code| code, |_| OK)
 }
 
