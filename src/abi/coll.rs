@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::future::Future;
 use std::slice;
 
-use super::barrier;
+use crate::barrier::split_phase;
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
 use crate::coll::operators::{Operator, OperatorArgs, UserFn};
@@ -40,7 +40,7 @@ fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'s
 /// Ends the job in the debug flavour where a collective is not allowed.
 fn may_call(function: &str) {
     not_in_handler(function);
-    if rules::CHECKED && barrier::is_open() {
+    if rules::CHECKED && split_phase::is_open() {
         fatal!("{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate concurrently");
     }
 }

@@ -1,9 +1,9 @@
-//! Events and implicit sets.
+//! `gex_Event_*` and `gex_NBI_*`: events and implicit sets.
 
 use std::ffi::c_int;
 
 use crate::event::{sync_array, Event};
-use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY};
+use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
 use crate::trace::{self, EventKind, TraceCategory};
@@ -12,7 +12,16 @@ use crate::{progress, runtime, thread, wait};
 /// The categories that implicit operations have.
 const NBI_CATEGORIES: u32 = EC_PUT | EC_GET | EC_RMW;
 
-/// Whether `event` is complete now, letting collectives move (no handler runs, nothing is received).
+/// Entry checks of a call with reserved flags: not in a handler, no flags.
+macro_rules! enter {
+    ($function:expr, $flags:expr) => {
+        not_in_handler($function);
+        no_flags($function, $flags);
+    };
+}
+
+/// Whether `event` is complete, after advancing collectives if need be. Runs no handler and receives
+/// nothing.
 #[inline]
 fn is_done(event: Event) -> bool {
     event.is_done() || (progress::advance() > 0 && event.is_done())
@@ -25,29 +34,25 @@ fn check(event: Event, function: &str) {
     }
 }
 
-/// Records a test or a wait that began at `began` for `what`.
+/// Records a test of, or a wait for, `what` that began at `began`.
 #[cold]
-fn traced(kind: EventKind, began: u64, what: &str, done: bool) {
-    let event = trace::TraceEvent::new(kind, began).until_now();
-    trace::record(&event.with_fields(format_args!(" what={what} done={}", u8::from(done))));
+fn record(kind: EventKind, began: u64, what: &str, done: bool) {
+    let event = trace::Event::new(kind, began).until_now();
+    trace::record(&event.saying(format_args!(" what={what} done={}", u8::from(done))));
 }
 
-/// Tests, recording it.
+/// 0 or `GASNET_ERR_NOT_READY`, for a test of `what`.
 #[inline]
 fn test(what: &str, is_done: impl FnOnce() -> bool) -> c_int {
-    let began = trace::clock(TraceCategory::Sync);
-    let done = is_done();
-    if began != 0 {
-        traced(EventKind::Test, began, what, done);
-    }
+    let done = traced!(Category::Sync, is_done(), |began, done| record(EventKind::Test, began, what, done));
     if done {
-        0
+        OK
     } else {
         ERR_NOT_READY
     }
 }
 
-/// Polls once. Before initialisation there is nothing to poll, and nothing to wait for.
+/// Polls once, except before initialisation, when there is nothing to poll and nothing to wait for.
 #[inline]
 fn poll() {
     if runtime::try_get().is_some() {
@@ -55,23 +60,24 @@ fn poll() {
     }
 }
 
-/// Waits, recording it.
+/// Waits for `what`.
 #[inline]
 fn wait(what: &str, reason: Reason, is_done: impl FnMut() -> bool) {
-    let began = trace::clock(TraceCategory::Sync);
-    wait::until(reason, is_done);
-    if began != 0 {
-        traced(EventKind::Wait, began, what, true);
-    }
+    traced!(Category::Sync, wait::until(reason, is_done), |began, ()| record(
+        EventKind::Wait,
+        began,
+        what,
+        true
+    ));
 }
 
-/// 0 and the event is consumed, or not 0. Never polls.
+/// Tests an event and consumes it when it is complete. Returns 0 then. Never polls.
 #[no_mangle]
 pub extern "C" fn gex_Event_Test(event: Event) -> c_int {
     check(event, "gex_Event_Test");
     not_in_handler("gex_Event_Test");
     if event.is_invalid() {
-        return 0;
+        return OK;
     }
     test("event", || {
         let done = is_done(event);
@@ -94,13 +100,15 @@ pub extern "C" fn gex_Event_Wait(event: Event) {
     event.consume(&mut thread::current().free.borrow_mut());
 }
 
+/// The client's array.
+///
 /// # Safety
-/// `events` points to `count` events of the client.
+/// `events` is null or has `count` entries.
 unsafe fn array<'a>(function: &str, events: *mut Event, count: usize) -> &'a mut [Event] {
     if count == 0 || events.is_null() {
         return &mut [];
     }
-    // SAFETY: by contract.
+    // SAFETY: not null, so `count` entries.
     let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
     if CHECKED {
         for &event in events.iter() {
@@ -110,57 +118,66 @@ unsafe fn array<'a>(function: &str, events: *mut Event, count: usize) -> &'a mut
     events
 }
 
-/// One pass over the array: whether "some" and whether "all" are complete.
+/// Synchronises what is complete in the array: whether that is "some", and whether it is "all".
 fn pass(events: &mut [Event]) -> (bool, bool) {
     let (synced, open) = sync_array(events, &mut thread::current().free.borrow_mut());
     (synced > 0 || open == 0, open == 0)
 }
 
-/// 0 when at least one event is complete or none was open. Never polls.
+/// Synchronises the complete events of an array. Returns 0 when there was one, or none was open. Never
+/// polls.
+///
+/// # Safety
+/// `events` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_TestSome(events: *mut Event, count: usize, flags: Flags) -> c_int {
-    not_in_handler("gex_Event_TestSome");
-    no_flags("gex_Event_TestSome", flags);
+    enter!("gex_Event_TestSome", flags);
     progress::advance();
-    // SAFETY: the client's array.
+    // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_TestSome", events, count) };
     test("some", || pass(events).0)
 }
 
-/// Polls, once at least, until one event is complete or none is open.
+/// Polls, once at least, until one event of an array is complete or none is open.
+///
+/// # Safety
+/// `events` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_WaitSome(events: *mut Event, count: usize, flags: Flags) {
-    not_in_handler("gex_Event_WaitSome");
-    no_flags("gex_Event_WaitSome", flags);
-    // SAFETY: the client's array.
+    enter!("gex_Event_WaitSome", flags);
+    // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitSome", events, count) };
     poll();
     wait("some", Reason::SomeEvent(count), || pass(events).0);
 }
 
-/// 0 when no event is open any more. Never polls.
+/// Synchronises the complete events of an array. Returns 0 when none is open. Never polls.
+///
+/// # Safety
+/// `events` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_TestAll(events: *mut Event, count: usize, flags: Flags) -> c_int {
-    not_in_handler("gex_Event_TestAll");
-    no_flags("gex_Event_TestAll", flags);
+    enter!("gex_Event_TestAll", flags);
     progress::advance();
-    // SAFETY: the client's array.
+    // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_TestAll", events, count) };
     test("all", || pass(events).1)
 }
 
-/// Polls, once at least, until no event is open any more.
+/// Polls, once at least, until no event of an array is open.
+///
+/// # Safety
+/// `events` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Event_WaitAll(events: *mut Event, count: usize, flags: Flags) {
-    not_in_handler("gex_Event_WaitAll");
-    no_flags("gex_Event_WaitAll", flags);
-    // SAFETY: the client's array.
+    enter!("gex_Event_WaitAll", flags);
+    // SAFETY: the caller's contract.
     let events = unsafe { array("gex_Event_WaitAll", events, count) };
     poll();
     wait("all", Reason::AllEvents(count), || pass(events).1);
 }
 
-/// The leaf of `root` for one category.
+/// The leaf event of `root` for one category.
 #[no_mangle]
 pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     check(root, "gex_Event_QueryLeaf");
@@ -173,20 +190,20 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     root.leaf(category as usize)
 }
 
-/// 0 when what this thread started implicitly, of the given categories, is complete. Never polls.
+/// Returns 0 when the implicit operations of this thread in the given categories are complete. Never
+/// polls.
 #[no_mangle]
 pub extern "C" fn gex_NBI_Test(mask: u32, flags: Flags) -> c_int {
-    not_in_handler("gex_NBI_Test");
-    no_flags("gex_NBI_Test", flags);
+    enter!("gex_NBI_Test", flags);
     let done = || thread::current().nbi_set().is_done((mask & NBI_CATEGORIES) as usize);
     test("implicit", || done() || (progress::advance() > 0 && done()))
 }
 
-/// Polls, once at least, until what this thread started implicitly, of the given categories, is complete: clients spin on a flag around it.
+/// Polls until the implicit operations of this thread in the given categories are complete. Polls
+/// once at least, because clients call it in a loop that spins on a flag.
 #[no_mangle]
 pub extern "C" fn gex_NBI_Wait(mask: u32, flags: Flags) {
-    not_in_handler("gex_NBI_Wait");
-    no_flags("gex_NBI_Wait", flags);
+    enter!("gex_NBI_Wait", flags);
     poll();
     let set = thread::current().nbi_set();
     wait("implicit", Reason::Implicit(set), || {
@@ -194,21 +211,19 @@ pub extern "C" fn gex_NBI_Wait(mask: u32, flags: Flags) {
     });
 }
 
-/// From now on implicit operations of this thread go into a set of their own.
+/// Opens an access region: implicit operations of this thread go into a set of their own.
 #[no_mangle]
 pub extern "C" fn gex_NBI_BeginAccessRegion(flags: Flags) {
-    not_in_handler("gex_NBI_BeginAccessRegion");
-    no_flags("gex_NBI_BeginAccessRegion", flags);
+    enter!("gex_NBI_BeginAccessRegion", flags);
     if !thread::current().begin_region() {
         fatal!("gex_NBI_BeginAccessRegion: an access region is open already on this thread; they do not nest");
     }
 }
 
-/// Ends the access region; its root event.
+/// Closes the access region and returns its root event.
 #[no_mangle]
 pub extern "C" fn gex_NBI_EndAccessRegion(flags: Flags) -> Event {
-    not_in_handler("gex_NBI_EndAccessRegion");
-    no_flags("gex_NBI_EndAccessRegion", flags);
+    enter!("gex_NBI_EndAccessRegion", flags);
     let thread = thread::current();
     let Some(op) = thread.end_region() else {
         fatal!("gex_NBI_EndAccessRegion: no access region is open on this thread");

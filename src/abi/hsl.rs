@@ -1,17 +1,16 @@
-//! `gex_HSL_*` and `gasnet_hsl_*`.
+//! `gex_HSL_*` and `gasnet_hsl_*`: handler-safe locks.
 
 use std::ffi::c_int;
 
-use crate::flags::ERR_NOT_READY;
+use crate::flags::{ERR_NOT_READY, OK};
 use crate::hsl::Hsl;
+use crate::rules::CHECKED;
 use crate::thread;
 use crate::trace::{self, EventKind, TraceCategory, TraceEvent};
 
-const CHECKED: bool = cfg!(feature = "debug-checks");
-
-/// Records what was done with a lock, since `began`.
+/// Records a call on a lock that began at `began`.
 #[cold]
-fn traced(kind: EventKind, began: u64, hsl: &Hsl, done: bool) {
+fn record(kind: EventKind, began: u64, hsl: &Hsl, done: bool) {
     trace::record(
         &TraceEvent::new(kind, began)
             .until_now()
@@ -21,75 +20,77 @@ fn traced(kind: EventKind, began: u64, hsl: &Hsl, done: bool) {
 
 macro_rules! hsl {
     ($($init:ident $destroy:ident $lock:ident $unlock:ident $trylock:ident;)*) => {$(
-        /// Makes a free lock.
+        /// Initialises a lock, free.
+        ///
+        /// # Safety
+        /// `hsl` is valid for a write, and nobody uses the lock yet.
         #[no_mangle]
         pub unsafe extern "C" fn $init(hsl: *mut Hsl) {
-            // SAFETY: the client's memory for a lock that nobody uses yet.
+            // SAFETY: the caller's contract.
             unsafe { hsl.write(Hsl::new()) };
         }
 
-        /// The lock is not used any more. Nothing is to be freed.
+        /// Ends the use of a lock. There is nothing to free.
+        ///
+        /// # Safety
+        /// `hsl` is an initialised lock.
         #[no_mangle]
         pub unsafe extern "C" fn $destroy(hsl: *mut Hsl) {
             if CHECKED {
-                // SAFETY: an initialised lock.
+                // SAFETY: the caller's contract.
                 unsafe { &*hsl }.checked_destroy();
             }
         }
 
-        /// Takes the lock, waiting for it. Never polls.
+        /// Acquires the lock, waiting for it. Never polls.
+        ///
+        /// # Safety
+        /// `hsl` is an initialised lock.
         #[no_mangle]
         pub unsafe extern "C" fn $lock(hsl: *const Hsl) {
-            // SAFETY: an initialised lock.
+            // SAFETY: the caller's contract.
             let hsl = unsafe { &*hsl };
             if CHECKED {
                 hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Lock");
             }
-            let began = trace::clock(TraceCategory::Lock);
-            hsl.lock();
-            if began != 0 {
-                traced(EventKind::Lock, began, hsl, true);
-            }
+            traced!(Category::Lock, hsl.lock(), |began, ()| record(EventKind::Lock, began, hsl, true));
             if CHECKED {
                 hsl.note_locked(&thread::current().locks_held);
             }
         }
 
-        /// Gives the lock back.
+        /// Releases the lock.
+        ///
+        /// # Safety
+        /// `hsl` is an initialised lock.
         #[no_mangle]
         pub unsafe extern "C" fn $unlock(hsl: *const Hsl) {
-            // SAFETY: an initialised lock.
+            // SAFETY: the caller's contract.
             let hsl = unsafe { &*hsl };
             if CHECKED {
                 hsl.check_before_unlock(&thread::current().locks_held);
             }
-            let began = trace::clock(TraceCategory::Lock);
-            hsl.unlock();
-            if began != 0 {
-                traced(EventKind::Unlock, began, hsl, true);
-            }
+            traced!(Category::Lock, hsl.unlock(), |began, ()| record(EventKind::Unlock, began, hsl, true));
         }
 
-        /// Takes the lock if it is free (`GASNET_OK`), else `GASNET_ERR_NOT_READY`.
+        /// Acquires the lock if it is free. Returns `GASNET_OK` or `GASNET_ERR_NOT_READY`.
+        ///
+        /// # Safety
+        /// `hsl` is an initialised lock.
         #[no_mangle]
         pub unsafe extern "C" fn $trylock(hsl: *const Hsl) -> c_int {
-            // SAFETY: an initialised lock.
+            // SAFETY: the caller's contract.
             let hsl = unsafe { &*hsl };
             if CHECKED {
                 hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Trylock");
             }
-            let began = trace::clock(TraceCategory::Lock);
-            let taken = hsl.try_lock();
-            if began != 0 {
-                traced(EventKind::TryLock, began, hsl, taken);
-            }
-            if !taken {
+            if !traced!(Category::Lock, hsl.try_lock(), |began, taken| record(EventKind::TryLock, began, hsl, taken)) {
                 return ERR_NOT_READY;
             }
             if CHECKED {
                 hsl.note_locked(&thread::current().locks_held);
             }
-            0
+            OK
         }
     )*};
 }

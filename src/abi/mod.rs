@@ -5,6 +5,20 @@
 //! lets be null are checked, others are the client's promise. Where C would have undefined behaviour and a check is cheap, we end the
 //! job with a sentence instead.
 
+/// Evaluates `$call`, and `$record` if calls of `$category` are traced. `$began` is the time at which
+/// the call began, `$result` what it returned.
+macro_rules! traced {
+    ($category:expr, $call:expr, |$began:ident, $result:pat_param| $record:expr) => {{
+        let $began = crate::trace::clock($category);
+        let result = $call;
+        if $began != 0 {
+            let $result = result;
+            $record;
+        }
+        result
+    }};
+}
+
 pub mod ad;
 pub mod am;
 mod arguments;

@@ -5,6 +5,7 @@
 //! need not be atomic to those of a CPU. A domain holds nothing but its parameters, so making one does not communicate: what every member
 //! decides depends on single-valued parameters only.
 
+pub mod check;
 pub mod cpu;
 pub mod packets;
 

@@ -24,6 +24,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{barrier, coll, event, system};
+use crate::barrier::split_phase;
 use crate::event::Event;
 use crate::flags::Flags;
 use crate::team::TeamHandle;
@@ -52,7 +53,7 @@ pub extern "C" fn gasnet_barrier(id: c_int, flags: c_int) -> c_int {
 /// 0 and the name of the last barrier, or not 0 if it had none.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_barrier_result(id: *mut c_int) -> c_int {
-    match barrier::last_name() {
+    match split_phase::last_name() {
         Some(last) => {
             // SAFETY: null or the client's to write.
             unsafe { system::store(id, last) };
