@@ -1,192 +1,29 @@
-//! Fixed-payload Active Messages, limits and tokens. 102 injection functions from one macro: a category, a class, and an argument count.
+//! `gex_AM_*` and `gex_Token_*`: fixed-payload Active Messages, limits and tokens. One macro makes the
+//! 102 injection functions: three categories, two classes, and up to 16 arguments.
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::complain;
-use crate::am::table::INDEX_BASE;
+use super::{complain, NO_OP};
 use crate::am::token::Token;
-use crate::am::{inject, lub_medium, max_medium, Arg, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
+use crate::am::{client, lub_medium, max_medium, Arg, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
 use crate::event::Event;
 use crate::flags::{Flags, RANK_INVALID, TI_ALL};
-use crate::progress;
-use crate::rules::{self, no_locks_held, not_in_handler, Lc, LcOpt, AM_FLAGS, LC_GROUP};
+use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS, LC_GROUP};
 use crate::runtime;
-use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
-use crate::team::TeamHandle;
-use crate::team::{self, Named};
-use crate::thread;
-use crate::trace::{self, EventKind};
+use crate::team::{self, Named, TeamHandle};
 use crate::types::Category;
-use gasnet_conduit::{Class, JobRank};
+use gasnet_conduit::{Busy, Class, JobRank};
 
-/// Writes `GEX_EVENT_INVALID` where the client wants its local-completion event: every AM is locally complete at return.
+/// Writes `GEX_EVENT_INVALID` to the client's local-completion event: every AM is locally complete at
+/// return.
 ///
 /// # Safety
 /// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.
 pub unsafe fn complete_locally(lc_opt: LcOpt) {
     if lc_opt > LC_GROUP {
-        // SAFETY: neither null nor a constant, so the client's event.
+        // SAFETY: neither null nor a constant, so valid for a write.
         unsafe { lc_opt.write(Event::INVALID) };
     }
-}
-
-/// Ends the job over a message beyond the limits: a copy would leave its buffer. Checked in every flavour.
-#[inline(always)]
-fn check(m: &Message<'_>) {
-    let limit = match m.category {
-        Category::Short => 0,
-        Category::Medium => max_medium(Some(m.target.rank)),
-        Category::Long => MAX_LONG,
-    };
-    if m.handler < INDEX_BASE || m.bytes > limit {
-        refuse(*m, limit);
-    }
-    if rules::CHECKED && m.bytes > 0 && m.payload.is_null() {
-        refuse(*m, limit);
-    }
-    if m.category == Category::Long && m.bytes > 0 {
-        rules::no_overlap("AM injection", m.target, m.destination, m.payload, m.bytes);
-        let rt = runtime::get();
-        let inside = || rt.segment_of(m.target).is_some_and(|s| s.contains(m.destination, m.bytes));
-        if !rt.is_own_memory(m.target) && !inside() {
-            rt.outside_segment(m.target, m.destination, m.bytes);
-        }
-    }
-}
-
-#[cold]
-fn refuse(m: Message<'_>, limit: usize) -> ! {
-    let rank = runtime::get().rank();
-    if m.handler < INDEX_BASE {
-        fatal!(
-            "rank {rank}: AM injection: {} is not a client handler index ({INDEX_BASE}..255)",
-            m.handler
-        );
-    }
-    if m.bytes > limit {
-        fatal!(
-            "rank {rank}: AM injection: a {:?} of {} bytes to rank {} exceeds the limit of {limit} (gex_AM_Max{:?}{:?})",
-            m.category,
-            m.bytes,
-            m.target.rank,
-            m.class,
-            m.category
-        );
-    }
-    fatal!(
-        "rank {rank}: AM injection: the address of a payload of {} bytes is null",
-        m.bytes
-    )
-}
-
-/// The message with addresses in place of offsets. A Short has none, a Medium no remote one.
-#[cold]
-fn absolute<'a>(message: &Message<'a>, flags: Flags) -> Message<'a> {
-    let mut absolute = *message;
-    if message.category != Category::Short {
-        absolute.payload = message.payload.wrapping_add(own_base(message.source_ep, flags));
-    }
-    if message.category == Category::Long {
-        absolute.destination = message.destination.wrapping_add(peer_base(message.target, flags));
-    }
-    absolute
-}
-
-/// Sends as the flags say and answers in the manner of the C functions: 0, or 1 for "no op".
-#[inline(always)]
-fn inject(message: &Message<'_>, flags: Flags) -> c_int {
-    if !Flags::IMMEDIATE.has_all(flags) || message.source_ep != 0 {
-        return inject_as_told(*message, flags);
-    }
-    check(message);
-    inject_from_host(message, flags)
-}
-
-/// The same for messages that say more, of where their addresses lie or from which endpoint they come.
-#[inline(never)]
-fn inject_as_told(told: Message<'_>, flags: Flags) -> c_int {
-    let (mut message, mut flags) = (told, flags);
-    if has_offsets(flags) {
-        message = absolute(&told, flags);
-        // What is an address now must still lie where the flag said.
-        let promised = if flags.has(Flags::SELF_SEG_OFFSET) {
-            Flags::SELF_SEG_BOUND
-        } else {
-            Flags::NONE
-        };
-        flags = flags.without(Flags::SELF_SEG_OFFSET | Flags::PEER_SEG_OFFSET) | promised;
-    }
-    rules::only_flags("AM injection", flags, AM_FLAGS);
-    if flags.has(Flags::PEER_SEG_OUTSIDE) && message.category == Category::Long {
-        message.target = place(message.target, message.destination, message.bytes, flags);
-        flags = flags.without(Flags::PEER_SEG_OUTSIDE);
-    }
-    check(&message);
-    if cfg!(feature = "debug-checks") {
-        disposition::check(
-            flags,
-            message.source_ep,
-            message.payload as usize,
-            message.bytes,
-            "AM injection",
-        );
-    }
-    let local_ep = disposition::own(message.source_ep, flags);
-    let mut bounce = Vec::new();
-    if local_ep != 0 && message.bytes > 0 {
-        let mem = runtime::get().local_mem(local_ep, message.payload, message.bytes);
-        if mem.kind.is_some() {
-            // SAFETY: the payload is in the local endpoint's segment (checked).
-            message.payload = unsafe { mem.readable(message.bytes, &mut bounce) };
-        }
-    }
-    inject_from_host(&message, flags)
-}
-
-#[inline(always)]
-fn inject_from_host(message: &Message<'_>, flags: Flags) -> c_int {
-    let began = trace::clock(trace::TraceCategory::Message);
-    if flags.has(Flags::IMMEDIATE) {
-        let refused = inject::try_send(message).is_err();
-        if began != 0 && !refused {
-            sent(began, *message);
-        }
-        return c_int::from(refused);
-    }
-    inject::send_inline(message);
-    if began != 0 {
-        sent(began, *message);
-    }
-    // A message to this process itself left nothing to be done.
-    if message.class == Class::Request && message.target.rank != runtime::get().rank() {
-        progress::poll_after_request();
-    }
-    0
-}
-
-/// Records a message whose sending began at `began`.
-#[cold]
-pub fn sent(began: u64, m: Message<'_>) {
-    let kind = match (m.class, m.category) {
-        (Class::Request, Category::Short) => EventKind::RequestShort,
-        (Class::Request, Category::Medium) => EventKind::RequestMedium,
-        (Class::Request, Category::Long) => EventKind::RequestLong,
-        (Class::Reply, Category::Short) => EventKind::ReplyShort,
-        (Class::Reply, Category::Medium) => EventKind::ReplyMedium,
-        (Class::Reply, Category::Long) => EventKind::ReplyLong,
-    };
-    trace::record(
-        &trace::TraceEvent::new(kind, began)
-            .to(m.target.rank, m.bytes)
-            .until_now()
-            .with_fields(format_args!(" handler={} nargs={}", m.handler, m.args.len()))
-            .with_details(format_args!(
-                " ep={} dest={:#x} args={}",
-                m.target.ep,
-                m.destination,
-                trace::NumberList(m.args)
-            )),
-    );
 }
 
 /// A request through `(tm, rank)`, without payload.
@@ -197,41 +34,16 @@ fn request(tm: TeamHandle, rank: u32, category: Category, handler: u8, args: &[A
     Message::new(Class::Request, category, source_ep, target, handler, args)
 }
 
-/// The token of the running handler; in the debug flavour it is seen to be that.
-///
-/// # Safety
-/// As it says.
-#[inline]
-unsafe fn running<'a>(function: &str, token: *const Token) -> &'a Token {
-    if rules::CHECKED && !std::ptr::eq(token, thread::current().token.get()) {
-        fatal!("{function}: {token:p} is not the token of the handler that this thread runs; tokens end with their handler");
-    }
-    // SAFETY: by contract.
-    unsafe { &*token }
-}
-
-/// The reply to `token`; fatal when none is allowed.
-///
-/// # Safety
-/// `token` is the running handler's.
+/// Sends `message` as the C functions do: 0, or 1 if IMMEDIATE and nothing was sent.
 #[inline(always)]
-pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
-    no_locks_held("gex_AM_Reply");
-    // SAFETY: by contract.
-    let token = unsafe { running("gex_AM_Reply", token) };
-    if token.class == Class::Reply {
-        fatal!("rank {}: gex_AM_Reply: a reply handler may not send", runtime::get().rank());
+fn inject(message: &Message<'_>, flags: Flags) -> c_int {
+    match client::send(message, flags) {
+        Ok(()) => 0,
+        Err(Busy) => NO_OP,
     }
-    if rules::CHECKED && token.replied.get() {
-        fatal!(
-            "rank {}: gex_AM_Reply: this request was answered already",
-            runtime::get().rank()
-        );
-    }
-    Message::new(Class::Reply, category, token.target_ep, token.source, handler, args)
 }
 
-/// Sends the one reply to `token`, completed by `place`.
+/// Sends the one reply to `token`, with the payload and destination that `place` adds.
 ///
 /// # Safety
 /// `token` is the running handler's.
@@ -244,17 +56,18 @@ unsafe fn inject_reply<'a>(
     place: impl FnOnce(Message<'a>) -> Message<'a>,
     flags: Flags,
 ) -> c_int {
-    // SAFETY: by contract.
-    let message = place(unsafe { reply(token, category, handler, args) });
+    // SAFETY: the caller's contract.
+    let message = place(unsafe { client::reply(token, category, handler, args) });
     let refused = inject(&message, flags);
     if refused == 0 {
-        // SAFETY: by contract.
+        // SAFETY: the caller's contract.
         unsafe { &*token }.replied.set(true);
     }
     refused
 }
 
-/// A Short request. Here and below one function serves all numbers of arguments, and contains all layers down to the ring.
+/// A Short request. Here and below one function serves all numbers of arguments and has all layers
+/// down to the ring inlined.
 #[inline(never)]
 pub fn request_short(tm: TeamHandle, rank: u32, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
     inject(&request(tm, rank, Category::Short, handler, args), flags)
@@ -277,7 +90,7 @@ pub fn request_medium(
     )
 }
 
-/// A Long request: source, length and destination together.
+/// A Long request with (source, length, destination).
 #[inline(never)]
 pub fn request_long(
     tm: TeamHandle,
@@ -294,21 +107,27 @@ pub fn request_long(
 /// A Short reply.
 ///
 /// # Safety
-/// `token` is the running handler's; so below.
+/// `token` is the running handler's.
 #[inline(never)]
 pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     unsafe { inject_reply(token, Category::Short, handler, args, |m| m, flags) }
 }
 
 /// A Medium reply.
+///
+/// # Safety
+/// `token` is the running handler's.
 #[inline(never)]
 pub unsafe fn reply_medium(token: *const Token, handler: u8, source: *const u8, bytes: usize, flags: Flags, args: &[Arg]) -> c_int {
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     unsafe { inject_reply(token, Category::Medium, handler, args, |m| m.carrying(source, bytes), flags) }
 }
 
 /// A Long reply.
+///
+/// # Safety
+/// `token` is the running handler's.
 #[inline(never)]
 pub unsafe fn reply_long(
     token: *const Token,
@@ -317,7 +136,7 @@ pub unsafe fn reply_long(
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     unsafe {
         inject_reply(
             token,
@@ -332,64 +151,81 @@ pub unsafe fn reply_long(
 
 macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
-        /// Short request. 0, or 1 if IMMEDIATE and nothing was sent.
+        /// Short request. Returns 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
         pub extern "C" fn $rs(tm: TeamHandle, rank: u32, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
             request_short(tm, rank, handler, flags, &[$($a),*])
         }
 
-        /// Medium request. 0, or 1 if IMMEDIATE and nothing was sent.
+        /// Medium request. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        ///
+        /// # Safety
+        /// `lc_opt` is a constant or valid for a write; `source` has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $rm(
             tm: TeamHandle, rank: u32, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
-            // SAFETY: the client's local-completion option.
+            // SAFETY: the caller's contract.
             unsafe { complete_locally(lc_opt) };
             request_medium(tm, rank, handler, source, bytes, flags, &[$($a),*])
         }
 
-        /// Long request. 0, or 1 if IMMEDIATE and nothing was sent.
+        /// Long request. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        ///
+        /// # Safety
+        /// `lc_opt` is a constant or valid for a write; `source` has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $rl(
             tm: TeamHandle, rank: u32, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: LcOpt, flags: Flags
             $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
-            // SAFETY: the client's local-completion option.
+            // SAFETY: the caller's contract.
             unsafe { complete_locally(lc_opt) };
             request_long(tm, rank, handler, (source, bytes, destination), flags, &[$($a),*])
         }
 
-        /// Short reply. 0, or 1 if IMMEDIATE and nothing was sent.
+        /// Short reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        ///
+        /// # Safety
+        /// `token` is the running handler's.
         #[no_mangle]
         pub unsafe extern "C" fn $ps(token: *const Token, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
-            // SAFETY: the running handler's token.
+            // SAFETY: the caller's contract.
             unsafe { reply_short(token, handler, flags, &[$($a),*]) }
         }
 
-        /// Medium reply. 0, or 1 if IMMEDIATE and nothing was sent.
+        /// Medium reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        ///
+        /// # Safety
+        /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source` has
+        /// `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $pm(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($pm), lc_opt, Lc::Reply);
-            // SAFETY: the client's local-completion option.
+            // SAFETY: the caller's contract.
             unsafe { complete_locally(lc_opt) };
-            // SAFETY: the running handler's token.
+            // SAFETY: the caller's contract.
             unsafe { reply_medium(token, handler, source, bytes, flags, &[$($a),*]) }
         }
 
-        /// Long reply. 0, or 1 if IMMEDIATE and nothing was sent.
+        /// Long reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        ///
+        /// # Safety
+        /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source` has
+        /// `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $pl(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: LcOpt, flags: Flags
             $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($pl), lc_opt, Lc::Reply);
-            // SAFETY: the client's local-completion option.
+            // SAFETY: the caller's contract.
             unsafe { complete_locally(lc_opt) };
-            // SAFETY: the running handler's token.
+            // SAFETY: the caller's contract.
             unsafe { reply_long(token, handler, (source, bytes, destination), flags, &[$($a),*]) }
         }
     )*};
@@ -415,7 +251,8 @@ functions! {
     gex_AM_RequestShort16 gex_AM_RequestMedium16 gex_AM_RequestLong16 gex_AM_ReplyShort16 gex_AM_ReplyMedium16 gex_AM_ReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
 }
 
-/// The process that a limit query is about; None for the worst of all, and for ranks that do not exist.
+/// The peer of a limit query. None stands for the least limit of all peers, also for a rank that does
+/// not exist.
 fn about(tm: TeamHandle, rank: u32) -> Option<JobRank> {
     if rank == RANK_INVALID {
         return None;
@@ -430,7 +267,7 @@ fn about(tm: TeamHandle, rank: u32) -> Option<JobRank> {
     }
 }
 
-/// The limit when the flags ask about a buffer of the library's.
+/// The limit, which is lower when the flags ask about a buffer of the library.
 fn prepared(limit: usize, flags: Flags, function: &str) -> usize {
     rules::only_flags(function, flags, AM_FLAGS | Flags::AM_PREPARE_LEAST);
     if rules::CHECKED && flags.has_all(Flags::AM_PREPARE_LEAST) {
@@ -456,10 +293,10 @@ fn long_to(_peer: Option<JobRank>) -> usize {
 
 macro_rules! limits {
     ($($name:ident $limit:ident;)*) => {$(
-        /// Largest payload to a peer, or to the worst of them (`GEX_RANK_INVALID`).
+        /// The largest payload to a peer, or to every peer (`GEX_RANK_INVALID`).
         #[no_mangle]
         pub extern "C" fn $name(tm: TeamHandle, rank: u32, _lc_opt: *const Event, flags: Flags, nargs: c_uint) -> usize {
-            if cfg!(feature = "debug-checks") && nargs as usize > MAX_ARGS {
+            if rules::CHECKED && nargs as usize > MAX_ARGS {
                 fatal!("rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most", runtime::get().rank(), stringify!($name));
             }
             prepared($limit(about(tm, rank)), flags, stringify!($name))
@@ -474,7 +311,10 @@ limits! {
     gex_AM_MaxReplyLong long_to;
 }
 
-/// Largest Medium that may answer `token`.
+/// The largest Medium reply to `token`.
+///
+/// # Safety
+/// `token` is the running handler's.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
     token: *const Token,
@@ -482,25 +322,30 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
     flags: Flags,
     _nargs: c_uint,
 ) -> usize {
-    // SAFETY: the running handler's token.
+    // SAFETY: the caller's contract.
     prepared(
-        max_medium(Some(unsafe { running("gex_Token_MaxReplyMedium", token) }.source.rank)),
+        max_medium(Some(
+            unsafe { client::running("gex_Token_MaxReplyMedium", token) }.source.rank,
+        )),
         flags,
         "gex_Token_MaxReplyMedium",
     )
 }
 
-/// Largest Long that may answer `token`.
+/// The largest Long reply to `token`.
+///
+/// # Safety
+/// `token` is the running handler's.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const Event, flags: Flags, _nargs: c_uint) -> usize {
     if rules::CHECKED {
-        // SAFETY: the running handler's token.
-        unsafe { running("gex_Token_MaxReplyLong", token) };
+        // SAFETY: the caller's contract.
+        unsafe { client::running("gex_Token_MaxReplyLong", token) };
     }
     prepared(MAX_LONG, flags, "gex_Token_MaxReplyLong")
 }
 
-/// Most arguments.
+/// The largest number of arguments.
 #[no_mangle]
 pub extern "C" fn gex_AM_MaxArgs() -> c_uint {
     MAX_ARGS as c_uint
@@ -508,7 +353,7 @@ pub extern "C" fn gex_AM_MaxArgs() -> c_uint {
 
 macro_rules! bounds {
     ($($name:ident $bound:expr;)*) => {$(
-        /// What every peer takes.
+        /// The largest payload that every peer accepts.
         #[no_mangle]
         pub extern "C" fn $name() -> usize {
             $bound
@@ -536,15 +381,18 @@ pub struct TokenInfo {
 
 const _: () = assert!(size_of::<TokenInfo>() == 32);
 
-/// Tells about the message of the running handler. Everything is always known.
+/// Describes the message of the running handler. Fills in all fields, whatever the mask asks for.
+///
+/// # Safety
+/// `token` is the running handler's; `info` is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Token_Info(token: *const Token, info: *mut TokenInfo, _mask: u32) -> u32 {
     if info.is_null() {
         complain("gex_Token_Info", "info must not be null");
         return 0;
     }
-    // SAFETY: the running handler's token.
-    let token = unsafe { running("gex_Token_Info", token) };
+    // SAFETY: the caller's contract.
+    let token = unsafe { client::running("gex_Token_Info", token) };
     let endpoint = runtime::get()
         .endpoint(token.target_ep)
         .map_or(std::ptr::null(), |e| std::ptr::from_ref(e).cast());
@@ -555,7 +403,7 @@ pub unsafe extern "C" fn gex_Token_Info(token: *const Token, info: *mut TokenInf
         is_request: c_int::from(token.class == Class::Request),
         is_long: c_int::from(token.category == Category::Long),
     };
-    // SAFETY: not null; the client's to write.
+    // SAFETY: not null, so valid for a write.
     unsafe { info.write(answer) };
     TI_ALL
 }

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::am::{complete_locally, reply, sent};
+use super::am::complete_locally;
 use super::complain;
 use crate::am::canary;
+use crate::am::client;
 use crate::am::npam::{limit, Wish};
 use crate::am::prepared::{Prepared, SrcDesc};
 use crate::am::table::INDEX_BASE;
@@ -129,7 +130,7 @@ impl Terms {
     /// `token` is the running handler's.
     unsafe fn reply(&self, token: *const Token) -> *const SrcDesc {
         // SAFETY: by contract; the message only tells target and source, and that a reply is allowed.
-        let message = unsafe { reply(token, self.category, INDEX_BASE, &[]) };
+        let message = unsafe { client::reply(token, self.category, INDEX_BASE, &[]) };
         prepare(
             &thread::current().reply_desc,
             &self.wish(Class::Reply, message.target, message.source_ep, token),
@@ -280,7 +281,7 @@ unsafe fn commit(
     }
     if began != 0 {
         let message = Message::new(class, category, p.source_ep, p.target, handler, args);
-        sent(began, message.carrying(p.address, bytes).landing(destination));
+        client::record(began, message.carrying(p.address, bytes).landing(destination));
     }
     if class == Class::Reply {
         // SAFETY: the token of the handler that we still are in.

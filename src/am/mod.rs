@@ -1,11 +1,12 @@
 //! Active Messages (GASNet-EX 0.19, "AM handlers" to "gex_AM_Cancel calls").
 //!
-//! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one, [`inject`] sends, [`npam`] is the
-//! negotiated-payload form, [`long`] payloads of Longs that the sender itself takes to their place, [`pieces`] Longs that are longer than a
+//! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one, [`inject`] sends, [`client`] checks what
+//! the client sends, [`npam`] is the negotiated-payload form, [`long`] payloads of Longs that the sender itself takes to their place, [`pieces`] Longs that are longer than a
 //! message, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in a ring record inside a
 //! neighbourhood and in a conduit's packet outside; both have the same layout.
 
 pub mod canary;
+pub mod client;
 pub mod deferred;
 pub mod deliver;
 pub mod home;
