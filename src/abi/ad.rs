@@ -14,7 +14,7 @@ use crate::rma::Started;
 use crate::rules::{not_in_handler, CHECKED};
 use crate::team::{self, TeamHandle};
 use crate::thread;
-use crate::trace::{self, TraceCategory, EventKind};
+use crate::trace::{self, EventKind, TraceCategory};
 use gasnet_conduit::Busy;
 
 /// Creates an atomic domain. Collective, but does not synchronise.
@@ -170,7 +170,7 @@ macro_rules! typed {
             // SAFETY: the caller's contract.
             let domain = unsafe { begin(ad, &request, stringify!($nb)) };
             traced!(
-                Category::Atomic,
+                TraceCategory::Atomic,
                 if ad::near(domain, &request) { Event::INVALID } else { full_nb(domain, &request) },
                 |began, event| if event != Event::NO_OP {
                     record(EventKind::AtomicNb, began, domain, &request);
@@ -190,7 +190,7 @@ macro_rules! typed {
             // SAFETY: the caller's contract.
             let domain = unsafe { begin(ad, &request, stringify!($nbi)) };
             traced!(
-                Category::Atomic,
+                TraceCategory::Atomic,
                 if ad::near(domain, &request) { 0 } else { full_nbi(domain, &request) },
                 |began, refused| if refused == 0 {
                     record(EventKind::AtomicNbi, began, domain, &request);

@@ -10,7 +10,7 @@ use crate::flags::{
 };
 use crate::rules::{self, not_in_handler};
 use crate::runtime;
-use crate::trace::{self, TraceCategory, TraceEvent, EventKind};
+use crate::trace::{self, EventKind, TraceCategory, TraceEvent};
 
 /// Flags of the three calls.
 const FLAGS: c_int = BARRIERFLAG_ANONYMOUS | BARRIERFLAG_MISMATCH | BARRIERFLAG_UNNAMED;
@@ -60,7 +60,7 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
             runtime::get().rank()
         );
     }
-    let began = trace::clock(Category::Barrier);
+    let began = trace::clock(TraceCategory::Barrier);
     ENTERED.store(began, Ordering::Relaxed);
     split_phase::notify(name(id, flags));
     if began != 0 {
@@ -73,9 +73,11 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
 pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_wait");
     split_phase::check_notified("gasnet_barrier_wait");
-    code(traced!(Category::Barrier, split_phase::wait(name(id, flags)), |began, _| {
-        record(EventKind::BarrierWait, began, (id, flags), true)
-    }))
+    code(traced!(
+        TraceCategory::Barrier,
+        split_phase::wait(name(id, flags)),
+        |began, _| { record(EventKind::BarrierWait, began, (id, flags), true) }
+    ))
 }
 
 /// Polls once. Returns as `gasnet_barrier_wait` does, or `GASNET_ERR_NOT_READY`.
@@ -83,11 +85,8 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
 pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_try");
     split_phase::check_notified("gasnet_barrier_try");
-    let agree = traced!(Category::Barrier, split_phase::test(name(id, flags)), |began, agree| record(
-        EventKind::BarrierTry,
-        began,
-        (id, flags),
-        agree.is_some()
-    ));
+    let agree = traced!(TraceCategory::Barrier, split_phase::test(name(id, flags)), |began, agree| {
+        record(EventKind::BarrierTry, began, (id, flags), agree.is_some())
+    });
     agree.map_or(ERR_NOT_READY, code)
 }

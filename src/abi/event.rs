@@ -37,14 +37,19 @@ fn check(event: Event, function: &str) {
 /// Records a test of, or a wait for, `what` that began at `began`.
 #[cold]
 fn record(kind: EventKind, began: u64, what: &str, done: bool) {
-    let event = trace::Event::new(kind, began).until_now();
-    trace::record(&event.saying(format_args!(" what={what} done={}", u8::from(done))));
+    let event = trace::TraceEvent::new(kind, began).until_now();
+    trace::record(&event.with_fields(format_args!(" what={what} done={}", u8::from(done))));
 }
 
 /// 0 or `GASNET_ERR_NOT_READY`, for a test of `what`.
 #[inline]
 fn test(what: &str, is_done: impl FnOnce() -> bool) -> c_int {
-    let done = traced!(Category::Sync, is_done(), |began, done| record(EventKind::Test, began, what, done));
+    let done = traced!(TraceCategory::Sync, is_done(), |began, done| record(
+        EventKind::Test,
+        began,
+        what,
+        done
+    ));
     if done {
         OK
     } else {
@@ -63,7 +68,7 @@ fn poll() {
 /// Waits for `what`.
 #[inline]
 fn wait(what: &str, reason: Reason, is_done: impl FnMut() -> bool) {
-    traced!(Category::Sync, wait::until(reason, is_done), |began, ()| record(
+    traced!(TraceCategory::Sync, wait::until(reason, is_done), |began, ()| record(
         EventKind::Wait,
         began,
         what,

@@ -53,7 +53,7 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Lock");
             }
-            traced!(Category::Lock, hsl.lock(), |began, ()| record(EventKind::Lock, began, hsl, true));
+            traced!(TraceCategory::Lock, hsl.lock(), |began, ()| record(EventKind::Lock, began, hsl, true));
             if CHECKED {
                 hsl.note_locked(&thread::current().locks_held);
             }
@@ -70,7 +70,7 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_unlock(&thread::current().locks_held);
             }
-            traced!(Category::Lock, hsl.unlock(), |began, ()| record(EventKind::Unlock, began, hsl, true));
+            traced!(TraceCategory::Lock, hsl.unlock(), |began, ()| record(EventKind::Unlock, began, hsl, true));
         }
 
         /// Acquires the lock if it is free. Returns `GASNET_OK` or `GASNET_ERR_NOT_READY`.
@@ -84,7 +84,7 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Trylock");
             }
-            if !traced!(Category::Lock, hsl.try_lock(), |began, taken| record(EventKind::TryLock, began, hsl, taken)) {
+            if !traced!(TraceCategory::Lock, hsl.try_lock(), |began, taken| record(EventKind::TryLock, began, hsl, taken)) {
                 return ERR_NOT_READY;
             }
             if CHECKED {

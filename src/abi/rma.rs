@@ -353,7 +353,12 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: TeamHandle, rank: u32, src: *const 
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
     let how = manner(flags.without(Flags::IMMEDIATE), std::ptr::null_mut());
-    traced!(EventKind::GetVal, &access, is_no_op, blocking(|op| rma::get(&access, op, how)));
+    traced!(
+        EventKind::GetVal,
+        &access,
+        is_no_op,
+        blocking(|op| rma::get(&access, op, how))
+    );
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -376,7 +381,12 @@ pub extern "C" fn gex_RMA_PutBlockingVal(
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
     let how = manner(flags, LC_NOW);
-    traced!(EventKind::PutVal, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
+    traced!(
+        EventKind::PutVal,
+        &access,
+        is_no_op,
+        blocking(|op| rma::put(&access, op, how))
+    )
 }
 
 /// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.

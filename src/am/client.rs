@@ -10,7 +10,7 @@ use crate::rules::{self, no_locks_held, AM_FLAGS, CHECKED};
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
 use crate::thread;
-use crate::trace::{self, Kind};
+use crate::trace::{self, EventKind};
 use crate::types::Category;
 use gasnet_conduit::{Busy, Class};
 
@@ -129,7 +129,7 @@ fn send_with_flags(mut message: Message<'_>, mut flags: Flags) -> Result<(), Bus
 /// Sends a message with absolute addresses, whose payload is in host memory.
 #[inline(always)]
 fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
-    let began = trace::clock(trace::Category::Message);
+    let began = trace::clock(trace::TraceCategory::Message);
     if flags.has(Flags::IMMEDIATE) {
         inject::try_send(message)?;
         if began != 0 {
@@ -152,23 +152,23 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
 #[cold]
 pub fn record(began: u64, m: Message<'_>) {
     let kind = match (m.class, m.category) {
-        (Class::Request, Category::Short) => Kind::RequestShort,
-        (Class::Request, Category::Medium) => Kind::RequestMedium,
-        (Class::Request, Category::Long) => Kind::RequestLong,
-        (Class::Reply, Category::Short) => Kind::ReplyShort,
-        (Class::Reply, Category::Medium) => Kind::ReplyMedium,
-        (Class::Reply, Category::Long) => Kind::ReplyLong,
+        (Class::Request, Category::Short) => EventKind::RequestShort,
+        (Class::Request, Category::Medium) => EventKind::RequestMedium,
+        (Class::Request, Category::Long) => EventKind::RequestLong,
+        (Class::Reply, Category::Short) => EventKind::ReplyShort,
+        (Class::Reply, Category::Medium) => EventKind::ReplyMedium,
+        (Class::Reply, Category::Long) => EventKind::ReplyLong,
     };
     trace::record(
-        &trace::Event::new(kind, began)
+        &trace::TraceEvent::new(kind, began)
             .to(m.target.rank, m.bytes)
             .until_now()
-            .saying(format_args!(" handler={} nargs={}", m.handler, m.args.len()))
-            .detailing(format_args!(
+            .with_fields(format_args!(" handler={} nargs={}", m.handler, m.args.len()))
+            .with_details(format_args!(
                 " ep={} dest={:#x} args={}",
                 m.target.ep,
                 m.destination,
-                trace::Words(m.args)
+                trace::NumberList(m.args)
             )),
     );
 }
