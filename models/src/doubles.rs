@@ -43,7 +43,7 @@ pub mod futex {
         SLEEPERS.notify_all();
     }
 
-    pub fn wake(_word: &AtomicU32, _one: i32) {
+    pub fn wake(_word: &AtomicU32, _one: u32) {
         let _bucket = BUCKET.lock().unwrap();
         SLEEPERS.notify_one();
     }

@@ -1,6 +1,7 @@
-//! The primitives of the structures that `models/` checks. That package compiles the sources of those structures a second time, with a
-//! module of this name that hands out loom's primitives; so they take theirs from here. Mutexes everywhere come from
-//! here, because `ThreadSanitizer` needs others.
+//! Atomics and mutexes.
+//!
+//! `models/` compiles the lock-free structures a second time, with a module of this name that exports
+//! loom's primitives instead. All mutexes come from here, because `ThreadSanitizer` needs another one.
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{compiler_fence as light_fence, fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ pub use std::thread::yield_now;
 #[cfg(gasnet_tsan)]
 pub use crate::tsan::{Mutex, MutexGuard};
 
-/// A sequentially consistent fence that directly follows an atomic exchange: on x86 the exchange is one.
+/// A sequentially consistent fence directly after an atomic exchange. On x86 the exchange is a fence.
 #[inline]
 pub fn fence_after_exchange() {
     if cfg!(target_arch = "x86_64") {
@@ -26,7 +27,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A `static`; in a model it begins anew with each execution.
+/// A `static`. In a model each execution starts with a new one.
 #[macro_export]
 macro_rules! global {
     ($(static $name:ident: $type:ty = $value:expr;)*) => {

@@ -1,47 +1,46 @@
-//! How many processor cores this process may use.
+//! The processors that this process may use.
 
-use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 
-/// Cores that this process may use at once: those of its affinity mask, less what a control group's quota takes away. At least 1.
+use rustix::thread::{sched_getaffinity, sched_setaffinity, CpuSet};
+
+/// Processors that this process may use at once: its affinity mask, capped by the CPU quotas of its
+/// control groups. At least 1.
 pub fn usable() -> u32 {
-    capped(affinity())
+    let allowed = sched_getaffinity(None).map_or_else(|_| online().unwrap_or(1), |mask| mask.count());
+    capped(allowed)
 }
 
-/// Of `cores` cores, those that a control group's quota leaves. At least 1.
-pub fn capped(cores: u32) -> u32 {
-    quota().map_or(cores, |q| q.min(cores)).max(1)
+/// `count` processors, capped by the CPU quotas of this process's control groups. At least 1.
+pub fn capped(count: u32) -> u32 {
+    quota().map_or(count, |q| q.min(count)).max(1)
 }
 
-/// Cores in the affinity mask of this thread.
-fn affinity() -> u32 {
-    if let Some(set) = mask() {
-        // SAFETY: the set is whole.
-        return unsafe { libc::CPU_COUNT(&set) } as u32;
-    }
-    // SAFETY: no preconditions.
-    unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as u32
+/// Processors that are online in the system, whether this process may use them or not.
+pub fn online() -> Option<u32> {
+    // SAFETY: takes a number.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    u32::try_from(count).ok().filter(|&count| count > 0)
 }
 
-/// Numbers of the cores in the affinity mask of this thread; none where they cannot be told.
+/// Numbers of the processors in the affinity mask of this thread. Empty if the kernel knows more than
+/// 1024 processors, for which the mask is too small.
 pub fn numbers() -> Vec<usize> {
-    let Some(set) = mask() else { return Vec::new() };
-    // SAFETY: all numbers are below the size of the set.
-    (0..libc::CPU_SETSIZE as usize)
-        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
-        .collect()
+    let mask = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|&cpu| mask.is_set(cpu)).collect()
 }
 
-/// None with more than 1024 processors: the fixed set is too small for the kernel.
-fn mask() -> Option<libc::cpu_set_t> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the set is writable and of the size given.
-    let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
-    // SAFETY: the call has filled the set.
-    (result == 0).then(|| unsafe { set.assume_init() })
+/// Binds this thread to processor `cpu`. False if that is impossible.
+pub fn bind(cpu: usize) -> bool {
+    let mut mask = CpuSet::new();
+    if cpu < CpuSet::MAX_CPU {
+        mask.set(cpu);
+    }
+    // The kernel refuses an empty mask.
+    sched_setaffinity(None, &mask).is_ok()
 }
 
-/// The smallest quota of the control groups that hold this process, in whole cores (rounded up).
+/// The smallest quota of the control groups around this process, in whole processors (rounded up).
 fn quota() -> Option<u32> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let mut least: Option<u32> = None;
@@ -59,8 +58,8 @@ fn quota() -> Option<u32> {
     least
 }
 
-/// Looks at a group and all groups around it. Inside a container the path may not exist below the mount; the mount itself is then
-/// the container's group.
+/// Reads the quota of a group and of all groups around it. Inside a container the path may not exist
+/// below the mount; the mount itself is then the container's group.
 fn walk(mount: &Path, path: &str, read: fn(&Path) -> Option<u32>, least: &mut Option<u32>) {
     let mut group = PathBuf::from(path.trim_start_matches('/'));
     loop {
@@ -86,7 +85,7 @@ fn version_1(group: &Path) -> Option<u32> {
     ))
 }
 
-/// `quota period`, where a quota that is not a positive number means none.
+/// Parses `QUOTA PERIOD`. A quota that is not a positive number means none.
 fn quota_of_text(text: &str) -> Option<u32> {
     let (quota, period) = text.trim().split_once(' ')?;
     let quota: u64 = quota.parse().ok().filter(|&q| q > 0)?;

@@ -1,233 +1,174 @@
-//! Descriptors: pairs of sockets, pipes, readiness.
+//! File descriptors: socket pairs, pipes, readiness, messages with descriptors.
+//!
+//! Descriptors are numbers here, because signal handlers and forked children use some that other
+//! parts own. A number that is not open gives `EBADF`.
 
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::{check, retry};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::{retry_on_intr, FdFlags};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::pipe::PipeFlags;
 
-fn pair(fds: [RawFd; 2]) -> (OwnedFd, OwnedFd) {
-    // SAFETY: called with what a system call has just returned and nobody else knows.
-    (unsafe { OwnedFd::from_raw_fd(fds[0]) }, unsafe {
-        OwnedFd::from_raw_fd(fds[1])
-    })
+use super::{check, signal};
+
+/// A descriptor for the length of one call.
+fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // -1 is no value of the type; no other negative number is open either.
+    let fd = if fd == -1 { RawFd::MIN } else { fd };
+    // SAFETY: not -1. If it is not open, the call it is made for fails.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// A pair of connected sockets that keep message boundaries, close-on-exec. A read at one end gives end-of-file when the last copy of
-/// the other is closed.
+/// A pair of connected, close-on-exec sockets that keep message boundaries. A read at one end returns
+/// end-of-file once the last copy of the other end is closed.
 pub fn seqpacket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [-1; 2];
-    // SAFETY: the array has two elements.
-    check(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr()) })?;
-    Ok(pair(fds))
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// A pipe (read end, write end), close-on-exec.
+/// A close-on-exec pipe: read end, write end.
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [-1; 2];
-    // SAFETY: the array has two elements.
-    check(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    Ok(pair(fds))
+    Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
 }
 
 /// Whether a descriptor is open in this process.
 pub fn is_open(fd: RawFd) -> bool {
-    // SAFETY: takes numbers.
-    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+    rustix::io::fcntl_getfd(borrow(fd)).is_ok()
 }
 
-/// Closes this process's copy of a descriptor that something else owns: after a fork, where that something is not used any more.
+/// Closes a forked child's copy of a descriptor whose owner the child never uses again.
 pub fn close_copy(fd: RawFd) {
-    // SAFETY: takes a number; what owns it here never runs again.
+    // SAFETY: takes a number; its owner in this process never runs again.
     unsafe { libc::close(fd) };
 }
 
-/// A copy of a descriptor, close-on-exec.
+/// A close-on-exec copy of a descriptor, numbered 3 or higher.
 pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: takes numbers.
-    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: just made, and nobody else knows it.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    Ok(rustix::io::fcntl_dupfd_cloexec(borrow(fd), 3)?)
 }
 
-/// The pipe that a descriptor writes to, opened once more: whoever gets that may make it non-blocking without doing so to those who have the first one. None
-/// if it is no pipe, or may not be opened.
+/// Opens the pipe behind a write descriptor a second time, so that the new descriptor can be made
+/// non-blocking without affecting the other holders of the old one. None if it is not a pipe, or may
+/// not be opened.
 pub fn reopen_pipe(fd: RawFd) -> Option<OwnedFd> {
-    // SAFETY: zero is a value of this plain structure.
-    let mut about: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: a live structure to write.
-    check(unsafe { libc::fstat(fd, &raw mut about) }).ok()?;
-    if about.st_mode & libc::S_IFMT != libc::S_IFIFO {
+    let status = rustix::fs::fstat(borrow(fd)).ok()?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::Fifo {
         return None;
     }
     let mut options = OpenOptions::new();
-    // It does not wait for a reader, as one with a name would; but writes shall wait.
+    // Without O_NONBLOCK the open would block until there is a reader; writes shall block.
     let again = options
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(format!("/proc/self/fd/{fd}"))
         .ok()?;
-    // SAFETY: takes numbers.
-    check(unsafe { libc::fcntl(again.as_raw_fd(), libc::F_SETFL, 0) }).ok()?;
+    rustix::fs::fcntl_setfl(&again, OFlags::empty()).ok()?;
     Some(again.into())
 }
 
-/// Makes reads and writes of an open file return at once.
+/// Makes reads and writes of an open file non-blocking.
 pub fn set_nonblocking(fd: &impl AsRawFd) -> io::Result<()> {
-    // SAFETY: takes numbers.
-    let flags = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
-    // SAFETY: takes numbers.
-    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
-    Ok(())
+    let fd = borrow(fd.as_raw_fd());
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
 }
 
-/// Sends one message. Never waits, never raises SIGPIPE. Async-signal-safe.
+/// Sends one message. Never blocks, never raises SIGPIPE. Async-signal-safe.
 pub fn send(fd: RawFd, message: &[u8]) -> io::Result<usize> {
-    // SAFETY: the buffer is valid for its length.
-    retry(|| unsafe {
-        libc::send(
-            fd,
-            message.as_ptr().cast(),
-            message.len(),
-            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-        )
-    })
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    Ok(retry_on_intr(|| rustix::net::send(borrow(fd), message, flags))?)
 }
 
-/// Takes one message if there is one. 0 means end-of-file.
+/// Receives one message. Never blocks. 0 means end-of-file.
 pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the buffer is valid for its length.
-    retry(|| unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) })
+    let (received, _) = retry_on_intr(|| rustix::net::recv(borrow(fd), &mut *buffer, RecvFlags::DONTWAIT))?;
+    Ok(received)
 }
 
 /// Descriptors that one message may carry.
-const MOST_DESCRIPTORS: usize = 8;
-/// Room for them and their header, aligned as that wants it.
-#[repr(C, align(8))]
-struct Control([u8; 64]);
+const MAX_DESCRIPTORS: usize = 8;
+/// Bytes of control data for that many.
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS));
 
-fn envelope(part: &mut libc::iovec, control: &mut Control, length: usize) -> libc::msghdr {
-    // SAFETY: all-zero bytes are a valid value of this plain structure.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = length;
-    header
-}
-
-/// Sends one message with copies of `descriptors`, at least one and at most eight. Never waits.
+/// Sends one message with copies of `descriptors`, of which there are one to eight. Never blocks.
 pub fn send_descriptors(fd: RawFd, message: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
-    assert!((1..=MOST_DESCRIPTORS).contains(&descriptors.len()));
-    let bytes = std::mem::size_of_val(descriptors) as u32;
-    let mut control = Control([0; 64]);
-    let mut part = libc::iovec {
-        iov_base: message.as_ptr().cast_mut().cast(),
-        iov_len: message.len(),
-    };
-    // SAFETY: computes from a number.
-    let (space, length) = unsafe { (libc::CMSG_SPACE(bytes), libc::CMSG_LEN(bytes)) };
-    let header = envelope(&mut part, &mut control, space as usize);
-    // SAFETY: the control buffer has room for one header and that many descriptors, and is aligned for it.
-    unsafe {
-        let first = libc::CMSG_FIRSTHDR(&raw const header);
-        (*first).cmsg_level = libc::SOL_SOCKET;
-        (*first).cmsg_type = libc::SCM_RIGHTS;
-        (*first).cmsg_len = length as usize;
-        libc::CMSG_DATA(first).copy_from_nonoverlapping(descriptors.as_ptr().cast(), bytes as usize);
-    }
-    // SAFETY: header, message and control buffer live through the call.
-    retry(|| unsafe { libc::sendmsg(fd, &raw const header, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) }).map(drop)
+    assert!((1..=MAX_DESCRIPTORS).contains(&descriptors.len()));
+    let descriptors: Vec<_> = descriptors.iter().copied().map(borrow).collect();
+    let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = rustix::net::SendAncillaryBuffer::new(&mut room);
+    let fits = control.push(rustix::net::SendAncillaryMessage::ScmRights(&descriptors));
+    debug_assert!(fits);
+    let (parts, flags) = ([io::IoSlice::new(message)], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    retry_on_intr(|| rustix::net::sendmsg(borrow(fd), &parts, &mut control, flags))?;
+    Ok(())
 }
 
-/// Takes one message with the descriptors that came with it; waits for it. No bytes mean end-of-file.
+/// Blocks until a message arrives, and returns its length and its descriptors. No bytes mean
+/// end-of-file.
 pub fn receive_descriptors(fd: RawFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut control = Control([0; 64]);
-    let mut part = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    let mut header = envelope(&mut part, &mut control, 64);
-    // SAFETY: header, buffer and control buffer live through the call.
-    let got = retry(|| unsafe { libc::recvmsg(fd, &raw mut header, libc::MSG_CMSG_CLOEXEC) })?;
+    let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = rustix::net::RecvAncillaryBuffer::new(&mut room);
+    let mut parts = [io::IoSliceMut::new(buffer)];
+    let message = retry_on_intr(|| rustix::net::recvmsg(borrow(fd), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
     let mut descriptors = Vec::new();
-    // SAFETY: the system has filled the control buffer; the macros stay inside its length.
-    unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(&raw const header);
-        while !at.is_null() {
-            if (*at).cmsg_level == libc::SOL_SOCKET && (*at).cmsg_type == libc::SCM_RIGHTS {
-                let bytes = (*at).cmsg_len - libc::CMSG_LEN(0) as usize;
-                let data = libc::CMSG_DATA(at).cast::<RawFd>();
-                for i in 0..bytes / size_of::<RawFd>() {
-                    descriptors.push(OwnedFd::from_raw_fd(data.add(i).read_unaligned()));
-                }
-            }
-            at = libc::CMSG_NXTHDR(&raw const header, at);
+    for item in control.drain() {
+        if let rustix::net::RecvAncillaryMessage::ScmRights(rights) = item {
+            descriptors.extend(rights);
         }
     }
-    Ok((got, descriptors))
+    Ok((message.bytes, descriptors))
 }
 
-/// The process at the other end of a connected local socket, as it was when it connected, and its user.
+/// The process at the other end of a connected local socket, as it was when it connected, and its
+/// user. The process is 0 if it is not visible in this pid namespace.
 pub fn peer_process(fd: RawFd) -> io::Result<(libc::pid_t, libc::uid_t)> {
-    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    // Not rustix: its result cannot hold process 0.
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the structure is writable and has that size.
-    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut who).cast(), &raw mut size) })?;
-    Ok((who.pid, who.uid))
+    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut size) })?;
+    Ok((peer.pid, peer.uid))
 }
 
-/// Connects to a local socket whose name is none of the file system, and waits for `limit` at most where too many others do.
+/// Connects to a local socket in the abstract namespace. Blocks for at most `limit` while the
+/// listener's queue is full.
 pub fn connect_to_name(name: &[u8], limit: Duration) -> io::Result<UnixStream> {
-    // SAFETY: takes numbers.
-    let fd = check(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: just returned, and nobody else knows it.
-    let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let stream = UnixStream::from(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?);
     stream.set_write_timeout(Some(limit))?;
-    // SAFETY: plain data, for which zero is a value.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let room = &mut address.sun_path[1..];
-    if name.len() > room.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in room.iter_mut().zip(name) {
-        *to = *from as libc::c_char;
-    }
-    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
-    // SAFETY: an address of that length.
-    retry(|| unsafe { libc::connect(fd, (&raw const address).cast(), length as libc::socklen_t) as isize })?;
+    let address = rustix::net::SocketAddrUnix::new_abstract_name(name)?;
+    retry_on_intr(|| rustix::net::connect(&stream, &address))?;
     stream.set_write_timeout(None)?;
     Ok(stream)
 }
 
-/// Whether the other end of a socket or pipe is closed everywhere, or `fd` is. Async-signal-safe.
+/// The events of `fd` that are ready now, of `events` and those that are always reported.
+fn ready(fd: RawFd, events: libc::c_short) -> libc::c_short {
+    let mut items = [libc::pollfd { fd, events, revents: 0 }];
+    poll(&mut items, Some(Duration::ZERO)).map_or(0, |_| items[0].revents)
+}
+
+/// Whether all copies of the other end of a socket or pipe are closed, or `fd` itself is.
+/// Async-signal-safe.
 pub fn peer_is_gone(fd: RawFd) -> bool {
-    let mut item = libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one element.
-    let ready = unsafe { libc::poll(&raw mut item, 1, 0) };
-    ready == 1 && item.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+    ready(fd, libc::POLLIN) & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }
 
-/// Whether a write to `fd` would make progress now. True also for a descriptor that is closed or broken. Async-signal-safe.
+/// Whether a write to `fd` would make progress now. Also true if `fd` is closed or broken.
+/// Async-signal-safe.
 pub fn is_writable(fd: RawFd) -> bool {
-    let mut item = libc::pollfd {
-        fd,
-        events: libc::POLLOUT,
-        revents: 0,
-    };
-    // SAFETY: one element.
-    unsafe { libc::poll(&raw mut item, 1, 0) == 1 }
+    ready(fd, libc::POLLOUT) != 0
 }
 
-/// Waits until one of `items` is ready or `limit` has passed (forever when none). A signal ends the wait early.
+/// Blocks until one of `items` is ready or `limit` has passed (for ever without one); returns how many
+/// are ready. A signal ends the wait early, with 0. Async-signal-safe.
 pub fn poll(items: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<usize> {
     // Rounded up, so that a caller with a deadline does not spin through its last millisecond.
     let timeout = limit.map_or(-1, |d| d.as_nanos().div_ceil(1_000_000).min(1 << 30) as i32);
@@ -240,47 +181,45 @@ pub fn poll(items: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<u
     }
 }
 
-/// Reads what is there. 0 means end-of-file.
+/// Reads once; restarts after a signal. 0 means end-of-file.
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the buffer is valid for its length.
-    retry(|| unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) })
+    Ok(retry_on_intr(|| rustix::io::read(borrow(fd), &mut *buffer))?)
 }
 
-/// Writes all of `bytes`, unless an error ends it. Async-signal-safe.
-pub fn write_all(fd: RawFd, mut bytes: &[u8]) -> io::Result<()> {
+/// Writes all of `bytes`; blocks while a non-blocking descriptor is full. Returns at the first error.
+/// Async-signal-safe.
+pub fn write_all(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
+    write_with(fd, bytes, || {
+        let events = libc::POLLOUT;
+        poll(&mut [libc::pollfd { fd, events, revents: 0 }], None).map(drop)
+    })
+}
+
+/// Writes all of `bytes`, like [`write_all`], except that a full non-blocking descriptor is an error.
+/// Async-signal-safe.
+pub fn write_all_now(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
+    write_with(fd, bytes, || Err(io::ErrorKind::WouldBlock.into()))
+}
+
+/// Writes all of `bytes`, and calls `full` when the descriptor takes none for now.
+fn write_with(fd: RawFd, mut bytes: &[u8], full: impl Fn() -> io::Result<()>) -> io::Result<()> {
     while !bytes.is_empty() {
-        // SAFETY: the buffer is valid for its length.
-        let written = match retry(|| unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) }) {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                poll(
-                    &mut [libc::pollfd {
-                        fd,
-                        events: libc::POLLOUT,
-                        revents: 0,
-                    }],
-                    None,
-                )?;
-                0
-            }
-            other => other?,
-        };
-        bytes = &bytes[written..];
+        match retry_on_intr(|| rustix::io::write(borrow(fd), bytes)) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::AGAIN) => full()?,
+            Err(e) => return Err(e.into()),
+        }
     }
     Ok(())
 }
 
-/// Writes two bytes into a pipe that does not wait: both or none, because a pipe keeps short writes together. Keeps `errno`.
-/// Async-signal-safe.
+/// Writes two bytes into a non-blocking pipe: both or none, because a pipe does not split short
+/// writes. Preserves `errno`. Async-signal-safe.
 pub fn write_pair(fd: RawFd, first: u8, second: bool) {
-    let bytes = [first, u8::from(second)];
-    // SAFETY: no preconditions; the location belongs to this thread.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    let before = unsafe { *errno };
-    // SAFETY: the buffer has two bytes.
-    unsafe { libc::write(fd, bytes.as_ptr().cast(), 2) };
-    // SAFETY: as above.
-    unsafe { *errno = before };
+    signal::preserving_errno(|| {
+        let _ = rustix::io::write(borrow(fd), &[first, u8::from(second)]);
+    });
 }
 
 /// Makes `to` a copy of `from` that survives exec.
@@ -289,53 +228,47 @@ pub fn replace(from: RawFd, to: RawFd) -> io::Result<()> {
     check(unsafe { libc::dup2(from, to) }).map(drop)
 }
 
-/// Puts `/dev/null` where a standard stream is closed, so that no descriptor of ours is taken for one.
+/// Opens `/dev/null` for each closed standard stream, so that none of our descriptors gets the number
+/// of one.
 pub fn open_standard_streams() {
     for fd in 0..3 {
-        // SAFETY: takes numbers.
-        if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
-            // SAFETY: a C string. The lowest free number is `fd`.
-            unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
+        if !is_open(fd) {
+            // The lowest free number is `fd`.
+            if let Ok(null) = rustix::fs::open(c"/dev/null", OFlags::RDWR, Mode::empty()) {
+                let _ = null.into_raw_fd();
+            }
         }
     }
 }
 
-/// Makes standard input empty. When even `/dev/null` is missing, it is closed.
+/// Makes standard input empty, or closes it if `/dev/null` cannot be opened.
 pub fn empty_stdin() {
-    // SAFETY: a C string.
-    let fd = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    if fd < 0 {
-        // SAFETY: takes a number.
-        unsafe { libc::close(0) };
-    } else if fd != 0 {
-        let _ = replace(fd, 0);
-        // SAFETY: the descriptor was opened above.
-        unsafe { libc::close(fd) };
-    } else {
-        // Standard input was closed, so that the new descriptor took its number: it must survive exec.
-        // SAFETY: takes numbers.
-        unsafe { libc::fcntl(0, libc::F_SETFD, 0) };
+    match rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        Err(_) => close_copy(0),
+        // Standard input was closed, so the new descriptor got its number. It must survive exec.
+        Ok(null) if null.as_raw_fd() == 0 => {
+            let _ = rustix::io::fcntl_setfd(&null, FdFlags::empty());
+            let _ = null.into_raw_fd();
+        }
+        Ok(null) => {
+            let _ = replace(null.as_raw_fd(), 0);
+        }
     }
 }
 
-/// Makes the kernel send `signal` to this process whenever the state of `fd` changes. A real-time signal keeps the descriptor's
-/// number and has termination as its default action.
+/// Makes the kernel send `signal` to this process whenever the state of `fd` changes. Use a real-time
+/// signal: it carries the descriptor's number, and its default action is termination.
 pub fn signal_on_change(fd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
-    let fd = fd.as_raw_fd();
-    // SAFETY: no preconditions.
-    let pid = unsafe { libc::getpid() };
+    let raw = fd.as_raw_fd();
     // SAFETY: takes numbers.
-    check(unsafe { libc::fcntl(fd, libc::F_SETOWN, pid) })?;
+    check(unsafe { libc::fcntl(raw, libc::F_SETOWN, super::process::pid()) })?;
     // SAFETY: takes numbers.
-    check(unsafe { libc::fcntl(fd, F_SETSIG, signal) })?;
-    // SAFETY: takes numbers.
-    let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
-    // SAFETY: takes numbers.
-    check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_ASYNC | libc::O_NONBLOCK) })?;
-    Ok(())
+    check(unsafe { libc::fcntl(raw, F_SETSIG, signal) })?;
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::ASYNC | OFlags::NONBLOCK)?)
 }
 
-/// Linux's number; the libc crate does not have it everywhere.
+/// Linux's number; the libc crate lacks it for some targets.
 const F_SETSIG: i32 = 10;
 
 #[cfg(test)]
@@ -372,20 +305,32 @@ mod tests {
         assert_eq!(receive(b.as_raw_fd(), &mut buffer).unwrap(), 5);
         assert!(!peer_is_gone(b.as_raw_fd()));
         drop(a);
-        assert!(peer_is_gone(b.as_raw_fd()));
+        assert!(peer_is_gone(b.as_raw_fd()) && peer_is_gone(1 << 20) && !is_open(-1));
         assert_eq!(receive(b.as_raw_fd(), &mut buffer).unwrap(), 0);
         assert_eq!(send(b.as_raw_fd(), b"x").unwrap_err().raw_os_error(), Some(libc::EPIPE));
     }
 
     #[test]
-    fn a_pipe_opened_again_has_flags_of_its_own() {
-        // SAFETY: takes numbers.
-        let flags = |fd: &OwnedFd| unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) } & libc::O_NONBLOCK;
+    fn abstract_names_connect() {
+        use std::os::linux::net::SocketAddrExt;
+        use std::os::unix::net::{SocketAddr, UnixListener};
+        let name = format!("sys-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let stream = connect_to_name(name.as_bytes(), Duration::from_secs(10)).unwrap();
+        assert_eq!(stream.write_timeout().unwrap(), None);
+        listener.accept().unwrap();
+        assert!(connect_to_name(&[b'x'; 200], Duration::from_secs(10)).is_err());
+    }
+
+    #[test]
+    fn a_reopened_pipe_has_its_own_flags() {
+        let flags = |fd: &OwnedFd| rustix::fs::fcntl_getfl(fd).unwrap() & OFlags::NONBLOCK;
         let (reader, writer) = pipe().unwrap();
         let again = reopen_pipe(writer.as_raw_fd()).unwrap();
-        assert_eq!((flags(&writer), flags(&again)), (0, 0));
+        assert_eq!((flags(&writer), flags(&again)), (OFlags::empty(), OFlags::empty()));
         set_nonblocking(&again).unwrap();
-        assert_eq!((flags(&writer), flags(&again)), (0, libc::O_NONBLOCK));
+        assert_eq!((flags(&writer), flags(&again)), (OFlags::empty(), OFlags::NONBLOCK));
         write_all(again.as_raw_fd(), b"there").unwrap();
         assert_eq!(read(reader.as_raw_fd(), &mut [0; 16]).unwrap(), 5);
         assert!(reopen_pipe(seqpacket_pair().unwrap().0.as_raw_fd()).is_none());
@@ -396,9 +341,8 @@ mod tests {
         let (reader, writer) = pipe().unwrap();
         assert!(is_writable(writer.as_raw_fd()));
         set_nonblocking(&writer).unwrap();
-        let block = [0u8; 4096];
-        // SAFETY: the buffer is valid.
-        while unsafe { libc::write(writer.as_raw_fd(), block.as_ptr().cast(), block.len()) } > 0 {}
+        let full = write_all_now(writer.as_raw_fd(), &vec![0; 4 << 20]).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
         assert!(!is_writable(writer.as_raw_fd()));
         drop(reader);
         assert!(is_writable(writer.as_raw_fd()));

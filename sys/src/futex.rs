@@ -1,48 +1,29 @@
-//! Sleeping on a word of memory that may be shared between processes.
+//! Blocking on a word of memory that processes may share.
 
-use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps while `word` is `expected`, at most for `limit`. May return early for no reason: look at the word again.
+use rustix::thread::futex::{self, Flags, Timespec};
+
+/// Blocks while `word` is `expected`, for at most `limit`. May return early without a reason: the
+/// caller reads the word again.
 pub fn wait(word: &AtomicU32, expected: u32, limit: Duration) {
-    let time = libc::timespec {
-        tv_sec: limit.as_secs().min(1 << 30) as libc::time_t,
-        tv_nsec: libc::c_long::from(limit.subsec_nanos()),
+    let limit = Timespec {
+        tv_sec: limit.as_secs().min(1 << 30) as i64,
+        tv_nsec: limit.subsec_nanos().into(),
     };
-    // SAFETY: the word and the time live through the call; the kernel only reads them. Every failure means "look again".
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            expected,
-            &raw const time,
-            ptr::null::<u32>(),
-            0,
-        );
-    }
+    // Every error means: read the word again.
+    let _ = futex::wait(word, Flags::empty(), expected, Some(&limit));
 }
 
-/// Wakes all that sleep on `word`, in any process.
+/// Wakes every thread that blocks on `word`, in any process.
 pub fn wake_all(word: &AtomicU32) {
-    wake(word, i32::MAX);
+    wake(word, i32::MAX as u32);
 }
 
-/// Wakes at most `count` sleepers.
-pub fn wake(word: &AtomicU32, count: i32) {
-    // SAFETY: the kernel uses the address only to find the sleepers.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE,
-            count,
-            ptr::null::<libc::timespec>(),
-            ptr::null::<u32>(),
-            0,
-        );
-    }
+/// Wakes at most `count` threads that block on `word`, in any process.
+pub fn wake(word: &AtomicU32, count: u32) {
+    let _ = futex::wake(word, Flags::empty(), count);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How much memory this host, or the control group that we run in, has and can still give.
+//! The memory of this host, or of the control group of this process.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -6,13 +6,13 @@ use std::fs;
 /// Memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostMemory {
-    /// Physical memory, or the control group's limit if that is lower.
+    /// Physical memory, or the limit of the control group if that is lower.
     pub physical: u64,
-    /// What new allocations can have without pushing others out, as far as the kernel can tell.
+    /// What new allocations can use without swapping, by the kernel's estimate.
     pub available: u64,
 }
 
-/// Reads `/proc/meminfo` and the control group's limits.
+/// Reads `/proc/meminfo` and the limits of the control group.
 pub fn query() -> HostMemory {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let physical = field(&meminfo, "MemTotal:").unwrap_or(1 << 30);
@@ -26,6 +26,14 @@ pub fn query() -> HostMemory {
     }
 }
 
+/// Physical memory in bytes, whatever the control groups; none if unknown.
+pub fn physical() -> Option<u64> {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64)
+        .checked_mul(info.mem_unit.into())
+        .filter(|&bytes| bytes > 0)
+}
+
 /// A line of `/proc/meminfo`, in bytes.
 fn field(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find(|l| l.starts_with(name))?;
@@ -33,7 +41,8 @@ fn field(meminfo: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The tightest memory limit of the own control group and its parents, with the use counted against it (v2, then v1).
+/// The tightest memory limit of this control group and its parents, and the usage against it (v2, then
+/// v1).
 fn group_limit() -> Option<(u64, u64)> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let unified = groups.lines().find_map(|l| l.strip_prefix("0::"));
@@ -90,5 +99,6 @@ mod tests {
     fn this_host_has_memory() {
         let memory = query();
         assert!(memory.available > 0 && memory.available <= memory.physical);
+        assert!(physical().unwrap() >= memory.physical);
     }
 }

@@ -1,9 +1,19 @@
-//! System calls as small functions with Rust types, and the atomics that loom replaces. Knows nothing of GASNet.
+//! System calls as small functions with Rust types, and the atomics that loom replaces. Knows nothing
+//! of GASNet.
 //!
-//! No policy: every failure returns the operating system's error, and the caller decides what it means.
+//! No policy: a failure returns the error of the operating system, and the caller decides what it
+//! means.
+//!
+//! Calls go through `rustix` on its libc back end, which neither allocates nor copies. `libc` remains
+//! where rustix has no function, needs `unsafe` too, or looks for the C library's function with `dlsym`
+//! (`memfd_create`, `getrandom`, `gettid`): that is neither async-signal-safe nor available to a
+//! statically linked program.
 
 pub mod atomic;
+pub mod backtrace;
+pub mod clock;
 pub mod cpus;
+pub mod env;
 pub mod fd;
 pub mod futex;
 pub mod host_memory;
@@ -13,6 +23,7 @@ pub mod net;
 pub mod process;
 pub mod process_vm;
 pub mod signal;
+pub mod subprocess;
 #[cfg(gasnet_tsan)]
 mod tsan;
 
@@ -20,7 +31,7 @@ pub use atomic::lock;
 
 use std::io;
 
-/// The result of a system call that says `-1` for failure.
+/// The result of a system call that returns -1 on failure.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result == -1 {
         Err(io::Error::last_os_error())
@@ -29,7 +40,7 @@ pub(crate) fn check(result: i32) -> io::Result<i32> {
     }
 }
 
-/// The same, for calls that a signal may interrupt.
+/// As [`check`], for calls that a signal may interrupt: those are repeated.
 pub(crate) fn retry(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         let result = call();

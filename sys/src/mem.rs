@@ -6,31 +6,23 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::fs::{Mode, OFlags, SealFlags};
+use rustix::io::Errno;
+pub use rustix::param::page_size;
+use rustix::shm;
 
 use super::signal;
 use super::{check, retry};
 
-/// The size of a page in bytes.
-pub fn page_size() -> usize {
-    static SIZE: AtomicUsize = AtomicUsize::new(0);
-    let known = SIZE.load(Ordering::Relaxed);
-    if known != 0 {
-        return known;
-    }
-    // SAFETY: no preconditions.
-    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-    SIZE.store(size, Ordering::Relaxed);
-    size
-}
-
-/// Whether this process may read and write all of `[base, base + bytes)`. None when the system does not say.
+/// Whether this process may read and write all of `[base, base + bytes)`. None if `/proc` is not
+/// readable.
 pub fn is_writable(base: usize, bytes: usize) -> Option<bool> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     Some(covers(&maps, base, base.checked_add(bytes)?))
 }
 
-/// Whether the mappings listed in `maps`, ascending, leave no gap from `start` to `end` that cannot be read and written.
+/// Whether the readable and writable mappings in `maps`, which ascend, cover all of `[start, end)`.
 fn covers(maps: &str, start: usize, end: usize) -> bool {
     let mut reached = start;
     for line in maps.lines() {
@@ -49,7 +41,7 @@ fn covers(maps: &str, start: usize, end: usize) -> bool {
     reached >= end
 }
 
-/// Asks for huge pages in a shared mapping. The error says why there will be none.
+/// Requests huge pages for a shared mapping. The error is the reason why there will be none.
 pub fn want_huge_pages(base: usize, bytes: usize) -> io::Result<()> {
     let policy = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
     if policy.contains("[never]") || policy.contains("[deny]") || policy.is_empty() {
@@ -60,10 +52,10 @@ pub fn want_huge_pages(base: usize, bytes: usize) -> io::Result<()> {
     check(unsafe { libc::madvise(base as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE) }).map(drop)
 }
 
-/// How an [`AnonMemory`] came to be.
+/// What an [`AnonMemory`] consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// `memfd_create`: limited by memory only, and its size can be sealed.
+    /// `memfd_create`: only memory limits its size, which can be sealed.
     Memfd,
     /// A POSIX shared-memory object, unlinked at once. Limited by the size of `/dev/shm`.
     PosixShm,
@@ -71,15 +63,17 @@ pub enum Backing {
     File,
 }
 
-/// A memory object that has a descriptor but no name, so that nothing is left when its last user is gone, however that happens.
+/// A memory object with a descriptor and no name: nothing is left when its last user ends, however that
+/// happens.
 #[derive(Debug)]
 pub struct AnonMemory {
     fd: OwnedFd,
     backing: Backing,
 }
 
-/// Creates a memory object of size 0. `name` is for people who look at `/proc`. Tries memfd, POSIX shared memory, and a file in
-/// `directory`; `report` gets one line for each that did not work. The error is that of the last.
+/// Creates a memory object of size 0, which `/proc` shows as `name`. Tries memfd, then POSIX shared
+/// memory, then a file in `directory`. `report` gets a message for each failure; the error is that of
+/// the last one.
 pub fn anon_memory(name: &str, directory: &Path, report: &mut dyn FnMut(&str)) -> io::Result<AnonMemory> {
     let label = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     match memfd(&label) {
@@ -103,7 +97,7 @@ pub fn anon_memory(name: &str, directory: &Path, report: &mut dyn FnMut(&str)) -
             directory.display()
         )),
     }
-    match unnamed_file(directory) {
+    match unnamed_file(name, directory) {
         Ok(fd) => Ok(AnonMemory {
             fd,
             backing: Backing::File,
@@ -116,29 +110,32 @@ pub fn anon_memory(name: &str, directory: &Path, report: &mut dyn FnMut(&str)) -
 }
 
 impl AnonMemory {
-    /// One that another process has made.
+    /// An object that another process created.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        // SAFETY: takes numbers. Only a memfd has seals.
-        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-        let backing = if seals >= 0 { Backing::Memfd } else { Backing::File };
+        // Only a memfd has seals.
+        let backing = match rustix::fs::fcntl_get_seals(&fd) {
+            Ok(_) => Backing::Memfd,
+            Err(_) => Backing::File,
+        };
         Self { fd, backing }
     }
 
-    /// Its descriptor, close-on-exec.
+    /// The descriptor, close-on-exec.
     pub fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// How it came to be.
+    /// What it consists of.
     pub fn backing(&self) -> Backing {
         self.backing
     }
 
-    /// Sets its size in bytes. A memfd takes memory when it is touched; the others reserve it now, because a full file system would
-    /// otherwise end a rank with SIGBUS much later. Call it once, from one process.
+    /// Sets the size in bytes. A memfd allocates memory when it is touched. The others reserve it now,
+    /// because a full file system would otherwise kill a process with SIGBUS much later. Call it once,
+    /// from one process.
     pub fn resize(&self, bytes: usize) -> io::Result<()> {
         let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-        // A limit on the size of files counts for memory objects too, and its default answer is a signal.
+        // The limit on file sizes applies to memory objects too; by default exceeding it raises SIGXFSZ.
         let before = signal::saved(libc::SIGXFSZ);
         signal::ignore(libc::SIGXFSZ);
         let result = self.set_length(length);
@@ -152,36 +149,36 @@ impl AnonMemory {
     }
 
     fn set_length(&self, length: libc::off_t) -> io::Result<()> {
-        // SAFETY: the descriptor is open.
-        check(unsafe { libc::ftruncate(self.fd(), length) })?;
+        rustix::fs::ftruncate(&self.fd, length as u64)?;
         if self.backing == Backing::Memfd || length == 0 {
             return Ok(());
         }
-        // SAFETY: the descriptor is open.
+        // Not rustix: its fallocate fails where the file system has no such operation.
+        // SAFETY: takes numbers.
         match unsafe { libc::posix_fallocate(self.fd(), 0, length) } {
             0 => Ok(()),
             code => Err(io::Error::from_raw_os_error(code)),
         }
     }
 
-    /// Forbids any later change of the size, so that no process can make another fault by shrinking. Only a memfd can be sealed;
-    /// returns whether it is.
+    /// Forbids later changes of the size, so that no process can make another one fault by shrinking
+    /// it. Only a memfd can be sealed; returns whether it is.
     pub fn seal(&self) -> bool {
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: the descriptor is open; the call takes a number.
-        self.backing == Backing::Memfd && unsafe { libc::fcntl(self.fd(), libc::F_ADD_SEALS, seals) } == 0
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        self.backing == Backing::Memfd && rustix::fs::fcntl_add_seals(&self.fd, seals).is_ok()
     }
 }
 
+/// Takes ownership of a descriptor that a system call has just returned.
 fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: called with a descriptor that a system call has just returned and nobody else knows.
+    // SAFETY: just returned, so there is no other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Such an object with these bytes, to be read as a file from its beginning.
+/// A memory object that contains `bytes`, positioned at its beginning.
 pub fn file_of(name: &str, directory: &Path, bytes: &[u8]) -> io::Result<OwnedFd> {
     let memory = anon_memory(name, directory, &mut |_| {})?;
-    // Where a limit of the user's does not allow it, that says so.
+    // Reports a limit on file sizes, which a write would meet with a signal.
     memory.resize(bytes.len())?;
     let mut file = File::from(memory.fd);
     file.write_all(bytes)?;
@@ -189,45 +186,37 @@ pub fn file_of(name: &str, directory: &Path, bytes: &[u8]) -> io::Result<OwnedFd
     Ok(file.into())
 }
 
-fn memfd(name: &CStr) -> io::Result<OwnedFd> {
+/// A sealable memfd. Async-signal-safe.
+pub(crate) fn memfd(name: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string.
     check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) }).map(own)
 }
 
+const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
+
 fn posix_shm(name: &str) -> io::Result<OwnedFd> {
     for attempt in 0..100u32 {
         let unique = CString::new(format!("/{name}-{}-{attempt}-{:x}", std::process::id(), random_u64()))?;
-        // SAFETY: the name is a C string.
-        let fd = unsafe {
-            libc::shm_open(
-                unique.as_ptr(),
-                libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC,
-                0o600,
-            )
-        };
-        if fd >= 0 {
-            // SAFETY: the name is a C string.
-            unsafe { libc::shm_unlink(unique.as_ptr()) };
-            return Ok(own(fd));
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::AlreadyExists {
-            return Err(error);
+        let flags = shm::OFlags::RDWR | shm::OFlags::CREATE | shm::OFlags::EXCL;
+        match shm::open(&unique, flags, OWNER_ONLY) {
+            Ok(fd) => {
+                let _ = shm::unlink(&unique);
+                return Ok(fd);
+            }
+            Err(Errno::EXIST) => {}
+            Err(e) => return Err(e.into()),
         }
     }
-    Err(io::Error::from_raw_os_error(libc::EEXIST))
+    Err(Errno::EXIST.into())
 }
 
-fn unnamed_file(directory: &Path) -> io::Result<OwnedFd> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = CString::new(directory.as_os_str().as_bytes())?;
-    // SAFETY: the path is a C string.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC, 0o600) };
-    if fd >= 0 {
-        return Ok(own(fd));
+fn unnamed_file(name: &str, directory: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    if let Ok(fd) = rustix::fs::open(directory, flags, OWNER_ONLY) {
+        return Ok(fd);
     }
-    // Some file systems (NFS, old overlays) do not know O_TMPFILE.
-    let mut template = directory.join("gasnet-XXXXXX").into_os_string().into_encoded_bytes();
+    // Some file systems (NFS, old overlays) lack O_TMPFILE.
+    let mut template = directory.join(format!("{name}-XXXXXX")).into_os_string().into_encoded_bytes();
     template.push(0);
     // SAFETY: the template is a writable C string that ends in six X.
     let fd = check(unsafe { libc::mkostemp(template.as_mut_ptr().cast(), libc::O_CLOEXEC) })?;
@@ -236,30 +225,32 @@ fn unnamed_file(directory: &Path) -> io::Result<OwnedFd> {
     Ok(own(fd))
 }
 
-/// Random bits from the kernel: by its call, or by its device where a rule forbids that. Secrets are made of them, so that nothing else will do.
+/// Random bits from the kernel: from `getrandom`, or from `/dev/urandom` where a seccomp filter forbids
+/// the call. Secrets are made of them, so there is no weaker fallback.
 ///
 /// # Panics
-/// If the system has neither.
+/// If both fail.
 pub fn random_u64() -> u64 {
     let mut bits = [0; 8];
     // SAFETY: the buffer has eight bytes.
     let got = retry(|| unsafe { libc::getrandom(bits.as_mut_ptr().cast(), bits.len(), 0) });
     if !got.is_ok_and(|n| n == bits.len()) {
         let read = std::fs::File::open("/dev/urandom").and_then(|mut device| device.read_exact(&mut bits));
-        read.unwrap_or_else(|e| panic!("neither getrandom nor /dev/urandom gives random numbers, of which secrets are made: {e}"));
+        read.unwrap_or_else(|e| panic!("no random numbers for secrets: getrandom and /dev/urandom both failed: {e}"));
     }
     u64::from_ne_bytes(bits)
 }
 
-/// Maps the first `bytes` of `fd` readable, writable and shared, at `wanted` if nothing is there, else anywhere. Zero bytes give
-/// one page that must not be touched.
+/// Maps the first `bytes` of `fd` readable, writable and shared, at `wanted` if that range is free, else
+/// anywhere. Zero bytes map one page, which must not be touched.
 pub fn map_shared(fd: RawFd, bytes: usize, wanted: Option<usize>) -> io::Result<usize> {
     let hint = wanted.map_or(ptr::null_mut(), |address| address as *mut libc::c_void);
-    // MAP_NORESERVE: the job promises no more than there is, and a strict overcommit mode would count the object once per process.
-    map(hint, bytes, libc::MAP_SHARED | libc::MAP_NORESERVE, fd)
+    // MAP_NORESERVE: strict overcommit would count the object once per process that maps it. The
+    // callers do not promise more memory than there is.
+    map(hint, bytes.max(1), libc::MAP_SHARED | libc::MAP_NORESERVE, fd)
 }
 
-/// Maps zeroed memory that is shared with the children of later forks.
+/// Maps zeroed memory that later forked children share.
 pub fn map_for_children(bytes: usize) -> io::Result<usize> {
     map(
         ptr::null_mut(),
@@ -269,15 +260,14 @@ pub fn map_for_children(bytes: usize) -> io::Result<usize> {
     )
 }
 
-/// Maps zeroed private memory.
+/// Maps zeroed private memory. Zero bytes map one page.
 pub fn map_private(bytes: usize) -> io::Result<usize> {
-    map(ptr::null_mut(), bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    map(ptr::null_mut(), bytes.max(1), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
 }
 
 fn map(hint: *mut libc::c_void, bytes: usize, flags: i32, fd: RawFd) -> io::Result<usize> {
-    let length = bytes.max(1).next_multiple_of(page_size());
-    // SAFETY: without MAP_FIXED nothing that exists is replaced.
-    let address = unsafe { libc::mmap(hint, length, libc::PROT_READ | libc::PROT_WRITE, flags, fd, 0) };
+    // SAFETY: without MAP_FIXED no existing mapping is replaced.
+    let address = unsafe { libc::mmap(hint, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, fd, 0) };
     if address == libc::MAP_FAILED {
         Err(io::Error::last_os_error())
     } else {
@@ -285,13 +275,13 @@ fn map(hint: *mut libc::c_void, bytes: usize, flags: i32, fd: RawFd) -> io::Resu
     }
 }
 
-/// Takes a mapping away.
+/// Removes a mapping.
 ///
 /// # Safety
-/// `[address, address + bytes)` is a mapping of this module that nobody uses any more.
+/// `[address, address + bytes)` was mapped by this module and is no longer used.
 pub unsafe fn unmap(address: usize, bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { libc::munmap(address as *mut libc::c_void, bytes.max(1).next_multiple_of(page_size())) };
+    unsafe { libc::munmap(address as *mut libc::c_void, bytes.max(1)) };
 }
 
 #[cfg(test)]
@@ -299,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_covered_by_what_can_be_written() {
+    fn writable_mappings_cover_a_range() {
         let maps = "1000-2000 rw-p 0 0:0 0\n2000-3000 rw-s 0 0:0 0 /x y\n3000-4000 r--p 0 0:0 0\n5000-6000 rw-p 0 0:0 0\n";
         assert!(covers(maps, 0x1000, 0x3000) && covers(maps, 0x1fff, 0x2001) && covers(maps, 0x5000, 0x6000));
         assert!(
@@ -323,24 +313,24 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { (b as *mut u64).read_volatile() }, 42);
         for address in [a, b] {
-            // SAFETY: nobody uses the mapping any more.
+            // SAFETY: the mapping is no longer used.
             unsafe { unmap(address, 3 * page_size()) };
         }
     }
 
     #[test]
     fn every_backing_works() {
-        let memory = anon_memory("gasnet-test", Path::new("/tmp"), &mut |_| ()).unwrap();
+        let memory = anon_memory("sys-test", Path::new("/tmp"), &mut |_| ()).unwrap();
         works(&memory);
         assert_eq!(memory.seal(), memory.backing() == Backing::Memfd);
         if memory.backing() == Backing::Memfd {
             assert!(memory.resize(0).is_err());
         }
         works(&AnonMemory {
-            fd: unnamed_file(Path::new("/tmp")).unwrap(),
+            fd: unnamed_file("sys-test", Path::new("/tmp")).unwrap(),
             backing: Backing::File,
         });
-        if let Ok(fd) = posix_shm("gasnet-test") {
+        if let Ok(fd) = posix_shm("sys-test") {
             works(&AnonMemory {
                 fd,
                 backing: Backing::PosixShm,
@@ -349,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_an_error() {
-        assert!(unnamed_file(Path::new("/nonexistent/directory")).is_err());
+    fn a_missing_directory_is_an_error() {
+        assert!(unnamed_file("sys-test", Path::new("/nonexistent/directory")).is_err());
     }
 }

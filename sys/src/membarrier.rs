@@ -1,21 +1,17 @@
-//! The kernel's process-wide memory barrier: the side that sleeps pays, so that the side that sends need not fence.
+//! The kernel's process-wide memory barrier: the thread that goes to sleep pays for the fence, so
+//! that senders need none.
 //!
-//! A global expedited barrier is a full fence on every running thread of every process that registered.
+//! A global expedited barrier is a full fence on every running thread of every registered process.
+#![forbid(unsafe_code)]
 
-const REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
-const GLOBAL_EXPEDITED: i32 = 1 << 1;
+use rustix::thread::{membarrier, MembarrierCommand};
 
-/// Registers this process. False where the kernel refuses; then [`global`] must not be relied upon.
+/// Registers this process. False if the kernel refuses: [`global`] then gives no guarantee.
 pub fn register() -> bool {
-    call(REGISTER_GLOBAL_EXPEDITED)
+    membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
 }
 
-/// A fence in all registered processes. False if it did not happen.
+/// A fence in all registered processes. False if the kernel refused it.
 pub fn global() -> bool {
-    call(GLOBAL_EXPEDITED)
-}
-
-fn call(command: i32) -> bool {
-    // SAFETY: takes no pointers.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    membarrier(MembarrierCommand::GlobalExpedited).is_ok()
 }

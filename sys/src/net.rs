@@ -1,25 +1,24 @@
-//! Addresses of this host, its name, and options of connections that the standard library lacks.
+//! Addresses of this host, its name, and connection options that the standard library lacks.
 
-use std::ffi::CStr;
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::ptr;
+use std::time::Duration;
 
-use super::check;
+use rustix::net::sockopt;
 
 /// An address of an interface that is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostAddress {
     /// The address.
     pub ip: IpAddr,
-    /// The length of its network's prefix, in bits.
+    /// Length of the network prefix in bits.
     pub prefix: u32,
 }
 
 impl HostAddress {
-    /// Whether `other` lies in the network of this address.
+    /// Whether `other` is in the network of this address.
     pub fn network_has(&self, other: IpAddr) -> bool {
         let (own, other, width) = match (self.ip, other) {
             (IpAddr::V4(a), IpAddr::V4(b)) => (u128::from(a.to_bits()), u128::from(b.to_bits()), 32),
@@ -35,10 +34,10 @@ fn address(socket: *const libc::sockaddr) -> Option<IpAddr> {
     if socket.is_null() {
         return None;
     }
-    // SAFETY: the system gave a pointer to an address; every kind begins with its family.
+    // SAFETY: points to an address from the system; every kind begins with its family.
     match i32::from(unsafe { (*socket).sa_family }) {
         libc::AF_INET => {
-            // SAFETY: the family says what it points to; no alignment is assumed.
+            // SAFETY: the family gives the type; no alignment is assumed.
             let v4 = unsafe { socket.cast::<libc::sockaddr_in>().read_unaligned() };
             Some(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into())
         }
@@ -51,7 +50,7 @@ fn address(socket: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// Ones at the front of a mask.
+/// Number of leading ones of a network mask.
 fn prefix(mask: Option<IpAddr>) -> u32 {
     match mask {
         Some(IpAddr::V4(mask)) => mask.to_bits().leading_ones(),
@@ -60,65 +59,64 @@ fn prefix(mask: Option<IpAddr>) -> u32 {
     }
 }
 
-/// The addresses of this host's interfaces that are up, but for those of one link only (fe80::), which need a scope; loop-back ones are last.
+/// The addresses of the interfaces that are up, loopback last. Except link-local ones (fe80::), which
+/// need a scope.
 pub fn addresses() -> Vec<HostAddress> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: the pointer is ours to write.
+    // SAFETY: the pointer is writable.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
         return Vec::new();
     }
     let mut all = Vec::new();
     let mut at = first;
     while !at.is_null() {
-        // SAFETY: an element of the list that is freed below.
+        // SAFETY: an element of the list, which is freed below.
         let interface = unsafe { &*at };
         let up = interface.ifa_flags & libc::IFF_UP as u32 != 0;
         if let Some(ip) = address(interface.ifa_addr).filter(|_| up) {
-            let of_link = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-            if !of_link {
+            let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+            if !link_local {
                 let prefix = prefix(address(interface.ifa_netmask));
                 all.push(HostAddress { ip, prefix });
             }
         }
         at = interface.ifa_next;
     }
-    // SAFETY: what getifaddrs gave, once.
+    // SAFETY: the list from getifaddrs, freed once.
     unsafe { libc::freeifaddrs(first) };
     all.sort_by_key(|a| a.ip.is_loopback());
     all
 }
 
-/// What this host calls itself.
+/// The name of this host.
 pub fn host_name() -> String {
-    let mut name = [0u8; 256];
-    // SAFETY: the buffer has that many bytes, and one more, which stays zero.
-    if unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0 {
+    let system = rustix::system::uname();
+    let name = system.nodename().to_string_lossy();
+    if name.is_empty() {
         return "localhost".into();
     }
-    CStr::from_bytes_until_nul(&name).map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned())
+    name.into_owned()
 }
 
-fn set(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    let size = size_of::<i32>() as libc::socklen_t;
-    // SAFETY: the value lives through the call, and has that size.
-    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size) }).map(drop)
+/// Makes a connection fail about half a minute after the other host vanishes, whether data is in
+/// flight or not.
+pub fn notice_silence(socket: &impl AsFd) -> io::Result<()> {
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, Duration::from_secs(10))?;
+    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(5))?;
+    sockopt::set_tcp_keepcnt(socket, 4)?;
+    // In milliseconds.
+    sockopt::set_tcp_user_timeout(socket, 30_000)?;
+    Ok(())
 }
 
-/// A connection whose other host has vanished without a word ends after about half a minute, whether there is something to send or not.
-pub fn notice_silence(socket: &impl AsRawFd) -> io::Result<()> {
-    set(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
-    set(socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 10)?;
-    set(socket, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5)?;
-    set(socket, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4)?;
-    set(socket, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 30_000)
-}
-
-/// Whether this process may read the terminal, if standard input is one: the terminal stops others that try.
+/// Whether this process may read standard input: if that is a terminal, only its foreground process
+/// group may, and the kernel stops the others.
 pub fn may_read_stdin() -> bool {
+    // Not rustix: it has no result for a foreground group that is not visible here (0).
     // SAFETY: takes a number.
     let group = unsafe { libc::tcgetpgrp(0) };
-    // SAFETY: no arguments.
-    group < 0 || group == unsafe { libc::getpgrp() }
+    group < 0 || group == rustix::process::getpgrp().as_raw_nonzero().get()
 }
 
 #[cfg(test)]

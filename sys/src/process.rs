@@ -1,7 +1,7 @@
-//! Processes: fork, wait, limits, identity.
+//! Processes: identity, fork, wait, limits, exit.
 
-use std::ffi::{c_void, CStr, CString};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ffi::{c_int, c_void, CStr, CString};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -10,65 +10,52 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use super::{check, retry};
+use rustix::io::{retry_on_intr, Errno};
+use rustix::process::{PidfdFlags, Signal, WaitOptions, WaitStatus};
+
+use super::check;
 
 /// A process id.
 pub type Pid = libc::pid_t;
 
 /// This process. Async-signal-safe.
 pub fn pid() -> Pid {
-    // SAFETY: no preconditions.
-    unsafe { libc::getpid() }
+    rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// The parent, or 1 (or a reaper) when it is gone.
+/// The parent; 1 (or a subreaper) after it ended; 0 if it is not visible in this pid namespace.
 pub fn parent() -> Pid {
-    // SAFETY: no preconditions.
-    unsafe { libc::getppid() }
+    rustix::process::Pid::as_raw(rustix::process::getppid())
 }
 
-/// The user whose rights this process has.
+/// The effective user of this process.
 pub fn user() -> libc::uid_t {
-    // SAFETY: no preconditions.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
-/// Takes a variable out of this process's environment, and overwrites its value where the system shows it (`/proc/PID/environ`, `ps e`), also of
-/// processes that are forked from here on. No other thread may use the environment meanwhile, as for every change of it.
-pub fn erase_variable(name: &CStr) {
-    // SAFETY: a terminated name, and no other thread changes the environment.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
-    if !value.is_null() {
-        // SAFETY: the value is a terminated text in memory of this process that it may write, and of which nobody holds a reference.
-        unsafe { value.write_bytes(0, libc::strlen(value)) };
-    }
-    if let Ok(name) = name.to_str() {
-        std::env::remove_var(name);
-    }
-}
-
-/// Runs `program` in this process, with the arguments `words` (the first is its name) and the environment as it is. Returns only if that fails.
+/// Replaces this process by `program`, with the arguments `words` (the first is its name) and this
+/// environment. Returns only on failure.
 pub fn replace(program: &CStr, words: &[CString]) -> io::Error {
     let mut pointers: Vec<_> = words.iter().map(|word| word.as_ptr()).collect();
     pointers.push(std::ptr::null());
-    // SAFETY: terminated strings, and a list of such that ends with null.
+    // SAFETY: terminated strings, and a list of such that ends with a null pointer.
     unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
     io::Error::last_os_error()
 }
 
-/// What `fork` returned.
+/// The result of [`fork`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
     /// In the new process.
     Child,
-    /// In the old one.
+    /// In the original one.
     Parent(Pid),
 }
 
 /// Duplicates the process.
 ///
 /// # Safety
-/// If the process has other threads, the child has none of them, and what they had locked stays locked.
+/// The child has only the calling thread; locks that other threads held stay locked in it.
 pub unsafe fn fork() -> io::Result<Fork> {
     // SAFETY: the caller's promise.
     match check(unsafe { libc::fork() })? {
@@ -77,31 +64,32 @@ pub unsafe fn fork() -> io::Result<Fork> {
     }
 }
 
-/// This process gets SIGKILL when the thread that forked it ends, in whatever way. It must not have ended yet.
+/// Makes the kernel send this process SIGKILL when the thread that forked it ends, however that
+/// happens. Has no effect if that thread has already ended.
 pub fn die_with_parent() {
-    // SAFETY: takes numbers.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) };
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// What `command` starts gets SIGTERM when the thread that starts it ends, in whatever way.
+/// Makes the kernel send the process of `command` SIGTERM when the thread that spawns it ends, however
+/// that happens.
 pub fn die_with_spawner(command: &mut Command) {
-    // SAFETY: between fork and exec, only a system call that takes numbers.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong);
-            Ok(())
-        });
-    }
+    let request = || {
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+        Ok(())
+    };
+    // SAFETY: between fork and exec, only one system call that takes numbers.
+    unsafe { command.pre_exec(request) };
 }
 
-/// From now on processes that descend from this one become its children when their parents end. Gives the children that there are.
+/// Makes this process the parent of descendants whose parents end; returns the children that it has
+/// now.
 pub fn adopt_descendants() -> Vec<Pid> {
-    // SAFETY: takes numbers. Where it is refused they become those of the system, as without it.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong) };
+    // If the kernel refuses, such descendants become children of init.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::Pid::INIT));
     children(&[])
 }
 
-/// The children of this process that have not been waited for, but for some.
+/// The children of this process that have not been waited for, except `others`.
 fn children(others: &[Pid]) -> Vec<Pid> {
     let own = pid();
     let parent = |stat: &str| stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<Pid>().ok();
@@ -115,23 +103,24 @@ fn children(others: &[Pid]) -> Vec<Pid> {
         .collect()
 }
 
-/// Waits for all children but `others`, for `limit`; then asks them to end, and after another `patience` makes them.
-pub fn end_children(others: &[Pid], limit: Duration, patience: Duration) {
+/// Waits for all children except `others`. After `limit` it sends them SIGTERM, and after another
+/// `grace` SIGKILL.
+pub fn end_children(others: &[Pid], limit: Duration, grace: Duration) {
     let start = Instant::now();
     let mut step = Duration::from_millis(1);
-    let mut asked = Vec::new();
+    let mut terminated = Vec::new();
     loop {
         let rest: Vec<Pid> = children(others).into_iter().filter(|&child| reap(child).is_none()).collect();
         let waited = start.elapsed();
         for &child in &rest {
-            if waited >= limit + patience {
+            if waited >= limit + grace {
                 kill(child, libc::SIGKILL);
-            } else if waited >= limit && !asked.contains(&child) {
+            } else if waited >= limit && !terminated.contains(&child) {
                 kill(child, libc::SIGTERM);
-                asked.push(child);
+                terminated.push(child);
             }
         }
-        // Those of a child that has just ended are found at the next look.
+        // The second list has children of a child that has just ended.
         if rest.is_empty() && children(others).is_empty() {
             return;
         }
@@ -143,11 +132,11 @@ pub fn end_children(others: &[Pid], limit: Duration, patience: Duration) {
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By `_exit` with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed it.
     Killed(i32),
-    /// Somebody else waited for it.
+    /// Something else waited for it.
     Unknown,
 }
 
@@ -161,36 +150,46 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Collects child `pid` if it has ended.
+/// Reaps child `pid` if it has ended. Async-signal-safe.
 pub fn reap(pid: Pid) -> Option<Ended> {
-    let mut status = 0;
-    // SAFETY: the status is writable.
-    match retry(|| unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } as isize) {
-        Ok(0) => None,
-        Ok(_) if libc::WIFSIGNALED(status) => Some(Ended::Killed(libc::WTERMSIG(status))),
-        Ok(_) => Some(Ended::Exited(libc::WEXITSTATUS(status))),
+    match wait_for(pid, WaitOptions::NOHANG) {
+        Ok(None) => None,
+        Ok(Some(status)) => Some(match status.terminating_signal() {
+            Some(signal) => Ended::Killed(signal),
+            None => Ended::Exited(status.exit_status().unwrap_or(0)),
+        }),
         Err(_) => Some(Ended::Unknown),
     }
 }
 
-/// Sends a signal to a child that has not been reaped, so that its number cannot have been given to another process.
+/// Waits for child `pid` until it ends.
+pub fn wait(pid: Pid) {
+    let _ = wait_for(pid, WaitOptions::empty());
+}
+
+fn wait_for(pid: Pid, options: WaitOptions) -> rustix::io::Result<Option<WaitStatus>> {
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::CHILD)?;
+    let ended = retry_on_intr(|| rustix::process::waitpid(Some(pid), options))?;
+    Ok(ended.map(|(_, status)| status))
+}
+
+/// Sends a signal to a child. The child must not have been reaped, because the system may then reuse
+/// its number. Async-signal-safe.
 pub fn kill(pid: Pid, signal: i32) {
-    // SAFETY: takes numbers. It fails only for a process that has ended already.
+    // SAFETY: takes numbers. It fails only if the process has already ended.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// A process that is nobody's child here, held by a descriptor: its number may be given to another, this cannot.
+/// A descriptor of a process that need not be a child. The system may reuse the number of a process,
+/// but the descriptor never refers to another one.
 #[derive(Debug)]
 pub struct PidFd(OwnedFd);
 
 impl PidFd {
-    /// Of a process that exists.
+    /// Opens an existing process.
     pub fn open(pid: Pid) -> io::Result<Self> {
-        // SAFETY: takes numbers.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd = check(fd as i32)?;
-        // SAFETY: just returned, and nobody else knows it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::INVAL)?;
+        Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 
     /// From a descriptor that the process itself has sent.
@@ -198,7 +197,7 @@ impl PidFd {
         Self(fd)
     }
 
-    /// Readable when the process has ended.
+    /// The descriptor, which is readable once the process has ended.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -213,34 +212,35 @@ impl PidFd {
         super::fd::poll(&mut item, Some(std::time::Duration::ZERO)).is_ok_and(|ready| ready == 1)
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     pub fn signal(&self, number: i32) {
         let nothing = std::ptr::null_mut::<libc::siginfo_t>();
-        // SAFETY: takes numbers and a null pointer. It fails only for a process that has ended already.
+        // Not rustix, which does not take every signal number.
+        // SAFETY: takes numbers and a null pointer. It fails only if the process has already ended.
         unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.fd(), number, nothing, 0) };
     }
 }
 
-/// Whether a process is stopped, by a signal or a debugger. A thread of it other than the first is not looked at.
+/// Whether the main thread of a process is stopped, by a signal or a debugger.
 pub fn is_stopped(pid: Pid) -> bool {
     stat(pid).first().is_some_and(|state| matches!(state.as_str(), "T" | "t"))
 }
 
-/// The parent of a process; none if it cannot be seen.
+/// The parent of a process; none if the process is not visible.
 pub fn parent_of(pid: Pid) -> Option<Pid> {
     stat(pid).get(1)?.parse().ok()
 }
 
-/// What the system says of a process, from its state on.
+/// The fields of `/proc/PID/stat`, from the state on.
 fn stat(pid: Pid) -> Vec<String> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    // The name in parentheses may hold anything, parentheses included.
+    // The name in parentheses may contain anything, parentheses included.
     let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
     rest.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Ends the process at once: no handlers, no buffers. Async-signal-safe.
+/// Ends the process at once, all threads included: no exit handlers, no flushing. Async-signal-safe.
 pub fn end(status: i32) -> ! {
     // SAFETY: no preconditions.
     unsafe { libc::_exit(status) }
@@ -252,11 +252,12 @@ extern "C" {
     fn on_exit(function: extern "C" fn(i32, *mut libc::c_void), argument: *mut libc::c_void) -> i32;
 }
 
-/// Writes what C's output streams hold back: the standard ones first, because to flush all means to wait for the lock of each, also of
-/// standard input, where another thread may be reading. The error is standard output's; of an earlier one nobody knows why.
-/// Not async-signal-safe, but without the allocator.
+/// Flushes C's output streams, the standard ones first: flushing all takes the lock of each stream, also
+/// of standard input, where another thread may block in a read. The error is that of standard output;
+/// none inside means that an earlier write failed, whose reason is lost. Does not allocate, but is not
+/// async-signal-safe.
 pub fn flush_streams() -> Result<(), Option<io::Error>> {
-    // SAFETY: the C library owns the variable; clients may point it elsewhere, before.
+    // SAFETY: a variable of the C library, which programs may have assigned.
     let output = unsafe { stdout };
     // SAFETY: as above.
     let errors = unsafe { stderr };
@@ -274,28 +275,32 @@ pub fn flush_streams() -> Result<(), Option<io::Error>> {
     result
 }
 
-/// Asks the system to write all files to their devices.
+/// Makes the system write all modified files to their devices.
 pub fn sync_files() {
-    // SAFETY: no preconditions.
-    unsafe { libc::sync() };
+    rustix::fs::sync();
 }
 
 static OWN_THREADS: AtomicU32 = AtomicU32::new(0);
 
-/// A thread of the library's own has started, which runs as long as the process.
+/// Counts a thread of this library, which runs until the process ends.
 pub fn count_own_thread() {
     OWN_THREADS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Threads of this process that are not the library's own; 0 where the system does not say.
-pub fn client_threads() -> u32 {
-    // A folder has a link for itself, one from its parent, and one for each folder in it: a thread.
-    let links = std::fs::metadata("/proc/self/task").map_or(0, |folder| folder.nlink());
-    (links.saturating_sub(2) as u32).saturating_sub(OWN_THREADS.load(Ordering::Relaxed))
+/// Threads of this process; 0 if `/proc` is not readable. Does not allocate.
+pub fn threads() -> u32 {
+    // A directory has a link for itself, one from its parent, and one per subdirectory: a thread.
+    let links = std::fs::metadata("/proc/self/task").map_or(0, |directory| directory.nlink());
+    links.saturating_sub(2) as u32
 }
 
-/// Keeps the shared object that holds this code mapped until the process ends. A plugin that links the static library may be closed with
-/// `dlclose`; its threads, signal handlers and exit handlers remain.
+/// Threads of this process that are not this library's; 0 if `/proc` is not readable.
+pub fn client_threads() -> u32 {
+    threads().saturating_sub(OWN_THREADS.load(Ordering::Relaxed))
+}
+
+/// Keeps the shared object that contains this code mapped until the process ends. The object may be a
+/// plugin that is closed with `dlclose`, while its threads, signal handlers and exit handlers remain.
 pub fn stay_mapped() {
     let code = stay_mapped as *const c_void;
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
@@ -305,13 +310,14 @@ pub fn stay_mapped() {
     let program = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
     let is_program = program.wrapping_sub(info.dli_fbase as usize) < 4096;
     if found != 0 && !is_program && !info.dli_fname.is_null() {
-        // SAFETY: a NUL-terminated name from the loader. The handle is kept for ever.
+        // SAFETY: a terminated name from the loader. The handle is never closed.
         unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
     }
 }
 
-/// Calls `function` with the exit status when the process returns from `main` or calls `exit`, before the functions that were registered
-/// earlier. There is one such function; later ones are ignored.
+/// Makes the end of the process, by `exit` or a return from `main`, call `function` with the exit status,
+/// before the functions that were registered earlier. Only the first call has an effect. The code must
+/// stay mapped ([`stay_mapped`]).
 pub fn at_exit(function: fn(i32)) {
     static FUNCTION: OnceLock<fn(i32)> = OnceLock::new();
     extern "C" fn call(status: i32, _argument: *mut libc::c_void) {
@@ -325,13 +331,21 @@ pub fn at_exit(function: fn(i32)) {
     }
 }
 
-/// Number of this thread in the system. Async-signal-safe.
+/// Makes the end of the process, or the unloading of the shared object that contains this code, call
+/// `function`. False if the system has no room for another exit handler.
+pub fn at_exit_or_unload(function: extern "C" fn()) -> bool {
+    // SAFETY: the C library drops the registration before it unmaps the function.
+    unsafe { libc::atexit(function) == 0 }
+}
+
+/// The kernel's number of this thread. Async-signal-safe.
 pub fn thread() -> i32 {
+    // Not rustix, which looks for the C library's function with dlsym.
     // SAFETY: no preconditions.
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
-/// Stops this thread for good, but for signal handlers. Async-signal-safe.
+/// Blocks this thread for ever, except for signal handlers. Async-signal-safe.
 pub fn park() -> ! {
     loop {
         // SAFETY: no preconditions.
@@ -339,48 +353,47 @@ pub fn park() -> ! {
     }
 }
 
-/// Waits for child `pid`, whatever its state.
-pub fn wait(pid: Pid) {
-    // SAFETY: a null status is allowed.
-    let _ = retry(|| unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } as isize);
-}
-
-/// Raises the number of descriptors that this process may open to at least `wanted`, within what the administrator allows. Returns
-/// the earlier limit, to be restored in children with [`restore_descriptor_limit`].
-pub fn allow_descriptors(wanted: u64) -> io::Result<libc::rlimit> {
+/// Raises the soft limit of `resource` (`RLIMIT_*`) to at least `wanted`, but not above the hard limit.
+/// Returns the earlier limit.
+pub fn raise_limit(resource: c_int, wanted: libc::rlim_t) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: the structure is writable.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    if limit.rlim_cur < wanted {
-        let more = libc::rlimit {
-            rlim_cur: wanted.min(limit.rlim_max),
-            ..limit
-        };
+    // SAFETY: the structure is writable; an unknown resource is an error.
+    check(unsafe { libc::getrlimit(resource as _, &raw mut limit) })?;
+    let rlim_cur = wanted.min(limit.rlim_max);
+    if limit.rlim_cur < rlim_cur {
+        let more = libc::rlimit { rlim_cur, ..limit };
         // SAFETY: the structure is readable.
-        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const more) })?;
+        check(unsafe { libc::setrlimit(resource as _, &raw const more) })?;
     }
     Ok(limit)
 }
 
-/// Puts the descriptor limit back.
+/// Raises the limit on open descriptors to at least `wanted`, but not above the hard limit. Returns the
+/// earlier limit, for [`restore_descriptor_limit`] in children.
+pub fn allow_descriptors(wanted: u64) -> io::Result<libc::rlimit> {
+    raise_limit(libc::RLIMIT_NOFILE as c_int, wanted)
+}
+
+/// Restores the limit on open descriptors.
 pub fn restore_descriptor_limit(limit: &libc::rlimit) {
     // SAFETY: the structure is readable.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
 }
 
-/// Whether the program was linked statically: then it has no dynamic loader, and opening a shared library crashes.
+/// Whether the program is statically linked. Such a program has no dynamic loader, and opening a shared
+/// library crashes it.
 pub fn is_static() -> bool {
-    // SAFETY: reads what the kernel said at the program's start.
+    // SAFETY: reads values that the kernel passed at the start of the program.
     let (headers, count) = unsafe { (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM)) };
     let headers = headers as *const libc::Elf64_Phdr;
-    // SAFETY: the program's own headers, which stay mapped; there are `count`.
+    // SAFETY: the program's `count` headers, which stay mapped.
     !headers.is_null() && !(0..count as usize).any(|i| unsafe { (*headers.add(i)).p_type } == libc::PT_INTERP)
 }
 
-/// Descriptors that are open now, or an estimate.
+/// Number of open descriptors; 64 if `/proc` is not readable.
 pub fn open_descriptors() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)
 }

@@ -1,6 +1,8 @@
-//! Copies between the memory of two processes, made by the kernel: `process_vm_readv` and `process_vm_writev`.
+//! Copies between the memory of two processes: `process_vm_readv` and `process_vm_writev`.
 
 use std::io;
+
+use rustix::process::{set_ptracer, PTracer};
 
 use super::process::Pid;
 use super::retry;
@@ -12,18 +14,18 @@ fn range(address: *mut u8, bytes: usize) -> libc::iovec {
     }
 }
 
-/// Copies up to `bytes` at `remote` of process `pid` to `local`; returns how many. Less than asked for: the kernel's limit for one call (2 GiB
-/// less a page), or what follows cannot be copied.
+/// Copies up to `bytes` from `remote` in process `pid` to `local`; returns how many. Fewer means: the
+/// kernel's limit for one call (2 GiB less a page), or the rest cannot be copied.
 ///
 /// # Safety
 /// `[local, local + bytes)` may be written.
 pub unsafe fn read(pid: Pid, local: *mut u8, remote: usize, bytes: usize) -> io::Result<usize> {
     let (here, there) = (range(local, bytes), range(remote as *mut u8, bytes));
-    // SAFETY: one range each; the caller answers for the local one, the kernel checks the remote one.
+    // SAFETY: one range each. The caller vouches for the local one; the kernel checks the remote one.
     retry(|| unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) })
 }
 
-/// Copies up to `bytes` at `local` to `remote` of process `pid`; returns how many, as [`read`].
+/// Copies up to `bytes` from `local` to `remote` in process `pid`; returns how many, as [`read`] does.
 ///
 /// # Safety
 /// `[local, local + bytes)` may be read, and the process expects the write.
@@ -33,11 +35,18 @@ pub unsafe fn write(pid: Pid, remote: usize, local: *const u8, bytes: usize) -> 
     retry(|| unsafe { libc::process_vm_writev(pid, &raw const here, 1, &raw const there, 1, 0) })
 }
 
-/// Lets `tracer` and its descendants copy from and to this process where the kernel (Yama's `ptrace_scope` 1) would else only let its
-/// ancestors. Without Yama it does nothing.
+/// Lets `tracer` and its descendants trace this process and copy from and to it, where Yama
+/// (`ptrace_scope` 1) admits only its ancestors.
 pub fn admit(tracer: Pid) {
-    // SAFETY: takes numbers. A kernel without Yama refuses it, and needs it not.
-    unsafe { libc::prctl(libc::PR_SET_PTRACER, tracer as libc::c_ulong, 0, 0, 0) };
+    if let Some(tracer) = rustix::process::Pid::from_raw(tracer) {
+        // A kernel without Yama refuses the call and needs none.
+        let _ = set_ptracer(PTracer::ProcessID(tracer));
+    }
+}
+
+/// As [`admit`], for every process of this user. Async-signal-safe.
+pub fn admit_any() {
+    let _ = set_ptracer(PTracer::Any);
 }
 
 #[cfg(test)]
@@ -46,15 +55,15 @@ mod tests {
     use crate::process;
 
     #[test]
-    fn copies_within_this_process_and_not_beyond_what_is_mapped() {
+    fn copies_only_mapped_memory() {
         let (from, mut to) = ([7u8; 100], [0u8; 100]);
         let pid = process::pid();
         // SAFETY: both are arrays of 100 bytes.
         let read = unsafe { read(pid, to.as_mut_ptr(), from.as_ptr() as usize, 100) };
-        // A container may forbid the call: then there is nothing to see.
+        // A container may forbid the call.
         if let Ok(count) = read {
             assert_eq!((count, to), (100, from));
-            // SAFETY: nothing is mapped at the first page, so nothing is written.
+            // SAFETY: the first page is not mapped, so nothing is written.
             let refused = unsafe { write(pid, 16, from.as_ptr(), 100) };
             assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EFAULT));
         }

@@ -1,7 +1,64 @@
-//! Signals: dispositions, masks, timers, alternate stacks.
+//! Signals: names, dispositions, masks, timers, alternate stacks.
 
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr;
+
+/// The signals that have names; of several names for one number, the usual one comes first.
+const NAMES: &[(&CStr, i32)] = &[
+    (c"SIGHUP", libc::SIGHUP),
+    (c"SIGINT", libc::SIGINT),
+    (c"SIGQUIT", libc::SIGQUIT),
+    (c"SIGILL", libc::SIGILL),
+    (c"SIGTRAP", libc::SIGTRAP),
+    (c"SIGABRT", libc::SIGABRT),
+    (c"SIGIOT", libc::SIGABRT),
+    (c"SIGBUS", libc::SIGBUS),
+    (c"SIGFPE", libc::SIGFPE),
+    (c"SIGKILL", libc::SIGKILL),
+    (c"SIGUSR1", libc::SIGUSR1),
+    (c"SIGSEGV", libc::SIGSEGV),
+    (c"SIGUSR2", libc::SIGUSR2),
+    (c"SIGPIPE", libc::SIGPIPE),
+    (c"SIGALRM", libc::SIGALRM),
+    (c"SIGTERM", libc::SIGTERM),
+    (c"SIGCHLD", libc::SIGCHLD),
+    (c"SIGCONT", libc::SIGCONT),
+    (c"SIGSTOP", libc::SIGSTOP),
+    (c"SIGTSTP", libc::SIGTSTP),
+    (c"SIGTTIN", libc::SIGTTIN),
+    (c"SIGTTOU", libc::SIGTTOU),
+    (c"SIGURG", libc::SIGURG),
+    (c"SIGXCPU", libc::SIGXCPU),
+    (c"SIGXFSZ", libc::SIGXFSZ),
+    (c"SIGVTALRM", libc::SIGVTALRM),
+    (c"SIGPROF", libc::SIGPROF),
+    (c"SIGWINCH", libc::SIGWINCH),
+    (c"SIGIO", libc::SIGIO),
+    (c"SIGPOLL", libc::SIGIO),
+    (c"SIGSYS", libc::SIGSYS),
+    (c"SIGSTKFLT", libc::SIGSTKFLT),
+    (c"SIGPWR", libc::SIGPWR),
+];
+
+/// The name of a signal, such as `SIGINT`; none for a number without a name. Async-signal-safe.
+pub fn name(signal: i32) -> Option<&'static str> {
+    c_name(signal)?.to_str().ok()
+}
+
+/// As [`name`], for C.
+pub fn c_name(signal: i32) -> Option<&'static CStr> {
+    NAMES.iter().find(|(_, number)| *number == signal).map(|(name, _)| *name)
+}
+
+/// The number of the signal `name`, with or without `SIG`, in upper or lower case.
+pub fn number(name: &str) -> Option<i32> {
+    let matches = |full: &&CStr| {
+        let full = full.to_bytes();
+        full.eq_ignore_ascii_case(name.as_bytes()) || full[3..].eq_ignore_ascii_case(name.as_bytes())
+    };
+    NAMES.iter().find(|(full, _)| matches(full)).map(|(_, number)| *number)
+}
 
 /// What a signal does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +74,7 @@ pub enum Disposition {
 /// A handler with the extended signature.
 pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
-/// What `signal` does now.
+/// The present disposition of `signal`.
 pub fn disposition(signal: i32) -> Disposition {
     match saved(signal).map_or(libc::SIG_DFL, |a| a.sa_sigaction) {
         libc::SIG_DFL => Disposition::Default,
@@ -26,7 +83,7 @@ pub fn disposition(signal: i32) -> Disposition {
     }
 }
 
-/// The whole state of `signal`, for [`restore`]. None for numbers that the system keeps for itself.
+/// The action of `signal`, for [`restore`]. None for numbers that the C library reserves.
 pub fn saved(signal: i32) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: the structure is writable.
@@ -35,14 +92,14 @@ pub fn saved(signal: i32) -> Option<libc::sigaction> {
     (result == 0).then(|| unsafe { action.assume_init() })
 }
 
-/// Puts back what [`saved`] returned.
+/// Restores an action that [`saved`] returned.
 pub fn restore(signal: i32, action: &libc::sigaction) {
     // SAFETY: the structure came from the system.
     unsafe { libc::sigaction(signal, action, ptr::null_mut()) };
 }
 
-/// Installs a handler. System calls that it interrupts are restarted where that is possible; it runs on the alternate stack if the
-/// thread has one, and with `blocked` signals held back.
+/// Installs a handler, which runs on the alternate stack if the thread has one, with the signals in
+/// `blocked` blocked. System calls that it interrupts restart where that is possible.
 pub fn handle(signal: i32, handler: Handler, blocked: &[i32]) {
     // SAFETY: zeroed memory is a valid sigaction.
     let mut action: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -55,12 +112,39 @@ pub fn handle(signal: i32, handler: Handler, blocked: &[i32]) {
     restore(signal, &action);
 }
 
+/// Installs a handler of any form, `SIG_DFL` or `SIG_IGN`, as `signal(3)` does; returns the previous
+/// one, or `SIG_ERR`.
+pub fn set_handler(signal: i32, handler: libc::sighandler_t) -> libc::sighandler_t {
+    // SAFETY: zeroed memory is a valid sigaction: no flags, an empty mask, SIG_DFL.
+    let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
+    new.sa_sigaction = handler;
+    new.sa_flags = libc::SA_RESTART;
+    // SAFETY: both structures are valid; the caller vouches for its handler.
+    if unsafe { libc::sigaction(signal, &raw const new, &raw mut old) } == 0 {
+        old.sa_sigaction
+    } else {
+        libc::SIG_ERR
+    }
+}
+
+/// Runs the body of a signal handler without changing the `errno` of the interrupted code.
+/// Async-signal-safe.
+pub fn preserving_errno(body: impl FnOnce()) {
+    // SAFETY: the address of this thread's errno is always valid.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let saved = unsafe { *errno };
+    body();
+    // SAFETY: as above.
+    unsafe { *errno = saved };
+}
+
 /// Sets the default action. Async-signal-safe.
 pub fn set_default(signal: i32) {
     set_simple(signal, libc::SIG_DFL);
 }
 
-/// Makes a signal do nothing.
+/// Makes a signal have no effect.
 pub fn ignore(signal: i32) {
     set_simple(signal, libc::SIG_IGN);
 }
@@ -72,11 +156,11 @@ fn set_simple(signal: i32, what: usize) {
     restore(signal, &action);
 }
 
-/// A set of signals that was blocked before.
+/// The signal mask of a thread.
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
 
-/// Blocks all signals in this thread; returns what was blocked before.
+/// Blocks all signals in this thread; returns its previous mask.
 pub fn block_all() -> Mask {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut old = MaybeUninit::<libc::sigset_t>::zeroed();
@@ -88,13 +172,13 @@ pub fn block_all() -> Mask {
     Mask(unsafe { old.assume_init() })
 }
 
-/// Blocks what `mask` says and nothing else.
+/// Sets the mask of this thread.
 pub fn set_mask(mask: &Mask) {
     // SAFETY: the set is valid.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask.0, ptr::null_mut()) };
 }
 
-/// Lets `signals` through in this thread. Async-signal-safe.
+/// Unblocks `signals` in this thread. Async-signal-safe.
 pub fn unblock(signals: &[i32]) {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the set is writable.
@@ -107,7 +191,7 @@ pub fn unblock(signals: &[i32]) {
     unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut()) };
 }
 
-/// Lets no signal be blocked in this thread.
+/// Unblocks all signals in this thread.
 pub fn unblock_all() {
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the set is writable.
@@ -126,7 +210,7 @@ const ITIMER_REAL: i32 = 0;
 const ITIMER_VIRTUAL: i32 = 1;
 const ITIMER_PROF: i32 = 2;
 
-/// SIGALRM every `milliseconds`; 0 stops it. Async-signal-safe.
+/// Raises SIGALRM every `milliseconds`; 0 stops that. Async-signal-safe.
 pub fn repeat_alarm(milliseconds: i32) {
     let time = libc::timeval {
         tv_sec: libc::time_t::from(milliseconds / 1000),
@@ -135,7 +219,7 @@ pub fn repeat_alarm(milliseconds: i32) {
     set_timer(ITIMER_REAL, time);
 }
 
-/// Stops the timers that a client may have set: children do not inherit them, and a supervisor has no use for them.
+/// Stops the interval timers of this process.
 pub fn stop_timers() {
     for which in [ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF] {
         set_timer(which, libc::timeval { tv_sec: 0, tv_usec: 0 });
@@ -151,10 +235,10 @@ fn set_timer(which: i32, time: libc::timeval) {
     unsafe { libc::setitimer(which as _, &raw const value, ptr::null_mut()) };
 }
 
-/// Gives this thread an alternate stack of `bytes` at `base`, unless it has one.
+/// Gives this thread an alternate signal stack of `bytes` at `base`, unless it has one.
 ///
 /// # Safety
-/// The memory stays valid for the rest of the thread's life.
+/// The memory stays valid until the thread ends.
 pub unsafe fn alternate_stack(base: usize, bytes: usize) {
     let mut old = MaybeUninit::<libc::stack_t>::zeroed();
     // SAFETY: the structure is writable.
@@ -167,12 +251,13 @@ pub unsafe fn alternate_stack(base: usize, bytes: usize) {
             ss_flags: 0,
             ss_size: bytes,
         };
-        // SAFETY: the memory is the caller's promise.
+        // SAFETY: the caller vouches for the memory.
         unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) };
     }
 }
 
-/// Whether `info` describes a signal that a process sent (as opposed to the kernel: a terminal's Ctrl-C, a fault).
+/// Whether a process sent the signal that `info` describes. If not, the kernel did: a terminal's
+/// Ctrl-C, a fault.
 ///
 /// # Safety
 /// `info` came from the system.
@@ -184,4 +269,22 @@ pub unsafe fn sent_by_process(info: *const libc::siginfo_t) -> bool {
 /// The largest signal number.
 pub fn last() -> i32 {
     libc::SIGRTMAX()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers() {
+        assert_eq!(name(libc::SIGINT), Some("SIGINT"));
+        assert_eq!(c_name(libc::SIGIO), Some(c"SIGIO"));
+        assert_eq!((name(0), name(63)), (None, None));
+        for text in ["SIGSEGV", "SEGV", "sigsegv", "Segv"] {
+            assert_eq!(number(text), Some(libc::SIGSEGV), "{text}");
+        }
+        for text in ["", "SIG", "SIGSIGINT", "SIGNOPE"] {
+            assert_eq!(number(text), None, "{text}");
+        }
+    }
 }

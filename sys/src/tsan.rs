@@ -1,14 +1,14 @@
 //! The mutex of builds under `ThreadSanitizer` (`--cfg gasnet_tsan`).
 //!
-//! The standard library comes without instrumentation. Of its mutex the sanitizer sees what is inlined here, but not how a contended one is
-//! taken, and reports what it protects as races. This one it sees.
+//! The standard library is not instrumented: the sanitizer does not see how its mutex is taken under
+//! contention, and reports accesses that the mutex protects as races. It sees this one.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LockResult, TryLockError, TryLockResult};
 
-/// As [`std::sync::Mutex`], which it stands for; never poisoned.
+/// Replaces [`std::sync::Mutex`]; never poisoned.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     taken: AtomicBool,
@@ -19,7 +19,7 @@ pub struct Mutex<T> {
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// An open mutex around `value`.
+    /// An unlocked mutex that protects `value`.
     pub const fn new(value: T) -> Self {
         Self {
             taken: AtomicBool::new(false),
@@ -27,7 +27,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Waits for the value.
+    /// Locks the mutex.
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         loop {
             if let Ok(guard) = self.try_lock() {
@@ -37,7 +37,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, unless somebody else holds it.
+    /// Locks the mutex unless it is locked.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         if self.taken.swap(true, Ordering::Acquire) {
             return Err(TryLockError::WouldBlock);
@@ -46,14 +46,14 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Access to the value; released on drop.
+/// Access to the value; drop unlocks the mutex.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T>(&'a Mutex<T>);
 
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: `taken` was set by us, so nobody else holds a reference.
+        // SAFETY: this guard set `taken`, so there is no other reference.
         unsafe { &*self.0.value.get() }
     }
 }

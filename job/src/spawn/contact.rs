@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use super::super::tree::secret::Secret;
 use super::super::JobError;
-use gasnet_sys::process;
+use gasnet_sys::env;
 
 /// The variable. Not of the user's table: nobody sets it by hand.
 const VARIABLE: &str = "_GASNET_CONTACT";
@@ -52,8 +52,8 @@ impl Contact {
         let public = std::env::var(CONSOLE).ok()?;
         let key = std::env::var(KEY).or_else(|_| std::env::var(OPEN_MPI_KEY)).ok();
         std::env::remove_var(CONSOLE);
-        process::erase_variable(KEY_C);
-        process::erase_variable(OPEN_MPI_KEY_C);
+        env::erase(KEY_C);
+        env::erase(OPEN_MPI_KEY_C);
         let Some(key) = key else {
             return Some(Err(JobError {
                 message: format!(
@@ -92,7 +92,7 @@ impl Contact {
     /// Takes it out of this process's environment, if it is there.
     pub fn take() -> Option<Result<Self, JobError>> {
         let text = std::env::var(VARIABLE).ok()?;
-        process::erase_variable(VARIABLE_C);
+        env::erase(VARIABLE_C);
         Some(Self::parse(&text).ok_or_else(|| JobError {
             message: format!(
                 "{VARIABLE} is not as this library writes it; unset it, or use the same version of the library on all hosts"
