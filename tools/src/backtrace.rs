@@ -1,16 +1,26 @@
 //! Backtraces.
 //!
-//! Mechanisms, in the default order: the client's own (`gasnett_backtrace_user`; by its name, or as `USER`), `GDB` (all threads; when gdb is installed
-//! and may attach), `EXECINFO` (in the process, calling thread only). The settings are read once, in [`init`], so that a
-//! signal handler neither allocates nor reads the environment.
+//! Mechanisms, in the default order:
+//!
+//! - the client's own (`gasnett_backtrace_user`), by its name or as `USER`
+//! - `GDB`: all threads, if gdb is installed and may attach
+//! - `EXECINFO`: in the process, calling thread only
+//!
+//! The settings are read once, in [`init`], so that a signal handler neither allocates nor reads the
+//! environment.
 
 use std::ffi::{CStr, CString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::OnceLock;
 
+use gasnet_sys::signal;
+use gasnet_sys::subprocess::{run_captured, Captured};
 use libc::c_int;
 
+use crate::abi::native::{self, UserBacktrace};
 use crate::process::{say_to, Label};
-use crate::{env, freeze, os, parse, process, system};
+use crate::{env, freeze, parse, process, system};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
@@ -20,25 +30,26 @@ enum Mechanism {
 }
 
 struct Settings {
-    wanted: bool,
-    /// Ranks that may print; looked at when it matters, because the rank may not be known yet.
+    enabled: bool,
+    /// Ranks that may print. Evaluated late, because the rank may not be known yet.
     nodes: String,
     all_threads: bool,
     order: Vec<Mechanism>,
-    /// gdb and its arguments up to `-p`; the process id follows when it is used, because a fork changes it.
+    /// gdb and its arguments up to `-p`. The process id is added on use, because a fork changes it.
     gdb: Option<Vec<CString>>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 static COPY: OnceLock<fn(&[u8])> = OnceLock::new();
 
-/// Sets what else is told every line of a backtrace, in whatever context that is printed. The first call wins.
+/// Sets a function that gets every line of a backtrace, in the context that prints it. Only the first
+/// call has an effect.
 pub fn set_copy(copy: fn(&[u8])) {
     let _ = COPY.set(copy);
 }
 
-/// Reads the settings and registers `GASNET_BACKTRACE_SIGNAL` and `GASNET_FREEZE_SIGNAL`. Call it early; later calls do
-/// nothing. Reporting a backtrace does it, too.
+/// Reads the settings and handles `GASNET_BACKTRACE_SIGNAL` and `GASNET_FREEZE_SIGNAL`. Call it early;
+/// later calls have no effect. Printing a backtrace calls it too.
 pub fn init() {
     let _ = settings();
 }
@@ -46,24 +57,24 @@ pub fn init() {
 /// The settings, read at the first call.
 fn settings() -> &'static Settings {
     SETTINGS.get().unwrap_or_else(|| {
-        // Read outside of the cell's initialisation: a bad value is a fatal error, which asks again.
+        // Read outside the initialisation of the cell: an invalid value is a fatal error, which reads again.
         let settings = read_settings();
         SETTINGS.get_or_init(|| settings)
     })
 }
 
 fn read_settings() -> Settings {
-    let wanted = env::bool("GASNET_BACKTRACE", false);
+    let enabled = env::bool("GASNET_BACKTRACE", false);
     let nodes = env::text("GASNET_BACKTRACE_NODES", Some("*")).unwrap_or_default();
     let all_threads = env::bool("GASNET_BACKTRACE_MT", true);
     let gdb = gdb_command(all_threads);
     let order = order(gdb.is_some());
     freeze::init();
-    watch("GASNET_FREEZE_SIGNAL", os::Reaction::Freeze);
-    watch("GASNET_BACKTRACE_SIGNAL", os::Reaction::Backtrace);
-    os::prepare_execinfo();
+    watch("GASNET_FREEZE_SIGNAL", on_freeze_signal);
+    watch("GASNET_BACKTRACE_SIGNAL", on_backtrace_signal);
+    gasnet_sys::backtrace::prepare();
     Settings {
-        wanted,
+        enabled,
         nodes,
         all_threads,
         order,
@@ -71,13 +82,23 @@ fn read_settings() -> Settings {
     }
 }
 
-/// Registers the reaction to the signal that a variable names.
-fn watch(variable: &str, reaction: os::Reaction) {
+extern "C" fn on_freeze_signal(_: c_int) {
+    signal::preserving_errno(freeze::here);
+}
+
+extern "C" fn on_backtrace_signal(_: c_int) {
+    signal::preserving_errno(|| {
+        print(2);
+    });
+}
+
+/// Installs `handler` for the signal that a variable names.
+fn watch(variable: &str, handler: extern "C" fn(c_int)) {
     let Some(text) = env::text(variable, None).filter(|t| !t.trim().is_empty()) else {
         return;
     };
     match parse::signal(&text) {
-        Ok(signal) if os::react(signal, reaction) => {}
+        Ok(signal) if signal::set_handler(signal, handler as libc::sighandler_t) != libc::SIG_ERR => {}
         Ok(signal) => process::warn(format_args!("{variable}={text}: signal {signal} cannot be caught")),
         Err(_) => process::warn(format_args!(
             "{variable}={text} is not the name of a signal (such as SIGUSR1): ignored"
@@ -86,9 +107,9 @@ fn watch(variable: &str, reaction: os::Reaction) {
 }
 
 /// The client's mechanism and its name.
-fn user() -> Option<(String, os::UserBacktrace)> {
-    let user = os::user_backtrace()?;
-    Some((user.name()?, user))
+fn user() -> Option<(String, UserBacktrace)> {
+    let user = native::user_backtrace()?;
+    Some((user.name()?.to_string_lossy().into_owned(), user))
 }
 
 fn order(have_gdb: bool) -> Vec<Mechanism> {
@@ -126,7 +147,7 @@ fn gdb_command(all_threads: bool) -> Option<Vec<CString>> {
     let path = std::env::var_os("PATH")?;
     let gdb = std::env::split_paths(&path)
         .map(|dir| dir.join("gdb"))
-        .find(|file| os::is_executable(file))?;
+        .find(|file| is_executable(file))?;
     let trace = if all_threads {
         "thread apply all backtrace 60"
     } else {
@@ -147,9 +168,18 @@ fn gdb_command(all_threads: bool) -> Option<Vec<CString>> {
     arguments.iter().map(|a| CString::new(*a).ok()).collect()
 }
 
-/// Prints a backtrace to `fd` by the first mechanism that works, and tells it who else wants it. True on success.
+fn is_executable(file: &Path) -> bool {
+    file.metadata()
+        .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+/// What `/proc` calls captured output.
+const CAPTURED: &CStr = c"gasnet-backtrace";
+
+/// Prints a backtrace to `fd` by the first mechanism that works, and passes it to the function of
+/// [`set_copy`]. True on success.
 pub fn print(fd: c_int) -> bool {
-    let Some((copy, output)) = COPY.get().and_then(|copy| Some((copy, os::Captured::new()?))) else {
+    let Some((copy, output)) = COPY.get().and_then(|copy| Some((copy, Captured::new(CAPTURED)?))) else {
         return print_to(fd);
     };
     let printed = print_to(output.fd());
@@ -167,22 +197,27 @@ fn print_to(fd: c_int) -> bool {
         Mechanism::Gdb => settings.gdb.as_ref().is_some_and(|command| print_gdb(fd, command)),
         Mechanism::Execinfo => {
             say_to(fd, format_args!("*** Backtrace by EXECINFO ({Label}), this thread only:"));
-            os::print_execinfo(fd)
+            gasnet_sys::backtrace::print(fd)
         }
     })
 }
 
 fn print_user(fd: c_int, settings: &Settings) -> bool {
-    let Some(user) = os::user_backtrace() else {
+    let Some(user) = native::user_backtrace() else {
         return false;
     };
-    let usable = user.supports_threads() || !settings.all_threads || os::thread_count() <= 1;
+    let usable = user.supports_threads() || !settings.all_threads || gasnet_sys::process::threads() <= 1;
     usable && user.call(fd)
 }
 
 fn print_gdb(fd: c_int, command: &[CString]) -> bool {
     let mut digits = [0; 13];
-    let Some(output) = os::run_captured(command, Some(decimal(os::pid(), &mut digits)), 30_000) else {
+    let Some(output) = run_captured(
+        CAPTURED,
+        command,
+        Some(decimal(gasnet_sys::process::pid(), &mut digits)),
+        30_000,
+    ) else {
         return false;
     };
     if !output.contains(b"#0 ") {
@@ -211,15 +246,16 @@ fn decimal(number: i32, digits: &mut [u8; 13]) -> &CStr {
 /// The default of `gasnett_print_backtrace_ifenabled`: prints if `GASNET_BACKTRACE` (and `_NODES`) allow it.
 pub(crate) fn print_if_allowed(fd: c_int) -> bool {
     let settings = settings();
-    settings.wanted && process::listed(&settings.nodes) && print(fd)
+    settings.enabled && process::listed(&settings.nodes) && print(fd)
 }
 
-/// Prints a backtrace if the user enabled them, through the pointer that a client may have replaced. True on success.
+/// Prints a backtrace if the user enabled them, through the pointer that clients may replace. True on
+/// success.
 pub fn print_if_enabled(fd: c_int) -> bool {
-    os::print_ifenabled(fd)
+    native::print_backtrace_if_enabled(fd)
 }
 
-/// Checks that the executable's name is usable; the tools find the running program by themselves.
+/// As [`init`]. The name of the executable is not needed: `/proc/self/exe` has it.
 pub(crate) fn init_with(_exe: Option<&CStr>) {
     let _ = system::exe_name_c();
     init();
@@ -231,8 +267,8 @@ mod tests {
 
     #[test]
     fn execinfo_prints_something() {
-        let output = os::Captured::new().unwrap();
-        assert!(os::print_execinfo(output.fd()));
+        let output = Captured::new(CAPTURED).unwrap();
+        assert!(gasnet_sys::backtrace::print(output.fd()));
         assert!(output.contains(b"["));
         assert!(!output.contains(b"#0 no such text"));
         let lines = std::cell::Cell::new(0);

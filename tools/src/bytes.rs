@@ -1,6 +1,6 @@
 //! Checksums and counting of zero bytes.
 
-// At most seven bytes are counted one by one; a crate for that would be a dependency too many.
+// At most seven bytes are counted one by one.
 #![allow(clippy::naive_bytecount)]
 
 /// Number of zero bytes in a word.
@@ -22,7 +22,7 @@ pub fn zero_bytes(bytes: &[u8]) -> usize {
     })
 }
 
-/// A simple 64-bit checksum (FNV-1a): not secure, the same on every machine.
+/// A 64-bit checksum (FNV-1a): not cryptographic, the same on every machine.
 pub fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)

@@ -1,8 +1,8 @@
 //! Typed environment variables, and `GASNET_VERBOSEENV`.
 //!
-//! A value that cannot be read ends the process with one sentence that names the variable and what it accepts. A variable
-//! that is set but empty counts as unset for every type but text. Under `GASNET_VERBOSEENV` the first query of each
-//! variable is shown on standard error, by rank 0 only.
+//! An invalid value is a fatal error, whose message names the variable and the values that it accepts. A
+//! variable that is set but empty counts as unset for every type but text. With `GASNET_VERBOSEENV`,
+//! rank 0 prints the first query of each variable on standard error.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_char, CStr, CString};
@@ -11,32 +11,23 @@ use std::fmt;
 use gasnet_sys::atomic::Mutex;
 
 use crate::parse::{self, ParseError};
-use crate::{fatal, number, os, process};
+use crate::{fatal, number, process};
 
 static SHOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// The value's address for C callers, or null. Bypasses reporting.
+/// The address of the value for C callers, or null. Bypasses reporting.
 pub fn raw(name: &CStr) -> *const c_char {
-    os::getenv(name)
+    gasnet_sys::env::get(name).map_or(std::ptr::null(), CStr::as_ptr)
 }
 
 /// The value of a variable, with bytes that are not UTF-8 replaced. Bypasses reporting.
 pub fn get(name: &str) -> Option<String> {
     let name = CString::new(name).ok()?;
-    os::text_at(raw(&name))
+    Some(gasnet_sys::env::get(&name)?.to_string_lossy().into_owned())
 }
 
-/// Sets a variable in this process.
-pub fn set(name: &CStr, value: &CStr) {
-    os::setenv(name, value);
-}
-
-/// Removes a variable from this process.
-pub fn unset(name: &CStr) {
-    os::unsetenv(name);
-}
-
-/// Whether `GASNET_VERBOSEENV` asks this process to report: on rank 0 only. The answer may change when the rank becomes known.
+/// Whether this process reports its settings: `GASNET_VERBOSEENV` is set, and the rank is 0 or not yet
+/// known.
 pub fn verbose() -> bool {
     let Some(value) = get("GASNET_VERBOSEENV").filter(|v| !v.trim().is_empty()) else {
         return false;
@@ -45,7 +36,7 @@ pub fn verbose() -> bool {
     on && process::rank().unwrap_or(0) == 0
 }
 
-/// Shows a setting if [`verbose`].
+/// Prints a setting if [`verbose`].
 pub fn display(name: &str, value: &dyn fmt::Display, is_default: bool) {
     if verbose() {
         let note = if is_default { " (default)" } else { "" };
@@ -53,7 +44,7 @@ pub fn display(name: &str, value: &dyn fmt::Display, is_default: bool) {
     }
 }
 
-/// Shows a setting the first time it is queried.
+/// Prints a setting the first time it is queried.
 fn report(name: &str, value: &dyn fmt::Display, is_default: bool) {
     if !verbose() {
         return;
@@ -64,17 +55,17 @@ fn report(name: &str, value: &dyn fmt::Display, is_default: bool) {
     }
 }
 
-/// Says that these settings were shown already, by the runtime's table of variables.
+/// Marks settings that the table of variables of the runtime has already printed.
 pub fn shown_elsewhere<'a>(names: impl IntoIterator<Item = &'a str>) {
     gasnet_sys::lock(&SHOWN).extend(names.into_iter().map(str::to_owned));
 }
 
-/// How an integer setting is shown.
+/// An integer setting as reported.
 pub fn show_int(value: i64, is_memory_size: bool) -> String {
     number::format_int(value, is_memory_size)
 }
 
-/// How a yes/no setting is shown.
+/// A yes/no setting as reported.
 pub fn show_bool(value: bool) -> &'static str {
     if value {
         "YES"
@@ -91,7 +82,8 @@ fn reject(name: &str, value: &str, accepts: &str, why: ParseError) -> ! {
     ))
 }
 
-/// One typed query: the value read by `read`, or the default when unset or empty; reported as `show` prints it.
+/// One typed query: the value that `read` parses, or the default if unset or empty. `show` formats it for
+/// the report.
 fn query<T: Copy, S: fmt::Display>(
     name: &str,
     default: T,
@@ -112,8 +104,9 @@ pub fn bool(name: &str, default: bool) -> bool {
     query(name, default, YES_OR_NO, parse::boolean, show_bool)
 }
 
-/// An integer (`default_unit` 0), or a memory size in bytes whose unit, where none is given, is `default_unit` bytes. These are clients' variables: of a
-/// text that is none the longest number counts that it begins with, as in the reference, with a warning.
+/// An integer (`default_unit` 0), or a memory size in bytes, where a number without a unit counts
+/// `default_unit` bytes. These are clients' variables: from any other text, as in the reference, the
+/// longest number that it starts with is used, with a warning.
 pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
     let accepts = if default_unit == 0 {
         "an integer, decimal or hexadecimal with 0x"
@@ -128,7 +121,7 @@ pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
             let value = number::parse_int(text, default_unit).unwrap_or_else(|why| {
                 let value = number::parse_int_prefix(text, default_unit);
                 process::warn(format_args!(
-                    "environment variable {name}='{text}' is {why}; it should be {accepts}; {value} is taken"
+                    "environment variable {name}='{text}' is {why}; it should be {accepts}; using {value}"
                 ));
                 value
             });
@@ -161,7 +154,7 @@ mod tests {
 
     #[test]
     fn typed_queries() {
-        let put = |k: &CStr, v: &CStr| set(k, v);
+        use gasnet_sys::env::{set as put, unset};
         put(c"GASNET_UT_INT", c"0x20");
         put(c"GASNET_UT_SIZE", c"1.5K");
         put(c"GASNET_UT_BOOL", c"n");

@@ -1,13 +1,15 @@
-//! Fatal errors: one paragraph, then a freeze or a backtrace if asked for, then the end.
+//! Fatal errors: a message, then a freeze or a backtrace if requested, then the end of the process.
 
 use std::fmt;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
-use crate::process::{say, Label};
-use crate::{backtrace, freeze, os};
+use gasnet_sys::{clock, process};
 
-/// Where in the source an error was raised.
+use crate::process::{say, Label};
+use crate::{backtrace, freeze};
+
+/// The place in the source where an error was raised.
 #[derive(Clone, Copy, Debug)]
 pub struct Location<'a> {
     /// Function.
@@ -30,19 +32,20 @@ impl fmt::Display for Location<'_> {
 
 static HOOK: OnceLock<fn() -> !> = OnceLock::new();
 
-// Thread id of the thread that is reporting; 0 none. Only compared, so relaxed is enough.
+// Thread id of the thread that is reporting; 0 if none. Only compared, so relaxed is enough.
 static REPORTING: AtomicI32 = AtomicI32::new(0);
 
 static NOTE: OnceLock<fn(fmt::Arguments<'_>)> = OnceLock::new();
 
-/// Sets what else is told the message of a fatal error, before the process ends. The first call wins.
+/// Sets a function that gets the message of a fatal error before the process ends. Only the first call
+/// has an effect.
 pub fn set_note(note: fn(fmt::Arguments<'_>)) {
     let _ = NOTE.set(note);
 }
 
-/// Sets what ends the process after a fatal error was reported (default: abort). The first call wins.
+/// Sets the function that ends the process after a fatal error (default: abort). Only the first call has
+/// an effect.
 pub fn set_hook(hook: fn() -> !) {
-    // A second hook is a second initialisation, which keeps the first one.
     let _ = HOOK.set(hook);
 }
 
@@ -52,21 +55,22 @@ macro_rules! fatal {
     ($($arg:tt)*) => { $crate::fatal::fatal(format_args!($($arg)*)) };
 }
 
-/// Reports a fatal error and ends the process. Safe to call from a signal handler as far as its cause allows.
+/// Reports a fatal error and ends the process. A signal handler may call it, as
+/// far as the interrupted code allows.
 pub fn fatal(message: fmt::Arguments<'_>) -> ! {
     fatal_at(message, None)
 }
 
-/// As [`fatal`], naming the place in the source.
+/// As [`fatal`], with the place in the source.
 pub fn fatal_at(message: fmt::Arguments<'_>, location: Option<Location<'_>>) -> ! {
-    let me = os::thread_id();
+    let me = process::thread();
     match REPORTING.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        // An error while reporting one: give up at once.
-        Err(reporter) if reporter == me => os::abort(),
-        // Another thread is ending the process; its report comes first, but not for ever.
+        // An error while reporting one.
+        Err(reporter) if reporter == me => std::process::abort(),
+        // Another thread reports an error and ends the process; if it hangs, this thread takes over.
         Err(_) => {
-            os::sleep_ns(10_000_000_000);
+            clock::sleep_ns(10_000_000_000);
         }
     }
     match location {
@@ -80,6 +84,6 @@ pub fn fatal_at(message: fmt::Arguments<'_>, location: Option<Location<'_>>) -> 
     backtrace::print_if_enabled(2);
     match HOOK.get() {
         Some(end) => end(),
-        None => os::abort(),
+        None => std::process::abort(),
     }
 }

@@ -1,5 +1,5 @@
-//! What locks each thread holds: the checks of the debug build. The list has no destructor, so locks may be used while
-//! a thread ends.
+//! The locks that each thread holds, for the checks of the debug build. The list has no destructor, so
+//! locks work while a thread ends.
 
 use std::cell::Cell;
 
@@ -14,11 +14,12 @@ pub enum Mode {
     Write,
 }
 
+/// Most locks recorded per thread.
 const ROOM: usize = 64;
 
 struct Held {
     locks: [Cell<Option<(usize, Mode)>>; ROOM],
-    /// Locks that did not fit: while there are any, an unknown lock may be held all the same.
+    /// Number of held locks that did not fit. While there are any, a lock that is not listed may be held.
     more: Cell<usize>,
 }
 
@@ -26,7 +27,7 @@ thread_local! {
     static HELD: Held = const { Held { locks: [const { Cell::new(None) }; ROOM], more: Cell::new(0) } };
 }
 
-/// How the calling thread holds the lock at `address`: `Err` if the list cannot tell.
+/// How the calling thread holds the lock at `address`. `Err` if the list is incomplete.
 pub fn mode(address: usize) -> Result<Option<Mode>, ()> {
     HELD.with(|held| {
         let found = held.locks.iter().filter_map(Cell::get).find(|(lock, _)| *lock == address);
@@ -38,7 +39,7 @@ pub fn mode(address: usize) -> Result<Option<Mode>, ()> {
     })
 }
 
-/// Notes that the calling thread acquired a lock.
+/// Records that the calling thread acquired a lock.
 pub fn acquired(address: usize, mode: Mode) {
     HELD.with(|held| match held.locks.iter().find(|slot| slot.get().is_none()) {
         Some(slot) => slot.set(Some((address, mode))),
@@ -46,7 +47,7 @@ pub fn acquired(address: usize, mode: Mode) {
     });
 }
 
-/// Notes that the calling thread released a lock.
+/// Records that the calling thread released a lock.
 pub fn released(address: usize) {
     HELD.with(|held| {
         match held
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_knows_its_locks() {
+    fn locks_are_recorded_per_thread() {
         assert_eq!(mode(8), Ok(None));
         acquired(8, Mode::Mutex);
         acquired(16, Mode::Read);

@@ -4,12 +4,13 @@
 //!
 //! - [`parse`], [`number`]: numbers, memory sizes and signals as text
 //! - [`mod@env`]: typed environment variables and `GASNET_VERBOSEENV`
-//! - [`process`]: who this process is, and its lines on standard error
-//! - [`fatal`], [`freeze`], [`backtrace`], [`signals`]: what happens when something goes wrong
+//! - [`process`]: the rank of this process, and its messages on standard error
+//! - [`fatal`], [`freeze`], [`backtrace`]: fatal errors and how to debug them
 //! - [`heap`]: the debug allocator
 //! - [`timer`], [`system`], [`bytes`]: clocks, machine properties, checksums
 //! - `abi`: the exported C functions, and C code for what stable Rust cannot define
-//! - `os`: system calls
+//!
+//! System calls come from `gasnet_sys`.
 //!
 //! The C library `libgasnet_tools-{seq,par}` is this crate and nothing else; the two differ only in the headers.
 
@@ -21,7 +22,6 @@ pub mod freeze;
 pub mod number;
 pub mod parse;
 pub mod process;
-pub mod signals;
 pub mod system;
 pub mod timer;
 
@@ -30,7 +30,6 @@ pub mod heap;
 mod abi;
 #[cfg(feature = "debug-checks")]
 mod held;
-mod os;
 
 /// Release of the package as (major, minor, patch); `gasnet_config.h` states the same.
 pub const RELEASE: (u32, u32, u32) = (2025, 8, 0);

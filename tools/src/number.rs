@@ -1,9 +1,10 @@
-//! Numbers as the C interface wants them: one entry for integers and sizes, a lenient reader, and signed sizes as text.
-//! The grammar is [`crate::parse`]'s.
+//! Numbers for the C interface: one function for integers and sizes, a lenient parser, and signed sizes
+//! as text. The grammar is that of [`crate::parse`].
 
 use crate::parse::{self, ParseError};
 
-/// Reads an integer (`default_unit` 0), or a memory size in bytes, where a number without unit counts `default_unit` bytes.
+/// Parses an integer (`default_unit` 0), or a memory size in bytes, where a number without a unit counts
+/// `default_unit` bytes.
 pub fn parse_int(text: &str, default_unit: u64) -> Result<i64, ParseError> {
     match default_unit {
         0 => parse::integer(text),
@@ -11,13 +12,16 @@ pub fn parse_int(text: &str, default_unit: u64) -> Result<i64, ParseError> {
     }
 }
 
-/// No number that fits is longer, and one that is longer does not fit.
-const LONGEST: usize = 64;
+/// Most bytes of a number: a longer one does not fit.
+const MAX_BYTES: usize = 64;
 
-/// As [`parse_int`], but takes the longest number that `text` starts with (0 if none) and clips it to the range.
+/// As [`parse_int`], but parses the longest number that `text` starts with (0 if none) and clamps it to
+/// the range.
 pub fn parse_int_prefix(text: &str, default_unit: u64) -> i64 {
     let text = text.trim_start();
-    let ends = (1..=text.len().min(LONGEST)).rev().filter(|end| text.is_char_boundary(*end));
+    let ends = (1..=text.len().min(MAX_BYTES))
+        .rev()
+        .filter(|end| text.is_char_boundary(*end));
     for end in ends {
         match parse_int(&text[..end], default_unit) {
             Ok(value) => return value,
@@ -29,7 +33,8 @@ pub fn parse_int_prefix(text: &str, default_unit: u64) -> i64 {
     0
 }
 
-/// An integer as text; a memory size in the largest unit that divides it. [`parse_int`] reads it back exactly.
+/// An integer as text; a memory size in the largest unit that divides it. [`parse_int`] parses it back
+/// exactly.
 pub fn format_int(value: i64, is_memory_size: bool) -> String {
     if !is_memory_size {
         return value.to_string();
@@ -57,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_formatted_reads_back() {
+    fn formatted_numbers_parse_back() {
         for shift in 0..63 {
             for value in [
                 1_i64 << shift,

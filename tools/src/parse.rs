@@ -1,17 +1,17 @@
-//! Parsers of environment values: pure functions from text to value, shared by the tools' own `gasnett_getenv_*`
-//! functions and the runtime's table of variables. They read no environment, print nothing and never panic.
+//! Parsers of environment values, for `gasnett_getenv_*` and for the table of variables of the runtime.
+//! Pure functions: they read no environment, print nothing and never panic.
 //!
-//! White space around a value is ignored everywhere. Letters may have either case.
+//! They ignore white space around a value, and the case of letters.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// Why a text is not a value.
+/// The reason why a text is not a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// It does not have the form of such a value.
+    /// The text does not have the form of such a value.
     Malformed,
-    /// It has the right form, but the value does not fit.
+    /// The text has the right form, but the value does not fit.
     OutOfRange,
 }
 
@@ -39,7 +39,8 @@ pub fn boolean(text: &str) -> Result<bool, ParseError> {
     }
 }
 
-/// A whole number in decimal, or in hexadecimal behind `0x`, with an optional sign. A hexadecimal number may use all 64 bits.
+/// An integer in decimal, or in hexadecimal after `0x`, with an optional sign. A hexadecimal number may
+/// use all 64 bits.
 pub fn integer(text: &str) -> Result<i64, ParseError> {
     let (negative, digits) = sign(text.trim());
     let magnitude = if let Some(hex) = hex_digits(digits) {
@@ -55,9 +56,9 @@ pub fn integer(text: &str) -> Result<i64, ParseError> {
     i64::try_from(if negative { -magnitude } else { magnitude }).map_err(|_| ParseError::OutOfRange)
 }
 
-/// A memory size in bytes: a decimal number, possibly with a fraction, and a unit (`B`, `K`, `KB`, `KiB`, `M` … `P`;
-/// all of them powers of 1024); a number without unit is multiplied by `unit_bytes`. A hexadecimal number behind `0x` has
-/// no unit of its own. A fraction of a byte is dropped. At most `i64::MAX`.
+/// A memory size in bytes: a decimal number, possibly with a fraction, and a unit (`B`, `K`, `KB`, `KiB`,
+/// `M` … `P`), a power of 1024. A number without a unit counts `unit_bytes`; so does a hexadecimal number
+/// after `0x`, which takes no unit. A fraction of a byte is dropped. At most `i64::MAX`.
 #[allow(clippy::cast_precision_loss)] // units are powers of two
 pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
     let text = text.trim();
@@ -99,45 +100,6 @@ pub fn double(text: &str) -> Result<f64, ParseError> {
     }
 }
 
-/// The signals that have names, with the first name of each number first.
-const SIGNALS: &[(&str, i32)] = &[
-    ("HUP", libc::SIGHUP),
-    ("INT", libc::SIGINT),
-    ("QUIT", libc::SIGQUIT),
-    ("ILL", libc::SIGILL),
-    ("TRAP", libc::SIGTRAP),
-    ("ABRT", libc::SIGABRT),
-    ("IOT", libc::SIGABRT),
-    ("BUS", libc::SIGBUS),
-    ("FPE", libc::SIGFPE),
-    ("KILL", libc::SIGKILL),
-    ("USR1", libc::SIGUSR1),
-    ("SEGV", libc::SIGSEGV),
-    ("USR2", libc::SIGUSR2),
-    ("PIPE", libc::SIGPIPE),
-    ("ALRM", libc::SIGALRM),
-    ("TERM", libc::SIGTERM),
-    ("CHLD", libc::SIGCHLD),
-    ("CONT", libc::SIGCONT),
-    ("STOP", libc::SIGSTOP),
-    ("TSTP", libc::SIGTSTP),
-    ("TTIN", libc::SIGTTIN),
-    ("TTOU", libc::SIGTTOU),
-    ("URG", libc::SIGURG),
-    ("XCPU", libc::SIGXCPU),
-    ("XFSZ", libc::SIGXFSZ),
-    ("VTALRM", libc::SIGVTALRM),
-    ("PROF", libc::SIGPROF),
-    ("WINCH", libc::SIGWINCH),
-    ("IO", libc::SIGIO),
-    ("POLL", libc::SIGIO),
-    ("SYS", libc::SIGSYS),
-    #[cfg(target_os = "linux")]
-    ("STKFLT", libc::SIGSTKFLT),
-    #[cfg(target_os = "linux")]
-    ("PWR", libc::SIGPWR),
-];
-
 /// A signal: its name with or without `SIG`, or its number from 1 to 64.
 pub fn signal(text: &str) -> Result<i32, ParseError> {
     let text = text.trim();
@@ -147,21 +109,7 @@ pub fn signal(text: &str) -> Result<i32, ParseError> {
             _ => Err(ParseError::OutOfRange),
         };
     }
-    let upper = text.to_ascii_uppercase();
-    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
-    SIGNALS
-        .iter()
-        .find(|(name, _)| *name == short)
-        .map(|&(_, number)| number)
-        .ok_or(ParseError::Malformed)
-}
-
-/// The name of a signal, as in `SIGINT`; none for numbers that have no name.
-pub fn signal_name(number: i32) -> Option<String> {
-    SIGNALS
-        .iter()
-        .find(|&&(_, n)| n == number)
-        .map(|(name, _)| format!("SIG{name}"))
+    gasnet_sys::signal::number(text).ok_or(ParseError::Malformed)
 }
 
 /// A size in the largest unit that divides it, as in `2 MB`.
@@ -194,7 +142,7 @@ fn hex_digits(text: &str) -> Option<&str> {
     text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))
 }
 
-/// Digits only: no sign, no separators, not empty.
+/// Parses digits only: no sign, no separators, not empty.
 fn digits_of(text: &str, radix: u32) -> Result<u128, ParseError> {
     if text.is_empty() || !text.chars().all(|c| c.is_digit(radix)) {
         return Err(ParseError::Malformed);
@@ -217,7 +165,7 @@ fn multiplier(unit: &str) -> Option<u64> {
     Some(1 << (10 * (power + 1)))
 }
 
-/// A finite decimal number; the words that Rust would accept (`inf`, `nan`) are not numbers here.
+/// A finite decimal number. `inf` and `nan`, which Rust accepts, are not numbers here.
 fn number(text: &str) -> Result<f64, ParseError> {
     let text = text.trim();
     if !text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b)) {
@@ -303,8 +251,6 @@ mod tests {
         assert_eq!(signal("0"), Err(OutOfRange));
         assert_eq!(signal("SIGNOPE"), Err(Malformed));
         assert_eq!(signal(""), Err(Malformed));
-        assert_eq!(signal_name(libc::SIGINT).as_deref(), Some("SIGINT"));
-        assert_eq!(signal_name(63), None);
     }
 
     #[test]
@@ -316,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Random texts from the alphabet that the parsers know, so that most of them get past the first character.
+    /// Random texts from the alphabet of the parsers, so that most of them get past the first character.
     #[test]
     fn random_texts_never_panic_and_stay_in_range() {
         const ALPHABET: &[u8] = b"0123456789.-+/eExXKMGTPBibygSIGHUPno, \t";

@@ -1,17 +1,17 @@
-//! Who this process is, and its lines on standard error.
+//! The rank of this process, and its messages on standard error.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::os;
+use gasnet_sys::fd;
 
 const NO_RANK: u32 = u32::MAX;
 
-// Written once at start-up; readers need no order with anything else.
+// Written once at start-up; readers need no ordering.
 static RANK: AtomicU32 = AtomicU32::new(NO_RANK);
 static SIZE: AtomicU32 = AtomicU32::new(1);
 
-/// Tells the tools this process's rank in the job and the job's size. Call it as early as they are known.
+/// Sets the rank of this process and the size of the job. Call it as soon as they are known.
 pub fn set_proc(rank: u32, size: u32) {
     RANK.store(rank, Ordering::Relaxed);
     SIZE.store(size, Ordering::Relaxed);
@@ -36,12 +36,12 @@ impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match rank() {
             Some(rank) => write!(f, "proc {rank}"),
-            None => write!(f, "pid {}", os::pid()),
+            None => write!(f, "pid {}", gasnet_sys::process::pid()),
         }
     }
 }
 
-/// Whether a list of ranks such as `0,2-4,6` (or `*`, or nothing) names this process.
+/// Whether a list of ranks such as `0,2-4,6` includes this process. `*` and an empty list include all.
 pub fn listed(list: &str) -> bool {
     let list = list.trim();
     let me = rank().unwrap_or(0);
@@ -57,7 +57,7 @@ pub fn listed(list: &str) -> bool {
         })
 }
 
-/// A line in fixed memory: usable where allocation is not (fatal errors, signal handlers).
+/// A line in fixed memory, for places that must not allocate (fatal errors, signal handlers).
 struct Line {
     bytes: [u8; 6000],
     used: usize,
@@ -73,16 +73,17 @@ impl Write for Line {
     }
 }
 
-/// Writes one line to `fd`, in one system call, so that lines of several processes do not mix.
+/// Writes one line to `fd` in one system call, so that lines of several processes do not mix. Errors are
+/// ignored.
 pub fn say_to(fd: i32, text: fmt::Arguments<'_>) {
     let mut line = Line {
         bytes: [0; 6000],
         used: 0,
     };
-    // Line::write_str cannot fail, and a value that cannot format itself leaves what came before it.
+    // Line::write_str cannot fail; a value that fails to format leaves the text before it.
     let _ = line.write_fmt(text);
     line.bytes[line.used] = b'\n';
-    os::write_all(fd, &line.bytes[..=line.used]);
+    let _ = fd::write_all_now(fd, &line.bytes[..=line.used]);
 }
 
 /// Writes one line to standard error.

@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 
 use libc::c_int;
 
-use crate::{env, os, process};
+use gasnet_sys::{cpus, host_memory, net};
+
+use crate::{env, process};
 
 /// The host's name in lower case.
 pub fn hostname() -> &'static str {
@@ -15,7 +17,7 @@ pub fn hostname() -> &'static str {
 /// As [`hostname`], for C.
 pub fn hostname_c() -> &'static CStr {
     static NAME: OnceLock<CString> = OnceLock::new();
-    NAME.get_or_init(|| CString::new(os::hostname().to_ascii_lowercase()).unwrap_or_default())
+    NAME.get_or_init(|| CString::new(net::host_name().to_ascii_lowercase()).unwrap_or_default())
 }
 
 /// The running executable's path; empty if unknown.
@@ -28,36 +30,32 @@ pub fn exe_name_c() -> &'static CStr {
     })
 }
 
-/// Number of processors in use by the system; 0 if unknown.
+/// Number of online processors; 0 if unknown.
 pub fn cpu_count() -> i32 {
-    os::sysconf(libc::_SC_NPROCESSORS_ONLN).map_or(0, |n| n as i32)
+    cpus::online().map_or(0, |n| n as i32)
 }
 
 /// Physical memory in bytes.
 pub fn physical_memory() -> Option<u64> {
-    let pages = os::sysconf(libc::_SC_PHYS_PAGES)?;
-    let page = os::sysconf(libc::_SC_PAGESIZE)?;
-    Some(pages as u64 * page as u64)
+    host_memory::physical()
 }
 
-/// Binds the calling thread to processor `rank` modulo the number of processors. False if the system refuses.
+/// Binds the calling thread to processor `rank` modulo the number of processors. False if the kernel
+/// refuses.
 pub fn set_affinity(rank: i32) -> bool {
-    let Some(count) = os::sysconf(libc::_SC_NPROCESSORS_ONLN) else {
-        return false;
-    };
-    os::bind_to_cpu(i64::from(rank).rem_euclid(count) as usize)
+    cpus::online().is_some_and(|count| cpus::bind(i64::from(rank).rem_euclid(count.into()) as usize))
 }
 
-/// Raises the soft limit of `resource` to the hard one, unless `GASNET_MAXIMIZE_<description>` says no.
-/// True on success, or when told not to.
+/// Raises the soft limit of `resource` to the hard limit, unless `GASNET_MAXIMIZE_<description>` is no.
+/// True on success, or if there is nothing to do.
 pub fn maximize_rlimit(resource: c_int, description: &str) -> bool {
     if !env::bool(&format!("GASNET_MAXIMIZE_{description}"), true) {
         return true;
     }
-    os::raise_limit(resource)
+    gasnet_sys::process::raise_limit(resource, libc::RLIM_INFINITY).is_ok()
 }
 
-/// Maximizes CPU time and the limits on memory. True if all could be.
+/// Raises the limits on CPU time and memory. True if all succeeded.
 pub fn maximize_rlimits() -> bool {
     let all = [
         (libc::RLIMIT_CPU, "RLIMIT_CPU"),

@@ -1,5 +1,5 @@
-//! Ticks: the time-stamp counter where the processor promises that it runs at one rate in all states, else the system's
-//! monotonic clock in nanoseconds. Ticks of different processes are not comparable.
+//! Ticks: the time-stamp counter if it runs at one rate in all power states, else the monotonic clock in
+//! nanoseconds. Ticks of different processes are not comparable.
 
 // Rates and errors are ratios: the 52 bits of a double are plenty.
 #![allow(clippy::cast_precision_loss)]
@@ -7,30 +7,33 @@
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
-use crate::{env, fatal, os, process};
+use gasnet_sys::clock::{self, tsc};
 
-pub use crate::os::monotonic_ns;
+use crate::abi::native;
+use crate::{env, fatal, process};
 
-/// Values of the exported `gasnetti_tick_source`, which the header's inline code reads.
+pub use gasnet_sys::clock::monotonic_ns;
+
+/// Values of the exported `gasnetti_tick_source`, which inline code in the header reads.
 const SOURCE_TSC: i32 = 1;
 const SOURCE_CLOCK: i32 = 2;
 
 /// The current tick count.
 pub fn now() -> u64 {
     if source() == SOURCE_TSC {
-        os::tsc()
+        tsc()
     } else {
-        os::monotonic_ns()
+        monotonic_ns()
     }
 }
 
-/// Which clock ticks come from; decided at the first call.
+/// The clock that ticks come from; chosen at the first call.
 fn source() -> i32 {
-    // Relaxed: every thread decides alike, and the value carries no other data.
-    match os::tick_source().load(Ordering::Relaxed) {
+    // Relaxed: every thread chooses the same, and no other data depends on the value.
+    match native::tick_source().load(Ordering::Relaxed) {
         0 => {
-            let chosen = if os::tsc_is_invariant() { SOURCE_TSC } else { SOURCE_CLOCK };
-            os::tick_source().store(chosen, Ordering::Relaxed);
+            let chosen = if clock::tsc_is_invariant() { SOURCE_TSC } else { SOURCE_CLOCK };
+            native::tick_source().store(chosen, Ordering::Relaxed);
             chosen
         }
         chosen => chosen,
@@ -59,9 +62,11 @@ fn ns_per_tick() -> f64 {
     let rate = env::text("GASNET_TSC_RATE", Some("walltime")).unwrap_or_default();
     let hz = match rate.trim().to_ascii_lowercase().as_str() {
         "" | "walltime" | "wallclock" => measured_hz(),
-        "cpuinfo" => {
-            cpuinfo_hz().unwrap_or_else(|| fatal::fatal(format_args!("GASNET_TSC_RATE=cpuinfo: /proc/cpuinfo states no rate")))
-        }
+        "cpuinfo" => cpuinfo_hz().unwrap_or_else(|| {
+            fatal::fatal(format_args!(
+                "GASNET_TSC_RATE=cpuinfo: /proc/cpuinfo states no rate; set GASNET_TSC_RATE to the rate in Hz"
+            ))
+        }),
         number => match number.parse::<u64>() {
             Ok(hz @ 1_000_000..=100_000_000_000) => hz as f64,
             _ => fatal::fatal(format_args!(
@@ -76,20 +81,21 @@ fn ns_per_tick() -> f64 {
     1e9 / hz
 }
 
-/// One instant on both clocks, and how far apart the two readings may lie, in ticks.
+/// One instant on both clocks.
 struct Instant {
     ticks: u64,
     ns: u64,
+    /// Most ticks between the two readings.
     slack: u64,
 }
 
-/// The tightest of several readings: an interrupt between the two clocks widens a reading.
+/// The tightest of several readings: an interrupt between the two clocks widens one.
 fn instant() -> Instant {
     (0..20)
         .map(|_| {
-            let before = os::tsc();
-            let ns = os::monotonic_ns();
-            let slack = os::tsc().wrapping_sub(before);
+            let before = tsc();
+            let ns = monotonic_ns();
+            let slack = tsc().wrapping_sub(before);
             Instant {
                 ticks: before + slack / 2,
                 ns,
@@ -104,34 +110,35 @@ fn instant() -> Instant {
         })
 }
 
-/// Two readings of both clocks, which are exact to some ten nanoseconds, are at least so far apart.
-const LEAST_NS: u64 = 2_000_000;
+/// Shortest calibration, in nanoseconds. A reading of both clocks is exact to tens of nanoseconds.
+const MIN_CALIBRATION_NS: u64 = 2_000_000;
 
-/// Where the comparison of the two clocks starts.
+/// Start of the calibration.
 static START: OnceLock<Instant> = OnceLock::new();
 
-/// Starts to compare the clocks. The earlier this is, the less does the first conversion of ticks wait, and the more exact it is.
+/// Starts the calibration. An early start makes the first conversion of ticks faster and more exact.
 pub fn begin() {
     if source() == SOURCE_TSC {
         START.get_or_init(instant);
     }
 }
 
-/// Compares the counter with the system's clock since [`begin`]: for 2 ms at least, and longer while the error is above the tolerance.
+/// Measures the rate of the counter against the monotonic clock since [`begin`], for at least 2 ms, and
+/// longer while the error is above the tolerance.
 fn measured_hz() -> f64 {
     let soft = env::double("GASNET_TSC_RATE_TOLERANCE", 0.0005);
     let hard = env::double("GASNET_TSC_RATE_HARD_TOLERANCE", 0.02);
     let start = START.get_or_init(instant);
-    let mut wait_ns = LEAST_NS.saturating_sub(os::monotonic_ns().saturating_sub(start.ns));
+    let mut wait_ns = MIN_CALIBRATION_NS.saturating_sub(monotonic_ns().saturating_sub(start.ns));
     loop {
         if wait_ns > 0 {
-            os::sleep_ns(wait_ns);
+            clock::sleep_ns(wait_ns);
         }
         let end = instant();
         let ticks = end.ticks.wrapping_sub(start.ticks) as f64;
         let error = (start.slack + end.slack) as f64 / ticks;
         if error > soft.max(1e-6) && wait_ns < 400_000_000 {
-            wait_ns = (2 * wait_ns).max(LEAST_NS);
+            wait_ns = (2 * wait_ns).max(MIN_CALIBRATION_NS);
             continue;
         }
         if error > hard {
@@ -149,7 +156,7 @@ fn measured_hz() -> f64 {
     }
 }
 
-/// The nominal rate in the processor's name, else its current frequency.
+/// The nominal rate in the name of the processor, else its current frequency.
 fn cpuinfo_hz() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let value = |key: &str| {
@@ -202,9 +209,9 @@ mod tests {
     #[test]
     fn ticks_follow_the_clock() {
         begin();
-        let (ticks, reference) = (now(), os::monotonic_ns());
-        os::sleep_ns(50_000_000);
-        let (elapsed, expected) = (to_ns(now() - ticks), os::monotonic_ns() - reference);
+        let (ticks, reference) = (now(), monotonic_ns());
+        clock::sleep_ns(50_000_000);
+        let (elapsed, expected) = (to_ns(now() - ticks), monotonic_ns() - reference);
         // Being descheduled between the two readings is the only slack.
         assert!(elapsed.abs_diff(expected) < 20_000_000, "{elapsed} {expected}");
         assert!(granularity_us() > 0.0 && overhead_us() > 0.0);

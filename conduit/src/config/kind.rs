@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use super::{FaultPlan, RankSet, SegmentLimit, SignalSet};
+use gasnet_sys::signal;
 use gasnet_tools::parse::{self, ParseError};
 use std::path::PathBuf;
 
@@ -165,7 +166,7 @@ impl Kind {
             Value::Path(v) => v.display().to_string(),
             Value::Choice(i) => words[*i].into(),
             Value::Ranks(v) => v.to_string(),
-            Value::Signal(v) => parse::signal_name(*v).unwrap_or_else(|| v.to_string()),
+            Value::Signal(v) => signal::name(*v).map_or_else(|| v.to_string(), str::to_owned),
             Value::Signals(v) => v.to_string(),
             Value::SegmentLimit(v) => v.to_string(),
             Value::Faults(v) => v.to_string(),

@@ -1,6 +1,7 @@
 //! Sets of ranks and sets of signals, in the syntax of the environment.
 #![forbid(unsafe_code)]
 
+use gasnet_sys::signal;
 use gasnet_tools::parse::{self, ParseError};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -101,7 +102,7 @@ impl fmt::Display for SignalSet {
         let Self::Some(list) = self else { return f.write_str("*") };
         let names: Vec<_> = list
             .iter()
-            .map(|&n| parse::signal_name(n).unwrap_or_else(|| n.to_string()))
+            .map(|&n| signal::name(n).map_or_else(|| n.to_string(), str::to_owned))
             .collect();
         f.write_str(&names.join(","))
     }

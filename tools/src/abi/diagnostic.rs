@@ -6,10 +6,13 @@ use std::sync::atomic::AtomicI32;
 
 use libc::c_int;
 
-use super::{c_str, text};
-use crate::{backtrace, fatal, freeze, os, signals};
+use gasnet_sys::{process, signal};
 
-/// Where the variadic functions of `native.c` end: reports `text` and ends the process. `file` may be null.
+use super::{c_str, text};
+use crate::{backtrace, fatal, freeze};
+
+/// The common tail of the variadic functions in `native.c`: reports `message` and ends the process.
+/// `file` may be null.
 #[no_mangle]
 pub extern "C" fn gasnetti_fatal(message: *const c_char, function: *const c_char, file: *const c_char, line: c_int) -> ! {
     let message = c_str(message).map_or("", |m| m.to_str().unwrap_or("(message is not UTF-8)"));
@@ -25,10 +28,10 @@ pub extern "C" fn gasnetti_fatal(message: *const c_char, function: *const c_char
 /// Ends the process at once, all threads included, without exit handlers.
 #[no_mangle]
 pub extern "C" fn gasnett_killmyprocess(exitcode: c_int) -> ! {
-    os::exit_now(exitcode)
+    process::end(exitcode)
 }
 
-/// Sets `*flag` and waits until somebody clears it.
+/// Sets `*flag` and waits until a debugger or another thread clears it.
 ///
 /// # Safety
 /// `flag` is null or points to an int that lives until the call returns.
@@ -38,12 +41,12 @@ pub unsafe extern "C" fn gasnett_freezeForDebuggerNow(flag: *mut c_int, flagsymn
         freeze::here();
         return;
     }
-    // SAFETY: the caller's flag is an aligned int; whoever clears it does so with one store.
+    // SAFETY: the caller's flag is an aligned int, which is cleared with one store.
     let flag = unsafe { AtomicI32::from_ptr(flag) };
     freeze::now(flag, &text(flagsymname));
 }
 
-/// Waits for a debugger if `GASNET_FREEZE_ON_ERROR` says so.
+/// Waits for a debugger if `GASNET_FREEZE_ON_ERROR` is set.
 #[no_mangle]
 pub extern "C" fn gasnett_freezeForDebuggerErr() {
     freeze::on_error();
@@ -70,11 +73,11 @@ pub extern "C" fn gasnetti_print_backtrace_default(fd: c_int) -> c_int {
 /// Installs a signal handler and returns the previous one, or `SIG_ERR`.
 #[no_mangle]
 pub extern "C" fn gasnett_reghandler(sigtocatch: c_int, fp: libc::sighandler_t) -> libc::sighandler_t {
-    os::set_handler(sigtocatch, fp)
+    signal::set_handler(sigtocatch, fp)
 }
 
 /// The name of a signal such as `SIGINT`; null for other numbers.
 #[no_mangle]
 pub extern "C" fn gasnett_signame_fromval(signum: c_int) -> *const c_char {
-    signals::name_c(signum).map_or(ptr::null(), CStr::as_ptr)
+    signal::c_name(signum).map_or(ptr::null(), CStr::as_ptr)
 }

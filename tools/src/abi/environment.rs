@@ -35,7 +35,7 @@ pub extern "C" fn gasnett_parse_int(str: *const c_char, mem_size_multiplier: u64
 #[no_mangle]
 pub extern "C" fn gasnett_setenv(key: *const c_char, value: *const c_char) {
     if let (Some(key), Some(value)) = (c_str(key), c_str(value)) {
-        env::set(key, value);
+        gasnet_sys::env::set(key, value);
     }
 }
 
@@ -43,7 +43,7 @@ pub extern "C" fn gasnett_setenv(key: *const c_char, value: *const c_char) {
 #[no_mangle]
 pub extern "C" fn gasnett_unsetenv(key: *const c_char) {
     if let Some(key) = c_str(key) {
-        env::unset(key);
+        gasnet_sys::env::unset(key);
     }
 }
 
@@ -87,26 +87,26 @@ pub extern "C" fn gasnett_verboseenv() -> c_int {
     c_int::from(env::verbose())
 }
 
-/// Shows an integer setting if reporting is on.
+/// Prints an integer setting if reporting is on.
 #[no_mangle]
 pub extern "C" fn gasnett_envint_display(key: *const c_char, val: i64, is_dflt: c_int, is_mem_size: c_int) {
     env::display(&text(key), &env::show_int(val, is_mem_size != 0), is_dflt != 0);
 }
 
-/// Shows a text setting if reporting is on.
+/// Prints a text setting if reporting is on.
 #[no_mangle]
 pub extern "C" fn gasnett_envstr_display(key: *const c_char, val: *const c_char, is_dflt: c_int) {
     let value = c_str(val).map_or_else(|| "*not set*".to_owned(), |v| v.to_string_lossy().into_owned());
     env::display(&text(key), &value, is_dflt != 0);
 }
 
-/// Shows a floating-point setting if reporting is on.
+/// Prints a floating-point setting if reporting is on.
 #[no_mangle]
 pub extern "C" fn gasnett_envdbl_display(key: *const c_char, val: f64, is_dflt: c_int) {
     env::display(&text(key), &val, is_dflt != 0);
 }
 
-/// A description of the caller's place in the source, allocated with malloc: what `gasnett_current_loc` expands to.
+/// The place of the caller in the source, as a string from malloc; `gasnett_current_loc` expands to this.
 #[no_mangle]
 pub extern "C" fn gasnett_current_loc_str(function: *const c_char, file: *const c_char, line: c_int) -> *mut c_char {
     let place = crate::fatal::Location {

@@ -1,11 +1,12 @@
-//! `gasnett_debug_malloc` and its kin (README, "GASNet debug malloc services"). The macros in `gasnet_tools.h` add the caller's place.
+//! `gasnett_debug_malloc` and its variants (README, "GASNet debug malloc services"). The macros in
+//! `gasnet_tools.h` add the place of the caller.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ptr;
 
 use crate::heap::{self, Place, Stats};
 
-/// As `malloc` promises for every type.
+/// Alignment in bytes, as `malloc` guarantees it.
 const ALIGN: usize = 16;
 
 fn place(file: *const c_char, line: c_int) -> Place {
@@ -19,31 +20,31 @@ fn new_block(bytes: usize, at: Place) -> *mut u8 {
     heap::at_exit();
     let block = heap::allocate(bytes, ALIGN, at);
     if block.is_null() {
-        crate::fatal::fatal(format_args!("out of memory: {bytes} bytes were asked for at {at}"));
+        crate::fatal::fatal(format_args!("out of memory: cannot allocate {bytes} bytes at {at}"));
     }
     block
 }
 
-/// Memory of `bytes` bytes; never null.
+/// Allocates `bytes` bytes; never null.
 #[no_mangle]
 pub extern "C" fn gasnett_debug_malloc_at(bytes: usize, file: *const c_char, line: c_int) -> *mut c_void {
     new_block(bytes, place(file, line)).cast()
 }
 
-/// Zeroed memory for `count` objects of `bytes` bytes; never null.
+/// Allocates zeroed memory for `count` objects of `bytes` bytes; never null.
 #[no_mangle]
 pub extern "C" fn gasnett_debug_calloc_at(count: usize, bytes: usize, file: *const c_char, line: c_int) -> *mut c_void {
     let at = place(file, line);
     let Some(total) = count.checked_mul(bytes) else {
-        crate::fatal::fatal(format_args!("out of memory: {count} × {bytes} bytes were asked for at {at}"));
+        crate::fatal::fatal(format_args!("out of memory: cannot allocate {count} × {bytes} bytes at {at}"));
     };
     let block = new_block(total, at);
-    // SAFETY: as large as just asked for.
+    // SAFETY: just allocated with that size.
     unsafe { block.write_bytes(0, total) };
     block.cast()
 }
 
-/// Moves a block to one of `bytes` bytes. Null makes a new one, and no bytes free it.
+/// Moves a block to a new one of `bytes` bytes. Null allocates; zero bytes free.
 ///
 /// # Safety
 /// `block` is null or from here and not freed.
@@ -59,7 +60,7 @@ pub unsafe extern "C" fn gasnett_debug_realloc_at(
         return new_block(bytes, at).cast();
     }
     let old = block.cast::<u8>();
-    // SAFETY: by contract; the new block is another one.
+    // SAFETY: by contract; the new block does not overlap.
     unsafe {
         let had = heap::size_of_block(old, at);
         let moved = if bytes == 0 { ptr::null_mut() } else { new_block(bytes, at) };
@@ -71,7 +72,7 @@ pub unsafe extern "C" fn gasnett_debug_realloc_at(
     }
 }
 
-/// Gives a block back. Null is nothing.
+/// Frees a block. Null has no effect.
 ///
 /// # Safety
 /// `block` is null or from here and not freed.
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn gasnett_debug_strndup_at(
     // SAFETY: by contract.
     let length = unsafe { libc::strnlen(text, most) };
     let copy = new_block(length + 1, place(file, line));
-    // SAFETY: by contract, and the copy has room for the end mark.
+    // SAFETY: by contract, and the copy has room for the terminator.
     unsafe {
         ptr::copy_nonoverlapping(text.cast(), copy, length);
         copy.add(length).write(0);
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn gasnett_debug_strdup_at(text: *const c_char, file: *con
     unsafe { gasnett_debug_strndup_at(text, CStr::from_ptr(text).count_bytes(), file, line) }
 }
 
-/// Ends the process when the block is damaged.
+/// Ends the process if the block is damaged.
 ///
 /// # Safety
 /// `block` is null or from here.
@@ -123,13 +124,13 @@ pub unsafe extern "C" fn gasnett_debug_memcheck_at(block: *const c_void, file: *
     unsafe { heap::check_block(block.cast(), place(file, line)) };
 }
 
-/// Looks at one block, another one each time; ends the process when it is damaged.
+/// Checks one block, a different one each time; ends the process if it is damaged.
 #[no_mangle]
 pub extern "C" fn gasnett_debug_memcheck_one_at(file: *const c_char, line: c_int) {
     heap::check(false, place(file, line));
 }
 
-/// Looks at all blocks; ends the process when one is damaged.
+/// Checks all blocks; ends the process if one is damaged.
 #[no_mangle]
 pub extern "C" fn gasnett_debug_memcheck_all_at(file: *const c_char, line: c_int) {
     heap::check(true, place(file, line));
@@ -158,22 +159,22 @@ macro_rules! plain {
 }
 
 plain! {
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_malloc = gasnett_debug_malloc_at(bytes: usize) -> *mut c_void;
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_calloc = gasnett_debug_calloc_at(count: usize, bytes: usize) -> *mut c_void;
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_realloc = gasnett_debug_realloc_at(block: *mut c_void, bytes: usize) -> *mut c_void;
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_free = gasnett_debug_free_at(block: *mut c_void);
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_strdup = gasnett_debug_strdup_at(text: *const c_char) -> *mut c_char;
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_strndup = gasnett_debug_strndup_at(text: *const c_char, most: usize) -> *mut c_char;
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_memcheck = gasnett_debug_memcheck_at(block: *const c_void);
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_memcheck_one = gasnett_debug_memcheck_one_at();
-    /// For use through a pointer: the place is unknown.
+    /// For use through a pointer; the place is unknown.
     gasnett_debug_memcheck_all = gasnett_debug_memcheck_all_at();
 }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use libc::c_int;
 
 use super::text;
-use crate::{bytes, fatal, os, system, RELEASE};
+use crate::{bytes, fatal, system, RELEASE};
 
 /// The host's name.
 #[no_mangle]
@@ -32,7 +32,7 @@ pub extern "C" fn gasnett_cpu_count() -> c_int {
 pub extern "C" fn gasnett_getPhysMemSz(failureIsFatal: c_int) -> u64 {
     match system::physical_memory() {
         Some(bytes) => bytes,
-        None if failureIsFatal != 0 => fatal::fatal(format_args!("the system does not tell the size of its physical memory")),
+        None if failureIsFatal != 0 => fatal::fatal(format_args!("cannot determine the size of physical memory")),
         None => 0,
     }
 }
@@ -43,7 +43,7 @@ pub extern "C" fn gasnett_isLittleEndian() -> c_int {
     c_int::from(cfg!(target_endian = "little"))
 }
 
-/// What about this build costs performance; empty if nothing.
+/// The property of this build that costs performance; empty if there is none.
 #[no_mangle]
 pub extern "C" fn gasnett_performance_warning_str() -> *const c_char {
     if cfg!(feature = "debug-checks") {
@@ -62,7 +62,7 @@ pub extern "C" fn gasnett_release_version_str() -> *const c_char {
         .as_ptr()
 }
 
-/// The release as a number that grows from release to release.
+/// The release as a number that increases with each release.
 #[no_mangle]
 pub extern "C" fn gasnett_release_version() -> u64 {
     let (major, minor, patch) = RELEASE;
@@ -78,20 +78,20 @@ pub extern "C" fn gasnett_set_affinity(rank: c_int) -> c_int {
 /// Lets other threads run.
 #[no_mangle]
 pub extern "C" fn gasnett_sched_yield() {
-    os::yield_now();
+    std::thread::yield_now();
 }
 
 /// Fresh zeroed, page-aligned memory; failure is fatal.
 #[no_mangle]
 pub extern "C" fn gasnett_mmap(nbytes: usize) -> *mut c_void {
-    let address = os::map_anonymous(nbytes);
-    if address.is_null() {
-        fatal::fatal(format_args!(
-            "cannot map {nbytes} bytes of memory: {}",
-            std::io::Error::last_os_error()
-        ));
+    let mapped = match nbytes {
+        0 => Err(std::io::Error::from_raw_os_error(libc::EINVAL)),
+        _ => gasnet_sys::mem::map_private(nbytes),
+    };
+    match mapped {
+        Ok(address) => address as *mut c_void,
+        Err(why) => fatal::fatal(format_args!("cannot map {nbytes} bytes of memory: {why}")),
     }
-    address
 }
 
 /// The caller's bytes at `address`.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn gasnett_count0s_copy(dst: *mut c_void, src: *const c_vo
     // SAFETY: the caller promises it.
     let source = unsafe { bytes_at(src, numbytes) };
     let mut zeros = 0;
-    // Block by block, so that the count reads what the copy just brought into the cache.
+    // Block by block, so that the count reads data that the copy has just cached.
     for (index, block) in source.chunks(4096).enumerate() {
         // SAFETY: the block lies inside the range that the caller made writable.
         unsafe { std::ptr::copy_nonoverlapping(block.as_ptr(), dst.cast::<u8>().add(index * 4096), block.len()) };

@@ -1,10 +1,11 @@
-//! The exported C functions, one file per family: each turns pointers into safe values and calls one function of the
-//! crate. `native.c` and `twins.c` hold what is written in C.
+//! The exported C functions, one file per family: each converts pointers into safe values and calls one
+//! function of the crate. `native.c` and `twins.c` contain the part that is written in C.
 
 mod diagnostic;
 mod environment;
 mod heap;
 mod machine;
+pub mod native;
 #[cfg(feature = "debug-checks")]
 mod sync;
 mod timer;

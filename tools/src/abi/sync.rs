@@ -35,7 +35,7 @@ fn must_hold(lock: usize, modes: &[Mode], what: &str) {
     }
 }
 
-/// Notes an acquisition that may have failed, and passes the result on.
+/// Records an acquisition unless it failed; returns its result.
 fn note(rc: c_int, lock: usize, mode: Mode) -> c_int {
     if rc == 0 {
         held::acquired(lock, mode);
@@ -180,7 +180,7 @@ pub extern "C" fn gasnett_rwlock_rdlock(lock: *mut pthread_rwlock_t) {
             must(note(rc, lock as usize, Mode::Read), "locking", lock as usize);
             return;
         }
-        crate::os::yield_now();
+        std::thread::yield_now();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use libc::c_int;
 
-use crate::{os, timer};
+use crate::timer;
 
 /// The current tick count.
 #[no_mangle]
@@ -43,7 +43,7 @@ pub extern "C" fn gasnett_gettimeofday_us() -> u64 {
 /// Sleeps; non-zero with `errno` EINTR if a signal ended the sleep early.
 #[no_mangle]
 pub extern "C" fn gasnett_nsleep(ns_delay: u64) -> c_int {
-    if os::sleep_ns(ns_delay) {
+    if gasnet_sys::clock::sleep_ns(ns_delay) {
         0
     } else {
         -1

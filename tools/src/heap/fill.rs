@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use crate::parse::{self, ParseError};
 
-/// A pattern: one byte that repeats, or eight bytes that repeat from the start of the memory.
+/// A pattern: one byte, or eight bytes, that repeat from the start of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill([u8; 8]);
 
@@ -12,10 +12,10 @@ const QUIET_NAN: u64 = 0x7ff8_dead_7ff8_dead;
 const SIGNALING_NAN: u64 = 0x7ff4_dead_7ff4_dead;
 
 impl Fill {
-    /// The default: a number that poisons arithmetic and is no address.
+    /// The default: a signaling NaN, which is no valid address.
     pub const NAN: Self = Self(SIGNALING_NAN.to_ne_bytes());
 
-    /// `NAN`, `sNAN`, `qNAN`, a number from 0 to 255 for every byte, or another number for every eight bytes.
+    /// Parses `NAN`, `sNAN`, `qNAN`, a number from 0 to 255 (each byte), or another number (each 8 bytes).
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let word = text.trim();
         if word.eq_ignore_ascii_case("NAN") || word.eq_ignore_ascii_case("sNAN") {
@@ -35,7 +35,7 @@ impl Fill {
         }
     }
 
-    /// Whether memory still holds the pattern, all of it.
+    /// Whether all of `memory` contains the pattern.
     pub fn covers(self, memory: &[u8]) -> bool {
         memory.iter().zip(self.0.iter().cycle()).all(|(a, b)| a == b)
     }

@@ -1,9 +1,12 @@
-//! The debug allocator (README, "GASNet debug malloc services"): guards around every block, patterns in new and in freed memory, and
-//! a report at exit.
+//! The debug allocator (README, "GASNet debug malloc services"): guards around every block, patterns in
+//! new and in freed memory, and a report at exit.
 //!
-//! A thin layer over the system's `malloc`. In the debug flavour the library's own Rust allocations come from here, and clients reach it
-//! by `gasnett_debug_malloc` and its kin. Every event looks at one block in turn, or at all of them with `GASNET_MALLOC_EXTRACHECK`. Nothing here
-//! allocates by other means, and nothing is said while the lock is held: an error is found first and told afterwards.
+//! A thin layer over the system's `malloc`. In the debug flavour the library's Rust allocations come from
+//! here; clients call `gasnett_debug_malloc` and its variants. Every operation checks one block in turn,
+//! or all blocks with `GASNET_MALLOC_EXTRACHECK`.
+//!
+//! Nothing here allocates from anywhere else, and nothing is printed while the lock is held: an error is
+//! found under the lock and reported after its release.
 
 mod fill;
 mod report;
@@ -20,10 +23,10 @@ pub use fill::Fill;
 pub use report::{at_exit, write as report};
 use settings::Settings;
 
-/// Where a block was asked for.
+/// The place that requested a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The source file, a C string that lives for ever; null for the library's own blocks.
+    /// The source file, a static C string; null for blocks of the library.
     pub file: *const c_char,
     /// The line in it.
     pub line: u32,
@@ -42,22 +45,22 @@ impl fmt::Display for Place {
         if self.file.is_null() {
             return f.write_str("libgasnet");
         }
-        // SAFETY: a literal of the client, by the macros in gasnet_tools.h.
+        // SAFETY: a string literal of the client, from the macros in gasnet_tools.h.
         let file = unsafe { CStr::from_ptr(self.file) };
         write!(f, "{}:{}", file.to_str().unwrap_or("(file)"), self.line)
     }
 }
 
-/// What lies in front of a block. The guard comes last, next to the client's first byte.
+/// Precedes a block. The guard comes last, next to the first byte of the client.
 #[repr(C)]
 struct Header {
     previous: *mut Header,
     next: *mut Header,
     bytes: usize,
     place: Place,
-    /// What the system's allocator returned.
+    /// The address from the system's allocator.
     base: *mut u8,
-    /// Room for other alignments of this structure.
+    /// Padding, for a size of 64 bytes.
     _spare: u64,
     guard: u64,
 }
@@ -72,17 +75,17 @@ const _: () = assert!(HEADER == 64);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Bytes ever asked for.
+    /// Bytes ever allocated.
     pub allocated_bytes: u64,
-    /// Of these, given back.
+    /// Bytes freed.
     pub freed_bytes: u64,
     /// In use now.
     pub live_bytes: u64,
     /// The most that were in use at one time.
     pub live_bytes_max: u64,
-    /// Blocks ever asked for.
+    /// Blocks ever allocated.
     pub allocated_objects: u64,
-    /// Of these, given back.
+    /// Blocks freed.
     pub freed_objects: u64,
     /// In use now.
     pub live_objects: u64,
@@ -93,14 +96,14 @@ pub struct Stats {
 }
 
 struct Heap {
-    /// All blocks, freed ones that are kept included: a ring of those that have headers.
+    /// List of all blocks, including freed ones that are kept.
     first: *mut Header,
-    /// The block to be looked at next.
+    /// The block to check next.
     cursor: *mut Header,
     stats: Stats,
 }
 
-// SAFETY: the pointers are to headers that only the holder of the lock touches.
+// SAFETY: only the holder of the lock accesses the headers.
 unsafe impl Send for Heap {}
 
 static HEAP: Mutex<Heap> = Mutex::new(Heap {
@@ -123,19 +126,19 @@ fn locked() -> MutexGuard<'static, Heap> {
     gasnet_sys::lock(&HEAP)
 }
 
-/// What is wrong with a block.
+/// A damaged block.
 #[derive(Clone, Copy, Debug)]
 struct Damage {
     what: &'static str,
     address: usize,
-    /// Size and origin, where the header can still be believed.
-    about: Option<(usize, Place)>,
+    /// Size and origin, if the header is intact.
+    origin: Option<(usize, Place)>,
 }
 
 impl Damage {
-    fn tell(self, when: Place) -> ! {
-        let Self { what, address, about } = self;
-        match about {
+    fn report(self, when: Place) -> ! {
+        let Self { what, address, origin } = self;
+        match origin {
             Some((bytes, place)) => crate::fatal::fatal(format_args!(
                 "memory is corrupted: the block of {bytes} bytes at {address:#x} (from {place}) {what}; found at {when}"
             )),
@@ -158,14 +161,14 @@ unsafe fn damage(header: *const Header, scan_freed: Option<Fill>) -> Option<Dama
     let address = user as usize;
     let freed = h.guard == guard(FREED, user, h.bytes);
     if !freed && h.guard != guard(LIVE, user, h.bytes) {
-        let what = "was written in front of its first byte, or is no block of this allocator";
+        let what = "was written before its first byte, or is not a block of this allocator";
         return Some(Damage {
             what,
             address,
-            about: None,
+            origin: None,
         });
     }
-    let about = Some((h.bytes, h.place));
+    let origin = Some((h.bytes, h.place));
     // SAFETY: the guard vouches for the size, and the tail follows the block.
     let (content, tail) = unsafe {
         (
@@ -174,18 +177,18 @@ unsafe fn damage(header: *const Header, scan_freed: Option<Fill>) -> Option<Dama
         )
     };
     if tail != guard(LIVE, user, h.bytes) {
-        let what = "was written behind its last byte";
-        return Some(Damage { what, address, about });
+        let what = "was written past its last byte";
+        return Some(Damage { what, address, origin });
     }
     if freed && scan_freed.is_some_and(|fill| !fill.covers(content)) {
         let what = "was written after it was freed";
-        return Some(Damage { what, address, about });
+        return Some(Damage { what, address, origin });
     }
     None
 }
 
 impl Heap {
-    /// Looks at the next block in turn, or at all.
+    /// Checks the next block in turn, or all.
     fn check(&mut self, all: bool, settings: &Settings) -> Option<Damage> {
         let scan = settings.scan_freed.then_some(settings.clobber).flatten();
         let mut left = if all { usize::MAX } else { 1 };
@@ -193,7 +196,7 @@ impl Heap {
             self.cursor = self.first;
         }
         while left > 0 && !self.cursor.is_null() {
-            // SAFETY: a header in the list, unless it was overwritten: then its guard says so before anything else is used.
+            // SAFETY: a header in the list. If it was overwritten, its guard shows that first.
             if let Some(found) = unsafe { damage(self.cursor, scan) } {
                 return Some(found);
             }
@@ -205,9 +208,9 @@ impl Heap {
     }
 
     /// # Safety
-    /// `header` is a complete header, in no list.
+    /// `header` is initialised and not in the list.
     unsafe fn insert(&mut self, header: *mut Header) {
-        // SAFETY: by contract, and the list's own headers are valid.
+        // SAFETY: by contract; the headers in the list are valid.
         unsafe {
             (*header).previous = ptr::null_mut();
             (*header).next = self.first;
@@ -221,7 +224,7 @@ impl Heap {
     /// # Safety
     /// `header` is in the list.
     unsafe fn remove(&mut self, header: *mut Header) {
-        // SAFETY: by contract; neighbours are in the list, too.
+        // SAFETY: by contract; the adjacent headers are in the list too.
         unsafe {
             let (previous, next) = ((*header).previous, (*header).next);
             if let Some(next) = next.as_mut() {
@@ -260,14 +263,15 @@ impl Heap {
     }
 }
 
-/// Memory for `bytes` bytes at a multiple of `align` (a power of two), or null when there is none. Zero bytes give an address of their own.
+/// Allocates `bytes` bytes at a multiple of `align` (a power of two); null if there is no memory. Zero
+/// bytes give a unique address.
 pub fn allocate(bytes: usize, align: usize, place: Place) -> *mut u8 {
     let settings = settings::get();
     let align = align.max(align_of::<Header>());
     let Some(total) = bytes.checked_add(HEADER + TAIL + align) else {
         return ptr::null_mut();
     };
-    // SAFETY: any size may be asked for; null is looked at.
+    // SAFETY: any size is allowed; null is handled.
     let base = unsafe { libc::malloc(total) }.cast::<u8>();
     if base.is_null() {
         return base;
@@ -275,7 +279,8 @@ pub fn allocate(bytes: usize, align: usize, place: Place) -> *mut u8 {
     let start = base as usize + HEADER;
     let user = base.wrapping_add(start.next_multiple_of(align) - base as usize);
     let header = user.wrapping_sub(HEADER).cast::<Header>();
-    // SAFETY: header, block and tail lie within the `total` bytes that were just allocated; `user` is aligned for a header.
+    // SAFETY: header, block and tail are within the `total` bytes just allocated; `user` is aligned for a
+    // header.
     unsafe {
         header.write(Header {
             previous: ptr::null_mut(),
@@ -300,15 +305,15 @@ pub fn allocate(bytes: usize, align: usize, place: Place) -> *mut u8 {
         found
     };
     if let Some(found) = found {
-        found.tell(place);
+        found.report(place);
     }
     user
 }
 
-/// Gives a block back. Null is nothing.
+/// Frees a block. Null has no effect.
 ///
 /// # Safety
-/// `user` is null, or from [`allocate`] and not freed: where it is not, that is found as far as it can be.
+/// `user` is null, or from [`allocate`] and not freed. Violations are detected where possible.
 pub unsafe fn free(user: *mut u8, place: Place) {
     if user.is_null() {
         return;
@@ -317,16 +322,16 @@ pub unsafe fn free(user: *mut u8, place: Place) {
     let header = user.wrapping_sub(HEADER).cast::<Header>();
     let found = {
         let mut heap = locked();
-        // SAFETY: by contract, or at worst memory that is readable but nobody's.
+        // SAFETY: by contract, or at worst readable memory that is not a block.
         let found = unsafe { wrong_to_free(header) };
         if found.is_none() {
-            // SAFETY: a block in the list, as its guards show.
+            // SAFETY: a block in the list: its guards are intact.
             unsafe { heap.release(header, settings) };
         }
         found.or_else(|| heap.check(settings.extra, settings))
     };
     if let Some(found) = found {
-        found.tell(place);
+        found.report(place);
     }
 }
 
@@ -336,8 +341,8 @@ unsafe fn wrong_to_free(header: *const Header) -> Option<Damage> {
     // SAFETY: by contract.
     let (user, h) = unsafe { (header.add(1).cast::<u8>(), header.read()) };
     if h.guard == guard(FREED, user, h.bytes) {
-        let (what, address, about) = ("is freed a second time", user as usize, Some((h.bytes, h.place)));
-        return Some(Damage { what, address, about });
+        let (what, address, origin) = ("is freed a second time", user as usize, Some((h.bytes, h.place)));
+        return Some(Damage { what, address, origin });
     }
     // SAFETY: by contract.
     unsafe { damage(header, None) }
@@ -345,9 +350,9 @@ unsafe fn wrong_to_free(header: *const Header) -> Option<Damage> {
 
 impl Heap {
     /// # Safety
-    /// `header` is of a live block.
+    /// `header` is that of a live block.
     unsafe fn release(&mut self, header: *mut Header, settings: &Settings) {
-        // SAFETY: by contract; the block and the system's memory behind it are ours until `libc::free`.
+        // SAFETY: by contract; the memory of the block is valid until `libc::free`.
         unsafe {
             let (user, bytes, base) = (header.add(1).cast::<u8>(), (*header).bytes, (*header).base);
             if let Some(fill) = settings.clobber {
@@ -375,10 +380,10 @@ pub unsafe fn size_of_block(user: *const u8, place: Place) -> usize {
     }
 }
 
-/// Ends the process when the block is damaged. Null is no block and fine.
+/// Ends the process if the block is damaged. Null is allowed.
 ///
 /// # Safety
-/// `user` is null or from [`allocate`]: where it is not, that is found as far as it can be.
+/// `user` is null or from [`allocate`]. Violations are detected where possible.
 pub unsafe fn check_block(user: *const u8, place: Place) {
     if user.is_null() {
         return;
@@ -389,7 +394,7 @@ pub unsafe fn check_block(user: *const u8, place: Place) {
         unsafe { wrong_to_use(user.wrapping_sub(HEADER).cast()) }
     };
     if let Some(found) = found {
-        found.tell(place);
+        found.report(place);
     }
 }
 
@@ -406,15 +411,15 @@ unsafe fn wrong_to_use(header: *const Header) -> Option<Damage> {
     Some(Damage { what, ..found })
 }
 
-/// Looks at one block, or at all of them; ends the process when it is damaged.
+/// Checks one block in turn, or all; ends the process if one is damaged.
 pub fn check(all: bool, place: Place) {
     let found = locked().check(all, settings::get());
     if let Some(found) = found {
-        found.tell(place);
+        found.report(place);
     }
 }
 
-/// What a poll does: looks at one block in turn, unless another thread is at it.
+/// Checks one block in turn, unless another thread holds the lock. Called by every poll.
 pub fn poll() {
     let settings = settings::get();
     let found = match HEAP.try_lock() {
@@ -422,7 +427,7 @@ pub fn poll() {
         Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => None,
     };
     if let Some(found) = found {
-        found.tell(Place::LIBRARY);
+        found.report(Place::LIBRARY);
     }
 }
 
@@ -431,7 +436,7 @@ pub fn stats() -> Stats {
     locked().stats
 }
 
-/// The library's own allocator in the debug flavour.
+/// The allocator of the library in the debug flavour.
 #[cfg(feature = "debug-checks")]
 mod global {
     use super::{allocate, free, Place};
@@ -442,7 +447,8 @@ mod global {
     #[global_allocator]
     static CHECKED: Checked = Checked;
 
-    // SAFETY: blocks are as large and as aligned as asked for, disjoint, and stay until they are freed; a failure is null, never a panic.
+    // SAFETY: blocks have the requested size and alignment, are disjoint, and live until they are freed; a
+    // failure is null, never a panic.
     unsafe impl GlobalAlloc for Checked {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             allocate(layout.size(), layout.align(), Place::LIBRARY)

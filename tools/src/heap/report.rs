@@ -6,29 +6,33 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::TryLockError;
 use std::time::Duration;
 
+use gasnet_sys::process::{at_exit_or_unload, pid};
+
 use super::{guard, Header, Heap, FREED, HEAP};
 use crate::process::{self, say_to, Label};
-use crate::{env, os, system};
+use crate::{env, system};
 
 static WRITTEN: AtomicBool = AtomicBool::new(false);
 static FOR_PROCESS: AtomicI32 = AtomicI32::new(0);
-/// How often, and after which pause, a lock is tried that the very thread may hold which a signal took here.
-const TRIES: u32 = 100;
-const PAUSE: Duration = Duration::from_millis(2);
+/// Attempts to lock the heap, and the time between them. The lock may never be released: a signal may
+/// have interrupted its holder to call this.
+const ATTEMPTS: u32 = 100;
+const INTERVAL: Duration = Duration::from_millis(2);
 
-/// Makes the end of the process write the report, also when it is in no job. Children that the client forks write none.
+/// Makes the end of the process write the report, also without a job. Children that the client forks
+/// write none.
 pub fn at_exit() {
     extern "C" fn end() {
-        if FOR_PROCESS.load(Ordering::Relaxed) == os::pid() {
+        if FOR_PROCESS.load(Ordering::Relaxed) == pid() {
             write();
         }
     }
-    if FOR_PROCESS.load(Ordering::Relaxed) == 0 && FOR_PROCESS.swap(os::pid(), Ordering::Relaxed) == 0 {
-        os::at_exit(end);
+    if FOR_PROCESS.load(Ordering::Relaxed) == 0 && FOR_PROCESS.swap(pid(), Ordering::Relaxed) == 0 && !at_exit_or_unload(end) {
+        process::warn(format_args!("cannot register an exit handler; GASNET_MALLOCFILE is ignored"));
     }
 }
 
-/// Writes the report, once, if `GASNET_MALLOCFILE` asks for it and `GASNET_MALLOCNODES` names this process.
+/// Writes the report, once, if `GASNET_MALLOCFILE` is set and `GASNET_MALLOCNODES` includes this process.
 pub fn write() {
     let Some(name) = env::get("GASNET_MALLOCFILE").filter(|n| !n.trim().is_empty()) else {
         return;
@@ -51,10 +55,10 @@ pub fn write() {
 fn write_to(fd: i32) {
     let host = system::hostname();
     let program = system::exe_name_c().to_string_lossy();
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         match HEAP.try_lock() {
             Ok(heap) => return lines(&heap, fd, &program, host),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(INTERVAL),
             Err(TryLockError::Poisoned(_)) => return,
         }
     }
@@ -68,7 +72,7 @@ fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
     let s = heap.stats;
     say_to(
         fd,
-        format_args!("# malloc report ({Label}): {program} on {host}, process {}", os::pid()),
+        format_args!("# malloc report ({Label}): {program} on {host}, process {}", pid()),
     );
     say_to(
         fd,
@@ -93,13 +97,10 @@ fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
         ),
     );
     say_to(fd, format_args!("# guards     {:>12} bytes", s.overhead_bytes));
-    say_to(
-        fd,
-        format_args!("# objects in use: bytes, address, where they were asked for"),
-    );
+    say_to(fd, format_args!("# objects in use: bytes, address, place of the allocation"));
     let (mut own_bytes, mut own_objects) = (0, 0);
     let mut at: *const Header = heap.first;
-    // SAFETY: the list of the heap that is locked; its headers are valid.
+    // SAFETY: the heap is locked, so the headers in its list are valid.
     while let Some(header) = unsafe { at.as_ref() } {
         let user = at.wrapping_add(1).cast::<u8>();
         at = header.next;
@@ -115,6 +116,6 @@ fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
     }
     say_to(
         fd,
-        format_args!("{own_bytes:>12} in {own_objects} objects of libgasnet, which keeps them until the end"),
+        format_args!("{own_bytes:>12} in {own_objects} objects of libgasnet, kept until the end"),
     );
 }

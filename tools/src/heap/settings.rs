@@ -1,12 +1,13 @@
-//! `GASNET_MALLOC_*`, read at the first allocation: before the runtime's table of variables, which complains about wrong values later.
+//! `GASNET_MALLOC_*`, read at the first allocation. The table of variables of the runtime reports invalid
+//! values later.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use super::Fill;
-use crate::{os, parse};
+use crate::parse;
 
-/// What was asked for.
+/// The settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub init: Option<Fill>,
@@ -24,7 +25,7 @@ pub(super) fn get() -> &'static Settings {
 }
 
 fn value(name: &CStr) -> Option<&'static str> {
-    os::env_str(name)
+    gasnet_sys::env::get(name)?.to_str().ok()
 }
 
 fn flag(name: &CStr) -> bool {

@@ -37,9 +37,9 @@ fn damage_is_found() {
     };
     assert_eq!(found(|_| ()), None);
     // SAFETY: guard bytes of a live block.
-    assert!(found(|b| unsafe { *b.add(24) ^= 1 }).is_some_and(|w| w.contains("behind")));
+    assert!(found(|b| unsafe { *b.add(24) ^= 1 }).is_some_and(|w| w.contains("past")));
     // SAFETY: as above.
-    assert!(found(|b| unsafe { *b.sub(1) ^= 1 }).is_some_and(|w| w.contains("in front")));
+    assert!(found(|b| unsafe { *b.sub(1) ^= 1 }).is_some_and(|w| w.contains("before")));
 }
 
 /// A copy that does not come from the allocator under test, whose lock is held.
