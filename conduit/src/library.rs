@@ -1,27 +1,31 @@
-//! Opening libraries that are no dependency of ours: those of devices' vendors, and those for NUMA and PMIx. A machine without them gets a sentence, not an
-//! error of the loader.
+//! Libraries that are opened at run time, because a machine may lack them: those of device vendors, and
+//! those for NUMA and PMIx.
 
-use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::ffi::{c_int, c_void, CStr, CString, OsStr};
+use std::mem::ManuallyDrop;
+use std::os::unix::ffi::OsStrExt;
+
+use libloading::os::unix as loader;
 
 use crate::config::{self, Config, Key};
 use gasnet_sys::process;
 
-/// A library, as what needs it knows it.
+/// How to find a library.
 #[derive(Debug)]
 pub struct Vendor {
     /// What it is for.
     pub what: &'static str,
-    /// Names to look for, the best first.
+    /// File names to try, in this order.
     pub names: &'static [&'static CStr],
-    /// Where it comes from.
+    /// Where to get it.
     pub source: &'static str,
-    /// The variable that names another one.
+    /// The variable that names another file.
     pub variable: &'static Key<Option<String>>,
-    /// A function that it must have.
+    /// A function that every version has.
     pub probe: &'static CStr,
 }
 
-/// Of `GEX_MK_CLASS_CUDA_UVA`.
+/// For `GEX_MK_CLASS_CUDA_UVA`.
 pub static CUDA: Vendor = Vendor {
     what: "CUDA driver library",
     names: &[c"libcuda.so.1"],
@@ -30,7 +34,7 @@ pub static CUDA: Vendor = Vendor {
     probe: c"cuInit",
 };
 
-/// Of `GEX_MK_CLASS_HIP`.
+/// For `GEX_MK_CLASS_HIP`.
 pub static HIP: Vendor = Vendor {
     what: "HIP runtime library",
     names: &[
@@ -44,7 +48,7 @@ pub static HIP: Vendor = Vendor {
     probe: c"hipInit",
 };
 
-/// Of `GEX_MK_CLASS_ZE`.
+/// For `GEX_MK_CLASS_ZE`.
 pub static ZE: Vendor = Vendor {
     what: "Level Zero loader library",
     names: &[c"libze_loader.so.1"],
@@ -53,7 +57,7 @@ pub static ZE: Vendor = Vendor {
     probe: c"zeInit",
 };
 
-/// Of segments that lie near their ranks.
+/// For segments on the NUMA nodes of their ranks.
 pub static NUMA: Vendor = Vendor {
     what: "NUMA library",
     names: &[c"libnuma.so.1"],
@@ -62,7 +66,7 @@ pub static NUMA: Vendor = Vendor {
     probe: c"numa_available",
 };
 
-/// Of jobs that a process manager with PMIx starts.
+/// For jobs that a process manager with PMIx starts.
 pub static PMIX: Vendor = Vendor {
     what: "PMIx library",
     names: &[c"libpmix.so.2", c"libpmix.so"],
@@ -74,23 +78,13 @@ pub static PMIX: Vendor = Vendor {
 /// An open library. It is never closed: vendors' libraries have threads and exit handlers.
 #[derive(Debug)]
 pub struct Library {
-    handle: *mut c_void,
+    library: ManuallyDrop<loader::Library>,
     vendor: &'static Vendor,
     name: String,
 }
 
-fn loader_says() -> String {
-    // SAFETY: gives a string of the loader's that is valid until this thread's next call of it.
-    let text: *mut c_char = unsafe { libc::dlerror() };
-    if text.is_null() {
-        return "no reason given".into();
-    }
-    // SAFETY: not null, ends with NUL.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
-}
-
 impl Library {
-    /// Opens a vendor's library. The error says what was looked for, what the loader said, and what to install.
+    /// Opens the library. The error has the file names, the loader's reason, and what to install.
     pub fn open(vendor: &'static Vendor, config: &Config) -> Result<Self, String> {
         if process::is_static() {
             return Err(format!(
@@ -105,23 +99,26 @@ impl Library {
         } else {
             wanted.iter().map(CString::as_c_str).collect()
         };
-        let mut said = Vec::new();
+        let mut failures = Vec::new();
         for name in &names {
-            // SAFETY: the name ends with NUL; the library's own start-up code is the vendor's.
-            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-            if !handle.is_null() {
-                return Ok(Self {
-                    handle,
-                    vendor,
-                    name: name.to_string_lossy().into_owned(),
-                });
+            let file = OsStr::from_bytes(name.to_bytes());
+            // SAFETY: runs the initialisers of the vendor's library.
+            match unsafe { loader::Library::open(Some(file), loader::RTLD_NOW | loader::RTLD_LOCAL) } {
+                Ok(library) => {
+                    return Ok(Self {
+                        library: ManuallyDrop::new(library),
+                        vendor,
+                        name: name.to_string_lossy().into_owned(),
+                    })
+                }
+                Err(why) => failures.push((name.to_string_lossy(), why.to_string())),
             }
-            said.push((name.to_string_lossy(), loader_says()));
         }
-        // A library that is there and cannot be opened says more than one that is not there.
-        let there = said.iter().find(|(name, why)| !why.starts_with(&**name));
-        let why = there.or(said.first()).map_or("", |(_, why)| why);
-        let names: Vec<&str> = said.iter().map(|(name, _)| &**name).collect();
+        // The reason for a file that exists is more useful than that for a missing one, which starts with
+        // the name.
+        let existing = failures.iter().find(|(name, why)| !why.starts_with(&**name));
+        let why = existing.or(failures.first()).map_or("", |(_, why)| why);
+        let names: Vec<&str> = failures.iter().map(|(name, _)| &**name).collect();
         Err(format!(
             "the {} ({}) cannot be opened: {why}; {}; {} names another one",
             vendor.what,
@@ -131,44 +128,52 @@ impl Library {
         ))
     }
 
-    /// The address of a function of the library.
-    pub fn function(&self, name: &CStr) -> Result<*mut c_void, String> {
-        // SAFETY: the handle is open, the name ends with NUL.
-        let address = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-        if address.is_null() {
-            return Err(format!(
-                "{} has no function {} ({}); it is too old, or not the {}; {}",
+    /// A function of the library, as a pointer of type `F`.
+    ///
+    /// # Safety
+    /// `F` is a pointer type, and the type of that function.
+    pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F, String> {
+        // SAFETY: the caller vouches for the type; the library stays open.
+        let symbol = unsafe { self.library.get::<F>(name.to_bytes_with_nul()) };
+        symbol.map(|symbol| *symbol).map_err(|why| {
+            format!(
+                "{} has no function {} ({why}); it is too old, or not the {}; {}",
                 self.name,
                 name.to_string_lossy(),
-                loader_says(),
                 self.vendor.what,
                 self.vendor.source
-            ));
-        }
-        Ok(address)
+            )
+        })
     }
 
-    /// The file that was opened.
+    /// The address of the vendor's probe function.
+    fn probe(&self) -> Result<*const c_void, String> {
+        // SAFETY: a pointer that is not called.
+        unsafe { self.function(self.vendor.probe) }
+    }
+
+    /// The path of the file that was opened.
     pub fn path(&self) -> String {
-        let Ok(address) = self.function(self.vendor.probe) else {
+        let Ok(address) = self.probe() else {
             return self.name.clone();
         };
         // SAFETY: all-zero bytes are a valid `Dl_info`: it has pointers only.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-        // SAFETY: `info` is writable; any address may be asked for.
+        // SAFETY: `info` is writable; any address is allowed.
         let known: c_int = unsafe { libc::dladdr(address, &raw mut info) };
         if known == 0 || info.dli_fname.is_null() {
             return self.name.clone();
         }
-        // SAFETY: not null, ends with NUL, valid as long as the library is open.
+        // SAFETY: not null, terminated, valid while the library is open.
         unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()
     }
 }
 
-/// For `gasnet_info`: of each class of devices, and for NUMA, which library a program would use here, or why none. Opens the libraries that there are.
+/// For `gasnet_info`: the library that a program would use here for each class of devices and for NUMA, or
+/// the reason why there is none. Opens the libraries.
 pub fn found(config: &Config) -> Vec<(&'static str, String)> {
     let state = |vendor: &'static Vendor| match Library::open(vendor, config) {
-        Ok(library) => match library.function(vendor.probe) {
+        Ok(library) => match library.probe() {
             Ok(_) => library.path(),
             Err(why) => format!("none: {why}"),
         },
@@ -180,7 +185,7 @@ pub fn found(config: &Config) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Declares a table of functions of a library, and how to fill it.
+/// Declares a table of functions of a library, and a function that fills it.
 #[macro_export]
 macro_rules! vendor_functions {
     ($(#[$about:meta])* $table:ident of $vendor:ident { $($name:ident = $symbol:literal ($($arg:ty),*) $(-> $result:ty)?;)* }) => {
@@ -190,7 +195,7 @@ macro_rules! vendor_functions {
         }
 
         impl $table {
-            /// The functions, once for the process. The error is a sentence.
+            /// The functions, looked up once per process. The error is a message.
             fn get() -> Result<&'static Self, String> {
                 static TABLE: std::sync::OnceLock<Result<$table, String>> = std::sync::OnceLock::new();
                 TABLE.get_or_init(Self::open).as_ref().map_err(Clone::clone)
@@ -199,13 +204,8 @@ macro_rules! vendor_functions {
             fn open() -> Result<Self, String> {
                 let library = $crate::library::Library::open(&$crate::library::$vendor, $crate::config::get())?;
                 Ok(Self {$(
-                    $name: {
-                        let address = library.function($symbol)?;
-                        // SAFETY: the vendor documents a function of this name with this signature.
-                        unsafe {
-                            std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($arg),*) $(-> $result)?>(address)
-                        }
-                    },
+                    // SAFETY: the vendor documents a function of this name with this signature.
+                    $name: unsafe { library.function::<unsafe extern "C" fn($($arg),*) $(-> $result)?>($symbol)? },
                 )*})
             }
         }
@@ -234,7 +234,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn errors_name_what_is_missing() {
         let config = Config::defaults(&[]);
         let why = Library::open(&NOWHERE, &config).unwrap_err();
         for part in [
@@ -247,11 +247,14 @@ mod tests {
             assert!(why.contains(part), "{why}");
         }
         let library = Library::open(&LIBC, &config).unwrap();
-        assert!(library.function(c"malloc").is_ok());
-        assert!(library
-            .function(c"gasnet_no_such_function")
-            .unwrap_err()
-            .contains("gasnet_no_such_function"));
+        // SAFETY: pointers that are not called.
+        let find = |name| unsafe { library.function::<*const c_void>(name) };
+        assert!(find(c"malloc").is_ok());
+        let why = find(c"gasnet_no_such_function").unwrap_err();
+        assert!(
+            why.contains("gasnet_no_such_function (") && why.contains("undefined symbol"),
+            "{why}"
+        );
         assert_eq!(library.path(), "libc.so.6");
     }
 }
