@@ -22,6 +22,14 @@ cd "$stage/$name"
 if [ ! -d vendor ]; then
     mkdir -p .cargo
     cargo vendor --quiet --locked --versioned-dirs vendor
+    # Crates for Windows: Cargo reads their manifests, but nothing here builds them.
+    for crate in vendor/windows-*; do
+        find "$crate" -mindepth 1 -type f ! -name Cargo.toml ! -name .cargo-checksum.json ! -iname 'license*' -delete
+        find "$crate" -mindepth 1 -type d -empty -delete
+        mkdir "$crate/src"
+        : >"$crate/src/lib.rs"
+        sed -i 's/"files":{[^}]*}/"files":{}/' "$crate/.cargo-checksum.json"
+    done
     cat >.cargo/config.toml <<'CONFIG'
 [source.crates-io]
 replace-with = "vendored-sources"
