@@ -1,5 +1,5 @@
-//! Compiles the C part of the tools: what stable Rust cannot define (variadic functions, exported variables that a client
-//! may override) and the exported twins of the headers' inline functions.
+//! Compiles the C part of the tools: what stable Rust cannot define (variadic functions, exported
+//! variables that a client may override) and the exported twins of the headers' inline functions.
 
 fn main() {
     let include = "../include";

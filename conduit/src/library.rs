@@ -1,5 +1,5 @@
-//! Libraries that are opened at run time, because a machine may lack them: those of device vendors, and
-//! those for NUMA and PMIx.
+//! Libraries that are opened at run time, because a machine may lack them: those of device vendors,
+//! and those for NUMA and PMIx.
 
 use std::ffi::{c_int, c_void, CStr, CString, OsStr};
 use std::mem::ManuallyDrop;
@@ -78,7 +78,7 @@ pub static PMIX: Vendor = Vendor {
 /// An open library. It is never closed: vendors' libraries have threads and exit handlers.
 #[derive(Debug)]
 pub struct Library {
-    library: ManuallyDrop<loader::Library>,
+    handle: ManuallyDrop<loader::Library>,
     vendor: &'static Vendor,
     name: String,
 }
@@ -106,7 +106,7 @@ impl Library {
             match unsafe { loader::Library::open(Some(file), loader::RTLD_NOW | loader::RTLD_LOCAL) } {
                 Ok(library) => {
                     return Ok(Self {
-                        library: ManuallyDrop::new(library),
+                        handle: ManuallyDrop::new(library),
                         vendor,
                         name: name.to_string_lossy().into_owned(),
                     })
@@ -114,8 +114,8 @@ impl Library {
                 Err(why) => failures.push((name.to_string_lossy(), why.to_string())),
             }
         }
-        // The reason for a file that exists is more useful than that for a missing one, which starts with
-        // the name.
+        // The reason for a file that exists is more useful than that for a missing one, which
+        // starts with the name.
         let existing = failures.iter().find(|(name, why)| !why.starts_with(&**name));
         let why = existing.or(failures.first()).map_or("", |(_, why)| why);
         let names: Vec<&str> = failures.iter().map(|(name, _)| &**name).collect();
@@ -134,7 +134,7 @@ impl Library {
     /// `F` is a pointer type, and the type of that function.
     pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F, String> {
         // SAFETY: the caller vouches for the type; the library stays open.
-        let symbol = unsafe { self.library.get::<F>(name.to_bytes_with_nul()) };
+        let symbol = unsafe { self.handle.get::<F>(name.to_bytes_with_nul()) };
         symbol.map(|symbol| *symbol).map_err(|why| {
             format!(
                 "{} has no function {} ({why}); it is too old, or not the {}; {}",
@@ -169,8 +169,8 @@ impl Library {
     }
 }
 
-/// For `gasnet_info`: the library that a program would use here for each class of devices and for NUMA, or
-/// the reason why there is none. Opens the libraries.
+/// For `gasnet_info`: the library that a program would use here for each class of devices and for
+/// NUMA, or the reason why there is none. Opens the libraries.
 pub fn found(config: &Config) -> Vec<(&'static str, String)> {
     let state = |vendor: &'static Vendor| match Library::open(vendor, config) {
         Ok(library) => match library.probe() {

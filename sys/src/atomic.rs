@@ -1,7 +1,8 @@
 //! Atomics and mutexes.
 //!
-//! `models/` compiles the lock-free structures a second time, with a module of this name that exports
-//! loom's primitives instead. All mutexes come from here, because `ThreadSanitizer` needs another one.
+//! `models/` compiles the lock-free structures a second time, with a module of this name that
+//! exports loom's primitives instead. All mutexes come from here, because `ThreadSanitizer` needs
+//! another one.
 
 pub use std::hint::spin_loop;
 pub use std::sync::atomic::{compiler_fence as light_fence, fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +13,8 @@ pub use std::thread::yield_now;
 #[cfg(gasnet_tsan)]
 pub use crate::tsan::{Mutex, MutexGuard};
 
-/// A sequentially consistent fence directly after an atomic exchange. On x86 the exchange is a fence.
+/// A sequentially consistent fence directly after an atomic exchange. On x86 the exchange is a
+/// fence.
 #[inline]
 pub fn fence_after_exchange() {
     if cfg!(target_arch = "x86_64") {

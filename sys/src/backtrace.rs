@@ -17,8 +17,8 @@ pub fn prepare() {
     frames(&mut [ptr::null_mut(); 2]);
 }
 
-/// Writes the frames of the calling thread to `fd`; false if there are none. Async-signal-safe after
-/// [`prepare`].
+/// Writes the frames of the calling thread to `fd`; false if there are none. Async-signal-safe
+/// after [`prepare`].
 pub fn print(fd: RawFd) -> bool {
     let mut room = [ptr::null_mut(); MAX_FRAMES];
     let count = frames(&mut room);

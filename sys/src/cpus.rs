@@ -23,8 +23,8 @@ pub fn online() -> Option<u32> {
     u32::try_from(count).ok().filter(|&count| count > 0)
 }
 
-/// Numbers of the processors in the affinity mask of this thread. Empty if the kernel knows more than
-/// 1024 processors, for which the mask is too small.
+/// Numbers of the processors in the affinity mask of this thread. Empty if the kernel knows more
+/// than 1024 processors, for which the mask is too small.
 pub fn numbers() -> Vec<usize> {
     let mask = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|&cpu| mask.is_set(cpu)).collect()
@@ -58,8 +58,8 @@ fn quota() -> Option<u32> {
     least
 }
 
-/// Reads the quota of a group and of all groups around it. Inside a container the path may not exist
-/// below the mount; the mount itself is then the container's group.
+/// Reads the quota of a group and of all groups around it. Inside a container the path may not
+/// exist below the mount; the mount itself is then the container's group.
 fn walk(mount: &Path, path: &str, read: fn(&Path) -> Option<u32>, least: &mut Option<u32>) {
     let mut group = PathBuf::from(path.trim_start_matches('/'));
     loop {

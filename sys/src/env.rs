@@ -1,7 +1,7 @@
 //! Environment variables of this process, as C code reads and changes them.
 //!
-//! Unlike the standard library's functions, [`get`] takes no lock, so signal handlers may call it. As in
-//! C, no other thread may use the environment while one changes it.
+//! Unlike the standard library's functions, [`get`] takes no lock, so signal handlers may call it.
+//! As in C, no other thread may use the environment while one changes it.
 
 use std::ffi::CStr;
 
@@ -9,7 +9,8 @@ use std::ffi::CStr;
 pub fn get(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: a terminated name.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: not null, so a terminated string of the environment, which the caller does not change.
+    // SAFETY: not null, so a terminated string of the environment, which the caller does not
+    // change.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 

@@ -26,8 +26,8 @@ fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// A pair of connected, close-on-exec sockets that keep message boundaries. A read at one end returns
-/// end-of-file once the last copy of the other end is closed.
+/// A pair of connected, close-on-exec sockets that keep message boundaries. A read at one end
+/// returns end-of-file once the last copy of the other end is closed.
 pub fn seqpacket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     Ok(rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
@@ -55,8 +55,8 @@ pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Opens the pipe behind a write descriptor a second time, so that the new descriptor can be made
-/// non-blocking without affecting the other holders of the old one. None if it is not a pipe, or may
-/// not be opened.
+/// non-blocking without affecting the other holders of the old one. None if it is not a pipe, or
+/// may not be opened.
 pub fn reopen_pipe(fd: RawFd) -> Option<OwnedFd> {
     let status = rustix::fs::fstat(borrow(fd)).ok()?;
     if FileType::from_raw_mode(status.st_mode) != FileType::Fifo {
@@ -167,8 +167,8 @@ pub fn is_writable(fd: RawFd) -> bool {
     ready(fd, libc::POLLOUT) != 0
 }
 
-/// Blocks until one of `items` is ready or `limit` has passed (for ever without one); returns how many
-/// are ready. A signal ends the wait early, with 0. Async-signal-safe.
+/// Blocks until one of `items` is ready or `limit` has passed (for ever without one); returns how
+/// many are ready. A signal ends the wait early, with 0. Async-signal-safe.
 pub fn poll(items: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<usize> {
     // Rounded up, so that a caller with a deadline does not spin through its last millisecond.
     let timeout = limit.map_or(-1, |d| d.as_nanos().div_ceil(1_000_000).min(1 << 30) as i32);
@@ -186,8 +186,8 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(retry_on_intr(|| rustix::io::read(borrow(fd), &mut *buffer))?)
 }
 
-/// Writes all of `bytes`; blocks while a non-blocking descriptor is full. Returns at the first error.
-/// Async-signal-safe.
+/// Writes all of `bytes`; blocks while a non-blocking descriptor is full. Returns at the first
+/// error. Async-signal-safe.
 pub fn write_all(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
     write_with(fd, bytes, || {
         let events = libc::POLLOUT;
@@ -195,8 +195,8 @@ pub fn write_all(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
     })
 }
 
-/// Writes all of `bytes`, like [`write_all`], except that a full non-blocking descriptor is an error.
-/// Async-signal-safe.
+/// Writes all of `bytes`, like [`write_all`], except that a full non-blocking descriptor is an
+/// error. Async-signal-safe.
 pub fn write_all_now(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
     write_with(fd, bytes, || Err(io::ErrorKind::WouldBlock.into()))
 }
@@ -228,8 +228,8 @@ pub fn replace(from: RawFd, to: RawFd) -> io::Result<()> {
     check(unsafe { libc::dup2(from, to) }).map(drop)
 }
 
-/// Opens `/dev/null` for each closed standard stream, so that none of our descriptors gets the number
-/// of one.
+/// Opens `/dev/null` for each closed standard stream, so that none of our descriptors gets the
+/// number of one.
 pub fn open_standard_streams() {
     for fd in 0..3 {
         if !is_open(fd) {
@@ -256,8 +256,8 @@ pub fn empty_stdin() {
     }
 }
 
-/// Makes the kernel send `signal` to this process whenever the state of `fd` changes. Use a real-time
-/// signal: it carries the descriptor's number, and its default action is termination.
+/// Makes the kernel send `signal` to this process whenever the state of `fd` changes. Use a
+/// real-time signal: it carries the descriptor's number, and its default action is termination.
 pub fn signal_on_change(fd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
     let raw = fd.as_raw_fd();
     // SAFETY: takes numbers.

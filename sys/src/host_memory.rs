@@ -41,8 +41,8 @@ fn field(meminfo: &str, name: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The tightest memory limit of this control group and its parents, and the usage against it (v2, then
-/// v1).
+/// The tightest memory limit of this control group and its parents, and the usage against it (v2,
+/// then v1).
 fn group_limit() -> Option<(u64, u64)> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let unified = groups.lines().find_map(|l| l.strip_prefix("0::"));

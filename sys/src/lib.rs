@@ -1,13 +1,13 @@
-//! System calls as small functions with Rust types, and the atomics that loom replaces. Knows nothing
-//! of GASNet.
+//! System calls as small functions with Rust types, and the atomics that loom replaces. Knows
+//! nothing of GASNet.
 //!
 //! No policy: a failure returns the error of the operating system, and the caller decides what it
 //! means.
 //!
-//! Calls go through `rustix` on its libc back end, which neither allocates nor copies. `libc` remains
-//! where rustix has no function, needs `unsafe` too, or looks for the C library's function with `dlsym`
-//! (`memfd_create`, `getrandom`, `gettid`): that is neither async-signal-safe nor available to a
-//! statically linked program.
+//! Calls go through `rustix` on its libc back end, which does not allocate for calls on descriptors
+//! and numbers. `libc` remains where rustix has no function, needs `unsafe` too, or looks for the C
+//! library's function with `dlsym` (`memfd_create`, `getrandom`, `gettid`): that is not
+//! async-signal-safe, and a statically linked program cannot rely on it.
 
 pub mod atomic;
 pub mod backtrace;

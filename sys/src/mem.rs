@@ -63,8 +63,8 @@ pub enum Backing {
     File,
 }
 
-/// A memory object with a descriptor and no name: nothing is left when its last user ends, however that
-/// happens.
+/// A memory object with a descriptor and no name: nothing is left when its last user ends, however
+/// that happens.
 #[derive(Debug)]
 pub struct AnonMemory {
     fd: OwnedFd,
@@ -72,8 +72,8 @@ pub struct AnonMemory {
 }
 
 /// Creates a memory object of size 0, which `/proc` shows as `name`. Tries memfd, then POSIX shared
-/// memory, then a file in `directory`. `report` gets a message for each failure; the error is that of
-/// the last one.
+/// memory, then a file in `directory`. `report` gets a message for each failure; the error is that
+/// of the last one.
 pub fn anon_memory(name: &str, directory: &Path, report: &mut dyn FnMut(&str)) -> io::Result<AnonMemory> {
     let label = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     match memfd(&label) {
@@ -130,12 +130,13 @@ impl AnonMemory {
         self.backing
     }
 
-    /// Sets the size in bytes. A memfd allocates memory when it is touched. The others reserve it now,
-    /// because a full file system would otherwise kill a process with SIGBUS much later. Call it once,
-    /// from one process.
+    /// Sets the size in bytes. A memfd allocates memory when it is touched. The others reserve it
+    /// now, because a full file system would otherwise kill a process with SIGBUS much later. Call
+    /// it once, from one process.
     pub fn resize(&self, bytes: usize) -> io::Result<()> {
         let length = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
-        // The limit on file sizes applies to memory objects too; by default exceeding it raises SIGXFSZ.
+        // The limit on file sizes applies to memory objects too; by default exceeding it raises
+        // SIGXFSZ.
         let before = signal::saved(libc::SIGXFSZ);
         signal::ignore(libc::SIGXFSZ);
         let result = self.set_length(length);
@@ -161,8 +162,8 @@ impl AnonMemory {
         }
     }
 
-    /// Forbids later changes of the size, so that no process can make another one fault by shrinking
-    /// it. Only a memfd can be sealed; returns whether it is.
+    /// Forbids later changes of the size, so that no process can make another one fault by
+    /// shrinking it. Only a memfd can be sealed; returns whether it is.
     pub fn seal(&self) -> bool {
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         self.backing == Backing::Memfd && rustix::fs::fcntl_add_seals(&self.fd, seals).is_ok()
@@ -225,8 +226,8 @@ fn unnamed_file(name: &str, directory: &Path) -> io::Result<OwnedFd> {
     Ok(own(fd))
 }
 
-/// Random bits from the kernel: from `getrandom`, or from `/dev/urandom` where a seccomp filter forbids
-/// the call. Secrets are made of them, so there is no weaker fallback.
+/// Random bits from the kernel: from `getrandom`, or from `/dev/urandom` where a seccomp filter
+/// forbids the call. Secrets are made of them, so there is no weaker fallback.
 ///
 /// # Panics
 /// If both fail.
@@ -241,8 +242,8 @@ pub fn random_u64() -> u64 {
     u64::from_ne_bytes(bits)
 }
 
-/// Maps the first `bytes` of `fd` readable, writable and shared, at `wanted` if that range is free, else
-/// anywhere. Zero bytes map one page, which must not be touched.
+/// Maps the first `bytes` of `fd` readable, writable and shared, at `wanted` if that range is free,
+/// else anywhere. Zero bytes map one page, which must not be touched.
 pub fn map_shared(fd: RawFd, bytes: usize, wanted: Option<usize>) -> io::Result<usize> {
     let hint = wanted.map_or(ptr::null_mut(), |address| address as *mut libc::c_void);
     // MAP_NORESERVE: strict overcommit would count the object once per process that maps it. The

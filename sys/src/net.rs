@@ -59,8 +59,8 @@ fn prefix(mask: Option<IpAddr>) -> u32 {
     }
 }
 
-/// The addresses of the interfaces that are up, loopback last. Except link-local ones (fe80::), which
-/// need a scope.
+/// The addresses of the interfaces that are up, loopback last. Except link-local ones (fe80::),
+/// which need a scope.
 pub fn addresses() -> Vec<HostAddress> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: the pointer is writable.

@@ -70,8 +70,8 @@ pub fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// Makes the kernel send the process of `command` SIGTERM when the thread that spawns it ends, however
-/// that happens.
+/// Makes the kernel send the process of `command` SIGTERM when the thread that spawns it ends,
+/// however that happens.
 pub fn die_with_spawner(command: &mut Command) {
     let request = || {
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
@@ -173,15 +173,15 @@ fn wait_for(pid: Pid, options: WaitOptions) -> rustix::io::Result<Option<WaitSta
     Ok(ended.map(|(_, status)| status))
 }
 
-/// Sends a signal to a child. The child must not have been reaped, because the system may then reuse
-/// its number. Async-signal-safe.
+/// Sends a signal to a child. The child must not have been reaped, because the system may then
+/// reuse its number. Async-signal-safe.
 pub fn kill(pid: Pid, signal: i32) {
     // SAFETY: takes numbers. It fails only if the process has already ended.
     unsafe { libc::kill(pid, signal) };
 }
 
-/// A descriptor of a process that need not be a child. The system may reuse the number of a process,
-/// but the descriptor never refers to another one.
+/// A descriptor of a process that need not be a child. The system may reuse the number of a
+/// process, but the descriptor never refers to another one.
 #[derive(Debug)]
 pub struct PidFd(OwnedFd);
 
@@ -240,7 +240,8 @@ fn stat(pid: Pid) -> Vec<String> {
     rest.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Ends the process at once, all threads included: no exit handlers, no flushing. Async-signal-safe.
+/// Ends the process at once, all threads included: no exit handlers, no flushing.
+/// Async-signal-safe.
 pub fn end(status: i32) -> ! {
     // SAFETY: no preconditions.
     unsafe { libc::_exit(status) }
@@ -252,10 +253,10 @@ extern "C" {
     fn on_exit(function: extern "C" fn(i32, *mut libc::c_void), argument: *mut libc::c_void) -> i32;
 }
 
-/// Flushes C's output streams, the standard ones first: flushing all takes the lock of each stream, also
-/// of standard input, where another thread may block in a read. The error is that of standard output;
-/// none inside means that an earlier write failed, whose reason is lost. Does not allocate, but is not
-/// async-signal-safe.
+/// Flushes C's output streams, the standard ones first: flushing all takes the lock of each stream,
+/// also of standard input, where another thread may block in a read. The error is that of standard
+/// output; none inside means that an earlier write failed, whose reason is lost. Does not allocate,
+/// but is not async-signal-safe.
 pub fn flush_streams() -> Result<(), Option<io::Error>> {
     // SAFETY: a variable of the C library, which programs may have assigned.
     let output = unsafe { stdout };
@@ -299,8 +300,9 @@ pub fn client_threads() -> u32 {
     threads().saturating_sub(OWN_THREADS.load(Ordering::Relaxed))
 }
 
-/// Keeps the shared object that contains this code mapped until the process ends. The object may be a
-/// plugin that is closed with `dlclose`, while its threads, signal handlers and exit handlers remain.
+/// Keeps the shared object that contains this code mapped until the process ends. The object may be
+/// a plugin that is closed with `dlclose`, while its threads, signal handlers and exit handlers
+/// remain.
 pub fn stay_mapped() {
     let code = stay_mapped as *const c_void;
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
@@ -315,9 +317,9 @@ pub fn stay_mapped() {
     }
 }
 
-/// Makes the end of the process, by `exit` or a return from `main`, call `function` with the exit status,
-/// before the functions that were registered earlier. Only the first call has an effect. The code must
-/// stay mapped ([`stay_mapped`]).
+/// Makes the end of the process, by `exit` or a return from `main`, call `function` with the exit
+/// status, before the functions that were registered earlier. Only the first call has an effect.
+/// The code must stay mapped ([`stay_mapped`]).
 pub fn at_exit(function: fn(i32)) {
     static FUNCTION: OnceLock<fn(i32)> = OnceLock::new();
     extern "C" fn call(status: i32, _argument: *mut libc::c_void) {
@@ -331,8 +333,8 @@ pub fn at_exit(function: fn(i32)) {
     }
 }
 
-/// Makes the end of the process, or the unloading of the shared object that contains this code, call
-/// `function`. False if the system has no room for another exit handler.
+/// Makes the end of the process, or the unloading of the shared object that contains this code,
+/// call `function`. False if the system has no room for another exit handler.
 pub fn at_exit_or_unload(function: extern "C" fn()) -> bool {
     // SAFETY: the C library drops the registration before it unmaps the function.
     unsafe { libc::atexit(function) == 0 }
@@ -353,8 +355,8 @@ pub fn park() -> ! {
     }
 }
 
-/// Raises the soft limit of `resource` (`RLIMIT_*`) to at least `wanted`, but not above the hard limit.
-/// Returns the earlier limit.
+/// Raises the soft limit of `resource` (`RLIMIT_*`) to at least `wanted`, but not above the hard
+/// limit. Returns the earlier limit.
 pub fn raise_limit(resource: c_int, wanted: libc::rlim_t) -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -371,8 +373,8 @@ pub fn raise_limit(resource: c_int, wanted: libc::rlim_t) -> io::Result<libc::rl
     Ok(limit)
 }
 
-/// Raises the limit on open descriptors to at least `wanted`, but not above the hard limit. Returns the
-/// earlier limit, for [`restore_descriptor_limit`] in children.
+/// Raises the limit on open descriptors to at least `wanted`, but not above the hard limit. Returns
+/// the earlier limit, for [`restore_descriptor_limit`] in children.
 pub fn allow_descriptors(wanted: u64) -> io::Result<libc::rlimit> {
     raise_limit(libc::RLIMIT_NOFILE as c_int, wanted)
 }
@@ -383,8 +385,8 @@ pub fn restore_descriptor_limit(limit: &libc::rlimit) {
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limit) };
 }
 
-/// Whether the program is statically linked. Such a program has no dynamic loader, and opening a shared
-/// library crashes it.
+/// Whether the program is statically linked. Such a program has no dynamic loader, and opening a
+/// shared library crashes it.
 pub fn is_static() -> bool {
     // SAFETY: reads values that the kernel passed at the start of the program.
     let (headers, count) = unsafe { (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM)) };

@@ -14,18 +14,20 @@ fn range(address: *mut u8, bytes: usize) -> libc::iovec {
     }
 }
 
-/// Copies up to `bytes` from `remote` in process `pid` to `local`; returns how many. Fewer means: the
-/// kernel's limit for one call (2 GiB less a page), or the rest cannot be copied.
+/// Copies up to `bytes` from `remote` in process `pid` to `local`; returns how many. Fewer means:
+/// the kernel's limit for one call (2 GiB less a page), or the rest cannot be copied.
 ///
 /// # Safety
 /// `[local, local + bytes)` may be written.
 pub unsafe fn read(pid: Pid, local: *mut u8, remote: usize, bytes: usize) -> io::Result<usize> {
     let (here, there) = (range(local, bytes), range(remote as *mut u8, bytes));
-    // SAFETY: one range each. The caller vouches for the local one; the kernel checks the remote one.
+    // SAFETY: one range each. The caller vouches for the local one; the kernel checks the remote
+    // one.
     retry(|| unsafe { libc::process_vm_readv(pid, &raw const here, 1, &raw const there, 1, 0) })
 }
 
-/// Copies up to `bytes` from `local` to `remote` in process `pid`; returns how many, as [`read`] does.
+/// Copies up to `bytes` from `local` to `remote` in process `pid`; returns how many, as [`read`]
+/// does.
 ///
 /// # Safety
 /// `[local, local + bytes)` may be read, and the process expects the write.

@@ -112,8 +112,8 @@ pub fn handle(signal: i32, handler: Handler, blocked: &[i32]) {
     restore(signal, &action);
 }
 
-/// Installs a handler of any form, `SIG_DFL` or `SIG_IGN`, as `signal(3)` does; returns the previous
-/// one, or `SIG_ERR`.
+/// Installs a handler of any form, `SIG_DFL` or `SIG_IGN`, as `signal(3)` does; returns the
+/// previous one, or `SIG_ERR`.
 pub fn set_handler(signal: i32, handler: libc::sighandler_t) -> libc::sighandler_t {
     // SAFETY: zeroed memory is a valid sigaction: no flags, an empty mask, SIG_DFL.
     let (mut new, mut old): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };

@@ -7,7 +7,8 @@ use std::ptr;
 use super::process::{self, Ended, Fork};
 use super::{clock, fd, mem, process_vm};
 
-/// Output of a child process, in a memory object: the child can write while this process is stopped.
+/// Output of a child process, in a memory object: the child can write while this process is
+/// stopped.
 #[derive(Debug)]
 pub struct Captured {
     fd: OwnedFd,
@@ -82,8 +83,9 @@ impl Captured {
 /// Most words of a command, the last argument included.
 const MAX_WORDS: usize = 15;
 
-/// Runs `command` (with one more argument), which may trace this process, and captures its output as
-/// `name`. None if it could not be started, failed, or ran longer than `limit_ms`. Async-signal-safe.
+/// Runs `command` (with one more argument), which may trace this process, and captures its output
+/// as `name`. None if it could not be started, failed, or ran longer than `limit_ms`.
+/// Async-signal-safe.
 pub fn run_captured(name: &CStr, command: &[CString], last: Option<&CStr>, limit_ms: u64) -> Option<Captured> {
     if command.len() >= MAX_WORDS {
         return None;

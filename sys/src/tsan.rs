@@ -1,7 +1,7 @@
 //! The mutex of builds under `ThreadSanitizer` (`--cfg gasnet_tsan`).
 //!
-//! The standard library is not instrumented: the sanitizer does not see how its mutex is taken under
-//! contention, and reports accesses that the mutex protects as races. It sees this one.
+//! The standard library is not instrumented: the sanitizer does not see how its mutex is taken
+//! under contention, and reports accesses that the mutex protects as races. It sees this one.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};

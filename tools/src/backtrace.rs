@@ -6,8 +6,8 @@
 //! - `GDB`: all threads, if gdb is installed and may attach
 //! - `EXECINFO`: in the process, calling thread only
 //!
-//! The settings are read once, in [`init`], so that a signal handler neither allocates nor reads the
-//! environment.
+//! The settings are read once, in [`init`], so that a signal handler neither allocates nor reads
+//! the environment.
 
 use std::ffi::{CStr, CString};
 use std::os::unix::fs::PermissionsExt;
@@ -42,14 +42,14 @@ struct Settings {
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 static COPY: OnceLock<fn(&[u8])> = OnceLock::new();
 
-/// Sets a function that gets every line of a backtrace, in the context that prints it. Only the first
-/// call has an effect.
+/// Sets a function that gets every line of a backtrace, in the context that prints it. Only the
+/// first call has an effect.
 pub fn set_copy(copy: fn(&[u8])) {
     let _ = COPY.set(copy);
 }
 
-/// Reads the settings and handles `GASNET_BACKTRACE_SIGNAL` and `GASNET_FREEZE_SIGNAL`. Call it early;
-/// later calls have no effect. Printing a backtrace calls it too.
+/// Reads the settings and handles `GASNET_BACKTRACE_SIGNAL` and `GASNET_FREEZE_SIGNAL`. Call it
+/// early; later calls have no effect. Printing a backtrace calls it too.
 pub fn init() {
     let _ = settings();
 }
@@ -57,7 +57,8 @@ pub fn init() {
 /// The settings, read at the first call.
 fn settings() -> &'static Settings {
     SETTINGS.get().unwrap_or_else(|| {
-        // Read outside the initialisation of the cell: an invalid value is a fatal error, which reads again.
+        // Read outside the initialisation of the cell: an invalid value is a fatal error, which
+        // reads again.
         let settings = read_settings();
         SETTINGS.get_or_init(|| settings)
     })
@@ -243,14 +244,15 @@ fn decimal(number: i32, digits: &mut [u8; 13]) -> &CStr {
     }
 }
 
-/// The default of `gasnett_print_backtrace_ifenabled`: prints if `GASNET_BACKTRACE` (and `_NODES`) allow it.
+/// The default of `gasnett_print_backtrace_ifenabled`: prints if `GASNET_BACKTRACE` (and `_NODES`)
+/// allow it.
 pub(crate) fn print_if_allowed(fd: c_int) -> bool {
     let settings = settings();
     settings.enabled && process::listed(&settings.nodes) && print(fd)
 }
 
-/// Prints a backtrace if the user enabled them, through the pointer that clients may replace. True on
-/// success.
+/// Prints a backtrace if the user enabled them, through the pointer that clients may replace. True
+/// on success.
 pub fn print_if_enabled(fd: c_int) -> bool {
     native::print_backtrace_if_enabled(fd)
 }

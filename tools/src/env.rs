@@ -1,8 +1,8 @@
 //! Typed environment variables, and `GASNET_VERBOSEENV`.
 //!
-//! An invalid value is a fatal error, whose message names the variable and the values that it accepts. A
-//! variable that is set but empty counts as unset for every type but text. With `GASNET_VERBOSEENV`,
-//! rank 0 prints the first query of each variable on standard error.
+//! An invalid value is a fatal error, whose message names the variable and the values that it
+//! accepts. A variable that is set but empty counts as unset for every type but text. With
+//! `GASNET_VERBOSEENV`, rank 0 prints the first query of each variable on standard error.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_char, CStr, CString};
@@ -26,8 +26,8 @@ pub fn get(name: &str) -> Option<String> {
     Some(gasnet_sys::env::get(&name)?.to_string_lossy().into_owned())
 }
 
-/// Whether this process reports its settings: `GASNET_VERBOSEENV` is set, and the rank is 0 or not yet
-/// known.
+/// Whether this process reports its settings: `GASNET_VERBOSEENV` is set, and the rank is 0 or not
+/// yet known.
 pub fn verbose() -> bool {
     let Some(value) = get("GASNET_VERBOSEENV").filter(|v| !v.trim().is_empty()) else {
         return false;
@@ -82,8 +82,8 @@ fn reject(name: &str, value: &str, accepts: &str, why: ParseError) -> ! {
     ))
 }
 
-/// One typed query: the value that `read` parses, or the default if unset or empty. `show` formats it for
-/// the report.
+/// One typed query: the value that `read` parses, or the default if unset or empty. `show` formats
+/// it for the report.
 fn query<T: Copy, S: fmt::Display>(
     name: &str,
     default: T,
@@ -105,8 +105,8 @@ pub fn bool(name: &str, default: bool) -> bool {
 }
 
 /// An integer (`default_unit` 0), or a memory size in bytes, where a number without a unit counts
-/// `default_unit` bytes. These are clients' variables: from any other text, as in the reference, the
-/// longest number that it starts with is used, with a warning.
+/// `default_unit` bytes. These are clients' variables: from any other text, as in the reference,
+/// the longest number that it starts with is used, with a warning.
 pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
     let accepts = if default_unit == 0 {
         "an integer, decimal or hexadecimal with 0x"

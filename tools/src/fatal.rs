@@ -37,14 +37,14 @@ static REPORTING: AtomicI32 = AtomicI32::new(0);
 
 static NOTE: OnceLock<fn(fmt::Arguments<'_>)> = OnceLock::new();
 
-/// Sets a function that gets the message of a fatal error before the process ends. Only the first call
-/// has an effect.
+/// Sets a function that gets the message of a fatal error before the process ends. Only the first
+/// call has an effect.
 pub fn set_note(note: fn(fmt::Arguments<'_>)) {
     let _ = NOTE.set(note);
 }
 
-/// Sets the function that ends the process after a fatal error (default: abort). Only the first call has
-/// an effect.
+/// Sets the function that ends the process after a fatal error (default: abort). Only the first
+/// call has an effect.
 pub fn set_hook(hook: fn() -> !) {
     let _ = HOOK.set(hook);
 }
@@ -68,7 +68,8 @@ pub fn fatal_at(message: fmt::Arguments<'_>, location: Option<Location<'_>>) -> 
         Ok(_) => {}
         // An error while reporting one.
         Err(reporter) if reporter == me => std::process::abort(),
-        // Another thread reports an error and ends the process; if it hangs, this thread takes over.
+        // Another thread reports an error and ends the process; if it hangs, this thread takes
+        // over.
         Err(_) => {
             clock::sleep_ns(10_000_000_000);
         }

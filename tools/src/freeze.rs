@@ -27,7 +27,8 @@ fn call_hook(frozen: bool) {
 
 /// Reads `GASNET_FREEZE_ON_ERROR` while the process is still healthy.
 pub fn init() -> bool {
-    // Read outside the initialisation of the cell: an invalid value is a fatal error, which reads again.
+    // Read outside the initialisation of the cell: an invalid value is a fatal error, which reads
+    // again.
     ON_ERROR.get().copied().unwrap_or_else(|| {
         let wanted = env::bool("GASNET_FREEZE_ON_ERROR", false);
         *ON_ERROR.get_or_init(|| wanted)

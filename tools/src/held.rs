@@ -1,5 +1,5 @@
-//! The locks that each thread holds, for the checks of the debug build. The list has no destructor, so
-//! locks work while a thread ends.
+//! The locks that each thread holds, for the checks of the debug build. The list has no destructor,
+//! so locks work while a thread ends.
 
 use std::cell::Cell;
 
@@ -19,7 +19,8 @@ const ROOM: usize = 64;
 
 struct Held {
     locks: [Cell<Option<(usize, Mode)>>; ROOM],
-    /// Number of held locks that did not fit. While there are any, a lock that is not listed may be held.
+    /// Number of held locks that did not fit. While there are any, a lock that is not listed may be
+    /// held.
     more: Cell<usize>,
 }
 

@@ -12,7 +12,8 @@
 //!
 //! System calls come from `gasnet_sys`.
 //!
-//! The C library `libgasnet_tools-{seq,par}` is this crate and nothing else; the two differ only in the headers.
+//! The C library `libgasnet_tools-{seq,par}` is this crate and nothing else; the two differ only in
+//! the headers.
 
 pub mod backtrace;
 pub mod bytes;

@@ -1,10 +1,10 @@
-//! Numbers for the C interface: one function for integers and sizes, a lenient parser, and signed sizes
-//! as text. The grammar is that of [`crate::parse`].
+//! Numbers for the C interface: one function for integers and sizes, a lenient parser, and signed
+//! sizes as text. The grammar is that of [`crate::parse`].
 
 use crate::parse::{self, ParseError};
 
-/// Parses an integer (`default_unit` 0), or a memory size in bytes, where a number without a unit counts
-/// `default_unit` bytes.
+/// Parses an integer (`default_unit` 0), or a memory size in bytes, where a number without a unit
+/// counts `default_unit` bytes.
 pub fn parse_int(text: &str, default_unit: u64) -> Result<i64, ParseError> {
     match default_unit {
         0 => parse::integer(text),
@@ -15,8 +15,8 @@ pub fn parse_int(text: &str, default_unit: u64) -> Result<i64, ParseError> {
 /// Most bytes of a number: a longer one does not fit.
 const MAX_BYTES: usize = 64;
 
-/// As [`parse_int`], but parses the longest number that `text` starts with (0 if none) and clamps it to
-/// the range.
+/// As [`parse_int`], but parses the longest number that `text` starts with (0 if none) and clamps
+/// it to the range.
 pub fn parse_int_prefix(text: &str, default_unit: u64) -> i64 {
     let text = text.trim_start();
     let ends = (1..=text.len().min(MAX_BYTES))
@@ -33,8 +33,8 @@ pub fn parse_int_prefix(text: &str, default_unit: u64) -> i64 {
     0
 }
 
-/// An integer as text; a memory size in the largest unit that divides it. [`parse_int`] parses it back
-/// exactly.
+/// An integer as text; a memory size in the largest unit that divides it. [`parse_int`] parses it
+/// back exactly.
 pub fn format_int(value: i64, is_memory_size: bool) -> String {
     if !is_memory_size {
         return value.to_string();

@@ -1,5 +1,5 @@
-//! Parsers of environment values, for `gasnett_getenv_*` and for the table of variables of the runtime.
-//! Pure functions: they read no environment, print nothing and never panic.
+//! Parsers of environment values, for `gasnett_getenv_*` and for the table of variables of the
+//! runtime. Pure functions: they read no environment, print nothing and never panic.
 //!
 //! They ignore white space around a value, and the case of letters.
 #![forbid(unsafe_code)]
@@ -39,8 +39,8 @@ pub fn boolean(text: &str) -> Result<bool, ParseError> {
     }
 }
 
-/// An integer in decimal, or in hexadecimal after `0x`, with an optional sign. A hexadecimal number may
-/// use all 64 bits.
+/// An integer in decimal, or in hexadecimal after `0x`, with an optional sign. A hexadecimal number
+/// may use all 64 bits.
 pub fn integer(text: &str) -> Result<i64, ParseError> {
     let (negative, digits) = sign(text.trim());
     let magnitude = if let Some(hex) = hex_digits(digits) {
@@ -56,9 +56,10 @@ pub fn integer(text: &str) -> Result<i64, ParseError> {
     i64::try_from(if negative { -magnitude } else { magnitude }).map_err(|_| ParseError::OutOfRange)
 }
 
-/// A memory size in bytes: a decimal number, possibly with a fraction, and a unit (`B`, `K`, `KB`, `KiB`,
-/// `M` … `P`), a power of 1024. A number without a unit counts `unit_bytes`; so does a hexadecimal number
-/// after `0x`, which takes no unit. A fraction of a byte is dropped. At most `i64::MAX`.
+/// A memory size in bytes: a decimal number, possibly with a fraction, and a unit (`B`, `K`, `KB`,
+/// `KiB`, `M` … `P`), a power of 1024. A number without a unit counts `unit_bytes`; so does a
+/// hexadecimal number after `0x`, which takes no unit. A fraction of a byte is dropped. At most
+/// `i64::MAX`.
 #[allow(clippy::cast_precision_loss)] // units are powers of two
 pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
     let text = text.trim();
@@ -262,7 +263,8 @@ mod tests {
         }
     }
 
-    /// Random texts from the alphabet of the parsers, so that most of them get past the first character.
+    /// Random texts from the alphabet of the parsers, so that most of them get past the first
+    /// character.
     #[test]
     fn random_texts_never_panic_and_stay_in_range() {
         const ALPHABET: &[u8] = b"0123456789.-+/eExXKMGTPBibygSIGHUPno, \t";

@@ -41,7 +41,8 @@ impl fmt::Display for Label {
     }
 }
 
-/// Whether a list of ranks such as `0,2-4,6` includes this process. `*` and an empty list include all.
+/// Whether a list of ranks such as `0,2-4,6` includes this process. `*` and an empty list include
+/// all.
 pub fn listed(list: &str) -> bool {
     let list = list.trim();
     let me = rank().unwrap_or(0);
@@ -73,8 +74,8 @@ impl Write for Line {
     }
 }
 
-/// Writes one line to `fd` in one system call, so that lines of several processes do not mix. Errors are
-/// ignored.
+/// Writes one line to `fd` in one system call, so that lines of several processes do not mix.
+/// Errors are ignored.
 pub fn say_to(fd: i32, text: fmt::Arguments<'_>) {
     let mut line = Line {
         bytes: [0; 6000],

@@ -40,14 +40,14 @@ pub fn physical_memory() -> Option<u64> {
     host_memory::physical()
 }
 
-/// Binds the calling thread to processor `rank` modulo the number of processors. False if the kernel
-/// refuses.
+/// Binds the calling thread to processor `rank` modulo the number of processors. False if the
+/// kernel refuses.
 pub fn set_affinity(rank: i32) -> bool {
     cpus::online().is_some_and(|count| cpus::bind(i64::from(rank).rem_euclid(count.into()) as usize))
 }
 
-/// Raises the soft limit of `resource` to the hard limit, unless `GASNET_MAXIMIZE_<description>` is no.
-/// True on success, or if there is nothing to do.
+/// Raises the soft limit of `resource` to the hard limit, unless `GASNET_MAXIMIZE_<description>` is
+/// no. True on success, or if there is nothing to do.
 pub fn maximize_rlimit(resource: c_int, description: &str) -> bool {
     if !env::bool(&format!("GASNET_MAXIMIZE_{description}"), true) {
         return true;

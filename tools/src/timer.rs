@@ -1,5 +1,5 @@
-//! Ticks: the time-stamp counter if it runs at one rate in all power states, else the monotonic clock in
-//! nanoseconds. Ticks of different processes are not comparable.
+//! Ticks: the time-stamp counter if it runs at one rate in all power states, else the monotonic
+//! clock in nanoseconds. Ticks of different processes are not comparable.
 
 // Rates and errors are ratios: the 52 bits of a double are plenty.
 #![allow(clippy::cast_precision_loss)]
@@ -116,15 +116,16 @@ const MIN_CALIBRATION_NS: u64 = 2_000_000;
 /// Start of the calibration.
 static START: OnceLock<Instant> = OnceLock::new();
 
-/// Starts the calibration. An early start makes the first conversion of ticks faster and more exact.
+/// Starts the calibration. An early start makes the first conversion of ticks faster and more
+/// exact.
 pub fn begin() {
     if source() == SOURCE_TSC {
         START.get_or_init(instant);
     }
 }
 
-/// Measures the rate of the counter against the monotonic clock since [`begin`], for at least 2 ms, and
-/// longer while the error is above the tolerance.
+/// Measures the rate of the counter against the monotonic clock since [`begin`], for at least 2 ms,
+/// and longer while the error is above the tolerance.
 fn measured_hz() -> f64 {
     let soft = env::double("GASNET_TSC_RATE_TOLERANCE", 0.0005);
     let hard = env::double("GASNET_TSC_RATE_HARD_TOLERANCE", 0.02);

@@ -106,7 +106,8 @@ pub extern "C" fn gasnett_envdbl_display(key: *const c_char, val: f64, is_dflt: 
     env::display(&text(key), &val, is_dflt != 0);
 }
 
-/// The place of the caller in the source, as a string from malloc; `gasnett_current_loc` expands to this.
+/// The place of the caller in the source, as a string from malloc; `gasnett_current_loc` expands to
+/// this.
 #[no_mangle]
 pub extern "C" fn gasnett_current_loc_str(function: *const c_char, file: *const c_char, line: c_int) -> *mut c_char {
     let place = crate::fatal::Location {

@@ -1,5 +1,5 @@
-//! The exported C functions, one file per family: each converts pointers into safe values and calls one
-//! function of the crate. `native.c` and `twins.c` contain the part that is written in C.
+//! The exported C functions, one file per family: each converts pointers into safe values and calls
+//! one function of the crate. `native.c` and `twins.c` contain the part that is written in C.
 
 mod diagnostic;
 mod environment;

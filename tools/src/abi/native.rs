@@ -49,7 +49,8 @@ pub fn user_backtrace() -> Option<UserBacktrace> {
 
 /// Calls the function pointer that clients may replace; true on success.
 pub fn print_backtrace_if_enabled(fd: c_int) -> bool {
-    // SAFETY: a function of this library or of the client, or null; clients set it before errors happen.
+    // SAFETY: a function of this library or of the client, or null; clients set it before errors
+    // happen.
     let function = unsafe { std::ptr::addr_of!(gasnett_print_backtrace_ifenabled).read() };
     function.is_some_and(|function| function(fd) == 0)
 }

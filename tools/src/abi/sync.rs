@@ -1,5 +1,6 @@
-//! README-tools, "Error-checking System Mutexes and Condition Variables" and "Reader/Writer locks": the checked forms of the
-//! debug build. The release build has the headers' inline bodies instead (`twins.c`).
+//! README-tools, "Error-checking System Mutexes and Condition Variables" and "Reader/Writer locks":
+//! the checked forms of the debug build. The release build has the headers' inline bodies instead
+//! (`twins.c`).
 
 use libc::{c_int, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t};
 
@@ -146,7 +147,8 @@ pub extern "C" fn gasnett_cond_broadcast(cond: *mut pthread_cond_t) {
 #[no_mangle]
 pub extern "C" fn gasnett_cond_wait(cond: *mut pthread_cond_t, lock: *mut pthread_mutex_t) {
     must_hold(lock as usize, &[Mode::Mutex], "gasnett_cond_wait");
-    // SAFETY: the caller gives an initialised condition variable, and the calling thread holds the mutex.
+    // SAFETY: the caller gives an initialised condition variable, and the calling thread holds the
+    // mutex.
     must(unsafe { libc::pthread_cond_wait(cond, lock) }, "waiting", cond as usize);
 }
 

@@ -15,7 +15,8 @@ impl Fill {
     /// The default: a signaling NaN, which is no valid address.
     pub const NAN: Self = Self(SIGNALING_NAN.to_ne_bytes());
 
-    /// Parses `NAN`, `sNAN`, `qNAN`, a number from 0 to 255 (each byte), or another number (each 8 bytes).
+    /// Parses `NAN`, `sNAN`, `qNAN`, a number from 0 to 255 (each byte), or another number (each 8
+    /// bytes).
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let word = text.trim();
         if word.eq_ignore_ascii_case("NAN") || word.eq_ignore_ascii_case("sNAN") {

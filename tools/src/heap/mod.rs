@@ -1,12 +1,12 @@
-//! The debug allocator (README, "GASNet debug malloc services"): guards around every block, patterns in
-//! new and in freed memory, and a report at exit.
+//! The debug allocator (README, "GASNet debug malloc services"): guards around every block,
+//! patterns in new and in freed memory, and a report at exit.
 //!
-//! A thin layer over the system's `malloc`. In the debug flavour the library's Rust allocations come from
-//! here; clients call `gasnett_debug_malloc` and its variants. Every operation checks one block in turn,
-//! or all blocks with `GASNET_MALLOC_EXTRACHECK`.
+//! A thin layer over the system's `malloc`. In the debug flavour the library's Rust allocations
+//! come from here; clients call `gasnett_debug_malloc` and its variants. Every operation checks one
+//! block in turn, or all blocks with `GASNET_MALLOC_EXTRACHECK`.
 //!
-//! Nothing here allocates from anywhere else, and nothing is printed while the lock is held: an error is
-//! found under the lock and reported after its release.
+//! Nothing here allocates from anywhere else, and nothing is printed while the lock is held: an
+//! error is found under the lock and reported after its release.
 
 mod fill;
 mod report;
@@ -263,8 +263,8 @@ impl Heap {
     }
 }
 
-/// Allocates `bytes` bytes at a multiple of `align` (a power of two); null if there is no memory. Zero
-/// bytes give a unique address.
+/// Allocates `bytes` bytes at a multiple of `align` (a power of two); null if there is no memory.
+/// Zero bytes give a unique address.
 pub fn allocate(bytes: usize, align: usize, place: Place) -> *mut u8 {
     let settings = settings::get();
     let align = align.max(align_of::<Header>());
@@ -279,8 +279,8 @@ pub fn allocate(bytes: usize, align: usize, place: Place) -> *mut u8 {
     let start = base as usize + HEADER;
     let user = base.wrapping_add(start.next_multiple_of(align) - base as usize);
     let header = user.wrapping_sub(HEADER).cast::<Header>();
-    // SAFETY: header, block and tail are within the `total` bytes just allocated; `user` is aligned for a
-    // header.
+    // SAFETY: header, block and tail are within the `total` bytes just allocated; `user` is aligned
+    // for a header.
     unsafe {
         header.write(Header {
             previous: ptr::null_mut(),
@@ -447,8 +447,8 @@ mod global {
     #[global_allocator]
     static CHECKED: Checked = Checked;
 
-    // SAFETY: blocks have the requested size and alignment, are disjoint, and live until they are freed; a
-    // failure is null, never a panic.
+    // SAFETY: blocks have the requested size and alignment, are disjoint, and live until they are
+    // freed; a failure is null, never a panic.
     unsafe impl GlobalAlloc for Checked {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             allocate(layout.size(), layout.align(), Place::LIBRARY)

@@ -14,13 +14,13 @@ use crate::{env, system};
 
 static WRITTEN: AtomicBool = AtomicBool::new(false);
 static FOR_PROCESS: AtomicI32 = AtomicI32::new(0);
-/// Attempts to lock the heap, and the time between them. The lock may never be released: a signal may
-/// have interrupted its holder to call this.
+/// Attempts to lock the heap, and the time between them. The lock may never be released: a signal
+/// may have interrupted its holder to call this.
 const ATTEMPTS: u32 = 100;
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// Makes the end of the process write the report, also without a job. Children that the client forks
-/// write none.
+/// Makes the end of the process write the report, also without a job. Children that the client
+/// forks write none.
 pub fn at_exit() {
     extern "C" fn end() {
         if FOR_PROCESS.load(Ordering::Relaxed) == pid() {
@@ -32,7 +32,8 @@ pub fn at_exit() {
     }
 }
 
-/// Writes the report, once, if `GASNET_MALLOCFILE` is set and `GASNET_MALLOCNODES` includes this process.
+/// Writes the report, once, if `GASNET_MALLOCFILE` is set and `GASNET_MALLOCNODES` includes this
+/// process.
 pub fn write() {
     let Some(name) = env::get("GASNET_MALLOCFILE").filter(|n| !n.trim().is_empty()) else {
         return;

@@ -1,5 +1,5 @@
-//! `GASNET_MALLOC_*`, read at the first allocation. The table of variables of the runtime reports invalid
-//! values later.
+//! `GASNET_MALLOC_*`, read at the first allocation. The table of variables of the runtime reports
+//! invalid values later.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;

@@ -25,7 +25,8 @@ fn damage_is_found() {
     let found = |spoil: fn(*mut u8)| {
         let block = allocate(24, 8, HERE);
         let header = block.wrapping_sub(HEADER).cast::<Header>();
-        // SAFETY: the block's own memory, guards included, put back before it is freed. The lock keeps other tests' checks away.
+        // SAFETY: the block's own memory, guards included, put back before it is freed. The lock
+        // keeps other tests' checks away.
         unsafe {
             let _heap = locked();
             let saved = std::slice::from_raw_parts(block.wrapping_sub(HEADER), HEADER + 24 + TAIL).to_vec_raw();
