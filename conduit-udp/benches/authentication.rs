@@ -34,7 +34,7 @@ use wire::{ImplicitFields, HEADER_BYTES, MAC_OFFSET};
 fn main() {
     let payload = vec![5u8; 64 << 10];
     hashes(&payload);
-    tags(&payload);
+    macs(&payload);
     datagrams(&payload);
 }
 
@@ -56,7 +56,7 @@ fn hashes(payload: &[u8]) {
     }
 }
 
-fn tags(payload: &[u8]) {
+fn macs(payload: &[u8]) {
     let keys = mac::Keys::new(1, b"random");
     let mut header = [3; HEADER_BYTES];
     let implicit = |number| ImplicitFields {

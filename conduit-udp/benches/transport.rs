@@ -37,20 +37,20 @@ fn main() {
     let (memory, mut remote_conduit) = (vec![1u8; 1 << 20], vec![0u8; 1 << 20]);
     // Each part to its own destination, as for a put, or all to the same one, which stays in a
     // cache.
-    for (row, tag, apart) in [
+    for (row, mac, apart) in [
         ("stream: raw", false, false),
-        ("stream: raw with the tag", true, false),
-        ("stream: raw with the tag, parts apart", true, true),
+        ("stream: raw with the MAC hash", true, false),
+        ("stream: raw with the MAC hash, parts apart", true, true),
     ] {
         rate(row, 1 << 20, || {
             for (i, chunk) in memory.chunks(CHUNK).enumerate() {
-                if tag {
+                if mac {
                     black_box(key.hash(chunk));
                 }
                 a.send_to(chunk, at_b).expect("sent");
                 let to = &mut remote_conduit[if apart { i * CHUNK } else { 0 }..][..chunk.len()];
                 b.recv(to).expect("received");
-                if tag {
+                if mac {
                     black_box(key.hash(to));
                 }
             }

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn get_offsets_outlive_the_memory_that_they_come_from() {
+    fn get_replies_outlive_their_source() {
         let mut link = Link::new(65_408, 5);
         let (mut source, mut got) = (vec![1u8; 50_000], vec![0u8; 50_000]);
         let (lender, borrower) = (client_memory(&mut source), client_memory(&mut got));

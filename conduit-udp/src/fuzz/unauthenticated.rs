@@ -245,7 +245,7 @@ fn duplicates(net: &Net) -> u64 {
 }
 
 #[test]
-fn rejectedrs_do_nothing() {
+fn unauthenticated_datagrams_have_no_effect() {
     let mut trial = Trial::new(40_000);
     let mut choices = Seeded(trial.seed);
     let mut relay = Relay::new();

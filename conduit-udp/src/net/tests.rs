@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 const LONG_PAYLOAD: usize = 40_000;
 
 /// A peer of process 0 on a path with a large MTU.
-fn peer_on_long_path(stage: &Stage) -> Peer {
+fn jumbo_peer(stage: &Stage) -> Peer {
     stage.remote.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     Peer::new(Ranks { me: 1, peer: 0 }, LONG_PAYLOAD, 1 << 20, &Settings::read(), 0)
 }
@@ -54,7 +54,7 @@ fn receive_all() -> ReceiveContext {
 fn put_datagrams(stage: &Stage, source: &mut [u8], segment: &[u8]) -> Vec<Vec<u8>> {
     let base = segment.as_ptr() as usize;
     stage.net.segments.register(base, segment.len());
-    let mut peer = peer_on_long_path(stage);
+    let mut peer = jumbo_peer(stage);
     peer.put(&stage.keys, PutOp::new(base, client_memory(source), 0, TransferId(1)))
         .unwrap();
     queued(&stage.keys, &mut peer)
@@ -169,7 +169,7 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
 fn zero_copy_get_replies_are_verified() {
     let mut stage = Stage::new();
     let (mut source, mut copy) = (pattern(3 * LONG_PAYLOAD), vec![0u8; 3 * LONG_PAYLOAD]);
-    let (mut peer, segments) = (peer_on_long_path(&stage), Segments::default());
+    let (mut peer, segments) = (jumbo_peer(&stage), Segments::default());
     let (from, to) = (source.as_mut_ptr() as usize, copy.as_mut_ptr());
     segments.register(from, source.len());
     stage

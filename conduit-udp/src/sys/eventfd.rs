@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wakes_once_for_all_that_rang() {
+    fn wakes_are_merged() {
         let (eventfd, other) = (WakeEventfd::new().unwrap(), WakeEventfd::new().unwrap());
         assert!(!eventfd.wait(None, Duration::ZERO));
         eventfd.wake();

@@ -162,13 +162,13 @@ mod tests {
     }
 
     /// Sends datagrams of these lengths and checks what arrives.
-    fn travel(from: &Socket, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
+    fn exchange(from: &Socket, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
         let address = Address::new(to.address);
-        travel_by(from, Some(&address), to, lengths, gso)
+        exchange_by(from, Some(&address), to, lengths, gso)
     }
 
     /// The same from a connected socket (`None`), or to an address.
-    fn travel_by(from: &Socket, name: Option<&Address>, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
+    fn exchange_by(from: &Socket, name: Option<&Address>, to: &Socket, lengths: &[usize], gso: bool) -> io::Result<()> {
         let all: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, &n)| vec![i as u8; n]).collect();
         let batch: Vec<DatagramSlices<'_>> = all
             .iter()
@@ -206,8 +206,8 @@ mod tests {
             &[1; 32],
         ] {
             for gso in [true, false] {
-                travel(&a, &b, lengths, gso).unwrap();
-                travel_by(&socket, None, &b, lengths, gso).unwrap();
+                exchange(&a, &b, lengths, gso).unwrap();
+                exchange_by(&socket, None, &b, lengths, gso).unwrap();
             }
         }
     }
@@ -217,8 +217,8 @@ mod tests {
         let (a, b) = (socket(), socket());
         // Without checksums the kernel refuses GSO.
         set_option(&a.fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
-        let refused = travel(&a, &b, &[100; 8], true).unwrap_err();
+        let refused = exchange(&a, &b, &[100; 8], true).unwrap_err();
         assert!(super::super::is_gso_refusal(&refused), "{refused}");
-        travel(&a, &b, &[100; 8], false).unwrap();
+        exchange(&a, &b, &[100; 8], false).unwrap();
     }
 }
