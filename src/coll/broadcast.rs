@@ -1,7 +1,9 @@
-//! Broadcast (`gex_Coll_BroadcastNB`): through shared memory inside a neighbourhood, in messages down a binomial tree, pipelined in chunks.
+//! Broadcast (`gex_Coll_BroadcastNB`): through shared memory inside a neighbourhood, down a
+//! binomial tree over the network, pipelined in chunks.
 //!
-//! A member passes a chunk on as soon as it has it. Data of more than one chunk waits for permission, which is given a window ahead, so that a
-//! member that is late keeps no more than one chunk for others.
+//! A member forwards each chunk as soon as it has received it. Data of more than one chunk waits
+//! for clear-to-send, which a receiver grants one window ahead. A late member therefore causes at
+//! most one unexpected chunk.
 
 use std::future::Future;
 use std::ops::Range;
@@ -12,7 +14,7 @@ use super::p2p::Span;
 use super::pshm::pipeline::{Reader, Source};
 use super::pshm::{Chunk, PshmCall, Readers};
 
-/// Where a member is in the tree: its parent (none at the root) and its children, the largest subtree first.
+/// The parent in the tree (none at the root) and the children, largest subtree first.
 fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     let relative = (rank + size - root) % size;
     let absolute = |relative: u32| (relative + root) % size;
@@ -28,7 +30,8 @@ fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32
     ((relative != 0).then(|| absolute(relative - lowest)), children.collect())
 }
 
-/// Gives all members, in `target`, what `source` holds at the root, where it may be the same memory.
+/// Copies the root's `source` to the `target` of all members. At the root both may be the same
+/// memory.
 pub fn broadcast(call: Call, root: u32, target: Span, source: Span) -> impl Future<Output = ()> + Send {
     let path = choose::path(call.team(), target.bytes, 1, true);
     let pshm = match path {
@@ -62,7 +65,7 @@ pub fn broadcast(call: Call, root: u32, target: Span, source: Span) -> impl Futu
     }
 }
 
-/// Gives all members in the neighbourhood, in `target`, what `source` holds at member `root`.
+/// Copies the `source` of member `root` to the `target` of all members of the neighbourhood.
 pub async fn intra_nbrhd(pshm_call: PshmCall, root: usize, target: Span, source: Span) {
     if pshm_call.is_member(root) {
         let readers = Readers::All;
@@ -80,7 +83,7 @@ pub async fn intra_nbrhd(pshm_call: PshmCall, root: usize, target: Span, source:
     }
 }
 
-/// In messages, with slots from `base` on; at the root a chunk goes out when it is `ready`.
+/// Broadcasts over the network, with tags from `base` on. The root sends chunk `i` once `ready(i)`.
 pub async fn network(call: Call, root: u32, data: Span, base: u32, mut ready: impl FnMut(usize) -> bool) {
     let (parent, children) = parent_and_children(call.rank(), root, call.size());
     let chunk = chunk_bytes();
@@ -112,7 +115,7 @@ pub async fn network(call: Call, root: u32, data: Span, base: u32, mut ready: im
     }
 }
 
-/// The windows of chunks that a receiver permits when it is about to take chunk `i` of `count`: one ahead, and the first one.
+/// The windows to grant before receiving chunk `i` of `count`: one window ahead, and the first one.
 pub fn windows_to_grant(i: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
     let first = if i == 0 { 0 } else { i + WINDOW };
     let end = if i % WINDOW == 0 { i + 2 * WINDOW } else { 0 };

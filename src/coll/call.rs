@@ -1,7 +1,8 @@
-//! What an algorithm can do: send letters, and wait for them.
+//! The interface of algorithms to p2p messages: send, receive, rendezvous.
 //!
-//! An algorithm is an async function over a [`Call`], written as if it could wait. The engine (`coll`) polls it whenever a letter has arrived or
-//! a message found no room, so that any number of collectives advance from any poll and none needs a thread.
+//! An algorithm is an async function over a [`Call`]. The engine (`coll`) polls it when a message
+//! has arrived or a send found no room. Any poll advances any number of collectives, without a
+//! thread.
 
 use std::future::{poll_fn, Future};
 use std::pin::pin;
@@ -14,7 +15,7 @@ use crate::stall;
 use crate::team::Team;
 use gasnet_conduit::Class;
 
-/// One collective, as one member sees it.
+/// One collective, from the view of one member.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     team: &'static Team,
@@ -22,17 +23,19 @@ pub struct Call {
     group: Group,
 }
 
-/// Whom a call's ranks mean.
+/// The meaning of the ranks of a [`Call`].
 #[derive(Clone, Copy, Debug)]
 enum Group {
-    /// The members of the team.
+    /// Ranks of the team.
     Members,
-    /// One member of each neighbourhood: its first one, but in neighbourhood `group` the member with `rank`.
+    /// Neighbourhood numbers; each stands for its leader, neighbourhood `group` for the member
+    /// `rank`.
     Leaders { group: u32, rank: u32 },
 }
 
 impl Call {
-    /// The team's next collective. Members make their calls in the same order, so that they agree about the number.
+    /// The next collective of the team. All members call in the same order, so sequence numbers
+    /// agree.
     pub fn next(team: &'static Team) -> Self {
         Self {
             team,
@@ -41,7 +44,8 @@ impl Call {
         }
     }
 
-    /// The same collective among one member of each neighbourhood, where `rank` speaks for its own. Also that one's number.
+    /// The same collective among one member of each neighbourhood: its leader, but `rank` for the
+    /// neighbourhood of `rank`. Also returns the number of that neighbourhood.
     pub fn among_leaders(self, rank: u32) -> (Self, u32) {
         let group = self.team.group_of(rank);
         let among = Group::Leaders { group, rank };
@@ -53,7 +57,7 @@ impl Call {
         self.team
     }
 
-    /// The local member.
+    /// This process's rank in the call.
     pub fn rank(self) -> u32 {
         match self.group {
             Group::Members => self.team.rank,
@@ -61,7 +65,7 @@ impl Call {
         }
     }
 
-    /// Members that take part.
+    /// Number of ranks in the call.
     pub fn size(self) -> u32 {
         match self.group {
             Group::Members => self.team.size,
@@ -69,7 +73,7 @@ impl Call {
         }
     }
 
-    /// The member of the team that `rank` means.
+    /// The rank in the team of rank `index` of the call.
     fn member(self, index: u32) -> u32 {
         match self.group {
             Group::Members => index,
@@ -78,7 +82,7 @@ impl Call {
         }
     }
 
-    /// For a report about a stall.
+    /// For stall reports.
     fn note_missing(self, from: u32) {
         stall::note(|| {
             let rank = self.team.locate(from).rank;
@@ -99,14 +103,14 @@ impl Call {
         }
     }
 
-    /// Sends `what` to member `to`; nothing if it is empty. The memory may be reused afterwards.
+    /// Sends `what` to rank `to`; sends nothing if it is empty. The memory may be reused on return.
     pub async fn send(self, to: u32, tag: u32, what: Span) {
         if what.bytes > 0 {
             self.send_message(to, tag, what).await;
         }
     }
 
-    /// Sends an empty letter, for `receive`.
+    /// Sends an empty message, for [`Call::receive`].
     pub async fn signal(self, to: u32, tag: u32) {
         self.send_message(to, tag, Span::EMPTY).await;
     }
@@ -135,7 +139,7 @@ impl Call {
         }
     }
 
-    /// The letter from member `from`, in memory of its own.
+    /// Receives the message from rank `from` into new memory.
     pub async fn receive(self, from: u32, tag: u32) -> Buffer {
         let envelope = self.envelope(from, self.rank(), tag);
         poll_fn(|_| {
@@ -148,14 +152,14 @@ impl Call {
         .await
     }
 
-    /// Says where the letter from member `from` is to land, if it is not empty.
+    /// Posts a receive of the message from rank `from` into `at`, unless `at` is empty.
     pub fn post_receive(self, from: u32, tag: u32, at: Span) {
         if at.bytes > 0 {
             p2p::post_receive(self.envelope(from, self.rank(), tag), at);
         }
     }
 
-    /// Waits for what was posted.
+    /// Waits for a posted receive.
     pub async fn wait_receive(self, from: u32, tag: u32, at: Span) {
         if at.bytes > 0 {
             let envelope = self.envelope(from, self.rank(), tag);
@@ -170,7 +174,7 @@ impl Call {
         }
     }
 
-    /// As `post`, for a letter that `deliver` sends.
+    /// As [`Call::post_receive`], for a message sent with [`Call::send_rendezvous`].
     pub async fn post_rendezvous(self, from: u32, tag: u32, at: Span) {
         self.post_receive(from, tag, at);
         if at.bytes > chunk_bytes() {
@@ -178,7 +182,7 @@ impl Call {
         }
     }
 
-    /// Sends `what`; if it is long, when the receiver has said where it is to land.
+    /// Sends `what`; a message longer than a chunk only after the receiver has posted its receive.
     pub async fn send_rendezvous(self, to: u32, tag: u32, what: Span) {
         if what.bytes > chunk_bytes() {
             self.receive(to, CLEAR_TO_SEND + tag).await;
@@ -187,17 +191,18 @@ impl Call {
     }
 }
 
-/// Bytes of a chunk in which long data travels: what one message carries between any two members.
+/// Bytes per chunk of long data: the largest Medium between any two members.
 pub fn chunk_bytes() -> usize {
     lub_medium()
 }
 
-/// Chunks that a sender may be ahead of its receiver's permission.
+/// Chunks per clear-to-send.
 pub const WINDOW: usize = 8;
-/// Slot of the permission for a window of chunks; chunks have their number as tag.
+/// Tag bit of the clear-to-send for a long message, or for a window of chunks; the other bits are
+/// the tag of the message or of the first chunk.
 pub const CLEAR_TO_SEND: u32 = 1 << 31;
 
-/// Both, in turns.
+/// Runs both, alternately.
 pub async fn join(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
     let (mut a, mut b) = (pin!(a), pin!(b));
     let (mut a_done, mut b_done) = (false, false);

@@ -1,73 +1,82 @@
-//! Which algorithm does a collective, by size and layout: all the rules, and whose algorithms they are.
+//! Selection of the algorithm of a collective, by size and layout: all rules, with their sources.
 //!
 //! | collective | when | algorithm |
 //! |---|---|---|
-//! | barrier | one neighbourhood, up to 16 members | each looks at all: one step through shared memory |
-//! | | one neighbourhood, more | combining tree of counters, radix 8, in shared memory (Yew, Tzeng and Lawrie 1987); the last to come tells all |
-//! | | several neighbourhoods | that tree, then dissemination among first members |
-//! | | otherwise | dissemination in messages (Hensgen, Finkel and Manber 1988) |
-//! | broadcast | one neighbourhood | all read what the root shows: a note, staged chunks, or, from 8 or 64 KiB on, its segment itself |
-//! | | several neighbourhoods | messages to one member of each, which shows it there |
+//! | barrier | one nbrhd, up to 16 members | flat: each member reads the flags of all, one step |
+//! | | one nbrhd, more | combining tree of counters, radix 8 (Yew, Tzeng and Lawrie 1987); the last arrival releases all |
+//! | | several nbrhds | that tree in each, then dissemination among leaders |
+//! | | otherwise | dissemination (Hensgen, Finkel and Manber 1988) |
+//! | broadcast | one nbrhd | all read what the root publishes: an inline slot, staged chunks, or, from 8 KiB (64 KiB) on, its segment |
+//! | | several nbrhds | network to one member of each, which publishes it there |
 //! | | otherwise | binomial tree, pipelined in chunks (Watts and van de Geijn 1995) |
-//! | reduction to one | one neighbourhood, up to 4 members | the root combines what the others show |
-//! | | one neighbourhood, more | tree of radix 4, pipelined; flat if the operation does not commute and the root is not rank 0 |
-//! | | several neighbourhoods | in each as above, then messages among one member of each |
+//! | reduction to one | one nbrhd, up to 4 members | flat: the root combines all operands |
+//! | | one nbrhd, more | tree of radix 4, pipelined; flat if the operation does not commute and the root is not rank 0 |
+//! | | several nbrhds | as above in each, then network among one member of each |
 //! | | otherwise | binomial tree, pipelined in chunks |
-//! | reduction to all | one neighbourhood, up to 3 members, or 16 members (4) and 16 KiB in all | everybody combines what all show |
-//! | | one neighbourhood, more members, up to 16 KiB in all | whoever comes last combines what all show |
-//! | | one neighbourhood, more | reduce-scatter and all-gather per chunk, both flat (after Rabenseifner) |
-//! | | several neighbourhoods | to one in each, then messages among first members, then each shows the result |
-//! | | otherwise, up to a message | recursive doubling (Thakur, Rabenseifner and Gropp 2005, section 4.5) |
-//! | | otherwise, from 4 members on | recursive halving and doubling (Rabenseifner 2004), distances doubling first, which keeps order |
-//! | | otherwise | up the tree and down again, both pipelined |
-//! | gather, scatter, all-gather, all-to-all of equal parts | one neighbourhood | through shared memory, as a broadcast |
-//! | all-gather of equal parts | otherwise, up to a message | Bruck and others 1997 |
+//! | reduction to all | one nbrhd, up to 3 members, or 16 (4) members and 16 KiB in all | flat: every member combines all operands |
+//! | | one nbrhd, more members, up to 16 KiB in all | the last arrival combines all operands |
+//! | | one nbrhd, more | reduce-scatter and all-gather per chunk, both flat (after Rabenseifner) |
+//! | | several nbrhds | to one in each, network among leaders, broadcast in each |
+//! | | otherwise, up to one message | recursive doubling (Thakur, Rabenseifner and Gropp 2005, section 4.5) |
+//! | | otherwise, 4 members and more | recursive halving and doubling (Rabenseifner 2004), distances doubling first, which keeps the order of operands |
+//! | | otherwise | up and down a tree, both pipelined |
+//! | gather, scatter, all-gather, all-to-all of equal parts | one nbrhd | shared memory, as a broadcast |
+//! | all-gather of equal parts | otherwise, up to one message | Bruck and others 1997 |
 //! | | otherwise | ring |
-//! | all-to-all | otherwise | by pairs |
-//! | scan | one neighbourhood | everybody combines what those below show |
+//! | all-to-all | otherwise | pairwise exchange |
+//! | scan | one nbrhd | each member combines the operands of lower ranks |
 //! | | otherwise | recursive doubling (Hillis and Steele 1986) |
 //!
-//! Numbers in brackets are for hosts with more ranks than cores, where work that everybody does takes the others' time.
-//! Shared memory is for teams with one member per process that have lanes (`GASNET_PSHM_COLL_TEAMS`), and for elements that a slot holds. "Several
-//! neighbourhoods" is for teams with more members than neighbourhoods; for an operation that does not commute only when the members of a
-//! neighbourhood follow each other. All members know the same about all of that, and so choose the same.
+//! Numbers in brackets are for oversubscribed hosts, where redundant work takes cores from other
+//! ranks.
+//!
+//! Shared memory needs a team with one member per process, a collective buffer at every member
+//! (`GASNET_PSHM_COLL_TEAMS`), and elements that fit into a staging slot. "Several nbrhds" needs
+//! more members than neighbourhoods; for an operation that does not commute, the members of each
+//! neighbourhood must also have consecutive ranks. The rules use only facts that all members share,
+//! so all members choose the same algorithm.
 
 use crate::shm::memory::{SLOTS, STAGING_SLOT_BYTES};
 use crate::team::groups::Groups;
 use crate::team::pshm::PshmTeam;
 use crate::team::Team;
 
-/// Most members of whom each looks at all in a barrier.
+/// Members up to which a barrier is flat.
 const MAX_FLAT_BARRIER: usize = 16;
-/// Most members who all combine everything in a reduction to all: in general, and with more ranks than cores, when that takes the others' time.
+/// Members up to which a reduction to all of up to 16 KiB is flat: undersubscribed, oversubscribed.
+/// Flat reductions repeat work on every member, which takes cores from other ranks.
 const MAX_FLAT_TO_ALL: [usize; 2] = [16, 4];
-/// Most members whose operands the root of a reduction to one combines alone.
+/// Members up to which the root of a reduction to one combines all operands.
 const MAX_FLAT_TO_ONE: usize = 4;
-/// Each member of the tree of a reduction to one has up to one less than this many children on a level.
+/// Radix of the tree of a reduction to one: up to one child less than this on each level.
 pub const TO_ONE_RADIX: usize = 4;
-/// Most members that combine everything themselves in a reduction to all, and most bytes of all operands with which more of them do.
+/// Members up to which a reduction to all is always flat, and bytes of all operands up to which
+/// [`MAX_FLAT_TO_ALL`] applies.
 const ALWAYS_FLAT_TO_ALL: (usize, usize) = (3, 16_384);
-/// From this length on data is read where it lies, if neighbours can: no copy, but its owner waits until all have read it. With more ranks than
-/// cores a wait is dear, and who has left a copy can run ahead.
+/// Bytes from which neighbours read data in place, in a mapped segment. This saves copies, but the
+/// owner must wait for all readers. On oversubscribed hosts waiting costs more, and a rank that has
+/// staged its data can run ahead.
 const MIN_DIRECT: usize = 8192;
 const MIN_DIRECT_OVERSUBSCRIBED: usize = 65_536;
-/// Least bytes of a staged chunk. Longer data has longer chunks as far as slots hold them, so that a writer seldom waits for readers.
+/// Minimum bytes of a staged chunk. Longer data has longer chunks, up to a staging slot, so that a
+/// writer rarely waits for readers.
 const MIN_CHUNK: usize = 16_384;
-/// Fewest members for recursive halving: fewer send as much up and down a tree.
+/// Members from which recursive halving is used; below, a tree sends no more data.
 const MIN_HALVING: u32 = 4;
 
-/// Where a collective takes place.
+/// Where a collective runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Path {
-    /// In the shared memory of a neighbourhood.
+    /// In shared memory only.
     IntraNbrhd(&'static PshmTeam),
-    /// Inside each neighbourhood, and in messages among one member of each.
+    /// In shared memory in each neighbourhood, and over the network among one member of each.
     Hierarchical(&'static Groups),
-    /// In messages.
+    /// Over the network only.
     Network,
 }
 
-/// For data of `bytes` in elements of `element` whose order is free or not. A barrier has none.
+/// The path of `bytes` of data in elements of `element` bytes; `order_is_free` if operands commute.
+/// A barrier has no bytes.
 pub fn path(team: &'static Team, bytes: usize, element: usize, order_is_free: bool) -> Path {
     let groups = &team.groups;
     if !groups.take(bytes, element) || groups.leaders.len() == team.size as usize {
@@ -80,7 +89,7 @@ pub fn path(team: &'static Team, bytes: usize, element: usize, order_is_free: bo
     }
 }
 
-/// Where a collective takes place that has no layers.
+/// The path of a collective without a hierarchical form: shared memory, or None for the network.
 pub fn intra_nbrhd(team: &'static Team, bytes: usize, element: usize) -> Option<&'static PshmTeam> {
     match path(team, bytes, element, true) {
         Path::IntraNbrhd(pshm) => Some(pshm),
@@ -88,17 +97,18 @@ pub fn intra_nbrhd(team: &'static Team, bytes: usize, element: usize) -> Option<
     }
 }
 
-/// Whether each of `members` of a neighbourhood looks at all in a barrier.
+/// Whether each of `members` in a neighbourhood reads the flags of all in a barrier.
 pub const fn barrier_is_flat(members: usize) -> bool {
     members <= MAX_FLAT_BARRIER
 }
 
-/// Whether the root of a reduction to one combines all operands itself. In the tree ranks are counted from the root on.
+/// Whether the root of a reduction to one combines all operands. In the tree, ranks count from the
+/// root.
 pub const fn to_one_is_flat(members: usize, root: usize, commutes: bool) -> bool {
     members <= MAX_FLAT_TO_ONE || !(commutes || root == 0)
 }
 
-/// Whether data of `bytes` is rather read where it lies than copied.
+/// Whether `bytes` of data are read in place rather than staged.
 pub const fn is_direct(bytes: usize, oversubscribed: bool) -> bool {
     bytes
         >= if oversubscribed {
@@ -108,7 +118,7 @@ pub const fn is_direct(bytes: usize, oversubscribed: bool) -> bool {
         }
 }
 
-/// Bytes of the chunks in which data of `bytes` in elements of `element` is staged: whole elements.
+/// Bytes per staged chunk for `bytes` of data: a multiple of `element`.
 pub const fn chunk(bytes: usize, element: usize) -> usize {
     let wanted = bytes.div_ceil(SLOTS);
     let most = if wanted < MIN_CHUNK {
@@ -125,18 +135,18 @@ pub const fn chunk(bytes: usize, element: usize) -> usize {
     }
 }
 
-/// How a reduction to all goes in shared memory.
+/// Algorithms of a reduction to all in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PshmReduceToAll {
-    /// Everybody combines everything.
+    /// Every member combines all operands.
     Flat,
-    /// The last to come combines everything.
+    /// The last arrival combines all operands.
     Last,
-    /// Everybody combines a part.
+    /// Every member combines one part of each chunk.
     ReduceScatter,
 }
 
-/// For `bytes` from each of `members`. A host's ranks agree whether it is crowded.
+/// For `bytes` from each of `members`. All ranks of a host agree on `oversubscribed`.
 pub fn pshm_to_all(members: usize, bytes: usize, oversubscribed: bool) -> PshmReduceToAll {
     if members <= ALWAYS_FLAT_TO_ALL.0 {
         PshmReduceToAll::Flat
@@ -149,18 +159,19 @@ pub fn pshm_to_all(members: usize, bytes: usize, oversubscribed: bool) -> PshmRe
     }
 }
 
-/// How a reduction to all goes in messages.
+/// Algorithms of a reduction to all over the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkReduceToAll {
     /// Recursive doubling.
     Doubling,
     /// Recursive halving, then doubling.
     Halving,
-    /// Up the tree and down again.
+    /// Up and down a tree.
     Tree,
 }
 
-/// For `bytes` in elements of `element` from each of `members`, when a message carries `message` bytes.
+/// For `bytes` in elements of `element` bytes from each of `members`; `message` is the largest
+/// message.
 pub const fn network_to_all(members: u32, bytes: usize, element: usize, message: usize) -> NetworkReduceToAll {
     if bytes <= message {
         NetworkReduceToAll::Doubling

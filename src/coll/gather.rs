@@ -1,5 +1,5 @@
-//! Gather, scatter, all-gather and all-to-all, of equal or unequal parts: equal ones through shared memory inside a neighbourhood, others in
-//! messages, since not everybody knows how long they are.
+//! Gather, scatter, all-gather and all-to-all. Equal parts go through shared memory inside a
+//! neighbourhood; unequal parts over the network, since not every member knows their lengths.
 
 use std::future::Future;
 
@@ -9,12 +9,12 @@ use super::p2p::{Buffer, Span};
 use super::pshm::pipeline::{Reader, Source};
 use super::pshm::{Chunk, PshmCall, Readers};
 
-/// A buffer with a part for every member.
+/// A buffer with one part per member.
 #[derive(Clone, Debug)]
 pub enum Parts {
-    /// Equal parts in the order of the ranks, of so many bytes.
+    /// Equal parts of the given number of bytes, in rank order.
     Equal(Span, usize),
-    /// Anywhere.
+    /// Parts at any address, by rank.
     Listed(Vec<Span>),
 }
 
@@ -28,10 +28,11 @@ impl Parts {
     }
 }
 
-/// Parts that a receiver allows to come at the same time.
+/// Messages that a root receives at the same time: the limit of posted receives.
 const AT_ONCE: u32 = 8;
 
-/// Positions for data of `bytes` for each member, in units of what each member has of it, if it goes through shared memory.
+/// Begins the collective in shared memory, or returns None for the network. `bytes` is the length
+/// of the data of one member.
 fn begin(call: Call, bytes: Option<usize>) -> Option<PshmCall> {
     let bytes = bytes.filter(|&bytes| bytes > 0)?;
     choose::intra_nbrhd(call.team(), bytes, 1).map(|pshm| pshm.begin(bytes, 1, 1))
@@ -42,7 +43,8 @@ fn stable_source(data: Span, readers: Readers) -> Source {
     Source { data, stable, readers }
 }
 
-/// Copies what of `chunk` lies in part `part` of parts of `bytes` from `data`, which is the chunk, to `target`.
+/// Copies the intersection of `chunk` and part number `part` from `data`, the bytes of the chunk,
+/// to `target`. All parts are as long as `target`.
 fn copy_part(chunk: Chunk, part: usize, data: Span, target: Span) {
     let (start, end) = (part * target.bytes, (part + 1) * target.bytes);
     let (first, last) = (chunk.offset.max(start), (chunk.offset + chunk.bytes).min(end));
@@ -54,12 +56,13 @@ fn copy_part(chunk: Chunk, part: usize, data: Span, target: Span) {
     }
 }
 
-/// Whether a part of parts of `bytes` begins or goes on in `chunk`.
+/// Whether `chunk` intersects part number `part`, of parts of `bytes` bytes.
 fn has_part(chunk: Chunk, part: usize, bytes: usize) -> bool {
     chunk.offset < (part + 1) * bytes && chunk.offset + chunk.bytes > part * bytes
 }
 
-/// Everybody's `source` arrives in its part of the root's `target`, which counts there only. `equal` says that all are as long.
+/// Gathers each member's `source` into its part of the root's `target`; other ranks have no target.
+/// `equal`: all parts have the same length.
 pub fn to_one(call: Call, root: u32, target: Option<Parts>, source: Span, equal: bool) -> impl Future<Output = ()> + Send {
     let pshm_call = begin(call, equal.then_some(source.bytes));
     async move {
@@ -100,7 +103,8 @@ async fn network_to_one(call: Call, root: u32, target: Parts, source: Span) {
     }
 }
 
-/// Everybody's part of the root's `source`, which counts there only, arrives in its `target`. `equal` says that all are as long.
+/// Scatters the parts of the root's `source` to each member's `target`; other ranks have no source.
+/// `equal`: all parts have the same length.
 pub fn from_one(call: Call, root: u32, target: Span, source: Option<Parts>, equal: bool) -> impl Future<Output = ()> + Send {
     let pshm_call = begin(call, equal.then(|| target.bytes * call.size() as usize));
     async move {
@@ -133,10 +137,11 @@ pub fn from_one(call: Call, root: u32, target: Span, source: Option<Parts>, equa
     }
 }
 
-/// Everybody's `source` arrives in its part of everybody's `target`.
+/// Copies each member's `source` to its part of every member's `target`.
 ///
-/// In messages, short equal parts: Bruck's algorithm (Bruck and others 1997), in rounds that double what each has. Otherwise a ring: each passes on
-/// what it got last.
+/// Over the network: for short equal parts, Bruck's algorithm (Bruck and others 1997), whose rounds
+/// double the data at each member; otherwise a ring, in which each member forwards the last part it
+/// received.
 pub fn to_all(call: Call, target: Parts, source: Span) -> impl Future<Output = ()> + Send {
     let pshm_call = begin(call, matches!(target, Parts::Equal(..)).then_some(source.bytes));
     async move {
@@ -176,7 +181,7 @@ async fn ring(call: Call, target: &Parts, source: Span) {
 
 async fn doubling(call: Call, target: Span, source: Span) {
     let (rank, size, bytes) = (call.rank(), call.size(), source.bytes);
-    // Part i belongs to rank + i.
+    // Rotated: part i is that of rank + i.
     let mut turned = Buffer::copy_of(target);
     let turned = turned.span();
     turned.part(0, bytes).copy_from(source);
@@ -199,7 +204,8 @@ async fn doubling(call: Call, target: Span, source: Span) {
     }
 }
 
-/// Part `j` of rank `i`'s `source` arrives in part `i` of rank `j`'s `target`. In messages by pairs, in as many rounds as there are others.
+/// Copies part `j` of rank `i`'s `source` to part `i` of rank `j`'s `target`. Over the network, by
+/// pairwise exchange in one round per other member.
 pub fn exchange(call: Call, target: Parts, source: Parts) -> impl Future<Output = ()> + Send {
     let whole = match (&target, &source) {
         (Parts::Equal(..), Parts::Equal(whole, _)) => Some(*whole),

@@ -1,8 +1,12 @@
 //! Collectives (GASNet-EX 0.19, "Collectives").
 //!
-//! A collective is an async function over letters between the members of a team ([`call`], [`p2p`]) and over what they show each other in shared
-//! memory ([`pshm`]); [`choose`] says which it is. The engine here polls those that are under way, in every poll, from whatever call. A poll without
-//! active collectives looks at one counter. Those that use letters only are polled when one has arrived, of many others some in each poll.
+//! A collective is an async function. Members of a team exchange p2p messages ([`call`], [`p2p`])
+//! and data in shared memory ([`pshm`]); [`choose`] selects the algorithm. There is no thread and
+//! no waker: the engine in this file polls the active collectives from every GASNet call that
+//! polls.
+//!
+//! A poll without active collectives reads one counter. A collective that uses only p2p messages is
+//! polled when a message has arrived. Of many others, each poll runs a few.
 
 pub mod broadcast;
 pub mod call;
@@ -32,22 +36,22 @@ use gasnet_sys::atomic::Mutex;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A collective under way.
+/// An active collective.
 struct Running {
     work: Work,
-    /// Of its type, for reports.
+    /// Type name of the future, for stall reports.
     name: &'static str,
     op: &'static Op,
-    /// Whether it waits for letters only.
+    /// Waits for p2p messages only.
     network_only: bool,
 }
 
 struct Engine {
-    /// From the oldest to the youngest.
+    /// Oldest first.
     running: VecDeque<Running>,
-    /// Where the next poll looks behind the oldest.
+    /// Index at which the next poll resumes, after the oldest [`POLL_BATCH`].
     cursor: usize,
-    /// Letters that had arrived when all of `running` were last polled.
+    /// [`p2p::arrived`] when all of `running` were last polled.
     polled_messages: u64,
 }
 
@@ -56,28 +60,29 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
     cursor: 0,
     polled_messages: 0,
 });
-/// Of many collectives a poll looks at so many of the oldest, which those of the same team wait for, and at so many of the others in turn, which may
-/// be of other teams.
+/// With many active collectives, one poll runs this many of the oldest, on which younger ones of
+/// the same team depend, and this many of the rest in rotation, which may belong to other teams.
 const POLL_BATCH: usize = 8;
 
 static PSHM_ACTIVE: AtomicUsize = AtomicUsize::new(0);
-/// Something other than a letter may let a collective go on.
+/// Something other than a p2p message may let a collective advance.
 static POLL_REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Waits inside algorithms that are over.
+/// Completed [`until`] waits, over all collectives: changes when a collective advances.
 static WAITS_DONE: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a collective is under way here.
+/// Whether a collective is active in this process.
 pub fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed) != 0
 }
 
-/// The next poll is not to wait for a letter.
+/// Makes the next poll run all collectives, whether or not a message has arrived.
 pub fn request_poll() {
     POLL_REQUESTED.store(true, Ordering::Release);
 }
 
-/// Waits, inside an algorithm, for what a letter, room for a message or a neighbour brings about.
+/// Waits, inside an algorithm, until `ready`: for a p2p message, for room to send, or for a
+/// neighbour.
 async fn until(mut ready: impl FnMut() -> bool) {
     let mut waited = false;
     poll_fn(|_| {
@@ -100,7 +105,7 @@ fn poll_work<T>(work: Pin<&mut (impl Future<Output = T> + ?Sized)>) -> Option<T>
     }
 }
 
-/// Starts a collective of `team`. `op` is asked for when it is not complete at once.
+/// Starts a collective of `team`. Calls `op` only if the collective does not complete at once.
 pub fn start<W: Future<Output = ()> + Send + 'static>(team: &Team, work: W, op: impl FnOnce() -> &'static Op) -> Event {
     let mut work: Work = Box::pin(work);
     if completes_at_once(team, work.as_mut()) {
@@ -109,7 +114,7 @@ pub fn start<W: Future<Output = ()> + Send + 'static>(team: &Team, work: W, op: 
     enqueue(team, work, type_name::<W>(), op())
 }
 
-/// The same, for what may be polled before it has a place of its own.
+/// As [`start`], for a future that may be polled before it is boxed.
 pub fn start_unpin<W: Future<Output = ()> + Unpin + Send + 'static>(
     team: &Team,
     mut work: W,
@@ -123,7 +128,8 @@ pub fn start_unpin<W: Future<Output = ()> + Unpin + Send + 'static>(
 
 fn completes_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
     let mut is_done = || poll_work(work.as_mut()).is_some();
-    // Members that come together meet within a cache line's way. Who has others under way does not wait for this one.
+    // Members that call together meet within a few cache misses, so a short spin pays. Not while
+    // other collectives are active: those would not advance.
     is_done() || (team.groups.pshm.is_some() && !is_active() && wait::spin(is_done))
 }
 
@@ -145,13 +151,13 @@ fn enqueue(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Even
         network_only,
     });
     if network_only {
-        // What has arrived since it was polled is not news to the engine.
+        // The engine does not count messages that arrived before this collective was queued.
         request_poll();
     }
     op.event()
 }
 
-/// Does a collective to its end, polling meanwhile.
+/// Runs a collective to completion, polling.
 pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
     let name = type_name_of_val(&work);
     let mut work = Box::pin(work);
@@ -161,14 +167,15 @@ pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
     wait::until_some(PollScope::All, Reason::Collective(name), || poll_work(work.as_mut()))
 }
 
-/// What polls call.
+/// Called by polls.
 pub const HOOKS: Collectives = Collectives {
     advance: || advance(false),
     advances,
 };
 
-/// Whether a collective that uses shared memory has gone on since it was last polled: asked by who is about to sleep. A handler that waits for room
-/// for its reply pushes nothing on, since that may send requests.
+/// Polls the collectives that use shared memory; returns whether one advanced. A thread calls this
+/// before it sleeps. Not from a handler that waits for room for its reply: a collective may send
+/// requests.
 fn advances() -> bool {
     if PSHM_ACTIVE.load(Ordering::Relaxed) == 0 || thread::existing().is_none_or(|thread| thread.handler().is_some()) {
         return false;
@@ -202,7 +209,8 @@ fn advance(thorough: bool) -> usize {
 }
 
 impl Engine {
-    /// Polls `count` collectives from number `at` on; `all` also those that wait for letters. Returns how many ended, and the number behind the last.
+    /// Polls `count` collectives from index `at` on; those that wait for p2p messages only if
+    /// `all`. Returns how many completed, and the index after the last one polled.
     fn poll_range(&mut self, mut at: usize, count: usize, all: bool) -> (usize, usize) {
         let mut ended = 0;
         for _ in 0..count {

@@ -1,4 +1,5 @@
-//! The operations of reductions (GASNet-EX 0.19, "Data types and operations", "User-Defined Reduction Operations").
+//! Operators of reductions (GASNet-EX 0.19, "Data types and operations", "User-Defined Reduction
+//! Operations").
 
 use std::ffi::c_void;
 
@@ -23,39 +24,39 @@ enum Function {
     User(UserFn, *mut c_void),
 }
 
-/// How two vectors are combined.
+/// A reduction operator: how two vectors are combined.
 #[derive(Clone, Copy)]
 pub struct Operator {
     function: Function,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element: usize,
-    /// Whether the operands may change places.
+    /// Whether operands may be exchanged.
     pub commutes: bool,
 }
 
-// SAFETY: the client's function may run on any thread, with the pointer that it gave (GASNet-EX 0.19, "Shall not assume that the executing thread
-// was created by the client").
+// SAFETY: the client's function may run on any thread, with the client's pointer (GASNet-EX 0.19,
+// "Shall not assume that the executing thread was created by the client").
 unsafe impl Send for Operator {}
 // SAFETY: as above.
 unsafe impl Sync for Operator {}
 
-/// What a client asks for.
+/// The operator arguments of a reduction call.
 #[derive(Clone, Copy, Debug)]
 pub struct OperatorArgs {
     /// `gex_DT_t`.
     pub dt: u32,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element: usize,
     /// `gex_OP_t`.
     pub op: u32,
-    /// The client's function, for the operations USER and `USER_NC`.
+    /// The client's function, for `GEX_OP_USER` and `GEX_OP_USER_NC`.
     pub user: Option<UserFn>,
-    /// Passed to it.
+    /// Passed to the client's function.
     pub cdata: *mut c_void,
 }
 
 impl Operator {
-    /// The operator wished for, or why there is none.
+    /// The operator for `args`, or why they are invalid.
     pub fn new(args: &OperatorArgs) -> Result<Self, String> {
         let user = matches!(args.op, OP_USER | OP_USER_NC);
         let size = match args.dt {
@@ -91,12 +92,14 @@ impl Operator {
         })
     }
 
-    /// `right = left op right`, element by element. Both are as long, and whole elements.
+    /// `right = left op right`, element by element. Both have the same length, a multiple of an
+    /// element.
     pub fn combine(&self, left: Span, right: Span) {
         self.combine_into(left, right, right);
     }
 
-    /// `out = left op right`, element by element. All are as long, and whole elements. `out` may be `right`.
+    /// `out = left op right`, element by element. All have the same length, a multiple of an
+    /// element. `out` may be `right`.
     pub fn combine_into(&self, left: Span, right: Span, out: Span) {
         debug_assert!(left.bytes == right.bytes && left.bytes == out.bytes && left.bytes % self.element == 0);
         let count = left.bytes / self.element;
@@ -111,7 +114,8 @@ impl Operator {
                     }
                 };
                 tell(true);
-                // SAFETY: the client's function, called as the specification says; the vectors are valid by the contract of Span.
+                // SAFETY: the client's function, called as the specification says; the vectors are
+                // valid by the contract of Span.
                 unsafe { function(left.at.cast(), out.at.cast(), count, cdata) };
                 tell(false);
             }
@@ -127,7 +131,8 @@ fn size_of_type(dt: u32) -> Option<usize> {
 
 fn each<T: Copy>(left: *const u8, right: *const u8, out: *mut u8, count: usize, op: impl Fn(T, T) -> T) {
     for i in 0..count {
-        // SAFETY: all vectors have `count` elements (contract of `combine_into`); the client's may be unaligned.
+        // SAFETY: all vectors have `count` elements (contract of `combine_into`); those of the
+        // client may be unaligned.
         let (a, b) = unsafe {
             (
                 left.cast::<T>().add(i).read_unaligned(),
@@ -172,7 +177,8 @@ macro_rules! ordered {
     };
 }
 
-/// The function for `GEX_DT_*` and `GEX_OP_*` bits: AND, OR, XOR, ADD, MULT, MIN, MAX; the first three for integers only.
+/// The function for `GEX_DT_*` and `GEX_OP_*` bits: AND, OR, XOR, ADD, MULT, MIN, MAX; the first
+/// three only for integers.
 fn built_in(dt: u32, op: u32) -> Option<BuiltIn> {
     Some(match dt {
         1 => integers!(i32, op),
@@ -214,7 +220,7 @@ mod tests {
         assert_eq!(combined(2, 0x8, u32::MAX, 2), Some(1));
         assert_eq!(combined(1, 0x40, -1i32, 1), Some(-1));
         assert_eq!(combined(2, 0x40, u32::MAX, 1), Some(1));
-        // SUB, two bits, none, a type that does not exist, a wrong size.
+        // SUB, two bits, no bit, an unknown type, a wrong size.
         assert_eq!(combined(4, 0x10, 1i64, 1), None);
         assert_eq!(combined(4, 0x3, 1i64, 1), None);
         assert_eq!(combined(4, 0, 1i64, 1), None);

@@ -1,9 +1,11 @@
-//! Letters: what members of a team send each other inside a collective.
+//! P2p messages: point-to-point messages between members of a team inside a collective.
 //!
-//! A letter is named by team, collective, receiver, sender and a slot that the algorithm chooses. It travels in pieces of a Medium each. One
-//! that comes before anybody waits for it is kept; algorithms bound how much that can be by asking for large ones first.
+//! An [`Envelope`] names a message: team, collective, target, source, and a tag of the algorithm. A
+//! message travels in packets of one Medium each. A packet whose envelope has no posted receive
+//! starts an entry in the unexpected-message queue. Algorithms bound that memory: large messages
+//! are sent only to posted receives.
 //!
-//! SYNC POINT letter: a piece is copied and counted under the lock, and a letter is looked for under the lock.
+//! SYNC POINT p2p: packets are copied and counted, and messages are matched, under one lock.
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,43 +14,44 @@ use crate::am::{join, split, Arg};
 use crate::team::TeamId;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
-/// The name of a letter.
+/// Identifies a p2p message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Envelope {
     /// The team.
     pub team: TeamId,
-    /// Its collective.
+    /// Sequence number of the collective in the team.
     pub sequence: u32,
-    /// Rank of the receiver.
+    /// Rank of the receiver in the team.
     pub target: u32,
-    /// Rank of the sender.
+    /// Rank of the sender in the team.
     pub source: u32,
-    /// The algorithm's own.
+    /// Chosen by the algorithm.
     pub tag: u32,
 }
 
-/// Memory of a client that an operation may use until it is complete.
+/// A range of memory that an operation may use until it is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// First byte.
     pub at: *mut u8,
-    /// Length.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
-// SAFETY: whoever makes a Span answers for the memory until the operation that it belongs to is complete; threads take turns under a lock.
+// SAFETY: the creator of a Span guarantees the memory until its operation is complete; threads use
+// it one at a time, under a lock.
 unsafe impl Send for Span {}
 // SAFETY: as above.
 unsafe impl Sync for Span {}
 
 impl Span {
-    /// Nothing.
+    /// The empty range.
     pub const EMPTY: Self = Self {
         at: std::ptr::null_mut(),
         bytes: 0,
     };
 
-    /// `bytes` at `at`, to read from.
+    /// `bytes` bytes at `at`, for reading.
     pub const fn source(at: *const u8, bytes: usize) -> Self {
         Self {
             at: at.cast_mut(),
@@ -56,7 +59,7 @@ impl Span {
         }
     }
 
-    /// A part of it.
+    /// The sub-range of `bytes` bytes at `offset`.
     #[must_use]
     pub fn part(self, offset: usize, bytes: usize) -> Self {
         debug_assert!(offset <= self.bytes && bytes <= self.bytes - offset);
@@ -66,22 +69,22 @@ impl Span {
         }
     }
 
-    /// As a message takes it.
+    /// Address and length, as an AM payload.
     pub const fn payload(&self) -> (*const u8, usize) {
         (self.at.cast_const(), self.bytes)
     }
 
-    /// Copies all of `from`, which is as long, and may be the same memory.
+    /// Copies all of `from`, which has the same length and may be the same memory.
     pub fn copy_from(self, from: Self) {
         debug_assert_eq!(self.bytes, from.bytes);
         if self.bytes > 0 && !std::ptr::eq(self.at, from.at) {
-            // SAFETY: both are valid by the contract of Span; `copy` bears overlap.
+            // SAFETY: both are valid by the contract of Span; `copy` allows overlap.
             unsafe { std::ptr::copy(from.at, self.at, self.bytes) };
         }
     }
 }
 
-/// Memory of a collective, aligned for any type.
+/// Heap memory of a collective, aligned for any element type.
 #[derive(Debug, Default)]
 pub struct Buffer {
     words: Vec<u128>,
@@ -89,7 +92,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `bytes` zeros. None if there is no such memory.
+    /// `bytes` zero bytes, or None if the allocation fails.
     pub fn new(bytes: usize) -> Option<Self> {
         let count = bytes.div_ceil(size_of::<u128>());
         let mut words = Vec::new();
@@ -98,7 +101,7 @@ impl Buffer {
         Some(Self { words, bytes })
     }
 
-    /// A copy of `from`.
+    /// A copy of `from`. A failed allocation is a fatal error.
     pub fn copy_of(from: Span) -> Self {
         let Some(mut buffer) = Self::new(from.bytes) else {
             fatal!("a collective cannot have {} bytes of memory", from.bytes);
@@ -107,7 +110,7 @@ impl Buffer {
         buffer
     }
 
-    /// All of it. Valid while the buffer is neither moved out of use nor dropped.
+    /// The whole buffer. Valid until the buffer is dropped.
     pub fn span(&mut self) -> Span {
         Span {
             at: self.words.as_mut_ptr().cast(),
@@ -136,12 +139,12 @@ fn matching() -> MutexGuard<'static, Option<HashMap<Envelope, Incoming>>> {
     gasnet_sys::lock(&MATCHING)
 }
 
-/// Letters that have arrived so far.
+/// Messages received in full so far.
 pub fn arrived() -> u64 {
     ARRIVED.load(Ordering::Acquire)
 }
 
-/// Takes a letter that has arrived.
+/// Removes a complete message from the unexpected-message queue.
 pub fn take(envelope: Envelope) -> Option<Buffer> {
     let mut matching = matching();
     let matching = matching.as_mut()?;
@@ -151,12 +154,12 @@ pub fn take(envelope: Envelope) -> Option<Buffer> {
     }
     match matching.remove(&envelope)?.destination {
         Destination::Unexpected(buffer) => Some(buffer),
-        // Whoever posts a landing waits for it with `landed`.
+        // A posted receive is completed by `complete_receive`.
         Destination::Posted(_) => None,
     }
 }
 
-/// Says where a letter that has not begun to arrive is to land. `at` is not empty.
+/// Posts a receive into `at`, which is not empty. Has no effect if packets have arrived already.
 pub fn post_receive(envelope: Envelope, at: Span) {
     debug_assert!(at.bytes > 0);
     matching()
@@ -169,7 +172,7 @@ pub fn post_receive(envelope: Envelope, at: Span) {
         });
 }
 
-/// Whether a posted letter is where it was to land.
+/// Completes a posted receive: true once the whole message is in `at`.
 pub fn complete_receive(envelope: Envelope, at: Span) -> bool {
     let mut matching = matching();
     let Some(matching) = matching.as_mut() else { return false };
@@ -181,14 +184,15 @@ pub fn complete_receive(envelope: Envelope, at: Span) -> bool {
         ..
     }) = matching.remove(&envelope)
     {
-        // It was early. A sender that disagrees with us about the length breaks the collective's contract.
+        // Unexpected: packets came before the receive was posted. If the sender disagrees about the
+        // length, it breaks the collective's contract.
         let bytes = buffer.bytes.min(at.bytes);
         at.part(0, bytes).copy_from(buffer.span().part(0, bytes));
     }
     true
 }
 
-/// Arguments of a message that brings a piece at `offset` of a letter of `total` bytes.
+/// AM arguments of a packet at `offset` of a message of `total` bytes.
 pub fn encode(envelope: Envelope, total: usize, offset: usize) -> [Arg; 10] {
     let ([team_high, team_low], [total_high, total_low], [high, low]) =
         (split(envelope.team), split(total as u64), split(offset as u64));
@@ -199,7 +203,7 @@ pub fn encode(envelope: Envelope, total: usize, offset: usize) -> [Arg; 10] {
     ]
 }
 
-/// A piece has come. False if it makes no sense.
+/// Handles a packet. False if it is malformed.
 pub fn on_packet(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[team_high, team_low, sequence, target, source, tag, total_high, total_low, high, low] = args else {
         return false;
@@ -269,7 +273,7 @@ mod tests {
         assert!(packet(envelope(1), 5, 0, b"hel"));
         let mut message = take(envelope(1)).unwrap();
         assert_eq!(message.bytes, 5);
-        // SAFETY: the buffer lives.
+        // SAFETY: the buffer is alive.
         assert_eq!(unsafe { std::slice::from_raw_parts(message.span().at, 5) }, b"hello");
         assert!(take(envelope(1)).is_none());
         assert!(packet(envelope(2), 0, 0, b"") && take(envelope(2)).is_some());

@@ -1,10 +1,14 @@
-//! Reductions (`gex_Coll_ReduceToOneNB`, `gex_Coll_ReduceToAllNB`): in shared memory ([`super::pshm::reduce`]), in messages, or both.
+//! Reductions (`gex_Coll_ReduceToOneNB`, `gex_Coll_ReduceToAllNB`): in shared memory
+//! ([`super::pshm::reduce`]), over the network, or hierarchical.
 //!
-//! In messages, to one: a binomial tree, in chunks of whole elements that go up one after the other. A parent combines its children in the order
-//! of their ranks, each with what stands for the ranks above it, so that an operation that does not commute sees its operands in order; then
-//! the tree has rank 0 as root, which passes the result on. To all: recursive doubling for what fits a chunk; for more, recursive halving, or
-//! up the tree and down again, both pipelined ([`super::choose`]). The order of operations depends on size, length and layout only: results
-//! are the same in every run.
+//! To one, over the network: a binomial tree, pipelined in chunks of whole elements. A parent
+//! combines its children in rank order, each with the operands of higher ranks, so an operation
+//! that does not commute sees its operands in order. For such an operation the tree has rank 0 as
+//! its top, which forwards the result to the root.
+//!
+//! To all: recursive doubling for what fits into one message; for more, recursive halving, or up
+//! and down the tree, both pipelined ([`super::choose`]). The order of operations depends only on
+//! size, length and layout: results are the same in every run.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,19 +21,19 @@ use super::p2p::{Buffer, Span};
 use super::pshm::reduce as intra_nbrhd;
 use crate::runtime;
 
-/// Slot of the result on its way from rank 0 to the root.
+/// Tag of the result from rank 0 to the root.
 const RESULT: u32 = 1 << 30;
-/// First tag of what goes down again.
+/// First tag of messages down the tree.
 const DOWN: u32 = 1 << 29;
-/// First tag of halves on their way back.
+/// First tag of the all-gather phase of recursive halving.
 const BACK: u32 = 1 << 28;
 
-/// Bytes of a chunk: as many whole elements as fit one, at least one.
+/// Bytes per chunk: as many whole elements as fit into one message, at least one.
 fn whole_chunk(element: usize) -> usize {
     (chunk_bytes() / element).max(1) * element
 }
 
-/// The children of `rank` in the binomial tree with root 0, the smallest subtree first, and the parent.
+/// The parent in the binomial tree with root 0, and the children, smallest subtree first.
 fn parent_and_children(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     let lowest = if rank == 0 {
         size.next_power_of_two()
@@ -43,7 +47,7 @@ fn parent_and_children(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
     )
 }
 
-/// Combines everybody's `source` into the root's `target`, which counts there only.
+/// Combines every member's `source` into the root's `target`; other ranks' `target` is unused.
 pub fn to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) -> impl Future<Output = ()> + Send {
     let team = call.team();
     let path = choose::path(team, source.bytes, operator.element, operator.commutes);
@@ -75,9 +79,9 @@ pub fn to_one(call: Call, root: u32, target: Span, source: Span, operator: Opera
     }
 }
 
-/// The same in messages.
+/// [`to_one`] over the network.
 async fn network_to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) {
-    // The tree's root is rank 0, unless ranks may be renumbered.
+    // Ranks may be rotated only if operands commute; otherwise the top of the tree is rank 0.
     let top = if operator.commutes { root } else { 0 };
     let done = AtomicUsize::new(0);
     if call.rank() == top {
@@ -102,7 +106,8 @@ async fn network_to_one(call: Call, root: u32, target: Span, source: Span, opera
     }
 }
 
-/// The way up to `top`. At `top` the chunks arrive in `result` one by one; `done` counts them.
+/// Combines chunks up the tree to `top`, where they arrive in `result` in order; `done` counts
+/// them.
 async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator, done: &AtomicUsize) {
     let size = call.size();
     let absolute = |relative: u32| (relative + top) % size;
@@ -127,7 +132,7 @@ async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator
             let mut right = call.receive(absolute(child), i as u32).await;
             operator.combine(sum, right.span());
             sum = right.span();
-            // What `sum` pointed to before may go now.
+            // Releases the buffer that `sum` pointed to before.
             holder = right;
         }
         if let Some(parent) = parent {
@@ -141,7 +146,7 @@ async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator
     }
 }
 
-/// Combines everybody's `source` into everybody's `target`.
+/// Combines every member's `source` into every member's `target`.
 pub fn to_all(call: Call, target: Span, source: Span, operator: Operator) -> impl Future<Output = ()> + Send {
     let team = call.team();
     let path = choose::path(team, source.bytes, operator.element, operator.commutes);
@@ -174,14 +179,14 @@ pub fn to_all(call: Call, target: Span, source: Span, operator: Operator) -> imp
     }
 }
 
-/// The same in messages.
+/// [`to_all`] over the network.
 async fn network_to_all(call: Call, target: Span, source: Span, operator: Operator) {
-    // Nothing is sent for no elements, so there is nothing to wait for.
+    // Empty messages are not sent, so there is nothing to receive.
     if source.bytes == 0 {
         return;
     }
     match choose::network_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
-        // Fewer messages, more of them one after the other.
+        // Fewer messages, at a longer critical path: less work for shared cores.
         NetworkReduceToAll::Doubling if runtime::get().oversubscribed() => up_and_down(call, target, source, operator).await,
         NetworkReduceToAll::Doubling => doubling(call, target, source, operator).await,
         NetworkReduceToAll::Halving => halving(call, target, source, operator).await,
@@ -191,7 +196,7 @@ async fn network_to_all(call: Call, target: Span, source: Span, operator: Operat
 
 async fn up_and_down(call: Call, target: Span, source: Span, operator: Operator) {
     let (done, chunk) = (AtomicUsize::new(0), whole_chunk(operator.element));
-    // A chunk of the way down is as long as a message carries, which may be more or less than one of the way up.
+    // Chunks down the tree have the size of a message, which may differ from that of chunks up.
     let ready = |i: usize| {
         let needed = ((i + 1) * chunk_bytes()).min(source.bytes);
         (done.load(Ordering::Relaxed) * chunk).min(source.bytes) >= needed
@@ -203,8 +208,8 @@ async fn up_and_down(call: Call, target: Span, source: Span, operator: Operator)
     .await;
 }
 
-/// Who takes part in rounds that double the distance, where the size is no power of two: of the first pairs of neighbouring ranks the second member
-/// speaks for both.
+/// The members of a recursive-doubling exchange among a power of two: of the first `extra` pairs of
+/// ranks, the odd rank takes part for both.
 #[derive(Clone, Copy, Debug)]
 struct Rounds {
     power: u32,
@@ -220,12 +225,12 @@ impl Rounds {
         }
     }
 
-    /// Who speaks for `rank`, if it does not speak itself.
+    /// The rank that takes part for `rank`, if `rank` does not.
     fn proxy(self, rank: u32) -> Option<u32> {
         (rank < 2 * self.extra && rank % 2 == 0).then_some(rank + 1)
     }
 
-    /// For whom `rank` speaks, too.
+    /// The rank for which `rank` takes part as well.
     fn folded(self, rank: u32) -> Option<u32> {
         (rank < 2 * self.extra && rank % 2 == 1).then(|| rank - 1)
     }
@@ -247,7 +252,7 @@ impl Rounds {
     }
 }
 
-/// Everybody exchanges with partners at distances 1, 2, 4, ….
+/// Exchanges with partners at distances 1, 2, 4, ….
 async fn doubling(call: Call, target: Span, source: Span, operator: Operator) {
     let (rank, rounds) = (call.rank(), Rounds::of(call.size()));
     let mut sum = Buffer::copy_of(source);
@@ -282,8 +287,9 @@ async fn doubling(call: Call, target: Span, source: Span, operator: Operator) {
     }
 }
 
-/// The same with half of what is left of the vector in each round, and the halves back in opposite order. Distances grow while vectors shrink, so
-/// that what stands for a row of ranks meets what stands for the next row.
+/// Recursive halving: each round exchanges half of the remaining vector; the halves return in
+/// opposite order. Distances grow while vectors shrink, so each round combines the operands of
+/// consecutive ranks with those of the next ones.
 async fn halving(call: Call, target: Span, source: Span, operator: Operator) {
     let (rank, rounds) = (call.rank(), Rounds::of(call.size()));
     if let Some(proxy) = rounds.proxy(rank) {
@@ -330,7 +336,7 @@ async fn halving(call: Call, target: Span, source: Span, operator: Operator) {
     }
 }
 
-/// Takes what `from` delivers, and combines it with `own` in the order of ranks.
+/// Receives the operand of `from` and combines it with `own`, in rank order.
 async fn take_and_combine(call: Call, from: u32, tag: u32, own: Span, operator: &Operator) {
     let mut other = Buffer::copy_of(own);
     call.post_rendezvous(from, tag, other.span()).await;
@@ -347,7 +353,8 @@ async fn take_and_combine(call: Call, from: u32, tag: u32, own: Span, operator: 
 mod tests {
     use super::*;
 
-    /// The ranks that a subtree stands for are a row, and children's rows follow on each other: what keeps operands in order.
+    /// A subtree covers consecutive ranks, and the subtrees of children follow each other. This
+    /// keeps operands in order.
     #[test]
     fn subtrees_are_rows() {
         fn row(rank: u32, size: u32) -> Vec<u32> {

@@ -1,5 +1,6 @@
-//! Prefix reductions: rank `i` gets what the ranks up to it (or below it) bring, in order. In shared memory everybody combines what those below
-//! show; in messages by recursive doubling (Hillis and Steele 1986).
+//! Prefix reductions: rank `i` combines the operands of the ranks up to (or below) `i`, in order.
+//! In shared memory each member combines the operands of lower ranks; over the network by recursive
+//! doubling (Hillis and Steele 1986).
 
 use std::future::Future;
 
@@ -9,7 +10,8 @@ use super::operators::Operator;
 use super::p2p::{Buffer, Span};
 use super::pshm::reduce::up_to;
 
-/// Combines the `source` of ranks 0 to the own one into `target`; with `exclusive` only those below, and rank 0's `target` is left alone.
+/// Combines the `source` of ranks 0 to the own rank into `target`. With `exclusive`, only of lower
+/// ranks; rank 0 leaves its `target` unchanged.
 pub fn scan(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) -> impl Future<Output = ()> + Send {
     let pshm = choose::intra_nbrhd(call.team(), source.bytes, operator.element);
     let pshm_call = pshm.map(|pshm| pshm.begin(source.bytes, operator.element, 1));
@@ -26,7 +28,7 @@ pub fn scan(call: Call, target: Span, source: Span, operator: Operator, exclusiv
 
 async fn network(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) {
     let (rank, size) = (call.rank(), call.size());
-    // What the last `distance` ranks up to this one bring, and the same without this one.
+    // The operands of the last `distance` ranks up to this one; `below` is without this one.
     let mut sum = Buffer::copy_of(source);
     let mut below: Option<Buffer> = None;
     let mut distance = 1;

@@ -9,14 +9,14 @@ use super::choose::{self, Path};
 use super::pshm::barrier::{self, PshmBarrier};
 use crate::runtime;
 
-/// What tells messages down a tree from those up, which have the distance.
+/// Tag of messages down the tree. Messages up have their distance as tag.
 const DOWN: u32 = 0;
 
-/// A barrier: in one step if it can.
+/// A barrier. The intra-neighbourhood form completes in one poll if all members have arrived.
 pub enum Barrier<T> {
-    /// Of neighbours.
+    /// All members in one neighbourhood.
     IntraNbrhd(PshmBarrier),
-    /// Any other.
+    /// Any other layout.
     Other(Pin<Box<T>>),
 }
 
@@ -31,7 +31,7 @@ impl<T: Future<Output = ()>> Future for Barrier<T> {
     }
 }
 
-/// Complete when all members have called.
+/// Completes when all members have called.
 pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     let path = choose::path(call.team(), 0, 1, true);
     let pshm_call = match path {
@@ -48,7 +48,8 @@ pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     }))
 }
 
-/// Dissemination (Hensgen, Finkel and Manber 1988), in rounds that double the distance; or a tree, where members share cores.
+/// Dissemination (Hensgen, Finkel and Manber 1988): rounds with doubling distances. A tree if
+/// oversubscribed.
 pub async fn network(call: Call) {
     if runtime::get().oversubscribed() {
         return tree(call).await;
@@ -62,7 +63,7 @@ pub async fn network(call: Call) {
     }
 }
 
-/// Up a binomial tree and down again; [`crate::barrier`] says why.
+/// Up and down a binomial tree; see [`crate::barrier`] for the reason.
 async fn tree(call: Call) {
     let (rank, size) = (call.rank(), call.size());
     let lowest = if rank == 0 {

@@ -1,21 +1,22 @@
-//! The mailboxes and staging areas of this process that no team has.
+//! The unused collective buffers of this process.
 //!
-//! Every process gives of its own memory, so that nothing about it is agreed upon: a member takes what it needs before a team is made, and tells
-//! the others in the exchange that makes the team.
+//! Every process allocates from its own memory, so allocation needs no agreement: a member takes a
+//! buffer before a team is created and sends its id in the exchange that creates the team.
 
 use crate::shm::coll_buffers;
 use crate::shm::memory::CollBufferMemory;
 use crate::shm::Comm;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
-/// What a member gives to a team: a mailbox and perhaps a staging area, by numbers from 1 on; 0 is none.
+/// A collective buffer by number: an inline buffer, and perhaps a staging buffer. Numbers start at
+/// 1; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollBufferId {
     inline: u16,
     staging: u16,
 }
 
-/// The primordial team's, everywhere.
+/// That of the primordial team, in every process.
 const PRIMORDIAL: CollBufferId = CollBufferId { inline: 1, staging: 1 };
 
 struct Free {
@@ -30,13 +31,13 @@ fn free() -> MutexGuard<'static, Option<Free>> {
 }
 
 impl CollBufferId {
-    /// The lane of the primordial team, the same in all processes; all others become free.
+    /// The buffer of the primordial team, the same in all processes. Frees all others.
     pub fn primordial(comm: &Comm) -> Self {
         let layout = comm.memory().layout();
         if layout.coll_buffers == 0 {
             return Self::default();
         }
-        // The highest first, since the last is taken first.
+        // Descending, since `pop` takes the last.
         let numbers = |count: usize| (2..=count as u16).rev().collect();
         *free() = Some(Free {
             inline_buffers: numbers(layout.coll_buffers),
@@ -45,7 +46,7 @@ impl CollBufferId {
         PRIMORDIAL
     }
 
-    /// One that no team has, as a new team needs it; none if there is none.
+    /// Takes a free buffer and clears it for a new team. Returns the empty id if none is free.
     pub fn take(comm: &Comm) -> Self {
         let mut free = free();
         let Some(free) = free.as_mut() else { return Self::default() };
@@ -58,7 +59,7 @@ impl CollBufferId {
         coll_buffer
     }
 
-    /// Gives it back. Nobody looks at it any more.
+    /// Frees the buffer. No member may use it any more.
     pub fn give_back(self) {
         let mut free = free();
         let Some(free) = free.as_mut() else { return };
@@ -66,12 +67,12 @@ impl CollBufferId {
         free.staging_buffers.extend((self.staging != 0).then_some(self.staging));
     }
 
-    /// As a word of a message.
+    /// Packs the id into a word of a message.
     pub const fn pack(self) -> u32 {
         (self.inline as u32) << 16 | self.staging as u32
     }
 
-    /// From such a word.
+    /// Unpacks such a word.
     pub const fn unpack(word: u32) -> Self {
         Self {
             inline: (word >> 16) as u16,
@@ -79,17 +80,17 @@ impl CollBufferId {
         }
     }
 
-    /// Whether there is one.
+    /// Whether the id names a buffer.
     pub const fn is_some(self) -> bool {
         self.inline != 0
     }
 
-    /// Whether it has a staging area.
+    /// Whether the buffer has a staging buffer.
     pub const fn has_staging(self) -> bool {
         self.staging != 0
     }
 
-    /// Where it lies in what the neighbour at `place` gives. There must be one.
+    /// The buffer in the memory of the neighbour with this index. The id must name one.
     pub fn memory(self, comm: &Comm, place: usize) -> CollBufferMemory {
         let layout = comm.memory().layout();
         let (inline, staging) = (usize::from(self.inline), usize::from(self.staging));

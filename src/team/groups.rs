@@ -1,6 +1,7 @@
-//! How a team lies in the neighbourhoods: what collectives need to know to use shared memory.
+//! The layout of a team in neighbourhoods, for collectives in shared memory.
 //!
-//! The members in one neighbourhood are a group. The first member of a group speaks for it where groups deal with each other.
+//! The members in one neighbourhood are a group. The first member of each group is its leader: it
+//! takes part in the network stage of hierarchical collectives.
 
 use std::collections::hash_map::{Entry, HashMap};
 
@@ -12,11 +13,11 @@ use crate::shm::Comm;
 use gasnet_conduit::JobRank;
 use gasnet_job::Nbrhd;
 
-/// What passes through the lanes that all members of a team have.
+/// The data that fits through the collective buffers of all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reach {
     Nothing,
-    /// What fits a note.
+    /// Data that fits into an inline slot.
     Short,
     Anything,
 }
@@ -34,34 +35,34 @@ impl Reach {
 /// See the module documentation.
 #[derive(Debug)]
 pub struct Groups {
-    /// Rank of each group's first member, ascending.
+    /// Rank of each group's leader, ascending.
     pub leaders: Box<[u32]>,
-    /// The own group among them.
+    /// Number of the own group.
     pub own: u32,
     /// Ranks of the own group's members, ascending.
     pub members: Box<[u32]>,
-    /// Whether each group is a row of ranks.
+    /// Whether the members of each group have consecutive ranks.
     pub contiguous: bool,
     /// The own group in shared memory, if it has other members.
     pub pshm: Option<PshmTeam>,
-    /// What the own member gives for that.
+    /// The own member's collective buffer.
     pub coll_buffer: CollBufferId,
     reach: Reach,
 }
 
-/// A member, as [`Groups::new`] has to know it.
+/// A member, for [`Groups::new`].
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     /// Its process.
     pub process: JobRank,
     /// Its neighbourhood.
     pub nbrhd: u32,
-    /// What it gives.
+    /// Its collective buffer.
     pub coll_buffer: CollBufferId,
 }
 
 impl Groups {
-    /// For the member with `rank` among `members`, in the neighbourhood `nbrhd` that `comm` shows.
+    /// The layout for the member with `rank`; `comm` is the memory of its neighbourhood `nbrhd`.
     pub fn new(rank: u32, members: impl Iterator<Item = Member>, comm: &Comm, nbrhd: &Nbrhd) -> Self {
         let members: Vec<Member> = members.collect();
         let (mut leaders, mut of, mut sizes) = (Vec::new(), HashMap::new(), Vec::new());
@@ -69,7 +70,8 @@ impl Groups {
         let mut processes: Vec<JobRank> = members.iter().map(|m| m.process).collect();
         processes.sort_unstable();
         if processes.windows(2).any(|pair| pair[0] == pair[1]) {
-            // Members of one process would share what a process has once.
+            // A collective buffer belongs to a process: members of the same process cannot share
+            // it.
             reach = Reach::Nothing;
         }
         let mut groups = Vec::with_capacity(members.len());
@@ -112,7 +114,8 @@ impl Groups {
         }
     }
 
-    /// Whether data of `bytes` in elements of `element` passes through shared memory, in all groups.
+    /// Whether data of `bytes` in elements of `element` bytes goes through shared memory, in all
+    /// groups.
     pub fn take(&self, bytes: usize, element: usize) -> bool {
         match self.reach {
             Reach::Nothing => false,
@@ -121,12 +124,12 @@ impl Groups {
         }
     }
 
-    /// The place of the member with `rank` in the own group.
+    /// The index of the member with `rank` in the own group.
     pub fn member_index(&self, rank: u32) -> usize {
         self.members.partition_point(|&member| member < rank)
     }
 
-    /// Whether the own lane is in use.
+    /// Whether the own collective buffer is in use.
     pub const fn uses_coll_buffers(&self) -> bool {
         self.pshm.is_some()
     }

@@ -1,4 +1,5 @@
-//! The members of a team in this neighbourhood, their collective buffers, and which sequence numbers its collectives have taken.
+//! The members of a team in this neighbourhood, their collective buffers, and the sequence numbers
+//! of its collectives.
 
 use std::collections::VecDeque;
 
@@ -9,15 +10,15 @@ use crate::sync::TryLock;
 #[derive(Debug)]
 pub struct PshmTeam {
     buffers: CollBuffers,
-    /// Index in the neighbourhood, by member.
+    /// Index of each member in the neighbourhood.
     nbrhd_indices: Box<[usize]>,
     in_flight: TryLock<InFlight>,
 }
 
-/// Collectives of the team that are under way here, oldest first.
+/// Active collectives of the team in this process, oldest first.
 #[derive(Debug, Default)]
 struct InFlight {
-    /// The first sequence number that no collective has taken.
+    /// The first sequence number that is not reserved.
     next: u64,
     open: VecDeque<SeqRange>,
 }
@@ -25,12 +26,12 @@ struct InFlight {
 #[derive(Debug)]
 struct SeqRange {
     end: u64,
-    /// The collective needs nothing below this.
+    /// The collective needs nothing below this sequence number.
     retired: u64,
 }
 
 impl PshmTeam {
-    /// Members with `buffers`, at `nbrhd_indices` of the neighbourhood.
+    /// The members with `buffers`; `nbrhd_indices` are their indices in the neighbourhood.
     pub fn new(buffers: CollBuffers, nbrhd_indices: Box<[usize]>) -> Self {
         Self {
             buffers,
@@ -39,17 +40,17 @@ impl PshmTeam {
         }
     }
 
-    /// Members.
+    /// Number of members.
     pub fn count(&self) -> usize {
         self.buffers.count()
     }
 
-    /// The own index among them.
+    /// Index of this member.
     pub fn me(&self) -> usize {
         self.buffers.me()
     }
 
-    /// The members' buffers.
+    /// The members' collective buffers.
     pub fn buffers(&self) -> &CollBuffers {
         &self.buffers
     }
@@ -59,7 +60,8 @@ impl PshmTeam {
         self.nbrhd_indices[member]
     }
 
-    /// Takes `count` sequence numbers for a collective: the first, and the one behind the last. Members take them in the same order.
+    /// Reserves `count` sequence numbers for a collective: returns the first, and the one after the
+    /// last. Members reserve in the same order.
     pub fn reserve(&self, count: u64) -> (u64, u64) {
         let mut in_flight = self.in_flight.lock();
         let start = in_flight.next;
@@ -69,7 +71,8 @@ impl PshmTeam {
         (start, end)
     }
 
-    /// The collective whose numbers end at `end` needs nothing below `seq`. Returns below which number all members have retired.
+    /// The collective whose sequence numbers end at `end` needs nothing below `seq`. Returns the
+    /// sequence number below which no collective of the team needed anything before this call.
     pub fn retire(&self, end: u64, seq: u64) -> u64 {
         let mut in_flight = self.in_flight.lock();
         if let Some(range) = in_flight.open.iter_mut().find(|range| range.end == end) {

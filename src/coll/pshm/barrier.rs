@@ -1,7 +1,8 @@
-//! Meetings in shared memory.
+//! Barriers in shared memory.
 //!
-//! A few members look at each other, which takes one step. More of them count themselves in a tree of counters, and the last to come tells the others:
-//! nobody waits on the way, and nobody looks at many.
+//! Few members read each other's flags, which takes one step. More members count arrivals in a tree
+//! of counters; the last arrival releases the others. No member waits inside the tree, and none
+//! reads the flags of many.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,24 +11,25 @@ use std::task::{Context, Poll};
 use super::{PshmCall, PshmTeam, Readers};
 use crate::coll::{choose, until};
 
-/// A meeting of neighbours.
+/// A barrier of neighbours.
 ///
-/// Not an async function, because those stay where they were first polled: this one is polled on the stack, and needs no memory when all come
-/// at about the same time.
+/// A hand-written future, because an async function must not move after its first poll. This one is
+/// polled on the stack, and needs no allocation when all members arrive at about the same time.
 #[derive(Debug)]
 pub struct PshmBarrier {
     pshm_call: PshmCall,
-    /// Whether members look at each other.
+    /// Each member reads the flags of all.
     flat: bool,
-    /// Whether others know that it waits for room.
+    /// Counted in [`CollBuffers::set_waiting`](crate::shm::coll_buffers::CollBuffers::set_waiting)
+    /// as waiting for room.
     waits: bool,
     published: bool,
-    /// Members that are known to have come.
+    /// Members, in order, that are known to have arrived.
     arrived: usize,
 }
 
 impl PshmBarrier {
-    /// This member comes.
+    /// Begins the barrier.
     pub fn new(team: &'static PshmTeam) -> Self {
         Self {
             pshm_call: team.begin(0, 1, 1),
@@ -84,19 +86,20 @@ impl Future for PshmBarrier {
 }
 
 impl PshmCall {
-    /// This member comes at the first position, for which there is room, and shows what it brings. Whether it is the last of all.
+    /// Publishes this member's inline slot and arrives at the first sequence number, for which
+    /// there is room. Returns whether it is the last to arrive.
     pub(super) fn arrive(self) -> bool {
         self.team.buffers().publish(self.start);
         self.team.buffers().arrive(self.start)
     }
 
-    /// The last to come tells all others.
+    /// The last arrival releases the others.
     pub(super) fn complete(self) {
         self.team.buffers().complete(self.start);
         (0..self.team.count()).for_each(|member| self.team.wake(member));
     }
 
-    /// Who came last, if all have come.
+    /// The last member to arrive, if all have.
     pub(super) fn completed_by(self) -> Option<usize> {
         let last = self.team.buffers().completed_by(self.start);
         if last.is_none() {
@@ -106,17 +109,17 @@ impl PshmCall {
     }
 }
 
-/// Takes the positions of a meeting with something in its middle.
+/// Begins a barrier with a critical section ([`around`]).
 pub fn begin_around(team: &'static PshmTeam) -> PshmCall {
     team.begin(0, 1, 2)
 }
 
-/// Complete when all members have come; then member 0 does `middle` before the others go on.
+/// Completes when all members have arrived and member 0 has then run `middle`.
 pub async fn around(pshm_call: PshmCall, middle: impl Future<Output = ()>) {
     let release = pshm_call.start + 1;
     pshm_call.wait_room(pshm_call.start, 0).await;
     if pshm_call.arrive() {
-        // Only member 0 looks.
+        // Only member 0 waits for this.
         pshm_call.team.buffers().complete(pshm_call.start);
         pshm_call.team.wake(0);
     }

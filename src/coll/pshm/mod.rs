@@ -1,10 +1,17 @@
-//! What collectives do in the shared memory of a neighbourhood: they meet ([`barrier`]), pass data ([`pipeline`]) and combine it ([`reduce`]) through
-//! lanes ([`crate::shm::coll_buffers`]).
+//! Collectives in the shared memory of a neighbourhood: barriers ([`barrier`]), data transfer
+//! ([`pipeline`]) and reductions ([`reduce`]), over collective buffers
+//! ([`crate::shm::coll_buffers`]).
 //!
-//! A collective takes its positions when it is called, so that all members, who call in the same order, agree about them. What fits a note is shown
-//! beside the position's number; longer data goes through the staging area in chunks, so that showing one and reading the one before overlap;
-//! and long data in a segment that neighbours map is not copied at all: its address is shown. Nobody waits but in an async function that
-//! the engine polls, and several collectives of a team may be under way as far as slots reach.
+//! A collective reserves its sequence numbers when it is called. Members call in the same order, so
+//! they agree on them. Data takes one of three ways, by length:
+//!
+//! - Short data is in the inline slot, beside the sequence number.
+//! - Longer data goes through staging slots, in chunks. Publishing one overlaps with reading the
+//!   one before.
+//! - Long data in a segment that neighbours map is read in place; the owner publishes its address.
+//!
+//! All waiting is in async functions that the engine polls. Several collectives of a team may be
+//! active at once, as far as the slots reach.
 
 pub mod barrier;
 pub mod pipeline;
@@ -21,7 +28,8 @@ use crate::team::pshm::PshmTeam;
 use crate::wait;
 
 impl PshmTeam {
-    /// Takes positions for data of `bytes` in elements of `element`: `stride` for each chunk. Data of no bytes has one chunk without any.
+    /// Reserves sequence numbers, `stride` per chunk, for `bytes` of data in elements of `element`
+    /// bytes. A collective without data has one empty chunk.
     pub fn begin(&'static self, bytes: usize, element: usize, stride: u64) -> PshmCall {
         debug_assert!(bytes <= INLINE_SLOT_BYTES || element <= STAGING_SLOT_BYTES);
         let chunk = if bytes <= INLINE_SLOT_BYTES {
@@ -42,7 +50,7 @@ impl PshmTeam {
         }
     }
 
-    /// For a report about a stall.
+    /// For stall reports.
     fn note_missing(&self, member: usize) {
         stall::note(|| {
             let rank = runtime::get().nbrhd().rank(self.nbrhd_index(member));
@@ -50,7 +58,7 @@ impl PshmTeam {
         });
     }
 
-    /// The same of the first member that does not show `seq`.
+    /// As [`Self::note_missing`], of the first member that has not published `seq`.
     fn note_first_missing(&self, seq: u64) {
         if stall::is_watching() {
             if let Some(member) = (0..self.count()).find(|&member| !self.buffers().has_published(member, seq)) {
@@ -66,7 +74,7 @@ impl PshmTeam {
         }
     }
 
-    /// Waits for what others pass, and is known to.
+    /// Waits until other members have retired slots, and announces that to them.
     async fn until_retired(&self, ready: impl Fn() -> bool) {
         if ready() {
             return;
@@ -77,10 +85,10 @@ impl PshmTeam {
     }
 }
 
-/// Who reads what a member shows.
+/// The readers of a published slot.
 #[derive(Clone, Copy, Debug)]
 pub enum Readers {
-    /// This member.
+    /// One member.
     One(usize),
     /// All other members.
     All,
@@ -89,15 +97,15 @@ pub enum Readers {
 /// A chunk of a collective's data.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
-    /// Its first position.
+    /// Its first sequence number.
     pub seq: u64,
-    /// Its place in the data.
+    /// Its offset in the data.
     pub offset: usize,
     /// Its length.
     pub bytes: usize,
 }
 
-/// A collective's positions, and how its data is cut.
+/// A collective's sequence numbers, and the chunks of its data.
 #[derive(Clone, Copy, Debug)]
 pub struct PshmCall {
     team: &'static PshmTeam,
@@ -110,12 +118,12 @@ pub struct PshmCall {
 }
 
 impl PshmCall {
-    /// Whether the own place is `member`.
+    /// Whether this process is `member`.
     pub fn is_member(self, member: usize) -> bool {
         self.team.me() == member
     }
 
-    /// A chunk by its number.
+    /// Chunk `number`.
     fn chunk(self, number: usize) -> Chunk {
         let offset = number * self.chunk;
         Chunk {
@@ -125,12 +133,13 @@ impl PshmCall {
         }
     }
 
-    /// Whether data is staged, or at least its address is shown beside the first position.
+    /// Whether data does not fit into an inline slot: then it is staged, or its address is
+    /// published with the first sequence number.
     fn is_long(self) -> bool {
         self.bytes > INLINE_SLOT_BYTES
     }
 
-    /// The first `bytes` of what `member` shows at a position.
+    /// The first `bytes` of the slot of `member` for `seq`.
     fn slot(self, member: usize, seq: u64, bytes: usize) -> Span {
         let (buffer, slot) = self.team.buffers().slot_of(member, seq);
         let at = if self.is_long() {
@@ -141,13 +150,13 @@ impl PshmCall {
         Span { at, bytes }
     }
 
-    /// Waits for room in the own slot for a position. Its first `bytes`.
+    /// Waits until the own slot for `seq` may be written. Returns its first `bytes`.
     async fn wait_room(self, seq: u64, bytes: usize) -> Span {
         self.team.until_retired(|| self.team.buffers().has_room(seq)).await;
         self.slot(self.team.me(), seq, bytes)
     }
 
-    /// Shows the own slot for a position to `readers`.
+    /// Publishes the own slot for `seq` and wakes `readers`.
     fn publish(self, seq: u64, readers: Readers) {
         self.team.buffers().publish(seq);
         match readers {
@@ -156,8 +165,9 @@ impl PshmCall {
         }
     }
 
-    /// Shows the own slot for a position at which nobody can go on before all show theirs. With more ranks than cores many may sleep, and only the
-    /// last one wakes them; should two find that the other is missing, the sleepers look again after a while, as sleepers do.
+    /// Publishes the own slot for `seq`, where no member can continue before all have published. On
+    /// an oversubscribed host many members may sleep, and only the last to publish wakes them. If
+    /// two members both miss the other's store, sleepers check again when their bounded sleep ends.
     fn publish_to_all(self, seq: u64) {
         let team = self.team;
         if !wait::is_oversubscribed() {
@@ -170,7 +180,7 @@ impl PshmCall {
         }
     }
 
-    /// Waits until `member` shows a position.
+    /// Waits until `member` has published `seq`.
     async fn wait_published(self, member: usize, seq: u64) {
         until(|| {
             let has_published = self.team.buffers().has_published(member, seq);
@@ -182,23 +192,24 @@ impl PshmCall {
         .await;
     }
 
-    /// Nothing below `seq` is needed here any more.
+    /// This collective needs nothing below `seq` any more.
     fn retire(self, seq: u64) {
         let team = self.team;
         let before = team.retire(self.end, seq);
-        // Who waits for room beside short data can go on when the last of all has passed; so only the last wakes it.
+        // With short data, a writer that waits for room can continue when the last member has
+        // retired the slot; only that one wakes it.
         let wakes = |&member: &usize| {
             self.is_long() || !wait::is_oversubscribed() || team.buffers().all_but_have_retired(member, before + 1)
         };
         team.buffers().waiting().filter(wakes).for_each(|member| team.wake(member));
     }
 
-    /// Nothing at all is needed here any more.
+    /// This collective needs nothing any more.
     fn retire_all(self) {
         self.retire(self.end);
     }
 
-    /// Waits until `member` needs nothing of this collective any more.
+    /// Waits until `member` needs nothing of this collective.
     async fn wait_retired(self, member: usize) {
         self.team
             .until_retired(|| self.team.buffers().has_retired(member, self.end))

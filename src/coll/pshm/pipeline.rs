@@ -1,36 +1,38 @@
-//! Data passing through lanes: some members show theirs, some look at it.
+//! Data transfer through collective buffers: some members publish chunks, others read them.
 
 use super::{Chunk, PshmCall, Readers};
 use crate::coll::choose::is_direct;
 use crate::coll::p2p::Span;
 use crate::{runtime, wait};
 
-/// Chunks that a member shows before it looks at the first. Less than the slots, so that the slowest member always has room.
+/// Chunks that a member publishes before it reads its first. Less than the number of slots, so that
+/// the slowest member always has room.
 const AHEAD: usize = 3;
 
-/// What a member shows.
+/// Data that a member publishes.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// The data.
     pub data: Span,
-    /// Whether it stays as it is until the collective is complete here.
+    /// The data does not change until the collective is complete on this member.
     pub stable: bool,
     /// Who reads it.
     pub readers: Readers,
 }
 
-/// What members show, as far as one reads it.
+/// What other members publish, from the view of one reader.
 #[derive(Debug)]
 pub struct Reader {
     pshm_call: PshmCall,
-    /// The members that are read.
+    /// Members to read from.
     from: Vec<usize>,
-    /// Where the data of each member lies that is read directly; 0 for the others. Empty before that is known.
+    /// For each member, the local address of its data if that is read in place, else 0. Empty until
+    /// resolved.
     direct: Vec<usize>,
 }
 
 impl Reader {
-    /// For a reader of the members in `from`.
+    /// Reads from the members in `from`.
     pub fn new(pshm_call: PshmCall, from: Vec<usize>) -> Self {
         Self {
             pshm_call,
@@ -39,7 +41,7 @@ impl Reader {
         }
     }
 
-    /// Waits until all that are read show `chunk`.
+    /// Waits until all members read have published `chunk`.
     pub async fn wait(&mut self, chunk: Chunk) {
         self.resolve_direct().await;
         for &member in &self.from {
@@ -49,7 +51,8 @@ impl Reader {
         }
     }
 
-    /// Waits until all that are read have said where their data lies. To be called before the first position is passed.
+    /// Waits until all members read have published where their data is. Must run before this member
+    /// retires the first sequence number.
     async fn resolve_direct(&mut self) {
         if !self.pshm_call.is_long() || !self.direct.is_empty() {
             return;
@@ -62,7 +65,7 @@ impl Reader {
         self.direct = direct;
     }
 
-    /// Whether every member shows every chunk, and is looked at.
+    /// Whether all members publish every chunk, and this reader reads all of them.
     fn is_all(&self) -> bool {
         self.from.len() == self.pshm_call.team.count() && self.direct.iter().all(|&base| base == 0)
     }
@@ -71,7 +74,7 @@ impl Reader {
         self.direct.get(member).is_some_and(|&base| base != 0)
     }
 
-    /// What `member` shows of `chunk`, after [`Reader::wait`].
+    /// The bytes that `member` published of `chunk`, after [`Reader::wait`].
     pub fn of(&self, member: usize, chunk: Chunk) -> Span {
         if self.is_direct(member) {
             let at = (self.direct[member] + chunk.offset) as *mut u8;
@@ -81,18 +84,18 @@ impl Reader {
     }
 }
 
-/// A member that shows its data chunk by chunk, or at once.
+/// A member that publishes its data, in chunks or in place.
 #[derive(Debug)]
 pub struct Publisher {
     pshm_call: PshmCall,
     source: Source,
-    /// Whether all members show data, and all wait for all.
+    /// All members publish, and all wait for all.
     all_publish: bool,
     direct: bool,
 }
 
 impl Publisher {
-    /// Shows `source`; `all_publish` as in the field.
+    /// Publishes `source`; `all_publish` as in the field.
     pub const fn new(pshm_call: PshmCall, source: Source, all_publish: bool) -> Self {
         Self {
             pshm_call,
@@ -102,7 +105,7 @@ impl Publisher {
         }
     }
 
-    /// Shows `chunk`.
+    /// Publishes `chunk`.
     pub async fn publish_chunk(&mut self, chunk: Chunk) {
         if self.direct {
             return;
@@ -124,7 +127,7 @@ impl Publisher {
         }
     }
 
-    /// Waits until the data may change.
+    /// Waits until the readers of data in place have finished.
     pub async fn wait_readers(self) {
         if !self.direct {
             return;
@@ -141,19 +144,23 @@ impl Publisher {
 }
 
 impl PshmCall {
-    /// Says where the own data lies: its address, or 0 if it is staged. There is room for the first position.
+    /// Publishes the address of the own data, or 0 if it is staged. There must be room for the
+    /// first sequence number.
     pub(super) fn publish_address(self, address: usize) {
         let (buffer, slot) = self.team.buffers().slot_of(self.team.me(), self.start);
         let word = buffer.inline_slot(slot).cast::<usize>();
-        // SAFETY: a note is aligned and longer than a word; there is room, so nobody reads it now.
+        // SAFETY: an inline slot is aligned and longer than a word; there is room, so no member
+        // reads it now.
         unsafe { word.write(address) };
     }
 
-    /// Where `member` said that its data lies, seen from here. It shows the first position, and we have not passed that.
+    /// Where the data of `member` is mapped here, or 0 if it is staged. The member has published
+    /// the first sequence number, and this one has not retired it.
     fn read_address(self, member: usize) -> usize {
         let (buffer, slot) = self.team.buffers().slot_of(member, self.start);
         let word = buffer.inline_slot(slot).cast::<usize>();
-        // SAFETY: a note is aligned and longer than a word; its owner leaves it alone until we have passed it.
+        // SAFETY: an inline slot is aligned and longer than a word; its owner does not write it
+        // until we have retired it.
         match unsafe { word.read() } {
             0 => 0,
             address => {
@@ -164,9 +171,9 @@ impl PshmCall {
         }
     }
 
-    /// This member shows `source`, and when all is reader does `then`.
+    /// Publishes `source`; calls `then` when all of it is published.
     pub async fn produce(self, source: Source, then: impl FnOnce()) {
-        // It reads nothing.
+        // This member reads nothing.
         self.retire_all();
         let mut publisher = Publisher::new(self, source, false);
         for number in 0..self.chunks {
@@ -176,7 +183,7 @@ impl PshmCall {
         publisher.wait_readers().await;
     }
 
-    /// This member looks at what those in `from` show, and at those chunks that it `wants`.
+    /// Reads what the members in `from` publish; calls `visit` for each chunk that `wants` selects.
     pub async fn consume(self, from: Vec<usize>, wants: impl Fn(Chunk) -> bool, mut visit: impl FnMut(Chunk, &Reader)) {
         let mut reader = Reader::new(self, from);
         for number in 0..self.chunks {
@@ -184,7 +191,7 @@ impl PshmCall {
         }
     }
 
-    /// Both. The own data may be looked at, too.
+    /// Publishes and reads. May also read the own data.
     pub async fn exchange(
         self,
         source: Source,

@@ -1,9 +1,14 @@
 //! Reductions in shared memory.
 //!
-//! Operands are combined from the highest rank to the lowest, so that the left one is only read, where its owner shows it, and operations that do not
-//! commute see their order. To one: up a tree of small depth, whose root looks at all others when they are few. To all: everybody, or with many members
-//! the last to come, combines everything while that is little; else everybody a part of every chunk, which the others then fetch (reduce-scatter and
-//! all-gather, as Rabenseifner's algorithm has them, without its log N rounds; Thakur, Rabenseifner and Gropp 2005, section 4.5).
+//! Operands are combined from the highest rank down, so the left operand is only read, in its
+//! owner's slot, and operations that do not commute see their order.
+//!
+//! - To one: up a shallow tree. With few members the root reads all others.
+//! - To all, little data: every member combines everything, or with many members the last to
+//!   arrive.
+//! - To all, more data: each member combines one part of every chunk, which the others then read.
+//!   This is Rabenseifner's reduce-scatter and all-gather without its log N rounds (Thakur,
+//!   Rabenseifner and Gropp 2005, section 4.5).
 
 use super::pipeline::{Publisher, Reader, Source};
 use super::{Chunk, PshmCall, PshmTeam, Readers};
@@ -13,12 +18,12 @@ use crate::coll::p2p::Span;
 use crate::coll::until;
 use crate::wait;
 
-/// Takes the positions of a reduction to one.
+/// Reserves the sequence numbers of a reduction to one.
 pub fn begin_to_one(team: &'static PshmTeam, bytes: usize, operator: &Operator) -> PshmCall {
     team.begin(bytes, operator.element, 1)
 }
 
-/// Takes the positions of a reduction to all.
+/// Reserves the sequence numbers of a reduction to all.
 pub fn begin_to_all(team: &'static PshmTeam, bytes: usize, operator: &Operator) -> PshmCall {
     let stride = match pshm_to_all(team.count(), bytes, wait::is_oversubscribed()) {
         PshmReduceToAll::Flat => 1,
@@ -27,7 +32,7 @@ pub fn begin_to_all(team: &'static PshmTeam, bytes: usize, operator: &Operator) 
     team.begin(bytes, operator.element, stride)
 }
 
-/// `operands` in the order of their ranks, combined into `out`, which may be the last of them and none of the others.
+/// Combines `operands`, in rank order, into `out`, which may be the last operand but no other.
 fn fold(operator: &Operator, operands: impl DoubleEndedIterator<Item = Span>, out: Span) {
     let mut lower = operands.rev();
     let Some(last) = lower.next() else { return };
@@ -38,7 +43,8 @@ fn fold(operator: &Operator, operands: impl DoubleEndedIterator<Item = Span>, ou
     lower.for_each(|left| operator.combine(left, out));
 }
 
-/// Whose operands `me` combines, in order and its own among them, and who reads the result.
+/// The reader of the result of `me`, and the members whose operands it combines, in order and
+/// including its own.
 fn parent_and_operands(me: usize, root: usize, count: usize, commutes: bool) -> (Option<usize>, Vec<usize>) {
     if to_one_is_flat(count, root, commutes) {
         return if me == root {
@@ -62,7 +68,7 @@ fn parent_and_operands(me: usize, root: usize, count: usize, commutes: bool) -> 
     (parent, operands)
 }
 
-/// Combines everybody's `source` into the `target` of member `root`, which counts there only.
+/// Combines every member's `source` into the `target` of member `root`; other targets are unused.
 pub async fn to_one(pshm_call: PshmCall, root: usize, target: Span, source: Span, operator: Operator) {
     let team = pshm_call.team;
     let me = team.me();
@@ -77,7 +83,8 @@ pub async fn to_one(pshm_call: PshmCall, root: usize, target: Span, source: Span
         };
         return pshm_call.produce(source, || ()).await;
     }
-    // The target can be where operands are combined unless the own one lies there and is needed later.
+    // Operands can be combined in the target, unless it holds the own operand and that is needed
+    // later.
     let in_place = target.at == source.at && operands.last() != Some(&me);
     let mut reader = Reader::new(pshm_call, operands.iter().copied().filter(|&member| member != me).collect());
     for number in 0..pshm_call.chunks {
@@ -108,7 +115,7 @@ pub async fn to_one(pshm_call: PshmCall, root: usize, target: Span, source: Span
     }
 }
 
-/// Combines everybody's `source` into everybody's `target`.
+/// Combines every member's `source` into every member's `target`.
 pub async fn to_all(pshm_call: PshmCall, target: Span, source: Span, operator: Operator) {
     let count = pshm_call.team.count();
     match pshm_to_all(count, pshm_call.bytes, wait::is_oversubscribed()) {
@@ -118,7 +125,8 @@ pub async fn to_all(pshm_call: PshmCall, target: Span, source: Span, operator: O
     }
 }
 
-/// A `source` that others read while `target`, which may be the same memory, gets the result.
+/// The own operand, which others read while `target` receives the result. Both may be the same
+/// memory.
 fn source_to_all(source: Span, target: Span) -> Source {
     Source {
         data: source,
@@ -127,7 +135,7 @@ fn source_to_all(source: Span, target: Span) -> Source {
     }
 }
 
-/// Combines what the first `count` members show into `target`; nothing is done with that if there are none.
+/// Combines the operands of the first `count` members into `target`, unless `count` is 0.
 pub async fn up_to(pshm_call: PshmCall, count: usize, target: Span, source: Span, operator: Operator) {
     let source = source_to_all(source, target);
     let visit = |chunk: Chunk, reader: &Reader| {
@@ -137,7 +145,8 @@ pub async fn up_to(pshm_call: PshmCall, count: usize, target: Span, source: Span
     pshm_call.exchange(source, (0..count).collect(), |_| true, visit).await;
 }
 
-/// In one chunk: at the first position members show their operands, at the second the last to come shows the result.
+/// One chunk, two sequence numbers: members publish their operands at the first, the last to arrive
+/// publishes the result at the second.
 async fn by_last(pshm_call: PshmCall, target: Span, source: Span, operator: Operator) {
     debug_assert!(pshm_call.chunks == 1);
     let (team, chunk) = (pshm_call.team, pshm_call.chunk(0));
@@ -152,14 +161,15 @@ async fn by_last(pshm_call: PshmCall, target: Span, source: Span, operator: Oper
         target.copy_from(out);
     } else {
         until(|| pshm_call.completed_by().is_some()).await;
-        // It is finished, so this asks for no wait.
+        // Complete, so this does not wait.
         let last = pshm_call.completed_by().unwrap_or_else(|| team.me());
         target.copy_from(pshm_call.slot(last, result, chunk.bytes));
     }
     pshm_call.retire_all();
 }
 
-/// Each chunk takes two positions: at the first, members show their operands, at the second, what each has combined of it.
+/// Each chunk takes two sequence numbers: members publish their operands at the first, and the part
+/// of it that they combined at the second.
 async fn reduce_scatter(pshm_call: PshmCall, target: Span, source: Span, operator: Operator) {
     let source = source_to_all(source, target);
     let (me, count) = (pshm_call.team.me(), pshm_call.team.count());
@@ -201,7 +211,7 @@ async fn reduce_scatter(pshm_call: PshmCall, target: Span, source: Span, operato
 mod tests {
     use super::*;
 
-    /// Everybody's operand reaches the root once, and in order where that counts.
+    /// Every operand reaches the root once, and in order where that matters.
     #[test]
     fn trees_reach_everybody_in_order() {
         fn row(me: usize, root: usize, count: usize, commutes: bool) -> Vec<usize> {
