@@ -1,30 +1,36 @@
-//! The words of a barrier in the shared memory of a neighbourhood, and the names that meet there.
+//! The shared words of a barrier within a neighbourhood, and the barrier names that they merge.
 //!
-//! Even and odd phases have words of their own, so that a rank that is one phase ahead disturbs nobody; nobody is two phases ahead,
-//! since a phase completes only when all ranks have entered it, which they do after they saw the phase before complete.
+//! Even and odd phases use separate words, so a rank that is one phase ahead does not interfere. No
+//! rank is two phases ahead: a phase completes only when all ranks have entered it, and a rank
+//! enters it only after it saw the previous phase complete.
 //!
-//! Few ranks of a single neighbourhood do not count: each has words of its own, and looks at those of all ([`Flags`]).
+//! [`Cells`] count arrivals. Few ranks in a single neighbourhood do not count: each has its own
+//! flags, and reads those of all ([`Flags`]).
 //!
-//! SYNC POINT barrier-word: the store in [`Flags::arrive`] (release) pairs with the loads in [`Flags::result`] (acquire).
-//! SYNC POINT barrier-arrive: each arrival's increment (acquire-release) orders what came before it for the last to arrive.
-//! SYNC POINT barrier-ready: [`Cells::set_ready`] (release) pairs with [`Cells::is_ready`] (acquire): the same, for the first rank.
-//! SYNC POINT barrier-release: the store of `done` (release) in [`Cells::release`] pairs with the load in [`Cells::result`] (acquire).
+//! SYNC POINT barrier-flag: the store in [`Flags::arrive`] (release) pairs with the loads in
+//! [`Flags::result`] (acquire).
+//! SYNC POINT barrier-arrive: each arrival's increment (acquire-release) orders all earlier
+//! arrivals before the last one.
+//! SYNC POINT barrier-ready: [`Cells::set_ready`] (release) pairs with [`Cells::is_ready`]
+//! (acquire): the same order, for the leader.
+//! SYNC POINT barrier-release: the store of `done` (release) in [`Cells::release`] pairs with the
+//! load in [`Cells::result`] (acquire).
 
 use gasnet_sys::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What a rank brings to a barrier, and what comes out of one.
+/// The name that a rank passes to a barrier, or the merged name of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// Matches anything.
     Anonymous,
-    /// Must agree with other names.
+    /// Must match other names.
     Named(i32),
-    /// Names differed, or somebody said so.
+    /// Names differed, or a rank passed the mismatch flag.
     Mismatch,
 }
 
 impl Name {
-    /// What comes out when two parts of a barrier bring `self` and `other`.
+    /// The merged name of two parts of a barrier.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         match (self, other) {
@@ -57,19 +63,19 @@ impl Name {
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 struct Cell {
-    /// Ranks that arrived in this phase.
+    /// Ranks that have arrived in this phase.
     arrived: AtomicU32,
-    /// 1 + the phase in which all neighbours have arrived.
+    /// 1 + the phase in which all ranks of the neighbourhood have arrived.
     ready: AtomicU32,
-    /// 1 + the last phase that is complete.
+    /// 1 + the last complete phase.
     done: AtomicU32,
     /// The merged name of this phase.
     name: AtomicU64,
-    /// The name that came out.
+    /// The merged name of the last complete phase.
     result: AtomicU64,
 }
 
-/// A barrier's words; all zero at first.
+/// The words of a counting barrier. All zero initially.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Cells([Cell; 2]);
@@ -79,7 +85,7 @@ impl Cells {
         &self.0[(phase & 1) as usize]
     }
 
-    /// One of `ranks` arrives with `name`. Whether it is the last.
+    /// Arrival of one of `ranks` ranks, with `name`. Returns whether it is the last.
     pub fn arrive(&self, phase: u32, ranks: u32, name: Name) -> bool {
         let cell = self.cell(phase);
         if name != Name::Anonymous {
@@ -89,22 +95,22 @@ impl Cells {
         cell.arrived.fetch_add(1, Ordering::AcqRel) + 1 == ranks
     }
 
-    /// What all arrivals brought; for the last of them, or after [`Cells::is_ready`].
+    /// The merged name of all arrivals. Only for the last arrival, or after [`Cells::is_ready`].
     pub fn name(&self, phase: u32) -> Name {
         Name::unpack(self.cell(phase).name.load(Ordering::Relaxed))
     }
 
-    /// The last arrival tells the first rank.
+    /// The last arrival notifies the leader.
     pub fn set_ready(&self, phase: u32) {
         self.cell(phase).ready.store(phase.wrapping_add(1), Ordering::Release);
     }
 
-    /// Whether all have arrived.
+    /// Whether all ranks of the neighbourhood have arrived.
     pub fn is_ready(&self, phase: u32) -> bool {
         self.cell(phase).ready.load(Ordering::Acquire) == phase.wrapping_add(1)
     }
 
-    /// The phase is complete and `name` came out. The words are left as the phase after the next needs them.
+    /// Completes the phase with `name`, and resets the words for the phase after the next.
     pub fn release(&self, phase: u32, name: Name) {
         let cell = self.cell(phase);
         cell.arrived.store(0, Ordering::Relaxed);
@@ -113,7 +119,7 @@ impl Cells {
         cell.done.store(phase.wrapping_add(1), Ordering::Release);
     }
 
-    /// What came out of `phase`, if it is complete.
+    /// The merged name of `phase`, if it is complete.
     #[inline]
     pub fn result(&self, phase: u32) -> Option<Name> {
         let cell = self.cell(phase);
@@ -121,17 +127,17 @@ impl Cells {
     }
 }
 
-/// Most ranks with words of their own.
+/// Maximum number of ranks with flags of their own.
 pub const MAX_FLAGS: usize = 16;
-/// Where the number of the phase begins in a word, behind a name.
+/// Bit of a flag at which the phase begins; the name is below.
 const PHASE_SHIFT: u32 = 34;
 
-/// A rank's words, by the parity of the phase: 1 + the phase in which it arrived last, and the name that it brought.
+/// The flags of one rank, by parity of the phase: 1 + the phase of its last arrival, and its name.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 struct RankFlags([AtomicU64; 2]);
 
-/// The words of few ranks; all zero at first.
+/// The flags of all ranks. All zero initially.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Flags([RankFlags; MAX_FLAGS]);
@@ -141,12 +147,12 @@ impl Flags {
         (phase.wrapping_add(1) as u64) << PHASE_SHIFT | name
     }
 
-    /// `rank` arrives with `name`.
+    /// Arrival of `rank` with `name`.
     pub fn arrive(&self, phase: u32, rank: usize, name: Name) {
         self.0[rank].0[(phase & 1) as usize].store(Self::word(phase, name.pack()), Ordering::Release);
     }
 
-    /// What came out of `phase`, if all of `ranks` have arrived.
+    /// The merged name of `phase`, if all of `ranks` ranks have arrived.
     #[inline]
     pub fn result(&self, phase: u32, ranks: usize) -> Option<Name> {
         let mut result = Name::Anonymous;

@@ -1,32 +1,43 @@
-//! Lanes: how members of a team show each other data in shared memory, without locks and without messages.
+//! Collective buffers: members of a team publish data to each other in shared memory, without locks
+//! or messages.
 //!
-//! A team's collectives take *positions*, the same ones at every member. At a position a member may show something in its own lane, in slot
-//! `seq % SLOTS`; whoever needs it looks there until it is shown. A member that needs nothing at any position below `p` any more says that it
-//! has passed `p`, and a slot is used again when all members have passed the position that it showed last.
+//! A team's collectives use sequence numbers, the same ones at every member. For a sequence number
+//! `seq`, a member may publish data in slot `seq % SLOTS` of its own buffer; readers poll that
+//! slot. A member that needs no slot of any sequence number below `seq` any more retires `seq`. A
+//! slot is reused when all members have retired its previous sequence number.
 //!
-//! Members also count each other: at a position each comes once ([`CollBuffers::come`]), up a tree of counters, where the last to come to one goes on to
-//! the next (Yew, Tzeng and Lawrie 1987), so that nobody waits on the way; the last of all says who it is ([`CollBuffers::finish`]).
+//! Members can also count arrivals at a sequence number ([`CollBuffers::arrive`]): up a tree of
+//! counters, in which the last arrival at one counter continues to the next (Yew, Tzeng and Lawrie
+//! 1987). No member waits inside the tree. The last arrival of all publishes its index
+//! ([`CollBuffers::complete`]).
 //!
-//! Invariants: only its owner writes to a lane, but for the counters and the word of the last, which name the position that they are about;
-//! a member passes a position once, and never looks at what is below.
+//! Invariants: only its owner writes to a buffer, except for the counters and the last-arrival
+//! words, which hold the sequence number they belong to. A member retires a sequence number once,
+//! and does not read anything below.
 //!
-//! SYNC POINT lane-show: the store in [`CollBuffers::show`] (release) pairs with the load in [`CollBuffers::shows`] (acquire).
-//! SYNC POINT lane-reuse: the store in [`CollBuffers::pass`] (release) pairs with the load in [`CollBuffers::has_retired`] and [`CollBuffers::has_room`] (acquire),
-//! directly, or through `room` (release, acquire), which another thread of the owner refreshed, or through what a member shows: it says beside a
-//! position what it has passed (loaded with acquire, since another thread of it may have passed that), so that whoever looks at all
-//! members for other reasons need not look at a second line of each.
-//! SYNC POINT lane-come: each exchange in [`CollBuffers::come`] (acquire-release) orders what came before it for the last to come.
-//! SYNC POINT lane-last: the store in [`CollBuffers::finish`] (release) pairs with the load in [`CollBuffers::finished`] (acquire).
+//! SYNC POINT coll-publish: the store in [`CollBuffers::publish`] (release) pairs with the load in
+//! [`CollBuffers::has_published`] (acquire).
+//! SYNC POINT coll-reuse: the store in [`CollBuffers::retire`] (release) pairs with the load in
+//! [`CollBuffers::has_retired`] and [`CollBuffers::has_room`] (acquire). It pairs directly; or
+//! through `room` (release, acquire), which another thread of the owner updated; or through a
+//! published slot, which carries what its owner had retired by then (loaded with acquire, since
+//! another thread of the owner may have retired it). A reader of all members' slots therefore need
+//! not read a second cache line of each.
+//! SYNC POINT coll-arrive: each exchange in [`CollBuffers::arrive`] (acquire-release) orders all
+//! earlier arrivals before the last one.
+//! SYNC POINT coll-complete: the store in [`CollBuffers::complete`] (release) pairs with the load
+//! in [`CollBuffers::completed_by`] (acquire).
 
 use super::memory::{CollBufferMemory, SLOTS};
 use gasnet_sys::atomic::{light_fence, AtomicU64, Ordering};
 
-/// The lanes of a team's members in this neighbourhood, as one of them sees them.
+/// The collective buffers of a team's members in this neighbourhood, as seen by one member.
 #[derive(Debug)]
 pub struct CollBuffers {
     all: Box<[CollBufferMemory]>,
     me: usize,
-    /// Positions below this have room in the own lane: all have passed what their slots showed before.
+    /// The own slots of all sequence numbers below this may be written: all members have retired
+    /// their previous contents.
     room: AtomicU64,
 }
 
@@ -40,22 +51,23 @@ impl CollBuffers {
         }
     }
 
-    /// Members.
+    /// Number of members.
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// The own place among them.
+    /// Index of this member.
     pub fn me(&self) -> usize {
         self.me
     }
 
-    /// Where `member` shows `seq`.
+    /// The buffer of `member`, and the slot for `seq`.
     pub fn slot_of(&self, member: usize, seq: u64) -> (&CollBufferMemory, usize) {
         (&self.all[member], slot(seq))
     }
 
-    /// Whether the own slot for `seq` may be written: nobody needs what it showed before.
+    /// Whether the own slot for `seq` may be written: all members have retired its previous
+    /// contents.
     #[inline]
     pub fn has_room(&self, seq: u64) -> bool {
         if self.has_known_room(seq) {
@@ -65,7 +77,8 @@ impl CollBuffers {
         seq < self.set_room(retired.min())
     }
 
-    /// All members were seen to show `seq`, and say beside it what they had passed.
+    /// Updates the known room from the published slots of `seq`. All members must have published
+    /// it.
     #[inline]
     pub fn learn_room(&self, seq: u64) {
         let retired = self
@@ -75,20 +88,20 @@ impl CollBuffers {
         self.set_room(retired.min());
     }
 
-    /// All members have passed this. Other threads may have found more; then less does no harm.
+    /// All members have retired this. Another thread may have stored more; a lower value is safe.
     fn set_room(&self, retired: Option<u64>) -> u64 {
         let room = retired.unwrap_or(0) + SLOTS as u64;
         self.room.store(room, Ordering::Release);
         room
     }
 
-    /// The same, without looking.
+    /// As [`CollBuffers::has_room`], without reading the other members' buffers.
     #[inline]
     pub fn has_known_room(&self, seq: u64) -> bool {
         seq < self.room.load(Ordering::Acquire)
     }
 
-    /// Shows what is in the own slot for `seq`, which had room.
+    /// Publishes the own slot for `seq`, which had room.
     #[inline]
     pub fn publish(&self, seq: u64) {
         let own = &self.all[self.me];
@@ -97,13 +110,15 @@ impl CollBuffers {
         own.published(slot(seq)).store(seq + 1, Ordering::Release);
     }
 
-    /// Whether `member` shows `seq`. Not to be asked for a position that this member has passed.
+    /// Whether `member` has published `seq`. Only for a sequence number that this member has not
+    /// retired.
     #[inline]
     pub fn has_published(&self, member: usize, seq: u64) -> bool {
         self.all[member].published(slot(seq)).load(Ordering::Acquire) == seq + 1
     }
 
-    /// Says that nothing below `seq` is needed here. Positions only grow, and threads take turns. Returns what was passed before.
+    /// This member needs nothing below `seq` any more. Never decreases; one thread at a time.
+    /// Returns the previous value.
     #[inline]
     pub fn retire(&self, seq: u64) -> u64 {
         let retired = self.all[self.me].retired();
@@ -112,7 +127,7 @@ impl CollBuffers {
         before
     }
 
-    /// This member has come at `seq`, for which there is room. Whether it is the last of all.
+    /// Arrives at `seq`, for which there is room. Returns whether this is the last arrival.
     pub fn arrive(&self, seq: u64) -> bool {
         let (mut node, count) = (self.me, self.count());
         loop {
@@ -127,35 +142,35 @@ impl CollBuffers {
         }
     }
 
-    /// Counts one more at the counter of `node`. How many that makes.
+    /// Increments the counter of `node`. Returns the new count.
     fn count_at(&self, node: usize, seq: u64) -> u64 {
         let counter = self.all[node].arrivals(slot(seq));
         let mut made = 0;
         let _ = counter.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |old| {
-            // What it says about an earlier position is over.
+            // A count of an earlier sequence number is void.
             made = unpack(old, seq).unwrap_or(0) + 1;
             Some(pack(seq, made))
         });
         made
     }
 
-    /// This member, which came last at `seq`, tells the others.
+    /// The last arrival at `seq` publishes its index, and so releases the others.
     pub fn complete(&self, seq: u64) {
         let word = self.all[self.count() - 1].last_arrival(slot(seq));
         word.store(pack(seq, self.me as u64), Ordering::Release);
     }
 
-    /// Who came last at `seq`, if all have come.
+    /// The index of the last arrival at `seq`, if all members have arrived.
     #[inline]
     pub fn completed_by(&self, seq: u64) -> Option<usize> {
         let word = self.all[self.count() - 1].last_arrival(slot(seq)).load(Ordering::Acquire);
-        // Another process wrote that.
+        // Another process wrote the word, so it is checked.
         unpack(word, seq)
             .map(|member| member as usize)
             .filter(|&member| member < self.count())
     }
 
-    /// A collective of this member begins (or ceases) to wait for what others pass.
+    /// A collective of this member starts or stops waiting for other members to retire slots.
     pub fn set_waiting(&self, begins: bool) {
         for waits in [self.all[self.me].waits(), self.all[0].team_waits()] {
             if begins {
@@ -166,8 +181,8 @@ impl CollBuffers {
         }
     }
 
-    /// The other members that wait for what this one passes, as far as that is known: to be woken if they sleep. Who falls asleep meanwhile looks
-    /// once more ([`super::comm::Comm::sleep`]).
+    /// The other members known to wait for this one to retire slots: to be woken if they sleep. A
+    /// member that is about to sleep checks again ([`super::comm::Comm::sleep`]).
     pub fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
         light_fence(Ordering::SeqCst);
         let nobody = self.all[0].team_waits().load(Ordering::Relaxed) == 0;
@@ -175,21 +190,21 @@ impl CollBuffers {
         (0..if nobody { 0 } else { self.count() }).filter(waits)
     }
 
-    /// Whether all members but one, who waits for that, need nothing below `seq`.
+    /// Whether all members except `one` have retired `seq`.
     pub fn all_but_have_retired(&self, one: usize, seq: u64) -> bool {
         (0..self.count()).all(|member| member == one || self.has_retired(member, seq))
     }
 
-    /// Whether `member` needs nothing below `seq`.
+    /// Whether `member` has retired `seq`: it needs nothing below.
     #[inline]
     pub fn has_retired(&self, member: usize, seq: u64) -> bool {
         self.all[member].retired().load(Ordering::Acquire) >= seq
     }
 }
 
-/// Members below a counter of the tree.
+/// Children of a counter in the tree.
 const COUNTER_RADIX: usize = 8;
-/// Bits of a word about a position that hold a number of members.
+/// Bits of a packed word that hold a member count or index; the sequence number is above.
 const MEMBER_BITS: u32 = 20;
 
 fn pack(seq: u64, number: u64) -> u64 {
@@ -204,7 +219,7 @@ fn slot(seq: u64) -> usize {
     seq as usize % SLOTS
 }
 
-/// Makes a lane as a new team needs it. Nobody else may know it yet.
+/// Resets a buffer for a new team. No other member may use it yet.
 pub fn clear(buffer: &CollBufferMemory) {
     buffer.retired().store(0, Ordering::Relaxed);
     buffer.waits().store(0, Ordering::Relaxed);

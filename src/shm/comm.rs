@@ -1,13 +1,15 @@
-//! This process's view of its neighbourhood's communication memory: it sends to, receives from, wakes and is woken by neighbours.
+//! This process's view of the communication memory of its neighbourhood: send, poll, sleep, wake.
 //!
-//! Small neighbourhoods look at every ring when they poll. Larger ones keep a bell per rank and class: a bit per sender, set after
-//! publication and cleared before the ring is drained.
+//! In a small neighbourhood a poll reads every ring. A larger one has a pending mask per rank and
+//! class: one bit per sender, set after publication and cleared before the ring is drained.
 //!
-//! SYNC POINT bell: the fence between publication and the look at the bell in [`Comm::set_pending`] pairs with the fence between the
-//! exchange and the look at the ring in [`Comm::drain_pending`]: either the sender sees the bit cleared, or the receiver sees the record.
-//! SYNC POINT sleep: [`Comm::sleep`] announces, issues a barrier in all processes and looks again; it pairs with the light fence (for
-//! the compiler only) between a sender's publication and its look at the sleep word in [`Comm::wake`]: either the sender sees the
-//! announcement, or the sleeper sees the record. Where `membarrier` is refused the sleep is short.
+//! SYNC POINT pending: in [`Comm::set_pending`] a fence separates publication from the load of the
+//! pending mask; in [`Comm::drain_pending`] a fence separates the exchange of the mask from the
+//! load of the ring. Either the sender sees the bit cleared, or the receiver sees the record.
+//! SYNC POINT sleep: [`Comm::sleep`] announces the sleep, issues a memory barrier in all processes
+//! and checks again. In [`Comm::wake`] a light fence (compiler only) separates publication from the
+//! load of the sleep word. Either the sender sees the announcement, or the sleeper sees the record.
+//! Where the kernel refuses `membarrier`, the sleep is short.
 
 use std::time::Duration;
 
@@ -20,43 +22,44 @@ use gasnet_conduit::{Busy, Class, PollScope};
 use gasnet_sys::atomic::{fence, fence_after_exchange, light_fence, AtomicU32, AtomicU64, Ordering};
 use gasnet_sys::{futex, membarrier};
 
-/// Neighbourhoods up to this size look at every ring.
+/// Neighbourhoods of up to this many ranks poll every ring, without pending masks.
 const MAX_SCANNED_RINGS: usize = if cfg!(loom) { 1 } else { 4 };
-/// A record's units come back from the receiver, who clears them, one cache line each; a block's payload is only read there.
+/// Largest inline record in bytes. The receiver clears the first word of every unit, and each cache
+/// line travels back to the sender; a payload block is only read by the receiver.
 const MAX_INLINE: usize = 384;
-/// Records taken from one ring before the next has its turn.
+/// Maximum records taken from one ring before the next ring.
 const BATCH: usize = if cfg!(test) { 8 } else { 64 };
 
-/// Receives what [`Comm::poll`] finds.
+/// Receives the records that [`Comm::poll`] finds.
 pub trait Sink {
-    /// A record from neighbour `source` (index in the neighbourhood). `record` points to `word.units` units. Returns whether
-    /// the record is no longer needed before the sink is done: then `run` follows.
+    /// Handles a record of neighbour `source` (index in the neighbourhood). `record` points to
+    /// `word.units` units. Returns whether the record was copied out; if so, `run` follows.
     fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal;
-    /// Runs what the last `record` copied. Its units may be gone.
+    /// Runs what the last `record` copied out. The units of the record may be reused already.
     fn run(&mut self);
-    /// A neighbour wrote nonsense.
+    /// Neighbour `source` wrote an invalid record.
     fn corrupt(&mut self, source: usize) -> !;
 }
 
-/// What became of a record.
+/// How a record was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposal {
-    /// Handled in place.
+    /// In place.
     Done,
-    /// Copied out, to be run once the ring has gone on.
+    /// Copied out, to run after the units are released.
     RunAfterwards,
 }
 
-/// What a look at a ring needs, so that most polls take no lock.
+/// What a poll needs to check a ring without taking its lock.
 #[derive(Debug)]
 struct RingPeek {
     ring: RingMemory,
-    /// The consumer's [`Front`] as its last holder left it.
+    /// The consumer's [`Front`], as the last lock holder left it.
     front: AtomicU64,
 }
 
 impl RingPeek {
-    /// Whether there seems to be something.
+    /// Whether a record seems to be published.
     #[inline]
     fn has_record(&self) -> bool {
         Front(self.front.load(Ordering::Relaxed)).is_published(&self.ring)
@@ -111,12 +114,12 @@ impl Comm {
         }
     }
 
-    /// First byte of the control page, for the barrier's words.
+    /// First byte of the control page, which holds the barrier words.
     pub fn control(&self) -> *mut u8 {
         self.memory.control()
     }
 
-    /// The memory of all of this.
+    /// The communication memory.
     pub fn memory(&self) -> &CommMemory {
         &self.memory
     }
@@ -135,13 +138,13 @@ impl Comm {
         self.memory.layout().ranks <= MAX_SCANNED_RINGS
     }
 
-    /// Largest record for `class` in bytes: a quarter of the ring, so that several are always under way, and no more than the receiver clears
-    /// in the time that a block takes.
+    /// Largest inline record of `class` in bytes: a quarter of the ring, so that several fit, and
+    /// at most [`MAX_INLINE`], above which a payload block is faster.
     pub fn inline_bytes(&self, class: Class) -> usize {
         (self.memory.layout().ring_units(class) / 4 * UNIT).min(MAX_INLINE)
     }
 
-    /// Payload blocks of neighbour `owner` (who alone takes them).
+    /// Payload blocks of neighbour `owner`, who alone allocates them.
     pub fn blocks(&self, owner: usize, class: Class) -> &Blocks {
         &self.blocks[owner][class_index(class)]
     }
@@ -151,7 +154,8 @@ impl Comm {
         self.blocks(self.me, class)
     }
 
-    /// Sends a record of `bytes` to neighbour `target`: `fill` writes it (but its first four bytes).
+    /// Sends a record of `bytes` to neighbour `target`. `fill` writes it, except for its first four
+    /// bytes.
     #[inline]
     pub fn send(
         &self,
@@ -174,7 +178,7 @@ impl Comm {
         Ok(())
     }
 
-    /// Whether `send` of `bytes` to `target` would find room now.
+    /// Whether [`Comm::send`] of `bytes` to `target` would succeed now.
     pub fn has_room(&self, target: usize, class: Class, bytes: usize) -> bool {
         self.producers[target][class_index(class)].has_room(bytes.div_ceil(UNIT))
     }
@@ -188,7 +192,7 @@ impl Comm {
         }
     }
 
-    /// Takes what neighbours sent, a bounded number of records from each; returns how many.
+    /// Takes records from all neighbours, a bounded number from each. Returns how many.
     #[inline]
     pub fn poll(&self, scope: PollScope, sink: &mut impl Sink) -> usize {
         let mut count = self.poll_class(Class::Reply, sink);
@@ -239,7 +243,8 @@ impl Comm {
         count
     }
 
-    /// Takes up to a batch from one ring. Returns (records, whether the ring was seen empty by its holder).
+    /// Takes up to [`BATCH`] records from one ring. Returns how many, and whether the ring was
+    /// empty then.
     fn drain(&self, source: usize, class: Class, sink: &mut impl Sink) -> (usize, bool) {
         let Some(mut consumer) = self.consumers[source][class_index(class)].try_lock() else {
             return (0, false);
@@ -268,7 +273,7 @@ impl Comm {
         (taken, empty)
     }
 
-    /// Whether a poll would find something (or somebody else is at it).
+    /// Whether a poll would find a record, or another thread is polling.
     pub fn pending(&self) -> bool {
         CLASSES.iter().any(|&class| {
             if self.scans() {
@@ -293,7 +298,8 @@ impl Comm {
         }
     }
 
-    /// Ends the round of announcements that is `seen`. Who fails was overtaken by another waker, whose wake-up serves as well.
+    /// Ends the round of sleep `seen`. If the exchange fails, another waker has ended the round
+    /// already.
     #[cold]
     fn wake_announced(word: &AtomicU32, seen: u32) {
         let next = seen.wrapping_add(1);
@@ -305,16 +311,18 @@ impl Comm {
         }
     }
 
-    /// Wakes every neighbour that sleeps.
+    /// Wakes all sleeping neighbours.
     pub fn wake_all(&self) {
         (0..self.memory.layout().ranks).for_each(|r| self.wake(r));
     }
 
-    /// Sleeps until a neighbour sends or wakes, `also` holds, or `limit` has passed. Returns whether somebody woke it.
+    /// Sleeps until a neighbour sends or wakes, or until `limit`; not at all if `also` holds.
+    /// Returns whether a neighbour woke it.
     ///
-    /// The sleep word counts rounds of sleep in all bits but the lowest, which says that somebody sleeps in this round. Several threads may
-    /// sleep at once, hence the rounds: without them, the announcement of one could hide from another that its waker has come. Hence also
-    /// nobody takes an announcement back: left standing, it costs the next sender one futile system call.
+    /// The lowest bit of the sleep word announces a sleeper; the other bits count rounds of sleep.
+    /// Several threads may sleep at once. Without rounds, the announcement of one could hide from
+    /// another that its waker has come. For the same reason no thread withdraws an announcement: a
+    /// stale one costs the next sender one futile system call.
     pub fn sleep(&self, limit: Duration, also: impl Fn() -> bool) -> bool {
         let word = self.memory.sleep_word(self.me);
         let announced = word.fetch_or(1, Ordering::Relaxed) | 1;

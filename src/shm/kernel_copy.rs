@@ -1,8 +1,9 @@
-//! Memory of neighbours that is not mapped here, copied by the kernel.
+//! Copies by the kernel, to and from memory of neighbours that is not mapped here
+//! (`process_vm_readv`, `process_vm_writev`).
 //!
-//! Whether it may be is found at first contact with each neighbour: a word is read that only this job's process has, so that neither a
-//! refusal (permissions, seccomp, Yama, an old kernel) nor another name space of process numbers does harm. What is refused once, also
-//! later, is not tried again.
+//! On first contact with a neighbour, a process reads a word that only a process of this job can
+//! hold. This detects refusals (permissions, seccomp, Yama, an old kernel) as well as a different
+//! PID namespace. After a refusal, then or later, the kernel is not asked again.
 
 use std::sync::atomic::{fence, AtomicU64, AtomicU8, Ordering};
 
@@ -12,7 +13,7 @@ use gasnet_job::{Job, Nbrhd};
 use gasnet_sys::process::{self, Pid};
 use gasnet_sys::process_vm;
 
-/// What this process shows to a neighbour that asks whether it has found the right memory.
+/// The word that neighbours read to verify that they reach this process.
 static WITNESS: AtomicU64 = AtomicU64::new(0);
 
 fn witness_of(job: &Job, rank: JobRank) -> u64 {
@@ -23,7 +24,7 @@ const UNKNOWN: u8 = 0;
 const WORKS: u8 = 1;
 const REFUSED: u8 = 2;
 
-/// What is known about the neighbours.
+/// The state of kernel copies, by neighbour.
 #[derive(Debug)]
 pub struct KernelCopy {
     job: &'static Job,
@@ -32,7 +33,7 @@ pub struct KernelCopy {
     states: Box<[AtomicU8]>,
 }
 
-/// A neighbour that the kernel copies from and to.
+/// A neighbour for which kernel copies work.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbour<'a> {
     pid: Pid,
@@ -40,7 +41,7 @@ pub struct Neighbour<'a> {
 }
 
 impl KernelCopy {
-    /// Nothing is known. `GASNET_PSHM_KERNEL_COPY` may say that nothing shall be tried.
+    /// Nothing is known yet. If `GASNET_PSHM_KERNEL_COPY` is off, all neighbours count as refused.
     pub fn new(job: &'static Job, nbrhd: &Nbrhd) -> Self {
         let first = if config::get().get(&config::PSHM_KERNEL_COPY) {
             UNKNOWN
@@ -54,17 +55,18 @@ impl KernelCopy {
         }
     }
 
-    /// Lets neighbours find this process's memory. They may try after a synchronisation with them.
+    /// Lets neighbours access this process's memory. They may try after a synchronisation with this
+    /// process.
     pub fn admit_neighbours(&self) {
         if self.states.len() > 1 {
-            // The process that has started the ranks is the ancestor of all of them.
+            // The parent that started the ranks is an ancestor of all of them.
             process_vm::admit(process::parent());
             WITNESS.store(witness_of(self.job, self.job.rank()), Ordering::Release);
             self.job.publish_memory(WITNESS.as_ptr() as usize);
         }
     }
 
-    /// Neighbour `rank`, if the kernel copies from and to it.
+    /// Neighbour `rank`, if kernel copies work for it.
     pub fn neighbour(&self, rank: JobRank) -> Option<Neighbour<'_>> {
         let state = &self.states[self.nbrhd.index(rank)];
         let seen = state.load(Ordering::Relaxed);
@@ -87,22 +89,24 @@ impl KernelCopy {
 }
 
 impl Neighbour<'_> {
-    /// Copies `bytes` at `local` to `remote` of the neighbour, and returns how many of them: less when the kernel refuses, or cannot
-    /// write there. What another process reads after it was told of the copy is what was copied.
+    /// Copies `bytes` from `local` to `remote` in the neighbour. Returns the bytes copied: fewer if
+    /// the kernel refuses or cannot write there. A process that is notified afterwards reads the
+    /// new data.
     ///
     /// # Safety
-    /// As a put of the client's: the source is valid, the destination the neighbour's to be written.
+    /// As for a client's put: the source is valid, and the destination may be written.
     pub unsafe fn put(&self, remote: usize, local: *const u8, bytes: usize) -> usize {
         let done = self.repeat(bytes, |done| {
             // SAFETY: the caller's promise, for a part of both ranges.
             unsafe { process_vm::write(self.pid, remote + done, local.wrapping_add(done), bytes - done) }
         });
-        // SYNC POINT kernel-copy: the kernel's stores precede whatever says that they happened.
+        // SYNC POINT kernel-copy: orders the kernel's stores before any later notification.
         fence(Ordering::Release);
         done
     }
 
-    /// Copies `bytes` at `remote` of the neighbour to `local`, and returns how many, as [`Neighbour::put`].
+    /// Copies `bytes` from `remote` in the neighbour to `local`. Returns the bytes copied, as
+    /// [`Neighbour::put`].
     ///
     /// # Safety
     /// The destination is valid.
@@ -111,7 +115,7 @@ impl Neighbour<'_> {
             // SAFETY: the caller's promise, for a part of the range.
             unsafe { process_vm::read(self.pid, local.wrapping_add(done), remote + done, bytes - done) }
         });
-        // SYNC POINT kernel-copy: what is read after this is no older than what was copied.
+        // SYNC POINT kernel-copy: later loads see data no older than the copy.
         fence(Ordering::Acquire);
         done
     }
@@ -123,7 +127,7 @@ impl Neighbour<'_> {
                 Ok(count) if count > 0 => done += count,
                 Ok(_) => break,
                 Err(why) => {
-                    // EFAULT is about this memory, the others about this neighbour.
+                    // EFAULT is about this memory, any other error about this neighbour.
                     if why.raw_os_error() != Some(libc::EFAULT) {
                         self.state.store(REFUSED, Ordering::Relaxed);
                     }

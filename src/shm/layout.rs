@@ -1,21 +1,22 @@
-//! What lies where in the communication memory of a neighbourhood.
+//! The layout of the communication memory of a neighbourhood.
 //!
 //! ```text
-//! control page | per rank: line, bells | per rank: request rings, reply rings (one of each from every rank) | per rank: blocks
-//! per rank: mailboxes of teams, staging areas of teams
+//! control page | per rank: line, pending masks | per rank: request rings, reply rings (one of each from every rank) | per rank: blocks
+//! per rank: inline buffers of teams, staging buffers of teams
 //! ```
 //!
-//! The memory is sparse: a page that no message ever touched costs nothing. Rings are sized so that an inbox grows with the
-//! neighbourhood only when each ring is at its minimum; the sum is linear in the ranks until then.
+//! The memory is sparse: an untouched page takes no memory. Rings shrink as the neighbourhood
+//! grows, so an inbox has a fixed size until each ring is at its minimum; from there on it grows
+//! linearly with the number of ranks.
 
 use super::memory::{blocks_bytes, ring_bytes, INLINE_BUFFER_BYTES, STAGING_BUFFER_BYTES, UNIT};
 use gasnet_conduit::Class;
 
-/// Largest payload of a Medium inside a neighbourhood, and the payload size of a block.
+/// Largest payload of a Medium inside a neighbourhood, in bytes; also the payload size of a block.
 pub const MAX_MEDIUM: usize = 65_536;
 /// Smallest request ring in bytes.
 pub const MIN_RING: usize = 4096;
-/// Largest that is chosen automatically, and largest of all.
+/// Largest automatic request ring in bytes, and largest request ring at all.
 const MAX_RING: usize = 65_536;
 const MOST_RING: usize = 2 << 20;
 const INBOX: usize = 1 << 20;
@@ -23,25 +24,25 @@ const PAGE: usize = 4096;
 /// Bytes of the control page.
 pub const CONTROL: usize = PAGE;
 const LINE: usize = 128;
-/// Most mailboxes per rank.
+/// Maximum collective buffers per rank.
 pub const MAX_COLL_BUFFERS: usize = 65_535;
 
-/// Sizes from which all positions follow. Equal in all processes of a neighbourhood.
+/// The sizes from which all offsets follow. Equal in all processes of a neighbourhood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Ranks in the neighbourhood.
     pub ranks: usize,
     request_units: usize,
     reply_units: usize,
-    /// Bytes of a rank's line and its bells.
+    /// Bytes of a rank's line and its pending masks.
     line: usize,
     /// Payload blocks per rank and class.
     pub depth: usize,
-    /// Mailboxes per rank: as many teams have collectives in shared memory.
+    /// Collective buffers per rank: limits the teams whose collectives use shared memory.
     pub coll_buffers: usize,
 }
 
-/// Mailboxes for which there is one staging area, since that is some hundred times as large.
+/// Collective buffers per staging buffer, which is some hundred times as large as an inline buffer.
 const COLL_BUFFERS_PER_STAGING: usize = 16;
 
 const fn pending_words(ranks: usize) -> usize {
@@ -53,8 +54,11 @@ const fn pending_mask_bytes(ranks: usize) -> usize {
 }
 
 impl Layout {
-    /// For `ranks` processes. `ring` is the size of one request ring in bytes (0: automatic; rounded down to a power of two), `depth` the number
-    /// of payload blocks per rank and class (`GASNET_PSHM_NETWORK_DEPTH`), `coll_buffers` that of mailboxes per rank (`GASNET_PSHM_COLL_TEAMS`).
+    /// The layout for `ranks` processes.
+    ///
+    /// - `ring`: bytes of a request ring, rounded down to a power of two; 0: automatic.
+    /// - `depth`: payload blocks per rank and class (`GASNET_PSHM_NETWORK_DEPTH`).
+    /// - `coll_buffers`: collective buffers per rank (`GASNET_PSHM_COLL_TEAMS`).
     pub fn new(ranks: usize, ring: usize, depth: usize, coll_buffers: usize) -> Self {
         let automatic = (INBOX / ranks).clamp(MIN_RING, MAX_RING);
         let bytes = if ring == 0 {
@@ -68,13 +72,13 @@ impl Layout {
             request_units: units,
             reply_units: (units / 2).max(MIN_RING / UNIT),
             line: LINE + 2 * pending_mask_bytes(ranks),
-            // The last number means "in place" in a message.
+            // The highest block number means "in place" in a message.
             depth: depth.min(usize::from(u16::MAX)),
             coll_buffers: coll_buffers.min(MAX_COLL_BUFFERS),
         }
     }
 
-    /// Staging areas per rank.
+    /// Staging buffers per rank.
     pub const fn staging_buffers(&self) -> usize {
         self.coll_buffers.div_ceil(COLL_BUFFERS_PER_STAGING)
     }
@@ -91,17 +95,17 @@ impl Layout {
         self.units(class)
     }
 
-    /// 64-bit words of a rank's bell for one class: a bit per sender.
+    /// 64-bit words of a rank's pending mask for one class: one bit per sender.
     pub const fn pending_words(&self) -> usize {
         pending_words(self.ranks)
     }
 
-    /// A rank's line: its sleep word.
+    /// Offset of a rank's line: its sleep word.
     pub const fn line(&self, rank: usize) -> usize {
         CONTROL + rank * self.line
     }
 
-    /// A rank's bell for `class`.
+    /// Offset of a rank's pending mask for `class`.
     pub const fn pending_mask(&self, rank: usize, class: Class) -> usize {
         self.line(rank) + LINE + class_index(class) * pending_mask_bytes(self.ranks)
     }
@@ -114,7 +118,7 @@ impl Layout {
         (self.ranks * (ring_bytes(self.request_units) + ring_bytes(self.reply_units))).next_multiple_of(PAGE)
     }
 
-    /// The ring from `source` in the inbox of `target`.
+    /// Offset of the ring from `source` in the inbox of `target`.
     pub const fn ring(&self, target: usize, source: usize, class: Class) -> usize {
         let inbox = self.rings_start() + target * self.inbox_bytes();
         match class {
@@ -127,7 +131,7 @@ impl Layout {
         blocks_bytes(self.depth, MAX_MEDIUM).next_multiple_of(PAGE)
     }
 
-    /// The payload blocks of `owner` for `class`.
+    /// Offset of the payload blocks of `owner` for `class`.
     pub const fn blocks(&self, owner: usize, class: Class) -> usize {
         let pools = self.rings_start() + self.ranks * self.inbox_bytes();
         pools + (2 * owner + class_index(class)) * self.pool_bytes()
@@ -137,17 +141,17 @@ impl Layout {
         (self.coll_buffers * INLINE_BUFFER_BYTES).next_multiple_of(PAGE)
     }
 
-    /// A mailbox of `owner`.
+    /// Offset of an inline buffer of `owner`.
     pub const fn inline_buffer(&self, owner: usize, number: usize) -> usize {
         self.blocks(self.ranks, Class::Request) + owner * self.inline_buffers_bytes() + number * INLINE_BUFFER_BYTES
     }
 
-    /// A staging area of `owner`.
+    /// Offset of a staging buffer of `owner`.
     pub const fn staging_buffer(&self, owner: usize, number: usize) -> usize {
         self.inline_buffer(self.ranks, 0) + (owner * self.staging_buffers() + number) * STAGING_BUFFER_BYTES
     }
 
-    /// Bytes of the whole.
+    /// Total size in bytes.
     pub const fn bytes(&self) -> usize {
         self.staging_buffer(self.ranks, 0)
     }

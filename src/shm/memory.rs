@@ -1,20 +1,21 @@
-//! Shared memory as words and records: the only place where positions in the mapping become references and pointers.
+//! Typed access to shared memory: the only place where offsets in the mapping become references and
+//! pointers.
 //!
-//! SAFETY in this module: the layout's positions are aligned and inside the mapping (its tests), indices are checked by the callers,
-//! which derive them from sizes that they keep themselves, never from what a neighbour wrote.
+//! SAFETY in this module: the layout's offsets are aligned and inside the mapping (see its tests).
+//! Callers check indices against sizes of their own, never against values that a neighbour wrote.
 
 use super::layout::{Layout, MAX_MEDIUM};
 use gasnet_conduit::Class;
 use gasnet_sys::atomic::{AtomicU32, AtomicU64};
 
-/// Bytes of a ring's unit: a cache line.
+/// Bytes of a ring unit: one cache line.
 pub const UNIT: usize = 64;
-/// Bytes in front of the units: the head, on lines of its own.
+/// Bytes before the units: the head, on cache lines of its own.
 const RING_HEADER: usize = 128;
-/// Bytes in front of each payload block.
+/// Bytes before each payload block.
 const BLOCK_HEADER: usize = UNIT;
 
-/// Bytes of shared memory that a ring of `units` takes.
+/// Bytes of shared memory for a ring of `units`.
 pub const fn ring_bytes(units: usize) -> usize {
     RING_HEADER + units * UNIT
 }
@@ -24,14 +25,15 @@ pub const fn blocks_bytes(count: usize, payload_bytes: usize) -> usize {
     count * (BLOCK_HEADER + payload_bytes)
 }
 
-/// Where a ring lies.
+/// The memory of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingMemory {
     base: *mut u8,
     units: usize,
 }
 
-// SAFETY: the memory is shared between processes anyway; all access goes through atomics or through records that are owned by one side.
+// SAFETY: the memory is shared between processes anyway; all access goes through atomics or through
+// records that are owned by one side.
 unsafe impl Send for RingMemory {}
 // SAFETY: as above.
 unsafe impl Sync for RingMemory {}
@@ -40,25 +42,26 @@ impl RingMemory {
     /// A ring of `units` (a power of two, 2 to 32,768) at `base`.
     ///
     /// # Safety
-    /// `base` is 64-byte aligned and the first of [`ring_bytes`]`(units)` bytes that stay mapped, zero at first use.
+    /// `base` is 64-byte aligned and points to [`ring_bytes`]`(units)` bytes that stay mapped and
+    /// are zero at first use.
     pub const unsafe fn new(base: *mut u8, units: usize) -> Self {
         assert!(units >= 2 && units <= 32_768 && units.is_power_of_two());
         Self { base, units }
     }
 
-    /// Its size.
+    /// Size in units.
     #[inline]
     pub const fn units(&self) -> usize {
         self.units
     }
 
-    /// The unit at `position`, counted since the beginning.
+    /// Index of the unit at `position`, which counts from the start of the job.
     #[inline]
     pub const fn index(&self, position: u64) -> usize {
         position as usize & (self.units - 1)
     }
 
-    /// The consumer's position, in units since the beginning.
+    /// The consumer's position, in units since the start of the job.
     #[inline]
     pub fn head(&self) -> &AtomicU64 {
         // SAFETY: the first 8 bytes of the ring, aligned and mapped by the contract of `new`.
@@ -81,7 +84,7 @@ impl RingMemory {
     }
 }
 
-/// Where payload blocks of one owner and class lie.
+/// The memory of the payload blocks of one owner and class.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockMemory {
     base: *mut u8,
@@ -98,8 +101,8 @@ impl BlockMemory {
     /// `count` blocks at `base`.
     ///
     /// # Safety
-    /// `base` is 64-byte aligned and the first of [`blocks_bytes`] bytes that stay mapped, zero at first use; `payload_bytes` is a
-    /// multiple of 64.
+    /// `base` is 64-byte aligned and points to [`blocks_bytes`] bytes that stay mapped and are zero
+    /// at first use; `payload_bytes` is a multiple of 64.
     pub const unsafe fn new(base: *mut u8, count: usize, payload_bytes: usize) -> Self {
         Self {
             base,
@@ -108,12 +111,12 @@ impl BlockMemory {
         }
     }
 
-    /// How many.
+    /// Number of blocks.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Size of each payload.
+    /// Bytes of each payload.
     pub const fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
@@ -137,48 +140,50 @@ impl BlockMemory {
     }
 }
 
-/// Slots of a lane.
+/// Slots of a collective buffer.
 pub const SLOTS: usize = 8;
-/// Bytes of a slot in the mailbox: two cache lines, which the prefetcher takes together.
+/// Bytes of a slot in an inline buffer: two cache lines, which the prefetcher fetches together.
 const SLOT_BYTES: usize = 128;
-/// Bytes that a slot shows beside its words, aligned for any type.
+/// Data bytes of an inline slot, after its words; aligned for any type.
 pub const INLINE_SLOT_BYTES: usize = SLOT_BYTES - 32;
-/// Most bytes that a slot stages.
+/// Data bytes of a staging slot.
 pub const STAGING_SLOT_BYTES: usize = 65_536;
-/// Bytes of a mailbox: the lines of what its owner has passed and whether it waits, and the slots.
+/// Bytes of an inline buffer: a header with the retired and waiting words, and the slots.
 pub const INLINE_BUFFER_BYTES: usize = (1 + SLOTS) * SLOT_BYTES;
-/// Bytes of a staging area.
+/// Bytes of a staging buffer.
 pub const STAGING_BUFFER_BYTES: usize = SLOTS * STAGING_SLOT_BYTES;
 
-/// Where a lane lies: the slots in which a member of a team shows something to its neighbours.
+/// The memory of a collective buffer: the slots in which one member of a team publishes.
 #[derive(Clone, Copy, Debug)]
 pub struct CollBufferMemory {
     inline: *mut u8,
-    /// Null if there is none.
+    /// Null if there is no staging buffer.
     staging: *mut u8,
 }
 
-// SAFETY: the memory is shared between processes anyway; words are atomics, and bytes change owner by them.
+// SAFETY: the memory is shared between processes anyway; words are atomics, and bytes change owner
+// by them.
 unsafe impl Send for CollBufferMemory {}
 // SAFETY: as above.
 unsafe impl Sync for CollBufferMemory {}
 
 impl CollBufferMemory {
-    /// The position below which the owner needs nobody's slots any more.
+    /// The sequence number that the owner has retired: it needs nothing below.
     #[inline]
     pub fn retired(&self) -> &AtomicU64 {
         // SAFETY: the first 8 bytes of a mailbox, aligned and mapped.
         unsafe { &*self.inline.cast::<AtomicU64>() }
     }
 
-    /// How many collectives of the owner wait for what others have passed; on a line of its own, because others look at it often.
+    /// The owner's collectives that wait for other members to retire slots. On a cache line of its
+    /// own, because other members read it often.
     #[inline]
     pub fn waits(&self) -> &AtomicU64 {
         // SAFETY: the second line of a mailbox, aligned and mapped.
         unsafe { &*self.inline.add(SLOT_BYTES / 2).cast::<AtomicU64>() }
     }
 
-    /// Beside it, in the lane of member 0: the same for all members together.
+    /// In the buffer of member 0: that number for all members together.
     #[inline]
     pub fn team_waits(&self) -> &AtomicU64 {
         // SAFETY: inside the second line, aligned and mapped.
@@ -191,46 +196,47 @@ impl CollBufferMemory {
         unsafe { self.inline.add((1 + slot) * SLOT_BYTES) }
     }
 
-    /// 1 + the position that a slot shows.
+    /// 1 + the sequence number that the slot holds.
     #[inline]
     pub fn published(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the first 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).cast::<AtomicU64>() }
     }
 
-    /// Beside it, what the owner had passed by then.
+    /// What the owner had retired when it published the slot.
     #[inline]
     pub fn retired_then(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the second 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).add(8).cast::<AtomicU64>() }
     }
 
-    /// Members that have come at this slot's position, and the position; others write here.
+    /// Arrivals at the slot's sequence number, packed with it. Written by all members.
     #[inline]
     pub fn arrivals(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the third 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).add(16).cast::<AtomicU64>() }
     }
 
-    /// The member that came last, and the position; whoever that is writes here.
+    /// The last arrival, packed with the sequence number. Written by that member.
     #[inline]
     pub fn last_arrival(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the fourth 8 bytes of a slot, aligned and mapped.
         unsafe { &*self.slot(slot).add(24).cast::<AtomicU64>() }
     }
 
-    /// The [`INLINE_SLOT_BYTES`] bytes behind these words.
+    /// The [`INLINE_SLOT_BYTES`] data bytes of an inline slot.
     #[inline]
     pub fn inline_slot(&self, slot: usize) -> *mut u8 {
         // SAFETY: inside the slot.
         unsafe { self.slot(slot).add(SLOT_BYTES - INLINE_SLOT_BYTES) }
     }
 
-    /// The [`STAGING_SLOT_BYTES`] bytes of a slot, if there is a staging area.
+    /// The [`STAGING_SLOT_BYTES`] data bytes of a staging slot. There must be a staging buffer.
     #[inline]
     pub fn staging_slot(&self, slot: usize) -> *mut u8 {
         debug_assert!(slot < SLOTS && !self.staging.is_null());
-        // SAFETY: slot < SLOTS, so the result is inside the staging area, which callers know to be there.
+        // SAFETY: slot < SLOTS, so the result is inside the staging area, which callers know to be
+        // there.
         unsafe { self.staging.add(slot * STAGING_SLOT_BYTES) }
     }
 }
@@ -242,21 +248,23 @@ pub struct CommMemory {
     layout: Layout,
 }
 
-// SAFETY: `base` is a mapping shared between processes that lives as long as this one; all access to it is by atomics or by owned records.
+// SAFETY: `base` is a mapping shared between processes that lives as long as this one; all access
+// to it is by atomics or by owned records.
 unsafe impl Send for CommMemory {}
 // SAFETY: as above.
 unsafe impl Sync for CommMemory {}
 
 impl CommMemory {
-    /// Memory of this layout.
+    /// Memory with this layout.
     ///
     /// # Safety
-    /// `base` is page-aligned and the first of `layout.bytes()` bytes that stay mapped and were zero when the first process came.
+    /// `base` is page-aligned and points to `layout.bytes()` bytes that stay mapped and were zero
+    /// when the first process mapped them.
     pub const unsafe fn new(base: *mut u8, layout: Layout) -> Self {
         Self { base, layout }
     }
 
-    /// What lies where.
+    /// The layout.
     #[inline]
     pub const fn layout(&self) -> &Layout {
         &self.layout
@@ -290,7 +298,7 @@ impl CommMemory {
         unsafe { BlockMemory::new(self.at(self.layout.blocks(owner, class)), self.layout.depth, MAX_MEDIUM) }
     }
 
-    /// The lane of `owner` with a mailbox and a staging area, by their numbers.
+    /// The collective buffer of `owner` with these inline and staging buffers, which count from 0.
     pub fn coll_buffer(&self, owner: usize, inline: usize, staging: Option<usize>) -> CollBufferMemory {
         CollBufferMemory {
             inline: self.at(self.layout.inline_buffer(owner, inline)),
@@ -300,14 +308,14 @@ impl CommMemory {
         }
     }
 
-    /// Odd while a thread of `rank` sleeps; see `Comm::sleep`.
+    /// The sleep word of `rank`: odd while one of its threads sleeps; see `Comm::sleep`.
     #[inline]
     pub fn sleep_word(&self, rank: usize) -> &AtomicU32 {
         // SAFETY: aligned and inside the mapping.
         unsafe { &*self.at(self.layout.line(rank)).cast::<AtomicU32>() }
     }
 
-    /// A word of the bell of `rank`: a bit per sender.
+    /// A word of the pending mask of `rank`: one bit per sender.
     #[inline]
     pub fn pending_mask(&self, rank: usize, class: Class, word: usize) -> &AtomicU64 {
         debug_assert!(word < self.layout.pending_words());

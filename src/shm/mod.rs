@@ -1,9 +1,15 @@
-//! Shared memory between the processes of a neighbourhood: what lies where ([`layout`], [`memory`]), message rings ([`ring`]), payload blocks
-//! ([`pool`]), a barrier's words ([`barrier_cells`]), the lanes of collectives ([`coll_buffers`]), and [`Comm`], this process's view of all of it.
-//! [`segment`] maps the client's segments; [`kernel_copy`] reaches what is not mapped.
+//! Shared memory between the processes of a neighbourhood.
 //!
-//! Everything here is relocatable: positions are computed from the base of the mapping, never stored. Nothing that lies in shared memory is
-//! ever borrowed as a Rust reference, except atomics.
+//! - [`layout`], [`memory`]: what is where, and typed access to it.
+//! - [`ring`], [`pool`]: message rings and payload blocks.
+//! - [`barrier_cells`]: the words of a barrier.
+//! - [`coll_buffers`], [`coll_buffer_pool`]: collective buffers.
+//! - [`Comm`]: this process's view of rings, blocks and sleep words.
+//! - [`segment`]: maps the client's segments.
+//! - [`kernel_copy`]: reaches memory that is not mapped.
+//!
+//! Everything is relocatable: addresses are computed from the base of the mapping and never stored.
+//! Nothing in shared memory is borrowed as a Rust reference, except atomics.
 
 pub mod barrier_cells;
 pub mod coll_buffer_pool;

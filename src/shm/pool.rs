@@ -1,7 +1,7 @@
 //! A sender's payload blocks in shared memory, for payloads that do not fit into a ring record.
 //!
-//! Invariant: a block is free (state 0) or belongs to whoever took it, until the receiver of the message that names it (or the
-//! sender, on cancel) frees it.
+//! Invariant: a block is free (state 0) or belongs to the thread that took it, until the receiver
+//! of the message that names it (or the sender, on cancel) frees it.
 //!
 //! SYNC POINT block-reuse: [`Blocks::free`] (release) pairs with [`Blocks::take`] (acquire).
 
@@ -25,7 +25,7 @@ impl Blocks {
         }
     }
 
-    /// A free block's index, now the caller's.
+    /// Takes a free block and returns its index.
     pub fn take(&self) -> Option<u16> {
         let from = self.cursor.load(Ordering::Relaxed);
         let count = self.memory.count();
@@ -55,7 +55,7 @@ impl Blocks {
         self.memory.payload(usize::from(index))
     }
 
-    /// Gives block `index` back to its owner.
+    /// Frees block `index`.
     pub fn free(&self, index: u16) {
         self.memory.state(usize::from(index)).store(0, Ordering::Release);
     }

@@ -1,21 +1,29 @@
-//! A ring of 64-byte units in shared memory: messages from the threads of one process to another process.
+//! A ring of 64-byte units in shared memory: messages from the threads of one process to another
+//! process.
 //!
-//! Producers reserve units by compare-and-swap on a tail that is private to their process, fill the record, and publish it by storing
-//! its first word last. The consumer takes records in order, clears the first word of every unit but the first of each, and gives them back,
-//! several at once, by advancing the head: each time costs both sides a cache line that travels. A producer that stops between reservation and publication delays only records of its own process.
+//! Producers reserve units by compare-and-swap on a tail that is private to their process, fill the
+//! record, and publish it by storing its first word last. The consumer takes records in order,
+//! clears the first word of every unit of a record except the first, and releases units by
+//! advancing the head. It releases several records at once, since each update of the head moves a
+//! cache line both ways. A producer that stops between reservation and publication delays only
+//! records of its own process.
 //!
-//! A first word names the parity of its lap around the ring, so that one left from the lap before is known to be old, and a record of one unit
-//! costs the consumer no store: its cache line goes to the other side once.
+//! The first word of a record holds the parity of its lap around the ring. This tells a stale
+//! record of the previous lap from a new one without a store by the consumer, so the cache line of
+//! a one-unit record travels only once.
 //!
-//! Invariants: the first word of a unit that nobody has reserved in this lap is zero or of the lap before: a record began there, or it was cleared;
-//! records never cross the end of the ring (a `SKIP` record fills the rest).
+//! Invariants: the first word of a unit that is not reserved in this lap is zero (cleared) or of
+//! the previous lap (a record began there). A record never crosses the end of the ring; a `SKIP`
+//! record fills the rest.
 //!
-//! Trust: the consumer copies the first word once and checks the length in it; the producer derives positions from its own tail
-//! only. Whatever the other side writes, nobody leaves the ring.
+//! Trust: the consumer reads the first word once and checks its length; the producer derives
+//! positions only from its own tail. No value written by the other side leads outside the ring.
 //!
-//! SYNC POINT ring-publish: [`Reservation::publish`] (release) pairs with [`Consumer::peek`] (acquire).
-//! SYNC POINT ring-reuse: [`Consumer::advance`] (release) pairs with [`Producer::reserve`] (acquire), directly or through `head_seen`
-//! (release, acquire), which another thread of the sending process refreshed.
+//! SYNC POINT ring-publish: [`Reservation::publish`] (release) pairs with [`Consumer::peek`]
+//! (acquire).
+//! SYNC POINT ring-reuse: [`Consumer::advance`] (release) pairs with [`Producer::reserve`]
+//! (acquire), directly or through `head_seen` (release, acquire), which another thread of the
+//! sending process updated.
 
 use super::memory::RingMemory;
 use gasnet_sys::atomic::{AtomicU64, Ordering};
@@ -23,15 +31,15 @@ use gasnet_sys::atomic::{AtomicU64, Ordering};
 /// Kind of a record that only fills the end of the ring.
 pub const SKIP: u8 = 0xff;
 
-/// First word of a record: kind (non-zero), a byte for the owner of the kind, length in units (at most half of the ring, so that the last bit
-/// is free for the parity of the lap).
+/// First word of a record: kind (non-zero), a byte for the kind's use, and the length in units. The
+/// length is at most half of the ring, which leaves the top bit for the parity of the lap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// What the record is.
+    /// Kind of the record.
     pub kind: u8,
     /// For the kind's use (number of arguments).
     pub small: u8,
-    /// Length of the record.
+    /// Length of the record in units.
     pub units: u16,
 }
 
@@ -40,7 +48,7 @@ impl Word {
         self.kind as u32 | (self.small as u32) << 8 | (self.units as u32) << 16 | lap.0
     }
 
-    /// None: nothing is published here in this lap.
+    /// None if nothing is published here in this lap.
     const fn unpack(raw: u32, lap: Lap) -> Option<Self> {
         if !lap.has(raw) {
             return None;
@@ -53,19 +61,20 @@ impl Word {
     }
 }
 
-/// The parity of a lap, as words have it.
+/// The parity of a lap, as the top bit of a first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lap(u32);
 
 impl Lap {
     const BIT: u32 = 1 << 31;
 
-    /// Of the lap of this number.
+    /// That of lap `number`.
     const fn of(number: u64) -> Self {
         Self((number as u32 & 1) << 31)
     }
 
-    /// Of the unit at `position`, counted since the beginning, of a ring of `capacity`.
+    /// That of the unit at `position`, counted from the start of the job, in a ring of `capacity`
+    /// units.
     const fn at(position: u64, capacity: u64) -> Self {
         Self::of((position & capacity != 0) as u64)
     }
@@ -74,7 +83,7 @@ impl Lap {
         Self(self.0 ^ Self::BIT)
     }
 
-    /// Whether a first word is of this lap.
+    /// Whether a first word belongs to this lap.
     const fn has(self, raw: u32) -> bool {
         raw != 0 && raw & Self::BIT == self.0
     }
@@ -84,9 +93,10 @@ impl Lap {
 #[derive(Debug)]
 pub struct Producer {
     memory: RingMemory,
-    /// Units reserved so far. Never shared with other processes.
+    /// Units reserved so far. Private to this process.
     tail: AtomicU64,
-    /// The head as last seen by any thread: a lower bound. Whoever trusts it inherits what its finder acquired from the consumer.
+    /// The head as last seen by any thread: a lower bound. A thread that relies on it also acquires
+    /// what the thread that stored it acquired from the consumer.
     head_seen: AtomicU64,
 }
 
@@ -100,12 +110,13 @@ impl Producer {
         }
     }
 
-    /// Most units that one record may have: half of what the consumer never keeps back, so that an empty ring always takes it.
+    /// Maximum units of a record: half of the units that are free in any empty ring, so that a
+    /// record always fits into one.
     pub fn max_units(&self) -> usize {
         (self.memory.units() - kept_back(&self.memory)) / 2
     }
 
-    /// Room for a record of `units`, or None while the ring is too full.
+    /// Reserves `units` for a record, or returns None while the ring is too full.
     #[inline]
     pub fn reserve(&self, units: usize) -> Option<Reservation<'_>> {
         debug_assert!(units >= 1 && units <= self.max_units());
@@ -115,11 +126,11 @@ impl Producer {
             let to_end = capacity - self.memory.index(tail) as u64;
             let skip = if (units as u64) <= to_end { 0 } else { to_end };
             let next = tail + skip + units as u64;
-            // A stale tail can lie before the head; the exchange below then fails.
+            // A stale tail can be behind the head; then the exchange below fails.
             if next.wrapping_sub(self.head_seen.load(Ordering::Acquire)) as i64 > capacity as i64 {
                 let head = self.memory.head().load(Ordering::Acquire);
                 let now = self.tail.load(Ordering::Relaxed);
-                // A head beyond the tail is a lie: no room, ever.
+                // A head beyond the tail is invalid: no room, ever.
                 if head > now || next.wrapping_sub(head) as i64 > capacity as i64 {
                     return None;
                 }
@@ -146,7 +157,7 @@ impl Producer {
         }
     }
 
-    /// Fills the end of the ring, from `tail` on.
+    /// Fills the end of the ring from `tail` on.
     #[cold]
     fn skip(&self, tail: u64, units: u16) {
         let word = Word {
@@ -158,7 +169,7 @@ impl Producer {
         self.memory.first_word(self.memory.index(tail)).store(raw, Ordering::Release);
     }
 
-    /// Whether a record of `units` would find room now.
+    /// Whether [`Producer::reserve`] of `units` would succeed now.
     pub fn has_room(&self, units: usize) -> bool {
         let capacity = self.memory.units() as u64;
         let tail = self.tail.load(Ordering::Relaxed);
@@ -180,7 +191,7 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// The record's bytes; the first four are written by `publish`.
+    /// The bytes of the record. `publish` writes the first four.
     pub fn bytes(&self) -> *mut u8 {
         self.ring.memory.unit(self.index)
     }
@@ -198,13 +209,13 @@ impl Reservation<'_> {
     }
 }
 
-/// A place of a ring and the parity of a lap, for who only wants to know whether it is worth while to become the consumer.
-/// The default is that of a new ring.
+/// The front of a ring and the parity of its lap: for a check without becoming the consumer. The
+/// default is that of a new ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Front(pub u64);
 
 impl Front {
-    /// Whether something is published there. A consumer may have been there meanwhile.
+    /// Whether a record is published there. A consumer may have taken it already.
     #[inline]
     pub fn is_published(self, memory: &RingMemory) -> bool {
         let raw = memory.first_word((self.0 >> 1) as usize).load(Ordering::Relaxed);
@@ -218,14 +229,14 @@ pub struct Consumer {
     memory: RingMemory,
     /// Units consumed so far.
     head: u64,
-    /// Of these, how many were given back: the shared head, which nobody here reads.
+    /// Units released so far: the value of the shared head, which this side does not read.
     released: u64,
-    /// The unit where the next record begins, and the lap.
+    /// The unit where the next record begins, and its lap.
     index: usize,
     lap: Lap,
 }
 
-/// The other side wrote something that no correct sender writes.
+/// The other side wrote a record that no correct sender writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -241,20 +252,20 @@ impl Consumer {
         }
     }
 
-    /// Where the next record begins, for [`Front::is_published`].
+    /// The front, for [`Front::is_published`].
     #[inline]
     pub fn front(&self) -> Front {
         Front((self.index as u64) << 1 | u64::from(self.lap.0 >> 31))
     }
 
-    /// Whether nothing is published at the front.
+    /// Whether no record is published at the front.
     #[inline]
     pub fn is_empty(&self) -> bool {
         let raw = self.memory.first_word(self.index).load(Ordering::Relaxed);
         !self.lap.has(raw)
     }
 
-    /// The record in front, if one is published: its first word and its bytes.
+    /// The record at the front, if one is published: its first word and its bytes.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<(Word, *mut u8)>, Corrupt> {
         loop {
@@ -272,7 +283,8 @@ impl Consumer {
         }
     }
 
-    /// Goes on to the next record; `units` is the length that `peek` reported. The room is given back when enough has come together.
+    /// Consumes the record at the front; `units` is the length that `peek` returned. Releases units
+    /// once enough are consumed.
     #[inline]
     pub fn advance(&mut self, units: u16) {
         for i in 1..units as usize {
@@ -291,7 +303,7 @@ impl Consumer {
     }
 }
 
-/// Of consumed units fewer than this are not yet given back.
+/// The consumer may hold back fewer consumed units than this.
 #[inline]
 fn kept_back(memory: &RingMemory) -> usize {
     memory.units() / 8
@@ -307,7 +319,8 @@ mod tests {
 
     fn memory(units: usize) -> (Vec<Line>, RingMemory) {
         let mut lines: Vec<Line> = (0..ring_bytes(units) / 64).map(|_| Line([0; 64])).collect();
-        // SAFETY: the vector is 64-byte aligned, long enough, zero, and outlives the ring in each test.
+        // SAFETY: the vector is 64-byte aligned, long enough, zero, and outlives the ring in each
+        // test.
         let ring = unsafe { RingMemory::new(lines.as_mut_ptr().cast(), units) };
         (lines, ring)
     }

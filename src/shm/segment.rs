@@ -1,17 +1,17 @@
-//! The client's segments of a neighbourhood: one memory object, mapped once by each process.
+//! The client segments of a neighbourhood: one memory object, mapped once by each process.
 
 use gasnet_sys::mem;
 
 /// This process's mapping of all segments of its neighbourhood.
 #[derive(Debug)]
 pub struct Mapping {
-    /// First byte, here.
+    /// Local address of the first byte.
     pub base: usize,
     /// Offset of each neighbour's segment, in rank order.
     pub offsets: Vec<usize>,
 }
 
-/// Offsets of segments of the given sizes, one after the other on page boundaries, and the sum.
+/// Page-aligned offsets of segments of the given sizes, back to back, and the total size.
 pub fn offsets(sizes: &[usize]) -> (Vec<usize>, usize) {
     let mut end = 0usize;
     let offsets = sizes
@@ -25,8 +25,8 @@ pub fn offsets(sizes: &[usize]) -> (Vec<usize>, usize) {
     (offsets, end)
 }
 
-/// Maps the object `fd` with segments of `sizes`, at `wanted` if that is free (so that addresses agree between neighbours), else
-/// anywhere. Errors carry the operating system's reason.
+/// Maps the object `fd` with segments of `sizes`: at `wanted` if that is free, so that addresses
+/// agree between neighbours, else anywhere. The error is that of the operating system.
 pub fn map(fd: i32, sizes: &[usize], wanted: Option<usize>) -> std::io::Result<Mapping> {
     let (offsets, total) = offsets(sizes);
     let base = mem::map_shared(fd, total, wanted)?;
