@@ -1,4 +1,4 @@
-//! Tells the library's sources that they are compiled for a model: some sizes shrink.
+//! Sets `cfg(loom)` for the library's sources, which shrinks some sizes.
 
 fn main() {
     println!("cargo:rustc-cfg=loom");

@@ -1,10 +1,15 @@
-//! Barriers over the whole job, with the names of GASNet-1: anonymous ones match anything, two names must agree.
+//! The barrier of GASNet-1, over the whole job. Anonymous barriers match any name; two names must
+//! agree.
 //!
-//! Two stages: the ranks of a neighbourhood count themselves in shared memory; when all are there, the neighbourhood's first rank
-//! takes part in a barrier among first ranks ([`plan`]), whose steps are packets, and then releases its neighbours. With one neighbourhood the last to arrive releases all, or, of few ranks, each looks whether
-//! all have arrived.
+//! It has two stages. The ranks of a neighbourhood count arrivals in shared memory. When all have
+//! arrived, their leader takes part in a barrier of the leaders ([`plan`]), whose steps are
+//! packets, and then releases its neighbours.
 //!
-//! SYNC POINT barrier-step: the store into a mailbox in [`on_step`] (release) pairs with the exchange that empties it (acquire).
+//! With a single neighbourhood, the last arrival releases all. Few ranks use flags instead: each
+//! reads those of all.
+//!
+//! SYNC POINT barrier-step: the store into the inbox in [`on_step`] (release) pairs with the
+//! exchange that empties it (acquire).
 
 mod plan;
 pub mod split_phase;
@@ -28,7 +33,7 @@ const CELLS_AT: usize = 256;
 const FLAGS_AT: usize = 1024;
 const _: () = assert!(CELLS_AT + size_of::<Cells>() <= FLAGS_AT && FLAGS_AT + size_of::<Flags>() <= CONTROL);
 
-/// What other first ranks sent, by parity of the phase and slot ([`plan`]): a packed name, or 0.
+/// What other leaders sent, by parity of the phase and slot ([`plan`]): a packed name, or 0.
 type Inbox = [[AtomicU64; SLOTS]; 2];
 
 static INBOX: Inbox = [const { [const { AtomicU64::new(0) }; SLOTS] }; 2];
@@ -37,36 +42,36 @@ static INBOX: Inbox = [const { [const { AtomicU64::new(0) }; SLOTS] }; 2];
 #[derive(Debug)]
 struct Network {
     phase: u32,
-    /// Steps that are done.
+    /// Completed steps of the plan.
     done: usize,
     name: Name,
 }
 
-/// One barrier. A rank has entered phase `entered - 1` last.
+/// The barrier. The phase entered last is `entered - 1`.
 #[derive(Debug)]
 pub struct Barrier {
     cells: &'static Cells,
-    /// Of few ranks in one neighbourhood, instead of the cells.
+    /// Used instead of the cells, by few ranks in a single neighbourhood.
     flags: Option<&'static Flags>,
-    /// The own place in the neighbourhood.
+    /// Own index in the neighbourhood.
     me: usize,
     ranks: u32,
     entered: AtomicU32,
-    /// Only the neighbourhood's first rank has a network stage, and only in a job of several neighbourhoods.
+    /// The network stage. Only at a leader, and only in a job of several neighbourhoods.
     network: Option<TryLock<Network>>,
-    /// First ranks of neighbourhoods, and what this rank does among them.
+    /// The leaders of all neighbourhoods, and this rank's steps among them.
     leaders: Vec<JobRank>,
     plan: Vec<Step>,
 }
 
 static JOB_BARRIER: OnceLock<Barrier> = OnceLock::new();
 
-/// Makes `barrier` the GASNet-1 barrier of this process.
+/// Sets the GASNet-1 barrier of this process.
 pub fn install(barrier: Barrier) {
     let _ = JOB_BARRIER.set(barrier);
 }
 
-/// The GASNet-1 barrier. Fatal before initialisation.
+/// The GASNet-1 barrier. A fatal error before initialisation.
 #[inline]
 pub fn of_job() -> &'static Barrier {
     JOB_BARRIER.get().unwrap_or_else(|| {
@@ -76,7 +81,7 @@ pub fn of_job() -> &'static Barrier {
 }
 
 impl Barrier {
-    /// The barrier of the neighbourhood behind `comm`. `oversubscribed`: first ranks of neighbourhoods share cores.
+    /// The barrier of the neighbourhood of `comm`. `oversubscribed`: leaders share cores.
     pub fn new(comm: &Comm, leaders: &[JobRank], rank: JobRank, oversubscribed: bool) -> Self {
         // SAFETY: the control page has room for the cells.
         let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
@@ -107,12 +112,12 @@ impl Barrier {
         }
     }
 
-    /// How many phases this rank has entered.
+    /// Phases that this rank has entered.
     pub fn entered(&self) -> u32 {
         self.entered.load(Ordering::Relaxed)
     }
 
-    /// Enters the next phase with `name`; the one before must be complete. Never waits.
+    /// Enters the next phase with `name`. The previous phase must be complete. Does not block.
     pub fn enter(&self, name: Name) {
         let phase = self.entered.fetch_add(1, Ordering::Relaxed);
         if let Some(job) = job::current() {
@@ -120,7 +125,8 @@ impl Barrier {
         }
         if let Some(flags) = self.flags {
             flags.arrive(phase, self.me, name);
-            // With more ranks than cores many may sleep, and only the last one wakes them; should two miss each other, sleepers look again.
+            // On an oversubscribed host many ranks may sleep, and only the last arrival wakes them.
+            // If two arrivals miss each other, sleepers check again.
             fence(Ordering::SeqCst);
             if !wait::is_oversubscribed() || flags.result(phase, self.ranks as usize).is_some() {
                 Self::wake();
@@ -148,7 +154,7 @@ impl Barrier {
         }
     }
 
-    /// What came out of the phase entered last, if it is complete. Pushes the network stage on.
+    /// The result of the phase entered last, if it is complete. Advances the network stage.
     #[inline]
     pub fn test(&self) -> Option<Name> {
         let phase = self.entered.load(Ordering::Relaxed).wrapping_sub(1);
@@ -202,7 +208,7 @@ impl Barrier {
     }
 }
 
-/// A step of another first rank. False if it makes no sense.
+/// Handles a step of another leader. False if it is malformed.
 pub fn on_step(args: &[Arg]) -> bool {
     let &[parity, slot, tag, id] = args else {
         return false;

@@ -1,9 +1,12 @@
-//! Handler-safe locks: `gex_HSL_t` is 40 zero bytes, of which the first word is a futex mutex (0 free, 1 taken, 2 taken and
-//! waited for). A holder neither polls nor waits, so waits are short. In SEQ and PARSYNC, where one thread at a time is inside GASNet, a lock
-//! that is held is taken all the same, as with the reference: its holder could not give it back.
+//! Handler-safe locks. A `gex_HSL_t` is 40 zero bytes; the first word is a futex mutex (0 free, 1
+//! taken, 2 contended). A holder neither polls nor waits, so waits are short.
 //!
-//! In the debug flavour the second word marks a destroyed lock, and each thread remembers the locks it holds, in order: taking one
-//! twice, giving back another than the last one taken, and use after destruction end the job with a sentence.
+//! In SEQ and PARSYNC only one thread at a time is inside GASNet. There a held lock is locked all
+//! the same, as with the reference, since its holder could not release it.
+//!
+//! In the debug flavour the second word marks a destroyed lock, and each thread keeps its held
+//! locks in order. Locking twice, unlocking out of order and use after destruction are fatal
+//! errors.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -28,10 +31,10 @@ const TAKEN: u32 = 1;
 const CONTENDED: u32 = 2;
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// `state` of a lock that was destroyed; any other value is a lock in use.
+/// Value of `state` for a destroyed lock; any other value is a lock in use.
 const DESTROYED: u32 = 0x4853_4c3f;
 
-/// The locks that a thread holds, the last one taken at the end. Kept in the debug flavour only.
+/// The locks that a thread holds, in locking order. Only in the debug flavour.
 #[derive(Debug, Default)]
 pub struct HeldLocks(RefCell<Vec<usize>>);
 
@@ -41,7 +44,7 @@ impl HeldLocks {
         Self(RefCell::new(Vec::new()))
     }
 
-    /// How many there are.
+    /// Number of held locks.
     pub fn count(&self) -> usize {
         self.0.borrow().len()
     }
@@ -52,7 +55,7 @@ fn address(hsl: &Hsl) -> usize {
 }
 
 impl Hsl {
-    /// A free lock.
+    /// An unlocked lock.
     pub fn new() -> Self {
         Self {
             word: AtomicU32::new(FREE),
@@ -61,7 +64,7 @@ impl Hsl {
         }
     }
 
-    /// The end of a lock; the job ends if it has ended already or is held.
+    /// Destroys the lock. A fatal error if it is destroyed already or held.
     pub fn checked_destroy(&self) {
         if self.state.swap(DESTROYED, Ordering::Relaxed) == DESTROYED {
             fatal!("gex_HSL_Destroy: the handler-safe lock at {self:p} was destroyed already.");
@@ -71,7 +74,7 @@ impl Hsl {
         }
     }
 
-    /// To be called before taking the lock: the job ends if it was destroyed or the thread holds it already.
+    /// Call before locking. A fatal error if the lock was destroyed or this thread holds it.
     pub fn check_before_lock(&self, held: &HeldLocks, function: &str) {
         if self.state.load(Ordering::Relaxed) == DESTROYED {
             fatal!("{function}: the handler-safe lock at {self:p} was destroyed.");
@@ -81,12 +84,12 @@ impl Hsl {
         }
     }
 
-    /// To be called when the lock was taken.
+    /// Call after locking.
     pub fn note_locked(&self, held: &HeldLocks) {
         held.0.borrow_mut().push(address(self));
     }
 
-    /// To be called before giving the lock back: the job ends if it is not the last one that this thread took.
+    /// Call before unlocking. A fatal error if this is not the lock that this thread locked last.
     pub fn check_before_unlock(&self, held: &HeldLocks) {
         let last = held.0.borrow_mut().pop();
         if last == Some(address(self)) {
@@ -100,7 +103,7 @@ impl Hsl {
         fatal!("gex_HSL_Unlock: this thread does not hold the handler-safe lock at {self:p}.");
     }
 
-    /// Takes the lock if it is free, or unless the mode is PAR.
+    /// Locks if the lock is free, or if the mode is not PAR.
     pub fn try_lock(&self) -> bool {
         self.word
             .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
@@ -108,7 +111,7 @@ impl Hsl {
             || Mode::get() != Mode::Par
     }
 
-    /// Takes the lock, waiting for it.
+    /// Locks; waits if necessary.
     #[inline]
     pub fn lock(&self) {
         if !self.try_lock() {
@@ -130,7 +133,7 @@ impl Hsl {
         }
     }
 
-    /// Gives the lock back.
+    /// Unlocks.
     #[inline]
     pub fn unlock(&self) {
         if self.word.swap(FREE, Ordering::Release) == CONTENDED {

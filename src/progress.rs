@@ -1,4 +1,5 @@
-//! The progress engine: what a poll does. Handlers run here, and in requests of a rank to itself (`am/home.rs`).
+//! The progress engine: what a poll does. Handlers run here, and in requests of a rank to itself
+//! (`am/home.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
@@ -12,21 +13,22 @@ use gasnet_conduit::PollScope;
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
-/// Collectives under way: polls push them on.
+/// Active collectives. Zero makes polls skip their engine.
 pub static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// What polls and sleepers call of the engine of collectives.
+/// The functions of the collectives' engine that polls and sleepers call.
 #[derive(Clone, Copy, Debug)]
 pub struct Collectives {
-    /// Pushes them on; returns how many ended.
+    /// Advances the collectives; returns how many completed.
     pub advance: fn() -> usize,
-    /// Whether one that uses shared memory has gone on since it was last polled: asked by a thread that is about to sleep.
+    /// Advances the collectives that use shared memory; returns whether one advanced. Called by a
+    /// thread that is about to sleep.
     pub advances: fn() -> bool,
 }
 
 static COLLECTIVES: OnceLock<Collectives> = OnceLock::new();
 
-/// Registers the engine of collectives.
+/// Registers the collectives' engine.
 pub fn set_collectives(hooks: Collectives) {
     let _ = COLLECTIVES.set(hooks);
 }
@@ -36,16 +38,17 @@ pub fn advances() -> bool {
     ACTIVE.load(Ordering::Relaxed) != 0 && COLLECTIVES.get().is_some_and(|hooks| (hooks.advances)())
 }
 
-/// Address of the state of the thread that polls in a PARSYNC library; 0 for none.
+/// Address of the state of the polling thread in a PARSYNC library; 0 for none.
 static POLLING: AtomicUsize = AtomicUsize::new(0);
 
-/// In the debug flavour and PARSYNC: the only thread that polls, or runs a handler. Threads that are elsewhere inside GASNet are not seen.
+/// In the debug flavour with PARSYNC: detects two threads that poll or run a handler at the same
+/// time. Does not see threads elsewhere inside GASNet.
 pub struct ParsyncGuard {
     outermost: bool,
 }
 
 impl ParsyncGuard {
-    /// Until this goes.
+    /// Enters; the guard leaves when it is dropped.
     #[inline]
     pub fn enter() -> Self {
         if !CHECKED || Mode::get() != Mode::Parsync {
@@ -72,10 +75,12 @@ impl Drop for ParsyncGuard {
     }
 }
 
-/// So many requests of a thread that goes on sending look at the network once: a look is a call of the system there, and no answer can have come yet.
+/// One of this many consecutive requests of a thread polls the network. Such a poll is a system
+/// call, and a reply rarely has come yet.
 const REQUESTS_PER_NETWORK_POLL: u32 = 4;
 
-/// Takes what has arrived, a bounded amount; returns how much. `Replies` when called for a reply that waits inside a request handler.
+/// Takes a bounded number of arrived messages; returns how many. Scope `Replies` is for a reply
+/// that waits for room inside a request handler.
 #[inline]
 pub fn poll(scope: PollScope) -> usize {
     poll_from(scope, !runtime::get().single_neighbourhood())
@@ -92,7 +97,8 @@ pub fn poll_after_request() {
     poll_from(PollScope::All, looks);
 }
 
-/// Pushes on collectives and requests that wait for room, without a look at what has arrived. Returns how much happened.
+/// Advances collectives and requests that wait for room, without polling for messages. Returns how
+/// much progress was made.
 #[inline]
 pub fn advance() -> usize {
     let mut count = deferred::progress();

@@ -1,9 +1,14 @@
-//! The stall watchdog (`GASNET_STALL_TIMEOUT`): a rank that waits inside GASNet for longer without progress says, once, what it waits for, and says
-//! so when it goes on.
+//! The stall watchdog (`GASNET_STALL_TIMEOUT`). A rank that waits inside GASNet for longer than
+//! that without progress reports, once, what it waits for, and reports when it makes progress
+//! again.
 //!
-//! There is no thread: every blocking loop comes through [`crate::wait`], which calls [`Watch::idle`]. Time counts in steps of at most [`MAX_STEP`], so
-//! that a process that was stopped has not waited. While another rank of the job is stopped or frozen for a debugger, nobody is stalled.
-//! The report takes two turns: in the first, whoever is polled leaves a note about what is missing ([`note`]); the second prints them.
+//! There is no watchdog thread: every blocking loop goes through [`crate::wait`], which calls
+//! [`Watch::idle`]. Time counts in steps of at most [`MAX_STEP`], so a stopped process does not
+//! count as waiting. While another rank of the job is stopped, or frozen for a debugger, no rank is
+//! stalled.
+//!
+//! A report takes two idle iterations. In the first, pending operations that are polled add notes
+//! about what they miss ([`note`]); the second prints them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,16 +22,16 @@ use gasnet_conduit::{Class, JobRank};
 use gasnet_job::Job;
 use gasnet_sys::atomic::Mutex;
 
-/// What a wait is for.
+/// The reason for a wait.
 #[derive(Clone, Copy, Debug)]
 pub enum Reason {
-    /// The completion of one event.
+    /// Completion of an event.
     Event(Event),
-    /// One of an array of so many events.
+    /// Completion of one of an array of this many events.
     SomeEvent(usize),
-    /// All of an array of so many events.
+    /// Completion of all of an array of this many events.
     AllEvents(usize),
-    /// What this thread started implicitly.
+    /// Completion of this thread's implicit operations.
     Implicit(&'static Op),
     /// The GASNet-1 barrier.
     NamedBarrier,
@@ -34,62 +39,62 @@ pub enum Reason {
     Room(Class, JobRank),
     /// Room for a transfer or an atomic in the conduit.
     Conduit(JobRank),
-    /// The source of a put, which is still being read.
+    /// Local completion of a put.
     Source(JobRank),
-    /// A collective call that returns when it is done; the name of its algorithm.
+    /// A blocking collective; the type name of its algorithm.
     Collective(&'static str),
-    /// A condition of the client (`GASNET_BLOCKUNTIL`).
+    /// A client's condition (`GASNET_BLOCKUNTIL`).
     Condition,
 }
 
-/// The limit in nanoseconds; 0 for none.
+/// The timeout in nanoseconds; 0 for none.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
-/// Whether notes are wanted in this turn.
+/// Whether notes are collected in this iteration.
 static COLLECTING: AtomicBool = AtomicBool::new(false);
 static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The most that one turn counts as waiting: whoever slept longer between two looks was not waiting but stopped.
+/// Maximum time that one iteration counts. A longer gap means that the process was stopped.
 const MAX_STEP: Duration = Duration::from_millis(100);
-/// How many times within the limit a wait looks whether another rank is stopped: what it waited for a rank that is running again by now is
-/// not counted, but for one such part.
+/// Checks per timeout for stopped ranks. If a rank was stopped and is running again, at most one
+/// such part of the timeout counts.
 const STOP_CHECKS: u32 = 8;
-/// Notes in a report.
+/// Maximum notes in a report.
 const MOST_NOTES: usize = 8;
 
-/// What a report asks of higher modules.
+/// Functions of higher modules that a report needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
-    /// What a wait is for, in words.
+    /// Describes the reason for a wait.
     pub describe: fn(Reason) -> String,
-    /// Has everything polled that leaves notes.
+    /// Makes the next poll run everything that adds notes.
     pub request_poll: fn(),
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
 
-/// Registers them when the runtime is there: before that nobody is stalled.
+/// Registers the hooks, when the runtime is complete. Before that, waits are not watched.
 pub fn set_hooks(hooks: Hooks) {
     let _ = HOOKS.set(hooks);
 }
 
-/// Sets the limit, in seconds; 0 for none.
+/// Sets the timeout in seconds; 0 for none.
 pub fn set_limit(seconds: f64) {
     LIMIT.store(Duration::from_secs_f64(seconds).as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// Whether waits are watched: one load.
+/// Whether waits are watched. Costs one load.
 #[inline]
 pub fn is_watching() -> bool {
     LIMIT.load(Ordering::Relaxed) != 0
 }
 
-/// Whether somebody wants to know what is missing: for those who are polled and cannot go on.
+/// Whether pending operations should add notes.
 #[inline]
 pub fn is_collecting() -> bool {
     COLLECTING.load(Ordering::Relaxed)
 }
 
-/// Says what is missing, if that is wanted now.
+/// Adds a note about what is missing, if notes are collected.
 pub fn note(text: impl FnOnce() -> String) {
     if is_collecting() {
         let text = text();
@@ -100,24 +105,24 @@ pub fn note(text: impl FnOnce() -> String) {
     }
 }
 
-/// How far a wait is.
+/// The state of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Below the limit.
+    /// Below the timeout.
     Quiet,
-    /// At the limit: notes are being taken.
+    /// At the timeout: notes are collected.
     Collecting,
     /// Reported.
     Reported,
 }
 
-/// What a thread knows of its present wait.
+/// The current wait of a thread.
 #[derive(Debug)]
 pub struct Watch {
-    /// The last look, while there is a wait.
+    /// The last iteration of the wait, if there is one.
     last: Cell<Option<Instant>>,
     waited: Cell<Duration>,
-    /// What `waited` was when somebody was last looked for who is stopped.
+    /// The value of `waited` at the last check for stopped ranks.
     checked: Cell<Duration>,
     state: Cell<State>,
 }
@@ -133,7 +138,7 @@ impl Watch {
         }
     }
 
-    /// The wait is over, another one begins, or something came: the clock starts anew.
+    /// The wait has ended or made progress: restarts the clock.
     pub fn progress(&self) {
         if self.state.get() == State::Reported {
             say(format_args!(
@@ -151,7 +156,7 @@ impl Watch {
         self.checked.set(Duration::ZERO);
     }
 
-    /// A turn in which nothing happened. Returns whether it is time to tell.
+    /// Counts an idle iteration. Returns whether to report now.
     fn tick(&self, limit: Duration) -> bool {
         let now = Instant::now();
         let step = self.last.replace(Some(now)).map_or(Duration::ZERO, |last| now - last);
@@ -180,7 +185,7 @@ impl Watch {
         }
     }
 
-    /// A turn in vain of a wait inside GASNet.
+    /// An idle iteration of a wait inside GASNet.
     #[cold]
     pub fn idle(&self, reason: Reason) {
         let Some(hooks) = HOOKS.get() else { return };
@@ -189,7 +194,7 @@ impl Watch {
         }
     }
 
-    /// A turn in vain of a rank that has called exit.
+    /// An idle iteration of a rank that has called exit.
     #[cold]
     fn idle_in_exit(&self, job: &Job) {
         if self.tick(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
@@ -213,7 +218,8 @@ impl Default for Watch {
     }
 }
 
-/// A rank that has called exit waits for the others, and has looked in vain. One thread calls this, the last of the process.
+/// Called when a rank that has called exit finds that others have not. Only by the last thread of
+/// the process.
 pub fn waits_in_exit(job: &Job) {
     thread_local! {
         static WATCH: Watch = const { Watch::new() };
@@ -227,7 +233,7 @@ fn somebody_is_stopped() -> bool {
     gasnet_job::current().is_some_and(Job::any_rank_is_stopped)
 }
 
-/// `rank 3 has`, `ranks 1, 3-5 have`, `nobody has`.
+/// `rank 3 has`, `ranks 1, 3-5 have`, `no rank has`.
 pub fn list(ranks: &[JobRank]) -> String {
     let mut parts: Vec<(JobRank, JobRank)> = Vec::new();
     for &rank in ranks {
@@ -253,13 +259,14 @@ pub fn list(ranks: &[JobRank]) -> String {
     }
 }
 
-/// The notes that were left, each as the rest of a sentence.
+/// Takes the collected notes, each with a leading separator.
 pub fn notes() -> String {
     let notes = std::mem::take(&mut *gasnet_sys::lock(&NOTES));
     notes.iter().fold(String::new(), |text, note| text + "; " + note)
 }
 
-/// The short name of an algorithm, from its type's: `gasnet::coll::reduce::to_all::{{closure}}` is `reduce::to_all`.
+/// The name of an algorithm, from its type name: `gasnet::coll::reduce::to_all::{{closure}}` is
+/// `reduce::to_all`.
 pub fn algorithm(type_name: &str) -> &str {
     let path = type_name.split("::{{").next().unwrap_or(type_name);
     path.rsplit_once("coll::").map_or(path, |(_, name)| name)

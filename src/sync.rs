@@ -1,16 +1,17 @@
-//! Small synchronisation types that never allocate: a try-lock for consumers, a padded cell, the thread mode.
+//! Small synchronisation types that never allocate: a try-lock, cache-line padding, the thread
+//! mode.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 
 use gasnet_sys::atomic::{AtomicBool, Ordering};
 
-/// GASNet's three thread modes (`GASNET_SEQ`, `GASNET_PARSYNC`, `GASNET_PAR`), as passed by the marker object.
+/// The thread mode (`GASNET_SEQ`, `GASNET_PARSYNC`, `GASNET_PAR`), as passed by the marker object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// One thread.
     Seq,
-    /// Many threads, one at a time inside GASNet.
+    /// Many threads, but only one at a time inside GASNet.
     Parsync,
     /// Many threads at once.
     Par,
@@ -29,7 +30,7 @@ impl Mode {
         }
     }
 
-    /// Remembers the mode of this process.
+    /// Sets the mode of this process.
     pub fn set(self) {
         MODE.store(self as u32, Ordering::Relaxed);
     }
@@ -44,7 +45,7 @@ impl Mode {
     }
 }
 
-/// Keeps a value on cache lines of its own (two, for the adjacent-line prefetcher).
+/// Puts a value on cache lines of its own (two, because of the adjacent-line prefetcher).
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub struct Padded<T>(pub T);
@@ -56,18 +57,19 @@ impl<T> Deref for Padded<T> {
     }
 }
 
-/// A lock that is mostly tried: who does not get it has something better to do.
+/// A lock for use with [`TryLock::try_lock`]: a thread that does not get it does something else.
 #[derive(Debug)]
 pub struct TryLock<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `taken` gives at most one `TryLockGuard` at a time, and only `TryLockGuard` reaches the value.
+// SAFETY: `taken` gives at most one `TryLockGuard` at a time, and only `TryLockGuard` reaches the
+// value.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
-    /// An open lock around `value`.
+    /// An unlocked lock around `value`.
     pub fn new(value: T) -> Self {
         Self {
             taken: AtomicBool::new(false),
@@ -75,7 +77,7 @@ impl<T> TryLock<T> {
         }
     }
 
-    /// The value, unless somebody else holds it.
+    /// Locks, unless another thread holds the lock.
     pub fn try_lock(&self) -> Option<TryLockGuard<'_, T>> {
         let free = !self.taken.load(Ordering::Relaxed);
         let got = free
@@ -88,19 +90,20 @@ impl<T> TryLock<T> {
 }
 
 impl<T> TryLock<T> {
-    /// The value, for who keeps it no longer than a few instructions, as all do that call this.
+    /// Locks, spinning and yielding. Only for values that every holder keeps for a few
+    /// instructions.
     pub fn lock(&self) -> TryLockGuard<'_, T> {
         loop {
             if let Some(held) = self.try_lock() {
                 return held;
             }
-            // Its holder may have lost its core.
+            // The holder may have lost its core.
             gasnet_sys::atomic::yield_now();
         }
     }
 }
 
-/// Access to the value of a [`TryLock`]; released on drop.
+/// Access to the value of a [`TryLock`]; unlocks on drop.
 #[derive(Debug)]
 pub struct TryLockGuard<'a, T>(&'a TryLock<T>);
 

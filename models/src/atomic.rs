@@ -1,8 +1,8 @@
-//! As `gasnet_sys::atomic`, with loom's primitives.
+//! `gasnet_sys::atomic` over loom's primitives.
 
 pub use loom::hint::spin_loop;
-/// The side that sends has a compiler's fence only, because the side that sleeps fences all processes; loom knows no such thing, so
-/// here both sides fence.
+/// In the library, the sender has only a compiler fence, and the sleeper issues a memory barrier in
+/// all processes. loom cannot model that, so here both sides fence.
 pub use loom::sync::atomic::fence as light_fence;
 pub use loom::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use loom::sync::{Mutex, MutexGuard};

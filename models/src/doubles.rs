@@ -1,4 +1,4 @@
-//! What the structures under test need of the rest of the library, cut down.
+//! Cut-down versions of what the structures use of the rest of the library.
 
 pub mod conduit {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub mod conduit {
     pub struct Busy;
 }
 
-/// The kernel compares and sleeps under a lock that a waker takes, too. There is no time limit here: what a limit would
-/// repair after a while is a deadlock in a model.
+/// As in the kernel, the comparison and the sleep are under a lock that a waker takes, too. There
+/// is no time limit: in a model, a wake-up that only the limit repairs is a deadlock.
 pub mod futex {
     use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub mod membarrier {
         true
     }
 
-    /// The sleeping side's half; see `atomic::light_fence`.
+    /// The sleeper's side; see `atomic::light_fence`.
     pub fn global() -> bool {
         fence(Ordering::SeqCst);
         true

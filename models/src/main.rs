@@ -1,11 +1,14 @@
-//! Models of libgasnet's lock-free structures. loom runs each in every interleaving (up to a number of preemptions) and with every value
-//! that the memory model of C11 allows a load to return, so what x86 forgives is found here.
+//! Models of libgasnet's lock-free structures. loom runs each in every interleaving, up to a number
+//! of preemptions, and with every value that the C11 memory model allows a load to return. It finds
+//! errors that x86 hides.
 //!
-//! The structures are the library's own source files, compiled against [`atomic`] (loom's primitives), [`doubles`] (what they need of the
-//! rest) and [`shm::memory`]. `gasnet-models [NAME...]` runs all models, or those whose names contain a NAME.
-//! `weakenings.txt` lists orderings that are weakened one by one to see that a model fails.
+//! The structures are the library's own source files, compiled against [`atomic`] (loom's
+//! primitives), [`doubles`] (what they use of the rest) and [`shm::memory`].
+//!
+//! `gasnet-models [NAME...]` runs all models, or those whose names contain a NAME. `weakenings.txt`
+//! lists orderings to weaken one by one; a model must fail for each.
 
-/// The models stand in for the lower crates themselves.
+/// The models stand in for the lower crates.
 extern crate self as gasnet_conduit;
 extern crate self as gasnet_job;
 extern crate self as gasnet_sys;

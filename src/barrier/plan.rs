@@ -1,32 +1,33 @@
-//! What each member of a barrier over a network does, in which order.
+//! The steps of each leader in the network stage of a barrier.
 //!
-//! Dissemination (Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991, section 3.3) has the fewest messages one after the other: log2(n). A
-//! binomial tree, up and down again, has twice as many of those, but 2 (n - 1) in all instead of n log2(n): that is less work, which is what counts where
-//! members share cores.
+//! Dissemination (Hensgen, Finkel and Manber 1988; Mellor-Crummey and Scott 1991, section 3.3) has
+//! the shortest critical path: log2(n) messages. A binomial tree, up and down, has twice that, but
+//! 2 (n - 1) messages in all instead of n log2(n). That is less work, which matters when leaders
+//! share cores.
 #![forbid(unsafe_code)]
 
-/// Places for what others tell: one for each distance, a power of two, and one for what comes down a tree.
+/// Inbox slots: one per distance, a power of two, and one for the way down the tree.
 pub const SLOTS: usize = 33;
 const DOWN: usize = SLOTS - 1;
 
-/// One thing that a member does. The next one follows when it is done.
+/// A step of a leader. The next step follows when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Tells the member at `index`, into its `slot`.
+    /// Sends to slot `slot` of leader `index`.
     Send {
-        /// Whom.
+        /// The receiver.
         index: usize,
-        /// Where to.
+        /// Its slot.
         slot: usize,
     },
-    /// Hears what somebody tells into its own `slot`.
+    /// Receives from the own slot `slot`.
     Receive {
-        /// Where.
+        /// The slot.
         slot: usize,
     },
 }
 
-/// The steps of the member at `index` of `count`.
+/// The steps of leader `index` of `count`.
 pub fn of(index: usize, count: usize, oversubscribed: bool) -> Vec<Step> {
     if oversubscribed {
         tree(index, count)
@@ -48,7 +49,7 @@ fn dissemination(index: usize, count: usize) -> Vec<Step> {
 }
 
 fn tree(index: usize, count: usize) -> Vec<Step> {
-    // Below a member are those whose numbers have one more bit, lower than its lowest.
+    // Children of a node: its number plus one bit, lower than its lowest bit.
     let lowest = if index == 0 { usize::BITS } else { index.trailing_zeros() } as usize;
     let below: Vec<usize> = (0..lowest).take_while(|&slot| index + (1 << slot) < count).collect();
     let mut steps: Vec<Step> = below.iter().map(|&slot| Step::Receive { slot }).collect();
@@ -71,7 +72,8 @@ fn tree(index: usize, count: usize) -> Vec<Step> {
 mod tests {
     use super::*;
 
-    /// Plays a barrier: whom each member knows of when it is through, and how many messages there were.
+    /// Runs a barrier. Returns the arrivals that each leader depends on, and the number of
+    /// messages.
     fn play(count: usize, oversubscribed: bool) -> (Vec<Vec<bool>>, usize) {
         let plans: Vec<Vec<Step>> = (0..count).map(|index| of(index, count, oversubscribed)).collect();
         let mut known: Vec<Vec<bool>> = (0..count).map(|me| (0..count).map(|other| me == other).collect()).collect();

@@ -1,15 +1,19 @@
 //! Sleeping threads of one process: the leader/followers pattern on an eventcount.
 //!
-//! At most one thread, the *leader*, sleeps where neighbours and the network wake this process. The others, the *followers*, sleep on an
-//! eventcount of this process. A poll that finds something notifies them; a leader that is woken, or stops waiting, promotes one of them.
-//! A message therefore wakes two threads rather than all, and only the leader issues the memory barrier that such a sleep needs.
+//! At most one thread, the *leader*, sleeps where neighbours and the network wake this process. The
+//! others, the *followers*, sleep on an eventcount of this process. A poll that finds something
+//! notifies them. A leader that is woken, or stops waiting, promotes one of them. A message
+//! therefore wakes two threads rather than all, and only the leader issues the memory barrier that
+//! such a sleep needs.
 //!
-//! The library does not know which condition a client waits for, so a notification wakes every follower. More than [`FEW`] followers are
-//! notified at a limited rate, so that their wake-ups do not take the cores from the threads that do the work.
+//! The library cannot evaluate a client's condition, so a notification wakes every follower. More
+//! than [`FEW`] followers are notified at a limited rate, so that their wake-ups do not take the
+//! cores from threads that compute.
 //!
-//! SYNC POINT eventcount: [`Followers::notify`] increments the count before it reads the number of sleepers; [`Followers::sleep`] registers
-//! a sleeper before the kernel compares the count with the one that the thread read before it checked its condition. Either the notifier
-//! sees the sleeper, or the sleeper does not sleep.
+//! SYNC POINT eventcount: [`Followers::notify`] increments the count before it reads the number of
+//! sleepers. [`Followers::sleep`] registers a sleeper before the kernel compares the count with the
+//! value that the thread read before it checked its condition. Either the notifier sees the
+//! sleeper, or the sleeper does not sleep.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,9 +25,10 @@ use gasnet_sys::futex;
 
 /// Up to this many followers are woken by every notification.
 const FEW: u32 = 8;
-/// Nanoseconds per follower between two notifications of more than that: several times what a wake-up costs.
+/// Nanoseconds per follower between two notifications of more than that: several times the cost of
+/// a wake-up.
 const INTERVAL_NS: u64 = 30_000;
-/// The sleep limit doubles with this many followers, since each expiry is a wake-up, too.
+/// The sleep limit doubles with this many followers, since each expiry is a wake-up as well.
 const LIMIT_DOUBLES: u32 = 32;
 
 /// See the module documentation.
@@ -31,10 +36,10 @@ const LIMIT_DOUBLES: u32 = 32;
 pub struct Followers {
     /// The eventcount.
     count: Padded<AtomicU32>,
-    /// Followers that sleep, or are about to.
+    /// Followers that sleep or are about to.
     asleep: AtomicU32,
     has_leader: AtomicBool,
-    /// A notification was held back until `next_ns`.
+    /// A notification is deferred until `next_ns`.
     is_pending: AtomicBool,
     next_ns: AtomicU64,
 }
@@ -51,12 +56,13 @@ impl Followers {
         }
     }
 
-    /// The eventcount, to be read before a thread checks its condition and passed to [`sleep`](Self::sleep) if that does not hold.
+    /// The eventcount. A thread reads it before it checks its condition, and passes it to
+    /// [`sleep`](Self::sleep) if that does not hold.
     pub fn count(&self) -> u32 {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// A condition that threads of this process wait for may hold now.
+    /// Wakes followers: a condition that threads of this process wait for may hold now.
     pub fn notify(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         let asleep = self.asleep.load(Ordering::SeqCst);
@@ -79,8 +85,9 @@ impl Followers {
         futex::wake_all(&self.count);
     }
 
-    /// Sleeps as a follower until the count is no longer `known`, for about `limit` at most. If there is no leader, calls `lead` with the time
-    /// to sleep instead, and returns its result: whether somebody woke it. May return early.
+    /// Sleeps as a follower until the count differs from `known`, for about `limit` at most. If
+    /// there is no leader, calls `lead` with the time to sleep and returns its result: whether the
+    /// process was woken. May return early.
     pub fn sleep(&self, known: u32, limit: Duration, lead: impl FnOnce(Duration) -> bool) -> bool {
         if self.has_leader.swap(true, Ordering::Acquire) {
             let before = self.asleep.fetch_add(1, Ordering::SeqCst);
@@ -99,14 +106,15 @@ impl Followers {
         was_woken
     }
 
-    /// The calling thread has slept and waits no longer.
+    /// The calling thread has slept and does not wait any more.
     pub fn leave(&self) {
         if !self.has_leader.load(Ordering::SeqCst) {
             self.promote();
         }
     }
 
-    /// Wakes one follower, which leads if it still has to wait. The count stops threads that are about to follow the previous leader.
+    /// Wakes one follower, which becomes the leader if it still has to wait. The new count stops
+    /// threads that are about to follow the previous leader.
     fn promote(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) > 0 {
@@ -114,7 +122,8 @@ impl Followers {
         }
     }
 
-    /// The leader sends what was held back. A notification that is held back while it sleeps waits for the end of that sleep.
+    /// The time that a leader may sleep: it sends a deferred notification when that is due. One
+    /// deferred during its sleep is sent after the sleep.
     fn until_pending(&self, limit: Duration) -> Duration {
         if !self.is_pending.load(Ordering::Relaxed) {
             return limit;
@@ -131,21 +140,21 @@ mod tests {
     use std::time::Instant;
 
     const LONG: Duration = Duration::from_secs(30);
-    /// As in `wait`: bounds how long a notification can be held back.
+    /// As in `wait`: bounds the delay of a deferred notification.
     const LEADER_LIMIT: Duration = Duration::from_millis(4);
 
-    /// Waits for `ready`; a leader sleeps on `bell`.
-    fn wait(followers: &Followers, bell: &AtomicU32, ready: impl Fn() -> bool) {
+    /// Waits for `ready`; a leader sleeps on `wakeups`.
+    fn wait(followers: &Followers, wakeups: &AtomicU32, ready: impl Fn() -> bool) {
         loop {
             let known = followers.count();
-            let rung = bell.load(Ordering::SeqCst);
+            let before = wakeups.load(Ordering::SeqCst);
             if ready() {
                 followers.leave();
                 return;
             }
             let was_woken = followers.sleep(known, LONG, |limit| {
-                futex::wait(bell, rung, limit.min(LEADER_LIMIT));
-                bell.load(Ordering::SeqCst) != rung
+                futex::wait(wakeups, before, limit.min(LEADER_LIMIT));
+                wakeups.load(Ordering::SeqCst) != before
             });
             if was_woken {
                 followers.notify();
@@ -156,21 +165,21 @@ mod tests {
     #[test]
     fn a_notification_reaches_every_follower() {
         for threads in [1, 2, 3, 20] {
-            let (followers, bell, turn, done) = (Followers::new(), AtomicU32::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+            let (followers, wakeups, turn, done) = (Followers::new(), AtomicU32::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
             let began = Instant::now();
             std::thread::scope(|s| {
                 for _ in 0..threads {
                     s.spawn(|| {
                         for round in 1..=50 {
-                            wait(&followers, &bell, || turn.load(Ordering::SeqCst) >= round);
+                            wait(&followers, &wakeups, || turn.load(Ordering::SeqCst) >= round);
                             done.fetch_add(1, Ordering::SeqCst);
                         }
                     });
                 }
                 for round in 1..=50 {
                     turn.store(round, Ordering::SeqCst);
-                    bell.fetch_add(1, Ordering::SeqCst);
-                    futex::wake_all(&bell);
+                    wakeups.fetch_add(1, Ordering::SeqCst);
+                    futex::wake_all(&wakeups);
                     while done.load(Ordering::SeqCst) < round * threads {
                         std::thread::yield_now();
                     }
@@ -182,17 +191,17 @@ mod tests {
 
     #[test]
     fn a_leader_that_leaves_promotes_a_follower() {
-        let (followers, bell, left) = (Followers::new(), AtomicU32::new(0), AtomicUsize::new(4));
+        let (followers, wakeups, left) = (Followers::new(), AtomicU32::new(0), AtomicUsize::new(4));
         let began = Instant::now();
         std::thread::scope(|s| {
             for me in 1..=4 {
-                let (followers, bell, left) = (&followers, &bell, &left);
+                let (followers, wakeups, left) = (&followers, &wakeups, &left);
                 s.spawn(move || {
-                    wait(followers, bell, || left.load(Ordering::SeqCst) == me);
+                    wait(followers, wakeups, || left.load(Ordering::SeqCst) == me);
                     left.fetch_sub(1, Ordering::SeqCst);
-                    // Only the bell announces the next turn.
-                    bell.fetch_add(1, Ordering::SeqCst);
-                    futex::wake_all(bell);
+                    // Only `wakeups` announces the next number.
+                    wakeups.fetch_add(1, Ordering::SeqCst);
+                    futex::wake_all(wakeups);
                 });
             }
         });

@@ -1,9 +1,18 @@
-//! How to wait. Every blocking loop of the library goes through here.
+//! Waiting. Every blocking loop of the library goes through this module.
 //!
-//! A waiter spins for a short time, as long as its yields show that nobody else wants the core (before it knows: if the host has no more ranks, and
-//! threads that use GASNet, than cores), then yields the core, and after some milliseconds sleeps until a neighbour sends something. While somebody else computes on the cores it sleeps at once ([`oversubscription`]).
-//! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance: SPIN never sleeps (and still yields), BLOCK sleeps as soon as that may be less
-//! work than yields. A sleep is always bounded, because clients wait for memory that puts, atomics or other threads change, which wakes nobody.
+//! A waiter passes through three phases:
+//!
+//! 1. It spins, for a few microseconds, while its own yields show that no other thread wants the
+//!    core. Before its first timed yield it spins if the host has a core for every thread that uses
+//!    GASNet, in all ranks.
+//! 2. It yields the core, for some milliseconds.
+//! 3. It sleeps until a neighbour sends something.
+//!
+//! While other processes compute on the cores, it sleeps at once ([`oversubscription`]).
+//!
+//! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance. SPIN never sleeps (but still
+//! yields); BLOCK sleeps as soon as a sleep may cost less than yields. A sleep is always bounded:
+//! clients wait for memory that puts, atomics or other threads change, and those wake no one.
 
 mod followers;
 pub mod oversubscription;
@@ -24,7 +33,7 @@ use gasnet_sys::{fd, process};
 
 pub use oversubscription::{SleepEpisodes, YieldStats};
 
-/// `gasnet_set_waitmode` and `GASNET_WAITMODE`.
+/// The wait mode of `gasnet_set_waitmode` and `GASNET_WAITMODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WaitMode {
@@ -34,7 +43,7 @@ pub enum WaitMode {
     Block = 1,
     /// `GASNET_WAIT_SPINBLOCK`.
     SpinBlock = 2,
-    /// The default: as this module's documentation says.
+    /// The default: see the module documentation.
     Adaptive = 3,
 }
 
@@ -42,47 +51,51 @@ static MODE: AtomicU32 = AtomicU32::new(WaitMode::Adaptive as u32);
 static OVERSUBSCRIBED: AtomicBool = AtomicBool::new(true);
 /// Ranks and cores of this host.
 static HOST: [AtomicU32; 2] = [AtomicU32::new(1), AtomicU32::new(1)];
-/// Threads that may wait at the same time, for each core, should other ranks have as many as this one.
+/// Threads per core that may wait at the same time, if all ranks have as many threads as this one.
 static WAITERS_PER_CORE: AtomicU64 = AtomicU64::new(1);
-/// Whether each of them can have a core.
+/// Whether there is a core for each of them.
 static MAY_SPIN: AtomicBool = AtomicBool::new(false);
-/// When the ranks of this host sleep rather than yield.
+/// Shared by the ranks of this host: when they sleep rather than yield.
 static EPISODES: OnceLock<SleepEpisodes> = OnceLock::new();
 /// The sleeping threads of this process.
 static FOLLOWERS: Followers = Followers::new();
 
-/// Looks of a glance.
+/// Checks of [`spin`].
 const SPIN_CHECKS: u32 = 32;
-/// Turns of the spinning phase: a few microseconds.
+/// Iterations of the spinning phase: a few microseconds.
 const SPINS: u32 = 200;
-/// A waiter yields for this time before it sleeps, and that much more for each rank of a core.
+/// Length of the yield phase: base, and addition per waiter of a core.
 const YIELD_PHASE_NS: (u64, u64) = (4_000_000, 100_000);
 /// The same in mode BLOCK.
 const BLOCK_YIELD_PHASE_NS: (u64, u64) = (50_000, 50_000);
-/// A longer yield was not a turn of our own ranks only: they take each core some microseconds, who computes keeps it for a time slice.
+/// Yields longer than this (base, and addition per waiter of a core) gave the core to a thread that
+/// computes: waiting ranks take microseconds each, a computation takes a time slice.
 const LONG_YIELD_NS: (u64, u64) = (500_000, 20_000);
-/// Polls that found nothing before the next yields: when cores are short, and otherwise.
+/// Consecutive empty polls of a client after which the next one yields: without and with a core per
+/// waiter.
 const EMPTY_POLLS: [u32; 2] = [8, 256];
-/// The first sleeps of a wait; later ones are a part of the time that it has lasted, up to the longest, so that an idle rank costs next to nothing.
+/// Minimum sleep. Later sleeps of a wait grow with its length, up to the maximum, so that an idle
+/// rank costs almost nothing.
 const MIN_SLEEP_NS: u64 = 1_000_000;
 const MAX_SLEEP_NS: u64 = 4_000_000;
-/// Parts of a wait that its sleeps take: where others wake the sleeper, and where it may be late by as much.
+/// Length of a sleep as a fraction (1/n) of the wait so far: where other ranks wake the sleeper,
+/// and for a client's condition, where no one may, so that the sleep adds latency.
 const SLEEP_FRACTION: [u64; 2] = [4, 16];
 
-/// In the word of a client's loop: the other bits are a time.
+/// Flag in the state word of a client's loop: the other bits are a time.
 const TIMED: u32 = 1 << 31;
-/// Its unit, as a power of two of nanoseconds.
+/// Unit of that time: a power of two of nanoseconds.
 const TICK: u32 = 16;
 
 impl WaitMode {
-    /// From the client's number.
+    /// From the number in the client interface.
     pub fn from_raw(raw: u32) -> Option<Self> {
         [Self::Spin, Self::Block, Self::SpinBlock, Self::Adaptive]
             .into_iter()
             .find(|&m| m as u32 == raw)
     }
 
-    /// From now on, for all threads.
+    /// Sets the mode for all threads.
     pub fn set(self) {
         MODE.store(self as u32, Ordering::Relaxed);
     }
@@ -92,17 +105,17 @@ impl WaitMode {
     }
 }
 
-/// Tells how many ranks this host has, how many cores for them, and what they share.
+/// Sets the number of ranks of this host, the cores for them, and their shared sleep episodes.
 pub fn set_host(ranks: u32, cores: u32, episodes: SleepEpisodes) {
     OVERSUBSCRIBED.store(ranks > cores, Ordering::Relaxed);
     HOST[0].store(ranks, Ordering::Relaxed);
     HOST[1].store(cores.max(1), Ordering::Relaxed);
     count_threads();
-    // A process has one host.
+    // A process has only one host, so the first value stays.
     let _ = EPISODES.set(episodes);
 }
 
-/// The number of threads of this process that have called GASNet and not ended is another one.
+/// Called when the number of threads of this process that use GASNet has changed.
 pub fn count_threads() {
     let [ranks, cores] = HOST.each_ref().map(|count| u64::from(count.load(Ordering::Relaxed)));
     loop {
@@ -110,44 +123,45 @@ pub fn count_threads() {
         let waiters = ranks * threads.max(1) as u64;
         WAITERS_PER_CORE.store(waiters.div_ceil(cores), Ordering::SeqCst);
         MAY_SPIN.store(waiters <= cores, Ordering::SeqCst);
-        // Two may be here at a time: the last word is that of one who knows the last number.
+        // Two threads may run this at a time; the one that sees the final count stores last.
         if thread::live() == threads {
             return;
         }
     }
 }
 
-/// A time that grows with the ranks of a core.
+/// A time that grows with the waiters per core.
 fn scaled_by_waiters((base, each): (u64, u64)) -> u64 {
     base + each * WAITERS_PER_CORE.load(Ordering::Relaxed)
 }
 
-/// Whether this host has more ranks than cores, which its ranks agree about.
+/// Whether this host has more ranks than cores. All ranks of the host agree.
 #[inline]
 pub fn is_oversubscribed() -> bool {
     OVERSUBSCRIBED.load(Ordering::Relaxed)
 }
 
-/// Looks at something that others of this host are probably about to do: some hundred nanoseconds; once when cores are short.
+/// Spins for some hundred nanoseconds until `ready`, for something that ranks of this host will
+/// probably do soon. Checks only once if there is no core per waiter.
 #[inline]
 pub fn spin(mut ready: impl FnMut() -> bool) -> bool {
     let checks = if MAY_SPIN.load(Ordering::Relaxed) { SPIN_CHECKS } else { 1 };
     (0..checks).any(|_| ready())
 }
 
-/// One wait, from its first idle turn. Times are nanoseconds, 0 before they are known.
+/// One wait. Times are nanoseconds, 0 while unknown.
 #[derive(Debug)]
 pub struct Waiter {
     iterations: u32,
-    /// The first turn that did not spin and was timed.
+    /// When the wait left its spinning phase, at its first timed iteration.
     began: u64,
-    /// The end of the last timed yield, or of the last sleep.
+    /// The end of the last timed yield or sleep.
     now: u64,
     reason: Reason,
 }
 
 impl Waiter {
-    /// At the start of a wait.
+    /// Starts a wait.
     pub fn new(reason: Reason) -> Self {
         let waiter = Self {
             iterations: 0,
@@ -159,7 +173,7 @@ impl Waiter {
         waiter
     }
 
-    /// The wait is over.
+    /// Ends the wait.
     #[inline]
     pub fn done(&self) {
         if stall::is_watching() {
@@ -170,13 +184,13 @@ impl Waiter {
         }
     }
 
-    /// Something happened: start over.
+    /// Restarts the wait after progress.
     pub fn reset(&mut self) {
         (self.iterations, self.began, self.now) = (0, 0, 0);
         self.done();
     }
 
-    /// A wait for a condition, from the word in which a client's loop keeps it: 0 at first.
+    /// A wait for a client's condition, from the state word of its loop, which is 0 initially.
     fn from_state(state: u32) -> Self {
         let mut waiter = if state == 0 {
             Self::new(Reason::Condition)
@@ -197,7 +211,8 @@ impl Waiter {
         waiter
     }
 
-    /// The word again: turns while it spins, then when it ceased to. Never 0.
+    /// The state word: iterations in the spinning phase, later the time at which that ended. Never
+    /// 0.
     fn state(&self) -> u32 {
         if self.began == 0 {
             self.iterations.max(1)
@@ -206,8 +221,9 @@ impl Waiter {
         }
     }
 
-    /// A turn: polls, or gives way. Where a look is a call of the system and others want the core, who has just found something gives way first:
-    /// the next message for it will come from one of them.
+    /// One iteration: polls, or yields or sleeps. If a poll is a system call and the host is
+    /// oversubscribed, a waiter that has just found something yields before its next poll: the next
+    /// message comes from a rank that needs the core.
     #[inline]
     fn iterate(&mut self, scope: PollScope) {
         let found = &thread::current().found;
@@ -219,7 +235,7 @@ impl Waiter {
         }
     }
 
-    /// Nothing happened in this turn.
+    /// Call after an iteration that found nothing.
     #[inline]
     pub fn idle(&mut self) {
         self.iterations = self.iterations.saturating_add(1);
@@ -230,7 +246,7 @@ impl Waiter {
         self.yield_or_sleep();
     }
 
-    /// Whether another thread of this process, one that may never call GASNet, could end this wait.
+    /// Whether another thread of this process, which may never call GASNet, could end this wait.
     fn may_end_here(&self) -> bool {
         matches!(self.reason, Reason::Condition) && gasnet_job::exiting() && process::client_threads() > 1
     }
@@ -239,7 +255,8 @@ impl Waiter {
     fn yield_or_sleep(&mut self) {
         let thread = thread::current();
         if thread.was_woken.take() {
-            // The poll since found nothing: the wake-up is for a barrier or the like, which another thread may wait for.
+            // The poll after the wake-up found nothing, so it was for a barrier or similar, which
+            // another thread may wait for.
             FOLLOWERS.notify();
         }
         gasnet_job::heed_exit(if self.may_end_here() { Inside::Poll } else { Inside::Wait });
@@ -260,7 +277,8 @@ impl Waiter {
                 let began = monotonic_ns();
                 let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
                 let socket = network_wake_fd(rt);
-                // What a network brings wakes nobody who sleeps for neighbours, unless the conduit sees to that.
+                // Network traffic wakes no thread that sleeps for neighbours, unless the conduit
+                // does so.
                 let longest = if rt.single_neighbourhood() || socket.is_some() || rt.conduit().watch(wake_own) {
                     MAX_SLEEP_NS
                 } else {
@@ -286,7 +304,7 @@ impl Waiter {
     }
 }
 
-/// A poll found something, which sleeping threads of this process may wait for.
+/// Notifies the sleeping threads of this process that a poll found something.
 #[inline]
 pub fn notify_threads() {
     if thread::live() > 1 {
@@ -300,14 +318,15 @@ fn wake_own() {
     comm.wake(comm.me());
 }
 
-/// A descriptor that becomes readable when anybody sends to this process: if the conduit has one, and there are no neighbours, whose messages do not
-/// come through it.
+/// A descriptor that becomes readable when anything is sent to this process. Only if the conduit
+/// has one and there are no neighbours, whose messages do not arrive there.
 fn network_wake_fd(rt: &Runtime) -> Option<i32> {
     let alone = rt.nbrhd().count() == 1 && rt.size() > 1;
     alone.then(|| rt.conduit().wake_fd()).flatten()
 }
 
-/// Sleeps until something comes over the network, at most for `limit`. What comes is found by a poll: returns false.
+/// Sleeps for at most `limit` until network traffic arrives. Returns false: a poll finds the
+/// traffic.
 fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
     let mut item = [libc::pollfd {
         fd: socket,
@@ -315,23 +334,23 @@ fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
         revents: 0,
     }];
     if !progress::advances() && rt.conduit().arm_wake() {
-        // A failure is a sleep of no time.
+        // A failure counts as an empty sleep.
         let _ = fd::poll(&mut item, Some(limit));
     } else {
-        // Perhaps a thread of the conduit's is at it.
+        // A thread of the conduit may be processing the traffic.
         std::thread::yield_now();
     }
     false
 }
 
-/// Turns that a wait may spin.
+/// Iterations that a wait may spin.
 #[inline]
 fn max_spins() -> u32 {
     let unknown = if MAY_SPIN.load(Ordering::Relaxed) { SPINS } else { 0 };
     thread::current().yields.spins().unwrap_or(unknown)
 }
 
-/// Yields; at times it also looks how long that takes, and returns when it began and ended.
+/// Yields the core. Some yields are timed; then returns when the yield began and ended.
 fn yield_core() -> Option<(u64, u64)> {
     let stats = &thread::current().yields;
     let known = EPISODES.get();
@@ -348,7 +367,7 @@ fn yield_core() -> Option<(u64, u64)> {
     Some(times)
 }
 
-/// Polls until `ready` holds; `reason` is what the stall watchdog says about it.
+/// Polls until `ready`. `reason` is for the stall watchdog.
 #[inline]
 pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
     if ready() {
@@ -357,7 +376,7 @@ pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
     until_some(PollScope::All, reason, || ready().then_some(()));
 }
 
-/// Polls until `ready` yields something.
+/// Polls until `ready` returns a value.
 pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -> Option<T>) -> T {
     let mut waiter = Waiter::new(reason);
     loop {
@@ -369,19 +388,21 @@ pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -
     }
 }
 
-/// One step of `GASNET_BLOCKUNTIL`: polls, then waits a bounded time. `state` is the loop's own, zero at first.
+/// One step of `GASNET_BLOCKUNTIL`: polls, then waits for a bounded time. `state` belongs to the
+/// loop and is 0 initially.
 pub fn step(state: &mut u32) {
     let mut waiter = Waiter::from_state(*state);
     waiter.iterate(PollScope::All);
     *state = waiter.state();
 }
 
-/// The end of a `GASNET_BLOCKUNTIL` whose steps gave way.
+/// The end of a `GASNET_BLOCKUNTIL` that left the spinning phase.
 pub fn step_done() {
     FOLLOWERS.leave();
 }
 
-/// A client's poll: one that finds nothing time and again gives up the core, since the client is waiting for somebody. Returns how much it found.
+/// A client's poll. After several empty polls it yields the core, since the client is probably
+/// waiting. Returns how much it found.
 #[inline]
 pub fn poll_once() -> usize {
     let thread = thread::current();

@@ -1,56 +1,62 @@
-//! Whether yielding or sleeping is the better way to wait, as the ranks of a host find out together.
+//! Oversubscribed cores: the ranks of a host decide together whether to yield or to sleep.
 //!
-//! Among waiting ranks a yield takes microseconds for each. It takes long when somebody computes on our core, who then goes on for a time slice
-//! with each of our yields, whereas the kernel lets a woken sleeper run at once: then sleeping is better. But a sleep and its wake-up take the
-//! processor time of thirty yields, so that a core on which many ranks sleep turns as slowly as one on which somebody computes, and a rank
-//! cannot tell one from the other. Hence all ranks of a host sleep at the same time, in episodes; between them all yield, and only what yields
-//! take then says whether there is a need for another episode, which is longer the sooner it comes.
+//! A yield among waiting ranks takes a few microseconds per rank. It takes long when another
+//! process computes on the core, since each yield gives that process a time slice. A woken sleeper,
+//! in contrast, runs at once: then sleeping is better. But a sleep and its wake-up cost as much
+//! processor time as thirty yields. A core on which many ranks sleep therefore looks the same as
+//! one on which a process computes, and a single rank cannot tell them apart.
 //!
-//! One long yield says nothing: a virtual machine loses its processor, too. Beside somebody who computes every yield is long. To look at the clock
-//! takes as long as a part of the yield, so that a thread does so at one yield of [`SAMPLE`] as long as there is no suspicion.
+//! So all ranks of a host sleep at the same time, in episodes. Between episodes all yield, and only
+//! the length of those yields decides whether another episode is needed. The sooner it is needed,
+//! the longer it is.
+//!
+//! One long yield proves nothing, since a virtual machine loses its processor, too; beside a
+//! process that computes, every yield is long. Reading the clock costs a good part of a yield, so a
+//! thread times one yield of [`SAMPLE`] until it suspects a computation.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// After an episode, until the last sleepers have got over it.
+/// Time after an episode in which yields do not count, while the last sleepers wake up.
 const SETTLING_NS: u64 = 2_000_000;
 /// An episode that begins within this time after the last one is longer.
 const SOON_NS: u64 = 50_000_000;
-/// Yields of which one is timed.
+/// One of this many yields is timed.
 const SAMPLE: u8 = 4;
-/// A yield that takes less gave the core to nobody: there and back are two switches.
+/// A yield that takes less switched to no other thread: back and forth takes two context switches.
 const LONE_YIELD_NS: u64 = 1_000;
-/// Turns of spinning that lonely yields allow, at first and at most.
+/// Spinning iterations after a lone yield: initially, and at most.
 const SPINS: (u8, u8) = (8, 200);
 const SHORTEST_NS: u64 = 4_000_000;
 const LONGEST_NS: u64 = 32_000_000;
 
-/// What the ranks of a host share. Times are nanoseconds of the monotonic clock, which all processes of a host share.
+/// Shared by the ranks of a host. Times are nanoseconds of the monotonic clock, which all processes
+/// of the host share.
 #[derive(Clone, Copy, Debug)]
 pub struct SleepEpisodes {
-    /// The end of the last episode; 0 when that is long ago.
+    /// The end of the last episode; 0 if that is long ago.
     until: &'static AtomicU64,
     /// Its length.
     length: &'static AtomicU64,
 }
 
-/// What a thread's last timed yields say.
+/// What a thread's last timed yields indicate.
 #[derive(Debug, Default)]
 pub struct YieldStats {
     suspicion: Cell<u8>,
     /// Yields, modulo 256.
     yields: Cell<u8>,
-    /// [`YieldStats::spins`], and whether it is known.
+    /// See [`YieldStats::spins`].
     spins: Cell<Option<u8>>,
 }
 
 impl YieldStats {
-    /// What a long yield adds; a short one takes one away.
+    /// Added by a long yield; a short one subtracts 1.
     const LONG: u8 = 4;
     const ENOUGH: u8 = 2 * Self::LONG;
 
-    /// Turns that a wait may spin before it yields: none while others run when this thread yields, more and more while they do not. None before a
-    /// yield was timed.
+    /// Iterations that a wait may spin before it yields: 0 while other threads run during this
+    /// thread's yields, doubling while none do. None before the first timed yield.
     #[inline]
     pub fn spins(&self) -> Option<u32> {
         self.spins.get().map(u32::from)
@@ -61,7 +67,7 @@ impl YieldStats {
         self.spins.set(Some(if took < LONE_YIELD_NS { more } else { 0 }));
     }
 
-    /// After one more timed yield: whether yields are long now.
+    /// Counts one timed yield. Returns whether yields are long now.
     fn add(&self, is_long: bool) -> bool {
         let known = self.suspicion.get();
         let now = if is_long {
@@ -76,12 +82,12 @@ impl YieldStats {
 }
 
 impl SleepEpisodes {
-    /// Over two words that the ranks of the host share, zero at first.
+    /// Over two words shared by the ranks of the host, zero initially.
     pub fn new([until, length]: &'static [AtomicU64; 2]) -> Self {
         Self { until, length }
     }
 
-    /// Whether one is under way. Asks for the time only if there was one lately.
+    /// Whether an episode is active. Calls `time` only if there was one recently.
     #[inline]
     pub fn is_on(&self, time: impl FnOnce() -> u64) -> bool {
         let until = self.until.load(Ordering::Relaxed);
@@ -95,7 +101,7 @@ impl SleepEpisodes {
         now < until
     }
 
-    /// Before a thread with `stats` yields: whether that is to be timed.
+    /// Whether the next yield of the thread with `stats` is to be timed.
     #[inline]
     pub fn wants_time(&self, stats: &YieldStats) -> bool {
         let yields = stats.yields.get().wrapping_add(1);
@@ -103,7 +109,7 @@ impl SleepEpisodes {
         yields % SAMPLE == 0 || stats.suspicion.get() > 0 || self.until.load(Ordering::Relaxed) != 0
     }
 
-    /// A thread with `stats` has yielded, timed, and that was long if it took more than `long`.
+    /// Counts a timed yield of the thread with `stats`; it was long if it took more than `long`.
     pub fn yielded(&self, (began, ended): (u64, u64), long: u64, stats: &YieldStats) {
         let took = ended.saturating_sub(began);
         stats.learn(took);
@@ -120,7 +126,7 @@ impl SleepEpisodes {
         } else {
             SHORTEST_NS
         };
-        // Of several that notice at once one prevails.
+        // If several threads start an episode at once, one wins.
         let begun = self
             .until
             .compare_exchange(until, ended + length, Ordering::Relaxed, Ordering::Relaxed);
@@ -152,11 +158,11 @@ mod tests {
         assert!(!is_on(1006 * MS));
         yields(1006, 1007, &mine);
         assert!(is_on(1007 * MS) && is_on(1011 * MS - 1) && !is_on(1011 * MS));
-        // The end of the episode itself makes yields long.
+        // The end of an episode makes yields long.
         yields(1010, 1013, &other);
         yields(1012, 1014, &other);
         assert!(!is_on(1014 * MS));
-        // One soon after the last is twice as long, up to a bound.
+        // An episode soon after the last one is twice as long, up to the maximum.
         let mut now = 1014;
         for length in [8, 16, 32, 32] {
             yields(now, now + 3, &mine);
@@ -164,7 +170,7 @@ mod tests {
             assert!(is_on((now + 6 + length) * MS - 1) && !is_on((now + 6 + length) * MS));
             now += 6 + length + 2;
         }
-        // A later one begins anew.
+        // A later one is short again.
         yields(now + 60, now + 63, &mine);
         yields(now + 63, now + 66, &mine);
         assert!(is_on((now + 70) * MS - 1) && !is_on((now + 70) * MS));
@@ -181,7 +187,7 @@ mod tests {
         episodes.yielded((1000 * MS, 1003 * MS), MS / 2, &mine);
         episodes.yielded((1003 * MS, 1006 * MS), MS / 2, &mine);
         assert_eq!(timed(400), 400);
-        // Until somebody finds that the episode is long over.
+        // Until a thread finds that the episode is long over.
         assert!(episodes.is_on(|| 1007 * MS) && !episodes.is_on(|| 1050 * MS));
         assert_eq!(timed(400), 400);
         assert!(!episodes.is_on(|| 1100 * MS) && !episodes.is_on(|| unreachable!()));

@@ -9,11 +9,12 @@ use crate::shm::barrier_cells::{Cells, Name, Flags};
 
 struct Shared {
     cells: Cells,
-    /// What each rank wrote before each phase.
+    /// Written by each rank before each phase.
     data: Vec<Vec<Data>>,
 }
 
-/// What `rank` does: it writes, enters with its name, waits, and reads what all wrote before. `names` is by phase, then rank.
+/// Runs `rank`: it writes, enters with its name, waits, and reads what all ranks wrote before.
+/// `names` is by phase, then rank.
 fn take_part(shared: &Shared, rank: usize, names: &[Vec<Name>], expected: &[Name], leader_releases: bool) {
     let ranks = names[0].len() as u32;
     for (phase, (names, &expected)) in names.iter().zip(expected).enumerate() {
@@ -59,8 +60,10 @@ fn run(names: &[Vec<Name>], expected: &[Name], leader_releases: bool) {
 
 use Name::{Anonymous, Mismatch, Named};
 
-/// Three ranks enter and look once (loom does not bear two threads that wait in a loop); afterwards the phase is complete.
-/// Catches: arrival not acquire or not release; `done` not release; the test not acquire; names that are not merged atomically.
+/// Three ranks enter and check once (loom cannot handle two threads that wait in a loop);
+/// afterwards the phase is complete.
+/// Catches: arrival not acquire or not release; `done` not release; test not acquire; names not
+/// merged atomically.
 pub fn three_ranks() {
     let shared = Arc::new(Shared {
         cells: Cells::default(),
@@ -87,7 +90,7 @@ pub fn three_ranks() {
     assert_eq!(shared.cells.result(0), Some(Named(4)));
 }
 
-/// The third phase uses the words of the first.
+/// The third phase reuses the words of the first.
 /// Catches: words not cleared at release; cleared after `done`.
 pub fn three_phases() {
     run(
@@ -97,7 +100,8 @@ pub fn three_phases() {
     );
 }
 
-/// As with several neighbourhoods. Catches: `ready` not release; the look at it not acquire.
+/// As with several neighbourhoods.
+/// Catches: `ready` not release; its load not acquire.
 pub fn leader_releases() {
     run(
         &[vec![Named(1), Anonymous], vec![Anonymous, Named(9)], vec![Anonymous; 2]],
@@ -106,7 +110,8 @@ pub fn leader_releases() {
     );
 }
 
-/// Two ranks with words of their own, over three phases. Catches: arrival not release, the look not acquire; words that do not tell phases apart.
+/// Two ranks with flags, over three phases.
+/// Catches: arrival not release; load not acquire; flags that do not distinguish phases.
 pub fn flags() {
     struct Shared {
         flags: Flags,

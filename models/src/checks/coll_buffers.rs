@@ -7,7 +7,7 @@ use loom::thread;
 use crate::shm::coll_buffers::CollBuffers;
 use crate::shm::memory::{CollBufferMemory, SLOTS};
 
-/// The views of both members of a team.
+/// Both members' views of a team.
 fn pair() -> [Arc<CollBuffers>; 2] {
     let buffers: [CollBufferMemory; 2] = std::array::from_fn(|_| CollBufferMemory::default());
     [0, 1].map(|me| Arc::new(CollBuffers::new(buffers.to_vec().into(), me)))
@@ -19,7 +19,7 @@ fn wait(mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// Whether it became so in the course of two looks, between which others had their turn.
+/// Checks twice, and lets other threads run in between.
 fn at_most_twice(mut ready: impl FnMut() -> bool) -> bool {
     ready() || {
         thread::yield_now();
@@ -40,8 +40,9 @@ fn read(buffers: &CollBuffers, member: usize, seq: u64) {
     assert_eq!(data, seq as u32 + 100);
 }
 
-/// One member shows more than there are slots, the other looks. Catches: `show` not release, `shows` not acquire, `pass` not release, the look
-/// at what others have passed not acquire.
+/// One member publishes more than there are slots, the other reads.
+/// Catches: `publish` not release; `has_published` not acquire; `retire` not release; the load of
+/// other members' retired words not acquire.
 pub fn one_shows() {
     const POSITIONS: u64 = SLOTS as u64 + 2;
     let [writer, reader] = pair();
@@ -62,8 +63,10 @@ pub fn one_shows() {
     other.join().unwrap();
 }
 
-/// Both show all that has room, and find more by what the other says beside its positions. Catches: a slot that is used again because the other
-/// *shows* a position, though it has not looked at it.
+/// Both members publish into all free slots, and learn of more room from the retired values in the
+/// other's slots.
+/// Catches: reuse of a slot because the other member has *published* a sequence number, though it
+/// has not read it.
 pub fn all_show() {
     const AHEAD: u64 = SLOTS as u64;
     let take_part = |buffers: &CollBuffers| {
@@ -92,8 +95,10 @@ pub fn all_show() {
     other.join().unwrap();
 }
 
-/// One thread of the reader looks and passes; another one shows, and in its place a thread of the writer finds room; another one writes there. Catches: what is
-/// passed not acquired by the thread that says it; `room` not release or not acquire.
+/// One thread of the reader reads and retires. Another thread of the reader publishes, and for
+/// brevity also acts as a thread of the writer that finds room. A third thread writes there.
+/// Catches: retired value not acquired by the thread that publishes it; `room` not release or not
+/// acquire.
 pub fn threads() {
     let [writer, reader] = pair();
     writer.retire(SLOTS as u64);
@@ -118,7 +123,7 @@ pub fn threads() {
             });
         })
     };
-    // Not `has_room`, which would look for itself.
+    // Not `has_room`, which would read the retired words itself.
     if at_most_twice(|| writer.has_known_room(SLOTS as u64)) {
         write(&writer, SLOTS as u64);
     }
@@ -126,8 +131,10 @@ pub fn threads() {
     finds.join().unwrap();
 }
 
-/// Both show something and come; who comes last looks first and tells the other, twice in a slot. Catches: `come` not acquire or not release, `finish`
-/// not release, `finished` not acquire.
+/// Both members publish and arrive; the last arrival reads first and releases the other. Twice per
+/// slot.
+/// Catches: `arrive` not acquire or not release; `complete` not release; `completed_by` not
+/// acquire.
 pub fn all_come() {
     let take_part = |buffers: &CollBuffers| {
         for seq in [0, SLOTS as u64] {

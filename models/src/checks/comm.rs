@@ -1,4 +1,4 @@
-//! `src/shm/comm.rs`: bells and sleep.
+//! `src/shm/comm.rs`: pending masks and sleep.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::shm::layout::Layout;
 use crate::shm::memory::{read_record, write_record, CommMemory};
 use crate::shm::ring::Word;
 
-/// What was received: values in order.
+/// The received values, in order.
 #[derive(Default)]
 struct Got(Vec<u32>);
 
@@ -29,7 +29,7 @@ impl Sink for Got {
     }
 }
 
-/// A view of the same memory by each of `ranks`.
+/// The views of all `ranks` of the same memory.
 fn views(ranks: usize) -> Vec<Arc<Comm>> {
     let memory = CommMemory::with_layout(Layout { ranks, units: 4 });
     (0..ranks).map(|r| Arc::new(Comm::new(memory.clone(), r))).collect()
@@ -40,7 +40,8 @@ fn send(view: &Comm, target: usize, value: u32) {
         .expect("there is room");
 }
 
-/// Receives until `count` values are there, asleep whenever there is nothing. A lost wake-up is a deadlock.
+/// Receives until `count` values have arrived; sleeps when there is nothing. A lost wake-up is a
+/// deadlock.
 fn receive(view: &Comm, count: usize) -> Vec<u32> {
     let mut got = Got::default();
     loop {
@@ -52,8 +53,10 @@ fn receive(view: &Comm, count: usize) -> Vec<u32> {
     }
 }
 
-/// The first message has rung the bell when another comes, while the receiver polls; what the poll missed must have left the bell ringing.
-/// Catches: no fence between publication and the look at the bell; no fence between the exchange and the look at the ring.
+/// The first message has set the pending bit when another is sent, while the receiver polls. If
+/// that poll missed the message, the bit must be set again.
+/// Catches: no fence between publication and the load of the pending mask; no fence between its
+/// exchange and the load of the ring.
 pub fn pending_masks() {
     let views = views(2);
     send(&views[0], 1, 1);
@@ -74,8 +77,8 @@ pub fn pending_masks() {
     assert_eq!(got.0, [1, 2]);
 }
 
-/// One rank, which scans its rings: a thread sends, another sleeps.
-/// Catches: no fence on either side; looking before the announcement; sending before publication.
+/// One rank, which scans its rings: one thread sends, another sleeps.
+/// Catches: no fence on either side; checking before the announcement; sending before publication.
 pub fn sleep_and_scan() {
     let view = views(1).remove(0);
     let sender = {
@@ -86,7 +89,7 @@ pub fn sleep_and_scan() {
     sender.join().unwrap();
 }
 
-/// The same through bells.
+/// The same with pending masks.
 pub fn sleep_and_pending_mask() {
     let views = views(2);
     let sender = {
@@ -97,9 +100,11 @@ pub fn sleep_and_pending_mask() {
     sender.join().unwrap();
 }
 
-/// Two threads of a rank announce that they sleep; one finds something to do and leaves, the other must still be woken.
-/// Catches: taking back an announcement under which another thread sleeps; announcements that cannot be told from each other (a waker resets
-/// the word, a second thread announces again, and the first goes to sleep after its wake-up came).
+/// Two threads of a rank announce a sleep. One finds work and leaves; the other must still be
+/// woken.
+/// Catches: withdrawing an announcement under which another thread sleeps; announcements without
+/// rounds (a waker resets the word, a second thread announces, and the first goes to sleep after
+/// its wake-up).
 pub fn two_sleepers() {
     let view = views(1).remove(0);
     let flag = Arc::new(AtomicU32::new(0));

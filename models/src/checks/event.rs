@@ -9,7 +9,8 @@ use crate::event::{Category, FreeList};
 
 const ALL: usize = 31;
 
-/// Two threads complete what a third began, each after writing; whoever sees the operation done sees both.
+/// Two threads complete what a third began, each after a write. A thread that sees the operation
+/// complete sees both writes.
 /// Catches: completion not release; test not acquire.
 pub fn completion_publishes() {
     let mut free = FreeList::new();
@@ -44,7 +45,7 @@ pub fn completion_publishes() {
     event.consume(&mut free);
 }
 
-/// Takes operations and checks that they are this thread's own.
+/// Takes operations and checks that no other thread has them.
 fn take_some(free: &mut FreeList, count: usize) {
     let ops: Vec<_> = (0..count).map(|_| free.take()).collect();
     for op in &ops {
@@ -60,8 +61,8 @@ fn take_some(free: &mut FreeList, count: usize) {
     }
 }
 
-/// Operations that one thread leaves behind are found by another; new chunks are made by both.
-/// Catches: links of a free list that are read without the lock that published them.
+/// Operations released by one thread are found by another; both allocate new chunks.
+/// Catches: free-list links read without the lock that published them.
 pub fn lists_exchange() {
     let threads = [3, 3].map(|count| {
         thread::spawn(move || {
@@ -75,8 +76,9 @@ pub fn lists_exchange() {
     take_some(&mut FreeList::new(), 7);
 }
 
-/// A thread ends with something outstanding in its set; nobody gets the set before that is complete.
-/// Catches: adopting a set without looking, or without acquire.
+/// A thread ends with an outstanding operation in its set. No thread gets the set before that is
+/// complete.
+/// Catches: adopting a set without a check, or without acquire.
 pub fn orphan() {
     let mut mine = FreeList::new();
     let set = mine.take();

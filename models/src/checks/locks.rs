@@ -8,7 +8,8 @@ use super::Data;
 use crate::hsl::Hsl;
 use crate::sync::TryLock;
 
-/// Catches: taking not acquire; giving back not release.
+/// Two threads increment under a try-lock.
+/// Catches: lock not acquire; unlock not release.
 pub fn try_lock() {
     let lock = Arc::new(TryLock::new(Data::default()));
     let attempt = |lock: &TryLock<Data>| {
@@ -27,8 +28,9 @@ pub fn try_lock() {
     assert!(count.is_some_and(|n| (2..=4).contains(&n)));
 }
 
-/// Three threads; a lost wake-up would be a deadlock.
-/// Catches: taking not acquire; giving back not release; waiting as TAKEN instead of WAITED_FOR; no wake-up.
+/// Three threads; a lost wake-up is a deadlock.
+/// Catches: lock not acquire; unlock not release; waiting as TAKEN instead of CONTENDED; no
+/// wake-up.
 pub fn hsl() {
     let shared = Arc::new((Hsl::new(), Data::default()));
     let add = |(lock, data): &(Hsl, Data)| {

@@ -1,4 +1,4 @@
-//! The models, each small enough for seconds.
+//! The models, each small enough to run in seconds.
 
 mod barrier;
 mod comm;
@@ -10,7 +10,7 @@ mod ring;
 
 use loom::cell::UnsafeCell;
 
-/// Name, model, most preemptions.
+/// Name, model, maximum number of preemptions.
 pub const ALL: &[(&str, fn(), usize)] = &[
     ("ring: two producers, wrap-around", ring::two_producers_wrap_around, 3),
     ("ring: reuse through another thread's view of the head", ring::reuse, 3),
@@ -44,7 +44,7 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("comm: two threads sleep", comm::two_sleepers, 3),
 ];
 
-/// Plain memory that threads hand to each other: loom fails when two are at it without an order.
+/// Plain memory that threads hand over: loom fails on unordered accesses.
 #[derive(Debug, Default)]
 struct Data(UnsafeCell<u32>);
 

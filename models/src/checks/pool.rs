@@ -14,8 +14,8 @@ fn fill(blocks: &Blocks, block: u16, value: u32) {
     payload(blocks.payload(block)).with_mut(|p| unsafe { *p = value });
 }
 
-/// Two threads take from two blocks and give back; then from none.
-/// Catches: take not acquire; free not release; take without exchange.
+/// Two threads take and free blocks; then none is left.
+/// Catches: take not acquire; free not release; take without an exchange.
 pub fn one_owner() {
     let blocks = Arc::new(Blocks::new(BlockMemory::with_blocks(1)));
     let threads = [1, 2].map(|value| {
@@ -34,7 +34,7 @@ pub fn one_owner() {
     assert_eq!(blocks.take(), None);
 }
 
-/// A block goes to a receiver, comes back, and is filled again.
+/// A block goes to a receiver, comes back and is filled again.
 /// Catches: free not release; take not acquire.
 pub fn receiver_frees() {
     let memory = BlockMemory::with_blocks(1);

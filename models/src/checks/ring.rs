@@ -27,7 +27,7 @@ fn push_when_there_is_room(producer: &Producer, units: usize, value: u8) {
     }
 }
 
-/// The next record's value, if one is there.
+/// The next record's value, if there is one.
 fn pop(consumer: &mut Consumer) -> Option<u8> {
     let (word, record) = consumer.peek().expect("a record that no producer wrote")?;
     assert_eq!(word.kind, 1, "the remains of a payload were taken for a record");
@@ -45,7 +45,7 @@ fn pop_wait(consumer: &mut Consumer) -> u8 {
     }
 }
 
-/// After everything, the ring must be as good as new: a whole lap, record by record.
+/// Afterwards, the ring must be in its initial state: checks a whole lap, record by record.
 fn lap(producer: &Producer, consumer: &mut Consumer, units: usize) {
     for i in 0..=units as u8 {
         assert_eq!(pop(consumer), None);
@@ -73,15 +73,15 @@ pub fn two_producers_wrap_around() {
     lap(&producer, &mut consumer, 4);
 }
 
-/// Two threads find a ring full; the one that sees the consumer's progress tells the other through `head_seen`, which then reuses units
-/// that it never saw given back itself.
+/// Two threads find a ring full. One sees the consumer's progress and passes it on in `head_seen`;
+/// the other then reuses units whose release it did not see itself.
 /// Catches: head not release; head or `head_seen` not acquire; `head_seen` not release.
 pub fn reuse() {
     let (producer, mut consumer) = ring(2);
     assert!(push(&producer, 1, 1) && push(&producer, 1, 2));
     let threads = [3, 4].map(|value| {
         let producer = Arc::clone(&producer);
-        // Does not insist: loom would try every number of attempts.
+        // No retry: loom would explore every number of attempts.
         thread::spawn(move || push(&producer, 1, value))
     });
     assert_eq!([pop(&mut consumer), pop(&mut consumer)], [Some(1), Some(2)]);

@@ -1,4 +1,5 @@
-//! Shared memory whose every access loom sees. Atomics cannot be laid over raw memory in a model, so words and bodies are objects.
+//! Shared memory whose every access loom sees. A model cannot map atomics over raw memory, so words
+//! and bodies are objects.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use crate::Class;
 
 pub const UNIT: usize = 64;
 
-/// What a payload leaves in the first word of a unit that it covers: if the consumer took it for a record, it would be a valid one.
+/// What a payload leaves in the first word of a unit that it covers: it would be a valid record if
+/// the consumer read it as one.
 const GARBAGE: u32 = 0x0001_6363;
 
 #[derive(Debug, Default)]
@@ -57,7 +59,7 @@ impl RingMemory {
         &self.0.units[index].first_word
     }
 
-    /// Names a unit for [`write_record`] and [`read_record`]; there are no bytes behind it.
+    /// Identifies a unit for [`write_record`] and [`read_record`]; no bytes are behind it.
     pub fn unit(&self, index: usize) -> *mut u8 {
         std::ptr::from_ref(&self.0.units[index]).cast_mut().cast()
     }
@@ -69,7 +71,8 @@ fn units_of<'a>(record: *mut u8, units: usize) -> &'a [Unit] {
     unsafe { std::slice::from_raw_parts(record.cast::<Unit>(), units) }
 }
 
-/// Writes `value` all over a reserved record, as a payload does: also over the first words of all units but the first.
+/// Writes `value` over a whole reserved record, as a payload does, including the first words of all
+/// units except the first.
 pub fn write_record(record: *mut u8, units: usize, value: u32) {
     for (i, unit) in units_of(record, units).iter().enumerate() {
         // SAFETY: loom checks that nobody else is at it.
@@ -80,7 +83,7 @@ pub fn write_record(record: *mut u8, units: usize, value: u32) {
     }
 }
 
-/// The value of a record, which must be the same everywhere.
+/// The value of a record, which must be the same in all units.
 pub fn read_record(record: *mut u8, units: usize) -> u32 {
     let values: Vec<u32> = units_of(record, units)
         .iter()
@@ -122,19 +125,19 @@ impl BlockMemory {
         &self.0[index].state
     }
 
-    /// Names a payload for [`payload`].
+    /// Identifies a payload for [`payload`].
     pub fn payload(&self, index: usize) -> *mut u8 {
         std::ptr::from_ref(&self.0[index].payload).cast_mut().cast()
     }
 }
 
-/// The payload that `BlockMemory::payload` named.
+/// The payload that `BlockMemory::payload` identified.
 pub fn payload<'a>(named: *mut u8) -> &'a UnsafeCell<u32> {
     // SAFETY: `named` came from `BlockMemory::payload`, whose memory outlives the model's threads.
     unsafe { &*named.cast() }
 }
 
-/// Slots of a lane.
+/// Slots of a collective buffer.
 pub const SLOTS: usize = 2;
 
 #[derive(Debug, Default)]
@@ -159,7 +162,7 @@ struct CollBuffer {
     slots: [Slot; SLOTS],
 }
 
-/// Clones are views of the same lane.
+/// Clones are views of the same buffer.
 #[derive(Clone, Debug, Default)]
 pub struct CollBufferMemory(Arc<CollBuffer>);
 
@@ -192,7 +195,7 @@ impl CollBufferMemory {
         &self.0.slots[slot].last_arrival
     }
 
-    /// What is shown in a slot.
+    /// The data of a slot.
     pub fn data(&self, slot: usize) -> &UnsafeCell<u32> {
         &self.0.slots[slot].data
     }
