@@ -59,7 +59,7 @@ const MAX_STEP: Duration = Duration::from_millis(100);
 /// such part of the timeout counts.
 const STOP_CHECKS: u32 = 8;
 /// Maximum notes in a report.
-const MOST_NOTES: usize = 8;
+const MAX_NOTES: usize = 8;
 
 /// Functions of higher modules that a report needs.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ pub fn note(text: impl FnOnce() -> String) {
     if is_collecting() {
         let text = text();
         let mut notes = gasnet_sys::lock(&NOTES);
-        if notes.len() < MOST_NOTES && !notes.contains(&text) {
+        if notes.len() < MAX_NOTES && !notes.contains(&text) {
             notes.push(text);
         }
     }
@@ -142,7 +142,7 @@ impl Watch {
     pub fn progress(&self) {
         if self.state.get() == State::Reported {
             say(format_args!(
-                "*** STALL ({Label}): goes on after {:.1} s",
+                "*** STALL ({Label}): resumed after {:.1} s",
                 self.waited.get().as_secs_f64()
             ));
         }
@@ -253,7 +253,7 @@ pub fn list(ranks: &[JobRank]) -> String {
         })
         .collect();
     match ranks {
-        [] => "nobody has".into(),
+        [] => "no rank has".into(),
         [one] => format!("rank {one} has"),
         _ => format!("ranks {} have", parts.join(", ")),
     }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn lists_of_ranks() {
-        assert_eq!(list(&[]), "nobody has");
+        assert_eq!(list(&[]), "no rank has");
         assert_eq!(list(&[3]), "rank 3 has");
         assert_eq!(list(&[1, 3, 4, 5, 9]), "ranks 1, 3-5, 9 have");
     }

@@ -277,7 +277,7 @@ const misuse_case_t misuse_cases[] = {
      commit_pattern},
     {"lock-taken-twice", "debug", 2, "", "holds the handler-safe lock at 0x[0-9a-f]+ already", lock_twice},
     {"lock-unheld", "debug", 2, "", "does not hold the handler-safe lock", lock_unheld},
-    {"lock-out-of-order", "debug", 2, "", "is not the last one that this thread took", lock_order},
+    {"lock-out-of-order", "debug", 2, "", "is not the last one that this thread locked", lock_order},
     {"lock-destroyed", "debug", 2, "", "was destroyed", lock_destroyed},
     {"lock-destroy-held", "debug", 2, "", "gex_HSL_Destroy: .* is held", lock_destroy_held},
     {"register-taken", "any", 2, "", REFUSED, register_taken},

@@ -159,38 +159,38 @@ static void frozen_rank(void) {
 #define SHORTLY "GASNET_STALL_TIMEOUT=0.2"
 /* No thread of the conduit takes in what the other rank does not. */
 #define BY_ITSELF SHORTLY " GASNET_UDP_THREAD=0"
-#define GOES_ON ".*STALL \\(proc 0\\): goes on after [0-9.]+ s"
+#define RESUMED ".*STALL \\(proc 0\\): resumed after [0-9.]+ s"
 const misuse_case_t misuse_cases[] = {
     {"stall-barrier", "any", 2, SHORTLY,
-     "=STALL \\(proc 0\\): no progress for \\d+\\.\\d s. Waits for an event \\(1 collective outstanding\\); .*nothing "
-     "yet from (member 1, )?rank 1.*team_barrier::barrier is under way\\n" GOES_ON,
+     "=STALL \\(proc 0\\): no progress for \\d+\\.\\d s. Waits for an event \\(1 collective outstanding\\); .*waits "
+     "for (member 1 \\()?rank 1.*team_barrier::barrier is in progress\\n" RESUMED,
      stall_barrier},
     {"stall-named-barrier", "any", 2, SHORTLY,
-     "=Waits for gasnet_barrier_wait: the barrier \\(number 1\\): rank 1 has not entered it\\n" GOES_ON, stall_named},
+     "=Waits for gasnet_barrier_wait: the barrier \\(number 1\\): rank 1 has not entered it\\n" RESUMED, stall_named},
     {"stall-array", "any", 2, SHORTLY,
-     "=Waits for all of 3 events; .*nothing yet from (member 1, )?rank 1.*team_barrier::barrier is under "
-     "way.*\\n" GOES_ON,
+     "=Waits for all of 3 events; .*waits for (member 1 \\()?rank 1.*team_barrier::barrier is in "
+     "progress.*\\n" RESUMED,
      stall_all},
-    {"stall-blockuntil", "any", 2, SHORTLY, "=Waits for a condition of the client \\(GASNET_BLOCKUNTIL\\)\\n" GOES_ON,
+    {"stall-blockuntil", "any", 2, SHORTLY, "=Waits for a condition of the client \\(GASNET_BLOCKUNTIL\\)\\n" RESUMED,
      stall_blockuntil},
     {"stall-collective", "any", 2, SHORTLY,
-     "=Waits for an event \\(1 collective outstanding\\); .*collective .*has nothing yet from (member 1, )?rank 1.*is "
-     "under way" GOES_ON,
+     "=Waits for an event \\(1 collective outstanding\\); .*collective .*waits for (member 1 \\()?rank 1.*is in "
+     "progress" RESUMED,
      stall_collective},
     {"stall-team", "any", 2, SHORTLY,
-     "=Waits for a blocking collective \\(gather::\\S*\\); .*has nothing yet from (member 1, )?rank 1\\n" GOES_ON,
+     "=Waits for a blocking collective \\(gather::\\S*\\); .*waits for (member 1 \\()?rank 1\\)?\\n" RESUMED,
      stall_team},
     {"stall-room", "any", 2, BY_ITSELF,
-     "=Waits for space for a request to rank 1, which has not handled earlier messages: does it poll\\?\\n" GOES_ON,
+     "=Waits for space for a request to rank 1, which has not handled earlier messages: does it poll\\?\\n" RESUMED,
      stall_room},
     {"stall-put", "any", 2, BY_ITSELF,
-     "=(Waits for an event \\(1 put outstanding\\); a put to rank 1: 5000 of 5000 bytes outstanding\\n" GOES_ON
+     "=(Waits for an event \\(1 put outstanding\\); a put to rank 1: 5000 of 5000 bytes outstanding\\n" RESUMED
      ")|STALL not possible",
      stall_put},
     {"stall-exit", "any", 2, SHORTLY " GASNET_EXITTIMEOUT=100",
      "=Waits for the end of the job: rank 1 has not called gasnet_exit\\n", stall_exit},
     {"stall-backtrace", "any", 2, SHORTLY " GASNET_BACKTRACE=1 GASNET_BACKTRACE_TYPE=EXECINFO",
-     "=STALL.*Backtrace by EXECINFO" GOES_ON, stall_barrier},
+     "=STALL.*Backtrace by EXECINFO" RESUMED, stall_barrier},
     {"stall-not-stopped", "any", 2, "GASNET_STALL_TIMEOUT=2", "=^(?!.*STALL).*went on", stopped},
     {"stall-not-frozen", "any", 2, "GASNET_STALL_TIMEOUT=2", "=^(?!.*STALL).*FROZEN.*went on", frozen_rank},
     {NULL, NULL, 0, NULL, NULL, NULL}};

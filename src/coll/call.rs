@@ -87,7 +87,7 @@ impl Call {
         stall::note(|| {
             let rank = self.team.locate(from).rank;
             format!(
-                "collective {} of a team of {} members has nothing yet from member {from}, rank {rank}",
+                "collective {} of a team of {} members waits for member {from} (rank {rank})",
                 self.sequence, self.team.size
             )
         });

@@ -224,7 +224,7 @@ impl Engine {
                 self.running.remove(at);
                 ended += 1;
             } else {
-                stall::note(|| format!("{} is under way", stall::algorithm(running.name)));
+                stall::note(|| format!("{} is in progress", stall::algorithm(running.name)));
                 at += 1;
             }
         }

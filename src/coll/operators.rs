@@ -71,7 +71,7 @@ impl Operator {
         };
         if args.element != size || size == 0 {
             return Err(format!(
-                "dt_sz is {}, and an element of type {:#x} has {size} bytes",
+                "dt_sz is {}, but an element of type {:#x} has {size} bytes",
                 args.element, args.dt
             ));
         }
@@ -80,7 +80,7 @@ impl Operator {
             None if user => return Err("user_op must not be null".into()),
             _ => Function::BuiltIn(built_in(args.dt, args.op).ok_or_else(|| {
                 format!(
-                    "operation {:#x} is not a GEX_OP_* that reductions have for type {:#x}",
+                    "operation {:#x} is not a GEX_OP_* for reductions of type {:#x}",
                     args.op, args.dt
                 )
             })?),

@@ -104,7 +104,7 @@ impl Buffer {
     /// A copy of `from`. A failed allocation is a fatal error.
     pub fn copy_of(from: Span) -> Self {
         let Some(mut buffer) = Self::new(from.bytes) else {
-            fatal!("a collective cannot have {} bytes of memory", from.bytes);
+            fatal!("cannot allocate {} bytes for a collective: out of memory", from.bytes);
         };
         buffer.span().copy_from(from);
         buffer

@@ -91,14 +91,14 @@ impl CollBufferId {
     }
 
     /// The buffer in the memory of the neighbour with this index. The id must name one.
-    pub fn memory(self, comm: &Comm, place: usize) -> CollBufferMemory {
+    pub fn memory(self, comm: &Comm, index: usize) -> CollBufferMemory {
         let layout = comm.memory().layout();
         let (inline, staging) = (usize::from(self.inline), usize::from(self.staging));
         if !(1..=layout.coll_buffers).contains(&inline) || staging > layout.staging_buffers() {
             fatal!(
-                "neighbour {place} offers mailbox {inline} and staging area {staging}, which do not exist: its memory is corrupt"
+                "neighbour {index} sent an invalid collective buffer (inline buffer {inline}, staging buffer {staging}): its memory is corrupt"
             );
         }
-        comm.memory().coll_buffer(place, inline - 1, staging.checked_sub(1))
+        comm.memory().coll_buffer(index, inline - 1, staging.checked_sub(1))
     }
 }

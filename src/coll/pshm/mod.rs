@@ -54,7 +54,7 @@ impl PshmTeam {
     fn note_missing(&self, member: usize) {
         stall::note(|| {
             let rank = runtime::get().nbrhd().rank(self.nbrhd_index(member));
-            format!("a collective in shared memory has nothing yet from rank {rank}")
+            format!("a collective in shared memory waits for rank {rank}")
         });
     }
 
