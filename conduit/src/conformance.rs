@@ -1,15 +1,15 @@
-//! Checks that every conduit must pass, generic over [`Conduit`]. For the tests of conduits only.
+//! The conformance suite: checks that every conduit must pass. For the tests of conduits only.
 //!
-//! The ranks of a check are threads of one process, each with a conduit of its own; `exchange` is a barrier and a table.
-//! A backend is three lines in a test file:
+//! The ranks of a check are threads of one process, each with its own conduit; `exchange` uses a barrier and a table. A conduit
+//! needs three lines in a test file:
 //!
 //! ```ignore
-//! gasnet::conformance_tests! {
+//! gasnet_conduit::conformance_tests! {
 //!     sock: || Box::new(gasnet_conduit_sock::Sock::new());
 //! }
 //! ```
 //!
-//! A check panics, with a sentence, when the conduit breaks the contract, and also when nothing arrives any more.
+//! A check panics with a message when the conduit breaks the contract, or makes no progress for a minute.
 #![forbid(unsafe_code)]
 
 use crate::{Busy, Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-/// Makes a conduit that was not started. Called once for each rank of each check.
+/// Creates a conduit that was not started. Called once per rank and check.
 pub type Make<'a> = &'a (dyn Fn() -> Box<dyn Conduit> + Sync);
 
-/// Longest silence before a check gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time without progress after which a check fails.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes a test of each check for each backend: `name: constructor;`.
+/// Makes a test of each check for each conduit: `name: constructor;`.
 #[macro_export]
 macro_rules! conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::conformance_tests! { @one $name $make,
@@ -51,7 +51,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts a job in which each rank is a neighbourhood.
+    /// Starts a job in which each rank is a neighbourhood of its own.
     pub fn start(make: Make<'_>, size: u32) -> Self {
         let conduits: Vec<_> = (0..size).map(|_| Some(make())).collect();
         let job = Self { conduits };
@@ -80,7 +80,7 @@ impl Job {
         job
     }
 
-    /// Runs `body` in a thread for each rank that is still there.
+    /// Runs `body` in a thread for each rank whose conduit was not taken out.
     pub fn run(&self, body: impl Fn(JobRank, &dyn Conduit) + Sync) {
         self.run_threads(1, |rank, _, conduit| body(rank, conduit));
     }
@@ -103,13 +103,13 @@ impl Job {
         self.conduits[rank].as_deref().expect("this rank was not taken out")
     }
 
-    /// Ends the job in order.
+    /// Stops all conduits.
     pub fn stop(&self) {
         self.run(|_, conduit| conduit.stop());
     }
 }
 
-/// Who sent which number, in which class; each once.
+/// The packets received: source, class and number. Each must arrive once.
 #[derive(Default)]
 struct Seen(HashSet<(JobRank, Class, u64)>);
 
@@ -117,7 +117,7 @@ impl Seen {
     fn add(&mut self, source: JobRank, class: Class, number: u64) {
         assert!(
             self.0.insert((source, class, number)),
-            "{class:?} {number} from {source} came twice"
+            "{class:?} {number} from {source} arrived twice"
         );
     }
 
@@ -126,7 +126,7 @@ impl Seen {
     }
 }
 
-/// What one thread of a rank does with what arrives: checks it, notes it, and perhaps answers.
+/// The upcalls of a thread: verifies and counts packets, and optionally replies to requests.
 struct Inbox<'a> {
     conduit: &'a dyn Conduit,
     rank: JobRank,
@@ -166,14 +166,14 @@ impl<'a> Inbox<'a> {
         }
     }
 
-    /// Sends packet `number` of `bytes` bytes; while the conduit is busy, polls what may be polled here.
+    /// Sends packet `number` of `bytes` bytes. Polls while the conduit is busy, only for replies inside an upcall.
     fn send(&mut self, peer: JobRank, class: Class, number: u64, bytes: usize) {
         let packet = packet(self.rank, number, bytes);
         let scope = if self.answering { PollScope::Replies } else { PollScope::All };
         let watchdog = Watchdog::new();
         while self.conduit.send(peer, class, &[&packet]) == Err(Busy) {
             self.conduit.poll(scope, self);
-            watchdog.check("room to send");
+            watchdog.check("a send");
         }
     }
 
@@ -187,7 +187,7 @@ impl Upcalls for Inbox<'_> {
         assert_eq!(packet.as_ptr() as usize % 64, 0, "a packet is not 64-byte aligned");
         assert!(
             !(self.answering && class == Class::Request),
-            "a request came while only replies were polled"
+            "a request arrived while only replies were polled"
         );
         let number = check_packet(source, packet);
         self.seen.lock().unwrap().add(source, class, number);
@@ -199,7 +199,7 @@ impl Upcalls for Inbox<'_> {
     }
 
     fn rma_done(&mut self, id: TransferId) {
-        panic!("{id:?} is complete, but nobody began it");
+        panic!("{id:?} is complete, but was not started");
     }
 
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
@@ -208,7 +208,7 @@ impl Upcalls for Inbox<'_> {
     }
 }
 
-/// Gives up when [`PATIENCE`] is over.
+/// Fails after [`PROGRESS_TIMEOUT`].
 struct Watchdog(Instant);
 
 impl Watchdog {
@@ -217,16 +217,13 @@ impl Watchdog {
     }
 
     fn check(&self, what: &str) {
-        assert!(
-            self.0.elapsed() < PATIENCE,
-            "nothing arrives any more while waiting for {what}"
-        );
+        assert!(self.0.elapsed() < PROGRESS_TIMEOUT, "no progress while waiting for {what}");
         std::thread::yield_now();
     }
 }
 
-/// A packet that tells its number, if it has room for it; the rest depends on source, number and length, and each 128
-/// bytes on their place.
+/// A packet that starts with its number, if it is long enough. The rest depends on source, number and length, and each block
+/// of 128 bytes on its position.
 fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
     let seed = (u64::from(source) << 32 ^ number << 16 ^ bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut packet = vec![(seed >> 56) as u8; bytes];
@@ -240,8 +237,8 @@ fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
     packet
 }
 
-/// The number of a packet, which must be unaltered; of one that is too short, its length. Then scribbles over it, as the
-/// runtime may.
+/// Verifies a packet, and returns its number; for a packet that is too short, its length. Then overwrites it, as the runtime
+/// may do.
 fn check_packet(source: JobRank, received: &mut [u8]) -> u64 {
     let number = received
         .first_chunk()
@@ -255,7 +252,7 @@ fn check_packet(source: JobRank, received: &mut [u8]) -> u64 {
 }
 
 /// Sends a packet of each class from each rank to each, so that all are connected.
-fn acquaint(job: &Job) {
+fn connect_all(job: &Job) {
     let (size, done) = (job.conduits.len(), AtomicUsize::new(0));
     job.run(|rank, conduit| {
         let seen = Mutex::default();
@@ -272,7 +269,7 @@ fn acquaint(job: &Job) {
     });
 }
 
-/// A conduit says who it is and can carry what the runtime needs.
+/// Name, version and limits are valid and sufficient for the runtime.
 pub fn identity(make: Make<'_>) {
     let conduit = make();
     let (identity, limits) = (conduit.identity(), conduit.limits());
@@ -285,7 +282,7 @@ pub fn identity(make: Make<'_>) {
         .all(|variable| variable.name.starts_with("GASNET_")));
 }
 
-/// Packets of any size arrive unaltered, in both classes and from any number of parts, also at the sender itself.
+/// Packets of any size arrive unaltered, in both classes, from any number of parts, and also at the sender itself.
 pub fn every_size(make: Make<'_>) {
     let job = Job::start(make, 2);
     let max = job.of(0).limits().max_packet_bytes;
@@ -304,7 +301,7 @@ pub fn every_size(make: Make<'_>) {
             let packet = packet(rank, bytes as u64, bytes);
             let parts: Vec<&[u8]> = packet.chunks(bytes.div_ceil(1 + index % 20)).collect();
             for (peer, class) in [(0, Class::Request), (1, Class::Request), (0, Class::Reply), (1, Class::Reply)] {
-                inbox.poll_until("room to send", |_| conduit.send(peer, class, &parts).is_ok());
+                inbox.poll_until("a send", |_| conduit.send(peer, class, &parts).is_ok());
             }
         }
         inbox.poll_until("all sizes", |inbox| {
@@ -316,8 +313,8 @@ pub fn every_size(make: Make<'_>) {
     job.stop();
 }
 
-/// All ranks send requests to all, in several threads, and answer each with a reply of the same size; all arrive once.
-fn flood(make: Make<'_>, size: u32, threads: u32, each: u64, bytes: impl Fn(u64) -> usize + Sync) {
+/// All ranks send requests to all, in several threads, and reply to each with a packet of the same size. All must arrive once.
+fn all_to_all(make: Make<'_>, size: u32, threads: u32, each: u64, bytes: impl Fn(u64) -> usize + Sync) {
     let job = Job::start(make, size);
     let seen: Vec<Mutex<Seen>> = (0..size).map(|_| Mutex::default()).collect();
     let expected = size as usize * threads as usize * each as usize;
@@ -338,21 +335,21 @@ fn flood(make: Make<'_>, size: u32, threads: u32, each: u64, bytes: impl Fn(u64)
     job.stop();
 }
 
-/// A flood of packets of all sizes arrives exactly once.
+/// Many packets of all sizes arrive exactly once.
 pub fn exactly_once(make: Make<'_>) {
     let max = make().limits().max_packet_bytes;
-    flood(make, 4, 1, 80, |index| 8 + (index as usize).pow(3) % (max - 8));
+    all_to_all(make, 4, 1, 80, |index| 8 + (index as usize).pow(3) % (max - 8));
 }
 
-/// A flood of largest packets, each answered by a largest packet, makes progress.
+/// Many requests of maximum size, with replies of maximum size, make progress.
 pub fn largest_both_ways(make: Make<'_>) {
     let max = make().limits().max_packet_bytes;
-    flood(make, 3, 1, 25, |_| max);
+    all_to_all(make, 3, 1, 25, |_| max);
 }
 
 /// Any number of threads may send and poll.
 pub fn many_threads(make: Make<'_>) {
-    flood(make, 2, 4, 150, |index| 8 + index as usize);
+    all_to_all(make, 2, 4, 150, |index| 8 + index as usize);
 }
 
 /// While only replies are polled, replies arrive and requests do not.
@@ -378,18 +375,22 @@ pub fn replies_only(make: Make<'_>) {
             conduit.poll(PollScope::Replies, &mut inbox);
             watchdog.check("replies");
         }
-        assert_eq!(inbox.count(Class::Request), 0, "requests came while only replies were polled");
+        assert_eq!(
+            inbox.count(Class::Request),
+            0,
+            "requests arrived while only replies were polled"
+        );
         inbox.poll_until("requests", |inbox| inbox.count(Class::Request) == sent.load(SeqCst));
         done.store(true, SeqCst);
     });
     job.stop();
 }
 
-/// A receiver that does not poll makes requests busy, not lost; replies get through meanwhile; then all goes on.
+/// Requests to a receiver that does not poll become busy and are not lost. Replies still arrive, and requests when it polls.
 pub fn busy_recovers(make: Make<'_>) {
     const ENOUGH: usize = 64 << 20;
     let job = Job::start(make, 2);
-    acquaint(&job);
+    connect_all(&job);
     let max = job.of(0).limits().max_packet_bytes;
     let (full, done, sent) = (Barrier::new(2), AtomicBool::new(false), AtomicUsize::new(0));
     job.run(|rank, conduit| {
@@ -417,19 +418,19 @@ pub fn busy_recovers(make: Make<'_>) {
     job.stop();
 }
 
-/// All ranks may send to all for the first time at the same moment.
+/// All ranks may send to all for the first time simultaneously.
 pub fn first_contact(make: Make<'_>) {
     for _ in 0..8 {
         let job = Job::start(make, 4);
-        acquaint(&job);
+        connect_all(&job);
         job.stop();
     }
 }
 
-/// A conduit stops while packets are under way and other threads are inside; afterwards it delivers nothing.
+/// A conduit stops while packets are in flight and other threads use it. Then it delivers nothing.
 pub fn stop_with_traffic(make: Make<'_>) {
     let job = Job::start(make, 2);
-    acquaint(&job);
+    connect_all(&job);
     let max = job.of(0).limits().max_packet_bytes;
     let (traffic, over) = (Barrier::new(4), AtomicBool::new(false));
     job.run_threads(2, |rank, thread, conduit| {
@@ -440,29 +441,29 @@ pub fn stop_with_traffic(make: Make<'_>) {
             assert_eq!(
                 conduit.poll(PollScope::All, &mut Inbox::new(conduit, rank, &seen)),
                 0,
-                "packets came after stop"
+                "packets arrived after stop"
             );
             over.store(true, SeqCst);
             return;
         }
         let request = packet(rank, 1, max);
-        // Until it is full, or has taken enough.
+        // Until the conduit is busy, or has accepted 64.
         let _ = (0..64)
             .take_while(|_| conduit.send(1 - rank, Class::Request, &[&request]).is_ok())
             .count();
         traffic.wait();
         while !over.load(SeqCst) {
             let _ = conduit.send(1 - rank, Class::Reply, &[&[1]]);
-            conduit.poll(PollScope::All, &mut Deaf);
+            conduit.poll(PollScope::All, &mut IgnoreAll);
         }
     });
 }
 
-/// A process that ends without a word is reported, once, to those who know it, and the others go on. One that ended in
-/// order is not reported.
+/// The crash of a process is reported once to every peer that is connected to it, and the others continue. A process that
+/// called `stop` is not reported.
 pub fn peer_lost(make: Make<'_>) {
     let mut job = Job::start(make, 4);
-    acquaint(&job);
+    connect_all(&job);
     drop(job.conduits[1].take());
     let done = AtomicUsize::new(0);
     job.run(|rank, conduit| {
@@ -472,7 +473,7 @@ pub fn peer_lost(make: Make<'_>) {
         for peer in [0, 2, 3] {
             inbox.send(peer, Class::Request, 7, 100);
         }
-        inbox.poll_until("those who are left", |inbox| inbox.count(Class::Request) == 3);
+        inbox.poll_until("the remaining ranks", |inbox| inbox.count(Class::Request) == 3);
         assert_eq!(inbox.lost, [1], "the wrong peer was reported");
         done.fetch_add(1, SeqCst);
         inbox.poll_until("the other ranks", |_| done.load(SeqCst) == 3);
@@ -485,19 +486,19 @@ pub fn peer_lost(make: Make<'_>) {
         for _ in 0..1000 {
             inbox.poll();
         }
-        assert_eq!(inbox.lost, [], "a peer that ended in order was reported as lost");
+        assert_eq!(inbox.lost, [], "a peer that called stop was reported as lost");
     });
     job.stop();
 }
 
-/// What a conduit without RMA reports, for tests of its own.
+/// Upcalls that record everything, for the tests of a conduit.
 #[derive(Default)]
 pub struct Log {
-    /// Source, class and bytes of the packets that came.
+    /// Source, class and bytes of the packets received.
     pub packets: Vec<(JobRank, Class, Vec<u8>)>,
-    /// Transfers that became complete.
+    /// Completed transfers.
     pub done: Vec<TransferId>,
-    /// Peers that were lost.
+    /// Lost peers.
     pub lost: Vec<JobRank>,
 }
 
@@ -514,10 +515,10 @@ impl Upcalls for Log {
     }
 }
 
-/// Upcalls of one who does not care any more.
-struct Deaf;
+/// Upcalls that ignore everything.
+struct IgnoreAll;
 
-impl Upcalls for Deaf {
+impl Upcalls for IgnoreAll {
     fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {}
     fn rma_done(&mut self, _id: TransferId) {}
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}

@@ -1,13 +1,18 @@
-//! A conduit that misbehaves within the contract, from a seed: what is correct over it is correct over a bad network.
+//! Fault injection: a conduit that behaves as badly as the contract allows.
 //!
-//! [`Faulty`] wraps any conduit. Packets that arrive are held for some polls (*delay*) or overtaken by later ones
-//! (*reorder*); injections are refused (*busy*); a poll delivers only part of what is there (*split*); this process ends
-//! without a word after so many packets (*kill*). Nothing is lost, doubled or altered, and while only replies are polled
-//! replies keep flowing. Packets are held where they arrive, so a sender that goes on to compute delays nobody. What is
-//! held when the network stops is dropped.
+//! [`Faulty`] wraps any conduit. Its faults, each with a probability:
 //!
-//! The same seed, rank and sequence of calls gives the same faults. It is meant for tests, and is set by
-//! `GASNET_FAULTS`; without that variable the runtime does not use it.
+//! - *delay*: a received packet is held for some polls;
+//! - *reorder*: later packets overtake a received packet;
+//! - *busy*: an injection is refused;
+//! - *split*: a poll delivers only a part of the packets;
+//! - *kill*: the process is killed after a number of packets.
+//!
+//! Packets are never lost, duplicated or altered. Replies keep flowing while only replies are polled. Packets are held at the
+//! receiver, so a sender that computes does not delay them further. Packets held at `stop` are dropped.
+//!
+//! The same seed, rank and sequence of calls gives the same faults. For tests: the runtime uses it only if `GASNET_FAULTS` is
+//! set, in the debug flavour.
 #![forbid(unsafe_code)]
 
 use crate::config::{FaultPlan, Variable};
@@ -20,13 +25,13 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Longest delay, in polls.
+/// Maximum delay, in polls.
 const MAX_DELAY: u64 = 8;
-/// Most packets held; more are delivered at once.
+/// Maximum number of held packets. Further packets are delivered immediately.
 const MAX_HELD: usize = 256;
-/// Held packets delivered in one poll.
-const BURST: usize = 32;
-/// An injection that is always refused would be a defect of the plan, not of the runtime.
+/// Maximum number of held packets that a poll delivers.
+const MAX_PER_POLL: usize = 32;
+/// Upper bound of `busy`: with 1 no job can make progress.
 const MAX_BUSY: f64 = 0.95;
 /// Alignment of packets that are delivered.
 const ALIGN: usize = 64;
@@ -45,28 +50,29 @@ struct State {
     random: u64,
     /// Polls so far.
     now: u64,
-    /// Packets that this process has to send before it ends.
+    /// Packets left to send before this process is killed.
     life: Option<u64>,
-    /// In order of arrival.
-    packets: VecDeque<Held>,
+    /// HeldPacket packets, in order of arrival.
+    packets: VecDeque<HeldPacket>,
+    /// HeldPacket completions, with the poll that delivers them.
     completions: Vec<(u64, TransferId)>,
 }
 
-/// A packet that has arrived and waits.
+/// A held packet.
 #[derive(Debug)]
-struct Held {
+struct HeldPacket {
     source: JobRank,
     class: Class,
-    /// The poll from which on it may be delivered.
+    /// The first poll that may deliver it.
     due: u64,
-    /// Whether later packets from the same source may pass.
+    /// Whether later packets of the same source and class may overtake it.
     passable: bool,
     bytes: Vec<u8>,
-    /// The packet's place in `bytes`.
+    /// Offset of the packet in `bytes`, which aligns it.
     start: usize,
 }
 
-impl Held {
+impl HeldPacket {
     fn packet(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..]
     }
@@ -93,7 +99,7 @@ impl State {
         self.now + 1 + self.next() % MAX_DELAY
     }
 
-    /// Decides about a packet that has just arrived: `Some` holds it until that poll, and says whether others may pass.
+    /// Decides about a packet that has just arrived. `Some` holds it until that poll; true if others may overtake it.
     fn fate(&mut self, plan: &FaultPlan, source: JobRank, class: Class, split: &mut bool) -> Option<(u64, bool)> {
         if self.packets.len() >= MAX_HELD {
             return None;
@@ -110,8 +116,8 @@ impl State {
         (*split || behind).then_some((self.now + u64::from(*split), false))
     }
 
-    /// Takes the first packet that may be delivered now. One at a time, so that a poll inside a handler finds the next.
-    fn ripe(&mut self, scope: PollScope) -> Option<Held> {
+    /// Takes the first packet that may be delivered now. One at a time, so that a poll inside a handler gets the next.
+    fn ripe(&mut self, scope: PollScope) -> Option<HeldPacket> {
         let mut blocked: Vec<(JobRank, Class)> = Vec::new();
         let index = self.packets.iter().position(|held| {
             let key = (held.source, held.class);
@@ -134,8 +140,8 @@ impl State {
 }
 
 impl<C> Faulty<C> {
-    /// Wraps a conduit. `die` is called in the process that the plan kills, from inside `send`; if it returns, the process
-    /// is silent from then on: it sends nothing and receives nothing.
+    /// Wraps a conduit. `send` calls `die` in the process that the plan kills. If `die` returns, the process neither sends
+    /// nor receives from then on.
     pub fn new(inner: C, plan: &FaultPlan, die: Box<dyn Fn() + Send + Sync>) -> Self {
         let plan = FaultPlan {
             busy: plan.busy.min(MAX_BUSY),
@@ -150,7 +156,7 @@ impl<C> Faulty<C> {
         }
     }
 
-    /// The conduit underneath.
+    /// The wrapped conduit.
     pub fn inner(&self) -> &C {
         &self.inner
     }
@@ -159,7 +165,7 @@ impl<C> Faulty<C> {
         gasnet_sys::lock(&self.state)
     }
 
-    /// Whether to refuse an injection.
+    /// Refuses an injection with the probability of the plan.
     fn admit(&self) -> Result<(), Busy> {
         if self.dead.load(Relaxed) || self.plan.busy > 0.0 && self.state().happens(self.plan.busy) {
             return Err(Busy);
@@ -167,7 +173,7 @@ impl<C> Faulty<C> {
         Ok(())
     }
 
-    /// Counts a packet that was sent.
+    /// Counts a packet sent.
     fn count(&self) {
         if self.plan.kill.is_none() {
             return;
@@ -183,7 +189,7 @@ impl<C> Faulty<C> {
     }
 }
 
-/// Stands between the wrapped conduit and the runtime during a poll.
+/// The upcalls of the wrapped conduit during a poll: holds packets, or forwards them to the runtime.
 struct Filter<'a, C> {
     faulty: &'a Faulty<C>,
     upcalls: &'a mut dyn Upcalls,
@@ -199,7 +205,7 @@ impl<C> Upcalls for Filter<'_, C> {
             let start = bytes.as_ptr().align_offset(ALIGN);
             bytes.truncate(start + packet.len());
             bytes[start..].copy_from_slice(packet);
-            state.packets.push_back(Held {
+            state.packets.push_back(HeldPacket {
                 source,
                 class,
                 due,
@@ -287,7 +293,7 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         for id in completions {
             upcalls.rma_done(id);
         }
-        for _ in 0..BURST {
+        for _ in 0..MAX_PER_POLL {
             let ripe = self.state().ripe(scope);
             let Some(mut held) = ripe else { break };
             upcalls.packet(held.source, held.class, held.packet());
@@ -448,7 +454,7 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.barrier_test(scope, &mut filter)
     }
 
-    /// None: what is held wakes nobody, so a sleeper has to look from time to time.
+    /// None: held packets do not make a descriptor readable, so a waiter must poll periodically.
     fn wake_fd(&self) -> Option<i32> {
         None
     }

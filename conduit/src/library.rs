@@ -17,7 +17,7 @@ pub struct Vendor {
     pub what: &'static str,
     /// File names to try, in this order.
     pub names: &'static [&'static CStr],
-    /// Where to get it.
+    /// Where to get it, for messages: a sentence without its full stop.
     pub source: &'static str,
     /// The variable that names another file.
     pub variable: &'static Key<Option<String>>,
@@ -29,7 +29,7 @@ pub struct Vendor {
 pub static CUDA: Vendor = Vendor {
     what: "CUDA driver library",
     names: &[c"libcuda.so.1"],
-    source: "it comes with NVIDIA's driver (Debian: package libcuda1), not with the CUDA toolkit",
+    source: "It comes with NVIDIA's driver (Debian: package libcuda1), not with the CUDA toolkit",
     variable: &config::CUDA_LIBRARY,
     probe: c"cuInit",
 };
@@ -43,7 +43,7 @@ pub static HIP: Vendor = Vendor {
         c"libamdhip64.so.6",
         c"libamdhip64.so.5",
     ],
-    source: "it comes with AMD's ROCm (Debian: package libamdhip64-5; ROCm itself: hip-runtime-amd)",
+    source: "It comes with AMD's ROCm (Debian: package libamdhip64-5; ROCm itself: hip-runtime-amd)",
     variable: &config::HIP_LIBRARY,
     probe: c"hipInit",
 };
@@ -52,7 +52,7 @@ pub static HIP: Vendor = Vendor {
 pub static ZE: Vendor = Vendor {
     what: "Level Zero loader library",
     names: &[c"libze_loader.so.1"],
-    source: "it comes with Intel's Level Zero (Debian: package libze1)",
+    source: "It comes with Intel's Level Zero (Debian: package libze1)",
     variable: &config::ZE_LIBRARY,
     probe: c"zeInit",
 };
@@ -61,7 +61,7 @@ pub static ZE: Vendor = Vendor {
 pub static NUMA: Vendor = Vendor {
     what: "NUMA library",
     names: &[c"libnuma.so.1"],
-    source: "it comes with numactl (Debian: package libnuma1)",
+    source: "It comes with numactl (Debian: package libnuma1)",
     variable: &config::NUMA_LIBRARY,
     probe: c"numa_available",
 };
@@ -70,7 +70,7 @@ pub static NUMA: Vendor = Vendor {
 pub static PMIX: Vendor = Vendor {
     what: "PMIx library",
     names: &[c"libpmix.so.2", c"libpmix.so"],
-    source: "it comes with the process manager that started this process, or with OpenPMIx (Debian: package libpmix2)",
+    source: "It comes with the process manager that started this process, or with OpenPMIx (Debian: package libpmix2)",
     variable: &config::PMIX_LIBRARY,
     probe: c"PMIx_Init",
 };
@@ -88,7 +88,7 @@ impl Library {
     pub fn open(vendor: &'static Vendor, config: &Config) -> Result<Self, String> {
         if process::is_static() {
             return Err(format!(
-                "the {} cannot be opened by a statically linked program; link it without -static",
+                "a statically linked program cannot open the {}; link it without -static",
                 vendor.what
             ));
         }
@@ -120,7 +120,7 @@ impl Library {
         let why = existing.or(failures.first()).map_or("", |(_, why)| why);
         let names: Vec<&str> = failures.iter().map(|(name, _)| &**name).collect();
         Err(format!(
-            "the {} ({}) cannot be opened: {why}; {}; {} names another one",
+            "cannot open the {} ({}): {why}. {}. {} selects another file",
             vendor.what,
             names.join(", "),
             vendor.source,
@@ -137,7 +137,7 @@ impl Library {
         let symbol = unsafe { self.handle.get::<F>(name.to_bytes_with_nul()) };
         symbol.map(|symbol| *symbol).map_err(|why| {
             format!(
-                "{} has no function {} ({why}); it is too old, or not the {}; {}",
+                "{} has no function {} ({why}). It is too old, or not the {}. {}",
                 self.name,
                 name.to_string_lossy(),
                 self.vendor.what,
@@ -220,7 +220,7 @@ mod tests {
     const BASE: Vendor = Vendor {
         what: "test",
         names: &[],
-        source: "it comes from nowhere",
+        source: "It comes from nowhere",
         variable: &config::CUDA_LIBRARY,
         probe: c"none",
     };

@@ -1,9 +1,9 @@
-//! Atomics of a network, lent to a conduit that has none: for tests of what the runtime does with a conduit's own atomics, between real
-//! processes and without the network. Set by `GASNET_FAULTS=atomics=1`; otherwise the runtime does not use it.
+//! Software NIC atomics: remote atomics for a conduit that has none. They test how the runtime uses the atomics of a conduit,
+//! between real processes and without a NIC. The runtime uses them only with `GASNET_FAULTS=atomics=1`, in the debug flavour.
 //!
-//! As on many networks they are atomic to each other and to nothing else: the process that owns the target performs each of them while it
-//! polls, under a lock, as a load, a pause and a store. So a domain that mixes them with the CPU's loses updates. Of what else the conduit
-//! offers only packets are passed on; the runtime does the rest over those.
+//! As on many networks, they are atomic only with respect to each other: the owner of the target performs them while it polls,
+//! under a lock, as a load, a pause and a store. So an atomic domain that mixes them with CPU atomics loses updates. Of the
+//! wrapped conduit only packets are used; the runtime does all other work over packets.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::{
     SegmentKey, StartInfo, TransferId, Upcalls,
 };
 
-/// First byte of a packet that asks; no kind of message of the runtime.
-const ASK: u8 = 0xad;
-/// First byte of a packet that answers.
-const ANSWER: u8 = 0xae;
+/// First byte of a request packet. No packet of the runtime begins with it.
+const REQUEST: u8 = 0xad;
+/// First byte of a reply packet.
+const REPLY: u8 = 0xae;
 
-/// Kind, transfer, type and operation, target, operands.
-type Ask = [u64; 6];
-/// Kind, transfer, old value.
-type Answer = [u64; 3];
+/// Request: first byte, transfer, type and operation, target, two operands.
+type Request = [u64; 6];
+/// Reply: first byte, transfer, old value.
+type Reply = [u64; 3];
 
 fn to_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -37,35 +37,35 @@ fn from_bytes<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     Some(words)
 }
 
-/// What is under way here.
+/// The state of this process.
 #[derive(Debug, Default)]
 struct State {
     /// This process.
     rank: JobRank,
     /// Own segments: base and length.
     segments: Vec<(usize, usize)>,
-    /// Where old values go (0: nowhere) and how long they are, by transfer.
-    asked: HashMap<u64, (usize, usize)>,
-    /// Answers that found no room.
-    answers: Vec<(JobRank, Vec<u8>)>,
+    /// Address (0: none) and length of the result, by transfer.
+    pending: HashMap<u64, (usize, usize)>,
+    /// Replies to be sent when the conduit was busy.
+    replies: Vec<(JobRank, Vec<u8>)>,
 }
 
-/// Performs an operation on memory of its type: type, address, operation, operands (bits of values). The old value's bits if the
+/// Performs an operation: type, address, operation, operands (bits of values). Returns the bits of the old value if the
 /// operation fetches.
 pub type Perform = unsafe fn(u32, *mut u8, u32, [u64; 2]) -> Option<u64>;
 
 /// The decorator.
 pub struct SoftAtomics {
     inner: &'static dyn Conduit,
-    /// Performs them.
+    /// Performs an operation on local memory.
     perform: Perform,
     state: Mutex<State>,
-    /// Held from the load to the store.
+    /// Locked from the load to the store.
     memory: Mutex<()>,
 }
 
 impl SoftAtomics {
-    /// Around a conduit that was not started.
+    /// Wraps a conduit that was not started.
     pub fn new(inner: &'static dyn Conduit, perform: Perform) -> Self {
         Self {
             inner,
@@ -79,7 +79,7 @@ impl SoftAtomics {
         gasnet_sys::lock(&self.state)
     }
 
-    /// Owner: performs, and answers. False if the request makes no sense.
+    /// Owner: performs a request and replies. False if the request is invalid.
     fn perform(&self, source: JobRank, packet: &[u8]) -> bool {
         let Some([_, id, what, target, a, b]) = from_bytes::<6>(packet) else {
             return false;
@@ -97,7 +97,7 @@ impl SoftAtomics {
         let own = std::ptr::from_mut(&mut cell).cast::<u8>();
         // SAFETY: the target is in our segment; `cell` holds either type.
         unsafe { std::ptr::copy_nonoverlapping(at, own, bytes) };
-        // SAFETY: `cell` is aligned for every type and nobody else's.
+        // SAFETY: `cell` is aligned for every type, and local.
         let old = unsafe { (self.perform)(dt, own, op, [a, b]) };
         std::thread::yield_now();
         if op != codes::GET {
@@ -105,27 +105,27 @@ impl SoftAtomics {
             unsafe { std::ptr::copy_nonoverlapping(own, at, bytes) };
         }
         drop(guard);
-        let answer: Answer = [u64::from(ANSWER), id, old.unwrap_or(0)];
-        self.state().answers.push((source, to_bytes(&answer)));
-        self.send_answers();
+        let reply: Reply = [u64::from(REPLY), id, old.unwrap_or(0)];
+        self.state().replies.push((source, to_bytes(&reply)));
+        self.send_replies();
         true
     }
 
-    fn send_answers(&self) {
-        let waiting = std::mem::take(&mut self.state().answers);
-        for (peer, answer) in waiting {
-            if self.inner.send(peer, Class::Reply, &[&answer]).is_err() {
-                self.state().answers.push((peer, answer));
+    fn send_replies(&self) {
+        let unsent = std::mem::take(&mut self.state().replies);
+        for (peer, reply) in unsent {
+            if self.inner.send(peer, Class::Reply, &[&reply]).is_err() {
+                self.state().replies.push((peer, reply));
             }
         }
     }
 
-    /// Initiator: takes the old value. None if the answer makes no sense.
+    /// Initiator: stores the old value. None if the reply is invalid.
     fn finish(&self, packet: &[u8]) -> Option<TransferId> {
         let [_, id, old] = from_bytes::<3>(packet)?;
-        let (fetched, bytes) = self.state().asked.remove(&id)?;
+        let (fetched, bytes) = self.state().pending.remove(&id)?;
         if fetched != 0 && bytes == 4 {
-            // SAFETY: the caller of `atomic` keeps its result until the transfer is done.
+            // SAFETY: the caller of `atomic` keeps the result valid until the transfer is complete.
             unsafe { (fetched as *mut u32).write(old as u32) };
         } else if fetched != 0 {
             // SAFETY: as above.
@@ -135,17 +135,17 @@ impl SoftAtomics {
     }
 }
 
-/// Takes our packets out of what arrives.
-struct Sieve<'a> {
-    lent: &'a SoftAtomics,
+/// The upcalls of the wrapped conduit: handles packets of atomics, and forwards all others.
+struct Filter<'a> {
+    atomics: &'a SoftAtomics,
     upcalls: &'a mut dyn Upcalls,
 }
 
-impl Upcalls for Sieve<'_> {
+impl Upcalls for Filter<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        let understood = match (packet.first(), class) {
-            (Some(&ASK), Class::Request) => self.lent.perform(source, packet),
-            (Some(&ANSWER), Class::Reply) => match self.lent.finish(packet) {
+        let is_valid = match (packet.first(), class) {
+            (Some(&REQUEST), Class::Request) => self.atomics.perform(source, packet),
+            (Some(&REPLY), Class::Reply) => match self.atomics.finish(packet) {
                 Some(id) => {
                     self.upcalls.rma_done(id);
                     true
@@ -154,7 +154,7 @@ impl Upcalls for Sieve<'_> {
             },
             _ => return self.upcalls.packet(source, class, packet),
         };
-        if !understood {
+        if !is_valid {
             self.upcalls.peer_lost(source, "it sent a malformed atomic");
         }
     }
@@ -195,8 +195,8 @@ impl Conduit for SoftAtomics {
         self.inner.send(peer, class, parts)
     }
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.send_answers();
-        self.inner.poll(scope, &mut Sieve { lent: self, upcalls })
+        self.send_replies();
+        self.inner.poll(scope, &mut Filter { atomics: self, upcalls })
     }
     fn stop(&self) {
         self.inner.stop();
@@ -231,23 +231,25 @@ impl Conduit for SoftAtomics {
         fetched: *mut u8,
         id: TransferId,
     ) -> Result<(), Busy> {
-        let learnt = u64::from(peer != self.state().rank);
-        let known = segment.key.words[..2] == [1 + segment.base as u64, learnt];
+        let learned = u64::from(peer != self.state().rank);
+        let known = segment.key.words[..2] == [1 + segment.base as u64, learned];
         assert!(
             known && segment.contains(target, codes::bytes(dt)),
-            "a segment that was not announced"
+            "defect: an atomic on a segment that was not announced"
         );
-        let ask: Ask = [
-            u64::from(ASK),
+        let request: Request = [
+            u64::from(REQUEST),
             id.0,
             u64::from(op) << 32 | u64::from(dt),
             target as u64,
             operands[0],
             operands[1],
         ];
-        self.state().asked.insert(id.0, (fetched as usize, codes::bytes(dt)));
-        self.inner.send(peer, Class::Request, &[&to_bytes(&ask)]).inspect_err(|_| {
-            self.state().asked.remove(&id.0);
-        })
+        self.state().pending.insert(id.0, (fetched as usize, codes::bytes(dt)));
+        self.inner
+            .send(peer, Class::Request, &[&to_bytes(&request)])
+            .inspect_err(|_| {
+                self.state().pending.remove(&id.0);
+            })
     }
 }
