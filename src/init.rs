@@ -15,7 +15,7 @@ use crate::rma::{packets, transfer};
 use crate::runtime::{self, Parts, Runtime};
 use crate::segment;
 use crate::segment::configuration::{self, Configuration};
-use crate::select::{Choice, Chosen};
+use crate::select::{Chosen, ConduitChoice};
 use crate::shm::kernel_copy::KernelCopy;
 use crate::shm::layout::Layout;
 use crate::shm::memory::CommMemory;
@@ -73,7 +73,7 @@ pub fn init(
     let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
     // The first host's environment may have told more.
     let config = config::get();
-    let choice = choice.wanting(&config.get(&config::CONDUIT)).map_err(InitError::Job)?;
+    let choice = choice.with_wanted(&config.get(&config::CONDUIT)).map_err(InitError::Job)?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
     let chosen = choice.agree(job).map_err(InitError::Job)?;
     if rank == 0 {
@@ -169,7 +169,7 @@ const HANDLERS: [Handler; internal::COUNT] = {
 };
 
 /// What is known before there are ranks: the configuration, how the job starts, and which conduits may carry it.
-fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(StartOptions, Choice), InitError> {
+fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(StartOptions, ConduitChoice), InitError> {
     let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
     job::prepare().map_err(|e| InitError::Job(e.message))?;
     let config = Config::load(&variables).map_err(|e| InitError::Job(e.to_string()))?;
@@ -187,7 +187,7 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
         return Err(InitError::Job(job::restart(words, options.ranks).message));
     }
     job::connect_manager(&mut options).map_err(|e| InitError::Job(e.message))?;
-    let choice = Choice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError::Job)?;
+    let choice = ConduitChoice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError::Job)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
     gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));

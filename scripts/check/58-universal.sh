@@ -78,12 +78,12 @@ for size in 1 2; do
     export GASNET_SUPERNODE_MAXSIZE
     says "neighbourhoods of $size: a network" "conduit udp" "$program"
 done
-says "the reason is told" "conduit smp: .*GASNET_SUPERNODE_MAXSIZE=2" env GASNET_VERBOSEENV=1 "$program"
+says "the reason is printed" "conduit smp: .*GASNET_SUPERNODE_MAXSIZE=2" env GASNET_VERBOSEENV=1 "$program"
 says "smp has one neighbourhood" "GASNET_SUPERNODE_MAXSIZE=2 has no effect: the smp conduit has no network" env GASNET_CONDUIT=' smp' "$program"
 unset GASNET_SUPERNODE_MAXSIZE
-says "asked for in other letters" "conduit sock" env GASNET_CONDUIT=Sock "$program"
-says "asked for, told" "^GASNet: conduit sock: used, as GASNET_CONDUIT asks" env GASNET_CONDUIT=sock GASNET_VERBOSEENV=1 "$program"
-says "auto, told" "^GASNet: conduit sock: could be used" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
+says "upper and lower case" "conduit sock" env GASNET_CONDUIT=Sock "$program"
+says "selected, explained" "^GASNet: conduit sock: used \(GASNET_CONDUIT\)" env GASNET_CONDUIT=sock GASNET_VERBOSEENV=1 "$program"
+says "auto, explained" "^GASNet: conduit sock: usable" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
 refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock" env GASNET_CONDUIT=ofi "$program"
 refuses "faults in a release library" "GASNET_FAULTS needs the debug flavour" env GASNET_FAULTS=busy=0.1 "$program"
 refuses "more ranks than the conduit carries" "at most 256" env GASNET_CONDUIT=sock GASNET_PSHM_NODES=257 "$program"
