@@ -13,20 +13,20 @@
 
 mod built_in;
 mod fault_plan;
-mod kind;
 mod lists;
 pub mod report;
 mod segment_limit;
 mod suggest;
 pub mod table;
+mod value_type;
 mod variable;
 
 pub use built_in::built_in;
 pub use fault_plan::FaultPlan;
-pub use kind::{Kind, Value};
 pub use lists::{RankSet, SignalSet};
 pub use segment_limit::{Amount, Per, SegmentLimit};
 pub use table::*;
+pub use value_type::{Value, ValueType};
 pub use variable::{
     choice, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text, Choice, FromValue,
     Key, Origin, Scope, Status, Variable,
@@ -171,7 +171,7 @@ impl Config {
 
 /// Reads one value. An invalid value that the library does not use counts as the default.
 fn read(variable: &Variable, text: &OsStr) -> Result<Value, String> {
-    if matches!(variable.kind, Kind::Path) {
+    if matches!(variable.kind, ValueType::Path) {
         return Ok(Value::Path(text.into()));
     }
     let result = match text.to_str() {

@@ -55,12 +55,12 @@ fn default_of(variable: &Variable) -> String {
 
 /// Type, range and unit in a few words.
 fn accepted(variable: &Variable) -> String {
-    if matches!(variable.kind, super::Kind::Bool) {
+    if matches!(variable.kind, super::ValueType::Bool) {
         return "boolean".into();
     }
     let phrase = variable.kind.accepts();
     let phrase = phrase.trim_end_matches(',');
-    if variable.unit.is_empty() || matches!(variable.kind, super::Kind::Size { .. }) {
+    if variable.unit.is_empty() || matches!(variable.kind, super::ValueType::Size { .. }) {
         phrase.to_owned()
     } else {
         format!("{phrase} ({})", variable.unit)

@@ -178,7 +178,7 @@ fn random_values_never_panic_and_show_what_they_are() {
                 Ok(value) => {
                     accepted += 1;
                     let shown = v.kind.show(&value);
-                    if !matches!(v.kind, Kind::Path | Kind::Text) {
+                    if !matches!(v.kind, ValueType::Path | ValueType::Text) {
                         assert_eq!(v.kind.parse(&shown), Ok(value), "{}={text} shown as {shown}", v.name);
                     }
                 }

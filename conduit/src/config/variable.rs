@@ -1,7 +1,7 @@
 //! A row of the table, and the typed key with which the library reads its value.
 #![forbid(unsafe_code)]
 
-use super::{FaultPlan, Kind, RankSet, SegmentLimit, SignalSet, Value};
+use super::{FaultPlan, RankSet, SegmentLimit, SignalSet, Value, ValueType};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub struct Variable {
     /// Name, as in `GASNET_FREEZE`.
     pub name: &'static str,
     /// Type and range.
-    pub kind: Kind,
+    pub kind: ValueType,
     /// Default in the syntax of the environment; empty: no fixed default.
     pub default: &'static str,
     /// Description of the default, if it is not a fixed value.
@@ -107,7 +107,7 @@ impl Status {
 
 impl Variable {
     /// A variable read by the whole job, in effect, documented for GASNet-EX. The functions of [`Key`] change these.
-    pub const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
+    pub const fn new(name: &'static str, kind: ValueType, default: &'static str, help: &'static str) -> Self {
         Self {
             name,
             kind,
@@ -169,7 +169,7 @@ pub struct Key<T> {
 }
 
 impl<T> Key<T> {
-    const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
+    const fn new(name: &'static str, kind: ValueType, default: &'static str, help: &'static str) -> Self {
         Self {
             variable: Variable::new(name, kind, default, help),
             value: PhantomData,
@@ -232,14 +232,14 @@ impl<T> Key<T> {
 
 /// Declares a yes-or-no variable.
 pub const fn flag(name: &'static str, default: bool, help: &'static str) -> Key<bool> {
-    Key::new(name, Kind::Bool, if default { "1" } else { "0" }, help)
+    Key::new(name, ValueType::Bool, if default { "1" } else { "0" }, help)
 }
 
 /// Declares a count.
 pub const fn count(name: &'static str, default: &'static str, min: u32, max: u32, help: &'static str) -> Key<u32> {
     Key::new(
         name,
-        Kind::Int {
+        ValueType::Int {
             min: min as i64,
             max: max as i64,
         },
@@ -250,27 +250,27 @@ pub const fn count(name: &'static str, default: &'static str, min: u32, max: u32
 
 /// Declares a whole number with a sign.
 pub const fn int(name: &'static str, default: &'static str, min: i64, max: i64, help: &'static str) -> Key<i64> {
-    Key::new(name, Kind::Int { min, max }, default, help)
+    Key::new(name, ValueType::Int { min, max }, default, help)
 }
 
 /// Declares a memory size.
 pub const fn size(name: &'static str, default: &'static str, min: u64, max: u64, help: &'static str) -> Key<u64> {
-    Key::new(name, Kind::Size { min, max }, default, help)
+    Key::new(name, ValueType::Size { min, max }, default, help)
 }
 
 /// Declares a number with a fraction.
 pub const fn double(name: &'static str, default: &'static str, min: f64, max: f64, help: &'static str) -> Key<f64> {
-    Key::new(name, Kind::Double { min, max }, default, help)
+    Key::new(name, ValueType::Double { min, max }, default, help)
 }
 
 /// Declares a text without default.
 pub const fn text(name: &'static str, help: &'static str) -> Key<Option<String>> {
-    Key::new(name, Kind::Text, "", help)
+    Key::new(name, ValueType::Text, "", help)
 }
 
 /// Declares a file or directory name without default.
 pub const fn path(name: &'static str, help: &'static str) -> Key<Option<PathBuf>> {
-    Key::new(name, Kind::Path, "", help)
+    Key::new(name, ValueType::Path, "", help)
 }
 
 /// Declares a text of a specific form, which `check` accepts.
@@ -281,37 +281,37 @@ pub const fn form(
     check: fn(&str) -> bool,
     help: &'static str,
 ) -> Key<String> {
-    Key::new(name, Kind::Form { accepts, check }, default, help)
+    Key::new(name, ValueType::Form { accepts, check }, default, help)
 }
 
 /// Declares a choice among fixed names.
 pub const fn choice<T: Choice>(name: &'static str, default: &'static str, help: &'static str) -> Key<T> {
-    Key::new(name, Kind::Choice(T::WORDS), default, help)
+    Key::new(name, ValueType::Choice(T::WORDS), default, help)
 }
 
 /// Declares a list of ranks; all of them by default.
 pub const fn ranks(name: &'static str, help: &'static str) -> Key<RankSet> {
-    Key::new(name, Kind::Ranks, "*", help)
+    Key::new(name, ValueType::Ranks, "*", help)
 }
 
 /// Declares a signal without default.
 pub const fn signal(name: &'static str, help: &'static str) -> Key<Option<i32>> {
-    Key::new(name, Kind::Signal, "", help)
+    Key::new(name, ValueType::Signal, "", help)
 }
 
 /// Declares a list of signals without default.
 pub const fn signals(name: &'static str, help: &'static str) -> Key<Option<SignalSet>> {
-    Key::new(name, Kind::Signals, "", help)
+    Key::new(name, ValueType::Signals, "", help)
 }
 
 /// Declares an upper limit of segment memory.
 pub const fn segment_limit(name: &'static str, default: &'static str, help: &'static str) -> Key<SegmentLimit> {
-    Key::new(name, Kind::SegmentLimit, default, help)
+    Key::new(name, ValueType::SegmentLimit, default, help)
 }
 
 /// Declares a fault plan without default.
 pub const fn faults(name: &'static str, help: &'static str) -> Key<Option<FaultPlan>> {
-    Key::new(name, Kind::Faults, "", help)
+    Key::new(name, ValueType::Faults, "", help)
 }
 
 /// An enum whose variants are the words of a variable, in the same order.

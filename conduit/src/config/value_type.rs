@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// The type of a variable.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ValueType {
     /// Yes or no.
     Bool,
     /// A whole number from `min` to `max`, inclusive.
@@ -63,33 +63,33 @@ pub enum Kind {
 pub enum Value {
     /// Not set, and without a fixed default.
     Unset,
-    /// Of [`Kind::Bool`].
+    /// Of [`ValueType::Bool`].
     Bool(bool),
-    /// Of [`Kind::Int`].
+    /// Of [`ValueType::Int`].
     Int(i64),
-    /// Of [`Kind::Size`], in bytes.
+    /// Of [`ValueType::Size`], in bytes.
     Size(u64),
-    /// Of [`Kind::Double`].
+    /// Of [`ValueType::Double`].
     Double(f64),
-    /// Of [`Kind::Text`] and [`Kind::Form`].
+    /// Of [`ValueType::Text`] and [`ValueType::Form`].
     Text(String),
-    /// Of [`Kind::Path`].
+    /// Of [`ValueType::Path`].
     Path(PathBuf),
-    /// Of [`Kind::Choice`]: index of the word.
+    /// Of [`ValueType::Choice`]: index of the word.
     Choice(usize),
-    /// Of [`Kind::Ranks`].
+    /// Of [`ValueType::Ranks`].
     Ranks(RankSet),
-    /// Of [`Kind::Signal`].
+    /// Of [`ValueType::Signal`].
     Signal(i32),
-    /// Of [`Kind::Signals`].
+    /// Of [`ValueType::Signals`].
     Signals(SignalSet),
-    /// Of [`Kind::SegmentLimit`].
+    /// Of [`ValueType::SegmentLimit`].
     SegmentLimit(SegmentLimit),
-    /// Of [`Kind::Faults`].
+    /// Of [`ValueType::Faults`].
     Faults(FaultPlan),
 }
 
-impl Kind {
+impl ValueType {
     /// Reads `text`. The range is part of the type.
     pub fn parse(&self, text: &str) -> Result<Value, ParseError> {
         let within = |ok: bool, value: Value| if ok { Ok(value) } else { Err(ParseError::OutOfRange) };
