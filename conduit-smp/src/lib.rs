@@ -1,11 +1,11 @@
-//! conduit-smp of libgasnet: no network at all.
+//! conduit-smp of libgasnet: shared memory only, without a network.
 //!
-//! A job over smp is one neighbourhood, and neighbours never need a conduit. So there is nothing to open, nothing ever
-//! arrives, and a packet that the runtime hands over is a defect of the runtime.
+//! A job over smp is one neighbourhood, and neighbours communicate without a conduit. So the conduit opens nothing and
+//! receives nothing, and a packet from the runtime is a defect of the runtime.
 
 use gasnet_conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
 
-/// The network that is not there.
+/// The conduit. It has no state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Smp;
 
@@ -31,8 +31,8 @@ impl Conduit for Smp {
         }
         Err(ConduitError {
             message: format!(
-                "The smp conduit has no network, but the {} processes of this job are not one neighbourhood: that of this process has {}. \
-                 Leave GASNET_SUPERNODE_MAXSIZE unset, or use a conduit with a network.",
+                "The smp conduit has no network, but the {} processes of this job do not form one neighbourhood: that of this process has {}. \
+                 Unset GASNET_SUPERNODE_MAXSIZE, or use a conduit with a network.",
                 info.size, info.neighbours
             ),
         })
@@ -43,7 +43,7 @@ impl Conduit for Smp {
     }
 
     fn send(&self, peer: JobRank, class: Class, _parts: &[&[u8]]) -> Result<(), Busy> {
-        panic!("defect: a {class:?} packet for process {peer} was given to the smp conduit, which has no network");
+        panic!("defect: the smp conduit, which has no network, got a {class:?} packet for process {peer}");
     }
 
     fn poll(&self, _scope: PollScope, _upcalls: &mut dyn Upcalls) -> usize {
@@ -53,7 +53,7 @@ impl Conduit for Smp {
     fn stop(&self) {}
 }
 
-/// The conduit that libraries hold.
+/// The conduit of a library.
 pub static CONDUIT: Smp = Smp;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Sending, and connecting at first contact. Every packet on a socket is a header of 8 bytes and a body.
+//! Sending, and connecting at the first send. A packet on a socket is a header of 8 bytes and a body.
 #![forbid(unsafe_code)]
 
-use crate::init::{Conn, Net, HERE, LEFT, LOST};
+use crate::init::{Conn, Net, LOST, PRESENT, STOPPED};
 use crate::{sys, MAX_PACKET_BYTES};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::lock;
@@ -9,18 +9,18 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// The first packet on a connection, from the side that connected: who it is, and the token that proves it.
+/// The first packet on a connection, from the connecting side: its rank, and the job token that authenticates it.
 pub const HELLO: u32 = 0x6773_0001;
 /// A packet of the runtime.
 pub const PACKET: u32 = 0x6773_0002;
-/// The sender ends in order: end-of-file after this is no loss.
+/// The sender stops: end-of-file after this packet is not a loss.
 pub const BYE: u32 = 0x6773_0003;
 
-/// Bytes of a header: kind and sender, in the byte order of the host, which all processes share.
+/// Bytes of a header: kind and sender, in host byte order, because all processes share a host.
 pub const HEADER: usize = 8;
 /// Bytes of the largest packet on a socket.
 pub const LARGEST: usize = HEADER + MAX_PACKET_BYTES;
-/// Slices that are sent without joining them first.
+/// Maximum number of slices of a `sendmsg`; more parts are joined first.
 const SLICES: usize = 16;
 
 /// The header of a packet.
@@ -29,7 +29,7 @@ pub fn header(kind: u32, rank: JobRank) -> [u8; HEADER] {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that ended in order are dropped: the job is ending.
+    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that has stopped are dropped, because the job is ending.
     pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert!(
@@ -37,8 +37,8 @@ impl Net {
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
         match self.peers[rank as usize].fate.load(Relaxed) {
-            HERE if !self.stopped.load(Relaxed) => {}
-            LEFT => return Ok(()),
+            PRESENT if !self.stopped.load(Relaxed) => {}
+            STOPPED => return Ok(()),
             _ => return Err(Busy),
         }
         if parts.len() >= SLICES {
@@ -50,11 +50,11 @@ impl Net {
         for (slice, part) in slices[1..].iter_mut().zip(parts) {
             *slice = IoSlice::new(part);
         }
-        // An error is a full socket or a broken one: then the end-of-file tells the next poll why.
+        // The socket is full or broken. If it is broken, the next poll reads end-of-file and reports the loss.
         sys::send(&self.out(rank, class)?.fd, &slices[..=parts.len()]).map_err(|_| Busy)
     }
 
-    /// The connection to send on, made now if there is none.
+    /// The connection for sending, established if there is none.
     fn out(&self, rank: JobRank, class: Class) -> Result<Arc<Conn>, Busy> {
         let mut out = lock(&self.peers[rank as usize].out[class as usize]);
         if let Some(conn) = &*out {
@@ -63,7 +63,7 @@ impl Net {
         match self.connect(rank, class) {
             Ok(conn) => return Ok(out.insert(conn).clone()),
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(why) => self.lose(rank, format!("no connection to it could be made: {why}")),
+            Err(why) => self.lose(rank, format!("cannot connect to it: {why}")),
         }
         Err(Busy)
     }
@@ -73,13 +73,13 @@ impl Net {
         sys::connect(&fd, self.peers[rank as usize].names[class as usize])?;
         let hello = [&header(HELLO, self.rank), &self.token.to_ne_bytes()];
         sys::send(&fd, &hello.map(|part| IoSlice::new(part)))?;
-        self.lanes[class as usize].watch(fd, rank)
+        self.channels[class as usize].watch(fd, rank)
     }
 
-    /// Notes that a peer is gone, for the next poll to report, once.
+    /// Records the loss of a peer, which the next poll reports once.
     pub fn lose(&self, rank: JobRank, why: String) {
         let Some(peer) = self.peers.get(rank as usize) else { return };
-        if peer.fate.compare_exchange(HERE, LOST, Relaxed, Relaxed).is_ok() {
+        if peer.fate.compare_exchange(PRESENT, LOST, Relaxed, Relaxed).is_ok() {
             lock(&self.losses).push((rank, why));
         }
     }

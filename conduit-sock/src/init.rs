@@ -1,8 +1,8 @@
-//! Start, stop, and what lives in between.
+//! Start, stop, and the state of a started conduit.
 #![forbid(unsafe_code)]
 
 use crate::am::{header, BYE, LARGEST};
-use crate::sys::{self, Epoll, Name};
+use crate::sys::{self, Epoll, SocketName};
 use gasnet_conduit::{Class, JobRank, StartInfo};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
@@ -11,29 +11,29 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Number of a listener in its epoll set; connections have their index in [`Lane::conns`].
+/// Number of a listener in its epoll set; a connection has its index in [`Channel::conns`].
 pub const LISTENER: u64 = u64::MAX;
-/// Peer of an accepted connection before its hello.
-pub const NOBODY: JobRank = JobRank::MAX;
+/// Peer of an accepted connection before its HELLO.
+pub const UNAUTHENTICATED: JobRank = JobRank::MAX;
 
 /// [`Peer::fate`]: present.
-pub const HERE: u8 = 0;
-/// [`Peer::fate`]: gone in order.
-pub const LEFT: u8 = 1;
-/// [`Peer::fate`]: gone.
+pub const PRESENT: u8 = 0;
+/// [`Peer::fate`]: it has stopped.
+pub const STOPPED: u8 = 1;
+/// [`Peer::fate`]: it crashed, or its connection failed.
 pub const LOST: u8 = 2;
 
-/// One connection. Its descriptor stays open while anybody may use it.
+/// One connection. Its descriptor stays open while a thread may use it.
 #[derive(Debug)]
 pub struct Conn {
     pub fd: OwnedFd,
-    /// Locked while a packet is taken off, so that the hello is known before the packet after it.
+    /// Locked while a packet is read, so that the HELLO is processed before the next packet.
     pub peer: Mutex<JobRank>,
 }
 
-/// All connections of one class.
+/// The listener and all connections of one class.
 #[derive(Debug)]
-pub struct Lane {
+pub struct Channel {
     pub listener: OwnedFd,
     pub epoll: Epoll,
     pub conns: Mutex<Vec<Option<Arc<Conn>>>>,
@@ -42,9 +42,9 @@ pub struct Lane {
 /// A process of the job.
 #[derive(Debug, Default)]
 pub struct Peer {
-    /// Where it listens, by class.
-    pub names: [Name; 2],
-    /// What to send on, by class. Locked while a connection is made, so that threads do not make several.
+    /// Names of its listeners, by class.
+    pub names: [SocketName; 2],
+    /// Connections for sending, by class. Locked while connecting, so that threads do not connect twice.
     pub out: [Mutex<Option<Arc<Conn>>>; 2],
     pub fate: AtomicU8,
 }
@@ -55,23 +55,23 @@ pub struct Net {
     pub rank: JobRank,
     pub token: u64,
     /// By class.
-    pub lanes: [Lane; 2],
-    /// Watches the lanes, under the numbers of their classes.
+    pub channels: [Channel; 2],
+    /// Watches the epoll sets of the channels, numbered by class.
     pub top: Epoll,
     pub peers: Vec<Peer>,
     /// Peers to report as lost, and why.
     pub losses: Mutex<Vec<(JobRank, String)>>,
     pub stopped: AtomicBool,
-    /// Packet buffers that no poll uses.
+    /// Free packet buffers.
     pub buffers: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Net {
-    /// Opens the listeners and tells everybody where they are.
+    /// Opens the listeners and exchanges their names.
     pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
         let top = Epoll::new()?;
-        let (requests, request_name) = Lane::open(&top, Class::Request)?;
-        let (replies, reply_name) = Lane::open(&top, Class::Reply)?;
+        let (requests, request_name) = Channel::open(&top, Class::Request)?;
+        let (replies, reply_name) = Channel::open(&top, Class::Reply)?;
         let table = (info.exchange)(&[request_name, reply_name].concat());
         let names = |entry: &[u8]| [0, 6].map(|at| std::array::from_fn(|i| entry[at + i]));
         let peer = |entry| Peer {
@@ -81,7 +81,7 @@ impl Net {
         Ok(Self {
             rank: info.rank,
             token: info.job_token,
-            lanes: [requests, replies],
+            channels: [requests, replies],
             top,
             peers: table.chunks_exact(12).map(peer).collect(),
             losses: Mutex::default(),
@@ -90,21 +90,21 @@ impl Net {
         })
     }
 
-    /// Takes leave of all connected peers. Descriptors stay open, because other threads may be using them: the process
-    /// is about to end.
+    /// Sends BYE to all connected peers. Descriptors stay open, because other threads may use them; the process is about to
+    /// end.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
-        for lane in &self.lanes {
-            for conn in lock(&lane.conns).iter().flatten() {
-                // A peer that is gone already, or whose socket is full, will see the end-of-file instead.
+        for channel in &self.channels {
+            for conn in lock(&channel.conns).iter().flatten() {
+                // If the send fails, the peer is gone, or it reads end-of-file later.
                 let _ = sys::send(&conn.fd, &[IoSlice::new(&header(BYE, self.rank))]);
             }
         }
     }
 }
 
-impl Lane {
-    fn open(top: &Epoll, class: Class) -> io::Result<(Self, Name)> {
+impl Channel {
+    fn open(top: &Epoll, class: Class) -> io::Result<(Self, SocketName)> {
         let (listener, name) = sys::listener(LARGEST)?;
         let (epoll, conns) = (Epoll::new()?, Mutex::default());
         epoll.add(listener.as_raw_fd(), LISTENER)?;
@@ -112,7 +112,7 @@ impl Lane {
         Ok((Self { listener, epoll, conns }, name))
     }
 
-    /// Takes in a new connection and watches it.
+    /// Adds a new connection and watches it.
     pub fn watch(&self, fd: OwnedFd, peer: JobRank) -> io::Result<Arc<Conn>> {
         let conn = Arc::new(Conn {
             fd,
@@ -128,7 +128,7 @@ impl Lane {
         Ok(conn)
     }
 
-    /// Undoes `watch`. The descriptor closes when nobody uses it any more.
+    /// Undoes `watch`. The descriptor closes when the last thread releases it.
     pub fn forget(&self, conn: &Arc<Conn>) {
         self.epoll.remove(conn.fd.as_raw_fd());
         let is_it = |slot: &Option<Arc<Conn>>| slot.as_ref().is_some_and(|other| Arc::ptr_eq(other, conn));

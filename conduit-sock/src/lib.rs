@@ -1,10 +1,9 @@
-//! conduit-sock of libgasnet: the smallest real conduit, for tests between processes of one host.
+//! conduit-sock of libgasnet: the smallest conduit with a network, for tests between processes of one host.
 //!
-//! Packets travel over Unix sockets of type `SOCK_SEQPACKET` under abstract names that the kernel chooses, so nothing can
-//! be left behind. Each process listens on one socket per [`Class`]; a pair of processes connects per class when one of
-//! them first sends, and both use that connection. When both connect at once there are two, and both stay: packets may
-//! overtake each other. Back-pressure is the kernel's: a full socket is `Err(Busy)`. Everything but packets is the
-//! runtime's default.
+//! Packets travel over Unix sockets of type `SOCK_SEQPACKET` with abstract names that the kernel chooses, so no files remain.
+//! Each process listens on one socket per [`Class`]. Two processes connect, per class, at the first send, and both use that
+//! connection. If both connect simultaneously, both connections stay, so packets may overtake each other. A full socket is
+//! `Err(Busy)`. Everything except packets is the default of the trait.
 
 mod am;
 mod init;
@@ -16,10 +15,10 @@ mod tests;
 use gasnet_conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
 use std::sync::OnceLock;
 
-/// Largest packet of the runtime: a Medium of 64 KiB, its header and arguments.
+/// Maximum packet of the runtime in bytes: a Medium of 64 KiB, its header and arguments.
 const MAX_PACKET_BYTES: usize = 68 << 10;
 
-/// The conduit. A library has one; tests have one per rank that they play.
+/// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Debug, Default)]
 pub struct Sock {
     net: OnceLock<init::Net>,
@@ -38,7 +37,7 @@ impl Conduit for Sock {
         Identity { name, version }
     }
 
-    /// A process needs two descriptors for each rank that it talks to, and usually may open 1024.
+    /// A process needs two descriptors per peer, and the usual limit is 1024.
     fn limits(&self) -> Limits {
         let (max_packet_bytes, max_ranks, rails) = (MAX_PACKET_BYTES, 256, 1);
         Limits {
@@ -67,7 +66,7 @@ impl Conduit for Sock {
         let _ = self.net.get().map(init::Net::stop);
     }
 
-    /// Its sockets are those of one kernel.
+    /// Unix sockets are local to a host.
     fn reaches_other_hosts(&self) -> bool {
         false
     }
@@ -77,5 +76,5 @@ impl Conduit for Sock {
     }
 }
 
-/// The conduit that libraries hold.
+/// The conduit of a library.
 pub static CONDUIT: Sock = Sock::new();

@@ -1,8 +1,8 @@
-//! Polling: accepting connections, receiving packets, noticing ends.
+//! Polling: accepts connections, receives packets, detects the end of connections.
 #![forbid(unsafe_code)]
 
 use crate::am::{header, BYE, HEADER, HELLO, LARGEST, PACKET};
-use crate::init::{Conn, Lane, Net, HERE, LEFT, LISTENER, NOBODY};
+use crate::init::{Channel, Conn, Net, LISTENER, PRESENT, STOPPED, UNAUTHENTICATED};
 use crate::{sys, MAX_PACKET_BYTES};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::lock;
@@ -10,22 +10,22 @@ use std::io::{ErrorKind, IoSliceMut};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// Connections looked at in one poll of a class, and connections accepted.
+/// Maximum number of connections that a poll of a class reads, and that it accepts.
 const CONNS_PER_POLL: usize = 16;
-/// Packets taken from one connection before the next one's turn.
+/// Maximum number of packets from one connection per poll.
 const PACKETS_PER_CONN: usize = 4;
 /// Alignment of packets that are delivered.
 const ALIGN: usize = 64;
 
-/// What reading a connection once gave.
+/// The result of reading a connection once.
 enum Read {
-    /// Nothing now, or another thread is reading it.
+    /// No packet, or another thread is reading the connection.
     Nothing,
-    /// Something that the runtime need not see.
+    /// A packet of this conduit, not for the runtime.
     Control,
     /// A packet of the runtime: source and length.
     Packet(JobRank, usize),
-    /// The connection with this peer is over, and why.
+    /// The connection to this peer has ended, and why.
     End(JobRank, &'static str),
 }
 
@@ -40,43 +40,43 @@ impl Net {
             upcalls.peer_lost(rank, &why);
         }
         if scope == PollScope::Replies {
-            return self.poll_lane(Class::Reply, upcalls);
+            return self.poll_channel(Class::Reply, upcalls);
         }
-        // Replies first: they make room.
+        // Replies first: they return credits.
         let (mut requests, mut delivered) = (false, 0);
         for class in self.top.ready::<2>() {
             requests |= class == Class::Request as u64;
             if class == Class::Reply as u64 {
-                delivered += self.poll_lane(Class::Reply, upcalls);
+                delivered += self.poll_channel(Class::Reply, upcalls);
             }
         }
         if requests {
-            delivered += self.poll_lane(Class::Request, upcalls);
+            delivered += self.poll_channel(Class::Request, upcalls);
         }
         delivered
     }
 
-    fn poll_lane(&self, class: Class, upcalls: &mut dyn Upcalls) -> usize {
-        let lane = &self.lanes[class as usize];
+    fn poll_channel(&self, class: Class, upcalls: &mut dyn Upcalls) -> usize {
+        let channel = &self.channels[class as usize];
         let mut memory = lock(&self.buffers).pop().unwrap_or_else(|| vec![0; MAX_PACKET_BYTES + ALIGN]);
         let start = memory.as_ptr().align_offset(ALIGN);
         let buffer = &mut memory[start..start + MAX_PACKET_BYTES];
         let mut delivered = 0;
-        for number in lane.epoll.ready::<CONNS_PER_POLL>() {
+        for number in channel.epoll.ready::<CONNS_PER_POLL>() {
             if number == LISTENER {
-                self.accept(lane);
+                self.accept(channel);
             } else {
-                delivered += self.drain(lane, class, number as usize, buffer, upcalls);
+                delivered += self.drain(channel, class, number as usize, buffer, upcalls);
             }
         }
         lock(&self.buffers).push(memory);
         delivered
     }
 
-    fn accept(&self, lane: &Lane) {
+    fn accept(&self, channel: &Channel) {
         use ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         for _ in 0..CONNS_PER_POLL {
-            match sys::accept(&lane.listener, LARGEST).and_then(|fd| lane.watch(fd, NOBODY)) {
+            match sys::accept(&channel.listener, LARGEST).and_then(|fd| channel.watch(fd, UNAUTHENTICATED)) {
                 Ok(_) => {}
                 Err(why) if matches!(why.kind(), WouldBlock | Interrupted | ConnectionAborted) => return,
                 Err(why) => return self.lose(self.rank, format!("it cannot accept connections: {why}")),
@@ -84,8 +84,8 @@ impl Net {
         }
     }
 
-    fn drain(&self, lane: &Lane, class: Class, index: usize, buffer: &mut [u8], upcalls: &mut dyn Upcalls) -> usize {
-        let Some(conn) = lock(&lane.conns).get(index).cloned().flatten() else {
+    fn drain(&self, channel: &Channel, class: Class, index: usize, buffer: &mut [u8], upcalls: &mut dyn Upcalls) -> usize {
+        let Some(conn) = lock(&channel.conns).get(index).cloned().flatten() else {
             return 0;
         };
         let mut delivered = 0;
@@ -98,7 +98,7 @@ impl Net {
                     delivered += 1;
                 }
                 Read::End(peer, why) => {
-                    lane.forget(&conn);
+                    channel.forget(&conn);
                     self.lose(peer, why.to_owned());
                     break;
                 }
@@ -107,7 +107,7 @@ impl Net {
         delivered
     }
 
-    /// Takes one packet off a connection. Believes nothing before the hello.
+    /// Reads one packet from a connection. Rejects everything before a valid HELLO.
     fn read(&self, conn: &Arc<Conn>, class: Class, buffer: &mut [u8]) -> Read {
         let Ok(mut peer) = conn.peer.try_lock() else {
             return Read::Nothing;
@@ -116,10 +116,10 @@ impl Net {
         let bytes = match sys::receive(&conn.fd, &mut [IoSliceMut::new(&mut head), IoSliceMut::new(buffer)]) {
             Ok(0) => return Read::End(*peer, "its process ended"),
             Ok(bytes) => bytes,
-            // What arrived before a reset can still be read; the end follows it.
+            // Packets from before a reset can still be read; end-of-file follows them.
             Err(why) if why.kind() == ErrorKind::ConnectionReset => return Read::Control,
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Read::Nothing,
-            Err(_) => return Read::End(*peer, "its connection broke"),
+            Err(_) => return Read::End(*peer, "its connection failed"),
         };
         let sender = (u64::from_ne_bytes(head) >> 32) as JobRank;
         let Some(record) = self.peers.get(sender as usize) else {
@@ -129,13 +129,13 @@ impl Net {
             return Read::Packet(sender, bytes - HEADER);
         }
         if *peer == sender && head == header(BYE, sender) {
-            let _ = record.fate.compare_exchange(HERE, LEFT, Relaxed, Relaxed);
+            let _ = record.fate.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);
             return Read::Control;
         }
-        let greeting = bytes == HEADER + 8 && buffer[..8] == self.token.to_ne_bytes();
-        if *peer == NOBODY && head == header(HELLO, sender) && greeting {
+        let authenticated = bytes == HEADER + 8 && buffer[..8] == self.token.to_ne_bytes();
+        if *peer == UNAUTHENTICATED && head == header(HELLO, sender) && authenticated {
             *peer = sender;
-            // While this process is itself connecting, that connection will do.
+            // The lock is taken while this process connects itself: then that connection is used.
             if let Ok(mut out) = record.out[class as usize].try_lock() {
                 out.get_or_insert_with(|| conn.clone());
             }

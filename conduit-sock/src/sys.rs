@@ -1,14 +1,14 @@
-//! System calls on Unix sockets of type `SOCK_SEQPACKET` and on epoll. All descriptors are non-blocking and close on exec.
+//! System calls for Unix sockets of type `SOCK_SEQPACKET` and for epoll. All descriptors are non-blocking and close-on-exec.
 
 use std::io::{self, IoSlice};
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-/// An abstract socket address that the kernel chose: always a zero and five hexadecimal digits, see unix(7).
-pub type Name = [u8; 6];
+/// An abstract socket address that the kernel chose: NUL and five hexadecimal digits, see unix(7).
+pub type SocketName = [u8; 6];
 
-const ADDRESS_BYTES: libc::socklen_t = (offset_of!(libc::sockaddr_un, sun_path) + size_of::<Name>()) as libc::socklen_t;
+const ADDRESS_BYTES: libc::socklen_t = (offset_of!(libc::sockaddr_un, sun_path) + size_of::<SocketName>()) as libc::socklen_t;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -17,31 +17,31 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     Ok(result)
 }
 
-/// Takes over a descriptor that a system call returned.
+/// Takes ownership of a descriptor that a system call returned.
 fn owned(result: libc::c_int) -> io::Result<OwnedFd> {
     let fd = check(result)?;
-    // SAFETY: the system call just created this descriptor; nobody else knows it.
+    // SAFETY: the system call just created this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn address(name: Name) -> libc::sockaddr_un {
+fn address(name: SocketName) -> libc::sockaddr_un {
     let mut sun_path = [0; 108];
     sun_path[..name.len()].copy_from_slice(&name.map(|byte| byte as libc::c_char));
     let sun_family = libc::AF_UNIX as libc::sa_family_t;
     libc::sockaddr_un { sun_family, sun_path }
 }
 
-/// A new socket that can send packets of `bytes`, and has room for several if the kernel allows that.
+/// A new socket that can send packets of `bytes`, with space for several if the kernel grants it.
 pub fn socket(bytes: usize) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers.
     let fd = owned(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
-    make_room(&fd, bytes)?;
+    set_send_buffer(&fd, bytes)?;
     Ok(fd)
 }
 
-fn make_room(fd: &OwnedFd, bytes: usize) -> io::Result<()> {
-    // The kernel keeps 32 bytes of the buffer for itself.
+fn set_send_buffer(fd: &OwnedFd, bytes: usize) -> io::Result<()> {
+    // The kernel reserves 32 bytes of the buffer.
     let (needed, mut value) = (bytes + 32, 4 * bytes as libc::c_int);
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
     let (fd, level, name) = (fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF);
@@ -50,16 +50,16 @@ fn make_room(fd: &OwnedFd, bytes: usize) -> io::Result<()> {
     // SAFETY: both are live, and `length` is the size of `value`.
     check(unsafe { libc::getsockopt(fd, level, name, ptr::from_mut(&mut value).cast(), &mut length) })?;
     if (value as usize) < needed {
-        let why = format!("packets need send buffers of {needed} bytes, the kernel grants {value}; raise net.core.wmem_max");
+        let why = format!("packets need send buffers of {needed} bytes, but the kernel grants {value}. Raise net.core.wmem_max");
         return Err(io::Error::other(why));
     }
     Ok(())
 }
 
-/// A socket that listens under a name of the kernel's choice, which vanishes with the socket.
-pub fn listener(bytes: usize) -> io::Result<(OwnedFd, Name)> {
+/// A listening socket with an abstract name that the kernel chooses, which ends with the socket.
+pub fn listener(bytes: usize) -> io::Result<(OwnedFd, SocketName)> {
     let fd = socket(bytes)?;
-    let mut address = address(Name::default());
+    let mut address = address(SocketName::default());
     let family_only = offset_of!(libc::sockaddr_un, sun_path) as libc::socklen_t;
     // SAFETY: `address` is live; the length says that only the family is given, which asks for an abstract name.
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), family_only) })?;
@@ -74,24 +74,24 @@ pub fn listener(bytes: usize) -> io::Result<(OwnedFd, Name)> {
     Ok((fd, std::array::from_fn(|i| address.sun_path[i] as u8)))
 }
 
-/// The next connection that waits at a listener.
+/// Accepts the next connection at a listener.
 pub fn accept(listener: &OwnedFd, bytes: usize) -> io::Result<OwnedFd> {
     let (none, flags) = (ptr::null_mut(), libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
     // SAFETY: null is allowed for an address that is not wanted.
     let fd = owned(unsafe { libc::accept4(listener.as_raw_fd(), none, ptr::null_mut(), flags) })?;
-    make_room(&fd, bytes)?;
+    set_send_buffer(&fd, bytes)?;
     Ok(fd)
 }
 
 /// Connects to a listener. Does not wait; a full backlog is `WouldBlock`.
-pub fn connect(fd: &OwnedFd, name: Name) -> io::Result<()> {
+pub fn connect(fd: &OwnedFd, name: SocketName) -> io::Result<()> {
     let address = address(name);
     // SAFETY: `address` is live and longer than the length given.
     check(unsafe { libc::connect(fd.as_raw_fd(), ptr::from_ref(&address).cast(), ADDRESS_BYTES) })?;
     Ok(())
 }
 
-/// A message over some slices. An [`IoSlice`] is documented to be an iovec.
+/// A message header for slices. An [`IoSlice`] is documented to be an iovec.
 fn message(slices: *mut libc::iovec, count: usize) -> libc::msghdr {
     // SAFETY: a msghdr is plain data (with padding on some systems), for which zero is a value.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -107,8 +107,8 @@ pub fn send(fd: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<()> {
     usize::try_from(sent).map(drop).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives one packet into `slices`. Returns its length, which is 0 at the end of the connection, and more than there is
-/// room if the packet is longer than that.
+/// Receives one packet into `slices`. Returns its length: 0 at the end of the connection, and more than the slices if the
+/// packet was truncated.
 pub fn receive(fd: &OwnedFd, slices: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
     let mut message = message(slices.as_mut_ptr().cast(), slices.len());
     // SAFETY: `message`, the slices and the memory that they name are live and exclusively borrowed for the call.
@@ -127,7 +127,7 @@ impl Epoll {
         owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(Self)
     }
 
-    /// Readable when a member is.
+    /// Readable while a member is readable.
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -149,7 +149,7 @@ impl Epoll {
         unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
     }
 
-    /// The numbers of some descriptors that have input now, at most `N`. Does not wait.
+    /// The numbers of at most `N` descriptors that are readable. Does not block.
     pub fn ready<const N: usize>(&self) -> impl Iterator<Item = u64> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; N];
         // SAFETY: `events` is live and has room for N.

@@ -1,4 +1,4 @@
-//! What the conformance suite cannot see: strangers, malformed packets, and the wake-up descriptor.
+//! Cases beyond the conformance suite: unauthenticated peers, malformed packets, the wake-up descriptor.
 
 use crate::am::{header, HELLO, LARGEST, PACKET};
 use crate::init::Net;
@@ -9,7 +9,7 @@ use std::io::IoSlice;
 
 const TOKEN: u64 = 0x1122_3344_5566_7788;
 
-/// Process 0 of a job of two, of which the other has the same listeners.
+/// Process 0 of a job of two. Both ranks have its listeners.
 fn net() -> Net {
     let exchange = |bytes: &[u8]| bytes.repeat(2);
     Net::open(&StartInfo {
@@ -26,13 +26,13 @@ fn net() -> Net {
     .unwrap()
 }
 
-/// What the net reports after somebody connects and sends these packets.
+/// The upcalls after a process connects and sends these packets.
 fn after(packets: &[&[u8]]) -> Log {
     let (net, mut log) = (net(), Log::default());
-    let stranger = sys::socket(LARGEST + 100).unwrap();
-    sys::connect(&stranger, net.peers[0].names[0]).unwrap();
+    let peer = sys::socket(LARGEST + 100).unwrap();
+    sys::connect(&peer, net.peers[0].names[0]).unwrap();
     for packet in packets {
-        sys::send(&stranger, &[IoSlice::new(packet)]).unwrap();
+        sys::send(&peer, &[IoSlice::new(packet)]).unwrap();
     }
     for _ in 0..20 {
         net.poll(PollScope::All, &mut log);
@@ -49,7 +49,7 @@ fn packet(rank: JobRank, body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_stranger_is_not_heard() {
+fn unauthenticated_peers_are_ignored() {
     for first in [
         packet(1, b"x"),
         hello(1, TOKEN ^ 1),
@@ -63,7 +63,7 @@ fn a_stranger_is_not_heard() {
 }
 
 #[test]
-fn a_member_is_heard() {
+fn authenticated_packets_are_delivered() {
     let log = after(&[&hello(1, TOKEN), &packet(1, b"one"), &packet(1, b"")]);
     assert_eq!(
         log.packets,
@@ -72,7 +72,7 @@ fn a_member_is_heard() {
 }
 
 #[test]
-fn a_member_that_sends_nonsense_is_lost() {
+fn malformed_packets_lose_the_peer() {
     for bad in [
         packet(0, b"x"),
         header(9, 1).to_vec(),
@@ -91,16 +91,16 @@ fn a_member_that_sends_nonsense_is_lost() {
 }
 
 #[test]
-fn a_sleeper_is_woken() {
-    let (net, mut log, sleeper) = (net(), Log::default(), Epoll::new().unwrap());
-    sleeper.add(net.top.fd(), 5).unwrap();
+fn packets_wake_a_waiter() {
+    let (net, mut log, waiter) = (net(), Log::default(), Epoll::new().unwrap());
+    waiter.add(net.top.fd(), 5).unwrap();
     for class in [Class::Request, Class::Reply] {
-        assert_eq!(sleeper.ready::<1>().count(), 0);
+        assert_eq!(waiter.ready::<1>().count(), 0);
         net.send(0, class, &[b"wake up"]).unwrap();
-        assert_eq!(sleeper.ready::<1>().collect::<Vec<_>>(), [5]);
+        assert_eq!(waiter.ready::<1>().collect::<Vec<_>>(), [5]);
         while net.poll(PollScope::All, &mut log) == 0 {}
-        // The hello of a connection to oneself makes two connections, both of them quiet now.
+        // A connection to oneself has two ends; after this poll, both are idle.
         net.poll(PollScope::All, &mut log);
     }
-    assert_eq!(sleeper.ready::<1>().count(), 0);
+    assert_eq!(waiter.ready::<1>().count(), 0);
 }

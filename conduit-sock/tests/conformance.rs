@@ -1,4 +1,4 @@
-//! The sock conduit against the conformance suite, bare and with faults injected.
+//! The conformance suite on the sock conduit, with and without injected faults.
 
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::Conduit;

@@ -1,4 +1,5 @@
-//! Descriptors close on exec, and none is left when a conduit is gone. Alone in its process, because it counts them.
+//! Descriptors are close-on-exec, and all are closed when a conduit is dropped. A test program of its own, because it counts
+//! the descriptors of its process.
 
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
@@ -22,7 +23,7 @@ fn open() -> BTreeSet<u32> {
     let mut all: BTreeSet<u32> = entries
         .map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap())
         .collect();
-    // The directory itself was among them.
+    // The list includes the descriptor of the directory.
     all.retain(|fd| fs::metadata(format!("/proc/self/fd/{fd}")).is_ok());
     all
 }
@@ -34,7 +35,7 @@ fn closes_on_exec(fd: u32) -> bool {
 }
 
 #[test]
-fn none_is_left() {
+fn all_are_closed() {
     let before = open();
     let job = Job::start(&|| Box::new(Sock::new()), 3);
     job.run(|_, conduit: &dyn Conduit| {
@@ -44,7 +45,7 @@ fn none_is_left() {
         }
         let begin = Instant::now();
         while count.0 < 3 {
-            assert!(begin.elapsed().as_secs() < 60, "nothing arrives any more");
+            assert!(begin.elapsed().as_secs() < 60, "no progress");
             conduit.poll(PollScope::All, &mut count);
         }
     });

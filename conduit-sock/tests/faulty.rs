@@ -1,4 +1,4 @@
-//! The decorator itself, over a conduit that delivers everything at once and in order.
+//! Tests of the `Faulty` decorator, on a conduit that delivers everything immediately and in order.
 
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// Everything sent comes back, from the process that it was sent to. Notes which methods were called.
+/// Delivers every packet to its sender, with its destination as the source. Records the methods that are called.
 #[derive(Default)]
 struct Loopback {
     packets: Mutex<Vec<(JobRank, Class, Vec<u8>)>>,
@@ -197,7 +197,7 @@ impl Conduit for Loopback {
     }
 }
 
-/// What arrived, in order: source, class, number.
+/// The packets received, in order: source, class, number.
 #[derive(Default)]
 struct Log {
     packets: Vec<(JobRank, Class, u64)>,
@@ -236,7 +236,7 @@ fn started(rank: JobRank, plan: &str, die: impl Fn() + Send + Sync + 'static) ->
     faulty
 }
 
-/// Sends requests and replies of two processes, one more in each poll, and polls until all are there.
+/// Sends requests and replies of two processes, one per poll, and polls until all have arrived.
 fn history(plan: &str) -> Vec<(JobRank, Class, u64)> {
     let (faulty, mut log) = (started(1, plan, || ()), Log::default());
     for number in 0..200_u64 {
@@ -255,7 +255,7 @@ fn history(plan: &str) -> Vec<(JobRank, Class, u64)> {
     log.packets
 }
 
-/// Whether the packets of each process and class come in the order in which they were sent.
+/// Whether the packets of each process and class arrive in the order in which they were sent.
 fn in_order(packets: &[(JobRank, Class, u64)]) -> bool {
     [(3, Class::Request), (4, Class::Request), (3, Class::Reply)]
         .into_iter()
@@ -355,7 +355,7 @@ fn completions_are_late_but_come() {
 
 #[test]
 fn every_method_reaches_the_conduit() {
-    // A method of the trait that is missing here would silently be the default, and the conduit's ability would vanish.
+    // A method that the decorator did not forward would silently be the default of the trait.
     let trait_text = include_str!("../../conduit/src/conduit.rs");
     let methods = trait_text
         .split("pub trait Conduit: Sync {")

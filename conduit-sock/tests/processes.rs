@@ -1,4 +1,4 @@
-//! The sock conduit between real processes: this program runs itself once for each rank, and is their bootstrap.
+//! The sock conduit between real processes: this program starts itself once per rank, and implements the bootstrap.
 //!
 //! `SOCK_TEST_RANKS` sets the number of ranks.
 
@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Marks the lines that are for the parent, among those of the test harness.
+/// Prefix of lines for the parent, among the output of the test harness.
 const MARK: &str = "to the parent: ";
 const PER_PEER: usize = 20;
 
-/// A rank's answers to requests, and what it saw.
+/// The upcalls of a rank: replies to requests, and counts packets.
 struct Rank<'a> {
     conduit: &'a dyn Conduit,
     requests: usize,
@@ -49,15 +49,15 @@ impl Rank<'_> {
     fn poll_until(&mut self, done: impl Fn(&Self) -> bool) {
         let begin = Instant::now();
         while !done(self) {
-            assert!(begin.elapsed() < Duration::from_secs(60), "nothing arrives any more");
+            assert!(begin.elapsed() < Duration::from_secs(60), "no progress");
             self.conduit.poll(PollScope::All, self);
             std::thread::yield_now();
         }
     }
 }
 
-/// Tells the parent a line and waits for its answer.
-fn tell(line: &str) -> String {
+/// Sends a line to the parent and waits for its answer.
+fn ask_parent(line: &str) -> String {
     println!("\n{MARK}{line}");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).unwrap();
@@ -75,7 +75,7 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What a rank does: talks to all, waits for the death of rank 1, and leaves.
+/// A rank: communicates with all, waits for the loss of rank 1, and stops.
 #[test]
 fn child() {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
@@ -83,7 +83,7 @@ fn child() {
         return;
     };
     let sock = Sock::new();
-    let exchange = |bytes: &[u8]| unhex(&tell(&hex(bytes)));
+    let exchange = |bytes: &[u8]| unhex(&ask_parent(&hex(bytes)));
     let info = StartInfo {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank,
@@ -109,7 +109,7 @@ fn child() {
     }
     let all = PER_PEER * size as usize;
     me.poll_until(|me| me.requests == all && me.replies == all);
-    // Nobody waits for the parent before all have what they need from this rank.
+    // A rank that waits for the parent does not poll: first, every rank must have its packets.
     println!("\n{MARK}done");
     if rank == 1 {
         loop {
@@ -118,11 +118,11 @@ fn child() {
     }
     me.poll_until(|me| !me.lost.is_empty());
     assert_eq!(me.lost, [1]);
-    tell("alone");
+    ask_parent("alone");
     sock.stop();
 }
 
-/// A rank as the parent sees it. It dies with the parent's interest in it.
+/// A rank, for the parent. It is killed on drop.
 struct Process {
     child: Child,
     to: ChildStdin,
@@ -145,11 +145,11 @@ impl Process {
         Self { child, to, from }
     }
 
-    fn hear(&mut self) -> String {
+    fn receive(&mut self) -> String {
         let mut lines = self.from.by_ref().lines().map_while(Result::ok);
         lines
             .find_map(|line| line.strip_prefix(MARK).map(str::to_owned))
-            .expect("a rank ended before its time")
+            .expect("a rank ended early")
     }
 
     fn answer(&mut self, text: &str) {
@@ -168,13 +168,13 @@ impl Drop for Process {
 fn all_to_all_and_a_death() {
     let size = std::env::var("SOCK_TEST_RANKS").map_or(12, |text| text.parse().unwrap());
     let mut ranks: Vec<Process> = (0..size).map(|rank| Process::spawn(rank, size)).collect();
-    let table = ranks.iter_mut().map(Process::hear).collect::<String>();
+    let table = ranks.iter_mut().map(Process::receive).collect::<String>();
     for rank in &mut ranks {
         rank.answer(&table);
     }
-    assert!(ranks.iter_mut().all(|rank| rank.hear() == "done"));
+    assert!(ranks.iter_mut().all(|rank| rank.receive() == "done"));
     ranks.remove(1);
-    assert!(ranks.iter_mut().all(|rank| rank.hear() == "alone"));
+    assert!(ranks.iter_mut().all(|rank| rank.receive() == "alone"));
     for rank in &mut ranks {
         rank.answer("leave");
     }
