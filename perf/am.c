@@ -1,4 +1,4 @@
-/* Active Messages: round trips, and floods whose end the target acknowledges. Fixed and negotiated payload. */
+/* Active Messages: round trips, and floods that end with an acknowledgement of the target. Fixed and negotiated payload. */
 #include "perf.h"
 
 #include <string.h>
@@ -35,21 +35,21 @@ enum {
 };
 enum { MOST_THREADS = 1024 };
 
-/* By thread: answers that came, messages of a flood that came. Handlers of several messages may run at once. */
+/* By thread: replies received, messages of a flood received. Handlers may run concurrently. */
 static struct {
-    int answers, received;
-    char apart[120];
+    int replies, received;
+    char padding[120];
 } of[MOST_THREADS];
 
-/* Balls that came. One may come before its receiver has begun the block, so they are counted over the whole job. */
+/* Balls received in the whole job: one may arrive before its receiver has begun the block. */
 static int balls;
 
 #define ADDRESS(high, low) ((void *)(uintptr_t)((uint64_t)(uint32_t)(high) << 32 | (uint32_t)(low)))
 #define HIGH(address) ((gex_AM_Arg_t)((uint64_t)(uintptr_t)(address) >> 32))
 #define LOW(address) ((gex_AM_Arg_t)(uintptr_t)(address))
 
-static void answered(int thread) { __atomic_add_fetch(&of[thread].answers, 1, __ATOMIC_RELEASE); }
-static int answers(int thread) { return __atomic_load_n(&of[thread].answers, __ATOMIC_ACQUIRE); }
+static void count_reply(int thread) { __atomic_add_fetch(&of[thread].replies, 1, __ATOMIC_RELEASE); }
+static int replies(int thread) { return __atomic_load_n(&of[thread].replies, __ATOMIC_ACQUIRE); }
 
 static void ping_short(gex_Token_t token, gex_AM_Arg_t thread) { gex_AM_ReplyShort1(token, PONG_SHORT, 0, thread); }
 static void ping_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
@@ -82,13 +82,13 @@ static void catch_ball(gex_Token_t token) {
 }
 static void pong_short(gex_Token_t token, gex_AM_Arg_t thread) {
     (void)token;
-    answered(thread);
+    count_reply(thread);
 }
 static void pong_payload(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t thread) {
     (void)token;
     (void)payload;
     (void)bytes;
-    answered(thread);
+    count_reply(thread);
 }
 static void count_shot(gex_Token_t token, int thread, int total) {
     if (__atomic_add_fetch(&of[thread].received, 1, __ATOMIC_ACQ_REL) == total) {
@@ -128,7 +128,7 @@ void am_setup(void) {
 
 /* A request and its reply of the same category, one after the other. */
 static void round_trip(struct worker *w, long count) {
-    int thread = w->thread, expected = answers(thread);
+    int thread = w->thread, expected = replies(thread);
     gex_AM_SrcDesc_t description;
     long i;
     for (i = 0; i < count; i++) {
@@ -154,7 +154,7 @@ static void round_trip(struct worker *w, long count) {
                                             w->bytes, thread);
         }
         expected++;
-        GASNET_BLOCKUNTIL(answers(thread) == expected);
+        GASNET_BLOCKUNTIL(replies(thread) == expected);
     }
 }
 
@@ -166,10 +166,10 @@ static void throw(const struct worker *w) {
     }
 }
 
-/* Requests in both directions in turn: the ball goes to and fro. */
-static void to_and_fro(struct worker *w, long count) {
+/* Ping-pong: requests in both directions by turns. */
+static void ping_pong(struct worker *w, long count) {
     static int expected;
-    int serves = me <= w->peer; /* who is alone sends to itself */
+    int serves = me <= w->peer; /* a single rank sends to itself */
     long i;
     for (i = 0; i < count; i++) {
         if (serves) throw(w);
@@ -179,16 +179,16 @@ static void to_and_fro(struct worker *w, long count) {
     }
 }
 
-/* Produces a payload of 8-byte words, another one each time. */
+/* Computes a payload of 8-byte words, different in each call. */
 static void fill(void *to, size_t bytes, uint64_t seed) {
     uint64_t *words = to;
     size_t i;
     for (i = 0; i < bytes / sizeof *words; i++) words[i] = seed + i;
 }
 
-/* As many requests as can be, then the word that all have come. */
+/* Requests without waiting, then the acknowledgement of all. */
 static void flood(struct worker *w, long count) {
-    int thread = w->thread, expected = answers(thread) + 1, total = (int)count;
+    int thread = w->thread, expected = replies(thread) + 1, total = (int)count;
     gex_AM_SrcDesc_t description;
     long i;
     for (i = 0; i < count; i++) {
@@ -221,16 +221,16 @@ static void flood(struct worker *w, long count) {
                 gex_AM_CommitRequestLong2(description, SHOT_LONG, w->bytes, w->remote, thread, total);
         }
     }
-    GASNET_BLOCKUNTIL(answers(thread) == expected);
+    GASNET_BLOCKUNTIL(replies(thread) == expected);
 }
 
 #define ALONE(which) MANY_BYTES | (which), 1, (size_t)1 << 30
 #define BYTES(which) MANY_BYTES | THREADS | (which), 1, (size_t)1 << 30
 const struct test am_tests[] = {
     {"am-short", "Short request and Short reply", PAIRS, THREADS, 0, 0, SHORT, round_trip, "ping-pong"},
-    {"am-ball", "Short requests to and fro", ROUNDS, 0, 0, 0, SHORT, to_and_fro, "ping-pong"},
-    {"am-medium-ball", "Medium requests to and fro", ROUNDS, ALONE(MEDIUM), MEDIUM_AM, to_and_fro, "ping-pong"},
-    {"am-long-ball", "Long requests to and fro", ROUNDS, ALONE(LONG), LONG_AM, to_and_fro, "ping-pong"},
+    {"am-ball", "ping-pong of Short requests", ROUNDS, 0, 0, 0, SHORT, ping_pong, "ping-pong"},
+    {"am-medium-ball", "ping-pong of Medium requests", ROUNDS, ALONE(MEDIUM), MEDIUM_AM, ping_pong, "ping-pong"},
+    {"am-long-ball", "ping-pong of Long requests", ROUNDS, ALONE(LONG), LONG_AM, ping_pong, "ping-pong"},
     {"am-medium", "Medium request and Medium reply", PAIRS, BYTES(MEDIUM), MEDIUM_AM, round_trip, "ping-pong"},
     {"am-long", "Long request and Long reply", PAIRS, BYTES(LONG), LONG_AM, round_trip, "ping-pong"},
     {"np-medium", "prepared Medium request and Medium reply", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, round_trip,
@@ -243,8 +243,8 @@ const struct test am_tests[] = {
     {"am-medium-flood", "Medium requests", PAIRS, BYTES(MEDIUM), MEDIUM_AM, flood, "copy"},
     {"am-long-flood", "Long requests", PAIRS, BYTES(LONG), LONG_AM, flood, "copy"},
     {"np-medium-flood", "prepared Medium requests", PAIRS, BYTES(PREPARED_MEDIUM), PREPARED, flood, "copy"},
-    {"am-fill-flood", "Medium requests, each payload computed anew", PAIRS, BYTES(MEDIUM | WORDS), FILLED, flood,
-     "copy"},
+    {"am-fill-flood", "Medium requests, each with a newly computed payload", PAIRS, BYTES(MEDIUM | WORDS), FILLED,
+     flood, "copy"},
     {"np-fill-flood", "prepared Medium requests, each payload computed in the library's buffer", PAIRS,
      BYTES(PREPARED_MEDIUM | WORDS), FILLED_PREPARED, flood, "copy"},
     {"np-long-flood", "prepared Long requests", PAIRS, BYTES(PREPARED_LONG), PREPARED_TO_LONG, flood, "copy"},

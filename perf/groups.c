@@ -1,11 +1,11 @@
-/* Barriers, collectives, and making teams: operations of all ranks. Roots take turns, so that nobody runs ahead. */
+/* Barriers, collectives and team creation: operations of all ranks. The root rotates, so that no rank runs ahead. */
 #include "perf.h"
 
 #include <gasnet.h>
 
 #ifdef GASNETI_LIBRARY_VERSION
 #include <gasnet_coll.h>
-#define BEYOND 1
+#define EXTENSIONS 1
 #endif
 
 enum { NAMED, ANONYMOUS, TEAM, BROADCAST, TO_ONE, TO_ALL, SPLIT, GATHER, SCATTER, ALL_GATHER, ALL_TO_ALL, SCAN };
@@ -41,7 +41,7 @@ static void groups(struct worker *w, long count) {
                 gex_TM_Split(&half, tm, (int)(me % 2), (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
                 gex_TM_Destroy(half, NULL, 0);
                 break;
-#ifdef BEYOND
+#ifdef EXTENSIONS
             case GATHER: event = gasnetx_Coll_GatherNB(tm, root, w->local, w->local + w->room / 2, w->bytes, 0); break;
             case SCATTER:
                 event = gasnetx_Coll_ScatterNB(tm, root, w->local, w->local + w->room / 2, w->bytes, 0);
@@ -65,12 +65,12 @@ static void groups(struct worker *w, long count) {
 #define GATHERED ALL, MANY_BYTES | GATHERS, 8, (size_t)1 << 22
 const struct test group_tests[] = {
     {"barrier", "gasnet_barrier_notify and _wait, named", ONE, NAMED, groups, "barrier"},
-    {"barrier-anonymous", "the same without a name", ONE, ANONYMOUS, groups, "barrier"},
+    {"barrier-anonymous", "gasnet_barrier_notify and _wait, anonymous", ONE, ANONYMOUS, groups, "barrier"},
     {"barrier-team", "gex_Coll_BarrierNB and its wait", ONE, TEAM, groups, "barrier"},
     {"broadcast", "gex_Coll_BroadcastNB and its wait", SIZES, BROADCAST, groups, NULL},
     {"reduce", "gex_Coll_ReduceToOneNB of doubles and its wait", DOUBLES, TO_ONE, groups, NULL},
     {"allreduce", "gex_Coll_ReduceToAllNB of doubles and its wait", DOUBLES, TO_ALL, groups, NULL},
-#ifdef BEYOND
+#ifdef EXTENSIONS
     {"gather", "gasnetx_Coll_GatherNB and its wait", GATHERED, GATHER, groups, NULL},
     {"scatter", "gasnetx_Coll_ScatterNB and its wait", GATHERED, SCATTER, groups, NULL},
     {"allgather", "gasnetx_Coll_AllGatherNB and its wait", GATHERED, ALL_GATHER, groups, NULL},

@@ -1,5 +1,5 @@
-/* What the machine allows, whatever the library: copies, a cache line that goes to and fro, ways to wait. Measured by processes of its own, before
- * there is a job. */
+/* Limits of the machine, independent of the library: copies, cache-line transfers, ways to wait. Measured by processes of its
+ * own, before the job starts. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -48,7 +48,7 @@ static void *shared(size_t bytes) {
     return memory;
 }
 
-/* A process that ends with this one, however that ends. */
+/* Forks a process that is killed when this one ends. */
 static pid_t helper(void) {
     pid_t parent = getpid(), child = fork();
     if (child == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)) _exit(1);
@@ -66,7 +66,7 @@ static void core_of(int index, int *core) {
     }
 }
 
-/* A wish: without it the numbers are less steady. */
+/* May fail: the results then vary more. */
 static void pin(int core) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -105,7 +105,7 @@ static double copies(size_t bytes) {
     if (from == NULL || to == NULL) return 0;
     memset(from, 1, whole);
     memset(to, 2, whole);
-    for (;; count *= 4) { /* blocks of 2 ms; a long time may be somebody else's who had the core */
+    for (;; count *= 4) { /* blocks of 2 ms; repeated, because another process may have used the core */
         double time = copy_often(to, from, bytes, step, places, count), again;
         if (time < 300) continue;
         again = copy_often(to, from, bytes, step, places, count);
@@ -121,9 +121,9 @@ static double copies(size_t bytes) {
     return median(times, BLOCKS);
 }
 
-/* One other process; both take turns `rounds` times. */
-enum place { APART, TOGETHER };
-static double turns(void (*turn)(void *memory, int me, long round), void *memory, long rounds, enum place place) {
+/* The time of a turn of two processes that alternate `rounds` times. */
+enum placement { TWO_CORES, ONE_CORE };
+static double turns(void (*turn)(void *memory, int me, long round), void *memory, long rounds, enum placement place) {
     double times[BLOCKS];
     int block, mine, its;
     pid_t other;
@@ -131,7 +131,7 @@ static double turns(void (*turn)(void *memory, int me, long round), void *memory
     cpu_set_t before;
     sched_getaffinity(0, sizeof before, &before);
     core_of(0, &mine);
-    core_of(place == APART, &its);
+    core_of(place == TWO_CORES, &its);
     other = helper();
     if (other == 0) {
         pin(its);
@@ -152,10 +152,10 @@ static double turns(void (*turn)(void *memory, int me, long round), void *memory
 
 struct line {
     long word;
-    char apart[120];
+    char padding[120];
 };
 static int cores_here;
-/* Both count one word up in turn. */
+/* Both increment one word by turns. */
 static void one_line(void *memory, int me, long round) {
     struct line *line = memory;
     long wanted = 2 * round + me;
@@ -171,7 +171,7 @@ static void two_lines(void *memory, int me, long round) {
     int spins = 0;
     if (me == 0) __atomic_store_n(&lines[0].word, round + 1, __ATOMIC_RELEASE);
     do {
-        seen = __atomic_load_n(&lines[1 - me].word, __ATOMIC_ACQUIRE); /* each writes its own line */
+        seen = __atomic_load_n(&lines[1 - me].word, __ATOMIC_ACQUIRE); /* each process writes its own line */
         if (cores_here == 1 || ++spins > 100000) sched_yield();
     } while (seen <= round);
     if (me == 1) __atomic_store_n(&lines[1].word, round + 1, __ATOMIC_RELEASE);
@@ -212,12 +212,12 @@ static double datagrams(int flags) {
                  getsockname(sockets[i], (struct sockaddr *)&places[i], &length) == 0;
     }
     socket_flags = flags;
-    if (ready) time = turns(by_datagram, NULL, 3000, APART);
+    if (ready) time = turns(by_datagram, NULL, 3000, TWO_CORES);
     for (i = 0; i < 2; i++) close(sockets[i]);
     return time;
 }
 
-/* Both sleep until the other has counted the word up. */
+/* Each blocks until the other has incremented the word. */
 static void by_futex(void *memory, int me, long round) {
     int *word = memory, wanted = (int)(2 * round + me), seen;
     while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) != wanted)
@@ -226,49 +226,49 @@ static void by_futex(void *memory, int me, long round) {
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* A barrier of processes that count up in shared memory and wait for the last one. */
-struct meeting {
+/* A barrier of processes: they increment a counter in shared memory, and wait for the last one. */
+struct process_barrier {
     int arrived, round;
 };
-static void meet(struct meeting *meeting, int members, int sleeps) {
-    int round = __atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE);
-    if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_ACQ_REL) == members) {
-        __atomic_store_n(&meeting->arrived, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&meeting->round, round + 1, __ATOMIC_RELEASE);
-        if (sleeps) syscall(SYS_futex, &meeting->round, FUTEX_WAKE, members, NULL, NULL, 0);
+static void enter_barrier(struct process_barrier *barrier, int members, int sleeps) {
+    int round = __atomic_load_n(&barrier->round, __ATOMIC_ACQUIRE);
+    if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) == members) {
+        __atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&barrier->round, round + 1, __ATOMIC_RELEASE);
+        if (sleeps) syscall(SYS_futex, &barrier->round, FUTEX_WAKE, members, NULL, NULL, 0);
         return;
     }
-    while (__atomic_load_n(&meeting->round, __ATOMIC_ACQUIRE) == round) {
+    while (__atomic_load_n(&barrier->round, __ATOMIC_ACQUIRE) == round) {
         if (sleeps) {
-            syscall(SYS_futex, &meeting->round, FUTEX_WAIT, round, NULL, NULL, 0);
+            syscall(SYS_futex, &barrier->round, FUTEX_WAIT, round, NULL, NULL, 0);
         } else {
             sched_yield();
         }
     }
 }
-static double meetings(int members, int sleeps) {
-    struct meeting *meeting = shared(sizeof *meeting);
+static double time_barrier(int members, int sleeps) {
+    struct process_barrier *barrier = shared(sizeof *barrier);
     double times[BLOCKS];
     long rounds = 20000 / (members + 1) + 10, i;
     int block, k;
     for (k = 1; k < members; k++) {
         pid_t child = helper();
-        if (child < 0) { /* those that started end with this process */
+        if (child < 0) { /* the others are killed with this process */
             fprintf(stderr, "gasnet_perf: cannot start %d processes for the barriers: %s\n", members, strerror(errno));
             exit(1);
         }
         if (child == 0) {
-            for (i = 0; i < rounds * BLOCKS; i++) meet(meeting, members, sleeps);
+            for (i = 0; i < rounds * BLOCKS; i++) enter_barrier(barrier, members, sleeps);
             _exit(0);
         }
     }
     for (block = 0; block < BLOCKS; block++) {
         double start = now_us();
-        for (i = 0; i < rounds; i++) meet(meeting, members, sleeps);
+        for (i = 0; i < rounds; i++) enter_barrier(barrier, members, sleeps);
         times[block] = (now_us() - start) / (double)rounds;
     }
     for (k = 1; k < members; k++) wait(NULL);
-    munmap(meeting, sizeof *meeting);
+    munmap(barrier, sizeof *barrier);
     return median(times, BLOCKS);
 }
 
@@ -315,19 +315,19 @@ void limits_measure(struct limits *limits, int processes) {
     limits->cores = cores_here;
     limits->processes = processes;
     for (i = 3; i <= 26; i++) limits->memcpy_mbs[i] = copies((size_t)1 << i);
-    limits->ping_pong_us = turns(one_line, memory, cores_here > 1 ? 20000 : 500, APART);
+    limits->ping_pong_us = turns(one_line, memory, cores_here > 1 ? 20000 : 500, TWO_CORES);
     memset(memory, 0, 4096);
-    limits->two_lines_us = turns(two_lines, memory, cores_here > 1 ? 20000 : 500, APART);
+    limits->two_lines_us = turns(two_lines, memory, cores_here > 1 ? 20000 : 500, TWO_CORES);
     for (place = 0; place < 2; place++) {
         memset(memory, 0, 4096);
-        limits->futex_us[place] = turns(by_futex, memory, 1000, (enum place)place);
+        limits->futex_us[place] = turns(by_futex, memory, 1000, (enum placement)place);
         if (pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0)
-            limits->pipe_us[place] = turns(through_pipe, NULL, 1000, (enum place)place);
+            limits->pipe_us[place] = turns(through_pipe, NULL, 1000, (enum placement)place);
         for (i = 0; i < 4; i++) close(pipes[i / 2][i % 2]);
     }
     if (processes > 1) {
-        limits->yield_barrier_us = meetings(processes, 0);
-        limits->futex_barrier_us = meetings(processes, 1);
+        limits->yield_barrier_us = time_barrier(processes, 0);
+        limits->futex_barrier_us = time_barrier(processes, 1);
     }
     limits->datagram_us[0] = datagrams(MSG_DONTWAIT);
     limits->datagram_us[1] = datagrams(0);
@@ -340,14 +340,14 @@ void limits_measure(struct limits *limits, int processes) {
 void limits_print(const struct limits *limits, FILE *out) {
     int i;
     fprintf(out, "# limits of this machine, %d cores\n", limits->cores);
-    fprintf(out, "#   cache line to and fro %.3f us, two of them %.3f us\n", limits->ping_pong_us,
+    fprintf(out, "#   round trip of a cache line %.3f us, of two lines %.3f us\n", limits->ping_pong_us,
             limits->two_lines_us);
     fprintf(
         out,
-        "#   to and fro on two cores and on one: byte through pipes %.2f and %.2f us, futex wake-up %.2f and %.2f us\n",
+        "#   round trip on two cores and on one: byte through pipes %.2f and %.2f us, futex wake-up %.2f and %.2f us\n",
         limits->pipe_us[0], limits->pipe_us[1], limits->futex_us[0], limits->futex_us[1]);
-    fprintf(out, "#   datagram of 8 bytes to and fro %.2f us, %.2f us by processes that sleep\n",
-            limits->datagram_us[0], limits->datagram_us[1]);
+    fprintf(out, "#   round trip of an 8-byte datagram: polling %.2f us, blocking %.2f us\n", limits->datagram_us[0],
+            limits->datagram_us[1]);
     if (limits->processes > 1) {
         fprintf(out, "#   barrier of %d processes: by sched_yield %.2f us, by futex %.2f us\n", limits->processes,
                 limits->yield_barrier_us, limits->futex_barrier_us);

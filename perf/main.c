@@ -1,4 +1,4 @@
-/* gasnet_perf: how fast GASNet is on this machine. */
+/* gasnet_perf: measures the performance of GASNet operations. */
 #include "perf.h"
 
 #include <errno.h>
@@ -27,32 +27,33 @@ const char *conduit_name(void) {
 static const char usage[] =
     "usage: gasnetrun -n <n> gasnet_perf [options] [test[,test...]]\n"
     "       gasnet_perf --start <n>[,<n>...] [--launcher COMMAND] [-b JOBS] [--json FILE]\n"
-    "Times of GASNet operations between the ranks of a job. A name, or the beginning of several, chooses tests; "
-    "without one all are run.\n"
-    "  -l, --list         names and explanations of the tests\n"
-    "  -m FROM:TO         sizes in bytes, powers of two in between (8:4M)\n"
-    "  -b BLOCKS          blocks of operations; the time is the median over them (11)\n"
-    "  -d MS              length of a block in milliseconds (4)\n"
-    "  -w COUNT           operations in flight where a window is (64)\n"
-    "  -t THREADS         threads of each active rank that do it at the same time (1)\n"
+    "Measures GASNet operations between the ranks of a job. A test is a name, or a prefix of several names; "
+    "without one all tests run.\n"
+    "  -l, --list         print names and descriptions of the tests\n"
+    "  -m FROM:TO         sizes in bytes, doubling from FROM to TO (8:4M)\n"
+    "  -b BLOCKS          blocks of operations; the result is their median (11)\n"
+    "  -d MS              duration of a block in milliseconds (4)\n"
+    "  -w COUNT           operations in flight in tests with a window (64)\n"
+    "  -t THREADS         threads of each active rank that run the test concurrently (1)\n"
     "  -p, --pin          bind rank i to core i of those that it may use, modulo their number\n"
-    "  -s, --segment      local buffers in the segment, too\n"
-    "  --wait MODE        gasnet_set_waitmode: spin, block or spinblock; otherwise the library's own\n"
-    "  --limits           measure what the machine allows first, and print ratios to that\n"
-    "  --start RANKS      start jobs of so many ranks, one after the other: time to the first line and to the end, "
+    "  -s, --segment      also allocate the local buffers in the segment\n"
+    "  --wait MODE        gasnet_set_waitmode: spin, block or spinblock; by default the policy of the library\n"
+    "  --limits           measure the limits of the machine first, and print ratios to them\n"
+    "  --start RANKS      start jobs with these numbers of ranks, one after the other: time to the first line and to "
+    "the end, "
     "memory of the ranks\n"
-    "  --launcher COMMAND what starts them, with %d for the number of ranks, as in \"gasnetrun -n %d\"; otherwise "
+    "  --launcher COMMAND command that starts them, with %d for the number of ranks: \"gasnetrun -n %d\"; by default "
     "GASNET_PSHM_NODES is set\n"
-    "  --json FILE        write the results as JSON, too; - is standard output\n"
-    "  --svg FILE         write them as plots\n"
-    "  -h, --help         this text\n";
+    "  --json FILE        also write the results as JSON; - is standard output\n"
+    "  --svg FILE         also write them as plots\n"
+    "  -h, --help         print this text\n";
 
 void give_up(void) {
     if (client != NULL) gasnet_exit(1);
     exit(1);
 }
 
-/* Before there is a job, and perhaps in every rank: says it and ends the process. */
+/* A wrong option: prints a message and ends the process. Called before the job starts, perhaps in every rank. */
 static void wrong(const char *what, const char *value) {
     fprintf(stderr, "gasnet_perf: %s%s%s\n%s", what, value ? ": " : "", value ? value : "", usage);
     exit(2);
@@ -107,18 +108,18 @@ static int wait_mode(const char *word) {
     return -1;
 }
 
-/* Numbers of ranks with commas between them. */
+/* Numbers of ranks, separated by commas. */
 static void read_starts(char *text) {
     char *word;
     int room = sizeof options.start / sizeof options.start[0];
     for (word = strtok(text, ","); word != NULL; word = strtok(NULL, ",")) {
-        if (options.starts == room) wrong("fewer numbers of ranks are expected", word);
+        if (options.starts == room) wrong("too many numbers of ranks", word);
         options.start[options.starts++] = (int)number(word, 1, 1 << 20);
     }
     if (options.starts == 0) wrong("numbers of ranks are expected", NULL);
 }
 
-/* How many tests the first `length` characters of `word` name, as a whole or as a beginning. */
+/* The number of tests that the first `length` characters of `word` name, exactly or as a prefix. */
 static int named(const char *word, size_t length, int whole) {
     int found = 0, t;
     const struct test *test;
@@ -130,7 +131,7 @@ static int named(const char *word, size_t length, int whole) {
     return found;
 }
 
-/* A word that is a test's name names only that one. */
+/* Whether a test is selected. An exact name does not select longer names. */
 static int is_wanted(const char *name) {
     const char *at = options.wanted;
     if (at == NULL) return 1;
@@ -142,13 +143,13 @@ static int is_wanted(const char *name) {
     return 0;
 }
 
-/* Every word names something. */
+/* Every word must select a test. */
 static void check_names(void) {
     const char *at = options.wanted;
-    if (at != NULL && *at == '\0') wrong("a name is expected, or none at all", NULL);
+    if (at != NULL && *at == '\0') wrong("the name of a test is empty", NULL);
     while (at != NULL && *at != '\0') {
         size_t length = strcspn(at, ",");
-        if (length == 0 || !named(at, length, 0)) wrong("there is no such test; --list shows them", at);
+        if (length == 0 || !named(at, length, 0)) wrong("no such test; --list prints their names", at);
         at += length + (at[length] == ',');
     }
 }
@@ -159,14 +160,14 @@ static void list(void) {
     for (t = 0; t < TABLES; t++) {
         for (test = tables[t]; test->name != NULL; test++) printf("%-18s %s\n", test->name, test->about);
     }
-    printf("Times are per operation. Ranks work in pairs, one of the lower half with one of the upper half; those of "
-           "barriers, collectives and teams all together.\n");
+    printf("Times are per operation. Ranks work in pairs, one of the lower half with one of the upper half; barriers, "
+           "collectives and teams use all ranks.\n");
     exit(0);
 }
 
 static void read_options(int argc, char **argv) {
     int i;
-    /* Some networks start as many ranks as the first argument says, and take it away in those. */
+    /* With some networks the first argument is the number of ranks; the ranks themselves do not get it. */
     int first = argc > 1 && argv[1][0] && strspn(argv[1], "0123456789") == strlen(argv[1]) ? 2 : 1;
     for (i = first; i < argc; i++) {
         const char *a = argv[i];
@@ -185,7 +186,7 @@ static void read_options(int argc, char **argv) {
         } else if (strcmp(a, "--in-job") == 0) {
             options.in_job = 1;
         } else if (a[0] != '-') {
-            if (options.wanted != NULL) wrong("name the tests with commas between them", a);
+            if (options.wanted != NULL) wrong("separate the names of tests by commas", a);
             options.wanted = a;
         } else if (value == NULL) {
             wrong("an unknown option, or one without its value", a);
@@ -196,7 +197,7 @@ static void read_options(int argc, char **argv) {
                 options.least = options.most = size(value, &end);
                 if (*end == ':') options.most = size(end + 1, &end);
                 if (*end != '\0' || options.least > options.most || options.least == 0)
-                    wrong("FROM:TO is expected, from 1 on", value);
+                    wrong("FROM:TO is expected, with FROM at least 1", value);
             } else if (strcmp(a, "-b") == 0) {
                 options.blocks = (int)number(value, 1, 100000);
             } else if (strcmp(a, "-d") == 0) {
@@ -221,7 +222,7 @@ static void read_options(int argc, char **argv) {
         }
     }
     check_names();
-    if (options.starts > 0 && options.svg != NULL) wrong("--start makes no plots", NULL);
+    if (options.starts > 0 && options.svg != NULL) wrong("--start cannot write plots", NULL);
 #ifndef GASNET_PAR
     if (options.threads > 1) wrong("several threads need a library of thread mode PAR", NULL);
 #endif
@@ -245,7 +246,7 @@ static size_t largest(const struct test *test, size_t share) {
     return (size_t)least;
 }
 
-/* What a test moves of `bytes`. */
+/* `bytes`, rounded down to the granularity of a test. */
 static size_t whole_parts(const struct test *test, size_t bytes) {
     size_t part;
     if (!(test->flags & MANY_BYTES)) return bytes;
@@ -256,7 +257,7 @@ static size_t whole_parts(const struct test *test, size_t bytes) {
     return bytes < part ? part : bytes / part * part;
 }
 
-/* What limits a test: between ranks that share no memory a message is a datagram at best, as far as this machine is asked. */
+/* The limit of a test. Between ranks without shared memory, the limit of a message is a datagram over loopback. */
 static const char *limit_of(const struct test *test) {
     gex_Rank_t neighbours = 0;
     gex_System_QueryNbrhdInfo(NULL, &neighbours, NULL);
@@ -298,7 +299,7 @@ int main(int argc, char **argv) {
     whole = options.in_job ? page
                            : (share * (size_t)options.threads + page - 1) / page * page * (options.in_segment ? 2 : 1);
     if (gex_Segment_Attach(&segment, tm, whole) != GASNET_OK) {
-        fprintf(stderr, "gasnet_perf: a segment of %zu bytes cannot be attached; try a smaller -m\n", whole);
+        fprintf(stderr, "gasnet_perf: cannot attach a segment of %zu bytes; try a smaller -m\n", whole);
         gasnet_exit(1);
     }
     if (options.in_job) {

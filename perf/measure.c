@@ -1,4 +1,4 @@
-/* Blocks, and statistics over them. */
+/* Blocks of operations, and their statistics. */
 #include "perf.h"
 
 #include <pthread.h>
@@ -19,11 +19,11 @@ static gex_Rank_t partner(gex_Rank_t rank) {
 
 static int is_active(const struct test *test) {
     if (test->shape == ALL) return 1;
-    if (np % 2 == 1 && np > 1 && me == np - 1) return 0; /* the odd one out */
+    if (np % 2 == 1 && np > 1 && me == np - 1) return 0; /* has no partner */
     return test->shape != PAIRS || np == 1 || me < np / 2;
 }
 
-/* The threads of a process meet twice per block. */
+/* The threads of a process synchronise twice per block. */
 static pthread_barrier_t gate;
 static struct {
     struct worker *workers;
@@ -41,7 +41,7 @@ static void *work(void *argument) {
     }
 }
 
-/* One block of this process; its time. */
+/* The time of a block of this process. */
 static double block(struct worker *workers, int threads, long count) {
     double start;
     if (threads == 1) {
@@ -57,7 +57,7 @@ static double block(struct worker *workers, int threads, long count) {
     return now_us() - start;
 }
 
-/* A block of the whole job; the longest time of all, on every rank. */
+/* A block of the whole job. Returns the maximum time of all ranks, on every rank. */
 static double collective_block(const struct test *test, struct worker *workers, int threads, long count) {
     double mine = 0, longest = 0;
     barrier();
@@ -66,7 +66,7 @@ static double collective_block(const struct test *test, struct worker *workers, 
     return longest;
 }
 
-/* Memory for the workers: as much locally as they have in the peer's segment. */
+/* Memory of the workers: local buffers as large as their part of the peer's segment. */
 static void prepare(struct worker *workers, const struct test *test, size_t bytes, int threads) {
     int i;
     if (buffers == NULL) {
@@ -85,7 +85,7 @@ static void prepare(struct worker *workers, const struct test *test, size_t byte
             gasnet_exit(1);
         }
         memset(buffers, 1, room * (size_t)options.threads);
-        memset(own_segment, 1, room * (size_t)options.threads); /* no test is to be the first that touches it */
+        memset(own_segment, 1, room * (size_t)options.threads); /* so that no test has page faults */
         gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, partner(me), &base, NULL, &size, 0));
         segment_of_peer = base;
     }
@@ -119,11 +119,11 @@ struct result measure(const struct test *test, size_t bytes) {
         pthread_barrier_init(&gate, NULL, (unsigned)threads);
         for (i = 1; i < threads; i++) pthread_create(&handles[i], NULL, work, &workers[i]);
     }
-    /* Warm up, and find the length of a block: the same on all ranks, because all know the longest time. */
+    /* Warm up, and find the number of operations per block. All ranks use the maximum time, so they find the same number. */
     collective_block(test, workers, threads, 3);
     for (;;) {
         double time = collective_block(test, workers, threads, count), goal = options.block_ms * 1e3;
-        if (time >= goal / 4) { /* or somebody else had the core */
+        if (time >= goal / 4) { /* repeat: another process may have used the core */
             double again = collective_block(test, workers, threads, count);
             if (again < time) time = again;
         }

@@ -1,6 +1,6 @@
-/* gasnet_perf: what the parts of the program share. A test is a function that does an operation so many times; measure.c finds out how many times
- * make a block of a few milliseconds, repeats blocks, and takes the median. Only public GASNet interfaces are used, so that the program builds over
- * any library that has them. */
+/* gasnet_perf: shared declarations. A test is a function that performs an operation a number of times. measure.c finds the
+ * number for a block of a few milliseconds, repeats blocks, and takes the median. The program uses public GASNet interfaces
+ * only, so that it builds over any GASNet library. */
 #ifndef GASNET_PERF_H
 #define GASNET_PERF_H
 
@@ -11,28 +11,29 @@
 
 #include <stdio.h>
 
-/* Who is active in a test. */
+/* The active ranks of a test. */
 enum shape {
-    PAIRS,  /* the ranks of the lower half, each towards one of the upper half; a single rank towards itself */
-    ROUNDS, /* the same pairs, but both take part in every operation */
+    PAIRS,  /* each rank of the lower half works with one of the upper half; a single rank with itself */
+    ROUNDS, /* the same pairs; both take part in every operation */
     BOTH,   /* the same pairs, both active */
     ALL     /* all ranks, in one collective operation */
 };
 
-/* What a worker (a thread of an active rank) works with. */
+/* A worker: a thread of an active rank. */
 struct worker {
     const struct test *test;
     gex_Rank_t peer;
     int thread;
     size_t bytes;
-    char *local;        /* memory of its own, outside the segment */
-    char *remote;       /* its part of the peer's segment, as the peer addresses it */
-    char *own;          /* the same part of the own segment */
-    size_t room;        /* bytes in each of the two */
-    size_t step;        /* between places for data of `bytes` */
-    size_t places;      /* such places, a power of two, less one: a division would take as long as a small put */
-    unsigned long turn; /* counts operations: addresses and values follow it */
-    char apart[128];    /* threads count at the same time */
+    char *local;  /* its memory outside the segment */
+    char *remote; /* its part of the peer's segment, in the peer's address space */
+    char *own;    /* the same part of this rank's segment */
+    size_t room;  /* bytes of each part */
+    size_t step;  /* distance between slots for data of `bytes` */
+    size_t
+        places; /* number of slots, a power of two, minus 1: used as a mask, because a division takes as long as a small put */
+    unsigned long turn; /* counts operations; addresses and values derive from it */
+    char padding[128];  /* padding: threads count concurrently */
 };
 
 enum {
@@ -55,10 +56,10 @@ struct test {
     int flags;          /* MANY_BYTES: for a range of sizes. THREADS: several threads may. GATHERS: of every rank.
                            * WORDS, ROWS, PLANES: whole words of 8 bytes, rows of 64, and from 1024 on planes of that.
                            * The others: no larger than such a message. */
-    size_t least, most; /* sizes that it can have, with MANY_BYTES */
-    int variant;        /* what the function shall do, where one serves several tests */
+    size_t least, most; /* range of sizes, with MANY_BYTES */
+    int variant;        /* selects the operation, if a function serves several tests */
     void (*run)(struct worker *worker, long count);
-    const char *limit; /* what of the machine bounds it ("memcpy", "ping-pong", "yield-barrier"), or NULL */
+    const char *limit; /* limit of the machine that applies ("memcpy", "ping-pong", "yield-barrier"), or NULL */
 };
 
 /* The job. */
@@ -67,12 +68,12 @@ extern gex_EP_t ep;
 extern gex_TM_t tm;
 extern gex_Rank_t me, np;
 
-/* Ends the program after an error, and the job if there is one. */
+/* Ends the program, and its job, after an error. */
 void give_up(void);
 
-/* What the user asked for. */
+/* The command line. */
 struct options {
-    const char *wanted; /* names or beginnings of names, with commas; NULL for all */
+    const char *wanted; /* names or prefixes, separated by commas; NULL for all */
     size_t least, most; /* sizes */
     int blocks;
     double block_ms;
@@ -82,16 +83,16 @@ struct options {
     int pin;        /* rank i on core i */
     int in_segment; /* local buffers, too */
     const char *json, *svg;
-    int start[16], starts; /* ranks of jobs to start, and how many such numbers */
-    const char *launcher;  /* a command that starts them, %d for the number of ranks */
+    int start[16], starts; /* numbers of ranks of the jobs to start, and their count */
+    const char *launcher;  /* command that starts them; %d is the number of ranks */
     int wait_mode;         /* of gasnet_set_waitmode, or -1 */
-    int in_job;            /* this is such a job */
+    int in_job;            /* whether this is such a job */
 };
 extern struct options options;
 
-/* The tables of tests, each ended by one without name. */
+/* The tables of tests; the last entry has no name. */
 extern const struct test am_tests[], rma_tests[], scattered_tests[], atomic_tests[], group_tests[];
-/* Registers handlers, makes domains and teams. Collective, before any test. */
+/* Registers handlers, creates atomic domains. Collective, before the tests. */
 void am_setup(void);
 void atomic_setup(void);
 
@@ -103,24 +104,24 @@ struct result {
     int threads;
     double us;         /* median time of an operation */
     double low, high;  /* quartiles */
-    double least;      /* the shortest time */
+    double least;      /* minimum */
     double per_second; /* operations of all active workers */
-    double limit;      /* microseconds that the machine needs for as much; 0 if unknown */
+    double limit;      /* microseconds at the limit of the machine; 0 if unknown */
 };
-/* Measures; the result means something on rank 0. Collective. */
+/* Measures; the result is valid on rank 0. Collective. */
 struct result measure(const struct test *test, size_t bytes);
 void barrier(void);
 const char *conduit_name(void);
 
 /* report.c: rank 0 only. */
-FILE *report_table(void); /* where the table goes */
+FILE *report_table(void); /* output of the table */
 void report_begin(void);
 void report_result(const struct result *result);
 void report_end(void);
-FILE *report_file(const char *name); /* ends the program if that fails */
+FILE *report_file(const char *name); /* ends the program on failure */
 void report_close(FILE *file, const char *name);
 
-/* start.c: without a job, and the part that each job does. */
+/* start.c: the process without a job, and the part inside each job. */
 void start_measure(void);
 void start_in_job(void);
 

@@ -1,4 +1,4 @@
-/* The table on standard output, and files in JSON and SVG. */
+/* The table on standard output, and JSON and SVG files. */
 #include "perf.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static size_t count, room;
 
 static double megabytes(const struct result *r) { return r->per_second * (double)r->bytes / 1e6; }
 
-/* The table gives way to a file that goes to the standard output. */
+/* If a file goes to standard output, the table goes to standard error. */
 static int is_output(const char *name) { return name != NULL && strcmp(name, "-") == 0; }
 static FILE *json, *svg;
 
@@ -18,7 +18,7 @@ FILE *report_table(void) { return is_output(options.json) || is_output(options.s
 
 void report_begin(void) {
     FILE *out = report_table();
-    /* A file that cannot be written is better known before than after the run. */
+    /* Open the files now, so that an error is reported before the run. */
     if (options.json != NULL) json = report_file(options.json);
     if (options.svg != NULL) svg = report_file(options.svg);
     fprintf(out, "# %-18s %9s %11s %7s %12s %10s", "test", "bytes", "us", "+-%", "1000 op/s", "MB/s");
@@ -89,7 +89,7 @@ static void write_json(void) {
     report_close(out, options.json);
 }
 
-/* Two panels over the logarithm of the size: microseconds, and MB/s. */
+/* Two panels over the logarithm of the size: microseconds and MB/s. */
 enum { WIDTH = 560, HEIGHT = 420, LEFT = 70, TOP = 40, GAP = 90, LEGEND = 170 };
 static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a7d44", "#8d5a97", "#b8860b",
                                       "#2f4858", "#d1495b", "#00798c", "#7a9e1f", "#6b4c9a"};
@@ -169,7 +169,7 @@ static void write_svg(void) {
         last = results[i].test;
         curves++;
     }
-    if (curves == 0) fprintf(stderr, "gasnet_perf: none of these tests has sizes: %s shows nothing\n", options.svg);
+    if (curves == 0) fprintf(stderr, "gasnet_perf: none of these tests has sizes: %s has no curves\n", options.svg);
     needed = TOP + 14 + 17 * curves + 40;
     if (height < needed) height = needed;
     fprintf(out,
@@ -179,9 +179,10 @@ static void write_svg(void) {
     fprintf(out, "<rect width='100%%' height='100%%' fill='white'/>\n");
     panel(out, 0, LEFT);
     panel(out, 1, 2 * LEFT + WIDTH + GAP / 2);
-    fprintf(out,
-            "<text x='%d' y='%d' fill='#555'>gasnet_perf, conduit %s, %u ranks; horizontally: bytes</text>\n</svg>\n",
-            LEFT, height - 14, conduit_name(), (unsigned)np);
+    fprintf(
+        out,
+        "<text x='%d' y='%d' fill='#555'>gasnet_perf, conduit %s, %u ranks; horizontal axis: bytes</text>\n</svg>\n",
+        LEFT, height - 14, conduit_name(), (unsigned)np);
     report_close(out, options.svg);
 }
 
@@ -189,7 +190,7 @@ void report_end(void) {
     if (options.json != NULL) write_json();
     if (options.svg != NULL) write_svg();
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "gasnet_perf: the standard output could not be written completely\n");
+        fprintf(stderr, "gasnet_perf: standard output could not be written completely\n");
         give_up();
     }
     free(results);

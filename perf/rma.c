@@ -1,4 +1,4 @@
-/* Puts and gets, of bytes and of values, in all forms of initiation. */
+/* Puts and gets of bytes and of values, in all forms of initiation. */
 #include "perf.h"
 
 #include <stdlib.h>
@@ -21,10 +21,10 @@ enum {
     PUT_REGION
 };
 
-/* Where the next operation goes: another place each time, so that no compiler can take the copy out of the loop. */
+/* The offset of the next operation: another one each time, so that no compiler can hoist the copy out of the loop. */
 static size_t place(struct worker *w) { return (w->turn++ & w->places) * w->step; }
 
-/* One after the other. */
+/* One operation at a time. */
 static void single(struct worker *w, long count) {
     gex_RMA_Value_t sum = 0;
     long i;
@@ -63,7 +63,7 @@ static void single(struct worker *w, long count) {
     *(volatile gex_RMA_Value_t *)w->local = sum;
 }
 
-/* As many at once as the window allows. */
+/* A window of operations in flight. */
 static void windowed(struct worker *w, long count) {
     gex_Event_t *events = NULL;
     long i = 0;

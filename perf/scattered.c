@@ -1,4 +1,4 @@
-/* Strided, indexed and vector puts and gets: rows of 64 bytes of a larger array. */
+/* Strided, indexed and vector puts and gets: rows of 64 bytes in a larger array. */
 #include "perf.h"
 
 #include <gasnet_vis.h>
@@ -58,7 +58,7 @@ static void scattered(struct worker *w, long count) {
     free(near);
 }
 
-/* Whole planes, and room for the gaps. */
+/* Sizes of whole rows and planes. The maximum leaves space for the gaps. */
 #define SIZES PAIRS, MANY_BYTES | THREADS | ROWS, ROW, (size_t)1 << 20
 #define CUBES PAIRS, MANY_BYTES | THREADS | PLANES, ROW, (size_t)1 << 20
 const struct test scattered_tests[] = {
@@ -68,8 +68,8 @@ const struct test scattered_tests[] = {
     {"get-2d-nb", "strided non-blocking get of rows of 64 bytes and its wait", SIZES, GET_2D_NB, scattered, "copy"},
     {"put-3d", "strided put of planes of 16 rows", CUBES, PUT_3D, scattered, "copy"},
     {"get-3d", "strided get of planes of 16 rows", CUBES, GET_3D, scattered, "copy"},
-    {"put-indexed", "indexed put of pieces of 64 bytes", SIZES, PUT_INDEXED, scattered, "copy"},
-    {"get-indexed", "indexed get of pieces of 64 bytes", SIZES, GET_INDEXED, scattered, "copy"},
-    {"put-vector", "vector put of pieces of 64 bytes", SIZES, PUT_VECTOR, scattered, "copy"},
-    {"get-vector", "vector get of pieces of 64 bytes", SIZES, GET_VECTOR, scattered, "copy"},
+    {"put-indexed", "indexed put of chunks of 64 bytes", SIZES, PUT_INDEXED, scattered, "copy"},
+    {"get-indexed", "indexed get of chunks of 64 bytes", SIZES, GET_INDEXED, scattered, "copy"},
+    {"put-vector", "vector put of chunks of 64 bytes", SIZES, PUT_VECTOR, scattered, "copy"},
+    {"get-vector", "vector get of chunks of 64 bytes", SIZES, GET_VECTOR, scattered, "copy"},
     {NULL, NULL, PAIRS, 0, 0, 0, 0, NULL, NULL}};

@@ -1,5 +1,5 @@
-/* How long a job takes from the command to its first line and to its end, and what memory its ranks have then: jobs of this very program, started one
- * after the other by a process that is in no job itself. */
+/* Measures the time of a job from the command to its first line and to its end, and the memory of its ranks at the first line.
+ * A process outside any job starts jobs of this program, one after the other. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,16 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Kibibytes, summed over the ranks; the ranks' own share of what is shared in `proportional`. */
+/* Kinds of memory in KiB. PROPORTIONAL divides shared pages by the number of processes that share them. */
 enum { PROPORTIONAL, RESIDENT, PRIVATE, PEAK, KINDS };
 static const char *const kinds[KINDS] = {"proportional", "resident", "private", "peak"};
 
 struct job {
     double first_us, end_us;
-    double kib[KINDS]; /* of a rank, in the mean */
+    double kib[KINDS]; /* mean over the ranks */
 };
 
-/* In the jobs: the figure after `key` in a file of /proc, in kibibytes. */
+/* In the jobs: the value of `key` in a file of /proc, in KiB. */
 static double figure(const char *file, const char *key) {
     char line[200];
     double sum = 0;
@@ -46,7 +46,7 @@ void start_in_job(void) {
     mine[RESIDENT] = figure(rollup, "Rss");
     mine[PRIVATE] = figure(rollup, "Private_Clean") + figure(rollup, "Private_Dirty");
     mine[PEAK] = figure("/proc/self/status", "VmHWM");
-    barrier(); /* nobody's share changes before all have looked */
+    barrier(); /* an exit would change the proportional memory of the others */
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, all, mine, GEX_DT_DBL, sizeof(double), KINDS, GEX_OP_ADD, NULL, NULL, 0));
     if (me == 0) {
         for (i = 0; i < KINDS; i++) printf("%.0f ", all[i] / np);
@@ -55,7 +55,7 @@ void start_in_job(void) {
     }
 }
 
-/* In the forked process: becomes the launcher, or this program if there is none. */
+/* In the forked process: executes the launcher, or this program without one. */
 static void become_job(char *self, int ranks) {
     char number[16], *launcher = options.launcher ? strdup(options.launcher) : NULL, *words[66], *word;
     int count = 0;
@@ -98,7 +98,7 @@ static struct job one_job(char *self, int ranks) {
     job.first_us = now_us() - start;
     well = well && fgets(line, sizeof line, output) != NULL;
     for (i = 0; well && i < KINDS; i++) job.kib[i] = strtod(at, &at);
-    if (!well && output != NULL) { /* whoever still writes there is to end */
+    if (!well && output != NULL) { /* so that writers get SIGPIPE */
         fclose(output);
         output = NULL;
     }
@@ -107,7 +107,7 @@ static struct job one_job(char *self, int ranks) {
     if (output != NULL) fclose(output);
     if (!well) {
         fprintf(stderr,
-                "gasnet_perf: a job of %d ranks did not start and end as it should; --launcher says how to start one "
+                "gasnet_perf: a job of %d ranks failed; --launcher sets the command that starts jobs "
                 "(%s)\n",
                 ranks, options.launcher ? options.launcher : "the variable GASNET_PSHM_NODES");
         exit(1);
@@ -115,7 +115,7 @@ static struct job one_job(char *self, int ranks) {
     return job;
 }
 
-/* The median, the least and the quartiles of a figure, which lies `at` so many bytes in each job. */
+/* Median, minimum and quartiles of a figure at offset `at` in each job. */
 struct figures {
     double median, least, low, high;
 };
@@ -145,7 +145,7 @@ static void jobs_of(char *self, int ranks, struct job *jobs, FILE *json, int fir
     FILE *table = report_table();
     struct figures to_line, to_end, kib[KINDS];
     int i, kind;
-    one_job(self, ranks); /* files that nobody has read yet */
+    one_job(self, ranks); /* warm up the page cache */
     for (i = 0; i < options.blocks; i++) jobs[i] = one_job(self, ranks);
     to_line = over(jobs, options.blocks, offsetof(struct job, first_us));
     to_end = over(jobs, options.blocks, offsetof(struct job, end_us));
@@ -173,13 +173,13 @@ void start_measure(void) {
     FILE *json = options.json != NULL ? report_file(options.json) : NULL;
     int i, kind;
     if (length <= 0 || jobs == NULL) {
-        fprintf(stderr, "gasnet_perf: cannot find out this program's own file\n");
+        fprintf(stderr, "gasnet_perf: cannot determine the file of this program\n");
         exit(1);
     }
     self[length] = '\0';
     fprintf(report_table(),
-            "# gasnet_perf: %s\n# jobs from the command to their first line and to their end; memory of a rank in the "
-            "mean, KiB; %d jobs each\n",
+            "# gasnet_perf: %s\n# time from the command to the first line and to the end; mean memory of a rank, KiB; "
+            "%d jobs each\n",
             GASNET_CONFIG_STRING, options.blocks);
     fprintf(report_table(), "# %6s %12s %7s %12s", "ranks", "start, ms", "+-%", "end, ms");
     for (kind = 0; kind < KINDS; kind++) fprintf(report_table(), " %12s", kinds[kind]);
