@@ -1,40 +1,41 @@
-//! The trait that every network implements, and all that the runtime asks of a network.
+//! The trait that every network implements.
 //!
 //! A conduit moves *packets* reliably between the processes of one job. The runtime encodes Active Messages into
-//! packets (`am::wire`), so a conduit never looks inside one. Required of every conduit: [`Conduit::identity`],
+//! packets (`am::wire`); their contents are opaque to a conduit. Required of every conduit: [`Conduit::identity`],
 //! [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`], [`Conduit::poll`], [`Conduit::stop`]. Everything else
-//! has a default: the runtime then does the work over packets (`rma`, `barrier`). Traffic inside a neighbourhood
-//! never reaches a conduit, except remote atomics.
+//! has a default, with which the runtime does the work over packets (`rma`, `barrier`). Traffic inside a neighbourhood
+//! never uses a conduit, except remote atomics.
 //!
 //! # What the runtime may rely on
 //!
 //! - Delivery: exactly once, unaltered, in any order; or [`Upcalls::peer_lost`] names the peer, and the job ends.
-//! - `Err(Busy)` from any method means that nothing was sent or changed. It ends when both sides poll.
-//! - No method but [`Conduit::start`] and [`Conduit::barrier_test`] waits. Only [`Conduit::poll`] and
-//!   [`Conduit::barrier_test`] make upcalls, also in a conduit that has threads of its own.
-//! - [`Upcalls::rma_done`] of a put means that the bytes are visible at the target to whatever is sent afterwards, on
-//!   any rail. Where the network's own completion says less, the conduit adds what is missing.
+//! - `Err(Busy)` from any method means that nothing was sent or changed. Polls on both sides resolve it.
+//! - Only [`Conduit::start`] and [`Conduit::barrier_test`] block. Only [`Conduit::poll`] and
+//!   [`Conduit::barrier_test`] make upcalls, even if the conduit has threads of its own.
+//! - [`Upcalls::rma_done`] of a put means that the bytes are visible at the target to everything sent afterwards, on
+//!   any rail. Where the completion of the network guarantees less, the conduit adds the rest.
 //! - Every method may be called from any thread at any time after `start`. A conduit that needs a lock takes a short
 //!   one and never holds it across [`Upcalls`] or a wait.
 //!
 //! # What a conduit may rely on
 //!
-//! - `start` is called once, in every process, and `exchange` works inside it only. A process that cannot start says so
-//!   with an error, and the others are ended by the launcher.
+//! - `start` is called once in every process, and `exchange` works only inside it. A process that cannot start returns
+//!   an error, and the launcher ends the others.
 //! - A reply goes to the process whose request is being delivered, from inside that [`Upcalls::packet`]: at most one
 //!   per request where the conduit has RMA and `put_notify` (otherwise payloads travel as packets, and a reply may be
 //!   several). So credits return with the reply, or with the end of the upcall, and a reply may travel into memory that
 //!   the requester set aside for it.
 //! - Inside [`Upcalls::packet`] of a request only replies are polled, and inside that of a reply nothing is sent or
 //!   polled: upcalls nest at most twice in a thread.
-//! - Both ends poll while they wait, also in exchanges after the start, and in exit until all are there: what a network has lost is sent again then. A
-//!   process that computes does not poll, for as long as it likes; so what `send` accepts goes at once, if the network takes it.
+//! - Both ends poll while they wait, also in exchanges after the start, and in exit until all ranks have arrived. A conduit
+//!   may retransmit in these polls. A process that computes may not poll for a long time, so a conduit must send what `send`
+//!   accepts immediately, if the network takes it.
 //! - RMA and atomics name memory inside a segment that its owner registered and the runtime announced with
 //!   [`Conduit::learn_segment`], and never zero bytes.
 //!
-//! # What each network fills
+//! # What each network implements
 //!
-//! Beside the required methods; "–" means that the default over packets does it. smp fills none: its neighbourhood is the
+//! In addition to the required methods; "–" is the default over packets. smp implements none: its neighbourhood is the
 //! whole job ([`Conduit::needs_single_neighbourhood`]).
 //!
 //! | need | method | sock | udp | ofi | ibv | gni | elan |
@@ -81,29 +82,29 @@ pub enum Class {
 /// Which channels a poll may drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollScope {
-    /// Replies only: asked by a reply that waits for room, inside a request handler.
+    /// Replies only: a reply inside a request handler is waiting for space.
     Replies,
-    /// Everything.
+    /// Requests and replies.
     All,
 }
 
-/// Who a conduit is.
+/// Name and version of a conduit.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Lower-case name as in file names: "smp".
+    /// Lower-case name, as in file names: "smp".
     pub name: &'static str,
     /// Version string of this conduit.
     pub version: &'static str,
 }
 
-/// What a conduit can carry.
+/// Limits of a conduit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Largest packet in bytes (header, arguments and payload). At least 1024, and the same in all processes.
     pub max_packet_bytes: usize,
-    /// Most processes in a job.
+    /// Maximum number of processes in a job.
     pub max_ranks: u32,
-    /// NICs in use; what the configuration asks for before `start`, what was opened after it.
+    /// NICs: before `start` the number that the configuration requests, then the number opened.
     pub rails: u32,
 }
 
@@ -138,7 +139,7 @@ impl Capabilities {
     }
 }
 
-/// Whose memory a device segment is.
+/// The device of a device segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
     /// CUDA device of this number.
@@ -149,12 +150,12 @@ pub enum Device {
     LevelZero(u32),
 }
 
-/// What a conduit needs to name a segment from afar: 64 bytes, which hold an rkey for each of 16 HCAs, or a uGNI handle
-/// for each of 4 domains. A conduit that needs more puts a number here and exchanges the rest in its own packets.
+/// The remote key of a segment: 64 bytes, enough for an rkey per HCA for 16 HCAs, or a uGNI handle per domain for 4 domains.
+/// A conduit that needs more stores an index here and exchanges the rest in packets of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SegmentKey {
-    /// The conduit's own meaning. All zero names no segment.
+    /// Defined by the conduit. All zero is no segment.
     pub words: [u64; 8],
 }
 
@@ -167,7 +168,7 @@ pub struct RemoteSegment {
     pub bytes: usize,
     /// The owner's key.
     pub key: SegmentKey,
-    /// It is memory of a device. Its key means something only with [`Capabilities::DEVICE_MEMORY`].
+    /// Whether it is device memory. Its key is valid only with [`Capabilities::DEVICE_MEMORY`].
     pub on_device: bool,
 }
 
@@ -184,51 +185,51 @@ impl RemoteSegment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferId(pub u64);
 
-/// What a conduit may ask of the runtime.
+/// The functions of the runtime that a conduit may call.
 pub trait Upcalls {
-    /// A packet came from `source`. `packet` is 64-byte aligned, writable for the duration of the call, and may be
+    /// A packet has arrived from `source`. `packet` is 64-byte aligned, writable for the duration of the call, and may be
     /// reused after it. A request may run a client handler, which may call `send` with [`Class::Reply`] to `source` and
     /// `poll` with [`PollScope::Replies`].
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]);
-    /// A put, get or atomic is complete at both ends. Comes in both scopes of `poll`, once per transfer.
+    /// A put, get or atomic is complete at both ends. Called in both scopes of `poll`, once per transfer.
     fn rma_done(&mut self, id: TransferId);
-    /// The source of a put may be reused, although the put is not complete. At most once, before `rma_done`; a conduit
-    /// that cannot tell the two apart leaves it out.
+    /// The source of a put may be reused, although the put is not complete. At most once, before `rma_done`; optional for a
+    /// conduit that cannot distinguish the two.
     fn source_done(&mut self, id: TransferId) {
         let _ = id;
     }
-    /// A peer is gone, or a transfer with it failed. At most once per peer. The runtime ends the job, naming it.
+    /// A peer is lost, or a transfer with it failed. At most once per peer. The runtime ends the job with a message.
     fn peer_lost(&mut self, peer: JobRank, why: &str);
 }
 
-/// What a conduit is given at start.
+/// The arguments of [`Conduit::start`].
 pub struct StartInfo<'a> {
     /// This process.
     pub rank: JobRank,
     /// Processes in the job.
     pub size: u32,
-    /// Processes of the own neighbourhood; no packet is ever sent there but for tests.
+    /// Processes of this neighbourhood. Only tests send packets to them.
     pub neighbours: u32,
-    /// Whether the conduit may start threads, on which nothing of the client's runs. Clients may forbid it (`GEX_FLAG_DEFER_THREADS`).
+    /// Whether the conduit may start threads, which never run client code. Clients may forbid it (`GEX_FLAG_DEFER_THREADS`).
     pub may_start_threads: bool,
-    /// The address of this host's Internet interface that the others shall use; the loop-back one in a job of one host.
+    /// The IP address at which other hosts reach this one; loopback in a job on one host.
     pub host_address: std::net::IpAddr,
-    /// Processes of the job on this host, which share its NICs and its memory that can be pinned. At least as many as
-    /// are in the neighbourhood.
+    /// Processes of the job on this host, which share its NICs and its pinnable memory. At least the size of the
+    /// neighbourhood.
     pub host_ranks: u32,
-    /// Only one thread of this process will ever call (SEQ, no receive thread): the vendor's library may leave out locks.
+    /// Only one thread of this process calls the conduit (SEQ, no receive thread), so the vendor's library needs no locks.
     pub single_threaded: bool,
-    /// All-gather over the whole job: every rank's bytes (equal lengths) in rank order. Collective; may be used several
-    /// times, in the same order everywhere. It is also a barrier.
+    /// All-gather over the whole job: the bytes of every rank (equal lengths) in rank order. Collective, and a barrier; may be
+    /// called several times, in the same order on all ranks.
     pub exchange: &'a dyn Fn(&[u8]) -> Vec<u8>,
-    /// A token that is the same in all processes of this job and in no other job. Strangers cannot guess it.
+    /// A secret of this job, equal in all its processes. It authenticates them.
     pub job_token: u64,
 }
 
 /// A conduit could not start or stop.
 #[derive(Debug)]
 pub struct ConduitError {
-    /// What failed, why, and what to try: one sentence each.
+    /// What failed, why, and what to do: one sentence each.
     pub message: String,
 }
 
@@ -245,19 +246,19 @@ pub trait Conduit: Sync {
     /// Name and version.
     fn identity(&self) -> Identity;
 
-    /// What it carries. Valid before `start`.
+    /// Limits. Valid before `start`.
     fn limits(&self) -> Limits;
 
-    /// Opens the network. Collective; called once, after the job is bootstrapped. May wait for the other processes.
+    /// Opens the network. Collective; called once, after the bootstrap. May block until the other processes call it.
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError>;
 
-    /// Whether this process could start the conduit: looks at the machine, changes nothing, waits for nobody. Called before `start`, in the
-    /// universal library only, which then takes a conduit that all processes of the job have. The error says what is missing.
+    /// Whether this process can start the conduit. Inspects the machine, changes nothing, does not block. Called before `start`,
+    /// in the universal library only, which uses a conduit that all processes can start. The error names what is missing.
     fn probe(&self) -> Result<(), ConduitError> {
         Ok(())
     }
 
-    /// Whether there is no network: everything but one neighbourhood that is the whole job is an error of the user's.
+    /// Whether there is no network. Then a job of several neighbourhoods is an error.
     fn needs_single_neighbourhood(&self) -> bool {
         false
     }
@@ -267,48 +268,48 @@ pub trait Conduit: Sync {
         !self.needs_single_neighbourhood()
     }
 
-    /// Whether a program that nobody has launched takes the number of ranks from its first argument.
+    /// Whether a program without a launcher takes the number of ranks from its first argument.
     fn takes_count(&self) -> bool {
         false
     }
 
-    /// Sends one packet: the concatenation of `parts`. Copies them before it returns (local completion is immediate).
-    /// Never waits, never polls, never calls back. `Err(Busy)` means that nothing was sent: no room or credit now, or the
-    /// connection to a peer that was never reached before is still coming up.
+    /// Sends one packet: the concatenation of `parts`, which are copied before return (local completion is immediate).
+    /// Never blocks, polls or makes upcalls. `Err(Busy)` means that nothing was sent: no space or credit now, or the first
+    /// connection to the peer is not established yet.
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy>;
 
-    /// Delivers packets and completions that have arrived, a bounded number of them, and returns how many. Called
-    /// again from inside [`Upcalls::packet`] only with [`PollScope::Replies`]. Both scopes deliver completions, accept
-    /// connections and push on what was accepted earlier.
+    /// Delivers a bounded number of packets and completions, and returns their number. Called recursively, from
+    /// [`Upcalls::packet`], only with [`PollScope::Replies`]. Both scopes deliver completions, accept connections and advance
+    /// earlier sends.
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize;
 
-    /// Closes the network. Called once, from the thread that ends the job, while others may still be inside. What was
-    /// accepted and has not arrived may be dropped; whoever needs it there waits for an answer first. Tells peers, so
-    /// far as it can without waiting, that this is an orderly end. After it `poll` delivers nothing.
+    /// Closes the network. Called once, by the thread that ends the job, while other threads may be inside the conduit.
+    /// Packets accepted but not delivered may be dropped; the runtime waits for answers where it needs delivery. Notifies
+    /// peers of the orderly exit, as far as possible without blocking. Then `poll` delivers nothing.
     fn stop(&self);
 
-    /// Which optional methods work.
+    /// The optional methods that are implemented.
     fn capabilities(&self) -> Capabilities {
         Capabilities::NONE
     }
 
-    /// Environment variables of this conduit, for the one table (`config`).
+    /// Environment variables of this conduit, for the table in `config`.
     fn variables(&self) -> &'static [crate::config::Variable] {
         &[]
     }
 
-    /// The most bytes that this process can register, all its segments together. After `start`.
+    /// Maximum total bytes of the segments that this process can register. Valid after `start`.
     fn max_segment_bytes(&self) -> usize {
         usize::MAX
     }
 
-    /// Makes `[base, base + bytes)` reachable by peers. The key is sent to them by the runtime.
+    /// Makes `[base, base + bytes)` accessible to peers. The runtime sends them the key.
     fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
         let _ = (base, bytes);
         Ok(SegmentKey::default())
     }
 
-    /// As `register_segment`, for memory of a device. The conduit knows local device memory in `put` and `get` by its
+    /// As `register_segment`, for device memory. In `put` and `get` the conduit recognises local device memory by its
     /// address.
     fn register_device_segment(&self, device: Device, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
         let _ = (base, bytes);
@@ -318,26 +319,26 @@ pub trait Conduit: Sync {
         })
     }
 
-    /// Undoes `register_segment` and `register_device_segment`. No peer uses the segment any more.
+    /// Reverts `register_segment` or `register_device_segment`. No peer uses the segment any more.
     fn deregister_segment(&self, key: &SegmentKey) {
         let _ = key;
     }
 
-    /// Called once for each segment of each peer before it is used. The conduit may replace the key by one that is
-    /// faster to use here.
+    /// Called once for each segment of each peer before its first use. The conduit may replace the key by a local one that is
+    /// faster.
     fn learn_segment(&self, peer: JobRank, segment: &mut RemoteSegment) -> Result<(), ConduitError> {
         let _ = (peer, segment);
         Ok(())
     }
 
-    /// Undoes `learn_segment`.
+    /// Reverts `learn_segment`.
     fn forget_segment(&self, peer: JobRank, segment: &RemoteSegment) {
         let _ = (peer, segment);
     }
 
     /// Writes `bytes` (at least 1, no upper limit: the conduit splits) from `source` (any local memory) to `destination`
-    /// inside `segment` of `peer`. The source may be reused at return if the result says so, otherwise when `source_done`
-    /// or `rma_done` came. Does not copy a large source: for who needs it back at once there is `put_now`.
+    /// inside `segment` of `peer`. The result tells whether the source may be reused at return or
+    /// after `source_done` or `rma_done`. Does not copy a large source; `put_now` does.
     fn put(
         &self,
         peer: JobRank,
@@ -381,8 +382,8 @@ pub trait Conduit: Sync {
     }
 
     /// A put, and a packet of `class` that is delivered at the target after all bytes of the put are visible there. The
-    /// packet is copied before return, and is short: header and arguments. `rma_done` means that the put is complete,
-    /// not that the packet was delivered.
+    /// packet (header and arguments only) is copied before return. `rma_done` means that the put is complete, not that the
+    /// packet was delivered.
     fn put_notify(
         &self,
         peer: JobRank,
@@ -406,20 +407,20 @@ pub trait Conduit: Sync {
         Err(Busy)
     }
 
-    /// Sends `header`, then the first `bytes` of what `alloc_send` gave for the same peer and class. On `Err(Busy)` the
+    /// Sends `header`, then the first `bytes` of a buffer from `alloc_send` for the same peer and class. On `Err(Busy)` the
     /// caller keeps the buffer.
     fn send_prepared(&self, peer: JobRank, class: Class, header: &[u8], buffer: *mut u8, bytes: usize) -> Result<(), Busy> {
         let _ = (peer, class, header, buffer, bytes);
         Err(Busy)
     }
 
-    /// Gives back what `alloc_send` gave: the message was cancelled, or its put is complete.
+    /// Returns a buffer from `alloc_send`: the message was cancelled, or its put is complete.
     fn free_send(&self, peer: JobRank, class: Class, buffer: *mut u8) {
         let _ = (peer, class, buffer);
     }
 
-    /// Whether `atomic` offers operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit). The same answer in all processes. Asked only
-    /// with [`Capabilities::ATOMICS`].
+    /// Whether `atomic` supports operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit). Equal in all processes.
+    /// Called only with [`Capabilities::ATOMICS`].
     fn atomic_support(&self, dt: u32, op: u32) -> bool {
         let _ = (dt, op);
         false
@@ -444,36 +445,36 @@ pub trait Conduit: Sync {
         Err(Busy)
     }
 
-    /// Enters a barrier among the first ranks of all neighbourhoods. One at a time. `operands` take part in a bitwise AND
-    /// over all of them; all ones is neutral. An identifier and its complement in the two words detect a mismatch.
+    /// Enters a barrier among the leaders of all neighbourhoods. One at a time. Computes the bitwise AND of all `operands`; all
+    /// ones is neutral. An identifier and its complement as operands detect a mismatch.
     fn barrier_notify(&self, operands: [u64; 2]) -> Result<(), Busy> {
         let _ = operands;
         Err(Busy)
     }
 
-    /// The AND of everybody's operands once all have entered; answers so once per barrier. A network whose barrier blocks
-    /// may wait here, and then delivers packets meanwhile as `poll` with `scope` does.
+    /// The AND of all operands, once all leaders have entered; returned once per barrier. A network with a blocking barrier may
+    /// block here, and must deliver packets meanwhile, as `poll` with `scope` does.
     fn barrier_test(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> Option<[u64; 2]> {
         let _ = (scope, upcalls);
         None
     }
 
-    /// A descriptor that becomes readable when `poll` would find something, for a sleeper or a receive thread. It may be
-    /// readable when there is nothing, and is never read or closed by the caller. The same from `start` on.
+    /// The wake-up descriptor: readable when `poll` would deliver something. May be readable without reason. The caller never
+    /// reads or closes it. Constant from `start` on.
     fn wake_fd(&self) -> Option<i32> {
         None
     }
 
-    /// To be called before a sleep that nothing from this conduit ends by itself, after a poll that found nothing. `true`: until the next poll the
-    /// conduit calls `wake`, on a thread of its own, when a poll would find something; again now and then if no poll follows. `false`: it does
-    /// not, so that the sleeper has to look from time to time, or there is something now.
+    /// Called after a poll that found nothing, before the thread blocks on something else than this conduit. `true`: until the
+    /// next poll, the conduit calls `wake` on a thread of its own when a poll would deliver something, and repeats it if no poll
+    /// follows. `false`: it does not, and the caller must poll periodically; or there is something to deliver now.
     fn watch(&self, wake: fn()) -> bool {
         let _ = wake;
         false
     }
 
-    /// To be called before a sleep on `wake_fd`, after a poll that found nothing. `false`: poll again. `true`: whatever
-    /// arrives from now on makes the descriptor readable.
+    /// Called after a poll that found nothing, before blocking on `wake_fd`. `false`: poll again. `true`: every arrival from now
+    /// on makes the descriptor readable.
     fn arm_wake(&self) -> bool {
         true
     }
@@ -482,8 +483,8 @@ pub trait Conduit: Sync {
 /// When the source of a put may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalCompletion {
-    /// Now.
+    /// At return.
     AtReturn,
-    /// With [`Upcalls::source_done`], or without that with [`Upcalls::rma_done`].
+    /// At [`Upcalls::source_done`], or without that at [`Upcalls::rma_done`].
     WithOperation,
 }
