@@ -1,4 +1,4 @@
-//! `GEX_DT_*` and `GEX_OP_*` as remote atomics use them (GASNet-EX 0.19, "Data types for atomics and reductions", "Operation codes").
+//! `GEX_DT_*` and `GEX_OP_*` of remote atomics (GASNet-EX 0.19, "Data types for atomics and reductions", "Operation codes").
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]
@@ -26,12 +26,12 @@ pub const SWAP: u32 = fetch(SET);
 pub const FCAS: u32 = fetch(CAS);
 pub const GET: u32 = 0x800_0000;
 
-/// The fetching partners of `ops`.
+/// The fetching variants of `ops`.
 pub const fn fetch(ops: u32) -> u32 {
     ops << 15
 }
 
-/// Bit numbers of operations are below this.
+/// Upper bound of the bit numbers of operations.
 pub const OPERATION_BITS: usize = 28;
 
 const BITWISE: u32 = AND | OR | XOR;
@@ -39,7 +39,7 @@ const UNARY: u32 = INC | DEC;
 const NON_FETCHING: u32 = BITWISE | ADD | SUB | MULT | MIN | MAX | UNARY | SET | CAS;
 const FETCHING: u32 = fetch(NON_FETCHING) | GET;
 
-/// The operations of remote atomics that `dt` has; 0 if `dt` is not exactly one built-in type.
+/// The operations of remote atomics on `dt`; 0 if `dt` is not exactly one built-in type.
 pub const fn operations(dt: u32) -> u32 {
     match dt {
         I32 | U32 | I64 | U64 => NON_FETCHING | FETCHING,
@@ -48,7 +48,7 @@ pub const fn operations(dt: u32) -> u32 {
     }
 }
 
-/// Bytes of a value.
+/// Bytes of a value of type `dt`.
 pub const fn bytes(dt: u32) -> usize {
     if dt & (I64 | U64 | DBL) != 0 {
         8
@@ -57,13 +57,13 @@ pub const fn bytes(dt: u32) -> usize {
     }
 }
 
-/// Whether `op` writes the old value to the initiator.
+/// Whether `op` returns the old value to the initiator.
 #[inline]
 pub const fn is_fetching(op: u32) -> bool {
     op & FETCHING != 0
 }
 
-/// How many operands `op` has.
+/// Number of operands of `op`.
 pub const fn operands(op: u32) -> usize {
     if op & (GET | UNARY | fetch(UNARY)) != 0 {
         0
@@ -83,7 +83,7 @@ pub const fn type_name(dt: u32) -> &'static str {
         U64 => "GEX_DT_U64",
         FLT => "GEX_DT_FLT",
         DBL => "GEX_DT_DBL",
-        _ => "no type of remote atomics",
+        _ => "not a type of remote atomics",
     }
 }
 

@@ -125,7 +125,7 @@ static void set_up_block(job_t *job) {
     if (gex_EP_RegisterHandlers(gex_TM_QueryEP(job->team), handlers, 1) != GASNET_OK)
         fail(job, "cannot register a handler");
     bytes = (bytes + page - 1) / page * page;
-    if (bytes > gasnet_getMaxLocalSegmentSize()) fail(job, "the plate does not fit into the memory that GASNet offers");
+    if (bytes > gasnet_getMaxLocalSegmentSize()) fail(job, "the plate does not fit into the largest GASNet segment");
     if (gex_Segment_Attach(&job->segment, job->team, bytes) != GASNET_OK) fail(job, "cannot attach the segment");
     if (block_init(&job->block, &job->problem, extent, gex_Segment_QueryAddr(job->segment)) != 0)
         fail(job, "no memory");

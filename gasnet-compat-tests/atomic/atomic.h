@@ -1,4 +1,4 @@
-/* What the programs about remote atomics share: the types, all operations, and one complete operation. */
+/* Helpers of the remote-atomics tests: the types, all operations, and one complete operation. */
 #ifndef COMPAT_TESTS_ATOMIC_H
 #define COMPAT_TESTS_ATOMIC_H
 
@@ -60,8 +60,8 @@ TEST_UNUSED static int is_neighbour(gex_Rank_t rank) {
     return 0;
 }
 
-/* Whether an operation on `rank` is complete at return: not if the conduit performs the domain, which it does where there is a network and
- * segments are registered with it, nor for memory that only its owner has. */
+/* Whether an operation on `rank` is complete at return. Not if the conduit performs the operations of the domain (a network
+ * with registered segments), nor for memory that only its owner maps. */
 TEST_UNUSED static int at_once(gex_Rank_t rank) {
 #if defined(GASNET_SEGMENT_EVERYTHING)
     return rank == me;

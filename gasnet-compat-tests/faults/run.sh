@@ -1,5 +1,5 @@
 #!/bin/sh
-# Cases that must end badly in a good way, or survive bad surroundings: what compat_tests.py cannot express. Its environment:
+# Cases that must fail cleanly, or survive a hostile environment, and that compat_tests.py cannot express. Environment:
 # PREFIX, FLAVOUR (release|debug), CONDUIT, MODES, OUT (scratch folder), SUPERNODE_MAXSIZE, QUICK, CC, CXX.
 # Prints PASS, FAIL and SKIP lines. ONLY=pattern runs the cases whose name matches.
 set -u

@@ -1,4 +1,4 @@
-/* Where a rank is, and how it says so: scripts/launch/bed.py reads the line. */
+/* The placement of a rank, and the line that reports it to scripts/launch/bed.py. */
 #ifndef COMPAT_TESTS_PLACE_H
 #define COMPAT_TESTS_PLACE_H
 
@@ -6,7 +6,7 @@
 
 enum { NAME_BYTES = 128 };
 
-/* What a rank says about its place. */
+/* The placement of a rank. */
 struct place {
     char host[NAME_BYTES];
     gex_Rank_t hosts, host_number, nbrhds, nbrhd_number, on_host, in_nbrhd;

@@ -1,4 +1,5 @@
-/* What messages.h and transfers.h share: numbers that have come; sizes and contents that both ends derive from who, to whom, what and which number. */
+/* Shared by messages.h and transfers.h: the numbers that have arrived, and sizes and contents, which both ends derive from
+ * sender, receiver, kind and number. */
 #ifndef COMPAT_TESTS_TRAFFIC_H
 #define COMPAT_TESTS_TRAFFIC_H
 
@@ -10,7 +11,7 @@ static void *zeroed(size_t count, size_t bytes) {
     return memory;
 }
 
-/* Numbers that have come. */
+/* Numbers that have arrived. */
 struct come {
     uint64_t *bits;
     uint32_t words, count, above; /* `above`: more than the highest number */

@@ -1,5 +1,5 @@
-/* Transfers of net_faults: puts and gets of all forms, sizes and offsets, and atomic additions. What was put is read back, at once and at the end of
- * each round; what is got is known; sums are right. */
+/* Transfers of net_faults: puts and gets of all forms, sizes and offsets, and atomic additions. Puts are read back immediately
+ * and at the end of each round; gets have known contents; sums are verified. */
 #ifndef COMPAT_TESTS_TRANSFERS_H
 #define COMPAT_TESTS_TRANSFERS_H
 

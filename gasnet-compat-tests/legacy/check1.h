@@ -1,4 +1,4 @@
-/* Start of the programs of this folder: GASNet-1 clients, on top of ../common/check.h. */
+/* Initialisation of the programs in this folder: GASNet-1 clients, on top of ../common/check.h. */
 #ifndef COMPAT_TESTS_CHECK1_H
 #define COMPAT_TESTS_CHECK1_H
 

@@ -1,5 +1,5 @@
-/* What every program of this folder does with a neighbour's stack, heap and static data in EVERYTHING: puts and gets of all forms and odd
- * sizes, Longs of up to a megabyte and a bit, scattered transfers, atomics, memset. */
+/* Operations on the stack, heap and static data of a neighbour, for the programs in this folder (EVERYTHING): puts and gets of
+ * all forms and odd sizes, Longs up to 1.1 MB, non-contiguous transfers, atomics, memset. */
 #ifndef COMPAT_TESTS_EVERYWHERE_H
 #define COMPAT_TESTS_EVERYWHERE_H
 

@@ -1,4 +1,4 @@
-/* A seccomp filter that makes the kernel refuse to copy between processes: calls of `number` fail with `error` from then on. */
+/* A seccomp filter with which the kernel refuses to copy between processes: system call `number` fails with `error`. */
 #ifndef COMPAT_TESTS_REFUSE_H
 #define COMPAT_TESTS_REFUSE_H
 
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-/* 0 if there is no such filter on this machine. */
+/* 0 if this machine has no seccomp filters. */
 static int refuse(unsigned number, unsigned error) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
