@@ -1,4 +1,5 @@
-//! Writes the list of the conduits whose features are enabled, in the order of the dependencies in Cargo.toml.
+//! Writes the list of the conduits whose features are enabled, in the order of the dependencies in
+//! Cargo.toml.
 
 use std::path::PathBuf;
 use std::{env, fs};

@@ -1,4 +1,5 @@
-/* Active Messages: round trips, and floods that end with an acknowledgement of the target. Fixed and negotiated payload. */
+/* Active Messages: round trips, and floods that end with an acknowledgement of the target. Fixed
+ * and negotiated payload. */
 #include "perf.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Barriers, collectives and team creation: operations of all ranks. The root rotates, so that no rank runs ahead. */
+/* Barriers, collectives and team creation: operations of all ranks. The root rotates, so that no
+ * rank runs ahead. */
 #include "perf.h"
 
 #include <gasnet.h>

@@ -1,5 +1,5 @@
-/* Limits of the machine, independent of the library: copies, cache-line transfers, ways to wait. Measured by processes of its
- * own, before the job starts. */
+/* Limits of the machine, independent of the library: copies, cache-line transfers, ways to wait.
+ * Measured by processes of its own, before the job starts. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -27,7 +27,8 @@ struct limits {
 /* Measures the limits with processes of its own. Call it before the job starts. */
 void limits_measure(struct limits *limits, int processes);
 void limits_print(const struct limits *limits, FILE *out);
-/* Binds this process to the core with this index among those that it may use, modulo their number. */
+/* Binds this process to the core with this index among those that it may use, modulo their number.
+ * */
 void bind_to_core(int number);
 /* The slots of operations stay within these bytes, unless one operation needs more. */
 enum { NEAR_BYTES = 256 << 10 };

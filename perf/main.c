@@ -53,7 +53,8 @@ void give_up(void) {
     exit(1);
 }
 
-/* A wrong option: prints a message and ends the process. Called before the job starts, perhaps in every rank. */
+/* A wrong option: prints a message and ends the process. Called before the job starts, perhaps in
+ * every rank. */
 static void wrong(const char *what, const char *value) {
     fprintf(stderr, "gasnet_perf: %s%s%s\n%s", what, value ? ": " : "", value ? value : "", usage);
     exit(2);
@@ -167,7 +168,8 @@ static void list(void) {
 
 static void read_options(int argc, char **argv) {
     int i;
-    /* With some networks the first argument is the number of ranks; the ranks themselves do not get it. */
+    /* With some networks the first argument is the number of ranks; the ranks themselves do not get
+     * it. */
     int first = argc > 1 && argv[1][0] && strspn(argv[1], "0123456789") == strlen(argv[1]) ? 2 : 1;
     for (i = first; i < argc; i++) {
         const char *a = argv[i];
@@ -257,7 +259,8 @@ static size_t whole_parts(const struct test *test, size_t bytes) {
     return bytes < part ? part : bytes / part * part;
 }
 
-/* The limit of a test. Between ranks without shared memory, the limit of a message is a datagram over loopback. */
+/* The limit of a test. Between ranks without shared memory, the limit of a message is a datagram
+ * over loopback. */
 static const char *limit_of(const struct test *test) {
     gex_Rank_t neighbours = 0;
     gex_System_QueryNbrhdInfo(NULL, &neighbours, NULL);

@@ -119,7 +119,8 @@ struct result measure(const struct test *test, size_t bytes) {
         pthread_barrier_init(&gate, NULL, (unsigned)threads);
         for (i = 1; i < threads; i++) pthread_create(&handles[i], NULL, work, &workers[i]);
     }
-    /* Warm up, and find the number of operations per block. All ranks use the maximum time, so they find the same number. */
+    /* Warm up, and find the number of operations per block. All ranks use the maximum time, so they
+     * find the same number. */
     collective_block(test, workers, threads, 3);
     for (;;) {
         double time = collective_block(test, workers, threads, count), goal = options.block_ms * 1e3;

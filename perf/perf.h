@@ -1,6 +1,7 @@
-/* gasnet_perf: shared declarations. A test is a function that performs an operation a number of times. measure.c finds the
- * number for a block of a few milliseconds, repeats blocks, and takes the median. The program uses public GASNet interfaces
- * only, so that it builds over any GASNet library. */
+/* gasnet_perf: shared declarations. A test is a function that performs an operation a number of
+ * times. measure.c finds the number for a block of a few milliseconds, repeats blocks, and takes
+ * the median. The program uses public GASNet interfaces only, so that it builds over any GASNet
+ * library. */
 #ifndef GASNET_PERF_H
 #define GASNET_PERF_H
 

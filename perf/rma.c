@@ -21,7 +21,8 @@ enum {
     PUT_REGION
 };
 
-/* The offset of the next operation: another one each time, so that no compiler can hoist the copy out of the loop. */
+/* The offset of the next operation: another one each time, so that no compiler can hoist the copy
+ * out of the loop. */
 static size_t place(struct worker *w) { return (w->turn++ & w->places) * w->step; }
 
 /* One operation at a time. */

@@ -1,5 +1,6 @@
-/* Measures the time of a job from the command to its first line and to its end, and the memory of its ranks at the first line.
- * A process outside any job starts jobs of this program, one after the other. */
+/* Measures the time of a job from the command to its first line and to its end, and the memory of
+ * its ranks at the first line. A process outside any job starts jobs of this program, one after the
+ * other. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Kinds of memory in KiB. PROPORTIONAL divides shared pages by the number of processes that share them. */
+/* Kinds of memory in KiB. PROPORTIONAL divides shared pages by the number of processes that share
+ * them. */
 enum { PROPORTIONAL, RESIDENT, PRIVATE, PEAK, KINDS };
 static const char *const kinds[KINDS] = {"proportional", "resident", "private", "peak"};
 

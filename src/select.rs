@@ -1,7 +1,9 @@
 //! Selects the conduit of a job. Most libraries have one; the universal library has several.
 //!
-//! 1. Before the ranks exist, conduits that cannot carry the job (no network, too few ranks) are ruled out.
-//! 2. Each process probes the remaining conduits ([`Conduit::probe`]), and all ranks exchange the results.
+//! 1. Before the ranks exist, conduits that cannot carry the job (no network, too few ranks) are
+//!    ruled out.
+//! 2. Each process probes the remaining conduits ([`Conduit::probe`]), and all ranks exchange the
+//!    results.
 //! 3. The job uses the first conduit, in order of preference, that all ranks can use.
 //!
 //! `GASNET_CONDUIT` selects one instead.
@@ -43,9 +45,9 @@ pub struct ConduitChoice {
 }
 
 impl ConduitChoice {
-    /// Step 1. An error if no conduit can carry a job with these options, or if `wanted` is not among `conduits`. If no eligible
-    /// conduit has a network, the limit of neighbourhoods is removed from the options, with a warning: clients set it for all
-    /// conduits alike.
+    /// Step 1. An error if no conduit can carry a job with these options, or if `wanted` is not
+    /// among `conduits`. If no eligible conduit has a network, the limit of neighbourhoods is
+    /// removed from the options, with a warning: clients set it for all conduits alike.
     pub fn new(conduits: &[&'static dyn Conduit], wanted: &str, options: &mut StartOptions) -> Result<Self, String> {
         assert!(conduits.len() <= MAX_CONDUITS, "defect: more conduits than bits");
         let candidate = |&conduit: &&'static dyn Conduit| Candidate { conduit, refusal: None };
@@ -64,7 +66,8 @@ impl ConduitChoice {
         choice.checked()
     }
 
-    /// Changes the selected conduit to that of the first host's environment, which is known only after the job start.
+    /// Changes the selected conduit to that of the first host's environment, which is known only
+    /// after the job start.
     pub fn with_wanted(mut self, wanted: &str) -> Result<Self, String> {
         self.wanted = named(wanted);
         self.checked()
@@ -89,7 +92,8 @@ impl ConduitChoice {
         self.candidates.iter().position(|c| c.name() == name)
     }
 
-    /// Indices of the conduits that are not ruled out; only the selected one, if the library has it.
+    /// Indices of the conduits that are not ruled out; only the selected one, if the library has
+    /// it.
     fn eligible(&self) -> impl Iterator<Item = usize> + '_ {
         let only = self.wanted.as_deref().and_then(|name| self.index_of(name));
         (0..self.candidates.len()).filter(move |&i| self.candidates[i].refusal.is_none() && only.is_none_or(|only| only == i))
@@ -138,7 +142,8 @@ impl ConduitChoice {
         })
     }
 
-    /// Rules out conduits without a network: the job turned out to have several neighbourhoods, on `hosts` hosts.
+    /// Rules out conduits without a network: the job turned out to have several neighbourhoods, on
+    /// `hosts` hosts.
     fn need_network(&mut self, hosts: u32) {
         let without = self.candidates.iter_mut().filter(|c| c.conduit.needs_single_neighbourhood());
         for candidate in without {
@@ -183,7 +188,8 @@ impl ConduitChoice {
         text
     }
 
-    /// Settings without effect: a conduit that this library does not have, small neighbourhoods without a network.
+    /// Settings without effect: a conduit that this library does not have, small neighbourhoods
+    /// without a network.
     fn warning(&self, chosen: usize) -> Option<String> {
         let absent = self.wanted.as_deref().filter(|name| self.index_of(name).is_none());
         let absent = absent.map(|wanted| {

@@ -1,7 +1,8 @@
 //! conduit-smp of libgasnet: shared memory only, without a network.
 //!
-//! A job over smp is one neighbourhood, and neighbours communicate without a conduit. So the conduit opens nothing and
-//! receives nothing, and a packet from the runtime is a defect of the runtime.
+//! A job over smp is one neighbourhood, and neighbours communicate without a conduit. So the
+//! conduit opens nothing and receives nothing, and a packet from the runtime is a defect of the
+//! runtime.
 
 use gasnet_conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
 

@@ -1,4 +1,5 @@
-//! Sending, and connecting at the first send. A packet on a socket is a header of 8 bytes and a body.
+//! Sending, and connecting at the first send. A packet on a socket is a header of 8 bytes and a
+//! body.
 #![forbid(unsafe_code)]
 
 use crate::init::{Conn, Net, LOST, PRESENT, STOPPED};
@@ -9,7 +10,8 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// The first packet on a connection, from the connecting side: its rank, and the job token that authenticates it.
+/// The first packet on a connection, from the connecting side: its rank, and the job token that
+/// authenticates it.
 pub const HELLO: u32 = 0x6773_0001;
 /// A packet of the runtime.
 pub const PACKET: u32 = 0x6773_0002;
@@ -29,7 +31,8 @@ pub fn header(kind: u32, rank: JobRank) -> [u8; HEADER] {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that has stopped are dropped, because the job is ending.
+    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that has stopped are dropped,
+    /// because the job is ending.
     pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert!(
@@ -50,7 +53,8 @@ impl Net {
         for (slice, part) in slices[1..].iter_mut().zip(parts) {
             *slice = IoSlice::new(part);
         }
-        // The socket is full or broken. If it is broken, the next poll reads end-of-file and reports the loss.
+        // The socket is full or broken. If it is broken, the next poll reads end-of-file and
+        // reports the loss.
         sys::send(&self.out(rank, class)?.fd, &slices[..=parts.len()]).map_err(|_| Busy)
     }
 

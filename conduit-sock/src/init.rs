@@ -44,7 +44,8 @@ pub struct Channel {
 pub struct Peer {
     /// Names of its listeners, by class.
     pub names: [SocketName; 2],
-    /// Connections for sending, by class. Locked while connecting, so that threads do not connect twice.
+    /// Connections for sending, by class. Locked while connecting, so that threads do not connect
+    /// twice.
     pub out: [Mutex<Option<Arc<Conn>>>; 2],
     pub fate: AtomicU8,
 }
@@ -90,8 +91,8 @@ impl Net {
         })
     }
 
-    /// Sends BYE to all connected peers. Descriptors stay open, because other threads may use them; the process is about to
-    /// end.
+    /// Sends BYE to all connected peers. Descriptors stay open, because other threads may use them;
+    /// the process is about to end.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
         for channel in &self.channels {

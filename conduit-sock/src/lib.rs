@@ -1,8 +1,10 @@
-//! conduit-sock of libgasnet: the smallest conduit with a network, for tests between processes of one host.
+//! conduit-sock of libgasnet: the smallest conduit with a network, for tests between processes of
+//! one host.
 //!
-//! Packets travel over Unix sockets of type `SOCK_SEQPACKET` with abstract names that the kernel chooses, so no files remain.
-//! Each process listens on one socket per [`Class`]. Two processes connect, per class, at the first send, and both use that
-//! connection. If both connect simultaneously, both connections stay, so packets may overtake each other. A full socket is
+//! Packets travel over Unix sockets of type `SOCK_SEQPACKET` with abstract names that the kernel
+//! chooses, so no files remain. Each process listens on one socket per [`Class`]. Two processes
+//! connect, per class, at the first send, and both use that connection. If both connect
+//! simultaneously, both connections stay, so packets may overtake each other. A full socket is
 //! `Err(Busy)`. Everything except packets is the default of the trait.
 
 mod am;

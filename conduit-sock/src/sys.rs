@@ -1,4 +1,5 @@
-//! System calls for Unix sockets of type `SOCK_SEQPACKET` and for epoll. All descriptors are non-blocking and close-on-exec.
+//! System calls for Unix sockets of type `SOCK_SEQPACKET` and for epoll. All descriptors are
+//! non-blocking and close-on-exec.
 
 use std::io::{self, IoSlice};
 use std::mem::{offset_of, size_of};
@@ -61,7 +62,8 @@ pub fn listener(bytes: usize) -> io::Result<(OwnedFd, SocketName)> {
     let fd = socket(bytes)?;
     let mut address = address(SocketName::default());
     let family_only = offset_of!(libc::sockaddr_un, sun_path) as libc::socklen_t;
-    // SAFETY: `address` is live; the length says that only the family is given, which asks for an abstract name.
+    // SAFETY: `address` is live; the length says that only the family is given, which asks for an
+    // abstract name.
     check(unsafe { libc::bind(fd.as_raw_fd(), ptr::from_ref(&address).cast(), family_only) })?;
     let mut length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: both are live, and `length` is the size of `address`.
@@ -99,7 +101,8 @@ fn message(slices: *mut libc::iovec, count: usize) -> libc::msghdr {
     message
 }
 
-/// Sends the concatenation of `slices` as one packet: all of it, or nothing and an error. Never raises `SIGPIPE`.
+/// Sends the concatenation of `slices` as one packet: all of it, or nothing and an error. Never
+/// raises `SIGPIPE`.
 pub fn send(fd: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<()> {
     let message = message(slices.as_ptr().cast_mut().cast(), slices.len());
     // SAFETY: `message` and the slices in it are live for the call, which only reads them.
@@ -107,11 +110,12 @@ pub fn send(fd: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<()> {
     usize::try_from(sent).map(drop).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives one packet into `slices`. Returns its length: 0 at the end of the connection, and more than the slices if the
-/// packet was truncated.
+/// Receives one packet into `slices`. Returns its length: 0 at the end of the connection, and more
+/// than the slices if the packet was truncated.
 pub fn receive(fd: &OwnedFd, slices: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
     let mut message = message(slices.as_mut_ptr().cast(), slices.len());
-    // SAFETY: `message`, the slices and the memory that they name are live and exclusively borrowed for the call.
+    // SAFETY: `message`, the slices and the memory that they name are live and exclusively borrowed
+    // for the call.
     let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_DONTWAIT | libc::MSG_TRUNC) };
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
@@ -145,7 +149,8 @@ impl Epoll {
 
     /// Removes a descriptor, if it is there.
     pub fn remove(&self, fd: RawFd) {
-        // SAFETY: a null event is allowed for removal. The only error is that the descriptor is not there.
+        // SAFETY: a null event is allowed for removal. The only error is that the descriptor is not
+        // there.
         unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
     }
 

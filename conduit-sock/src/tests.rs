@@ -1,4 +1,5 @@
-//! Cases beyond the conformance suite: unauthenticated peers, malformed packets, the wake-up descriptor.
+//! Cases beyond the conformance suite: unauthenticated peers, malformed packets, the wake-up
+//! descriptor.
 
 use crate::am::{header, HELLO, LARGEST, PACKET};
 use crate::init::Net;

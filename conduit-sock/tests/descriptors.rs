@@ -1,5 +1,5 @@
-//! Descriptors are close-on-exec, and all are closed when a conduit is dropped. A test program of its own, because it counts
-//! the descriptors of its process.
+//! Descriptors are close-on-exec, and all are closed when a conduit is dropped. A test program of
+//! its own, because it counts the descriptors of its process.
 
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};

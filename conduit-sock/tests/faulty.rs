@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// Delivers every packet to its sender, with its destination as the source. Records the methods that are called.
+/// Delivers every packet to its sender, with its destination as the source. Records the methods
+/// that are called.
 #[derive(Default)]
 struct Loopback {
     packets: Mutex<Vec<(JobRank, Class, Vec<u8>)>>,

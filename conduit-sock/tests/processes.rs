@@ -1,4 +1,5 @@
-//! The sock conduit between real processes: this program starts itself once per rank, and implements the bootstrap.
+//! The sock conduit between real processes: this program starts itself once per rank, and
+//! implements the bootstrap.
 //!
 //! `SOCK_TEST_RANKS` sets the number of ranks.
 

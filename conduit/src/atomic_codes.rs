@@ -1,4 +1,5 @@
-//! `GEX_DT_*` and `GEX_OP_*` of remote atomics (GASNet-EX 0.19, "Data types for atomics and reductions", "Operation codes").
+//! `GEX_DT_*` and `GEX_OP_*` of remote atomics (GASNet-EX 0.19, "Data types for atomics and
+//! reductions", "Operation codes").
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]

@@ -1,42 +1,48 @@
 //! The trait that every network implements.
 //!
-//! A conduit moves *packets* reliably between the processes of one job. The runtime encodes Active Messages into
-//! packets (`am::wire`); their contents are opaque to a conduit. Required of every conduit: [`Conduit::identity`],
-//! [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`], [`Conduit::poll`], [`Conduit::stop`]. Everything else
-//! has a default, with which the runtime does the work over packets (`rma`, `barrier`). Traffic inside a neighbourhood
-//! never uses a conduit, except remote atomics.
+//! A conduit moves *packets* reliably between the processes of one job. The runtime encodes Active
+//! Messages into packets (`am::wire`); their contents are opaque to a conduit. Required of every
+//! conduit: [`Conduit::identity`], [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`],
+//! [`Conduit::poll`], [`Conduit::stop`]. Everything else has a default, with which the runtime does
+//! the work over packets (`rma`, `barrier`). Traffic inside a neighbourhood never uses a conduit,
+//! except remote atomics.
 //!
 //! # What the runtime may rely on
 //!
-//! - Delivery: exactly once, unaltered, in any order; or [`Upcalls::peer_lost`] names the peer, and the job ends.
-//! - `Err(Busy)` from any method means that nothing was sent or changed. Polls on both sides resolve it.
+//! - Delivery: exactly once, unaltered, in any order; or [`Upcalls::peer_lost`] names the peer, and
+//!   the job ends.
+//! - `Err(Busy)` from any method means that nothing was sent or changed. Polls on both sides
+//!   resolve it.
 //! - Only [`Conduit::start`] and [`Conduit::barrier_test`] block. Only [`Conduit::poll`] and
 //!   [`Conduit::barrier_test`] make upcalls, even if the conduit has threads of its own.
-//! - [`Upcalls::rma_done`] of a put means that the bytes are visible at the target to everything sent afterwards, on
-//!   any rail. Where the completion of the network guarantees less, the conduit adds the rest.
-//! - Every method may be called from any thread at any time after `start`. A conduit that needs a lock takes a short
-//!   one and never holds it across [`Upcalls`] or a wait.
+//! - [`Upcalls::rma_done`] of a put means that the bytes are visible at the target to everything
+//!   sent afterwards, on any rail. Where the completion of the network guarantees less, the conduit
+//!   adds the rest.
+//! - Every method may be called from any thread at any time after `start`. A conduit that needs a
+//!   lock takes a short one and never holds it across [`Upcalls`] or a wait.
 //!
 //! # What a conduit may rely on
 //!
-//! - `start` is called once in every process, and `exchange` works only inside it. A process that cannot start returns
-//!   an error, and the launcher ends the others.
-//! - A reply goes to the process whose request is being delivered, from inside that [`Upcalls::packet`]: at most one
-//!   per request where the conduit has RMA and `put_notify` (otherwise payloads travel as packets, and a reply may be
-//!   several). So credits return with the reply, or with the end of the upcall, and a reply may travel into memory that
-//!   the requester set aside for it.
-//! - Inside [`Upcalls::packet`] of a request only replies are polled, and inside that of a reply nothing is sent or
-//!   polled: upcalls nest at most twice in a thread.
-//! - Both ends poll while they wait, also in exchanges after the start, and in exit until all ranks have arrived. A conduit
-//!   may retransmit in these polls. A process that computes may not poll for a long time, so a conduit must send what `send`
-//!   accepts immediately, if the network takes it.
-//! - RMA and atomics name memory inside a segment that its owner registered and the runtime announced with
-//!   [`Conduit::learn_segment`], and never zero bytes.
+//! - `start` is called once in every process, and `exchange` works only inside it. A process that
+//!   cannot start returns an error, and the launcher ends the others.
+//! - A reply goes to the process whose request is being delivered, from inside that
+//!   [`Upcalls::packet`]: at most one per request where the conduit has RMA and `put_notify`
+//!   (otherwise payloads travel as packets, and a reply may be several). So credits return with the
+//!   reply, or with the end of the upcall, and a reply may travel into memory that the requester
+//!   set aside for it.
+//! - Inside [`Upcalls::packet`] of a request only replies are polled, and inside that of a reply
+//!   nothing is sent or polled: upcalls nest at most twice in a thread.
+//! - Both ends poll while they wait, also in exchanges after the start, and in exit until all ranks
+//!   have arrived. A conduit may retransmit in these polls. A process that computes may not poll
+//!   for a long time, so a conduit must send what `send` accepts immediately, if the network takes
+//!   it.
+//! - RMA and atomics name memory inside a segment that its owner registered and the runtime
+//!   announced with [`Conduit::learn_segment`], and never zero bytes.
 //!
 //! # What each network implements
 //!
-//! In addition to the required methods; "–" is the default over packets. smp implements none: its neighbourhood is the
-//! whole job ([`Conduit::needs_single_neighbourhood`]).
+//! In addition to the required methods; "–" is the default over packets. smp implements none: its
+//! neighbourhood is the whole job ([`Conduit::needs_single_neighbourhood`]).
 //!
 //! | need | method | sock | udp | ofi | ibv | gni | elan |
 //! |---|---|---|---|---|---|---|---|
@@ -70,7 +76,8 @@ pub type JobRank = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// Requests and replies travel in separate channels with separate credits, so that replies always drain.
+/// Requests and replies travel in separate channels with separate credits, so that replies always
+/// drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// An AM request, or the runtime's own request.
@@ -100,7 +107,8 @@ pub struct Identity {
 /// Limits of a conduit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Largest packet in bytes (header, arguments and payload). At least 1024, and the same in all processes.
+    /// Largest packet in bytes (header, arguments and payload). At least 1024, and the same in all
+    /// processes.
     pub max_packet_bytes: usize,
     /// Maximum number of processes in a job.
     pub max_ranks: u32,
@@ -125,12 +133,14 @@ impl Capabilities {
     pub const BARRIER: Self = Self(8);
     /// [`Conduit::register_device_segment`] works.
     pub const DEVICE_MEMORY: Self = Self(16);
-    /// [`Conduit::put`] and [`Conduit::get`] reach all memory of a peer, registered or not: base 0, every address, and
-    /// the default key (the segment configurations LARGE and EVERYTHING). Without it those go over packets.
+    /// [`Conduit::put`] and [`Conduit::get`] reach all memory of a peer, registered or not: base 0,
+    /// every address, and the default key (the segment configurations LARGE and EVERYTHING).
+    /// Without it those go over packets.
     pub const ANY_ADDRESS: Self = Self(32);
 
-    /// [`Conduit::atomic`] works for some operations. The segments of neighbours are then announced with
-    /// [`Conduit::learn_segment`], too; this process's own have the key of [`Conduit::register_segment`].
+    /// [`Conduit::atomic`] works for some operations. The segments of neighbours are then announced
+    /// with [`Conduit::learn_segment`], too; this process's own have the key of
+    /// [`Conduit::register_segment`].
     pub const ATOMICS: Self = Self(64);
 
     /// Whether all bits of `other` are present.
@@ -150,8 +160,9 @@ pub enum Device {
     LevelZero(u32),
 }
 
-/// The remote key of a segment: 64 bytes, enough for an rkey per HCA for 16 HCAs, or a uGNI handle per domain for 4 domains.
-/// A conduit that needs more stores an index here and exchanges the rest in packets of its own.
+/// The remote key of a segment: 64 bytes, enough for an rkey per HCA for 16 HCAs, or a uGNI handle
+/// per domain for 4 domains. A conduit that needs more stores an index here and exchanges the rest
+/// in packets of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SegmentKey {
@@ -187,18 +198,20 @@ pub struct TransferId(pub u64);
 
 /// The functions of the runtime that a conduit may call.
 pub trait Upcalls {
-    /// A packet has arrived from `source`. `packet` is 64-byte aligned, writable for the duration of the call, and may be
-    /// reused after it. A request may run a client handler, which may call `send` with [`Class::Reply`] to `source` and
-    /// `poll` with [`PollScope::Replies`].
+    /// A packet has arrived from `source`. `packet` is 64-byte aligned, writable for the duration
+    /// of the call, and may be reused after it. A request may run a client handler, which may call
+    /// `send` with [`Class::Reply`] to `source` and `poll` with [`PollScope::Replies`].
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]);
-    /// A put, get or atomic is complete at both ends. Called in both scopes of `poll`, once per transfer.
+    /// A put, get or atomic is complete at both ends. Called in both scopes of `poll`, once per
+    /// transfer.
     fn rma_done(&mut self, id: TransferId);
-    /// The source of a put may be reused, although the put is not complete. At most once, before `rma_done`; optional for a
-    /// conduit that cannot distinguish the two.
+    /// The source of a put may be reused, although the put is not complete. At most once, before
+    /// `rma_done`; optional for a conduit that cannot distinguish the two.
     fn source_done(&mut self, id: TransferId) {
         let _ = id;
     }
-    /// A peer is lost, or a transfer with it failed. At most once per peer. The runtime ends the job with a message.
+    /// A peer is lost, or a transfer with it failed. At most once per peer. The runtime ends the
+    /// job with a message.
     fn peer_lost(&mut self, peer: JobRank, why: &str);
 }
 
@@ -210,17 +223,19 @@ pub struct StartInfo<'a> {
     pub size: u32,
     /// Processes of this neighbourhood. Only tests send packets to them.
     pub neighbours: u32,
-    /// Whether the conduit may start threads, which never run client code. Clients may forbid it (`GEX_FLAG_DEFER_THREADS`).
+    /// Whether the conduit may start threads, which never run client code. Clients may forbid it
+    /// (`GEX_FLAG_DEFER_THREADS`).
     pub may_start_threads: bool,
     /// The IP address at which other hosts reach this one; loopback in a job on one host.
     pub host_address: std::net::IpAddr,
-    /// Processes of the job on this host, which share its NICs and its pinnable memory. At least the size of the
-    /// neighbourhood.
+    /// Processes of the job on this host, which share its NICs and its pinnable memory. At least
+    /// the size of the neighbourhood.
     pub host_ranks: u32,
-    /// Only one thread of this process calls the conduit (SEQ, no receive thread), so the vendor's library needs no locks.
+    /// Only one thread of this process calls the conduit (SEQ, no receive thread), so the vendor's
+    /// library needs no locks.
     pub single_threaded: bool,
-    /// All-gather over the whole job: the bytes of every rank (equal lengths) in rank order. Collective, and a barrier; may be
-    /// called several times, in the same order on all ranks.
+    /// All-gather over the whole job: the bytes of every rank (equal lengths) in rank order.
+    /// Collective, and a barrier; may be called several times, in the same order on all ranks.
     pub exchange: &'a dyn Fn(&[u8]) -> Vec<u8>,
     /// A secret of this job, equal in all its processes. It authenticates them.
     pub job_token: u64,
@@ -249,11 +264,13 @@ pub trait Conduit: Sync {
     /// Limits. Valid before `start`.
     fn limits(&self) -> Limits;
 
-    /// Opens the network. Collective; called once, after the bootstrap. May block until the other processes call it.
+    /// Opens the network. Collective; called once, after the bootstrap. May block until the other
+    /// processes call it.
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError>;
 
-    /// Whether this process can start the conduit. Inspects the machine, changes nothing, does not block. Called before `start`,
-    /// in the universal library only, which uses a conduit that all processes can start. The error names what is missing.
+    /// Whether this process can start the conduit. Inspects the machine, changes nothing, does not
+    /// block. Called before `start`, in the universal library only, which uses a conduit that all
+    /// processes can start. The error names what is missing.
     fn probe(&self) -> Result<(), ConduitError> {
         Ok(())
     }
@@ -273,19 +290,21 @@ pub trait Conduit: Sync {
         false
     }
 
-    /// Sends one packet: the concatenation of `parts`, which are copied before return (local completion is immediate).
-    /// Never blocks, polls or makes upcalls. `Err(Busy)` means that nothing was sent: no space or credit now, or the first
-    /// connection to the peer is not established yet.
+    /// Sends one packet: the concatenation of `parts`, which are copied before return (local
+    /// completion is immediate). Never blocks, polls or makes upcalls. `Err(Busy)` means that
+    /// nothing was sent: no space or credit now, or the first connection to the peer is not
+    /// established yet.
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy>;
 
-    /// Delivers a bounded number of packets and completions, and returns their number. Called recursively, from
-    /// [`Upcalls::packet`], only with [`PollScope::Replies`]. Both scopes deliver completions, accept connections and advance
-    /// earlier sends.
+    /// Delivers a bounded number of packets and completions, and returns their number. Called
+    /// recursively, from [`Upcalls::packet`], only with [`PollScope::Replies`]. Both scopes deliver
+    /// completions, accept connections and advance earlier sends.
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize;
 
-    /// Closes the network. Called once, by the thread that ends the job, while other threads may be inside the conduit.
-    /// Packets accepted but not delivered may be dropped; the runtime waits for answers where it needs delivery. Notifies
-    /// peers of the orderly exit, as far as possible without blocking. Then `poll` delivers nothing.
+    /// Closes the network. Called once, by the thread that ends the job, while other threads may be
+    /// inside the conduit. Packets accepted but not delivered may be dropped; the runtime waits for
+    /// answers where it needs delivery. Notifies peers of the orderly exit, as far as possible
+    /// without blocking. Then `poll` delivers nothing.
     fn stop(&self);
 
     /// The optional methods that are implemented.
@@ -309,8 +328,8 @@ pub trait Conduit: Sync {
         Ok(SegmentKey::default())
     }
 
-    /// As `register_segment`, for device memory. In `put` and `get` the conduit recognises local device memory by its
-    /// address.
+    /// As `register_segment`, for device memory. In `put` and `get` the conduit recognises local
+    /// device memory by its address.
     fn register_device_segment(&self, device: Device, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
         let _ = (base, bytes);
         let name = self.identity().name;
@@ -324,8 +343,8 @@ pub trait Conduit: Sync {
         let _ = key;
     }
 
-    /// Called once for each segment of each peer before its first use. The conduit may replace the key by a local one that is
-    /// faster.
+    /// Called once for each segment of each peer before its first use. The conduit may replace the
+    /// key by a local one that is faster.
     fn learn_segment(&self, peer: JobRank, segment: &mut RemoteSegment) -> Result<(), ConduitError> {
         let _ = (peer, segment);
         Ok(())
@@ -336,9 +355,10 @@ pub trait Conduit: Sync {
         let _ = (peer, segment);
     }
 
-    /// Writes `bytes` (at least 1, no upper limit: the conduit splits) from `source` (any local memory) to `destination`
-    /// inside `segment` of `peer`. The result tells whether the source may be reused at return or
-    /// after `source_done` or `rma_done`. Does not copy a large source; `put_now` does.
+    /// Writes `bytes` (at least 1, no upper limit: the conduit splits) from `source` (any local
+    /// memory) to `destination` inside `segment` of `peer`. The result tells whether the source may
+    /// be reused at return or after `source_done` or `rma_done`. Does not copy a large source;
+    /// `put_now` does.
     fn put(
         &self,
         peer: JobRank,
@@ -352,8 +372,9 @@ pub trait Conduit: Sync {
         Err(Busy)
     }
 
-    /// As `put`, for a caller that will wait for its source (`GEX_EVENT_NOW`): copies sources up to the conduit's own
-    /// limit into bounce buffers, so that the result is [`LocalCompletion::AtReturn`].
+    /// As `put`, for a caller that will wait for its source (`GEX_EVENT_NOW`): copies sources up to
+    /// the conduit's own limit into bounce buffers, so that the result is
+    /// [`LocalCompletion::AtReturn`].
     fn put_now(
         &self,
         peer: JobRank,
@@ -366,8 +387,8 @@ pub trait Conduit: Sync {
         self.put(peer, segment, destination, source, bytes, id)
     }
 
-    /// Reads `bytes` (at least 1, no upper limit) into `destination` (any local memory) from `source` inside `segment` of
-    /// `peer`. Any alignment. Complete with `rma_done`.
+    /// Reads `bytes` (at least 1, no upper limit) into `destination` (any local memory) from
+    /// `source` inside `segment` of `peer`. Any alignment. Complete with `rma_done`.
     fn get(
         &self,
         peer: JobRank,
@@ -381,9 +402,9 @@ pub trait Conduit: Sync {
         Err(Busy)
     }
 
-    /// A put, and a packet of `class` that is delivered at the target after all bytes of the put are visible there. The
-    /// packet (header and arguments only) is copied before return. `rma_done` means that the put is complete, not that the
-    /// packet was delivered.
+    /// A put, and a packet of `class` that is delivered at the target after all bytes of the put
+    /// are visible there. The packet (header and arguments only) is copied before return.
+    /// `rma_done` means that the put is complete, not that the packet was delivered.
     fn put_notify(
         &self,
         peer: JobRank,
@@ -399,16 +420,17 @@ pub trait Conduit: Sync {
         Err(Busy)
     }
 
-    /// A send buffer of at least `least` and at most `most` bytes for a negotiated-payload message to `peer`, and its
-    /// size; 64-byte aligned. It belongs to the caller until `send_prepared` succeeds or `free_send` takes it, and any
-    /// thread may do either. It may also be the source of `put_notify`.
+    /// A send buffer of at least `least` and at most `most` bytes for a negotiated-payload message
+    /// to `peer`, and its size; 64-byte aligned. It belongs to the caller until `send_prepared`
+    /// succeeds or `free_send` takes it, and any thread may do either. It may also be the source of
+    /// `put_notify`.
     fn alloc_send(&self, peer: JobRank, class: Class, least: usize, most: usize) -> Result<(*mut u8, usize), Busy> {
         let _ = (peer, class, least, most);
         Err(Busy)
     }
 
-    /// Sends `header`, then the first `bytes` of a buffer from `alloc_send` for the same peer and class. On `Err(Busy)` the
-    /// caller keeps the buffer.
+    /// Sends `header`, then the first `bytes` of a buffer from `alloc_send` for the same peer and
+    /// class. On `Err(Busy)` the caller keeps the buffer.
     fn send_prepared(&self, peer: JobRank, class: Class, header: &[u8], buffer: *mut u8, bytes: usize) -> Result<(), Busy> {
         let _ = (peer, class, header, buffer, bytes);
         Err(Busy)
@@ -419,17 +441,18 @@ pub trait Conduit: Sync {
         let _ = (peer, class, buffer);
     }
 
-    /// Whether `atomic` supports operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit). Equal in all processes.
-    /// Called only with [`Capabilities::ATOMICS`].
+    /// Whether `atomic` supports operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit).
+    /// Equal in all processes. Called only with [`Capabilities::ATOMICS`].
     fn atomic_support(&self, dt: u32, op: u32) -> bool {
         let _ = (dt, op);
         false
     }
 
-    /// A remote atomic on `target` inside `segment`; the old value goes to `fetched` when not null. Operands hold the
-    /// value's bits in their low bytes; of a compare-and-swap the first is expected, the second is new. A network's
-    /// atomics need not be atomic to those of a CPU, so `peer` may be a neighbour or this process: an atomic domain
-    /// whose operations all have `atomic_support` uses this for all targets. Complete with `rma_done`.
+    /// A remote atomic on `target` inside `segment`; the old value goes to `fetched` when not null.
+    /// Operands hold the value's bits in their low bytes; of a compare-and-swap the first is
+    /// expected, the second is new. A network's atomics need not be atomic to those of a CPU, so
+    /// `peer` may be a neighbour or this process: an atomic domain whose operations all have
+    /// `atomic_support` uses this for all targets. Complete with `rma_done`.
     fn atomic(
         &self,
         peer: JobRank,
@@ -445,36 +468,39 @@ pub trait Conduit: Sync {
         Err(Busy)
     }
 
-    /// Enters a barrier among the leaders of all neighbourhoods. One at a time. Computes the bitwise AND of all `operands`; all
-    /// ones is neutral. An identifier and its complement as operands detect a mismatch.
+    /// Enters a barrier among the leaders of all neighbourhoods. One at a time. Computes the
+    /// bitwise AND of all `operands`; all ones is neutral. An identifier and its complement as
+    /// operands detect a mismatch.
     fn barrier_notify(&self, operands: [u64; 2]) -> Result<(), Busy> {
         let _ = operands;
         Err(Busy)
     }
 
-    /// The AND of all operands, once all leaders have entered; returned once per barrier. A network with a blocking barrier may
-    /// block here, and must deliver packets meanwhile, as `poll` with `scope` does.
+    /// The AND of all operands, once all leaders have entered; returned once per barrier. A network
+    /// with a blocking barrier may block here, and must deliver packets meanwhile, as `poll` with
+    /// `scope` does.
     fn barrier_test(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> Option<[u64; 2]> {
         let _ = (scope, upcalls);
         None
     }
 
-    /// The wake-up descriptor: readable when `poll` would deliver something. May be readable without reason. The caller never
-    /// reads or closes it. Constant from `start` on.
+    /// The wake-up descriptor: readable when `poll` would deliver something. May be readable
+    /// without reason. The caller never reads or closes it. Constant from `start` on.
     fn wake_fd(&self) -> Option<i32> {
         None
     }
 
-    /// Called after a poll that found nothing, before the thread blocks on something else than this conduit. `true`: until the
-    /// next poll, the conduit calls `wake` on a thread of its own when a poll would deliver something, and repeats it if no poll
-    /// follows. `false`: it does not, and the caller must poll periodically; or there is something to deliver now.
+    /// Called after a poll that found nothing, before the thread blocks on something else than this
+    /// conduit. `true`: until the next poll, the conduit calls `wake` on a thread of its own when a
+    /// poll would deliver something, and repeats it if no poll follows. `false`: it does not, and
+    /// the caller must poll periodically; or there is something to deliver now.
     fn watch(&self, wake: fn()) -> bool {
         let _ = wake;
         false
     }
 
-    /// Called after a poll that found nothing, before blocking on `wake_fd`. `false`: poll again. `true`: every arrival from now
-    /// on makes the descriptor readable.
+    /// Called after a poll that found nothing, before blocking on `wake_fd`. `false`: poll again.
+    /// `true`: every arrival from now on makes the descriptor readable.
     fn arm_wake(&self) -> bool {
         true
     }

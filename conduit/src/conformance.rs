@@ -1,7 +1,7 @@
 //! The conformance suite: checks that every conduit must pass. For the tests of conduits only.
 //!
-//! The ranks of a check are threads of one process, each with its own conduit; `exchange` uses a barrier and a table. A conduit
-//! needs three lines in a test file:
+//! The ranks of a check are threads of one process, each with its own conduit; `exchange` uses a
+//! barrier and a table. A conduit needs three lines in a test file:
 //!
 //! ```ignore
 //! gasnet_conduit::conformance_tests! {
@@ -9,7 +9,8 @@
 //! }
 //! ```
 //!
-//! A check panics with a message when the conduit breaks the contract, or makes no progress for a minute.
+//! A check panics with a message when the conduit breaks the contract, or makes no progress for a
+//! minute.
 #![forbid(unsafe_code)]
 
 use crate::{Busy, Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
@@ -166,7 +167,8 @@ impl<'a> Inbox<'a> {
         }
     }
 
-    /// Sends packet `number` of `bytes` bytes. Polls while the conduit is busy, only for replies inside an upcall.
+    /// Sends packet `number` of `bytes` bytes. Polls while the conduit is busy, only for replies
+    /// inside an upcall.
     fn send(&mut self, peer: JobRank, class: Class, number: u64, bytes: usize) {
         let packet = packet(self.rank, number, bytes);
         let scope = if self.answering { PollScope::Replies } else { PollScope::All };
@@ -222,8 +224,8 @@ impl Watchdog {
     }
 }
 
-/// A packet that starts with its number, if it is long enough. The rest depends on source, number and length, and each block
-/// of 128 bytes on its position.
+/// A packet that starts with its number, if it is long enough. The rest depends on source, number
+/// and length, and each block of 128 bytes on its position.
 fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
     let seed = (u64::from(source) << 32 ^ number << 16 ^ bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut packet = vec![(seed >> 56) as u8; bytes];
@@ -237,8 +239,8 @@ fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
     packet
 }
 
-/// Verifies a packet, and returns its number; for a packet that is too short, its length. Then overwrites it, as the runtime
-/// may do.
+/// Verifies a packet, and returns its number; for a packet that is too short, its length. Then
+/// overwrites it, as the runtime may do.
 fn check_packet(source: JobRank, received: &mut [u8]) -> u64 {
     let number = received
         .first_chunk()
@@ -282,7 +284,8 @@ pub fn identity(make: Make<'_>) {
         .all(|variable| variable.name.starts_with("GASNET_")));
 }
 
-/// Packets of any size arrive unaltered, in both classes, from any number of parts, and also at the sender itself.
+/// Packets of any size arrive unaltered, in both classes, from any number of parts, and also at the
+/// sender itself.
 pub fn every_size(make: Make<'_>) {
     let job = Job::start(make, 2);
     let max = job.of(0).limits().max_packet_bytes;
@@ -313,7 +316,8 @@ pub fn every_size(make: Make<'_>) {
     job.stop();
 }
 
-/// All ranks send requests to all, in several threads, and reply to each with a packet of the same size. All must arrive once.
+/// All ranks send requests to all, in several threads, and reply to each with a packet of the same
+/// size. All must arrive once.
 fn all_to_all(make: Make<'_>, size: u32, threads: u32, each: u64, bytes: impl Fn(u64) -> usize + Sync) {
     let job = Job::start(make, size);
     let seen: Vec<Mutex<Seen>> = (0..size).map(|_| Mutex::default()).collect();
@@ -386,7 +390,8 @@ pub fn replies_only(make: Make<'_>) {
     job.stop();
 }
 
-/// Requests to a receiver that does not poll become busy and are not lost. Replies still arrive, and requests when it polls.
+/// Requests to a receiver that does not poll become busy and are not lost. Replies still arrive,
+/// and requests when it polls.
 pub fn busy_recovers(make: Make<'_>) {
     const ENOUGH: usize = 64 << 20;
     let job = Job::start(make, 2);
@@ -459,8 +464,8 @@ pub fn stop_with_traffic(make: Make<'_>) {
     });
 }
 
-/// The crash of a process is reported once to every peer that is connected to it, and the others continue. A process that
-/// called `stop` is not reported.
+/// The crash of a process is reported once to every peer that is connected to it, and the others
+/// continue. A process that called `stop` is not reported.
 pub fn peer_lost(make: Make<'_>) {
     let mut job = Job::start(make, 4);
     connect_all(&job);

@@ -8,11 +8,12 @@
 //! - *split*: a poll delivers only a part of the packets;
 //! - *kill*: the process is killed after a number of packets.
 //!
-//! Packets are never lost, duplicated or altered. Replies keep flowing while only replies are polled. Packets are held at the
-//! receiver, so a sender that computes does not delay them further. Packets held at `stop` are dropped.
+//! Packets are never lost, duplicated or altered. Replies keep flowing while only replies are
+//! polled. Packets are held at the receiver, so a sender that computes does not delay them further.
+//! Packets held at `stop` are dropped.
 //!
-//! The same seed, rank and sequence of calls gives the same faults. For tests: the runtime uses it only if `GASNET_FAULTS` is
-//! set, in the debug flavour.
+//! The same seed, rank and sequence of calls gives the same faults. For tests: the runtime uses it
+//! only if `GASNET_FAULTS` is set, in the debug flavour.
 #![forbid(unsafe_code)]
 
 use crate::config::{FaultPlan, Variable};
@@ -99,7 +100,8 @@ impl State {
         self.now + 1 + self.next() % MAX_DELAY
     }
 
-    /// Decides about a packet that has just arrived. `Some` holds it until that poll; true if others may overtake it.
+    /// Decides about a packet that has just arrived. `Some` holds it until that poll; true if
+    /// others may overtake it.
     fn fate(&mut self, plan: &FaultPlan, source: JobRank, class: Class, split: &mut bool) -> Option<(u64, bool)> {
         if self.packets.len() >= MAX_HELD {
             return None;
@@ -116,7 +118,8 @@ impl State {
         (*split || behind).then_some((self.now + u64::from(*split), false))
     }
 
-    /// Takes the first packet that may be delivered now. One at a time, so that a poll inside a handler gets the next.
+    /// Takes the first packet that may be delivered now. One at a time, so that a poll inside a
+    /// handler gets the next.
     fn ripe(&mut self, scope: PollScope) -> Option<HeldPacket> {
         let mut blocked: Vec<(JobRank, Class)> = Vec::new();
         let index = self.packets.iter().position(|held| {
@@ -140,8 +143,8 @@ impl State {
 }
 
 impl<C> Faulty<C> {
-    /// Wraps a conduit. `send` calls `die` in the process that the plan kills. If `die` returns, the process neither sends
-    /// nor receives from then on.
+    /// Wraps a conduit. `send` calls `die` in the process that the plan kills. If `die` returns,
+    /// the process neither sends nor receives from then on.
     pub fn new(inner: C, plan: &FaultPlan, die: Box<dyn Fn() + Send + Sync>) -> Self {
         let plan = FaultPlan {
             busy: plan.busy.min(MAX_BUSY),
@@ -189,7 +192,8 @@ impl<C> Faulty<C> {
     }
 }
 
-/// The upcalls of the wrapped conduit during a poll: holds packets, or forwards them to the runtime.
+/// The upcalls of the wrapped conduit during a poll: holds packets, or forwards them to the
+/// runtime.
 struct Filter<'a, C> {
     faulty: &'a Faulty<C>,
     upcalls: &'a mut dyn Upcalls,

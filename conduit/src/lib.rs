@@ -1,9 +1,10 @@
 //! What a network and the runtime agree on.
 //!
-//! [`Conduit`] is the trait that every network implements and [`Upcalls`] what it may call; [`mod@config`] is the table of environment
-//! variables, to which a conduit adds its own; [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and
-//! operations of remote atomics. `faulty` and `soft_atomics` wrap a conduit for tests (feature `decorators`), and `conformance` (a
-//! feature) has the checks that every conduit must pass.
+//! [`Conduit`] is the trait that every network implements and [`Upcalls`] what it may call;
+//! [`mod@config`] is the table of environment variables, to which a conduit adds its own;
+//! [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and operations
+//! of remote atomics. `faulty` and `soft_atomics` wrap a conduit for tests (feature `decorators`),
+//! and `conformance` (a feature) has the checks that every conduit must pass.
 
 pub mod atomic_codes;
 mod conduit;

@@ -1,9 +1,11 @@
-//! Software NIC atomics: remote atomics for a conduit that has none. They test how the runtime uses the atomics of a conduit,
-//! between real processes and without a NIC. The runtime uses them only with `GASNET_FAULTS=atomics=1`, in the debug flavour.
+//! Software NIC atomics: remote atomics for a conduit that has none. They test how the runtime uses
+//! the atomics of a conduit, between real processes and without a NIC. The runtime uses them only
+//! with `GASNET_FAULTS=atomics=1`, in the debug flavour.
 //!
-//! As on many networks, they are atomic only with respect to each other: the owner of the target performs them while it polls,
-//! under a lock, as a load, a pause and a store. So an atomic domain that mixes them with CPU atomics loses updates. Of the
-//! wrapped conduit only packets are used; the runtime does all other work over packets.
+//! As on many networks, they are atomic only with respect to each other: the owner of the target
+//! performs them while it polls, under a lock, as a load, a pause and a store. So an atomic domain
+//! that mixes them with CPU atomics loses updates. Of the wrapped conduit only packets are used;
+//! the runtime does all other work over packets.
 
 use std::collections::HashMap;
 
@@ -50,8 +52,8 @@ struct State {
     replies: Vec<(JobRank, Vec<u8>)>,
 }
 
-/// Performs an operation: type, address, operation, operands (bits of values). Returns the bits of the old value if the
-/// operation fetches.
+/// Performs an operation: type, address, operation, operands (bits of values). Returns the bits of
+/// the old value if the operation fetches.
 pub type Perform = unsafe fn(u32, *mut u8, u32, [u64; 2]) -> Option<u64>;
 
 /// The decorator.

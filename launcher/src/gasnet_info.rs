@@ -1,4 +1,5 @@
-//! `gasnet_info`: reports the version and build of the library, its environment variables, and the limits of this machine.
+//! `gasnet_info`: reports the version and build of the library, its environment variables, and the
+//! limits of this machine.
 //!
 //! It starts no job and changes nothing. Without options it reports everything but the variables.
 
@@ -72,7 +73,8 @@ fn main() -> ExitCode {
     if topics.is_empty() {
         topics.extend([Topic::Version, Topic::Conduits, Topic::Build, Topic::Limits]);
     }
-    // Vendor libraries print errors on standard output, too: it becomes standard error while they run.
+    // Vendor libraries print errors on standard output, too: it becomes standard error while they
+    // run.
     let stdout = fd::duplicate(1).and_then(|copy| fd::replace(2, 1).map(|()| copy));
     let (out, good) = if json { as_json(&topics) } else { as_text(&topics) };
     let written = stdout.and_then(|stdout| File::from(stdout).write_all(out.as_bytes()));

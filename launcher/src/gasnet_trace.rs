@@ -1,6 +1,8 @@
-//! `gasnet_trace`: summarises files of `GASNET_TRACEFILE`, `GASNET_STATSFILE` and `GASNET_MALLOCFILE`.
+//! `gasnet_trace`: summarises files of `GASNET_TRACEFILE`, `GASNET_STATSFILE` and
+//! `GASNET_MALLOCFILE`.
 //!
-//! It only reads files. The options are those of the reference's `gasnet_trace`, and `-html` and `-perfetto`.
+//! It only reads files. The options are those of the reference's `gasnet_trace`, and `-html` and
+//! `-perfetto`.
 
 #[path = "gasnet_trace/heap.rs"]
 mod heap;

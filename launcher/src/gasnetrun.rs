@@ -1,9 +1,10 @@
-//! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job. `amudprun` is another name
-//! of `gasnetrun_udp`.
+//! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job.
+//! `amudprun` is another name of `gasnetrun_udp`.
 //!
-//! The launcher sets the environment and then executes the program, or a process manager that starts it, in its own
-//! process. So its exit code, its signals and its place in the shell's job control are those of the job. The options are
-//! those of the GASNet-EX launchers (smp-conduit README, "Job spawning"; ssh-spawner README, "Basic Usage"), and a few more.
+//! The launcher sets the environment and then executes the program, or a process manager that
+//! starts it, in its own process. So its exit code, its signals and its place in the shell's job
+//! control are those of the job. The options are those of the GASNet-EX launchers (smp-conduit
+//! README, "Job spawning"; ssh-spawner README, "Basic Usage"), and a few more.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -237,7 +238,8 @@ fn has_network(conduit: &str) -> bool {
     conduit == AUTO || CONDUITS.iter().any(|c| c.0 == conduit && c.1)
 }
 
-/// The spawner that the user selects, in this order: option, the conduit's variable, `GASNET_SPAWNER`, `GASNET_SPAWNFN`.
+/// The spawner that the user selects, in this order: option, the conduit's variable,
+/// `GASNET_SPAWNER`, `GASNET_SPAWNFN`.
 fn decide(request: &Request) -> Result<Decision, Stop> {
     let network = has_network(&request.conduit);
     let mut variables = spawner_variables(&request.conduit);
@@ -273,8 +275,8 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
     })
 }
 
-/// The variables from which the program reads its spawner, the first takes precedence. A program that chooses its conduit
-/// may read any of them.
+/// The variables from which the program reads its spawner, the first takes precedence. A program
+/// that chooses its conduit may read any of them.
 fn spawner_variables(conduit: &str) -> Vec<String> {
     let of = |name: &str| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase());
     let general = (conduit == AUTO || has_network(conduit)).then(|| "GASNET_SPAWNER".to_owned());
@@ -333,7 +335,8 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
             .into_iter()
             .map(|name| (name, word.into())),
     );
-    // An option takes precedence over GASNET_CONDUIT, which takes precedence over the name of the launcher.
+    // An option takes precedence over GASNET_CONDUIT, which takes precedence over the name of the
+    // launcher.
     let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
     if request.conduit_option.is_some() || (request.conduit != AUTO && !named) {
         set.push(("GASNET_CONDUIT".into(), request.conduit.clone().into()));
@@ -420,7 +423,8 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     })
 }
 
-/// The program as exec needs it: a plain name that is not on the path may be in the current directory.
+/// The program as exec needs it: a plain name that is not on the path may be in the current
+/// directory.
 fn locate(program: &OsStr) -> OsString {
     let plain = !program.as_bytes().contains(&b'/');
     let on_path = || env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()));

@@ -1,4 +1,5 @@
-//! Active Messages: every request gets a reply, and both directions carry arguments and payloads that are verified.
+//! Active Messages: every request gets a reply, and both directions carry arguments and payloads
+//! that are verified.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -30,7 +31,8 @@ macro_rules! entry {
     ($function:ident: $type:ty, $flags:expr, $nargs:literal, $name:literal) => {
         Entry {
             index: 0,
-            // SAFETY: the dispatcher calls it with the arguments of its category and count, which match its type.
+            // SAFETY: the dispatcher calls it with the arguments of its category and count, which
+            // match its type.
             function: Some(unsafe { std::mem::transmute::<$type, AnyFn>($function) }),
             flags: $flags,
             nargs: $nargs,
@@ -148,7 +150,8 @@ unsafe extern "C-unwind" fn on_medium_reply(_token: *const Token, payload: *mut 
 }
 
 unsafe extern "C-unwind" fn on_long(token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg, high: Arg, low: Arg) {
-    // SAFETY: the payload is in this segment, for this message alone; the sender chose the address of the reply.
+    // SAFETY: the payload is in this segment, for this message alone; the sender chose the address
+    // of the reply.
     unsafe {
         verify(is_pattern(payload, bytes, seed));
         let back = pattern(bytes, !seed);
@@ -180,10 +183,11 @@ unsafe extern "C-unwind" fn on_long_reply(
     REPLIES.fetch_add(1, Ordering::Release);
 }
 
-/// Sends `count` requests of each category from a thread, which uses part `me` of `of` of the areas. Longs, if `of` is 1: one
-/// at a time.
+/// Sends `count` requests of each category from a thread, which uses part `me` of `of` of the
+/// areas. Longs, if `of` is 1: one at a time.
 fn send(run: &Run, me: usize, of: usize, count: u32) {
-    // The first half of a segment receives request Longs, the second half the replies to this rank's own.
+    // The first half of a segment receives request Longs, the second half the replies to this
+    // rank's own.
     let (there, here) = (run.remote.part(0, 2).part(me, of), run.own.part(1, 2).part(me, of));
     let most_long = there.bytes.min(here.bytes).min(100_000);
     let most_medium = lub_medium();

@@ -1,7 +1,9 @@
-//! Self-tests of the library: `gasnett_run_diagnostics`, for the reference's test program `testinternal`.
+//! Self-tests of the library: `gasnett_run_diagnostics`, for the reference's test program
+//! `testinternal`.
 //!
-//! Sections have letters, in the order of [`SECTIONS`]. All ranks pass the same arguments, so they enter the sections that
-//! communicate together. The tests use the functions of clients. Failed checks are counted, and the first ones are printed.
+//! Sections have letters, in the order of [`SECTIONS`]. All ranks pass the same arguments, so they
+//! enter the sections that communicate together. The tests use the functions of clients. Failed
+//! checks are counted, and the first ones are printed.
 
 mod local;
 mod messages;
@@ -71,7 +73,8 @@ pub struct Run {
     pub own: Area,
     /// The area in the peer's segment.
     pub remote: Area,
-    /// Owns the memory of `own` with segment configuration EVERYTHING, in which no segment has an end.
+    /// Owns the memory of `own` with segment configuration EVERYTHING, in which no segment has an
+    /// end.
     _memory: Vec<u64>,
     errors: AtomicU32,
 }
@@ -118,8 +121,8 @@ const SECTIONS: [Section; 14] = [
 ];
 
 impl Run {
-    /// A run with peer `peer` of team `tm`, from `own` and `remote` to the ends of the segments; in memory of its own where there are none.
-    /// Collective.
+    /// A run with peer `peer` of team `tm`, from `own` and `remote` to the ends of the segments; in
+    /// memory of its own where there are none. Collective.
     pub fn new(iterations: u32, threads: usize, tm: TeamHandle, own: usize, peer: u32, remote: usize, seed: u64) -> Self {
         let team = team::team(tm, "gasnett_run_diagnostics");
         let rt = runtime::get();
@@ -164,7 +167,8 @@ impl Run {
         }
     }
 
-    /// Runs the sections with the letters `wanted`, or all if empty. Returns the number of failed checks. Collective.
+    /// Runs the sections with the letters `wanted`, or all if empty. Returns the number of failed
+    /// checks. Collective.
     pub fn sections(&self, wanted: &str) -> u32 {
         let mode = Mode::get();
         for (letter, (name, needs, section)) in ('A'..).zip(SECTIONS) {

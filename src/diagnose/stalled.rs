@@ -59,7 +59,8 @@ fn of_operation(what: &str, op: &'static Op) -> String {
     format!("{what} ({} outstanding){}", open.join(", "), outstanding_parts(Some(op)))
 }
 
-/// Outstanding collectives and transfers of this process or of one operation, to append to a message.
+/// Outstanding collectives and transfers of this process or of one operation, to append to a
+/// message.
 fn outstanding_parts(op: Option<&'static Op>) -> String {
     let mut text = String::new();
     if op.is_none_or(|op| op.outstanding(Category::Coll) > 0) {

@@ -150,7 +150,8 @@ impl ThreadBarrier {
             condition: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
             state: UnsafeCell::new((0, 0)),
         };
-        // SAFETY: memory of the right types, not in use yet. Both are initialised by value, so they may move before first use.
+        // SAFETY: memory of the right types, not in use yet. Both are initialised by value, so they
+        // may move before first use.
         unsafe {
             gasnett_mutex_init(barrier.lock.get());
             gasnett_cond_init(barrier.condition.get());
@@ -160,7 +161,8 @@ impl ThreadBarrier {
 
     /// Waits for `count` threads; returns the number of the round.
     fn wait(&self, count: usize) -> u32 {
-        // SAFETY: initialised; the state is used between lock and unlock, and the condition wait returns with the lock.
+        // SAFETY: initialised; the state is used between lock and unlock, and the condition wait
+        // returns with the lock.
         unsafe {
             gasnett_mutex_lock(self.lock.get());
             let state = self.state.get();

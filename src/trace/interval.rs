@@ -1,4 +1,5 @@
-//! Operations that begin in one call and end in another: collectives and team barriers. Both lines carry the same id.
+//! Operations that begin in one call and end in another: collectives and team barriers. Both lines
+//! carry the same id.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +22,8 @@ pub struct Interval {
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 impl Interval {
-    /// Records the start of operation `name`, if its category is recorded. `bytes`: payload of this rank; ignored for barriers.
+    /// Records the start of operation `name`, if its category is recorded. `bytes`: payload of this
+    /// rank; ignored for barriers.
     pub fn begin(name: &'static str, bytes: usize, words: fmt::Arguments<'_>) -> Option<Self> {
         if !wants(TraceCategory::Barrier) && !wants(TraceCategory::Collective) {
             return None;

@@ -1,4 +1,5 @@
-//! Categories of events, with the letters of the README, and kinds of events, with the names of `docs/tracing.md`.
+//! Categories of events, with the letters of the README, and kinds of events, with the names of
+//! `docs/tracing.md`.
 #![forbid(unsafe_code)]
 
 /// A category: one letter of `GASNET_TRACEMASK`. The discriminant is its bit.
@@ -220,8 +221,8 @@ pub const KIND_COUNT: usize = KINDS.len();
 /// Every category.
 const ALL: u32 = (1 << LETTERS.len()) - 1;
 
-/// Reads a mask: letters in upper or lower case, or `^` and the letters to leave out. Unknown letters are ignored. `Always` is
-/// always set.
+/// Reads a mask: letters in upper or lower case, or `^` and the letters to leave out. Unknown
+/// letters are ignored. `Always` is always set.
 pub fn parse_mask(text: &str) -> u32 {
     let (complement, letters) = text.strip_prefix('^').map_or((false, text), |rest| (true, rest));
     let mut mask = 0;

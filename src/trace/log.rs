@@ -1,7 +1,8 @@
 //! Logs: the unwritten lines and the counters of each thread.
 //!
-//! Each thread has a log of its own, so that recording does not block. Other threads lock a log briefly: to write old text, to
-//! sum up counters, and at the end of the process. A log outlives its thread and is reused by the next new thread.
+//! Each thread has a log of its own, so that recording does not block. Other threads lock a log
+//! briefly: to write old text, to sum up counters, and at the end of the process. A log outlives
+//! its thread and is reused by the next new thread.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,7 +15,8 @@ use gasnet_sys::lock;
 
 /// Bytes of text at which a log is written.
 const FULL: usize = 48 << 10;
-/// Age in nanoseconds (0.2 s) at which the text of all logs is written, by the next event or idle wait.
+/// Age in nanoseconds (0.2 s) at which the text of all logs is written, by the next event or idle
+/// wait.
 const OLD_NS: u64 = 200_000_000;
 /// Attempts to lock a log. A signal handler may have interrupted the owner: its event is then lost.
 const LOCK_ATTEMPTS: u32 = 2000;

@@ -1,13 +1,14 @@
-//! Tracing and statistics (README, "GASNet tracing & statistical collection"; README-tools, "Trace/Stats support"). `docs/tracing.md`
-//! describes the files.
+//! Tracing and statistics (README, "GASNet tracing & statistical collection"; README-tools,
+//! "Trace/Stats support"). `docs/tracing.md` describes the files.
 //!
-//! Both are in every build, and off unless `GASNET_TRACEFILE` or `GASNET_STATSFILE` names a file. A call that may be
-//! recorded first checks [`wants`] or [`clock`], which is one relaxed load; everything else is out of line. While [`is_on`],
-//! teams disable the fast path that clients inline, so that its operations are recorded, too.
+//! Both are in every build, and off unless `GASNET_TRACEFILE` or `GASNET_STATSFILE` names a file. A
+//! call that may be recorded first checks [`wants`] or [`clock`], which is one relaxed load;
+//! everything else is out of line. While [`is_on`], teams disable the fast path that clients
+//! inline, so that its operations are recorded, too.
 //!
-//! [`kinds`]: categories and kinds of events; [`log`]: the buffer and counters of each thread; [`sink`]: the files;
-//! [`stats`]: the summary; [`source`]: source lines of the client; [`interval`]: operations that begin in one call and end in
-//! another.
+//! [`kinds`]: categories and kinds of events; [`log`]: the buffer and counters of each thread;
+//! [`sink`]: the files; [`stats`]: the summary; [`source`]: source lines of the client;
+//! [`interval`]: operations that begin in one call and end in another.
 
 pub mod counters;
 pub mod interval;
@@ -138,7 +139,8 @@ fn now() -> u64 {
     monotonic_ns()
 }
 
-/// Whether this rank has a trace or statistics, whatever the masks are: inlined code must then call the library.
+/// Whether this rank has a trace or statistics, whatever the masks are: inlined code must then call
+/// the library.
 pub fn is_on() -> bool {
     TRACE.get().is_some() || STATS.get().is_some()
 }
@@ -148,7 +150,8 @@ fn update_wanted() {
     WANTED.store(of(&TRACE, &TRACE_MASK) | of(&STATS, &STATS_MASK), Ordering::Relaxed);
 }
 
-/// Opens the files that the configuration names. Collective. The error is a message, empty if another rank prints it.
+/// Opens the files that the configuration names. Collective. The error is a message, empty if
+/// another rank prints it.
 pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<(), String> {
     TRACE_MASK.store(parse_mask(&config.get(&config::TRACEMASK)), Ordering::Relaxed);
     STATS_MASK.store(parse_mask(&config.get(&config::STATSMASK)), Ordering::Relaxed);
@@ -189,7 +192,8 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
     Ok(())
 }
 
-/// Sets the epoch of all ranks to the wall-clock time of rank 0. Returns it, in nanoseconds since 1970.
+/// Sets the epoch of all ranks to the wall-clock time of rank 0. Returns it, in nanoseconds since
+/// 1970.
 fn agree_on_epoch(job: &Job) -> u64 {
     let wall = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -361,7 +365,8 @@ pub fn count_poll(found: usize) {
     }
 }
 
-/// Called by an idle waiter: writes old text, so that the file shows the events before a wait that never ends.
+/// Called by an idle waiter: writes old text, so that the file shows the events before a wait that
+/// never ends.
 #[inline]
 pub fn idle() {
     if WANTED.load(Ordering::Relaxed) != 0 {
@@ -428,7 +433,8 @@ pub fn retire() {
     log::retire(TRACE.get());
 }
 
-/// Registers the function that a thread calls at its first event; it must arrange that the thread calls [`retire`].
+/// Registers the function that a thread calls at its first event; it must arrange that the thread
+/// calls [`retire`].
 pub fn on_first_record(hook: fn()) {
     log::on_first(hook);
 }

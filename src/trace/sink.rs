@@ -1,6 +1,7 @@
 //! Outputs: a file per rank, a file to which all ranks append, or a standard stream.
 //!
-//! Each write contains whole lines, and the descriptor is in append mode, so lines of ranks that share a file do not mix.
+//! Each write contains whole lines, and the descriptor is in append mode, so lines of ranks that
+//! share a file do not mix.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +17,8 @@ pub struct Sink {
     /// The variable and the file name, for messages.
     variable: &'static str,
     name: String,
-    /// The process that opened it. Forked children of the client have copies of the logs and must not write.
+    /// The process that opened it. Forked children of the client have copies of the logs and must
+    /// not write.
     owner: process::Pid,
     broken: AtomicBool,
 }
@@ -58,8 +60,8 @@ impl Sink {
         })
     }
 
-    /// Writes whole lines. The first failure gives a warning, and later calls do nothing. Async-signal-safe, except for the
-    /// warning.
+    /// Writes whole lines. The first failure gives a warning, and later calls do nothing.
+    /// Async-signal-safe, except for the warning.
     pub fn write(&self, lines: &[u8]) {
         if lines.is_empty() || self.broken.load(Ordering::Relaxed) || process::pid() != self.owner {
             return;

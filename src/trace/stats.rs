@@ -1,4 +1,5 @@
-//! The summary in the statistics file: a line per kind and per category, and per class of traffic its peers and sizes.
+//! The summary in the statistics file: a line per kind and per category, and per class of traffic
+//! its peers and sizes.
 
 use std::fmt;
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Site defaults of variables: options of `configure` (`--with-ssh-cmd=…`) or `make` (`DEFAULT_SSH_CMD=…`). A variable that is
-//! set takes precedence.
+//! Site defaults of variables: options of `configure` (`--with-ssh-cmd=…`) or `make`
+//! (`DEFAULT_SSH_CMD=…`). A variable that is set takes precedence.
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.

@@ -1,14 +1,14 @@
-//! Environment variables. Each is declared once, in [`table`]. Everything else derives from the declaration: reading and
-//! checking ([`Config::load`]), typed access ([`Config::get`]), and the output of `GASNET_VERBOSEENV`, `gasnet_info --env`
-//! and `docs/env.md` ([`report`]).
+//! Environment variables. Each is declared once, in [`table`]. Everything else derives from the
+//! declaration: reading and checking ([`Config::load`]), typed access ([`Config::get`]), and the
+//! output of `GASNET_VERBOSEENV`, `gasnet_info --env` and `docs/env.md` ([`report`]).
 //!
-//! The environment is read when a client initialises, not when the library is loaded: clients set variables before they
-//! initialise. All values are checked then, and all errors are reported together. An empty value counts as not set. An
-//! undeclared `GASNET_*` name is not an error, because clients have their own; [`Config::unknown`] lists them for
-//! `GASNET_VERBOSEENV=1`.
+//! The environment is read when a client initialises, not when the library is loaded: clients set
+//! variables before they initialise. All values are checked then, and all errors are reported
+//! together. An empty value counts as not set. An undeclared `GASNET_*` name is not an error,
+//! because clients have their own; [`Config::unknown`] lists them for `GASNET_VERBOSEENV=1`.
 //!
-//! Values that the library does not use are not checked: those of variables without effect, and of variables of gasnetrun
-//! and test programs.
+//! Values that the library does not use are not checked: those of variables without effect, and of
+//! variables of gasnetrun and test programs.
 #![forbid(unsafe_code)]
 
 mod built_in;
@@ -75,7 +75,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// Reads the environment of the process. `extra` has the tables of the conduits in this library.
+    /// Reads the environment of the process. `extra` has the tables of the conduits in this
+    /// library.
     pub fn load(extra: &[&'static [Variable]]) -> Result<Self, ConfigError> {
         Self::from_env(extra, std::env::vars_os())
     }

@@ -8,8 +8,8 @@ pub use gasnet_tools::parse::display_size;
 use std::fmt::Write;
 
 impl Config {
-    /// The lines of `GASNET_VERBOSEENV`: every variable that is in effect or set, then unknown names. Rank 0 prints them to
-    /// standard error.
+    /// The lines of `GASNET_VERBOSEENV`: every variable that is in effect or set, then unknown
+    /// names. Rank 0 prints them to standard error.
     pub fn verbose(&self) -> String {
         let read_by_us = |v: &Variable| v.status.is_effective() && !v.scope.is_of_others();
         let shown = |s: &&Setting| s.is_set || (read_by_us(s.variable) && !shown_by_tools(s));

@@ -33,7 +33,8 @@ pub enum Per {
 }
 
 impl SegmentLimit {
-    /// The limit in bytes on a host with `memory_bytes`, per process or per host (see [`SegmentLimit::per`]).
+    /// The limit in bytes on a host with `memory_bytes`, per process or per host (see
+    /// [`SegmentLimit::per`]).
     #[allow(clippy::cast_precision_loss)] // a limit may be off by some bytes
     pub fn bytes(&self, memory_bytes: u64) -> u64 {
         match self.amount {
@@ -62,7 +63,8 @@ impl FromStr for SegmentLimit {
     }
 }
 
-/// A number with a decimal point and without a unit is a fraction of the memory; everything else is a size.
+/// A number with a decimal point and without a unit is a fraction of the memory; everything else is
+/// a size.
 fn amount_of(text: &str) -> Result<Amount, ParseError> {
     if text.contains('.') && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         let part = parse::double(text)?;

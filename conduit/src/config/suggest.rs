@@ -1,7 +1,8 @@
 //! "Did you mean": the declared name nearest to an unknown one.
 #![forbid(unsafe_code)]
 
-/// The candidate with the fewest edits: at most one per four letters after `GASNET_`, and three in all.
+/// The candidate with the fewest edits: at most one per four letters after `GASNET_`, and three in
+/// all.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (name.len().saturating_sub("GASNET_".len()) / 4).clamp(1, 3);
     candidates

@@ -1,4 +1,5 @@
-//! The table of environment variables: those of the library, its tools, its launcher and its tests, each declared once.
+//! The table of environment variables: those of the library, its tools, its launcher and its tests,
+//! each declared once.
 //!
 //! A conduit that has variables of its own declares them the same way and returns them from
 //! [`crate::Conduit::variables`].
@@ -369,8 +370,8 @@ variables! {
         MALLOCFILE: Option<String> = text("GASNET_MALLOCFILE", "Heap report at exit, named as in GASNET_TRACEFILE. Ranks cannot share a file: use %.").debug_only();
         MALLOCNODES: RankSet = ranks("GASNET_MALLOCNODES", "Ranks that write a heap report.").debug_only();
     }
-    // Clients and job scripts set these for every conduit. Their values are not checked. A conduit that uses one declares it in a table of its
-    // own, and the variable leaves this list.
+    // Clients and job scripts set these for every conduit. Their values are not checked. A conduit
+    // that uses one declares it in a table of its own, and the variable leaves this list.
     "Other conduits and launchers" {
         PHYSMEM_MAX: Option<String> = text("GASNET_PHYSMEM_MAX", "Maximum memory of a host that ibv registers; see GASNET_MAX_SEGSIZE.").no_effect();
         PHYSMEM_PROBE: Option<String> = text("GASNET_PHYSMEM_PROBE", "Probe at start how much memory ibv can register.").no_effect();

@@ -151,7 +151,8 @@ fn json_strings_are_escaped() {
     assert_eq!(report::json_string("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
 }
 
-/// Every variable with random texts: no panic, and an accepted value is shown as text that parses to the same value.
+/// Every variable with random texts: no panic, and an accepted value is shown as text that parses
+/// to the same value.
 #[test]
 fn random_values_never_panic_and_show_what_they_are() {
     const ALPHABET: &[u8] = b"0123456789.-+/eExXKMGTPBHbygsSIGHUPno,*:=^ kildeaytorsnp";

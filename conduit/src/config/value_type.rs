@@ -1,5 +1,5 @@
-//! The types of variables: the text that each accepts, and its value. Pure functions; `gasnet_tools::parse` has the parsers
-//! that the tools library needs, too.
+//! The types of variables: the text that each accepts, and its value. Pure functions;
+//! `gasnet_tools::parse` has the parsers that the tools library needs, too.
 #![forbid(unsafe_code)]
 
 use super::{FaultPlan, RankSet, SegmentLimit, SignalSet};

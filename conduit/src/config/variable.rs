@@ -106,7 +106,8 @@ impl Status {
 }
 
 impl Variable {
-    /// A variable read by the whole job, in effect, documented for GASNet-EX. The functions of [`Key`] change these.
+    /// A variable read by the whole job, in effect, documented for GASNet-EX. The functions of
+    /// [`Key`] change these.
     pub const fn new(name: &'static str, kind: ValueType, default: &'static str, help: &'static str) -> Self {
         Self {
             name,
@@ -130,8 +131,8 @@ impl Variable {
         self
     }
 
-    /// The value if the environment does not set it. A test checks that every default is valid; an invalid one counts as not
-    /// set.
+    /// The value if the environment does not set it. A test checks that every default is valid; an
+    /// invalid one counts as not set.
     pub fn default_value(&self) -> Value {
         if self.default.is_empty() {
             return Value::Unset;
@@ -160,7 +161,8 @@ impl Variable {
     }
 }
 
-/// A variable with the Rust type of its value. Keys are constants of the table, so the compiler finds misspelt names.
+/// A variable with the Rust type of its value. Keys are constants of the table, so the compiler
+/// finds misspelt names.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<T> {
     /// The declaration.

@@ -5,7 +5,8 @@ use gasnet_conduit::config::Config;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-/// An open library. It stays open: closing is unsafe for vendor libraries, which have threads and exit handlers.
+/// An open library. It stays open: closing is unsafe for vendor libraries, which have threads and
+/// exit handlers.
 struct Library(*mut c_void);
 
 impl Library {
@@ -57,7 +58,8 @@ pub fn networks() -> Vec<Fact> {
     ]
 }
 
-/// Accelerators: the libraries that a program with memory kinds would use in the current environment.
+/// Accelerators: the libraries that a program with memory kinds would use in the current
+/// environment.
 pub fn accelerators() -> Vec<Fact> {
     let config = Config::load(&[]).unwrap_or_else(|_| Config::defaults(&[]));
     let found = gasnet_conduit::library::found(&config);

@@ -1,5 +1,5 @@
-//! The libraries installed beside this program, by the file names in `../lib`: the report describes this installation, not
-//! the build.
+//! The libraries installed beside this program, by the file names in `../lib`: the report describes
+//! this installation, not the build.
 
 use super::Facts;
 use gasnet_conduit::config::report::json_string;
@@ -13,7 +13,8 @@ pub type Libraries = BTreeMap<(String, String), Vec<&'static str>>;
 /// Conduit and thread mode shown for the universal library.
 const UNIVERSAL: (&str, &str) = ("any", "all");
 
-/// The libraries in the folder `lib` of the prefix that holds this program; empty when it is not installed.
+/// The libraries in the folder `lib` of the prefix that holds this program; empty when it is not
+/// installed.
 pub fn libraries() -> Libraries {
     let mut found = Libraries::new();
     let Some(prefix) = prefix() else { return found };
@@ -64,7 +65,8 @@ fn config_string(bytes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes[start..start + length]).trim().to_owned())
 }
 
-/// Limits of the library, independent of the machine; then the numbers in the headers of each conduit.
+/// Limits of the library, independent of the machine; then the numbers in the headers of each
+/// conduit.
 pub fn limits() -> Facts {
     let mut facts: Facts = vec![
         ("ranks of a job on one host".into(), gasnet_job::MAX_RANKS.to_string()),
@@ -110,7 +112,8 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// `libgasnet-smp-par.a` or `libgasnet-smp-par.so.0.1.0` is (smp, par), `libgasnet.a` the universal library.
+/// `libgasnet-smp-par.a` or `libgasnet-smp-par.so.0.1.0` is (smp, par), `libgasnet.a` the universal
+/// library.
 fn conduit_and_mode(name: &str, suffix: &str) -> Option<(String, String)> {
     let stem = name.strip_prefix("libgasnet")?;
     let end = stem.find(suffix)?;

@@ -129,7 +129,8 @@ fn can_read_other_process() -> bool {
         iov_base: (&raw const word).cast_mut().cast(),
         iov_len: 8,
     };
-    // SAFETY: one local range of eight writable bytes; the remote one is the child's copy of `word`.
+    // SAFETY: one local range of eight writable bytes; the remote one is the child's copy of
+    // `word`.
     let count = unsafe { libc::process_vm_readv(child, &raw const local, 1, &raw const remote, 1, 0) };
     // SAFETY: the child is ours and not yet waited for.
     unsafe {

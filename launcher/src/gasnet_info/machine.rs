@@ -1,6 +1,7 @@
 //! What this machine provides for jobs, and advice where it restricts them.
 //!
-//! Files are read below a root folder, which tests replace. Functions that use system calls instead say so.
+//! Files are read below a root folder, which tests replace. Functions that use system calls instead
+//! say so.
 
 use super::{fabrics, kernel, memory, network, processors};
 use gasnet_conduit::config::report::json_string;
@@ -156,8 +157,8 @@ pub fn as_text(sections: &[Section]) -> String {
     out
 }
 
-/// The report as JSON: an object of sections, each an object of facts with `text` and, where they exist, `number` and
-/// `advice`.
+/// The report as JSON: an object of sections, each an object of facts with `text` and, where they
+/// exist, `number` and `advice`.
 pub fn as_json(sections: &[Section]) -> String {
     let one = |f: &Fact| {
         let mut members = vec![format!("\"text\": {}", json_string(&f.text))];

@@ -66,7 +66,8 @@ fn meminfo(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// The smallest limit between this process's control group and the root (version 2), or the limit of version 1.
+/// The smallest limit between this process's control group and the root (version 2), or the limit
+/// of version 1.
 fn group_limit(root: &Root) -> Option<u64> {
     let second = control_groups(root)
         .into_iter()

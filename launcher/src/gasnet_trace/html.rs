@@ -1,4 +1,5 @@
-//! A self-contained HTML page: `page.html` with the data as JSON, which its script draws. It has no external references.
+//! A self-contained HTML page: `page.html` with the data as JSON, which its script draws. It has no
+//! external references.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -156,7 +157,8 @@ fn timeline(data: &mut String, model: &Model, all: &[((u32, u32), States)]) {
     let _ = write!(data, ",\"slices\":{count},\"lanes\":{rows},\"hiddenLanes\":{hidden}");
 }
 
-/// Barriers and collectives by name, with the ranks that spent most and least time in them; source lines by time.
+/// Barriers and collectives by name, with the ranks that spent most and least time in them; source
+/// lines by time.
 fn tables(data: &mut String, model: &Model) {
     let mut names: BTreeMap<(&str, &str), BTreeMap<u32, Sums>> = BTreeMap::new();
     let mut places: BTreeMap<u32, [u64; 3]> = BTreeMap::new();

@@ -250,7 +250,8 @@ impl Model {
         Ok(())
     }
 
-    /// A line of a trace, of statistics, or of a report of the debug allocator. `in_heap`: inside such a report.
+    /// A line of a trace, of statistics, or of a report of the debug allocator. `in_heap`: inside
+    /// such a report.
     fn take(&mut self, text: &str, in_heap: &mut bool) -> Result<(), &'static str> {
         if let Some(heap) = Heap::begin(text) {
             self.heaps.push(heap);
@@ -467,8 +468,8 @@ impl Model {
         Ok(())
     }
 
-    /// Completes the model after the last file. Ranks without traced traffic get it from their statistics; incomplete ranks
-    /// get a warning.
+    /// Completes the model after the last file. Ranks without traced traffic get it from their
+    /// statistics; incomplete ranks get a warning.
     pub fn finish(&mut self) {
         let traced: BTreeSet<u32> = self.rows.keys().map(|key| key.rank).collect();
         self.count_objects();

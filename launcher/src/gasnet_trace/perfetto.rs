@@ -1,5 +1,6 @@
-//! The JSON of Perfetto and Chrome's tracing page ("Trace Event Format"): a process per rank, a thread per thread, complete
-//! events for calls, asynchronous pairs for collectives and barriers, instants for the rest.
+//! The JSON of Perfetto and Chrome's tracing page ("Trace Event Format"): a process per rank, a
+//! thread per thread, complete events for calls, asynchronous pairs for collectives and barriers,
+//! instants for the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -86,7 +87,8 @@ pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
     }
     let mut events: Vec<&Event> = model.events.iter().flatten().collect();
     events.sort_by_key(|e| e.at);
-    // The viewer does not show half of a pair. Events without their partner are written as instants.
+    // The viewer does not show half of a pair. Events without their partner are written as
+    // instants.
     let mut seen: BTreeMap<(u32, u64), u8> = BTreeMap::new();
     for event in &events {
         if let Some(id) = event.id {

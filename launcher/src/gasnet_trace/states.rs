@@ -1,7 +1,8 @@
 //! The time of each thread by activity.
 //!
-//! The calls of a thread nest: a wait runs handlers, which send replies. Each instant belongs to the innermost call. A wait
-//! while a barrier or another collective of the rank is in progress counts as time in that.
+//! The calls of a thread nest: a wait runs handlers, which send replies. Each instant belongs to
+//! the innermost call. A wait while a barrier or another collective of the rank is in progress
+//! counts as time in that.
 
 use super::model::{Model, Span, BARRIER, COLLECTIVE, STATES, WAIT};
 
@@ -115,9 +116,9 @@ pub fn totals(states: &States) -> [u64; STATES.len()] {
     totals
 }
 
-/// Divides `[0, span)` into `count` equal slices. Returns for each the state that has most of its time, and the percentage
-/// of the slice inside GASNet: (first slice, slices, state, percent). Equal neighbours are joined; slices with less than one
-/// percent are omitted.
+/// Divides `[0, span)` into `count` equal slices. Returns for each the state that has most of its
+/// time, and the percentage of the slice inside GASNet: (first slice, slices, state, percent).
+/// Equal neighbours are joined; slices with less than one percent are omitted.
 pub fn slices(states: &States, span: u64, count: usize) -> Vec<(usize, usize, u8, u8)> {
     let width = (span / count as u64).max(1);
     let mut out: Vec<(usize, usize, u8, u8)> = Vec::new();

@@ -16,7 +16,8 @@ pub struct Traffic {
     kinds: BTreeMap<(char, String), [Sums; 2]>,
 }
 
-/// The dumps of a rank: the sum of those before a reset, the last one, and whether a reset followed it.
+/// The dumps of a rank: the sum of those before a reset, the last one, and whether a reset followed
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     before: Traffic,

@@ -1,5 +1,5 @@
-//! The command line of a process manager: the user's template (mpi-conduit README, `MPIRUN_CMD`), or a manager that this
-//! host has.
+//! The command line of a process manager: the user's template (mpi-conduit README, `MPIRUN_CMD`),
+//! or a manager that this host has.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -66,11 +66,12 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     Ok((mpiexec(name, filling, &output(name, "--version")), name.into()))
 }
 
-/// Prefixes of the names of Open MPI's launcher (Debian has `mpirun.openmpi`), which forwards only the variables that `-x`
-/// names.
+/// Prefixes of the names of Open MPI's launcher (Debian has `mpirun.openmpi`), which forwards only
+/// the variables that `-x` names.
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 
-/// The index of a launcher that may be Open MPI's: at the beginning of the command line, or after `env` and its arguments.
+/// The index of a launcher that may be Open MPI's: at the beginning of the command line, or after
+/// `env` and its arguments.
 fn launcher(line: &[OsString]) -> Option<usize> {
     let name = |word: &OsString| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned();
     let mut at = 0;

@@ -49,8 +49,8 @@ pub struct Decision {
     pub why: String,
 }
 
-/// Reads the name of a spawner from an option or a variable; none for `auto`. Variables accept the names that programs
-/// accept, options also `custom`, `L`, `S` and `C`.
+/// Reads the name of a spawner from an option or a variable; none for `auto`. Variables accept the
+/// names that programs accept, options also `custom`, `L`, `S` and `C`.
 pub fn parse(source: &str, name: &str) -> Result<Option<Spawner>, String> {
     let letters = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
     let words = [Spawner::Fork, Spawner::Ssh, Spawner::Pmi, Spawner::Mpi].map(|spawner| (spawner.name(), spawner));
