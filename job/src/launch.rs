@@ -127,6 +127,7 @@ struct Launch<'a> {
     options: &'a StartOptions,
     host_state: HostState,
     children: Vec<Child>,
+    outputs: Vec<(u32, [OwnedFd; 2])>,
     tree: Tree,
     /// Signals are held back from before the first fork, so that a rank meets none before it is ready for them.
     mask: signal::Mask,
@@ -145,7 +146,7 @@ impl<'a> Launch<'a> {
     fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree) -> Self {
         // A control_socket and two pipes per rank, a connection per host, and as many strangers and more, the memory of one neighbourhood, and a few.
         let wanted =
-            process::open_descriptors() + 3 * u64::from(here) + 2 * tree.branches().len() as u64 + MAX_UNAUTHENTICATED as u64 + 32;
+            process::open_descriptors() + 3 * u64::from(here) + 4 * tree.branches().len() as u64 + MAX_UNAUTHENTICATED as u64 + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
         let _ = process::flush_streams();
         let mask = signal::block_all();
@@ -155,6 +156,7 @@ impl<'a> Launch<'a> {
             options,
             host_state,
             children: Vec::with_capacity(here as usize),
+            outputs: Vec::new(),
             tree,
             mask,
             child_signal,
@@ -172,6 +174,7 @@ impl<'a> Launch<'a> {
                 host: self.host_state.host,
                 control: self.host_state.control,
                 children: self.children,
+                outputs: self.outputs,
                 daemons: Vec::new(),
                 tree: self.tree,
             }),
@@ -228,17 +231,14 @@ impl<'a> Launch<'a> {
         }
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
-        let manner = self.options.output(self.tree.is_root());
-        let pipes = manner
-            .map(|_| output::Pipes::create())
-            .transpose()
-            .map_err(|e| at_rank("a pipe", &e))?;
+        let mode = self.options.output(self.tree.is_root());
+        let pipes = mode.map(|_| output::pipes()).transpose().map_err(|e| at_rank("a pipe", &e))?;
         // SAFETY: a client that has started threads before it initialises GASNet lives with the rule that ranks do not have them. What
         // follows in the child uses the allocator, which glibc keeps usable across fork.
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
-                let output = pipes.zip(manner).map(|(pipes, manner)| pipes.keep_readers(rank, manner));
-                Ok(Forked::Agent(Box::new(Child::new(rank, pid, ours, output))))
+                self.outputs.extend(pipes.map(|(readers, _)| (rank, readers)));
+                Ok(Forked::Agent(Box::new(Child::new(rank, pid, ours))))
             }
             Fork::Child => {
                 // The thread that forks supervises until its process ends, so its death is the supervisor's; a stopped rank heeds nothing less.
@@ -247,13 +247,14 @@ impl<'a> Launch<'a> {
                 // Only now: the supervisor's ends of this and of earlier control sockets, and its connections, which the fork copied.
                 drop(ours);
                 self.children.clear();
+                self.outputs.clear();
                 self.tree.forget();
                 control_socket::check(theirs.as_raw_fd());
                 if rank != 0 {
                     fd::empty_stdin();
                 }
-                if let Some(pipes) = pipes {
-                    pipes.become_output();
+                if let Some((_, writers)) = pipes {
+                    output::become_output(&writers);
                 }
                 self.restore();
                 let memory = memory.take().expect("the loop above has made it");

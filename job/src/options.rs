@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::agent::output::Manner;
+use super::agent::output::OutputMode;
 use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
@@ -204,12 +204,12 @@ impl StartOptions {
     }
 
     /// What an agent does with its ranks' output, if it has to do with it; whether it is the first one.
-    pub(super) fn output(&self, is_first: bool) -> Option<Manner> {
+    pub(super) fn output(&self, is_first: bool) -> Option<OutputMode> {
         // With the first host's, for its ranks write as their buffers are full, in the middle of others' lines.
-        (self.label_output || self.route_output.is_some()).then(|| Manner {
+        (self.label_output || self.route_output.is_some()).then(|| OutputMode {
             label: self.label_output,
             up: self.route_output.is_some() && !is_first,
-            line: self.route_output.unwrap_or(0),
+            line_max: self.route_output.unwrap_or(0),
         })
     }
 

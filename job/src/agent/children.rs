@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::control_block::ControlBlock;
 use super::super::control_socket::RankMessage;
-use super::output::Pump;
+use super::readable;
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
 
@@ -40,8 +40,6 @@ pub struct Child {
     pub pid: Pid,
     /// How far it is.
     pub state: State,
-    /// Its output, if that passes through here.
-    pub output: Option<[Pump; 2]>,
     /// When it is killed if it is still there.
     pub deadline: Option<Instant>,
     parent: Parent,
@@ -87,12 +85,11 @@ pub enum Overdue {
 }
 
 impl Child {
-    fn with(parent: Parent, rank: u32, pid: Pid, control_socket: OwnedFd, output: Option<[Pump; 2]>) -> Self {
+    fn with(parent: Parent, rank: u32, pid: Pid, control_socket: OwnedFd) -> Self {
         Self {
             rank,
             pid,
             state: State::Running,
-            output,
             deadline: None,
             parent,
             control_socket: Some(control_socket),
@@ -104,13 +101,13 @@ impl Child {
     }
 
     /// A process that this one has forked.
-    pub fn new(rank: u32, pid: Pid, control_socket: OwnedFd, output: Option<[Pump; 2]>) -> Self {
-        Self::with(Parent::Agent, rank, pid, control_socket, output)
+    pub fn new(rank: u32, pid: Pid, control_socket: OwnedFd) -> Self {
+        Self::with(Parent::Agent, rank, pid, control_socket)
     }
 
     /// A process that somebody else has started, which gets the other end of `control_socket`.
-    pub fn managed(rank: u32, pid: Pid, process: PidFd, control_socket: OwnedFd, output: Option<[Pump; 2]>) -> Self {
-        Self::with(Parent::Manager(process), rank, pid, control_socket, output)
+    pub fn managed(rank: u32, pid: Pid, process: PidFd, control_socket: OwnedFd) -> Self {
+        Self::with(Parent::Manager(process), rank, pid, control_socket)
     }
 
     /// For a job that could not start.
@@ -142,29 +139,18 @@ impl Child {
         matches!(self.parent, Parent::Manager(_))
     }
 
-    /// Its descriptors to wait for, those of its output `with_output`.
-    pub fn poll_items(&self, with_output: bool, items: &mut Vec<libc::pollfd>) {
+    /// Its descriptors to wait for.
+    pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
         let process = match &self.parent {
             Parent::Manager(process) if self.state != State::Gone => Some(process.fd()),
             _ => None,
         };
-        let outputs = self.output.iter().filter(|_| with_output).flatten().filter_map(Pump::source);
-        let all = self
-            .control_socket
-            .as_ref()
-            .map(AsRawFd::as_raw_fd)
-            .into_iter()
-            .chain(outputs)
-            .chain(process);
-        items.extend(all.map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        }));
+        let control_socket = self.control_socket.as_ref().map(AsRawFd::as_raw_fd);
+        items.extend(control_socket.into_iter().chain(process).map(readable));
     }
 
     /// The next word that it has said.
-    pub fn word(&mut self) -> Option<RankMessage> {
+    pub fn message(&mut self) -> Option<RankMessage> {
         let mut message = [0; 16];
         while let Some(socket) = &self.control_socket {
             match fd::receive(socket.as_raw_fd(), &mut message) {
@@ -238,12 +224,12 @@ mod tests {
     #[test]
     fn words_come_through_and_nonsense_does_not() {
         let (ours, theirs) = fd::seqpacket_pair().unwrap();
-        let mut child = Child::new(3, 0, ours, None);
-        assert!(child.word().is_none());
+        let mut child = Child::new(3, 0, ours);
+        assert!(child.message().is_none());
         fd::send(theirs.as_raw_fd(), b"nonsense").unwrap();
         fd::send(theirs.as_raw_fd(), &RankMessage::Exit { code: 7, signal: 0 }.encode()).unwrap();
-        assert_eq!(child.word(), Some(RankMessage::Exit { code: 7, signal: 0 }));
+        assert_eq!(child.message(), Some(RankMessage::Exit { code: 7, signal: 0 }));
         drop(theirs);
-        assert!(child.word().is_none() && child.control_socket.is_none());
+        assert!(child.message().is_none() && child.control_socket.is_none());
     }
 }

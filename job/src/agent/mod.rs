@@ -7,11 +7,9 @@
 //! exit or gone they may *go*. The first agent decides this for all hosts; each agent carries it out on its own.
 
 mod children;
-mod console;
 mod exchange;
 mod manager_daemon;
 pub mod output;
-mod passing;
 mod shutdown;
 mod signals;
 
@@ -28,11 +26,11 @@ use super::tree::{Event, Tree};
 use super::StartOptions;
 pub use children::Child;
 use children::{Activity, Overdue, State};
-use console::Console;
 use exchange::Gather;
 use gasnet_sys::process::{self, Ended};
 use gasnet_sys::{cpus, fd, net};
 pub use manager_daemon::{of_this as manager_daemon_of_this, ManagerDaemon};
+use output::Output;
 use shutdown::Shutdown;
 use signals::{Signals, ENDING};
 
@@ -45,6 +43,8 @@ const BEFORE_QUIT: Duration = Duration::from_millis(30);
 /// How often an agent speaks while the job ends, and how long it may be silent then.
 const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(30);
+/// How long a reader that stalls may take for the last output of a job that a signal has ended.
+const LAST_OUTPUT: Duration = Duration::from_secs(5);
 /// How long one whose job is gone may take to write what it has said.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 /// Exit code of a job that its own machinery has ended.
@@ -62,6 +62,8 @@ pub struct AgentSetup<'a> {
     pub control: ControlBlock,
     /// Its ranks.
     pub children: Vec<Child>,
+    /// Pipes that ranks write to, if their output is forwarded: standard output and error of each.
+    pub outputs: Vec<(u32, [OwnedFd; 2])>,
     /// Who has started them, if that is a process manager.
     pub daemons: Vec<ManagerDaemon>,
     /// The agents of other hosts.
@@ -75,15 +77,18 @@ pub fn serve(setup: AgentSetup<'_>) -> ! {
 
 /// Waits for the ranks. Gives the exit code of the process.
 pub fn run(setup: AgentSetup<'_>) -> i32 {
-    let signals = match Signals::install() {
-        Ok(signals) => signals,
+    let mut setup = setup;
+    let mode = setup.options.output(setup.tree.is_root());
+    let (ranks, up) = (std::mem::take(&mut setup.outputs), setup.tree.take_outputs());
+    let started = Signals::install().and_then(|signals| Ok((signals, Output::start(mode, ranks, up)?)));
+    let (signals, output) = match started {
+        Ok(started) => started,
         Err(e) => {
-            let _ = fd::write_all(2, sentence(format_args!("the supervisor cannot start: {e}")).as_bytes());
+            let _ = fd::write_all(2, message(format_args!("the node agent cannot start: {e}")).as_bytes());
             setup.children.iter().for_each(Child::kill_and_wait);
             return BROKEN;
         }
     };
-    let mut setup = setup;
     if let Some((input, before)) = setup.tree.take_input() {
         pump_input(input, before);
     }
@@ -106,9 +111,7 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
         quit_sent: false,
         reported: None,
         shutdown_since: None,
-        console: Console::new(),
-        held: false,
-        has_held: false,
+        output,
         asked_rank: None,
         cut_by: None,
     };
@@ -122,8 +125,8 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
     }
 }
 
-/// What an agent says itself.
-fn sentence(what: fmt::Arguments<'_>) -> String {
+/// A message of the agent's own.
+fn message(what: fmt::Arguments<'_>) -> String {
     format!("gasnet: {what}\n")
 }
 
@@ -179,11 +182,7 @@ struct Agent<'a> {
     reported: Option<(RankCounts, Instant)>,
     /// Since when agents below have to speak now and then.
     shutdown_since: Option<Instant>,
-    /// Where output goes that passes through here and no further.
-    console: Console,
-    /// Whether the agent above wants no output for now, and whether those below were told so.
-    held: bool,
-    has_held: bool,
+    output: Output,
     /// The first rank here that a signal has asked to end: its number, process and signal.
     asked_rank: Option<(u32, i32, i32)>,
     /// The signal that has cut output off whose reader paused.
@@ -203,12 +202,11 @@ impl Agent<'_> {
             }
             self.look_at_daemons();
             self.hear_tree();
-            self.pass_output();
             self.advance(Instant::now());
             self.report();
         }
         self.tell_signal();
-        self.end_output();
+        self.finish_output();
         if self.setup.tree.is_root() {
             self.exit_code()
         } else {
@@ -220,14 +218,14 @@ impl Agent<'_> {
     fn exit_code(&self) -> i32 {
         match (self.shutdown.as_ref().map_or(0, |e| e.code), self.cut_by) {
             (0, Some(number)) => 128 + number,
-            (0, None) => i32::from(self.console.has_failed()),
+            (0, None) => i32::from(self.output.has_failed()),
             (code, _) => code,
         }
     }
 
     /// Says something on standard error, whose reader may pause: the agent does not wait for it.
     fn say(&mut self, what: fmt::Arguments<'_>) {
-        self.console.write(2, sentence(what).as_bytes());
+        self.output.report(&message(what));
     }
 
     /// Names the signal that made the first rank end the job, unless this process has had such a signal, too, and passed it on.
@@ -243,6 +241,31 @@ impl Agent<'_> {
         }
     }
 
+    /// Forwards what is left, when all ranks are gone. A reader that stalls holds the end of the job up, as that of any program: until a second signal
+    /// asks for the end, or for a while if one has before.
+    fn finish_output(&mut self) {
+        let (mut asked_since, mut is_asked) = (None, false);
+        while !self.output.finish() {
+            if asked_since.is_none() && self.signals.have_asked(self.code) {
+                asked_since = Some(Instant::now());
+            }
+            if is_asked || asked_since.is_some_and(|since| since.elapsed() >= LAST_OUTPUT) {
+                self.cut_by = self.signals.asked();
+                return;
+            }
+            let mut items = vec![readable(self.signals.fd())];
+            items.extend(self.output.running().map(readable));
+            let _ = fd::poll(&mut items, Some(IMPATIENT));
+            while let Some((number, _)) = self.signals.next() {
+                self.signals.note(number);
+                is_asked |= ENDING.contains(&number);
+            }
+            // The agent above needs reports, and may pass a signal on.
+            self.hear_tree();
+            self.report();
+        }
+    }
+
     fn alive(&self) -> impl Iterator<Item = &Child> {
         self.setup.children.iter().filter(|c| c.state != State::Gone)
     }
@@ -254,9 +277,7 @@ impl Agent<'_> {
     /// Sleeps until something happens, or for a tick while the job ends.
     fn wait(&mut self) {
         let mut items = vec![readable(self.signals.fd())];
-        items.extend(self.console.fd().map(readable));
-        let with_output = !self.holds_output();
-        self.setup.children.iter().for_each(|c| c.poll_items(with_output, &mut items));
+        self.setup.children.iter().for_each(|c| c.poll_items(&mut items));
         items.extend(self.setup.daemons.iter().map(|daemon| readable(daemon.process.fd())));
         self.setup.tree.poll_items(&mut items);
         let limit = match self.phase {
@@ -294,8 +315,8 @@ impl Agent<'_> {
     }
 
     fn read_lifeline(&mut self, i: usize) {
-        while let Some(word) = self.setup.children[i].word() {
-            match word {
+        while let Some(message) = self.setup.children[i].message() {
+            match message {
                 RankMessage::Exit { code, signal } => {
                     let child = &mut self.setup.children[i];
                     child.state = State::InExit;
@@ -582,12 +603,10 @@ impl Agent<'_> {
                     self.begin(BROKEN, true);
                 }
                 Event::Up(AgentMessage::Ended { code, lost }) => self.begin(code, lost),
-                Event::Up(AgentMessage::Output { stream, bytes }) => self.take_output(stream, bytes),
+                Event::Output(stream, connection) => self.output.add(stream, connection),
                 Event::Up(AgentMessage::Gather { round, length, parts }) => self.exchange(round, length, parts),
                 Event::Down(AgentMessage::Phase { phase, code, epoch }) => self.decide(phase, code, epoch),
                 Event::Down(AgentMessage::Result { round, bytes }) => self.deliver(round, &bytes),
-                Event::Down(AgentMessage::Hold { on }) => self.held = on,
-                Event::Down(AgentMessage::Closed { stream }) => self.close_output(stream as RawFd),
                 Event::Down(AgentMessage::Signal { number }) => {
                     self.signals.hear(number);
                     if self.phase > Phase::Running {
@@ -607,7 +626,7 @@ impl Agent<'_> {
         self.setup.tree.abandon();
         // What this agent has said itself a moment ago.
         let since = Instant::now();
-        while !self.console.is_done() && since.elapsed() < LAST_WORDS {
+        while !self.output.finish() && since.elapsed() < LAST_WORDS {
             std::thread::sleep(Duration::from_millis(1));
         }
         process::end(BROKEN);

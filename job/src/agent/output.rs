@@ -1,199 +1,486 @@
-//! Output that passes through agents: with a rank in front of each line (an option of the launcher), or brought to the first host
-//! (`GASNET_ROUTE_OUTPUT`). Each rank writes into pipes then. Otherwise ranks inherit standard output and error unchanged, and none of this runs.
+//! Output forwarding: labels in front of lines (`gasnetrun -l`) and output routed to the first host (`GASNET_ROUTE_OUTPUT`). Without these, ranks
+//! inherit standard output and error, and only the agent's own messages pass through here.
+//!
+//! Each rank writes to two pipes. A thread per stream reads the pipes, and the output connections of the agents below, and writes to one sink: standard
+//! output or error, or the output connection to the agent above. The only buffers are those of pipes and sockets: when the sink is full, the thread
+//! blocks, the buffers fill, and the ranks block. Agents themselves never block on output. When the sink's reader is gone, the thread closes its
+//! sources and the ranks get SIGPIPE. A signal that ends the job drops what is left.
+#![forbid(unsafe_code)]
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::sync::Arc;
+use std::thread;
 
+use super::readable;
 use gasnet_sys::{fd, process};
 
-/// A line with a label is passed on without an end when it gets this long.
-const LONGEST_LINE: usize = 64 << 10;
+/// Bytes at which a labelled line is passed on although it has not ended.
+const LABELLED_LINE_MAX: usize = 64 << 10;
+/// Bytes of one write. A pipe takes as many in one piece, so that lines of several writers do not mix.
+const WRITE_MAX: usize = 4096;
+const STACK: usize = 128 << 10;
 
-/// Pipes for a rank's standard output and error: read ends and write ends.
-pub struct Pipes([(OwnedFd, OwnedFd); 2]);
-
-impl Pipes {
-    /// Before the fork.
-    pub fn create() -> io::Result<Self> {
-        Ok(Self([fd::pipe()?, fd::pipe()?]))
-    }
-
-    /// In the rank: output goes into the pipes from here on.
-    pub fn become_output(self) {
-        become_output(self.0.each_ref().map(|(_, writer)| writer.as_raw_fd()));
-    }
-
-    /// The write ends.
-    pub fn writers(&self) -> [RawFd; 2] {
-        self.0.each_ref().map(|(_, writer)| writer.as_raw_fd())
-    }
-
-    /// In the agent: keeps the read ends only.
-    pub fn keep_readers(self, rank: u32, manner: Manner) -> [Pump; 2] {
-        let [(out, _), (err, _)] = self.0;
-        [Pump::new(rank, out, 1, manner), Pump::new(rank, err, 2, manner)]
-    }
+/// How the agent of a host forwards output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputMode {
+    /// Whether each line starts with its rank.
+    pub label: bool,
+    /// Whether output goes to the agent above, and not to this process's standard output and error.
+    pub up: bool,
+    /// Without labels: bytes up to which a line is kept together. 0: output is passed on as it comes.
+    pub line_max: usize,
 }
 
-/// Makes descriptors of this process its standard output and error.
-pub fn become_output(writers: [RawFd; 2]) {
+/// Pipes for the standard output and error of a rank: the ends of the agent and of the rank.
+pub fn pipes() -> io::Result<([OwnedFd; 2], [OwnedFd; 2])> {
+    let (out, err) = (fd::pipe()?, fd::pipe()?);
+    Ok(([out.0, err.0], [out.1, err.1]))
+}
+
+/// In a rank: makes these descriptors its standard output and error.
+pub fn become_output(writers: &[OwnedFd; 2]) {
     for (number, writer) in (1..).zip(writers) {
-        if let Err(e) = fd::replace(writer, number) {
-            eprintln!("gasnet: output cannot be redirected: {e}");
+        if let Err(e) = fd::replace(writer.as_raw_fd(), number) {
+            eprintln!("gasnet: cannot redirect the output of a rank: {e}");
             process::end(1);
         }
     }
 }
 
-/// What is done with output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
-    /// Whether lines get a label.
-    pub label: bool,
-    /// Whether it goes to the agent above. Otherwise it is written here.
-    pub up: bool,
-    /// Without labels: lines are kept together up to this length; 0: output is passed on as it comes.
-    pub line: usize,
+/// Where a stream goes.
+enum Sink {
+    /// Standard output (1) or error (2) of this process.
+    Standard(RawFd),
+    /// The output connection to the agent above.
+    Agent(TcpStream),
 }
 
-/// Passes on what comes out of one pipe.
-#[derive(Debug)]
-pub struct Pump {
+/// What a stream is read from.
+enum Input {
+    Pipe(OwnedFd),
+    Agent(TcpStream),
+}
+
+impl Input {
+    fn fd(&self) -> RawFd {
+        match self {
+            Self::Pipe(pipe) => pipe.as_raw_fd(),
+            Self::Agent(connection) => connection.as_raw_fd(),
+        }
+    }
+}
+
+impl Drop for Input {
+    /// The tree holds a copy of the connection: closing this one would not reach the other end.
+    fn drop(&mut self) {
+        if let Self::Agent(connection) = self {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// An input, and its last line that has not ended. The input does not block.
+struct Source {
+    /// None after end-of-file.
+    input: Option<Input>,
     label: String,
-    source: Option<OwnedFd>,
-    /// 1 or 2.
-    stream: RawFd,
-    manner: Manner,
+    line_max: usize,
+    /// Whether to read it to its end. A process that a rank has left behind may hold a rank's pipe open for ever.
+    to_the_end: bool,
     partial: Vec<u8>,
-    /// What is to go on.
-    ready: Vec<u8>,
 }
 
-impl Pump {
-    fn new(rank: u32, source: OwnedFd, stream: RawFd, manner: Manner) -> Self {
-        // A reader that must not wait: whatever the rank's own children do with the pipe, the agent goes on.
-        let source = fd::set_nonblocking(&source).is_ok().then_some(source);
-        let label = if manner.label { format!("[{rank}] ") } else { String::new() };
-        Self {
+impl Source {
+    fn of_rank(pipe: OwnedFd, rank: u32, mode: OutputMode) -> io::Result<Self> {
+        fd::set_nonblocking(&pipe)?;
+        let (label, line_max) = if mode.label {
+            (format!("[{rank}] "), LABELLED_LINE_MAX)
+        } else {
+            (String::new(), mode.line_max)
+        };
+        Ok(Self {
+            input: Some(Input::Pipe(pipe)),
             label,
-            source,
-            stream,
-            manner,
+            line_max,
+            to_the_end: false,
             partial: Vec::new(),
-            ready: Vec::new(),
+        })
+    }
+
+    fn unlabelled(input: Input, line_max: usize) -> Self {
+        Self {
+            input: Some(input),
+            label: String::new(),
+            line_max,
+            to_the_end: true,
+            partial: Vec::new(),
         }
     }
 
-    /// The pipe, until it has ended.
-    pub fn source(&self) -> Option<RawFd> {
-        self.source.as_ref().map(AsRawFd::as_raw_fd)
-    }
-
-    /// Passes on what is there.
-    pub fn pass(&mut self) {
+    /// Reads once and writes what is ready. Whether there may be more now. An error is the sink's.
+    fn forward(&mut self, sink: &Sink) -> io::Result<bool> {
+        let Some(input) = &self.input else { return Ok(false) };
         let mut buffer = [0; 16 << 10];
-        while let Some(source) = self.source() {
-            match fd::read(source, &mut buffer) {
-                Ok(0) => self.source = None,
-                Ok(n) => self.take(&buffer[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => self.source = None,
+        let mut ready = Vec::new();
+        let more = match fd::read(input.fd(), &mut buffer) {
+            Ok(n) if n > 0 => {
+                self.split(&buffer[..n], &mut ready);
+                true
             }
-            if !self.ready.is_empty() {
-                // So that a rank which writes without end leaves time for others.
-                return;
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
+            _ => {
+                self.end(&mut ready);
+                false
             }
-        }
-        self.finish();
+        };
+        sink.write(&ready)?;
+        Ok(more)
     }
 
-    /// Passes on a last line without an end.
-    pub fn finish(&mut self) {
-        if !self.partial.is_empty() {
-            if self.manner.label {
-                self.partial.push(b'\n');
-            }
-            self.flush();
-        }
-    }
-
-    /// What is to go on, and of which stream.
-    pub fn ready(&mut self) -> Option<(RawFd, Vec<u8>)> {
-        (!self.ready.is_empty()).then(|| (self.stream, std::mem::take(&mut self.ready)))
-    }
-
-    /// Nobody reads that stream any more: the rank learns it when it writes next.
-    pub fn close(&mut self, stream: RawFd) {
-        if self.stream == stream {
-            self.source = None;
-            self.partial.clear();
-        }
-    }
-
-    fn take(&mut self, bytes: &[u8]) {
-        let longest = if self.manner.label { LONGEST_LINE } else { self.manner.line };
-        for piece in bytes.split_inclusive(|&b| b == b'\n') {
-            self.partial.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.flush();
-            } else if self.partial.len() >= longest {
-                self.finish();
+    fn split(&mut self, bytes: &[u8], ready: &mut Vec<u8>) {
+        for part in bytes.split_inclusive(|&b| b == b'\n') {
+            self.partial.extend_from_slice(part);
+            if part.ends_with(b"\n") || self.partial.len() >= self.line_max {
+                self.flush(ready);
             }
         }
     }
 
-    fn flush(&mut self) {
-        self.ready.extend_from_slice(self.label.as_bytes());
-        self.ready.append(&mut self.partial);
+    fn flush(&mut self, ready: &mut Vec<u8>) {
+        if self.partial.is_empty() {
+            return;
+        }
+        if !self.label.is_empty() && !self.partial.ends_with(b"\n") {
+            self.partial.push(b'\n');
+        }
+        ready.extend_from_slice(self.label.as_bytes());
+        ready.append(&mut self.partial);
+    }
+
+    fn end(&mut self, ready: &mut Vec<u8>) {
+        self.input = None;
+        self.flush(ready);
+    }
+}
+
+/// The first of `bytes` to write in one piece: whole lines, if there are any.
+fn piece(bytes: &[u8]) -> &[u8] {
+    let most = &bytes[..bytes.len().min(WRITE_MAX)];
+    match most.iter().rposition(|&byte| byte == b'\n') {
+        Some(end) => &most[..=end],
+        None => most,
+    }
+}
+
+impl Sink {
+    fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        let to = match self {
+            Self::Standard(stream) => *stream,
+            Self::Agent(connection) => connection.as_raw_fd(),
+        };
+        while !bytes.is_empty() {
+            let next = piece(bytes);
+            fd::write_all(to, next)?;
+            bytes = &bytes[next.len()..];
+        }
+        Ok(())
+    }
+
+    /// Whether an error of a write is one, and not a reader that is gone. Reports that of standard output.
+    fn is_failure(&self, why: &io::Error) -> bool {
+        let Self::Standard(stream) = *self else { return false };
+        if why.kind() == io::ErrorKind::BrokenPipe || fd::peer_is_gone(stream) {
+            return false;
+        }
+        if stream == 1 {
+            let message = super::message(format_args!("standard output cannot be written: {why}"));
+            let _ = fd::write_all(2, message.as_bytes());
+        }
+        true
+    }
+}
+
+/// The thread of a stream: forwards until there are no sources left and no more can come. The error is the sink's.
+fn forward(sink: &Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake: &OwnedFd) -> io::Result<()> {
+    loop {
+        let is_open = loop {
+            match more.try_recv() {
+                Ok(source) => sources.push(source),
+                Err(error) => break error == TryRecvError::Empty,
+            }
+        };
+        if !is_open {
+            for source in sources.iter_mut().filter(|source| !source.to_the_end) {
+                while source.forward(sink)? {}
+                let mut last = Vec::new();
+                source.end(&mut last);
+                sink.write(&last)?;
+            }
+        }
+        sources.retain(|source| source.input.is_some());
+        if !is_open && sources.is_empty() {
+            return Ok(());
+        }
+        let inputs = sources.iter().flat_map(|source| &source.input).map(Input::fd);
+        // A negative descriptor is ignored.
+        let wake_fd = if is_open { wake.as_raw_fd() } else { -1 };
+        let mut items: Vec<_> = [wake_fd].into_iter().chain(inputs).map(readable).collect();
+        fd::poll(&mut items, None)?;
+        if items[0].revents != 0 {
+            let _ = fd::read(wake_fd, &mut [0; 64]);
+        }
+        for (item, source) in items[1..].iter().zip(&mut sources) {
+            if item.revents != 0 {
+                source.forward(sink)?;
+            }
+        }
+    }
+}
+
+/// A stream and its thread, as the agent sees them.
+struct Forwarder {
+    /// Where to send more sources, and a pipe that wakes the thread. None once there are no more.
+    more: Option<(Sender<Source>, OwnedFd)>,
+    /// Its other end is closed when the thread ends.
+    running: OwnedFd,
+    has_failed: Arc<AtomicBool>,
+}
+
+impl Forwarder {
+    fn start(sink: Sink, sources: Vec<Source>) -> io::Result<Self> {
+        let (wake, waker) = fd::pipe()?;
+        fd::set_nonblocking(&waker)?;
+        let (running, ended) = fd::pipe()?;
+        let (sender, receiver) = channel();
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let failed = Arc::clone(&has_failed);
+        thread::Builder::new()
+            .name("gasnet-output".into())
+            .stack_size(STACK)
+            .spawn(move || {
+                if let Err(why) = forward(&sink, sources, &receiver, &wake) {
+                    // The writers must not wait for a report whose reader has stalled.
+                    drop(receiver);
+                    failed.store(sink.is_failure(&why), Ordering::Release);
+                }
+                drop(ended);
+            })?;
+        Ok(Self {
+            more: Some((sender, waker)),
+            running,
+            has_failed,
+        })
+    }
+
+    fn add(&self, source: Source) {
+        if let Some((sender, waker)) = &self.more {
+            // If the thread has ended, the source is closed here.
+            let _ = sender.send(source);
+            fd::write_pair(waker.as_raw_fd(), 0, true);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        fd::peer_is_gone(self.running.as_raw_fd())
+    }
+}
+
+/// All that an agent forwards.
+pub struct Output {
+    mode: Option<OutputMode>,
+    /// Standard output and error if they are forwarded, then those of the agent's own messages.
+    forwarders: Vec<Forwarder>,
+    /// Takes the agent's own messages.
+    messages: Option<File>,
+}
+
+impl Output {
+    /// Forwards the output of these ranks, if there is a mode for that; to `up` if it says so.
+    pub fn start(mode: Option<OutputMode>, ranks: Vec<(u32, [OwnedFd; 2])>, up: Option<[TcpStream; 2]>) -> io::Result<Self> {
+        let mut new = Self {
+            mode,
+            forwarders: Vec::new(),
+            messages: None,
+        };
+        let Some(mode) = mode else { return Ok(new) };
+        let mut sources = [Vec::new(), Vec::new()];
+        for (rank, pipes) in ranks {
+            for (stream, pipe) in sources.iter_mut().zip(pipes) {
+                stream.push(Source::of_rank(pipe, rank, mode)?);
+            }
+        }
+        let sinks = match up.filter(|_| mode.up) {
+            Some(connections) => connections.map(Sink::Agent),
+            None => [1, 2].map(Sink::Standard),
+        };
+        for (sink, sources) in sinks.into_iter().zip(sources) {
+            new.forwarders.push(Forwarder::start(sink, sources)?);
+        }
+        Ok(new)
+    }
+
+    /// Forwards what an agent below sends of stream 1 or 2.
+    pub fn add(&mut self, stream: u32, connection: TcpStream) {
+        let input = Input::Agent(connection);
+        if let (Some(mode), Some(forwarder)) = (self.mode, self.forwarders.get(stream as usize - 1)) {
+            let line_max = if mode.label { LABELLED_LINE_MAX } else { mode.line_max };
+            forwarder.add(Source::unlabelled(input, line_max));
+        }
+    }
+
+    /// Writes a message of the agent's own to standard error, without waiting. Messages beyond what a pipe holds are dropped.
+    pub fn report(&mut self, message: &str) {
+        if self.messages.is_none() {
+            self.messages = self.start_messages().ok();
+        }
+        let _ = match &mut self.messages {
+            Some(pipe) => pipe.write_all(message.as_bytes()),
+            None => fd::write_all(2, message.as_bytes()),
+        };
+    }
+
+    fn start_messages(&mut self) -> io::Result<File> {
+        let (reader, writer) = fd::pipe()?;
+        fd::set_nonblocking(&reader)?;
+        fd::set_nonblocking(&writer)?;
+        let source = Source::unlabelled(Input::Pipe(reader), WRITE_MAX);
+        let mut forwarder = Forwarder::start(Sink::Standard(2), vec![source])?;
+        forwarder.more = None;
+        self.forwarders.push(forwarder);
+        Ok(writer.into())
+    }
+
+    /// No more output comes: forwards what there is. Whether all of that is written. To be called until it is.
+    pub fn finish(&mut self) -> bool {
+        self.messages = None;
+        self.forwarders.iter_mut().for_each(|forwarder| forwarder.more = None);
+        self.forwarders.iter().all(Forwarder::is_done)
+    }
+
+    /// Descriptors that become readable when a thread has ended that runs now.
+    pub fn running(&self) -> impl Iterator<Item = RawFd> + '_ {
+        let running = self.forwarders.iter().filter(|forwarder| !forwarder.is_done());
+        running.map(|forwarder| forwarder.running.as_raw_fd())
+    }
+
+    /// Whether output could not be written, other than because its reader is gone. Final once [`Output::finish`] is true.
+    pub fn has_failed(&self) -> bool {
+        self.forwarders.iter().any(|f| f.has_failed.load(Ordering::Acquire))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::time::Duration;
 
-    /// What comes out of a pump into which this was written.
-    fn pumped(manner: Manner, pieces: &[&[u8]]) -> Vec<u8> {
-        let (reader, writer) = fd::pipe().unwrap();
-        let mut pump = Pump::new(12, reader, 2, Manner { up: true, ..manner });
-        let mut come = Vec::new();
-        let mut writer = Some(writer);
-        for piece in pieces {
-            fd::write_all(writer.as_ref().unwrap().as_raw_fd(), piece).unwrap();
-            pump.pass();
-            come.extend(pump.ready().map_or_else(Vec::new, |(_, bytes)| bytes));
-            come.push(b'|');
+    fn connection() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (ours, listener.accept().unwrap().0)
+    }
+
+    fn mode(label: bool, line_max: usize) -> OutputMode {
+        OutputMode {
+            label,
+            up: true,
+            line_max,
         }
-        writer.take();
-        while pump.source().is_some() {
-            pump.pass();
+    }
+
+    fn split(mode: OutputMode, parts: &[&[u8]]) -> Vec<u8> {
+        let (reader, _writer) = fd::pipe().unwrap();
+        let mut source = Source::of_rank(reader, 12, mode).unwrap();
+        let mut ready = Vec::new();
+        for part in parts {
+            source.split(part, &mut ready);
+            ready.push(b'|');
         }
-        come.extend(pump.ready().map_or_else(Vec::new, |(stream, bytes)| {
-            assert_eq!(stream, 2);
-            bytes
-        }));
-        come
+        source.end(&mut ready);
+        ready
     }
 
     #[test]
     fn lines_get_labels() {
-        let manner = Manner {
-            label: true,
-            up: true,
-            line: 0,
-        };
-        let come = pumped(manner, &[b"one\ntw", b"o\n\nthree"]);
-        assert_eq!(come, b"[12] one\n|[12] two\n[12] \n|[12] three\n");
+        let ready = split(mode(true, 0), &[b"one\ntw", b"o\n\nthree"]);
+        assert_eq!(ready, b"[12] one\n|[12] two\n[12] \n|[12] three\n");
     }
 
     #[test]
     fn lines_stay_together_up_to_a_length() {
-        let manner = |line| Manner {
-            label: false,
-            up: true,
-            line,
-        };
-        assert_eq!(pumped(manner(4), &[b"a\nbc", b"d\nlong", b"er"]), b"a\n|bcd\nlong||er");
-        assert_eq!(pumped(manner(0), &[b"a\nbc", b"d"]), b"a\nbc|d|");
+        let parts: [&[u8]; 3] = [b"a\nbc", b"d\nlong", b"er"];
+        assert_eq!(split(mode(false, 4), &parts), b"a\n|bcd\nlong||er");
+        assert_eq!(split(mode(false, 0), &[b"a\nbc", b"d"]), b"a\nbc|d|");
+    }
+
+    #[test]
+    fn writes_are_whole_lines_if_possible() {
+        assert_eq!(piece(b"a\nbc\nd"), b"a\nbc\n");
+        assert_eq!(piece(b"abc"), b"abc");
+        let long = vec![b'x'; 10_000];
+        assert_eq!(piece(&long).len(), WRITE_MAX);
+        let lines = [&long[..WRITE_MAX - 2], b"\n", &long].concat();
+        assert_eq!(piece(&lines).len(), WRITE_MAX - 1);
+    }
+
+    #[test]
+    fn a_reader_that_stalls_blocks_the_writers_and_loses_nothing() {
+        let (reader, sink) = fd::pipe().unwrap();
+        let (ours, theirs) = fd::pipe().unwrap();
+        let (below, connection) = connection();
+        let sources = vec![Source::of_rank(ours, 0, mode(false, 100)).unwrap()];
+        let mut forwarder = Forwarder::start(Sink::Standard(sink.as_raw_fd()), sources).unwrap();
+        forwarder.add(Source::unlabelled(Input::Agent(connection), 100));
+        let lines = [&[b'x'; 60][..], b"\n"].concat().repeat(200_000);
+        let (from_rank, from_below) = (lines.clone(), lines.clone());
+        let rank = thread::spawn(move || fd::write_all(theirs.as_raw_fd(), &from_rank));
+        let agent = thread::spawn(move || { below }.write_all(&from_below));
+        thread::sleep(Duration::from_millis(50));
+        assert!(!rank.is_finished() && !agent.is_finished());
+        let mut all = vec![0; 2 * lines.len()];
+        File::from(reader).read_exact(&mut all).unwrap();
+        assert!(all.chunks(61).all(|line| line == &lines[..61]), "lines are mixed");
+        rank.join().unwrap().unwrap();
+        agent.join().unwrap().unwrap();
+        forwarder.more = None;
+        while !forwarder.is_done() {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_ends_the_writers() {
+        let (sink, reader) = connection();
+        let (errors, _errors_reader) = connection();
+        let (readers, writers) = pipes().unwrap();
+        let mut output = Output::start(Some(mode(false, 0)), vec![(0, readers)], Some([sink, errors])).unwrap();
+        let (mut below, connection) = connection();
+        let _copy = connection.try_clone().unwrap();
+        output.add(1, connection);
+        drop(reader);
+        let mut rank = File::from(writers.into_iter().next().unwrap());
+        assert!(std::iter::repeat_with(|| rank.write(&[b'x'; 1000])).any(|written| written.is_err()));
+        assert!(std::iter::repeat_with(|| below.write(&[b'x'; 1000])).any(|written| written.is_err()));
+        while !output.finish() {
+            thread::yield_now();
+        }
+        assert!(!output.has_failed());
+    }
+
+    #[test]
+    fn messages_are_never_waited_for() {
+        let mut output = Output::start(None, Vec::new(), None).unwrap();
+        output.report("gasnet: a message of the test\n");
+        while !output.finish() {
+            thread::yield_now();
+        }
+        assert!(!output.has_failed() && output.running().next().is_none());
     }
 }

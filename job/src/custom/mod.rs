@@ -46,7 +46,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     // What a command of several words leaves behind when its shell ends.
     let others = process::adopt_descendants();
     // A connection for each rank, those of agents, strangers, and a few.
-    let _ = process::allow_descriptors(process::open_descriptors() + 2 * u64::from(options.ranks) + 1024);
+    let _ = process::allow_descriptors(process::open_descriptors() + 6 * u64::from(options.ranks) + 1024);
     let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
     let mut server = server::LauncherServer::new(options, secret, &listener);
     let served = server.serve(|missing| still_there(&mut command, missing));
@@ -75,6 +75,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         host: None,
         control,
         children: Vec::new(),
+        outputs: Vec::new(),
         daemons: Vec::new(),
         tree,
     };

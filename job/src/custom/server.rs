@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub fn too_many(ranks: u32) -> String {
 pub struct Connections {
     /// Agents, by the first rank of their host.
     pub agents: Vec<(u32, Link)>,
+    /// Connections for output of these agents.
+    pub outputs: Vec<(u32, u32, TcpStream)>,
     /// Who has not said yet who it is.
     pub unauthenticated: Vec<UnauthenticatedPeer>,
 }
@@ -61,6 +63,7 @@ pub struct LauncherServer<'a> {
     workers: Vec<Worker>,
     /// Agents that have called before all ranks were done here.
     agents: Vec<(u32, Link)>,
+    outputs: Vec<(u32, u32, TcpStream)>,
     values: HashMap<(u32, Vec<u8>), Vec<u8>>,
     placed: bool,
 }
@@ -75,6 +78,7 @@ impl<'a> LauncherServer<'a> {
             unauthenticated: Vec::new(),
             workers: Vec::new(),
             agents: Vec::new(),
+            outputs: Vec::new(),
             values: HashMap::new(),
             placed: false,
         }
@@ -101,6 +105,7 @@ impl<'a> LauncherServer<'a> {
             if self.placed && self.workers.iter().all(|w| w.is_over) {
                 return Ok(Connections {
                     agents: std::mem::take(&mut self.agents),
+                    outputs: std::mem::take(&mut self.outputs),
                     unauthenticated: std::mem::take(&mut self.unauthenticated),
                 });
             }
@@ -144,6 +149,7 @@ impl<'a> LauncherServer<'a> {
                     is_over: false,
                 }),
                 Authentication::Accepted(first, link) => self.agents.push((first, link)),
+                Authentication::Output(first, stream, connection) => self.outputs.push((first, stream, connection)),
             }
         }
     }
@@ -154,7 +160,7 @@ impl<'a> LauncherServer<'a> {
             while let Some(message) = worker.link.receive() {
                 match message {
                     AgentMessage::Register { requested_rank, host } if worker.hello.is_none() => {
-                        worker.hello = Some((requested_rank, host))
+                        worker.hello = Some((requested_rank, host));
                     }
                     AgentMessage::Fence { puts } if !worker.in_fence => {
                         worker.in_fence = true;

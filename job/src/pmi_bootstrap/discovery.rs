@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::environment;
@@ -32,25 +32,32 @@ pub struct Discovery<'a> {
     /// None at a console, which has no ranks.
     first: Option<u32>,
     up: Option<Link>,
+    /// Connections for output to the agent above, if output is routed.
+    outputs_up: Option<[TcpStream; 2]>,
     secret: Secret,
     options: &'a StartOptions,
     /// First rank, name and ranks of hosts that are known here: of this one and those below.
     hosts: BTreeMap<u32, (Vec<u8>, Vec<u32>)>,
     /// Those right below, by first rank: their connection, and the first ranks of the hosts that they have told of.
     below: Vec<(u32, Link, Vec<u32>)>,
+    /// Their connections for output: first rank and stream.
+    outputs: Vec<(u32, u32, TcpStream)>,
     unauthenticated: Vec<UnauthenticatedPeer>,
 }
 
 impl<'a> Discovery<'a> {
     /// Of the host whose ranks these are, below `up`.
-    pub fn new(first: u32, ranks: Vec<u32>, up: Option<Link>, secret: Secret, options: &'a StartOptions) -> Self {
+    pub fn new(first: u32, ranks: Vec<u32>, up: Option<Link>, secret: Secret, options: &'a StartOptions) -> Result<Self, String> {
+        let routed_to = up.as_ref().filter(|_| options.route_output.is_some());
+        let connect = |up: &Link| up.call_for_output(secret, first, options.remote.connect_limit());
         let mut new = Self {
             first: Some(first),
+            outputs_up: routed_to.map(connect).transpose()?,
             up,
             ..Self::of_launcher(Connections::default(), secret, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
-        new
+        Ok(new)
     }
 
     /// Of a console, which `callers` have called already.
@@ -58,6 +65,7 @@ impl<'a> Discovery<'a> {
         Self {
             first: None,
             up: None,
+            outputs_up: None,
             secret,
             options,
             hosts: BTreeMap::new(),
@@ -66,6 +74,7 @@ impl<'a> Discovery<'a> {
                 .into_iter()
                 .map(|(first, link)| (first, link, Vec::new()))
                 .collect(),
+            outputs: callers.outputs,
             unauthenticated: callers.unauthenticated,
         }
     }
@@ -84,10 +93,12 @@ impl<'a> Discovery<'a> {
 
     /// Waits until all is known.
     pub fn run(mut self, listener: &TcpListener) -> Result<Discovered, String> {
+        let routed = self.options.route_output.is_some();
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
+        let mut start = None;
         let (ranges, nbrhd_max, variables) = loop {
-            self.hear(listener)?;
+            self.receive(listener)?;
             if let Some(up) = &mut self.up {
                 up.push();
                 match up.receive() {
@@ -96,17 +107,21 @@ impl<'a> Discovery<'a> {
                         nbrhd_max,
                         variables,
                         ..
-                    }) => break (ranges, nbrhd_max, variables),
-                    Some(_) => return Err("it was told something else than what the job looks like".into()),
+                    }) => start = Some((ranges, nbrhd_max, variables)),
+                    Some(_) => return Err("unexpected message from the host above instead of the job's layout".into()),
                     None => {}
                 }
-                if let Some(why) = up.broken() {
+                if let Some(why) = up.broken().filter(|_| start.is_none()) {
                     return Err(format!("the connection to the host above is lost: {why}"));
                 }
-            } else if self.ranks_known() >= self.options.ranks as usize {
-                // A console has given its environment to all that have called it.
+            } else if self.ranks_known() >= self.options.ranks as usize && start.is_none() {
+                // The launcher process has sent its environment to all workers.
                 let variables = self.first.map_or_else(Pairs::new, |_| environment::own());
-                break (self.layout()?, self.options.nbrhd_max, variables);
+                start = Some((self.layout()?, self.options.nbrhd_max, variables));
+            }
+            let outputs = if routed { 2 * self.below.len() } else { 0 };
+            if let Some(start) = start.take_if(|_| self.outputs.len() == outputs) {
+                break start;
             }
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Err(format!(
@@ -129,7 +144,8 @@ impl<'a> Discovery<'a> {
             }
         };
         let host = self.first.map(number).transpose()?;
-        let mut tree = Tree::new(self.secret, self.up);
+        let mut tree = Tree::new(self.secret, self.up, routed);
+        tree.set_outputs(self.outputs_up);
         for (first, mut link, firsts) in self.below {
             link.send(&AgentMessage::Start {
                 ranges: ranges.clone(),
@@ -144,7 +160,9 @@ impl<'a> Discovery<'a> {
                 .sum();
             let name = self.hosts.get(&first).map(|(name, _)| name.clone()).unwrap_or_default();
             let number = number(first)?;
-            tree.add(Branch::linked(Host { number, name }, firsts.len(), ranks, link));
+            let (outputs, others) = self.outputs.into_iter().partition(|(of, ..)| *of == first);
+            self.outputs = others;
+            tree.add(Branch::linked(Host { number, name }, firsts.len(), ranks, link, outputs));
         }
         Ok(Discovered {
             layout,
@@ -169,13 +187,14 @@ impl<'a> Discovery<'a> {
         Ok(layout.ranges().to_vec())
     }
 
-    fn hear(&mut self, listener: &TcpListener) -> Result<(), String> {
+    fn receive(&mut self, listener: &TcpListener) -> Result<(), String> {
         link::accept_peers(listener, &mut self.unauthenticated, self.options.ranks as usize);
         for peer in std::mem::take(&mut self.unauthenticated) {
             match peer.hear(self.secret) {
                 Authentication::Pending(peer) => self.unauthenticated.push(peer),
                 Authentication::Rejected => {}
                 Authentication::Accepted(WORKER_ID, _) if self.first.is_none() => return Err(too_many(self.options.ranks)),
+                Authentication::Output(first, stream, connection) => self.outputs.push((first, stream, connection)),
                 Authentication::Accepted(first, link) => self.below.push((first, link, Vec::new())),
             }
         }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::discovery::Discovered;
 use super::rendezvous::{block, read_rest, LocalRank, Rendezvous};
 use super::{environment, failed, MARGIN};
-use crate::agent::output::{become_output, Pipes};
+use crate::agent::output::{become_output, pipes};
 use crate::agent::{AgentSetup, Child, ManagerDaemon};
 use crate::control_block::ControlBlock;
 use crate::launch::{self, HostState};
@@ -47,8 +47,8 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
         variables,
         todo: Vec::new(),
     };
-    let mut children = Vec::new();
-    let manner = options.output(tree.is_root());
+    let (mut children, mut outputs) = (Vec::new(), Vec::new());
+    let mode = options.output(tree.is_root());
     let mut shared: Option<(u32, (AnonMemory, AnonMemory))> = None;
     for (rank, mut member) in local_ranks {
         let nbrhd = layout.nbrhd_of(rank);
@@ -63,17 +63,14 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
         ]
         .concat();
         let words = block(&[&head[..], &ranges.encode()].concat());
-        let pipes = manner
-            .map(|_| Pipes::create())
-            .transpose()
-            .map_err(|e| failed("a pipe", &e))?;
+        let (readers, writers) = mode.map(|_| pipes()).transpose().map_err(|e| failed("a pipe", &e))?.unzip();
         let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
-        descriptors.extend(pipes.iter().flat_map(Pipes::writers));
+        descriptors.extend(writers.iter().flatten().map(AsRawFd::as_raw_fd));
         let sent = fd::send_descriptors(member.stream.as_raw_fd(), &words[..4], &descriptors);
         // A rank that has died is noticed by its end.
         let _ = sent.and_then(|()| member.stream.write_all(&words[4..]));
-        let output = pipes.zip(manner).map(|(pipes, manner)| pipes.keep_readers(rank, manner));
-        children.push(Child::managed(rank, member.pid, member.process, ours, output));
+        outputs.extend(readers.map(|readers| (rank, readers)));
+        children.push(Child::managed(rank, member.pid, member.process, ours));
     }
     Ok(AgentSetup {
         options,
@@ -81,6 +78,7 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
         host: Some(host),
         control,
         children,
+        outputs,
         daemons,
         tree,
     })
@@ -151,7 +149,7 @@ impl Handshake {
         environment::take_over(self.variables, &mut options)?;
         let [own_end, control, comm, segment] = self.descriptors;
         if let Some(writers) = self.output {
-            become_output(writers.each_ref().map(AsRawFd::as_raw_fd));
+            become_output(&writers);
         }
         if rank >= self.layout.size() {
             return Err(JobError {

@@ -159,8 +159,10 @@ impl Leader {
                 ))
             })
         });
-        let wanted = Discovery::new(self.first, ranks, up, secret, options);
-        let found = wanted.run(&self.listener).unwrap_or_else(|why| end(why));
+        let discovery = Discovery::new(self.first, ranks, up, secret, options);
+        let found = discovery
+            .and_then(|discovery| discovery.run(&self.listener))
+            .unwrap_or_else(|why| end(why));
         drop(self.listener);
         let mut options = options.clone();
         environment::take_over(found.variables.clone(), &mut options).unwrap_or_else(|e| end(e.message));

@@ -141,7 +141,7 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
         number,
         name: names[number as usize].clone().into_bytes(),
     });
-    let mut tree = Tree::new(Secret::new(), None);
+    let mut tree = Tree::new(Secret::new(), None, options.route_output.is_some());
     branch_out(&mut tree, &layout, todo.collect(), options, remote.master.as_deref())?;
     Ok(HostPlan { layout, host, tree })
 }
@@ -180,7 +180,16 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
     {
         return failed(format!("host {here} was told to start hosts that are not in the job"));
     }
-    let mut tree = Tree::new(contact.secret, Some(up));
+    let routed = options.route_output.is_some();
+    let limit = options.remote.connect_limit();
+    let outputs = routed
+        .then(|| up.call_for_output(contact.secret, contact.host, limit))
+        .transpose();
+    let outputs = outputs.map_err(|why| JobError {
+        message: format!("host {here} cannot connect to the host that has started it for its output ({why})"),
+    })?;
+    let mut tree = Tree::new(contact.secret, Some(up), routed);
+    tree.set_outputs(outputs);
     branch_out(&mut tree, &layout, todo, options, None)?;
     Ok(HostPlan {
         layout,

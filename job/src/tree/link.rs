@@ -17,8 +17,10 @@ const ROUNDS: u32 = 3;
 /// How long a stranger may keep a connection without proving anything.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The number that a process gives which is no agent, but calls a console.
+/// The number of a process that is no agent, and connects to the launcher process of a custom spawner.
 pub const WORKER_ID: u32 = u32::MAX;
+/// A connection for stream 1 or 2 of the output has the stream's number above these bits. Numbers of hosts and ranks are below.
+const STREAM_SHIFT: u32 = 30;
 
 /// Adds descriptors to wait for: of links that work, of strangers, of a socket where others call.
 pub fn poll_items<'a>(
@@ -60,6 +62,44 @@ pub fn listen(ip: Option<IpAddr>) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
+fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) -> Result<TcpStream, String> {
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        let mut failures = Vec::new();
+        let mut again = false;
+        for address in addresses {
+            match call_one(*address, secret, id, limit) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => {
+                    // Too many hosts may connect at the same time.
+                    again |= error.kind() == io::ErrorKind::TimedOut;
+                    failures.push(format!("{address}: {error}"));
+                }
+            }
+        }
+        if !again || rounds == ROUNDS {
+            return Err(failures.join("; "));
+        }
+    }
+}
+
+fn call_one(address: SocketAddr, secret: Secret, id: u32, limit: Duration) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    let own = secret::nonce();
+    stream.write_all(&secret::call(&own))?;
+    let mut answer = [0; ANSWER_BYTES];
+    stream.read_exact(&mut answer)?;
+    let foreign = || io::Error::other("the process at that address is not of this job");
+    let proof = secret.prove(&own, &answer, id).ok_or_else(foreign)?;
+    stream.write_all(&proof)?;
+    stream.set_read_timeout(None)?;
+    stream.set_write_timeout(None)?;
+    Ok(stream)
+}
+
 impl Link {
     fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
@@ -73,44 +113,18 @@ impl Link {
         })
     }
 
-    /// Calls the agent that listens at one of `addresses`, as the agent of `host`. Waits, up to `limit` for who has enough to do. The error tells of
-    /// every address.
+    /// Connects to the agent that listens at one of `addresses`, as the agent of `host`. Waits up to `limit` for an agent that is busy. The error
+    /// names every address.
     pub fn call(addresses: &[SocketAddr], secret: Secret, host: u32, limit: Duration) -> Result<Self, String> {
-        let mut rounds = 0;
-        loop {
-            rounds += 1;
-            let mut failures = Vec::new();
-            let mut again = false;
-            for address in addresses {
-                match Self::call_one(*address, secret, host, limit) {
-                    Ok(link) => return Ok(link),
-                    Err(error) => {
-                        // Too many may call at the same time.
-                        again |= error.kind() == io::ErrorKind::TimedOut;
-                        failures.push(format!("{address}: {error}"));
-                    }
-                }
-            }
-            if !again || rounds == ROUNDS {
-                return Err(failures.join("; "));
-            }
-        }
+        let stream = call_any(addresses, secret, host, limit)?;
+        Self::new(stream).map_err(|e| e.to_string())
     }
 
-    fn call_one(address: SocketAddr, secret: Secret, host: u32, limit: Duration) -> io::Result<Self> {
-        let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
-        stream.set_read_timeout(Some(limit))?;
-        stream.set_write_timeout(Some(limit))?;
-        let own = secret::nonce();
-        stream.write_all(&secret::call(&own))?;
-        let mut answer = [0; ANSWER_BYTES];
-        stream.read_exact(&mut answer)?;
-        let peer = || io::Error::other("who answers there is not of this job");
-        let proof = secret.prove(&own, &answer, host).ok_or_else(peer)?;
-        stream.write_all(&proof)?;
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
-        Self::new(stream)
+    /// Opens connections to the same agent for standard output and error. They have no limit for silence: a reader may stall.
+    pub fn call_for_output(&self, secret: Secret, host: u32, limit: Duration) -> Result<[TcpStream; 2], String> {
+        let to = [self.stream.peer_addr().map_err(|e| e.to_string())?];
+        let call = |stream: u32| call_any(&to, secret, stream << STREAM_SHIFT | host, limit);
+        Ok([call(1)?, call(2)?])
     }
 
     /// The descriptor, for a poll.
@@ -126,11 +140,6 @@ impl Link {
     /// Whether there is something to write when the socket has room.
     pub fn wants_to_write(&self) -> bool {
         !self.output.is_empty() && self.broken.is_none()
-    }
-
-    /// Bytes that wait for room.
-    pub fn pending(&self) -> usize {
-        self.output.len()
     }
 
     /// Why nothing more will come.
@@ -231,6 +240,8 @@ pub enum Authentication {
     Pending(UnauthenticatedPeer),
     /// It is the agent of this host.
     Accepted(u32, Link),
+    /// It is what the agent of this host sends of stream 1 or 2.
+    Output(u32, u32, TcpStream),
     /// It is nobody of ours.
     Rejected,
 }
@@ -285,11 +296,13 @@ impl UnauthenticatedPeer {
                 }
             } else if self.input.len() == WHOLE {
                 let (call, proof) = self.input.split_at(CALL_BYTES);
-                let host = secret.verify(call, &self.own, proof);
-                return match (host, Link::new(self.stream)) {
-                    (Some(host), Ok(link)) => Authentication::Accepted(host, link),
-                    _ => Authentication::Rejected,
+                let Some(id) = secret.verify(call, &self.own, proof) else {
+                    return Authentication::Rejected;
                 };
+                if let stream @ 1..=2 = id >> STREAM_SHIFT {
+                    return Authentication::Output(id & !(3 << STREAM_SHIFT), stream, self.stream);
+                }
+                return Link::new(self.stream).map_or(Authentication::Rejected, |link| Authentication::Accepted(id, link));
             }
         }
     }
@@ -310,7 +323,7 @@ mod tests {
             match peer.hear(secret) {
                 Authentication::Pending(still) => peer = still,
                 Authentication::Accepted(host, link) => return Some((host, link)),
-                Authentication::Rejected => return None,
+                Authentication::Output(..) | Authentication::Rejected => return None,
             }
         }
     }

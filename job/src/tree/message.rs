@@ -71,12 +71,6 @@ pub enum AgentMessage {
     Get { owner: u32, key: Vec<u8> },
     /// From a console: that; or nothing, which ends a fence.
     Value { bytes: Vec<u8> },
-    /// Up: what a rank has written to standard output (1) or error (2).
-    Output { stream: u32, bytes: Vec<u8> },
-    /// Down: whether output shall stay where it is for now, since what it goes to takes no more.
-    Hold { on: bool },
-    /// Down: nobody reads standard output (1) or error (2) any more.
-    Closed { stream: u32 },
     /// Up: a rank is in exit, or was lost.
     Ended { code: i32, lost: bool },
     /// Up: the state of the sender's part of the job.
@@ -189,19 +183,6 @@ impl AgentMessage {
                 put_text(&mut frame, name);
                 put(&mut frame, &[ranks.len() as u32]);
                 put(&mut frame, ranks);
-            }
-            Self::Output { stream, bytes } => {
-                frame.push(b'O');
-                put(&mut frame, &[*stream]);
-                frame.extend(bytes);
-            }
-            Self::Hold { on } => {
-                frame.push(b'B');
-                put(&mut frame, &[u32::from(*on)]);
-            }
-            Self::Closed { stream } => {
-                frame.push(b'X');
-                put(&mut frame, &[*stream]);
             }
             Self::Ended { code, lost } => {
                 frame.push(b'E');
@@ -325,19 +306,6 @@ impl AgentMessage {
                 let ranks = from.list(Reader::u32)?;
                 from.end(Self::HostRanks { first, name, ranks })
             }
-            b'O' => {
-                let stream = from.u32()?;
-                let bytes = from.0.to_vec();
-                Some(Self::Output { stream, bytes })
-            }
-            b'B' => {
-                let on = from.u32()? != 0;
-                from.end(Self::Hold { on })
-            }
-            b'X' => {
-                let stream = from.u32()?;
-                from.end(Self::Closed { stream })
-            }
             b'E' => {
                 let (code, lost) = (from.u32()? as i32, from.u32()? != 0);
                 from.end(Self::Ended { code, lost })
@@ -420,12 +388,6 @@ mod tests {
                 bytes: vec![1, 2, 3],
             },
             AgentMessage::Signal { number: 15 },
-            AgentMessage::Output {
-                stream: 2,
-                bytes: b"a\nb".to_vec(),
-            },
-            AgentMessage::Hold { on: true },
-            AgentMessage::Closed { stream: 2 },
             AgentMessage::Gather {
                 round: 1,
                 length: 2,
@@ -485,8 +447,8 @@ mod tests {
                 let mut cut = (length as u32).to_le_bytes().to_vec();
                 cut.extend(&frame[4..4 + length]);
                 if let Ok(other) = AgentMessage::decode(&mut cut) {
-                    // These may have any length.
-                    let is_any = matches!(other, Some(AgentMessage::Result { .. } | AgentMessage::Output { .. }));
+                    // This one may have any length.
+                    let is_any = matches!(other, Some(AgentMessage::Result { .. }));
                     assert!(is_any, "{message:?} cut to {length}");
                 }
             }

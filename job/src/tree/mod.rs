@@ -6,7 +6,7 @@ pub mod link;
 pub mod message;
 pub mod secret;
 
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,6 @@ use secret::Secret;
 
 /// How long a remote shell may take to end when its host has, not counting the time that it waits for the reader of this process's output.
 const SHELL_END: Duration = Duration::from_secs(5);
-/// More bytes that wait for the agent above are much.
-const FULL: usize = 1 << 20;
 /// How long it may take when it was told to.
 const SHELL_END_BY_FORCE: Duration = Duration::from_secs(1);
 
@@ -39,6 +37,9 @@ pub struct Branch {
     /// Where to write what rank 0 shall read, if it is right there, and what the shell is to read before that.
     pub input: Option<(OwnedFd, Vec<u8>)>,
     link: Option<Link>,
+    /// Its connections for output, by stream, and how many of them were handed out.
+    outputs: Vec<(u32, TcpStream)>,
+    handed_out: usize,
     /// When its agent last said something.
     heard: Instant,
     lost: bool,
@@ -59,22 +60,36 @@ impl Branch {
             shell: None,
             input: None,
             link: None,
+            outputs: Vec::new(),
+            handed_out: 0,
             heard: Instant::now(),
             lost: false,
         }
     }
 
     /// A host that has called, with others below it.
-    pub fn linked(host: Host, hosts: usize, ranks: u32, link: Link) -> Self {
+    pub fn linked(host: Host, hosts: usize, ranks: u32, link: Link, outputs: Vec<(u32, u32, TcpStream)>) -> Self {
         let mut branch = Self::new(host, Vec::new(), ranks);
         branch.hosts = hosts;
         branch.link = Some(link);
+        branch.outputs = outputs
+            .into_iter()
+            .map(|(_, stream, connection)| (stream, connection))
+            .collect();
         branch
     }
 
-    /// Whether its agent has called.
-    pub fn has_called(&self) -> bool {
-        self.link.is_some() || self.lost
+    /// Whether its agent has opened all connections, of which so many are for output.
+    fn has_called(&self, outputs: usize) -> bool {
+        self.lost || (self.link.is_some() && self.outputs.len() == outputs)
+    }
+
+    /// Its ranks are lost. What they have written and was not read yet is, too.
+    fn lose(&mut self) {
+        self.lost = true;
+        for (_, connection) in &self.outputs {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
     }
 
     /// Whether nothing more comes from it.
@@ -94,6 +109,8 @@ pub enum Event {
     Down(AgentMessage),
     /// From a branch.
     Up(AgentMessage),
+    /// A connection for stream 1 or 2 of the output of a branch.
+    Output(u32, TcpStream),
     /// A branch is lost; all its ranks are. With the reason.
     Lost(String),
     /// The agent above is lost.
@@ -105,6 +122,10 @@ pub enum Event {
 pub struct Tree {
     secret: Secret,
     up: Option<Link>,
+    /// Connections for output to the agent above.
+    outputs_up: Option<[TcpStream; 2]>,
+    /// Connections for output that each branch opens.
+    outputs: usize,
     listener: Option<TcpListener>,
     unauthenticated: Vec<UnauthenticatedPeer>,
     branches: Vec<Branch>,
@@ -115,14 +136,16 @@ pub struct Tree {
 impl Tree {
     /// With nobody above and nobody below.
     pub fn alone() -> Self {
-        Self::new(Secret::new(), None)
+        Self::new(Secret::new(), None, false)
     }
 
-    /// Below `up`.
-    pub fn new(secret: Secret, up: Option<Link>) -> Self {
+    /// Below `up`. With `routed` output travels up the tree.
+    pub fn new(secret: Secret, up: Option<Link>, routed: bool) -> Self {
         Self {
             secret,
             up,
+            outputs_up: None,
+            outputs: if routed { 2 } else { 0 },
             listener: None,
             unauthenticated: Vec::new(),
             branches: Vec::new(),
@@ -155,7 +178,17 @@ impl Tree {
 
     /// Whether all branches have called.
     pub fn is_complete(&self) -> bool {
-        self.branches.iter().all(Branch::has_called)
+        self.branches.iter().all(|branch| branch.has_called(self.outputs))
+    }
+
+    /// Connections for output to the agent above.
+    pub fn set_outputs(&mut self, outputs: Option<[TcpStream; 2]>) {
+        self.outputs_up = outputs;
+    }
+
+    /// The connections for output to the agent above, once.
+    pub fn take_outputs(&mut self) -> Option<[TcpStream; 2]> {
+        self.outputs_up.take()
     }
 
     /// Adds a branch that has called already.
@@ -204,13 +237,6 @@ impl Tree {
         self.branches.iter().all(Branch::is_over)
     }
 
-    /// Whether much waits for the agent above: then nobody should add to that who can wait, and branches are not listened to.
-    pub fn is_full(&self) -> bool {
-        self.up
-            .as_ref()
-            .is_some_and(|up| up.broken().is_none() && up.pending() > FULL)
-    }
-
     /// Tells the agent above.
     pub fn send_up(&mut self, message: &AgentMessage) {
         if let Some(up) = &mut self.up {
@@ -228,8 +254,7 @@ impl Tree {
 
     /// Descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
-        let heard = self.branches.iter().filter(|_| !self.is_full());
-        let links = self.up.iter().chain(heard.filter_map(|b| b.link.as_ref()));
+        let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
         link::poll_items(links, &self.unauthenticated, self.listener.as_ref(), items);
     }
 
@@ -251,13 +276,15 @@ impl Tree {
                 events.push(Event::Orphaned);
             }
         }
-        let is_full = self.is_full();
         for branch in &mut self.branches {
+            let new = &branch.outputs[branch.handed_out..];
+            let copies = new
+                .iter()
+                .filter_map(|(stream, c)| Some(Event::Output(*stream, c.try_clone().ok()?)));
+            events.extend(copies);
+            branch.handed_out = branch.outputs.len();
             let Some(link) = &mut branch.link else { continue };
             link.push();
-            if is_full {
-                continue;
-            }
             while let Some(message) = link.receive() {
                 branch.heard = Instant::now();
                 if let AgentMessage::Report(counts) = message {
@@ -270,7 +297,7 @@ impl Tree {
                     "the connection to host {} is lost: {why}",
                     String::from_utf8_lossy(&branch.host.name)
                 );
-                branch.lost = true;
+                branch.lose();
                 events.push(Event::Lost(why));
             }
         }
@@ -283,7 +310,8 @@ impl Tree {
         let now = Instant::now();
         let here = |b: &&mut Branch| b.link.is_some() && !b.is_over() && now >= b.heard + limit;
         let lose = |branch: &mut Branch| {
-            (branch.lost, branch.link) = (true, None);
+            branch.lose();
+            branch.link = None;
             format!(
                 "the agent on host {} has said nothing for {} seconds; it may be stopped",
                 branch.name(),
@@ -302,11 +330,18 @@ impl Tree {
                 Authentication::Pending(peer) => self.unauthenticated.push(peer),
                 Authentication::Rejected => {}
                 Authentication::Accepted(host, mut link) => {
-                    if let Some(branch) = self.branches.iter_mut().find(|b| b.host.number == host && !b.has_called()) {
+                    let is_it = |b: &&mut Branch| b.host.number == host && b.link.is_none() && !b.lost;
+                    if let Some(branch) = self.branches.iter_mut().find(is_it) {
                         for message in welcome(branch) {
                             link.send(&message);
                         }
                         branch.link = Some(link);
+                    }
+                }
+                Authentication::Output(host, stream, connection) => {
+                    let lacks = |b: &&mut Branch| b.host.number == host && b.outputs.iter().all(|(s, _)| *s != stream);
+                    if let Some(branch) = self.branches.iter_mut().find(lacks).filter(|b| !b.lost) {
+                        branch.outputs.push((stream, connection));
                     }
                 }
             }
@@ -321,7 +356,8 @@ impl Tree {
     fn give_up(&mut self) -> Vec<Event> {
         let late = self.give_up.is_some_and(|at| Instant::now() >= at);
         let mut events = Vec::new();
-        for branch in self.branches.iter_mut().filter(|b| !b.has_called()) {
+        let outputs = self.outputs;
+        for branch in self.branches.iter_mut().filter(|b| !b.has_called(outputs)) {
             let ended = branch.shell.and_then(process::reap);
             let name = branch.name();
             let why = match ended {
@@ -338,7 +374,7 @@ impl Tree {
                 ),
                 None => continue,
             };
-            branch.lost = true;
+            branch.lose();
             events.push(Event::Lost(why));
         }
         events
