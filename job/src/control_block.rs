@@ -1,10 +1,12 @@
-//! The memory that the supervisor and all ranks of a host share: the phase of the job, a barrier, and room for exchanges.
+//! The job control block: memory that the node agent and all ranks of a host share. It holds the
+//! phase of the job, a barrier, and slots for exchanges.
 //!
-//! It has a line and slots for every rank of the job, by rank, and memory that nobody writes costs nothing. With other hosts the supervisor writes what all
-//! ranks have given, end to end, over the slots of the ranks of this host, which it has read by then: so a round touches no more than comes of it.
+//! It has a status line and slots for every rank of the job; memory that is never written costs
+//! nothing. With several hosts the agent first reads the slots of its ranks, then writes the result
+//! of all ranks over them, without gaps. So a round touches no more memory than its result needs.
 //!
-//! Everything is an atomic or is reached through raw pointers: any process may die between any two instructions, and none of the waits
-//! below may then last for ever. What keeps them finite is the supervisor, which advances the phase when a rank dies.
+//! All fields are atomics or accessed through raw pointers, because a process may die between any
+//! two instructions. Waits end nevertheless: the agent advances the phase when a rank dies.
 
 use std::io;
 use std::mem::size_of;
@@ -15,22 +17,22 @@ use std::time::Duration;
 
 use gasnet_sys::{futex, mem};
 
-/// How far the job is with ending. It only grows.
+/// How far the end of the job has progressed. It only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Phase {
-    /// Nobody has called exit.
+    /// No rank has called exit.
     Running = 0,
-    /// Some rank has; the others may be on their way.
+    /// A rank has called exit; others may be about to.
     Announced = 1,
-    /// Whoever is inside GASNet must call exit now.
+    /// Ranks inside GASNet must call exit now.
     Leave = 2,
-    /// All ranks that exist are in exit: they may go.
+    /// All existing ranks are in exit and may end.
     Go = 3,
 }
 
 impl Phase {
-    /// Of a number from memory or from elsewhere.
+    /// From a number in memory or in a message.
     pub fn from_raw(raw: u32) -> Self {
         match raw {
             0 => Self::Running,
@@ -41,26 +43,26 @@ impl Phase {
     }
 }
 
-/// What one rank tells the supervisor, and the other ranks of its host, without a system call.
+/// What one rank reports to the node agent, and to the ranks of its host, without a system call.
 #[repr(C, align(64))]
 pub struct RankStatus {
-    /// Grows while a thread waits in GASNet for something that has not come, once an exit is announced.
+    /// Incremented while a thread waits in GASNet, once an exit is announced.
     pub waits: AtomicU32,
-    /// Grows while a thread polls in vain, once an exit is announced.
+    /// Incremented while a thread polls without success, once an exit is announced.
     pub polls: AtomicU32,
-    /// Grows while the rank's last output waits for a slow reader.
+    /// Incremented while the rank's last output waits for a slow reader.
     pub stalled_flushes: AtomicU32,
-    /// Process number of a rank that others may look for, or 0.
+    /// Process id, for ranks that access its memory; 0 until it is published.
     pub pid: AtomicU32,
-    /// Address of the word by which they know that they have found it.
+    /// Address of the word by which they verify that they reach this process.
     pub witness: AtomicUsize,
-    /// The rank's process, set at its start.
+    /// Process id, set at the start of the rank.
     pub process: AtomicU32,
     /// 1 once the rank has called exit.
     pub in_exit: AtomicU32,
     /// 1 while the rank is frozen for a debugger.
     pub frozen: AtomicU32,
-    /// Phases of the named barrier that it has entered.
+    /// Phases of the named barrier that the rank has entered.
     pub barrier: AtomicU32,
 }
 
@@ -72,35 +74,35 @@ struct Header {
     phase: AtomicU32,
     /// Exit code of the job; valid from `Announced` on.
     code: AtomicU32,
-    /// Ranks in the current barrier, on a line of its own.
+    /// Ranks in the current barrier; alone on its cache line.
     arrived: RankStatus,
-    /// Number of the current barrier: what waiters sleep on.
+    /// Number of the current barrier. Waiters sleep on this word.
     generation: RankStatus,
     /// See [`ControlBlock::host_words`].
     host_words: HostWords,
-    /// The address of this host: 4, 6 or 0 for none, and its bytes.
+    /// The address of this host: 4, 6 or 0 (none), then its bytes.
     address: [AtomicU32; 5],
 }
 
-/// Bytes that a rank contributes to one round of an exchange.
+/// Bytes of one rank in one round of an exchange.
 const SLOT_BYTES: usize = 4096;
 
-/// A view of the shared memory. The mapping is never taken away.
+/// A view of the shared memory, which is never unmapped.
 #[derive(Clone, Copy, Debug)]
 pub struct ControlBlock {
     base: usize,
-    /// Of the job.
+    /// In the job.
     ranks: u32,
     /// On this host.
     here: u32,
-    /// Whether a barrier is for the supervisor to release, since there are other hosts.
+    /// Whether the node agent releases barriers, because there are other hosts.
     relayed: bool,
 }
 
-// Layout: header, one line per rank, then the slots: two sets, for even and odd rounds.
+// Layout: header, a status line per rank, then two sets of slots, for even and odd rounds.
 impl ControlBlock {
-    /// Allocates the memory for a job of `ranks`, of which `here` are on this host, before any fork. With other hosts (`relayed`) a barrier is
-    /// over when the supervisor says so.
+    /// Allocates the memory, before any fork, for a job of `ranks` of which `here` are on this
+    /// host. If `relayed`, there are other hosts and the node agent releases barriers.
     pub fn create(ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
         let base = mem::map_for_children(Self::bytes(ranks))?;
         Ok(Self {
@@ -111,7 +113,7 @@ impl ControlBlock {
         })
     }
 
-    /// The same in memory that others can map, for ranks that are not forked.
+    /// The same in memory that other processes can map, for ranks that are not forked.
     pub fn on(memory: RawFd, ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
         let base = mem::map_shared(memory, Self::bytes(ranks), None)?;
         Ok(Self {
@@ -122,7 +124,7 @@ impl ControlBlock {
         })
     }
 
-    /// Bytes that a board needs.
+    /// Size in bytes.
     pub fn bytes(ranks: u32) -> usize {
         Self::slots_offset(ranks) + 2 * ranks as usize * SLOT_BYTES
     }
@@ -132,15 +134,16 @@ impl ControlBlock {
     }
 
     fn header(&self) -> &'static Header {
-        // SAFETY: the mapping starts with a header, is zeroed (a valid value), consists of atomics, and is never unmapped.
+        // SAFETY: the mapping starts with a header, is zeroed (a valid value), consists of atomics,
+        // and is never unmapped.
         unsafe { &*(self.base as *const Header) }
     }
 
-    /// The line of one rank.
+    /// The status line of a rank.
     pub fn status(&self, rank: u32) -> &'static RankStatus {
         assert!(rank < self.ranks);
         let lines = (self.base + size_of::<Header>()) as *const RankStatus;
-        // SAFETY: `rank` was checked; the lines consist of atomics and are never unmapped.
+        // SAFETY: `rank` was checked; status lines consist of atomics and are never unmapped.
         unsafe { &*lines.add(rank as usize) }
     }
 
@@ -149,12 +152,12 @@ impl ControlBlock {
         &self.header().phase
     }
 
-    /// How far the job is with ending.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         Phase::from_raw(self.header().phase.load(Ordering::Acquire))
     }
 
-    /// Advances the phase and wakes all who sleep here.
+    /// Advances the phase and wakes all waiters.
     pub fn advance(&self, phase: Phase) {
         self.header().phase.fetch_max(phase as u32, Ordering::AcqRel);
         futex::wake_all(&self.header().phase);
@@ -166,17 +169,17 @@ impl ControlBlock {
         futex::wait(&self.header().phase, seen as u32, limit);
     }
 
-    /// The job's exit code.
+    /// The exit code of the job.
     pub fn code(&self) -> i32 {
         self.header().code.load(Ordering::Relaxed) as i32
     }
 
-    /// Sets the job's exit code. Supervisor only, before it advances the phase.
+    /// Sets the exit code of the job. Node agent only, before it advances the phase.
     pub fn set_code(&self, code: i32) {
         self.header().code.store(code as u32, Ordering::Relaxed);
     }
 
-    /// Tells the ranks the address of this host. Supervisor only, before it releases the first barrier.
+    /// Sets the address of this host. Node agent only, before it releases the first barrier.
     pub fn set_address(&self, address: IpAddr) {
         let (kind, bits) = match address {
             IpAddr::V4(v4) => (4, u128::from(v4.to_bits())),
@@ -189,7 +192,7 @@ impl ControlBlock {
         words[0].store(kind, Ordering::Relaxed);
     }
 
-    /// What the supervisor has told.
+    /// The address that the node agent has set.
     pub fn address(&self) -> Option<IpAddr> {
         let words = &self.header().address;
         let word = |(i, word): (usize, &AtomicU32)| u128::from(word.load(Ordering::Relaxed)) << (32 * i);
@@ -201,17 +204,18 @@ impl ControlBlock {
         }
     }
 
-    /// Two words, zero at first, for what the runtimes of the host's ranks decide together.
+    /// Two words, initially zero, on which the runtimes of the host's ranks agree.
     pub fn host_words(&self) -> &'static [AtomicU64; 2] {
         &self.header().host_words.0
     }
 
-    /// Enters the barrier; returns a ticket for [`ControlBlock::barrier_done`], and whether the caller must tell the supervisor that all ranks of this
-    /// host are in it.
+    /// Enters the barrier. Returns a ticket for [`ControlBlock::barrier_done`], and whether the
+    /// caller must notify the node agent that all ranks of this host have entered.
     ///
-    /// SYNC POINT job-barrier: the arrivals (acquire-release) and the new generation (release) pair with the acquire load in
-    /// `barrier_done`: what any rank wrote before it entered is visible to every rank that has seen the barrier done. The supervisor is told
-    /// through a socket, which orders memory as a lock does.
+    /// SYNC POINT job-barrier: the arrivals (acquire-release) and the new generation (release) pair
+    /// with the acquire load in `barrier_done`. What a rank wrote before it entered is visible to
+    /// every rank that has seen the barrier done. The agent is notified through a socket, which
+    /// orders memory as a lock does.
     pub fn barrier_enter(&self) -> (u32, bool) {
         let header = self.header();
         let ticket = header.generation.waits.load(Ordering::Acquire);
@@ -222,7 +226,7 @@ impl ControlBlock {
         (ticket, last && self.relayed)
     }
 
-    /// Ends the barrier that all ranks of this host have entered.
+    /// Releases the barrier that all ranks of this host have entered.
     pub fn release_barrier(&self) {
         let header = self.header();
         header.arrived.waits.store(0, Ordering::Relaxed);
@@ -235,7 +239,7 @@ impl ControlBlock {
         self.header().generation.waits.load(Ordering::Acquire) != ticket
     }
 
-    /// Sleeps until that may have changed, at most for `limit`.
+    /// Sleeps until the barrier may be done, at most for `limit`.
     pub fn barrier_sleep(&self, ticket: u32, limit: Duration) {
         futex::wait(&self.header().generation.waits, ticket, limit);
     }
@@ -251,34 +255,40 @@ impl ControlBlock {
         (self.base + Self::slots_offset(self.ranks) + (set + rank as usize) * SLOT_BYTES) as *mut u8
     }
 
-    /// Puts `bytes` (at most [`ControlBlock::slot_bytes`]) into the slot of `rank`, which is the caller's own.
+    /// Writes `bytes` (at most [`ControlBlock::slot_bytes`]) to the slot of `rank`, the caller.
     pub fn write_slot(&self, round: u32, rank: u32, bytes: &[u8]) {
         assert!(bytes.len() <= SLOT_BYTES);
-        // SAFETY: the slot has room, and nobody reads it before the barrier that ends this round: readers of the round before last,
-        // which used the same slot, entered last round's barrier after they had read.
+        // SAFETY: the slot has room. Nobody reads it before the barrier of this round: readers of
+        // the round before last, which used the same slot, entered the last round's barrier after
+        // reading.
         unsafe { self.slot(round, rank).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
-    /// Copies what `rank`, of this host, wrote in this round, when all of the host are in the round's barrier. Supervisor only.
+    /// Copies what `rank` of this host wrote in this round, after all ranks of the host have
+    /// entered the round's barrier. Node agent only.
     pub fn read_slot(&self, round: u32, rank: u32, into: &mut [u8]) {
         assert!(into.len() <= SLOT_BYTES);
-        // SAFETY: as above; the owner writes again only two rounds later, after a barrier that the supervisor has yet to release.
+        // SAFETY: as above; the owner writes again two rounds later, after a barrier that the node
+        // agent has yet to release.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.slot(round, rank), into.len()) };
     }
 
-    /// Writes what all ranks of the job gave in this round, equally much each. Supervisor only, before it releases the round's barrier.
+    /// Writes the result of this round: equally many bytes of each rank of the job. Node agent
+    /// only, before it releases the round's barrier.
     pub fn write_results(&self, round: u32, bytes: &[u8]) {
         assert!(self.relayed && bytes.len() <= self.ranks as usize * SLOT_BYTES);
-        // SAFETY: there is room. All ranks of the host wait for the barrier, and their slots of this round have been read.
+        // SAFETY: there is room. All ranks of the host wait in the barrier, and their slots of this
+        // round were read.
         unsafe { self.slot(round, 0).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
-    /// Copies what `rank` gave in this round, after the round's barrier. `into` is as long as what each rank gave.
+    /// Copies what `rank` gave in this round, after the round's barrier. `into` has the length that
+    /// each rank gave.
     pub fn read_result(&self, round: u32, rank: u32, into: &mut [u8]) {
         assert!(rank < self.ranks && into.len() <= SLOT_BYTES);
         let each = if self.relayed { into.len() } else { SLOT_BYTES };
-        // SAFETY: it is within the slots of this round, which are written again only two rounds later, after a barrier that the caller has not yet
-        // entered.
+        // SAFETY: within the slots of this round, which are written again two rounds later, after a
+        // barrier that the caller has not entered yet.
         unsafe {
             let from = self.slot(round, 0).add(rank as usize * each);
             into.as_mut_ptr().copy_from_nonoverlapping(from, into.len());

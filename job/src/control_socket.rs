@@ -1,25 +1,26 @@
-//! The socket between a rank and its supervisor, seen from the rank. The rank writes its exit code to it; the supervisor writes
-//! nothing. When the supervisor is gone, however that happened, the kernel sends a signal that ends the rank, also while it computes.
+//! The control socket between a rank and its node agent, as the rank sees it. The rank sends
+//! messages; the agent sends nothing. When the agent dies for any reason, the kernel sends the rank
+//! a signal that ends it, even while it computes.
 //!
-//! The signal is a real-time one: before its handler is there, and after a client has reset it, its default action ends the process
-//! all the same.
+//! It is a real-time signal: before its handler is installed, and after a client has reset it, its
+//! default action also ends the process.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use gasnet_sys::{fd, process, signal};
 
-/// Exit status of a rank whose supervisor is gone. Nobody is left to look at it.
+/// Exit status of a rank whose node agent is dead. Nobody reads it.
 const ORPHANED: i32 = 1;
 
 static OWN_END: AtomicI32 = AtomicI32::new(-1);
 
-/// The signal that says that the other end is closed.
+/// The signal sent when the other end is closed.
 pub fn signal_number() -> i32 {
     signal::last() - 3
 }
 
-/// Arms this end in a new rank, whose signals are still held back.
+/// Watches this end in a new rank, whose signals are still blocked.
 pub fn attach(own_end: BorrowedFd<'_>) {
     use std::os::fd::AsRawFd;
     OWN_END.store(own_end.as_raw_fd(), Ordering::Relaxed);
@@ -30,36 +31,37 @@ pub fn attach(own_end: BorrowedFd<'_>) {
     }
 }
 
-/// Ends this rank if its supervisor is gone already. Changes before [`attach`] raised no signal. Async-signal-safe.
+/// Ends this rank if its node agent is already dead: changes before [`attach`] raised no signal.
+/// Async-signal-safe.
 pub fn check(own_end: RawFd) {
     if fd::peer_is_gone(own_end) {
         process::end(ORPHANED);
     }
 }
 
-/// The state of the socket has changed; only its end matters.
+/// The state of the socket has changed; only end-of-file matters.
 extern "C" fn on_change(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     check(OWN_END.load(Ordering::Relaxed));
 }
 
-/// What a rank tells its agent.
+/// A message of a rank to its node agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankMessage {
-    /// This rank is in exit, with this code.
+    /// The rank is in exit.
     Exit {
-        /// See there.
+        /// Its exit code.
         code: i32,
-        /// The signal that asked for that; 0: none did.
+        /// The signal that ended it; 0 if none.
         signal: i32,
     },
-    /// A signal has asked this rank for its end, when it was in exit already.
+    /// A signal asked this rank to end while it was in exit.
     Asked {
-        /// Its number.
+        /// The signal.
         signal: i32,
     },
-    /// All ranks of this host have written their part of an exchange with those of other hosts.
+    /// All ranks of this host have written their part of an exchange with other hosts.
     Exchange {
-        /// Its number.
+        /// Number of the exchange round.
         round: u32,
         /// Bytes of each rank.
         length: u32,
@@ -67,7 +69,7 @@ pub enum RankMessage {
 }
 
 impl RankMessage {
-    /// As it travels. Async-signal-safe.
+    /// The bytes of the message. Async-signal-safe.
     pub fn encode(self) -> [u8; 9] {
         let (kind, a, b) = match self {
             Self::Exit { code, signal } => (b'E', code as u32, signal as u32),
@@ -78,7 +80,7 @@ impl RankMessage {
         [kind, a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]]
     }
 
-    /// What a message says, if it is one of these.
+    /// The message in these bytes, if they are one.
     pub fn decode(message: &[u8]) -> Option<Self> {
         let (&kind, numbers) = message.split_first()?;
         let (a, b) = numbers.split_first_chunk::<4>()?;

@@ -1,5 +1,5 @@
-//! Exchanges between all ranks before (and beside) any network. Collective; one thread per rank at a time. A wait whose peer is gone
-//! ends with the job.
+//! Exchanges between all ranks, without any network conduit. Collective; one thread per rank at a
+//! time. A wait for a rank that has died ends with the job.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
@@ -14,19 +14,21 @@ use gasnet_sys::fd;
 
 static IDLE: OnceLock<fn()> = OnceLock::new();
 
-/// Registers, once, what a rank does again and again that waits for others here: the runtime polls, and yields.
+/// Registers a function, once, that a rank calls repeatedly while it waits here: the runtime polls,
+/// and yields.
 pub fn on_idle_hook(hook: fn()) {
     let _ = IDLE.set(hook);
 }
 
 impl Job {
-    /// Waits until all ranks have called it. What any of them wrote before is visible to all on its host after.
+    /// Waits until all ranks have called it. What any rank of this host wrote before is visible to
+    /// all of them afterwards.
     pub fn barrier(&self) {
         let round = self.round.fetch_add(1, Ordering::Relaxed);
         self.meet(round, 0);
     }
 
-    /// The barrier of a round. `length`: what each rank has written into its slot.
+    /// The barrier of a round. `length`: bytes that each rank has written to its slot.
     fn meet(&self, round: u32, length: usize) {
         let (ticket, tell) = self.control.barrier_enter();
         if let Some(socket) = self.control_socket.as_ref().filter(|_| tell) {
@@ -34,14 +36,14 @@ impl Job {
                 round,
                 length: length as u32,
             };
-            // One of these is under way at a time, so that the socket has room. A failure means that the supervisor is gone, and then
-            // this process ends by signal.
+            // One such message is under way at a time, so the socket has room. A failure means that
+            // the node agent has died, and that ends this process by signal.
             let _ = fd::send(socket.as_raw_fd(), &word.encode());
         }
         let mut tries = 0u32;
         while !self.control.barrier_done(ticket) {
             tries += 1;
-            // Others may need what this rank has for them, or an answer of it, before they come here.
+            // Other ranks may need messages or answers of this rank before they get here.
             let poll = IDLE.get();
             if tries < 200 && !self.oversubscribed() && poll.is_none() {
                 std::hint::spin_loop();
@@ -60,7 +62,8 @@ impl Job {
         }
     }
 
-    /// All-gather: the bytes of every rank, in rank order. All ranks pass the same length, which may be anything.
+    /// All-gather: returns the bytes of every rank, in rank order. All ranks pass the same length,
+    /// without a limit.
     pub fn exchange(&self, own: &[u8]) -> Vec<u8> {
         let length = own.len();
         let mut all = vec![0; length * self.size() as usize];
@@ -76,7 +79,8 @@ impl Job {
         all
     }
 
-    /// Copies the bytes of rank `root` to all ranks. All pass the same length, which may be anything.
+    /// Copies the bytes of rank `root` to all ranks. All ranks pass the same length, without a
+    /// limit.
     pub fn broadcast(&self, root: u32, bytes: &mut [u8]) {
         assert!(root < self.size());
         self.in_rounds(bytes.len(), |round, part| {
@@ -88,8 +92,8 @@ impl Job {
         });
     }
 
-    /// Calls `one` with a round's number and its part of `length`, as often as it takes. At least one round, so that even an empty
-    /// exchange is a barrier.
+    /// Calls `one` with the number of a round and its part of `length`, until all is done. There is
+    /// at least one round, so an empty exchange is a barrier, too.
     fn in_rounds(&self, length: usize, mut one: impl FnMut(u32, std::ops::Range<usize>)) {
         let mut start = 0;
         loop {

@@ -1,7 +1,10 @@
-//! How a rank ends (GASNet-1 spec, `gasnet_exit`). Whoever calls first, from whatever context, ends the process; other threads park. The
-//! rank tells the supervisor its code, waits until all ranks are in exit or gone, stops its conduit, writes what its output streams
-//! hold, and goes: after `gasnet_exit` without running the client's exit handlers; after the end of `main` and `exit` by running those
-//! that are left, for there languages other than C write their buffers.
+//! How a rank ends (GASNet-1 spec, `gasnet_exit`). The first caller, in any context, ends the
+//! process; other threads park.
+//!
+//! The rank sends its code to the node agent, waits until all ranks are in exit or have ended,
+//! stops its conduit, flushes its output streams, and ends. `gasnet_exit` does not run the client's
+//! exit handlers. The end of `main` and `exit` run those that remain, because languages other than
+//! C flush their buffers there.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -13,25 +16,26 @@ use super::control_socket::{self, RankMessage};
 use super::{pmi_bootstrap, signals, Inside, Job, JOB};
 use gasnet_sys::{fd, process, signal};
 
-/// The thread that ends this process; 0 while there is none.
+/// The thread that ends this process; 0 if none.
 static THREAD: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static HOOK: OnceLock<fn()> = OnceLock::new();
 static LINGER: OnceLock<fn()> = OnceLock::new();
 static WAIT_HOOK: OnceLock<fn(&Job)> = OnceLock::new();
 static BY_SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// The signal that has asked for the end of a job without an agent; 0 while there is none.
+/// The signal that ends a job without a node agent; 0 if none.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 static FLUSHES: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 
-/// How long a rank in exit sleeps at a time: when it owes others nothing, and when its network may.
+/// How long a rank in exit sleeps: with nothing to do for its peers, and when its conduit may have
+/// to answer them.
 const LONG_LOOK: Duration = Duration::from_millis(100);
 const SHORT_LOOK: Duration = Duration::from_millis(2);
 
-/// While output is flushed, or exit handlers run, how often somebody looks at least whether that gets anywhere, how many times at least before it is over, and
-/// how long a flush may stand still while its reader does not.
+/// Watchdog of the last flush and of exit handlers: longest interval between checks, fewest checks
+/// before it ends the process, and how long a flush may make no progress while its reader reads.
 const LOOK: Duration = Duration::from_millis(250);
 const LEAST_LOOKS: u32 = 9;
 const STANDSTILL: Duration = Duration::from_millis(2250);
@@ -47,13 +51,14 @@ pub(super) fn set_wait_hook(hook: fn(&Job)) {
     let _ = WAIT_HOOK.set(hook);
 }
 
-/// A signal handler is about to end the process: what it has interrupted may hold locks.
+/// A signal handler is about to end the process: the interrupted code may hold locks.
 pub(super) fn by_signal(number: i32) {
     BY_SIGNAL.store(number, Ordering::Relaxed);
 }
 
-/// A signal has asked for the end, maybe of a process that is ending already: then its last output waits for its reader no longer than the exit timeout, which
-/// the agent looks after, if there is one. Async-signal-safe.
+/// A signal asks for the end, perhaps of a process that is already ending. Its last output then
+/// waits for a reader at most for the exit timeout, which the node agent enforces if there is one.
+/// Async-signal-safe.
 pub(super) fn asked(job: &Job, number: i32) {
     if let Some(socket) = job.control_socket.as_ref().filter(|_| begun()) {
         let _ = fd::send(socket.as_raw_fd(), &RankMessage::Asked { signal: number }.encode());
@@ -67,7 +72,7 @@ pub(super) fn asked(job: &Job, number: i32) {
     }
 }
 
-/// From now on a standstill may last so long. Async-signal-safe.
+/// Gives a flush without progress this much time from now. Async-signal-safe.
 fn allow(time: Duration) {
     let interval = (time / LEAST_LOOKS).clamp(Duration::from_millis(1), LOOK).as_millis();
     let looks = time.as_millis() / interval;
@@ -88,7 +93,7 @@ fn run_hook() {
     }
 }
 
-/// Makes the end of `main` and `exit()` end the job. Not in children that the client forks.
+/// Makes the end of `main` and `exit()` end the job. Not in children of the client.
 pub(super) fn catch_exit() {
     process::at_exit(|status| {
         if let Some(job) = JOB.get().filter(|job| job.is_own_process()) {
@@ -97,13 +102,13 @@ pub(super) fn catch_exit() {
     });
 }
 
-/// Ends a process that is in no job.
+/// Ends a process that has no job.
 pub(super) fn without_job(code: i32) -> ! {
     let _ = process::flush_streams();
     process::end(code)
 }
 
-/// Whether another thread than the caller is ending this process. Async-signal-safe.
+/// Whether another thread is ending this process. Async-signal-safe.
 pub(super) fn by_another_thread() -> bool {
     let thread = THREAD.load(Ordering::Acquire);
     thread != 0 && thread != process::thread()
@@ -115,8 +120,8 @@ pub(super) fn begun() -> bool {
 }
 
 impl Job {
-    /// `gasnet_exit`: ends the whole job with `code`. May be called from any thread and context, collectively or not. In a child that
-    /// the client has forked it ends that child only.
+    /// `gasnet_exit`: ends the whole job with `code`. May be called from any thread and context,
+    /// collectively or not. A child that the client has forked ends only itself.
     pub fn exit(&self, code: i32) -> ! {
         if !self.is_own_process() {
             without_job(code);
@@ -125,19 +130,21 @@ impl Job {
         process::end(CODE.load(Ordering::Relaxed))
     }
 
-    /// The client returned from `main` or called `exit`, and goes on with the exit handlers that were registered before ours. They have
-    /// the exit timeout: one of them may wait for a thread that has met the end of the job.
+    /// The client returned from `main` or called `exit`. The exit handlers registered before ours
+    /// run next. They get the exit timeout, because one of them may wait for a thread that found
+    /// the job ending.
     fn returned(&self, code: i32) {
         self.take_leave(code, false);
         allow(self.options.exit_timeouts.exit);
     }
 
-    /// Everything that an ending rank does for the others, up to its last output. `whole`: nothing of the client runs afterwards.
+    /// Everything that an ending rank does for the others, up to its last output. `whole`: no
+    /// client code runs afterwards.
     fn take_leave(&self, code: i32, whole: bool) {
         let me = process::thread();
         match THREAD.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => self.announce(code),
-            // A signal handler or the hook came back here: go on from the start; what is done already does nothing.
+            // A signal handler or the hook re-entered. Restart: steps already done have no effect.
             Err(thread) if thread == me => {}
             Err(_) => process::park(),
         }
@@ -147,9 +154,10 @@ impl Job {
         self.flush();
     }
 
-    /// To be called by a thread that is inside GASNet when [`super::exiting`] is true and that has nothing better to do. Returns while other
-    /// ranks may still be on their way to a collective exit; when that time is over, this rank exits as well. Keep calling it every
-    /// millisecond or so: the supervisor then knows that this rank waits, and need not give it time to finish something.
+    /// Call this inside GASNet when [`super::exiting`] is true and the thread can do nothing else.
+    /// It returns while other ranks may still be about to join a collective exit. Afterwards this
+    /// rank exits as well. Call it about every millisecond: the node agent then knows that this
+    /// rank waits, and gives it no time to finish work.
     #[cold]
     pub fn while_exiting(&self, inside: Inside) {
         match self.control.phase() {
@@ -166,7 +174,8 @@ impl Job {
         }
     }
 
-    /// Others have ended the job. A client that has installed a SIGQUIT handler gets the signal, as the specification promises.
+    /// Other ranks have ended the job. The specification promises SIGQUIT to clients with a handler
+    /// for it.
     fn leave(&self) -> ! {
         if !begun() && !QUIT_RAISED.swap(true, Ordering::AcqRel) && signals::client_has_quit_handler() {
             signal::raise(libc::SIGQUIT);
@@ -178,8 +187,8 @@ impl Job {
         CODE.store(code, Ordering::Relaxed);
         self.control.status(self.rank).in_exit.store(1, Ordering::Relaxed);
         if let Some(socket) = &self.control_socket {
-            // The message is small and the first: it cannot meet a full socket. A failure means that the supervisor is gone, and then
-            // this process ends by signal.
+            // The first and small message on this socket, so there is room. A failure means that
+            // the node agent has died, and that ends this process by signal.
             let signal = BY_SIGNAL.load(Ordering::Relaxed);
             let _ = fd::send(socket.as_raw_fd(), &RankMessage::Exit { code, signal }.encode());
         } else {
@@ -188,7 +197,8 @@ impl Job {
         }
     }
 
-    /// The supervisor kills whoever delays an exit, so this wait ends; its own limit is for a supervisor that is stopped.
+    /// The node agent kills a rank that delays the exit. The limit here is for an agent that is
+    /// stopped.
     fn wait_for_go(&self) {
         let limit = (self.options.exit_timeouts.exit + self.options.exit_timeouts.busy) * 2 + Duration::from_secs(10);
         let start = Instant::now();
@@ -212,8 +222,9 @@ impl Job {
         }
     }
 
-    /// Writes what streams hold. A slow reader may take its time, unless a signal asks for the end; a lock that some other thread holds (in `fgets` on
-    /// standard input, say) must not keep the process for ever, so an alarm looks after it.
+    /// Flushes output streams. A slow reader may take its time unless a signal asks for the end. An
+    /// alarm ends the process if another thread holds a stream's lock for too long (in `fgets` on
+    /// standard input, for example).
     fn flush(&self) {
         signal::handle(libc::SIGALRM, look_after_flush, &[]);
         signal::unblock(&[libc::SIGALRM]);
@@ -223,7 +234,7 @@ impl Job {
             _ => allow(self.options.exit_timeouts.exit),
         }
         if let Err(why) = process::flush_streams() {
-            // A reader who has gone, or a stream that the client has closed, is nothing to speak of.
+            // No message when the reader is gone or the client has closed the stream.
             if !fd::peer_is_gone(1) {
                 let why = why.map_or("an earlier write has failed".into(), |why| why.to_string());
                 gasnet_tools::process::warn(format_args!(
@@ -253,7 +264,7 @@ extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _conte
         LOOKS_LEFT.store(left - 1, Ordering::Relaxed);
         return;
     }
-    // What a signal has cut off is no success.
+    // Output cut off by a signal is not a success.
     match CODE.load(Ordering::Relaxed) {
         0 if asked != 0 => process::end(128 + asked),
         code => process::end(code),

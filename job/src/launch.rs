@@ -1,4 +1,4 @@
-//! How the started process becomes the supervisor of its host and the ranks there.
+//! How the started process becomes the node agent of its host and forks the ranks there.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
@@ -15,7 +15,7 @@ use gasnet_sys::mem::{self, AnonMemory};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{cpus, fd, signal};
 
-/// What all ranks of a host get from before the fork.
+/// State that all ranks of a host inherit.
 pub(super) struct HostState {
     pub control: ControlBlock,
     pub token: u64,
@@ -28,7 +28,7 @@ pub(super) struct HostState {
 pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let place = match &options.start {
         StartMethod::Ssh => ssh::begin(options)?,
-        // Whoever reads the error is at the first host, and the program there has no part in it.
+        // The launcher process reports its own errors; it has no ranks.
         StartMethod::Custom => match custom::run(options)? {},
         StartMethod::CustomWorker => return pmi_bootstrap::join(options),
         StartMethod::Managed(_) if options.ranks > 1 => return pmi_bootstrap::join(options),
@@ -56,7 +56,7 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     Launch::new(options, host_state, here, tree).run()
 }
 
-/// All ranks on this host, and nobody else.
+/// A job on this host alone.
 fn alone(options: &StartOptions) -> Result<HostPlan, JobError> {
     let layout = JobLayout::one_host(options.ranks, options.nbrhd_max).ok_or_else(|| JobError {
         message: "a job needs at least one rank".into(),
@@ -74,7 +74,7 @@ fn failed(what: &str, error: &std::io::Error) -> JobError {
     }
 }
 
-/// A rank's place in its job.
+/// A rank's view of its job.
 pub(super) fn job(
     options: &StartOptions,
     host_state: &HostState,
@@ -98,7 +98,7 @@ pub(super) fn job(
     }
 }
 
-/// The two memory objects of a neighbourhood.
+/// The two memory objects of a neighbourhood: for communication and for segments.
 pub(super) fn nbrhd_memory(options: &StartOptions) -> Result<(AnonMemory, AnonMemory), JobError> {
     Ok((
         anon_memory(options, super::COMM_NAME)?,
@@ -122,21 +122,21 @@ pub(super) fn anon_memory(options: &StartOptions, name: &str) -> Result<AnonMemo
     })
 }
 
-/// The state of the process that forks.
+/// State of the process that forks the ranks.
 struct Launch<'a> {
     options: &'a StartOptions,
     host_state: HostState,
     children: Vec<Child>,
     outputs: Vec<(u32, [OwnedFd; 2])>,
     tree: Tree,
-    /// Signals are held back from before the first fork, so that a rank meets none before it is ready for them.
+    /// Signals are blocked from before the first fork until a rank is ready for them.
     mask: signal::Mask,
-    /// A client that ignores SIGCHLD would hide how ranks end; its choice is put back in the ranks.
+    /// A client that ignores SIGCHLD would hide how ranks end. The ranks get its action back.
     child_signal: Option<libc::sigaction>,
     descriptors: Option<libc::rlimit>,
 }
 
-/// What the fork of one rank gives.
+/// What each side of a fork returns.
 enum Forked {
     Agent(Box<Child>),
     Rank(Box<Job>),
@@ -144,7 +144,8 @@ enum Forked {
 
 impl<'a> Launch<'a> {
     fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree) -> Self {
-        // A control_socket and two pipes per rank, a connection per host, and as many strangers and more, the memory of one neighbourhood, and a few.
+        // A control socket and two pipes per rank, the connections of each host, as many
+        // unauthenticated peers, the memory of one neighbourhood, and some spare.
         let wanted =
             process::open_descriptors() + 3 * u64::from(here) + 4 * tree.branches().len() as u64 + MAX_UNAUTHENTICATED as u64 + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
@@ -164,7 +165,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns in the ranks, and in the started process only when there is no job.
+    /// Returns in the ranks. Returns in the started process only if there is no job.
     fn run(mut self) -> Result<Job, JobError> {
         match self.fork_all() {
             Ok(Some(job)) => Ok(job),
@@ -187,7 +188,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Puts back what was changed for the fork.
+    /// Restores what was changed for the fork.
     fn restore(&self) {
         if let Some(limit) = &self.descriptors {
             process::restore_descriptor_limit(limit);
@@ -198,8 +199,8 @@ impl<'a> Launch<'a> {
         signal::set_mask(&self.mask);
     }
 
-    /// Forks the ranks of this host neighbourhood by neighbourhood, so that each memory object is open only where it belongs. Returns a job in
-    /// each rank, and none in the supervisor.
+    /// Forks the ranks of this host, neighbourhood by neighbourhood, so that each memory object is
+    /// open only where it belongs. Returns a job in each rank, and none in the node agent.
     fn fork_all(&mut self) -> Result<Option<Job>, JobError> {
         let Some(host) = self.host_state.host else { return Ok(None) };
         mpi::before_fork();
@@ -233,18 +234,21 @@ impl<'a> Launch<'a> {
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
         let mode = self.options.output(self.tree.is_root());
         let pipes = mode.map(|_| output::pipes()).transpose().map_err(|e| at_rank("a pipe", &e))?;
-        // SAFETY: a client that has started threads before it initialises GASNet lives with the rule that ranks do not have them. What
-        // follows in the child uses the allocator, which glibc keeps usable across fork.
+        // SAFETY: if the client has started threads before it initialises GASNet, ranks do not have
+        // them; it must accept that. The child uses the allocator, which glibc keeps usable across
+        // fork.
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
                 self.outputs.extend(pipes.map(|(readers, _)| (rank, readers)));
                 Ok(Forked::Agent(Box::new(Child::new(rank, pid, ours))))
             }
             Fork::Child => {
-                // The thread that forks supervises until its process ends, so its death is the supervisor's; a stopped rank heeds nothing less.
+                // The forking thread stays the node agent, so its death is the agent's. This also
+                // ends a rank that is stopped.
                 process::die_with_parent();
                 control_socket::attach(theirs.as_fd());
-                // Only now: the supervisor's ends of this and of earlier control sockets, and its connections, which the fork copied.
+                // Only now: the agent's ends of this and of earlier control sockets, and its
+                // connections, which the fork has copied.
                 drop(ours);
                 self.children.clear();
                 self.outputs.clear();

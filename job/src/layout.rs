@@ -1,26 +1,27 @@
-//! Where the ranks of a job are: on which hosts, and in which neighbourhoods.
+//! The layout of a job: the host and the neighbourhood of each rank.
 
 use super::nbrhd::Nbrhd;
 
-/// Ranks in a row on one host.
+/// Consecutive ranks on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankRange {
-    /// The first of them.
+    /// The first rank.
     pub first: u32,
-    /// How many.
+    /// Number of ranks.
     pub count: u32,
-    /// Their host's number.
+    /// Number of their host.
     pub host: u32,
 }
 
-/// Ranks in a row in one neighbourhood.
+/// Consecutive ranks of one neighbourhood.
 #[derive(Clone, Copy, Debug)]
 struct NbrhdRange {
     first: u32,
     nbrhd: u32,
 }
 
-/// The layout of a job. The ranks of a host are cut, in their order, into neighbourhoods of at most so many; these are numbered by their first ranks.
+/// The layout of a job. The ranks of a host are divided, in ascending order, into neighbourhoods of
+/// bounded size. Neighbourhoods are numbered by their first ranks.
 #[derive(Clone, Debug)]
 pub struct JobLayout {
     size: u32,
@@ -36,8 +37,8 @@ pub struct JobLayout {
 }
 
 impl JobLayout {
-    /// Of runs in the order of their ranks, with at most `nbrhd_max` ranks in a neighbourhood (0: no limit). None if they leave a gap, if a host
-    /// has no rank or there are no ranks.
+    /// From ranges in ascending order, with at most `nbrhd_max` ranks per neighbourhood (0: no
+    /// limit). None if there is a gap, a host without ranks, or no rank at all.
     pub fn new(ranges: Vec<RankRange>, nbrhd_max: u32) -> Option<Self> {
         let mut joined: Vec<RankRange> = Vec::with_capacity(ranges.len());
         let mut size = 0u32;
@@ -84,7 +85,7 @@ impl JobLayout {
         Self::new(vec![all], nbrhd_max)
     }
 
-    /// The host of every rank, in the order of ranks.
+    /// From the host of every rank, in the order of ranks.
     pub fn from_hosts(hosts: &[u32], nbrhd_max: u32) -> Option<Self> {
         let range = |(rank, &host): (usize, &u32)| RankRange {
             first: rank as u32,
@@ -94,12 +95,12 @@ impl JobLayout {
         Self::new(hosts.iter().enumerate().map(range).collect(), nbrhd_max)
     }
 
-    /// Ranks of the job.
+    /// Number of ranks in the job.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Hosts of the job.
+    /// Number of hosts in the job.
     pub fn hosts(&self) -> u32 {
         self.hosts
     }
@@ -109,12 +110,12 @@ impl JobLayout {
         self.nbrhd_max
     }
 
-    /// All runs, ascending.
+    /// All ranges, ascending.
     pub fn ranges(&self) -> &[RankRange] {
         &self.ranges
     }
 
-    /// The host that `rank` is on.
+    /// The host of `rank`.
     pub fn host_of(&self, rank: u32) -> u32 {
         assert!(rank < self.size);
         self.ranges[self.ranges.partition_point(|range| range.first <= rank) - 1].host
@@ -145,11 +146,11 @@ impl JobLayout {
     }
 }
 
-/// Cuts runs into neighbourhoods: their parts, and their first ranks.
+/// Divides the ranges into neighbourhoods. Returns their parts and their first ranks.
 fn divide(ranges: &[RankRange], hosts: u32, nbrhd_max: u32) -> (Vec<NbrhdRange>, Vec<u32>) {
     let most = if nbrhd_max == 0 { u32::MAX } else { nbrhd_max };
     let (mut parts, mut leaders) = (Vec::with_capacity(ranges.len()), Vec::new());
-    // By host: the neighbourhood that is not full, and its ranks so far.
+    // By host: the neighbourhood that has room, and its number of ranks so far.
     let mut open = vec![(0, most); hosts as usize];
     for range in ranges {
         let (nbrhd, ranks) = &mut open[range.host as usize];
@@ -187,7 +188,7 @@ mod tests {
         assert!(JobLayout::one_host(0, 0).is_none());
     }
 
-    /// The ranks of all neighbourhoods, which each rank must know as its own.
+    /// The ranks of all neighbourhoods, checked against each rank's own neighbourhood.
     fn nbrhds(layout: &JobLayout) -> Vec<Vec<u32>> {
         let all: Vec<Vec<u32>> = (0..layout.leaders().len() as u32)
             .map(|n| layout.nbrhd(n).ranks().collect())

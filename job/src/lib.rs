@@ -1,13 +1,16 @@
-//! The job: its processes, how they start, find each other, and end together.
+//! Jobs: how ranks start, find each other, and end together.
 //!
-//! [`start`] turns the process that calls it into the supervisor of new processes, the ranks, and returns in the ranks only. The
-//! supervisor, the agent of its host, does nothing but wait ([`agent`]): it ends with the job's exit code and takes the job down when a rank is lost.
-//! A rank whose supervisor is lost ends at once, by a signal ([`control_socket`]). A job of one rank on one host has no supervisor.
+//! [`start`] turns the calling process into the node agent of new processes, the ranks, and returns
+//! only in the ranks. The node agent only waits ([`agent`]): it ends with the job's exit code, and
+//! ends the job when a rank is lost. A rank whose agent is lost ends at once, by a signal
+//! ([`control_socket`]). A job of one rank on one host has no agent.
 //!
-//! A job on several hosts has an agent on each, the same program, which remote shells have started ([`spawn`]). The agents form a tree ([`tree`]):
-//! exchanges go up and down, and the first agent decides how the job ends.
+//! A job on several hosts has a node agent on each: the same program, started by remote shells
+//! ([`spawn`]). The agents form a tree ([`tree`]). Exchanges travel up and down; the root decides
+//! how the job ends.
 //!
-//! What the ranks of a host share is made before the fork and has no name, so that whatever is killed, whenever, leaves nothing behind.
+//! The memory that ranks of a host share is created before the fork and has no name, so nothing
+//! remains whichever process is killed, and whenever.
 
 mod agent;
 mod control_block;
@@ -46,7 +49,7 @@ pub use restart::restart;
 pub use signals::set_fault_note;
 pub use spawn::{hosts, script::words as shell_words};
 
-/// A job could not start.
+/// Why a job could not start.
 #[derive(Debug)]
 pub struct JobError {
     /// What failed, why, and what to try.
@@ -61,36 +64,36 @@ impl fmt::Display for JobError {
 
 impl std::error::Error for JobError {}
 
-/// What a process without a job looks at when it asks whether the job ends.
+/// The phase word of a process without a job.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 static PHASE: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER).cast_mut());
-/// What the communication memory is called where the system lists mappings.
+/// Name of the communication memory in the system's list of mappings.
 pub const COMM_NAME: &str = "gasnet-comm";
 static JOB: OnceLock<Job> = OnceLock::new();
 
-/// This process's place in its job.
+/// A rank's view of its job.
 #[derive(Debug)]
 pub struct Job {
     rank: u32,
     layout: JobLayout,
-    /// The ranks of this host, ascending.
+    /// The ranks of this host, in ascending order.
     here: Vec<u32>,
     pid: Pid,
     token: u64,
     cpus: u32,
     control: ControlBlock,
-    /// Rounds of exchanges so far. Exchanges are collective, so that all ranks count alike.
+    /// Exchange rounds so far. Exchanges are collective, so all ranks count alike.
     round: AtomicU32,
     comm: AnonMemory,
     segment: AnonMemory,
-    /// The socket to the supervisor; none in a job of one.
+    /// The socket to the node agent. None in a job of one rank.
     control_socket: Option<OwnedFd>,
     options: StartOptions,
 }
 
-/// Starts the job that `options` describe. Returns in each rank; never returns in the process that becomes the supervisor. An error
-/// means that there is no job: nothing was started, or it has been ended again. To be called once per process; a second call
-/// returns the job that there is.
+/// Starts the job that `options` describe. Returns in each rank, and never in the process that
+/// becomes the node agent. After an error there is no job: nothing was started, or what was started
+/// has ended. Call it once per process; a second call returns the job of the first.
 pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
     if let Some(job) = JOB.get() {
         return Ok(job);
@@ -125,7 +128,7 @@ pub fn current() -> Option<&'static Job> {
     JOB.get()
 }
 
-/// Ends the process, and the job if there is one: [`Job::exit`], or a plain `_exit` before a job started.
+/// Ends the job and the process ([`Job::exit`]). Before a job has started: a plain `_exit`.
 pub fn exit(code: i32) -> ! {
     match JOB.get() {
         Some(job) => job.exit(code),
@@ -133,11 +136,11 @@ pub fn exit(code: i32) -> ! {
     }
 }
 
-/// Whether some rank has called exit: one relaxed load and nothing else. Waits that see it and find their own condition not
-/// fulfilled call [`Job::while_exiting`].
+/// Whether a rank has called exit: one relaxed load. A wait whose own condition does not hold then
+/// calls [`Job::while_exiting`].
 #[inline]
 pub fn exiting() -> bool {
-    // SAFETY: the pointer is to a static or to the board, which is never unmapped.
+    // SAFETY: the pointer is to a static or into the control block, which is never unmapped.
     unsafe { &*PHASE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
@@ -151,24 +154,27 @@ pub fn heed_exit(inside: Inside) {
     }
 }
 
-/// Registers, once, what a rank does again and again that is in exit and waits for others: the runtime lets its conduit do what that owes them. It runs
-/// outside of signal handlers.
+/// Registers a function, once, that a rank in exit calls repeatedly while it waits for the others,
+/// outside signal handlers. The runtime lets its conduit answer its peers.
 pub fn on_linger_hook(hook: fn()) {
     exit::set_linger(hook);
 }
 
-/// Registers, once, what a rank in exit calls each time that it has waited in vain for the others, on the thread that ends the process.
+/// Registers a function, once, that a rank in exit calls after each wait for the others that timed
+/// out, on the thread that ends the process.
 pub fn on_exit_wait_hook(hook: fn(&Job)) {
     exit::set_wait_hook(hook);
 }
 
-/// Registers what the ending process runs once, before its last output: the runtime stops its conduit here. The function may run on any
-/// thread, in a signal handler, and while other threads are inside GASNet.
+/// Registers a function that the ending process calls once, before its last output. The runtime
+/// stops its conduit there. It may run on any thread, in a signal handler, and while other threads
+/// are inside GASNet.
 pub fn on_exit_hook(hook: fn()) {
     exit::set_hook(hook);
 }
 
-/// The address of this host in the network that has `network`, or just that.
+/// The address of this host in the network that contains `network`; `network` itself if it is one
+/// of this host's.
 fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
     let all = net::addresses();
     let exact = all.iter().find(|own| own.ip == network);
@@ -185,7 +191,8 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
     })
 }
 
-/// Learns from the process manager, if one has started this process, how many ranks there are. Before [`start`].
+/// Gets the number of ranks from the process manager, if one has started this process. Call it
+/// before [`start`].
 pub fn connect_manager(options: &mut StartOptions) -> Result<(), JobError> {
     match options.start.clone() {
         StartMethod::Managed(kind) => pmi_bootstrap::meet(Some(kind), options),
@@ -194,63 +201,65 @@ pub fn connect_manager(options: &mut StartOptions) -> Result<(), JobError> {
     }
 }
 
-/// What has to be done before the configuration is read: a process that a custom spawner has started gets its environment from the console.
+/// Call this before the configuration is read: a worker of a custom spawner gets its environment
+/// from the launcher process.
 pub fn prepare() -> Result<(), JobError> {
     pmi_bootstrap::prepare()
 }
 
-/// What a thread does that meets an ending job. See [`Job::while_exiting`].
+/// What a thread is doing when it finds that the job ends. See [`Job::while_exiting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
-    /// It waits for something that has not come yet, and can do nothing else.
+    /// It waits for a condition and can do nothing else.
     Wait,
-    /// It polled once and found nothing; its caller may have more to do.
+    /// It polled once and found nothing; its caller may have other work.
     Poll,
 }
 
 impl Job {
-    /// This process's rank.
+    /// The rank of this process.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Ranks in the job.
+    /// The number of ranks in the job.
     pub fn size(&self) -> u32 {
         self.layout.size()
     }
 
-    /// The ranks of this rank's neighbourhood.
+    /// The neighbourhood of this rank.
     pub fn nbrhd(&self) -> Nbrhd {
         self.layout.nbrhd(self.nbrhd_of(self.rank))
     }
 
-    /// The first rank of each neighbourhood of the job, by their numbers.
+    /// The leader of each neighbourhood of the job, in the order of neighbourhoods.
     pub fn leaders(&self) -> &[u32] {
         self.layout.leaders()
     }
 
-    /// The neighbourhood that `rank` belongs to.
+    /// The neighbourhood of `rank`.
     pub fn nbrhd_of(&self, rank: u32) -> u32 {
         self.layout.nbrhd_of(rank)
     }
 
-    /// Hosts in the job.
+    /// The number of hosts in the job.
     pub fn host_count(&self) -> u32 {
         self.layout.hosts()
     }
 
-    /// The host that `rank` runs on.
+    /// The host of `rank`.
     pub fn host_of(&self, rank: u32) -> u32 {
         self.layout.host_of(rank)
     }
 
-    /// The ranks on this rank's host, ascending.
+    /// The ranks on this host, in ascending order.
     pub fn host(&self) -> &[u32] {
         &self.here
     }
 
-    /// The address of this host for ranks on other hosts: of the network that `GASNET_WORKERIP` names, else that by which the hosts of the job
-    /// have found each other; on one host that of the loop-back interface. After the first exchange.
+    /// The address of this host for ranks on other hosts: in the network of `GASNET_WORKERIP`, else
+    /// the one that the tree of agents uses. On one host the loopback address. Valid after the
+    /// first exchange.
     pub fn address(&self) -> Result<IpAddr, JobError> {
         match self.options.workers {
             Some(network) => address_in(network),
@@ -258,27 +267,28 @@ impl Job {
         }
     }
 
-    /// The same in all ranks of this job, and in no other job.
+    /// A number that is the same in all ranks of this job and differs in other jobs.
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// Processor cores that the ranks on this host share: as the user says, or those of the affinity mask, less what a control group's quota takes away.
+    /// Cores that the ranks on this host share: `GASNET_HOST_CORES`, or those of the affinity mask
+    /// within the control group's quota.
     pub fn host_cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// Two words, zero at first, that the ranks of this host share.
+    /// Two words, initially zero, that the ranks of this host share.
     pub fn host_words(&self) -> &'static [AtomicU64; 2] {
         self.control.host_words()
     }
 
-    /// Whether there are more ranks than cores, so that spinning only keeps others from running.
+    /// Whether this host has more ranks than cores, so that spinning only delays other ranks.
     pub fn oversubscribed(&self) -> bool {
         self.here.len() as u32 > self.cpus
     }
 
-    /// The descriptor of the neighbourhood's communication memory; close-on-exec.
+    /// The descriptor of the neighbourhood's communication memory, close-on-exec.
     pub fn comm_fd(&self) -> i32 {
         self.comm.fd()
     }
@@ -288,17 +298,17 @@ impl Job {
         &self.comm
     }
 
-    /// The descriptor of the memory for the neighbourhood's segments; close-on-exec.
+    /// The descriptor of the memory of the neighbourhood's segments, close-on-exec.
     pub fn segment_fd(&self) -> i32 {
         self.segment.fd()
     }
 
-    /// The memory for the neighbourhood's segments. One rank sets its size.
+    /// The memory of the neighbourhood's segments. One rank sets its size.
     pub fn segment_memory(&self) -> &AnonMemory {
         &self.segment
     }
 
-    /// This rank has entered `phases` phases of the named barrier.
+    /// Records that this rank has entered `phases` phases of the named barrier.
     #[inline]
     pub fn note_barrier(&self, phases: u32) {
         self.control.status(self.rank).barrier.store(phases, Ordering::Relaxed);
@@ -331,28 +341,29 @@ impl Job {
         !self.ranks_where(stopped).is_empty()
     }
 
-    /// The options that the job was started with.
+    /// The options of the job.
     pub fn options(&self) -> &StartOptions {
         &self.options
     }
 
-    /// Tells the ranks of this host the process number, and the address of a word by which they know the process.
+    /// Publishes this process's id, and the address of a word by which the ranks of this host
+    /// verify that they reach this process.
     ///
-    /// SYNC POINT published-memory: the number is stored last (release) and read first (acquire).
+    /// SYNC POINT published-memory: the id is stored last (release) and read first (acquire).
     pub fn publish_memory(&self, witness: usize) {
         let line = self.control.status(self.rank);
         line.witness.store(witness, Ordering::Relaxed);
         line.pid.store(self.pid as u32, Ordering::Release);
     }
 
-    /// What `rank` has told by [`Job::publish_memory`], if it has.
+    /// What `rank` has published with [`Job::publish_memory`].
     pub fn published_memory(&self, rank: u32) -> Option<(Pid, usize)> {
         let line = self.control.status(rank);
         let pid = line.pid.load(Ordering::Acquire) as Pid;
         (pid > 0).then(|| (pid, line.witness.load(Ordering::Relaxed)))
     }
 
-    /// Whether this is the process that the job knows, and not a child that the client has forked.
+    /// Whether this is the process of the rank, and not a child that the client has forked.
     pub fn is_own_process(&self) -> bool {
         gasnet_sys::process::pid() == self.pid
     }

@@ -1,26 +1,27 @@
-//! MPI in the same program. Nothing here links it: a program that does has its functions among its symbols.
+//! MPI in the same program. This library does not link MPI: a program that does has its symbols.
 
 use std::ffi::{c_int, c_void};
 
 use gasnet_sys::process;
 
-/// What this process has of MPI.
+/// The state of MPI in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
-    /// The program has none.
+    /// The program has no MPI.
     Absent,
-    /// It was not initialised yet, or is over.
+    /// Not initialised yet, or already finalized.
     Idle,
     /// Between `MPI_Init` and `MPI_Finalize`.
     Running,
 }
 
-/// A query of MPI's that writes a flag (`MPI_Initialized`, `MPI_Finalized`). None if the program has no such function.
+/// Calls an MPI query that writes a flag (`MPI_Initialized`, `MPI_Finalized`). None if the program
+/// has no such function.
 fn flag(name: &std::ffi::CStr) -> Option<bool> {
     if process::is_static() {
         return None;
     }
-    // SAFETY: a terminated name, and all objects of the process.
+    // SAFETY: a terminated name, looked up in all objects of the process.
     let address: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     if address.is_null() {
         return None;
@@ -28,12 +29,12 @@ fn flag(name: &std::ffi::CStr) -> Option<bool> {
     // SAFETY: the MPI standard gives both functions this signature.
     let query = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_int) -> c_int>(address) };
     let mut set = 0;
-    // SAFETY: may be called at any time, on any thread.
+    // SAFETY: MPI allows the call at any time, on any thread.
     unsafe { query(&raw mut set) };
     Some(set != 0)
 }
 
-/// What this process has of MPI now.
+/// The state of MPI in this process now.
 pub fn state() -> Mpi {
     match (flag(c"MPI_Initialized"), flag(c"MPI_Finalized")) {
         (None, _) | (_, None) => Mpi::Absent,
@@ -42,7 +43,7 @@ pub fn state() -> Mpi {
     }
 }
 
-/// Warns before ranks are forked: a running MPI does not survive that.
+/// Warns before ranks are forked, because a running MPI does not survive a fork.
 pub fn before_fork() {
     if state() == Mpi::Running {
         gasnet_tools::process::warn(format_args!(

@@ -1,16 +1,16 @@
-//! A neighbourhood: ranks that share memory, each with an index there.
+//! A neighbourhood: ranks that share memory, each with an index.
 
 use std::fmt;
 
-/// The ranks of a neighbourhood, ascending; the index of each is its place among them. Most often they are in a row. Where a job manager deals its
-/// ranks to hosts like cards they are not, and indices are looked up.
+/// The ranks of a neighbourhood in ascending order; the index of a rank is its position. Ranks are
+/// usually consecutive. With cyclic placement they are not, and indices are looked up in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nbrhd {
     first: u32,
     count: u32,
     /// From the first rank to behind the last.
     span: u32,
-    /// None: in a row.
+    /// None if the ranks are consecutive.
     scattered: Option<Box<Scattered>>,
 }
 
@@ -24,7 +24,7 @@ struct Scattered {
 const NOBODY: u32 = u32::MAX;
 
 impl Nbrhd {
-    /// Of `ranks`, which are ascending and at least one.
+    /// From at least one rank, in ascending order.
     pub fn new(ranks: &[u32]) -> Self {
         let (first, count) = (ranks[0], ranks.len() as u32);
         let span = ranks[ranks.len() - 1] - first + 1;
@@ -44,19 +44,19 @@ impl Nbrhd {
         }
     }
 
-    /// Its first rank, which does what one must do for all.
+    /// The leader: the first rank, which does what one rank must do for all.
     #[inline]
     pub fn first(&self) -> u32 {
         self.first
     }
 
-    /// Its ranks.
+    /// Number of ranks.
     #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The index of `rank`, if it is one of them.
+    /// The index of `rank`, if it is in this neighbourhood.
     #[inline]
     pub fn find(&self, rank: u32) -> Option<usize> {
         let distance = rank.wrapping_sub(self.first);
@@ -70,13 +70,13 @@ impl Nbrhd {
         (index != NOBODY).then_some(index as usize)
     }
 
-    /// Whether `rank` is one of them.
+    /// Whether `rank` is in this neighbourhood.
     #[inline]
     pub fn contains(&self, rank: u32) -> bool {
         self.find(rank).is_some()
     }
 
-    /// The index of `rank`, which is one of them.
+    /// The index of `rank`, which must be in this neighbourhood.
     #[inline]
     pub fn index(&self, rank: u32) -> usize {
         match self.find(rank) {
@@ -85,7 +85,7 @@ impl Nbrhd {
         }
     }
 
-    /// The rank with an index.
+    /// The rank with this index.
     #[inline]
     pub fn rank(&self, index: usize) -> u32 {
         match &self.scattered {
@@ -94,7 +94,7 @@ impl Nbrhd {
         }
     }
 
-    /// All of them, ascending.
+    /// All ranks, ascending.
     pub fn ranks(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.count as usize).map(|index| self.rank(index))
     }

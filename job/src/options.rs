@@ -1,4 +1,4 @@
-//! What a job is started with.
+//! The options of a job.
 
 use std::env;
 use std::ffi::CString;
@@ -13,71 +13,72 @@ use super::spawn::{hosts, Contact};
 use super::{pmi, pmi_bootstrap, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 
-/// Most ranks that one host starts: beyond that, a mistake is likelier than a wish.
+/// Most ranks on one host. A larger number is probably a mistake.
 pub const MAX_RANKS: u32 = 1024;
 
 pub(super) const RANKS: &str = "GASNET_PSHM_NODES";
-/// What that is in a job, for programs that its ranks start: nobody has set it for those. (The launcher takes this away.)
+/// The value of `RANKS` that a job has set itself. Programs started by ranks do not take it for the
+/// user's. (The launcher removes it.)
 pub(super) const RANKS_OF_JOB: &str = "_GASNET_JOB_RANKS";
 
-/// The number of ranks of a job as its ranks have it: as nobody writes it who sets one for another job.
+/// The number of ranks in a form that users do not write.
 fn inherited(ranks: u32) -> String {
     format!("+{ranks}")
 }
 
-/// Whether the number of ranks is that of the job which this process is started from.
+/// Whether the number of ranks is inherited from the job that started this process.
 fn is_inherited() -> bool {
     env::var_os(RANKS_OF_JOB).is_some_and(|of_job| env::var_os(RANKS) == Some(of_job))
 }
 
-/// What a library brings along.
+/// What a library contributes.
 #[derive(Clone, Debug, Default)]
 pub struct Library<'a> {
     /// Its conduits.
     pub names: Vec<&'a str>,
     /// Whether one of them has a network that reaches other hosts.
     pub network: bool,
-    /// The program's first argument, if that may be a number of ranks.
+    /// The program's first argument, if it may be a number of ranks.
     pub count: Option<Count>,
 }
 
-/// A number that is the program's first argument.
+/// A number as the program's first argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// The client's arguments have it.
+    /// It is among the arguments that the client has passed.
     Passed {
-        /// The number; [`u32::MAX`] stands for all that are greater.
+        /// The number; [`u32::MAX`] stands for all greater ones.
         ranks: u32,
         /// The program's name and its other arguments.
         rest: Vec<CString>,
     },
-    /// The client's arguments do not have it, but the process's command line does. What it means to the program is not known.
+    /// It is only on the process's command line; its meaning to the program is unknown.
     Unpassed(u32),
 }
 
-/// How the ranks come into being.
+/// How ranks are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartMethod {
     /// This process forks them.
     Fork,
-    /// Remote shells start them on several hosts, beginning here.
+    /// Remote shells start them on several hosts; this host is the first.
     Ssh,
-    /// A remote shell has started this process to fork those of its host.
+    /// A remote shell has started this process, which forks the ranks of its host.
     SshChild(Contact),
-    /// A command of the user's starts them, and this process is their console.
+    /// A command of the user starts them; this is the launcher process.
     Custom,
-    /// Such a command has started this process, which has called the console.
+    /// Such a command has started this process, which has connected to the launcher process.
     CustomWorker,
-    /// A process manager has started all of them, this one as well.
+    /// A process manager has started all ranks, including this process.
     Managed(pmi::DetectedManager),
 }
 
-/// How long an ending job waits for ranks. `GASNET_EXITTIMEOUT` and relatives.
+/// Exit timeouts. `GASNET_EXITTIMEOUT` and related variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitTimeouts {
-    /// The exit timeout: before ranks that poll in vain are told to leave, and before those that do not are killed.
+    /// The exit timeout: until ranks that poll must leave, and from then until ranks are killed.
     pub exit: Duration,
-    /// Before ranks are told to leave that are seldom in GASNet, after a success: they are at work.
+    /// After a success: until ranks that compute must leave.
     pub busy: Duration,
     /// The same after a failure.
     pub failure: Duration,
@@ -87,15 +88,17 @@ pub struct ExitTimeouts {
 #[allow(clippy::struct_excessive_bools)] // Each is a variable of its own.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// How the ranks come into being. `GASNET_SPAWNER`, `GASNET_<conduit>_SPAWNER`, `GASNET_SPAWNFN`, or what is found.
+    /// How ranks are started. `GASNET_SPAWNER`, `GASNET_<conduit>_SPAWNER`, `GASNET_SPAWNFN`, or
+    /// detected.
     pub start: StartMethod,
-    /// The program's arguments without the first one, if that is the number of ranks. The program is to be started again with them ([`super::restart`]).
+    /// If the first argument is the number of ranks: the other arguments, with which to restart the
+    /// program ([`super::restart`]).
     pub restart: Option<Vec<CString>>,
     /// Ranks to start. `GASNET_PSHM_NODES`.
     pub ranks: u32,
     /// Most ranks in a neighbourhood; 0: no limit. `GASNET_SUPERNODE_MAXSIZE`.
     pub nbrhd_max: u32,
-    /// Cores that the ranks of a host share; 0: those that there are. `GASNET_HOST_CORES`.
+    /// Cores that the ranks of a host share; 0: all available. `GASNET_HOST_CORES`.
     pub cores: u32,
     /// How long an ending job waits for ranks.
     pub exit_timeouts: ExitTimeouts,
@@ -105,25 +108,27 @@ pub struct StartOptions {
     pub no_catch: SignalSet,
     /// Whether to call sync at the end. `GASNET_FS_SYNC`.
     pub sync_files: bool,
-    /// Where a file for shared memory would go, if nothing better works. `GASNET_TMPDIR`, `TMPDIR`.
+    /// Directory of shared memory files, if nothing better works. `GASNET_TMPDIR`, `TMPDIR`.
     pub directory: PathBuf,
-    /// Whether each line of output gets its rank in front. `GASNET_LABEL_OUTPUT`, which the launcher sets.
+    /// Whether each line of output starts with its rank. `GASNET_LABEL_OUTPUT`, set by the
+    /// launcher.
     pub label_output: bool,
-    /// Whether output of other hosts' ranks is brought to the first host, and how long lines may be that are kept together then.
+    /// If output is routed to the first host: up to how many bytes lines are kept together.
     /// `GASNET_ROUTE_OUTPUT`, `GASNET_CSPAWN_ROUTE_OUTPUT`, `GASNET_LINEBUFFERSZ`.
     pub route_output: Option<usize>,
-    /// Whether what did not work at first is worth a line. `GASNET_VERBOSEENV`, `GASNET_SPAWN_VERBOSE`.
+    /// Whether to report the start, and what failed at first. `GASNET_VERBOSEENV`,
+    /// `GASNET_SPAWN_VERBOSE`.
     pub verbose: bool,
-    /// How other hosts are reached.
+    /// How to reach other hosts.
     pub remote: Remote,
-    /// The command that starts the ranks, if the user has one.
+    /// The user's command that starts the ranks.
     pub custom: Custom,
-    /// The network in which ranks of different hosts have their addresses. `GASNET_WORKERIP`.
+    /// The network of the addresses that ranks of different hosts use. `GASNET_WORKERIP`.
     pub workers: Option<IpAddr>,
 }
 
 impl StartOptions {
-    /// What the environment says.
+    /// Reads the environment.
     pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
         let Decision { start, counted } = start(config, library)?;
         let (ranks, restart) = match library.count.clone().filter(|_| counted) {
@@ -143,7 +148,7 @@ impl StartOptions {
                     .into(),
             );
         }
-        // For all that the program starts, here and elsewhere.
+        // For all programs that ranks start, here and on other hosts.
         if restart.is_none() && env::var_os(RANKS).is_some() {
             env::set_var(RANKS, inherited(ranks));
             env::set_var(RANKS_OF_JOB, inherited(ranks));
@@ -194,7 +199,7 @@ impl StartOptions {
 }
 
 impl StartOptions {
-    /// What the environment says now of what can still change when the job has begun.
+    /// Reads again what may still change once the job has begun.
     pub(super) fn refresh(&mut self, config: &Config) {
         self.exit_timeouts = exit_timeouts(config, self.ranks);
         self.catch_exit = config.get(&config::CATCH_EXIT);
@@ -203,9 +208,10 @@ impl StartOptions {
         self.verbose = is_verbose(config);
     }
 
-    /// What an agent does with its ranks' output, if it has to do with it; whether it is the first one.
+    /// How the agent forwards output, if it does; `is_first`: it is the root.
     pub(super) fn output(&self, is_first: bool) -> Option<OutputMode> {
-        // With the first host's, for its ranks write as their buffers are full, in the middle of others' lines.
+        // Also on the first host, because its ranks flush their buffers in the middle of lines of
+        // others.
         (self.label_output || self.route_output.is_some()).then(|| OutputMode {
             label: self.label_output,
             up: self.route_output.is_some() && !is_first,
@@ -213,25 +219,26 @@ impl StartOptions {
         })
     }
 
-    /// Where a process manager says how many ranks there are.
+    /// Sets the number of ranks that a process manager reports.
     pub(super) fn set_ranks(&mut self, ranks: u32) {
         self.ranks = ranks;
         self.exit_timeouts = exit_timeouts(config::get(), ranks);
     }
 }
 
-/// Whether the agents bring output to the first host, in whole lines. Process managers do that themselves.
+/// Whether the agents route output to the first host, in whole lines. Process managers do that
+/// themselves.
 fn routes(config: &Config, start: &StartMethod, network: bool) -> Result<bool, JobError> {
     match start {
         StartMethod::Managed(_) => Ok(false),
-        // The other names are udp's.
+        // The other names are for udp.
         StartMethod::Fork if !network => Ok(config.get(&config::ROUTE_OUTPUT)),
         StartMethod::Custom | StartMethod::CustomWorker => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
         StartMethod::Fork | StartMethod::Ssh | StartMethod::SshChild(_) => under_any_name(config, &config::ROUTE_OUTPUT),
     }
 }
 
-/// Whether a flag is set, under its own name or one of those that udp's users know.
+/// Whether a flag is set, by its own name or by those that users of udp know.
 fn under_any_name(config: &Config, key: &Key<bool>) -> Result<bool, JobError> {
     let name = key.variable.name;
     let Some(text) = ssh::variable(name).filter(|_| !config.is_set(key)) else {
@@ -249,7 +256,7 @@ fn under_any_name(config: &Config, key: &Key<bool>) -> Result<bool, JobError> {
     }
 }
 
-/// Whether the start is to be reported.
+/// Whether to report the start.
 fn is_verbose(config: &Config) -> bool {
     config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE)
 }
@@ -258,7 +265,7 @@ fn refuse<T>(message: String) -> Result<T, JobError> {
     Err(JobError { message })
 }
 
-/// An address or a name, as `GASNET_MASTERIP` gives it. It goes through shells.
+/// An address or a name from `GASNET_MASTERIP`. It passes through shells.
 fn master(text: &str) -> Result<String, JobError> {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -291,7 +298,7 @@ fn remote(config: &Config) -> Result<Remote, JobError> {
     })
 }
 
-/// The variable that `GASNET_WORKER_RANK` names for all processes of a command. (A number would be for one.)
+/// The variable that `GASNET_WORKER_RANK` names for all workers. (A number would be for one.)
 fn rank_in() -> Option<String> {
     let name = env::var("GASNET_WORKER_RANK").ok()?.trim().to_owned();
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -310,8 +317,9 @@ fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
     }
 }
 
-/// What was asked for, by which variable: that of the first conduit that has one, then the general one, then that of udp's programs. Clients set the
-/// last two whatever the conduit is, so that they count only where there is a network.
+/// The requested spawner and its variable: the first conduit's own variable that is set, then the
+/// general one, then that of udp programs. Clients set the last two for any conduit, so they count
+/// only where there is a network.
 fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Requested)>, JobError> {
     let of_conduits = library
         .names
@@ -342,21 +350,22 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Reque
     Ok(Some(("GASNET_SPAWNFN".into(), spawner)))
 }
 
-/// What a user may ask for.
+/// A spawner that a user may request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Requested {
     Spawner(Spawner),
     Custom,
 }
 
-/// How the ranks come into being, and whether the program's first argument says how many.
+/// How ranks are started, and whether the program's first argument is their number.
 struct Decision {
     start: StartMethod,
     counted: bool,
 }
 
-/// As a remote shell says, as the user says, or as what is found suggests. A process manager's word counts before that of an argument, and a number
-/// of ranks that the user has set before both.
+/// Decides how ranks are started. The order: a remote shell or launcher process that started this
+/// process; the user's spawner; a number of ranks that the user has set; a process manager; the
+/// program's first argument; hosts in the environment.
 fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     if let Some(contact) = Contact::take() {
         let start = StartMethod::SshChild(contact?);
@@ -388,7 +397,7 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         }
     };
     let asked = asked(config, library)?;
-    // As the reference's udp does. A library that holds smp, too, may be meant to run alone.
+    // As the reference's udp does. A library that also holds smp may be meant to run alone.
     let wants_count = asked.as_ref().is_some_and(|(variable, _)| variable == "GASNET_SPAWNFN") && !library.names.contains(&"smp");
     if wants_count && !set && library.count.is_none() {
         return refuse(format!(
@@ -424,7 +433,8 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     }
 }
 
-/// A task of a step of Slurm's that has several and offers them no PMI: each would be a job of one rank, which is seldom meant.
+/// A task of a Slurm step that has several tasks and offers no PMI. Each would be a job of one
+/// rank, which is rarely meant.
 #[derive(Debug, PartialEq, Eq)]
 struct LonelyTask {
     tasks: u32,
@@ -432,7 +442,7 @@ struct LonelyTask {
 }
 
 impl LonelyTask {
-    /// What to do; the other tasks end without a message.
+    /// The message of the first task. The other tasks end without one.
     fn refusal(&self) -> String {
         if !self.is_first {
             return String::new();
@@ -453,7 +463,8 @@ fn lonely_task(variable: impl Fn(&str) -> Option<String>) -> Option<LonelyTask> 
     Some(LonelyTask { tasks, is_first })
 }
 
-/// Whether the environment names hosts for so many ranks: a user, or a batch system. (A step of Slurm's is on the hosts that it has.)
+/// Whether the user or a batch system names hosts for this number of ranks. (A Slurm step has its
+/// hosts already.)
 fn suggests_hosts(ranks: u32) -> bool {
     let environment = |name: &str| env::var_os(name);
     if hosts::are_named(environment) {
@@ -471,10 +482,11 @@ fn managed(config: &Config) -> Result<Option<pmi::DetectedManager>, JobError> {
     pmi::detect_here(choice).map_err(|message| JobError { message })
 }
 
-/// Seconds for a rank that is at work when the job has failed.
+/// Seconds for a rank that computes when the job has failed.
 const BUSY_FAILURE: f64 = 1.0;
 
-/// The exit timeout is min(MAX, MIN + ranks × FACTOR), and a rank at work has MAX, or a second after a failure, unless one time for all is given.
+/// The exit timeout is min(MAX, MIN + ranks × FACTOR). A rank that computes has MAX, or one second
+/// after a failure. `GASNET_EXITTIMEOUT` replaces all of them.
 fn exit_timeouts(config: &Config, ranks: u32) -> ExitTimeouts {
     let most = config.get(&config::EXITTIMEOUT_MAX);
     let formula = config.get(&config::EXITTIMEOUT_MIN) + f64::from(ranks) * config.get(&config::EXITTIMEOUT_FACTOR);
@@ -568,7 +580,7 @@ mod tests {
             .unwrap_err()
             .contains("GASNET_SPAWNFN=G"));
         assert!(of_network(&[("GASNET_SPAWNER", "pmi")], None).unwrap_err().contains("PMI_FD"));
-        // Without a network these are for others.
+        // Without a network these are meant for other conduits.
         assert_eq!(
             read(&[("GASNET_SPAWNER", "ssh"), ("GASNET_SPAWNFN", "S")]).unwrap().start,
             StartMethod::Fork

@@ -1,5 +1,6 @@
-//! Starting the program again without the number of ranks that was its first argument: so `main` sees in every rank what it would see if the launcher had
-//! started the job, whatever it did with its arguments before initialisation. (The reference's ranks begin at `main`, too.)
+//! Restarts a program whose first argument was the number of ranks, without that argument. So
+//! `main` sees the same arguments in every rank as under the launcher, whatever it did with them
+//! before initialisation. (In the reference, too, ranks begin at `main`.)
 
 use std::env;
 use std::ffi::CString;
@@ -9,14 +10,16 @@ use super::options::{RANKS, RANKS_OF_JOB};
 use super::JobError;
 use gasnet_sys::process;
 
-/// Replaces this process by one of the same program with the arguments `words`, for a job of `ranks`. Returns only if that fails.
+/// Replaces this process by the same program with the arguments `words`, for a job of `ranks`.
+/// Returns only if that fails.
 pub fn restart(words: &[CString], ranks: u32) -> JobError {
-    // As a user sets it.
+    // As if the user had set it.
     env::set_var(RANKS, ranks.to_string());
     env::remove_var(RANKS_OF_JOB);
-    // What cannot be written shows when the program ends.
+    // A write error is reported when the program ends.
     let _ = process::flush_streams();
-    // By its name, because under valgrind that is the program's and the link is not; by the link if the name means nothing any more.
+    // By path, because under valgrind that is the program and the link is not. By the link if the
+    // path is stale.
     let named = env::current_exe().ok().filter(|path| path.is_file());
     let program = named.and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
     let why = process::replace(program.as_deref().unwrap_or(c"/proc/self/exe"), words);

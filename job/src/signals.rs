@@ -1,12 +1,15 @@
-//! What signals do in a rank (GASNet-1 spec, "Signal handling").
+//! Signals in a rank (GASNet-1 spec, "Signal handling").
 //!
-//! A fault is reported and then takes its default course: a core file, a debugger, and a supervisor that ends the job. A request to end
-//! (SIGINT, SIGTERM, SIGHUP, SIGPIPE) becomes SIGQUIT if the client has a handler for that, and else the end of the job. SIGQUIT is what a
-//! rank gets that has not called exit when others have.
+//! - A fault is reported and then takes its default action: a core file or a debugger, and a node
+//!   agent that ends the job.
+//! - A request to end (SIGINT, SIGTERM, SIGHUP, SIGPIPE) becomes SIGQUIT if the client has a
+//!   handler for that, else it ends the job.
+//! - SIGQUIT is sent to ranks that have not called exit when others have.
 //!
-//! A handler that is there already stays, and a signal that is ignored stays ignored. Of SIGINT and SIGQUIT, which a shell makes its
-//! background jobs ignore so that a terminal's keys pass them by, only those that the terminal sends stay ignored: raise and kill mean the
-//! job. In a child that the client has forked, everything takes its default course.
+//! Existing handlers stay, and ignored signals stay ignored. Shells make background jobs ignore
+//! SIGINT and SIGQUIT, so that terminal keys do not reach them. For these two, only signals from
+//! the terminal stay ignored: raise and kill end the job. In a child that the client has forked,
+//! all signals take their default action.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,24 +32,24 @@ const FAULTS: [i32; 6] = [
 ];
 const REQUESTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE];
 
-/// Room for handlers that must not use the stack that has just overflowed, with a backtrace in mind.
+/// For handlers that must not use an overflowed stack. Large enough for a backtrace.
 const STACK_BYTES: usize = 128 << 10;
 
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Gives this thread, and the processes that it forks, a stack for signal handlers.
+/// Gives this thread, and processes that it forks, an alternate signal stack.
 pub(super) fn prepare_stack() {
     if let Ok(base) = mem::map_private(STACK_BYTES) {
-        // SAFETY: the mapping stays for ever.
+        // SAFETY: the mapping is never unmapped.
         unsafe { signal::alternate_stack(base, STACK_BYTES) };
     }
 }
 
-/// Installs the handlers of a rank, except for the signals that the options exclude.
+/// Installs the handlers of a rank, except for signals that the options exclude.
 pub(super) fn install(job: &Job) {
     labels::set_proc(job.rank(), job.size());
     fatal::set_hook(abort_silently);
-    // First, because the user may give one of the signals below to a backtrace or a debugger.
+    // First, because the user may configure one of the signals below for a backtrace or a debugger.
     backtrace::init();
     let wanted = |s: i32| !job.options.no_catch.contains(s) && signal::disposition(s) == Disposition::Default;
     for s in FAULTS.into_iter().filter(|&s| wanted(s)) {
@@ -64,7 +67,7 @@ pub(super) fn install(job: &Job) {
     }
 }
 
-/// The end of a process whose fatal error has been reported.
+/// Ends a process whose fatal error was already reported.
 fn abort_silently() -> ! {
     REPORTED.store(true, Ordering::Release);
     std::process::abort()
@@ -81,7 +84,7 @@ fn own_job() -> Option<&'static Job> {
     JOB.get().filter(|job| job.is_own_process())
 }
 
-/// The default action follows when the handler returns.
+/// Takes the default action once the handler returns.
 fn default_course(number: i32) {
     signal::set_default(number);
     signal::raise(number);
@@ -90,7 +93,7 @@ fn default_course(number: i32) {
 extern "C" fn on_fault(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
     if exit::by_another_thread() {
-        // A thread that the end of the process has surprised: the exit code stands.
+        // A fault in another thread while the process ends: the exit code stands.
         process::park();
     }
     if !REPORTED.swap(true, Ordering::AcqRel) {
@@ -101,17 +104,18 @@ extern "C" fn on_fault(number: i32, _info: *mut libc::siginfo_t, _context: *mut 
     default_course(number);
 }
 
-/// Writes what a higher layer knows about the place of a fault, beginning with a comma, or nothing. Async-signal-safe.
+/// Writes what a higher layer knows about the faulting address, starting with a comma, or nothing.
+/// Async-signal-safe.
 pub type FaultNote = fn(&mut dyn Write);
 
 static FAULT_NOTE: OnceLock<FaultNote> = OnceLock::new();
 
-/// Sets what adds to the report of a fatal signal. The first call wins.
+/// Sets the addition to the report of a fatal signal. The first call wins.
 pub fn set_fault_note(note: FaultNote) {
     let _ = FAULT_NOTE.set(note);
 }
 
-/// One line on standard error, made without the allocator.
+/// Writes one line to standard error, without the allocator.
 fn report(job: &Job, number: i32) {
     let mut line = [0u8; 400];
     let mut rest = &mut line[..399];
@@ -137,7 +141,7 @@ pub(super) fn signal_name(number: i32) -> &'static str {
 
 extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
-    // That a reader has gone asks for nothing more.
+    // A closed reader does not ask for the job's end.
     if number != libc::SIGPIPE {
         exit::asked(job, number);
     }
@@ -151,7 +155,7 @@ extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mu
     job.exit(128 + number)
 }
 
-/// For what a shell made this background job ignore.
+/// For signals that a shell made this background job ignore.
 extern "C" fn in_background(number: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the system passes a valid structure.
     if !unsafe { signal::sent_by_process(info) } {
@@ -165,7 +169,7 @@ extern "C" fn in_background(number: i32, info: *mut libc::siginfo_t, context: *m
 
 extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let Some(job) = own_job() else { return default_course(number) };
-    // An agent sends this signal itself, to those who are late.
+    // The node agent itself sends this signal to late ranks.
     if job.control_socket.is_none() {
         exit::asked(job, number);
     }

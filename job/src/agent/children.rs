@@ -1,4 +1,4 @@
-//! The ranks of one host, seen from its agent.
+//! The ranks of one host, as its node agent sees them.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,23 +11,23 @@ use super::readable;
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
 
-/// How far a rank is.
+/// The state of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has not called exit.
     Running,
-    /// It has.
+    /// It has called exit.
     InExit,
     /// It has ended.
     Gone,
 }
 
-/// Whose child a rank is.
+/// The parent process of a rank.
 #[derive(Debug)]
 enum Parent {
-    /// This agent's.
+    /// This node agent.
     Agent,
-    /// A process manager's.
+    /// A process manager.
     Manager(PidFd),
 }
 
@@ -36,51 +36,51 @@ enum Parent {
 pub struct Child {
     /// Its number.
     pub rank: u32,
-    /// Its process.
+    /// Its process id.
     pub pid: Pid,
-    /// How far it is.
+    /// Its state.
     pub state: State,
-    /// When it is killed if it is still there.
+    /// When it is killed.
     pub deadline: Option<Instant>,
     parent: Parent,
     /// None once the rank's end is closed.
     control_socket: Option<OwnedFd>,
-    /// Signs of life inside GASNet at the start of the current window.
+    /// Its activity counts at the start of the current window.
     window_start: ActivityCounts,
     /// What it did in the last window.
     pub activity: Activity,
     /// It was reported as late.
     pub is_reported: bool,
-    /// Last seen sign of a slow reader.
+    /// The count of stalled flushes at the last check.
     stalled_flushes: u32,
 }
 
-/// What a rank counts of its own doing, once an exit is announced.
+/// Calls that a rank counts once an exit is announced.
 #[derive(Clone, Copy, Debug, Default)]
 struct ActivityCounts {
     waits: u32,
     polls: u32,
 }
 
-/// What a rank does that has not called exit.
+/// What a rank does before it calls exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
-    /// It is seldom in GASNet, if at all.
+    /// It rarely or never calls GASNet.
     Working,
-    /// It polls, and finds nothing.
+    /// It polls without success.
     Polling,
-    /// It waits.
+    /// It waits inside GASNet.
     Waiting,
 }
 
-/// What became of a rank's time to end.
+/// The result of a check of a rank's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// It has time left, or has ended.
     Not,
     /// It was killed.
     Killed,
-    /// It was killed while its last output was on its way.
+    /// It was killed while it was writing its last output.
     KilledWriting,
 }
 
@@ -100,17 +100,17 @@ impl Child {
         }
     }
 
-    /// A process that this one has forked.
+    /// A process that this agent has forked.
     pub fn new(rank: u32, pid: Pid, control_socket: OwnedFd) -> Self {
         Self::with(Parent::Agent, rank, pid, control_socket)
     }
 
-    /// A process that somebody else has started, which gets the other end of `control_socket`.
+    /// A process that a process manager has started. It gets the other end of `control_socket`.
     pub fn managed(rank: u32, pid: Pid, process: PidFd, control_socket: OwnedFd) -> Self {
         Self::with(Parent::Manager(process), rank, pid, control_socket)
     }
 
-    /// For a job that could not start.
+    /// Kills it when the job could not start.
     pub fn kill_and_wait(&self) {
         self.signal(libc::SIGKILL);
         if matches!(self.parent, Parent::Agent) {
@@ -126,7 +126,7 @@ impl Child {
         }
     }
 
-    /// How it has ended, if it has. Once.
+    /// How it has ended, if it has. Returned once.
     pub fn ended(&self) -> Option<Ended> {
         match &self.parent {
             Parent::Agent => process::reap(self.pid),
@@ -134,12 +134,12 @@ impl Child {
         }
     }
 
-    /// Whether its end is told to its parent only, and that is somebody else.
+    /// Whether a process manager is its parent, and learns its status.
     pub fn is_managed(&self) -> bool {
         matches!(self.parent, Parent::Manager(_))
     }
 
-    /// Its descriptors to wait for.
+    /// Adds the descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
         let process = match &self.parent {
             Parent::Manager(process) if self.state != State::Gone => Some(process.fd()),
@@ -149,7 +149,7 @@ impl Child {
         items.extend(control_socket.into_iter().chain(process).map(readable));
     }
 
-    /// The next word that it has said.
+    /// The next message that it has sent.
     pub fn message(&mut self) -> Option<RankMessage> {
         let mut message = [0; 16];
         while let Some(socket) = &self.control_socket {
@@ -195,7 +195,8 @@ impl Child {
         self.window_start = now;
     }
 
-    /// Kills it if it has had its time, unless it may wait for a slow reader to whom its last output is on its way.
+    /// Kills it after its deadline, unless it `may_wait` for the slow reader of its last output and
+    /// does.
     pub fn kill_if_overdue(&mut self, control: &ControlBlock, now: Instant, may_wait: bool) -> Overdue {
         if self.state == State::Gone || self.deadline.is_none_or(|d| now < d) {
             return Overdue::Not;

@@ -1,4 +1,5 @@
-//! Exchanges between hosts: the bytes of all ranks travel up the tree; the root assembles them and sends the result down.
+//! Exchanges between hosts: the bytes of all ranks travel up the tree; the root assembles them and
+//! sends the result down.
 #![forbid(unsafe_code)]
 
 use super::{Agent, BROKEN};
@@ -28,7 +29,8 @@ pub struct Complete {
 }
 
 impl Gather {
-    /// Some more hosts of `expected`. The error says that somebody does another exchange than the others.
+    /// Some more hosts of `expected`. The error says that somebody does another exchange than the
+    /// others.
     pub fn add(&mut self, round: u32, length: u32, parts: Parts, expected: usize) -> Result<Option<Complete>, String> {
         let (known_round, known_length) = *self.round.get_or_insert((round, length));
         if (known_round, known_length) != (round, length) {
@@ -46,7 +48,8 @@ impl Gather {
     }
 }
 
-/// What all ranks get: all bytes in the order of ranks. None unless each host is there once, with as many bytes as it has ranks.
+/// What all ranks get: all bytes in the order of ranks. None unless each host is there once, with
+/// as many bytes as it has ranks.
 pub fn assemble(layout: &JobLayout, length: usize, parts: &Parts) -> Option<Vec<u8>> {
     let mut by_host: Vec<Option<&[u8]>> = vec![None; layout.hosts() as usize];
     for (host, bytes) in parts {

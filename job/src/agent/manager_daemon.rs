@@ -1,5 +1,6 @@
-//! A process manager's daemon: the process that started the ranks of a host (hydra_pmi_proxy, slurmstepd, prted, or mpirun itself). It outlives
-//! them; if it is killed, nobody else would end them.
+//! A process manager's daemon: the process that started the ranks of a host (hydra_pmi_proxy,
+//! slurmstepd, prted, or mpirun itself). It outlives them; if it is killed, nobody else would end
+//! them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -7,7 +8,8 @@ use std::fs;
 
 use gasnet_sys::process::{self, Pid, PidFd};
 
-/// Variables that a process manager sets for each process. Scripts and shells in between inherit them.
+/// Variables that a process manager sets for each process. Scripts and shells in between inherit
+/// them.
 const MARKS: [&str; 5] = ["PMI_FD", "PMI_RANK", "PMI_ID", "PMIX_NAMESPACE", "PMIX_RANK"];
 /// Most scripts and shells between the daemon and a rank.
 const DEPTH: usize = 32;
@@ -36,7 +38,8 @@ impl ManagerDaemon {
     }
 }
 
-/// The one that has started this process: the nearest forefather that was not told the same. None: it cannot be found, or does not end.
+/// The one that has started this process: the nearest forefather that was not told the same. None:
+/// it cannot be found, or does not end.
 pub fn of_this() -> Option<Pid> {
     let own = marks(&fs::read("/proc/self/environ").ok()?);
     let mut pid = process::parent();

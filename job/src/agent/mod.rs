@@ -1,10 +1,12 @@
-//! The agent of a host: a process that waits. It never runs the client's code again, nor its exit handlers. On one host it is the process that
-//! was started, and it ends with the job's exit code; with several, that is the first one, and the others end with 0.
+//! The node agent of a host: a process that only waits. It never runs the client's code or its exit
+//! handlers again. On one host it is the started process, and ends with the job's exit code. With
+//! several hosts that is the root of the tree of agents; the others end with 0.
 //!
-//! How a job ends. The first rank in exit is *announced*. Ranks that are on their way to a collective exit then have time to arrive, more if
-//! they are busy, less if all of them only wait inside GASNet for something that cannot come. When the time is over, or at once when a
-//! rank was lost, those inside GASNet are told to *leave*, the others get SIGQUIT, and after the exit timeout SIGKILL. When all are in
-//! exit or gone they may *go*. The first agent decides this for all hosts; each agent carries it out on its own.
+//! How a job ends. The first rank in exit is *announced*. Other ranks then have time to join a
+//! collective exit: more if they compute, less if all of them only wait inside GASNet. When that
+//! time is over, or at once when a rank was lost, ranks inside GASNet are told to *leave*. The
+//! others get SIGQUIT, and after the exit timeout SIGKILL. When all ranks are in exit or have
+//! ended, they may *go*. The root decides this for all hosts; each agent enforces it on its host.
 
 mod children;
 mod exchange;
@@ -34,39 +36,39 @@ use output::Output;
 use shutdown::Shutdown;
 use signals::{Signals, ENDING};
 
-/// How often an ending job is looked at.
+/// Interval of checks while the job ends.
 const TICK: Duration = Duration::from_millis(10);
-/// How often it is looked whether hosts have called that must.
+/// Interval of checks whether hosts have called back.
 const IMPATIENT: Duration = Duration::from_millis(200);
 /// From "leave" to SIGQUIT.
 const BEFORE_QUIT: Duration = Duration::from_millis(30);
-/// How often an agent speaks while the job ends, and how long it may be silent then.
+/// Interval of an agent's reports while the job ends, and how long it may be silent then.
 const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long a reader that stalls may take for the last output of a job that a signal has ended.
+/// How long a stalled reader may delay the last output of a job that a signal has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(5);
-/// How long one whose job is gone may take to write what it has said.
+/// How long an orphaned agent waits for its last messages to be written.
 const LAST_WORDS: Duration = Duration::from_millis(100);
-/// Exit code of a job that its own machinery has ended.
+/// Exit code of a job that the library itself has ended.
 const BROKEN: i32 = 1;
 
-/// What an agent needs.
+/// What a node agent starts with.
 pub struct AgentSetup<'a> {
     /// How to start and end the job.
     pub options: &'a StartOptions,
-    /// Where its ranks are.
+    /// Where the ranks of the job are.
     pub layout: &'a JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
-    /// What its ranks and this process share.
+    /// Memory shared with the ranks of this host.
     pub control: ControlBlock,
-    /// Its ranks.
+    /// The ranks of this host.
     pub children: Vec<Child>,
-    /// Pipes that ranks write to, if their output is forwarded: standard output and error of each.
+    /// If output is forwarded: by rank, the pipes of standard output and error.
     pub outputs: Vec<(u32, [OwnedFd; 2])>,
-    /// Who has started them, if that is a process manager.
+    /// The daemons that started the ranks, if a process manager did.
     pub daemons: Vec<ManagerDaemon>,
-    /// The agents of other hosts.
+    /// Connections to the agents of other hosts.
     pub tree: Tree,
 }
 
@@ -75,7 +77,7 @@ pub fn serve(setup: AgentSetup<'_>) -> ! {
     process::end(run(setup));
 }
 
-/// Waits for the ranks. Gives the exit code of the process.
+/// Waits for the ranks. Returns the exit code of the process.
 pub fn run(setup: AgentSetup<'_>) -> i32 {
     let mut setup = setup;
     let mode = setup.options.output(setup.tree.is_root());
@@ -92,7 +94,8 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
     if let Some((input, before)) = setup.tree.take_input() {
         pump_input(input, before);
     }
-    // Rank 0 is the only reader: were the supervisor to hold it as well, a writer would never learn that rank 0 has closed it.
+    // Rank 0 is the only reader: if the agent held standard input, too, its writer would never see
+    // that rank 0 has closed it.
     fd::empty_stdin();
     let window = window(setup.children.len() as u32);
     let mut agent = Agent {
@@ -125,12 +128,12 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
     }
 }
 
-/// A message of the agent's own.
+/// A message of the node agent.
 fn message(what: fmt::Arguments<'_>) -> String {
     format!("gasnet: {what}\n")
 }
 
-/// To wait for a descriptor.
+/// A poll item that waits for input.
 fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd {
         fd,
@@ -139,7 +142,8 @@ fn readable(fd: RawFd) -> libc::pollfd {
     }
 }
 
-/// Passes standard input on to rank 0, which is on another host, behind what its remote shell is to read. That may take its time.
+/// Forwards standard input to rank 0 on another host, after the start-up line of its remote shell.
+/// Either may block.
 fn pump_input(to: OwnedFd, before: Vec<u8>) {
     let from = net::may_read_stdin().then(|| fd::duplicate(0).ok()).flatten();
     std::thread::spawn(move || {
@@ -156,7 +160,7 @@ fn pump_input(to: OwnedFd, before: Vec<u8>) {
     });
 }
 
-/// Over what time ranks are judged to wait: long enough for each to run a few times.
+/// How long ranks are observed to judge what they do: long enough for each to run a few times.
 fn window(ranks: u32) -> Duration {
     Duration::from_millis(40) + Duration::from_millis(10) * (ranks / cpus::usable())
 }
@@ -165,33 +169,34 @@ struct Agent<'a> {
     setup: AgentSetup<'a>,
     signals: Signals,
     gather: Gather,
-    /// At the first agent: what it decides from.
+    /// At the root: what it decides from.
     shutdown: Option<Shutdown>,
-    /// What was decided, as far as it is known here.
+    /// The last decision known here.
     phase: Phase,
     code: i32,
     epoch: u32,
-    /// How long ranks are watched at a time, since when, and how many times in a row all that are running only waited.
+    /// How long ranks are observed at a time, since when, and for how many windows in a row all
+    /// running ranks only waited (or waited or polled).
     window: Duration,
     window_start: Instant,
     waiting: u32,
     idle: u32,
     leave_at: Option<Instant>,
     quit_sent: bool,
-    /// What was last said above, and when.
+    /// The last report to the agent above, and when.
     reported: Option<(RankCounts, Instant)>,
-    /// Since when agents below have to speak now and then.
+    /// Since when agents below must report regularly.
     shutdown_since: Option<Instant>,
     output: Output,
-    /// The first rank here that a signal has asked to end: its number, process and signal.
+    /// The first rank here that a signal asked to end: rank, pid and signal.
     asked_rank: Option<(u32, i32, i32)>,
-    /// The signal that has cut output off whose reader paused.
+    /// The signal that dropped output of a stalled reader.
     cut_by: Option<i32>,
 }
 
 impl Agent<'_> {
     fn run(&mut self) -> i32 {
-        // What came with the news of how the job looks like makes no descriptor readable.
+        // Messages that arrived with the layout make no descriptor readable.
         self.hear_tree();
         while self.setup.children.iter().any(|c| c.state != State::Gone) || !self.setup.tree.is_over() {
             self.wait();
@@ -214,7 +219,7 @@ impl Agent<'_> {
         }
     }
 
-    /// That of the job, unless output is lost: that is no success.
+    /// The job's exit code; but lost output is not a success.
     fn exit_code(&self) -> i32 {
         match (self.shutdown.as_ref().map_or(0, |e| e.code), self.cut_by) {
             (0, Some(number)) => 128 + number,
@@ -223,12 +228,13 @@ impl Agent<'_> {
         }
     }
 
-    /// Says something on standard error, whose reader may pause: the agent does not wait for it.
+    /// Prints a message to standard error, without waiting for its reader.
     fn say(&mut self, what: fmt::Arguments<'_>) {
         self.output.report(&message(what));
     }
 
-    /// Names the signal that made the first rank end the job, unless this process has had such a signal, too, and passed it on.
+    /// Names the signal that made the first rank end the job, unless this process got and forwarded
+    /// such a signal.
     fn tell_signal(&mut self) {
         while let Some((number, _)) = self.signals.next() {
             self.signals.note(number);
@@ -241,8 +247,9 @@ impl Agent<'_> {
         }
     }
 
-    /// Forwards what is left, when all ranks are gone. A reader that stalls holds the end of the job up, as that of any program: until a second signal
-    /// asks for the end, or for a while if one has before.
+    /// Forwards the remaining output when all ranks have ended. A stalled reader delays the end of
+    /// the job, as it does for any program: for a limited time after a signal that ends the job,
+    /// and until a second such signal.
     fn finish_output(&mut self) {
         let (mut asked_since, mut is_asked) = (None, false);
         while !self.output.finish() {
@@ -260,7 +267,7 @@ impl Agent<'_> {
                 self.signals.note(number);
                 is_asked |= ENDING.contains(&number);
             }
-            // The agent above needs reports, and may pass a signal on.
+            // The agent above needs reports, and may forward a signal.
             self.hear_tree();
             self.report();
         }
@@ -274,7 +281,7 @@ impl Agent<'_> {
         self.setup.children.iter().filter(|c| c.state == State::Running)
     }
 
-    /// Sleeps until something happens, or for a tick while the job ends.
+    /// Sleeps until an event, or for one check interval while the job ends.
     fn wait(&mut self) {
         let mut items = vec![readable(self.signals.fd())];
         self.setup.children.iter().for_each(|c| c.poll_items(&mut items));
@@ -290,7 +297,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Signals that a process has sent go to all ranks; those of a terminal have reached the ranks of this host.
+    /// Forwards signals from processes to all ranks. Those from a terminal have already reached the
+    /// ranks of this host.
     fn forward_signals(&mut self) {
         while let Some((number, by_process)) = self.signals.next() {
             if number == libc::SIGCHLD {
@@ -299,7 +307,7 @@ impl Agent<'_> {
             if self.phase > Phase::Running {
                 self.signals.note(number);
             }
-            // Adopted ranks are their process manager's, on all hosts.
+            // A process manager forwards signals to its ranks on all hosts itself.
             if self.setup.children.iter().any(Child::is_managed) {
                 continue;
             }
@@ -307,7 +315,8 @@ impl Agent<'_> {
                 self.alive().for_each(|c| c.signal(number));
             }
             self.setup.tree.send_down(&AgentMessage::Signal { number });
-            // Ranks that are not there yet cannot be told, and a job without them only waits.
+            // Ranks that do not exist yet cannot be signalled, and a job without them would wait
+            // for ever.
             if ENDING.contains(&number) && !self.setup.tree.is_complete() {
                 self.begin(128 + number, true);
             }
@@ -320,7 +329,7 @@ impl Agent<'_> {
                 RankMessage::Exit { code, signal } => {
                     let child = &mut self.setup.children[i];
                     child.state = State::InExit;
-                    // A manager says itself whom it ends. And that nobody reads what a rank writes is no news.
+                    // A process manager itself reports whom it ends. SIGPIPE needs no report.
                     if ![0, libc::SIGPIPE].contains(&signal) && self.phase < Phase::Leave && !child.is_managed() {
                         self.asked_rank.get_or_insert((child.rank, child.pid, signal));
                     }
@@ -332,7 +341,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Looks whether a rank has ended. What it said before is read first.
+    /// Checks whether a rank has ended. Its messages are read first.
     fn reap(&mut self, i: usize) {
         if self.setup.children[i].state == State::Gone {
             return;
@@ -343,7 +352,7 @@ impl Agent<'_> {
         self.read_lifeline(i);
         let was_in_exit = self.setup.children[i].state == State::InExit;
         self.setup.children[i].state = State::Gone;
-        // Whoever was told to end may do so in any way.
+        // A rank that was told to leave may end in any way.
         if self.leave_at.is_some() {
             return;
         }
@@ -368,7 +377,7 @@ impl Agent<'_> {
                 }
                 self.begin(128 + number, true);
             }
-            // Its parent, a process manager, knows how, and ends the job if that was a failure.
+            // Its parent, a process manager, knows the status, and ends the job if it is a failure.
             Ended::Unknown if managed && !catches => {}
             Ended::Unknown if managed => {
                 self.say(format_args!("{who} ended without gasnet_exit; ending the job"));
@@ -383,7 +392,8 @@ impl Agent<'_> {
         }
     }
 
-    /// A process manager that ends before its ranks was ended by somebody, and cannot end them any more.
+    /// A process manager's daemon that ends before its ranks was killed, and can no longer end
+    /// them.
     fn look_at_daemons(&mut self) {
         while let Some(i) = self.setup.daemons.iter().position(|daemon| daemon.process.has_ended()) {
             let ManagerDaemon { pid, name, .. } = self.setup.daemons.swap_remove(i);
@@ -417,13 +427,13 @@ impl Agent<'_> {
         self.decide(Phase::Announced, code, epoch);
     }
 
-    /// The first agent has decided.
+    /// Applies a decision of the root here and below.
     fn decide(&mut self, phase: Phase, code: i32, epoch: u32) {
         self.setup.tree.send_down(&AgentMessage::Phase { phase, code, epoch });
         self.obey(phase, code, epoch);
     }
 
-    /// What was decided is carried out on this host.
+    /// Applies a decision on this host.
     fn obey(&mut self, phase: Phase, code: i32, epoch: u32) {
         let now = Instant::now();
         (self.phase, self.code) = (phase, code);
@@ -488,13 +498,13 @@ impl Agent<'_> {
         all
     }
 
-    /// Tells the agent above what has changed.
+    /// Reports changes to the agent above.
     fn report(&mut self) {
         if self.setup.tree.is_root() {
             return;
         }
         let mut counts = self.counts();
-        // More than anybody asks for is no news.
+        // No decision needs more.
         counts.waiting = counts.waiting.min(8);
         counts.idle = counts.idle.min(8);
         let now = Instant::now();
@@ -537,7 +547,8 @@ impl Agent<'_> {
         self.miss_silent(now);
     }
 
-    /// Sends SIGQUIT to ranks that have not called exit. After a success those that are at work are named: their work is lost.
+    /// Sends SIGQUIT to ranks that have not called exit. After a success it names those that
+    /// compute, because their work is lost.
     fn cut_short(&mut self) {
         self.running().for_each(|c| c.signal(libc::SIGQUIT));
         if self.code != 0 || self.signals.have_asked(self.code) {
@@ -556,7 +567,7 @@ impl Agent<'_> {
         }
     }
 
-    /// While the job ends, agents below that say nothing are given up: they would hold the end for ever.
+    /// Gives up agents below that are silent while the job ends: they would delay the end for ever.
     fn miss_silent(&mut self, now: Instant) {
         if self.phase == Phase::Running || now < *self.shutdown_since.get_or_insert(now) + SILENCE {
             return;
@@ -587,11 +598,11 @@ impl Agent<'_> {
             let start = AgentMessage::Start {
                 ranges: layout.ranges().to_vec(),
                 nbrhd_max: layout.nbrhd_max(),
-                // Remote shells have brought them.
+                // Remote shells have delivered them.
                 variables: Vec::new(),
                 todo: branch.todo.clone(),
             };
-            // Who calls when the job ends already must hear of that, too.
+            // An agent that connects while the job ends must learn that, too.
             let end = (phase != Phase::Running).then_some(AgentMessage::Phase { phase, code, epoch });
             [start].into_iter().chain(end).collect()
         });
@@ -620,11 +631,11 @@ impl Agent<'_> {
         }
     }
 
-    /// Nobody above is left. If the job has ended anyway its ranks have had their orders; else they end now.
+    /// The agent above is lost. Ranks still alive are killed.
     fn orphaned(&mut self) {
         self.alive().for_each(|c| c.signal(libc::SIGKILL));
         self.setup.tree.abandon();
-        // What this agent has said itself a moment ago.
+        // Messages printed just before.
         let since = Instant::now();
         while !self.output.finish() && since.elapsed() < LAST_WORDS {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,10 +1,13 @@
-//! Output forwarding: labels in front of lines (`gasnetrun -l`) and output routed to the first host (`GASNET_ROUTE_OUTPUT`). Without these, ranks
-//! inherit standard output and error, and only the agent's own messages pass through here.
+//! Output forwarding: labels in front of lines (`gasnetrun -l`) and output routed to the first host
+//! (`GASNET_ROUTE_OUTPUT`). Without these, ranks inherit standard output and error, and only the
+//! agent's own messages pass through here.
 //!
-//! Each rank writes to two pipes. A thread per stream reads the pipes, and the output connections of the agents below, and writes to one sink: standard
-//! output or error, or the output connection to the agent above. The only buffers are those of pipes and sockets: when the sink is full, the thread
-//! blocks, the buffers fill, and the ranks block. Agents themselves never block on output. When the sink's reader is gone, the thread closes its
-//! sources and the ranks get SIGPIPE. A signal that ends the job drops what is left.
+//! Each rank writes to two pipes. A thread per stream reads the pipes, and the output connections
+//! of the agents below, and writes to one sink: standard output or error, or the output connection
+//! to the agent above. The only buffers are those of pipes and sockets: when the sink is full, the
+//! thread blocks, the buffers fill, and the ranks block. Agents themselves never block on output.
+//! When the sink's reader is gone, the thread closes its sources and the ranks get SIGPIPE. A
+//! signal that ends the job drops what is left.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -21,7 +24,8 @@ use gasnet_sys::{fd, process};
 
 /// Bytes at which a labelled line is passed on although it has not ended.
 const LABELLED_LINE_MAX: usize = 64 << 10;
-/// Bytes of one write. A pipe takes as many in one piece, so that lines of several writers do not mix.
+/// Bytes of one write. A pipe takes as many in one piece, so that lines of several writers do not
+/// mix.
 const WRITE_MAX: usize = 4096;
 const STACK: usize = 128 << 10;
 
@@ -32,7 +36,8 @@ pub struct OutputMode {
     pub label: bool,
     /// Whether output goes to the agent above, and not to this process's standard output and error.
     pub up: bool,
-    /// Without labels: bytes up to which a line is kept together. 0: output is passed on as it comes.
+    /// Without labels: bytes up to which a line is kept together. 0: output is passed on as it
+    /// comes.
     pub line_max: usize,
 }
 
@@ -90,7 +95,8 @@ struct Source {
     input: Option<Input>,
     label: String,
     line_max: usize,
-    /// Whether to read it to its end. A process that a rank has left behind may hold a rank's pipe open for ever.
+    /// Whether to read it to its end. A process that a rank has left behind may hold a rank's pipe
+    /// open for ever.
     to_the_end: bool,
     partial: Vec<u8>,
 }
@@ -191,7 +197,8 @@ impl Sink {
         Ok(())
     }
 
-    /// Whether an error of a write is one, and not a reader that is gone. Reports that of standard output.
+    /// Whether an error of a write is one, and not a reader that is gone. Reports that of standard
+    /// output.
     fn is_failure(&self, why: &io::Error) -> bool {
         let Self::Standard(stream) = *self else { return false };
         if why.kind() == io::ErrorKind::BrokenPipe || fd::peer_is_gone(stream) {
@@ -205,7 +212,8 @@ impl Sink {
     }
 }
 
-/// The thread of a stream: forwards until there are no sources left and no more can come. The error is the sink's.
+/// The thread of a stream: forwards until there are no sources left and no more can come. The error
+/// is the sink's.
 fn forward(sink: &Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake: &OwnedFd) -> io::Result<()> {
     loop {
         let is_open = loop {
@@ -333,7 +341,8 @@ impl Output {
         }
     }
 
-    /// Writes a message of the agent's own to standard error, without waiting. Messages beyond what a pipe holds are dropped.
+    /// Writes a message of the agent's own to standard error, without waiting. Messages beyond what
+    /// a pipe holds are dropped.
     pub fn report(&mut self, message: &str) {
         if self.messages.is_none() {
             self.messages = self.start_messages().ok();
@@ -355,7 +364,8 @@ impl Output {
         Ok(writer.into())
     }
 
-    /// No more output comes: forwards what there is. Whether all of that is written. To be called until it is.
+    /// No more output comes: forwards what there is. Whether all of that is written. To be called
+    /// until it is.
     pub fn finish(&mut self) -> bool {
         self.messages = None;
         self.forwarders.iter_mut().for_each(|forwarder| forwarder.more = None);
@@ -368,7 +378,8 @@ impl Output {
         running.map(|forwarder| forwarder.running.as_raw_fd())
     }
 
-    /// Whether output could not be written, other than because its reader is gone. Final once [`Output::finish`] is true.
+    /// Whether output could not be written, other than because its reader is gone. Final once
+    /// [`Output::finish`] is true.
     pub fn has_failed(&self) -> bool {
         self.forwarders.iter().any(|f| f.has_failed.load(Ordering::Acquire))
     }

@@ -1,6 +1,7 @@
-//! When ranks that have not called exit have had their time. The first agent of a job decides, from what is known of all ranks.
+//! Decides when ranks that have not called exit have had enough time. The root of the tree of
+//! agents does, from the state of all ranks.
 //!
-//! Time comes in from outside, so that tests do not wait.
+//! The caller passes the time, so that tests need not wait.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -8,27 +9,29 @@ use std::time::Instant;
 use super::super::options::ExitTimeouts;
 use super::super::tree::message::RankCounts;
 
-/// Windows in a row in which nobody did anything but wait, after which nobody will: of a success, of a failure.
+/// Windows in a row in which all running ranks only waited, after which they will not join: after a
+/// success, after a failure.
 const WINDOWS: (u32, u32) = (4, 1);
 
-/// An end that has begun.
+/// An end of the job that has begun.
 #[derive(Debug)]
 pub struct Shutdown {
     /// Exit code of the job, 0 to 255.
     pub code: i32,
-    /// Number of the look at those who still run: it grows when a rank arrives, for then others may be on their way.
+    /// Incremented when a rank arrives. Windows observed before do not count then, because others
+    /// may follow.
     pub epoch: u32,
-    /// Those who are not in exit have been told to leave.
+    /// Ranks that are not in exit were told to leave.
     pub left: bool,
-    /// All who are in exit have been told to go.
+    /// Ranks in exit were told to go.
     pub went: bool,
     since: Instant,
-    /// A rank was lost: nobody waits for the others to arrive.
+    /// A rank was lost: the others get no time to arrive.
     lost: bool,
 }
 
 impl Shutdown {
-    /// Begins with a rank in exit with `code`, or `lost`.
+    /// Starts with a rank in exit with `code`, or with one that is `lost`.
     pub fn new(code: i32, lost: bool, now: Instant) -> Self {
         Self {
             code: code & 0xff,
@@ -40,8 +43,8 @@ impl Shutdown {
         }
     }
 
-    /// Another rank has arrived. The first code counts, but success gives way to a failure that comes before anybody is told to leave.
-    /// Whether there is something new to tell.
+    /// Another rank has arrived. The first code counts, except that a failure replaces a success
+    /// until ranks are told to leave. Whether anything has changed.
     pub fn another(&mut self, code: i32, lost: bool) -> bool {
         if self.left {
             return false;
@@ -54,10 +57,10 @@ impl Shutdown {
         true
     }
 
-    /// Whether those who are not in exit have had their time. `all` is what is known of all ranks.
+    /// Whether ranks that are not in exit have had enough time. `all` is the state of all ranks.
     ///
-    /// A progress thread polls while others work: after a success, who polls and does not wait has the exit timeout, and who does neither is
-    /// at work and has more time.
+    /// A progress thread polls while other threads work. So after a success, a rank that polls and
+    /// does not wait has the exit timeout; one that does neither is computing and has more.
     pub fn is_over(&self, all: RankCounts, timeouts: ExitTimeouts, now: Instant) -> bool {
         let passed = |time| now >= self.since + time;
         let seen = |times, windows| all.epoch == self.epoch && times >= windows;

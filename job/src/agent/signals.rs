@@ -1,11 +1,13 @@
-//! The signals of an agent, as a queue. A handler, not a blocked set: other threads of the client may still exist here.
+//! The signals of a node agent, as a queue. It uses a handler and does not block signals, because
+//! other threads of the client may still exist.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use gasnet_sys::{fd, signal};
 
-/// Signals that are passed on to all ranks when a process (not a terminal, which reaches the ranks of its host itself) sent them.
+/// Signals forwarded to all ranks when a process sent them. (Those of a terminal reach the ranks of
+/// its host themselves.)
 const FORWARDED: [i32; 6] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -23,32 +25,33 @@ static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 /// The queue.
 pub struct Signals {
     reader: OwnedFd,
-    /// One that asks for the end has come, at any time.
+    /// A signal that asks for the end was received, at any time.
     come: bool,
-    /// The last one of these that has come while the job ended.
+    /// The last such signal while the job was ending.
     asked: Option<i32>,
 }
 
 impl Signals {
-    /// Installs the handler, and lets signals in that were held back.
+    /// Installs the handler, and unblocks signals.
     pub fn install() -> std::io::Result<Self> {
         let (reader, writer) = fd::pipe()?;
         fd::set_nonblocking(&reader)?;
         fd::set_nonblocking(&writer)?;
         SIGNAL_PIPE.store(writer.as_raw_fd(), Ordering::Release);
-        // The handler needs it for as long as the process lives.
+        // The handler needs it for the life of the process.
         std::mem::forget(writer);
         signal::stop_timers();
         quieten_client_handlers();
         signal::ignore(libc::SIGPIPE);
-        // What a shell made its background jobs ignore concerns only what a terminal sends, and that is not passed on.
+        // SIGINT and SIGQUIT that a shell made its background jobs ignore: only those of the
+        // terminal are meant, and these are not forwarded.
         let of_shell = |n: i32| matches!(n, libc::SIGINT | libc::SIGQUIT);
         let heard = |n: &i32| of_shell(*n) || signal::disposition(*n) != signal::Disposition::Ignored;
         for number in FORWARDED.into_iter().filter(heard) {
             signal::handle(number, on_signal, &[]);
         }
         signal::handle(libc::SIGCHLD, on_signal, &[]);
-        // A rank may have ended while signals were held back and the handler was not there.
+        // A rank may have ended while signals were blocked and there was no handler.
         on_signal(libc::SIGCHLD, std::ptr::null_mut(), std::ptr::null_mut());
         signal::unblock_all();
         Ok(Self {
@@ -58,7 +61,7 @@ impl Signals {
         })
     }
 
-    /// Readable when there are some.
+    /// Readable when there are signals.
     pub fn fd(&self) -> RawFd {
         self.reader.as_raw_fd()
     }
@@ -75,34 +78,35 @@ impl Signals {
         }
     }
 
-    /// Notes a signal that has come here, or to an agent above.
+    /// Records a signal received here or by an agent above.
     pub fn hear(&mut self, number: i32) {
         self.come |= ENDING.contains(&number);
     }
 
-    /// Whether a signal has come that asks for the end.
+    /// Whether a signal that asks for the end was received.
     pub fn have_come(&self) -> bool {
         self.come
     }
 
-    /// Notes a signal that has come while the job ends.
+    /// Records a signal received while the job ends.
     pub fn note(&mut self, number: i32) {
         if ENDING.contains(&number) {
             self.asked = Some(number);
         }
     }
 
-    /// The last signal that has come while the job ended, and asked for that.
+    /// The last signal that asked for the end while the job was ending.
     pub fn asked(&self) -> Option<i32> {
         self.asked
     }
 
-    /// Whether a signal has ended the job, which ends with `code`, or come since: then nobody is waited for who reads slowly.
+    /// Whether a signal has ended the job, which ends with `code`, or has come since. Then slow
+    /// readers are not waited for.
     pub fn have_asked(&self, code: i32) -> bool {
         self.asked.is_some() || ENDING.contains(&(code - 128))
     }
 
-    /// The same when nobody takes them any more.
+    /// The same when the main loop no longer takes signals.
     pub fn have_asked_by_now(&mut self, code: i32) -> bool {
         while let Some((number, _)) = self.next() {
             self.note(number);
@@ -111,7 +115,8 @@ impl Signals {
     }
 }
 
-/// The client's handlers are for ranks. Here faults keep their default, so that a defect shows, and the rest does nothing.
+/// The client's handlers are for ranks. In the agent, faults take their default action, so that a
+/// defect shows; other signals have no effect.
 fn quieten_client_handlers() {
     for number in 1..=signal::last() {
         if let signal::Disposition::Handler(_) = signal::disposition(number) {
@@ -129,6 +134,6 @@ fn quieten_client_handlers() {
 extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the system passes a valid structure, and `install` a null pointer, which is allowed.
     let by_process = unsafe { signal::sent_by_process(info) };
-    // A full pipe means that the supervisor has enough to look at.
+    // If the pipe is full, the agent has signals enough.
     fd::write_pair(SIGNAL_PIPE.load(Ordering::Acquire), number as u8, by_process);
 }

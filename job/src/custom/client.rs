@@ -1,4 +1,5 @@
-//! The console, seen from a process that its command has started: it plays the process manager.
+//! A worker's connection to the launcher process of a custom spawner, which takes the part of the
+//! process manager.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -16,16 +17,16 @@ use crate::tree::link::{Link, WORKER_ID};
 use crate::tree::message::AgentMessage;
 use gasnet_sys::net;
 
-/// How long the console may take for an answer: it waits for the slowest process.
+/// Limit for an answer of the launcher process, which waits for the slowest worker.
 const ANSWER: Duration = Duration::from_secs(300);
 
-/// As good as none.
+/// In effect none.
 const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// The process manager that the console is.
+/// The launcher process as a process manager.
 #[derive(Debug)]
 pub struct LauncherClient {
-    /// Until nothing more is asked.
+    /// None once nothing more is requested.
     link: Option<Link>,
     contact: Contact,
     rank: u32,
@@ -34,7 +35,8 @@ pub struct LauncherClient {
     puts: Vec<(String, Vec<u8>)>,
 }
 
-/// Calls the console, if one's command has started this process, and takes over its environment. Before the configuration is read.
+/// Connects to the launcher process, if its command has started this process, and takes over its
+/// environment. Before the configuration is read.
 pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     let Some(contact) = Contact::take_public() else {
         return Ok(None);
@@ -69,7 +71,8 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     for (name, value) in environment {
         let name = OsString::from_vec(name);
         let of_gasnet = name.to_str().is_some_and(|n| n.starts_with("GASNET_"));
-        // What the command has given this process is meant for it; nothing counts as unset with GASNet's variables.
+        // Values that the command has set are kept, except empty GASNet variables, which count as
+        // unset.
         if env::var_os(&name).is_none_or(|own| of_gasnet && own.is_empty()) {
             env::set_var(&name, OsString::from_vec(value));
         }
@@ -84,7 +87,8 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     }))
 }
 
-/// The number that this process shall have: `GASNET_WORKER_RANK`, or the variable that this names, here or at the console.
+/// The rank that this process requests: `GASNET_WORKER_RANK`, or the variable that it names, set
+/// here or in the launcher process.
 fn requested_rank() -> Result<Option<u32>, JobError> {
     let told = ["GASNET_WORKER_RANK", RANK_IN].map(|name| env::var(name).ok().filter(|t| !t.trim().is_empty()));
     env::remove_var(RANK_IN);
@@ -107,7 +111,7 @@ impl LauncherClient {
         PmiError::new(format!("the console of the job could not {what}: {why}"))
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     fn ask(&mut self, what: &str, message: &AgentMessage, limit: Duration) -> Result<Vec<u8>, PmiError> {
         let Some(link) = &mut self.link else {
             return Err(Self::failed(what, "all was asked"));
@@ -155,15 +159,15 @@ impl ProcessManager for LauncherClient {
         self.ask("give a value", &AgentMessage::Get { owner, key }, ANSWER)
     }
 
-    /// The console goes on to the next thing when no rank asks any more.
+    /// The launcher process goes on when no worker has requests.
     fn asked_all(&mut self) {
         self.link = None;
     }
 
-    /// Nothing: the agent of the host speaks for its ranks.
+    /// Nothing: the node agent reports for its ranks.
     fn finalize(&mut self, _whole: bool) {}
 
-    /// Nothing but the connection's end, which the console sees.
+    /// Nothing: the launcher process sees the connection end.
     fn abort(&mut self, _code: i32, _why: &str) {}
 
     fn launcher_contact(&self) -> Option<Contact> {

@@ -1,4 +1,4 @@
-//! The command that starts the ranks, and what stands for what in it.
+//! The command that starts the ranks, and its placeholders.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -11,23 +11,24 @@ use crate::spawn::script::{behind_env, program, quoted_word};
 use crate::spawn::Contact;
 use gasnet_sys::process;
 
-/// The command of `GASNET_CSPAWN_CMD` and what belongs to it.
+/// The command of `GASNET_CSPAWN_CMD` and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Custom {
-    /// The pattern.
+    /// The command, with placeholders.
     pub command: Option<OsString>,
     /// Hosts for `%M`. `GASNET_CSPAWN_SERVERS`.
     pub servers: Vec<String>,
-    /// What `env` is called on the other hosts. `GASNET_ENV_CMD`.
+    /// The name of `env` on the other hosts. `GASNET_ENV_CMD`.
     pub env: Option<OsString>,
-    /// The variable in which processes find their numbers, if the console knows it. `GASNET_WORKER_RANK`.
+    /// The variable that holds a worker's rank, if the launcher process knows its name.
+    /// `GASNET_WORKER_RANK`.
     pub rank_in: Option<String>,
 }
 
-/// By which a process is told that, if not by the variable of that name.
+/// Passes `rank_in` to workers, where the variable of that name is not passed on.
 pub(super) const RANK_IN: &str = "_GASNET_WORKER_RANK";
 
-/// Whether a shell is inside quotes at some place of a pattern, and of which kind.
+/// The kind of quotes at a position of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quotes {
     None,
@@ -36,7 +37,7 @@ enum Quotes {
 }
 
 impl Quotes {
-    /// Behind a byte of the pattern.
+    /// The state after a byte of the command.
     fn behind(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::None, b'\'') => Self::Single,
@@ -46,7 +47,7 @@ impl Quotes {
         }
     }
 
-    /// A word as the shell reads it here.
+    /// A word, quoted for the shell at this position.
     fn word(self, word: &OsStr) -> Vec<u8> {
         let all = word.as_bytes();
         match self {
@@ -97,12 +98,12 @@ impl Custom {
         })
     }
 
-    /// The command of one rank.
+    /// The command line of one rank.
     fn of_rank(&self, words: &[OsString], contact: &Contact) -> Vec<u8> {
         let mut line = self.env.as_deref().unwrap_or(OsStr::new("env")).as_bytes().to_vec();
         line.push(b' ');
         line.extend(quoted_word(contact.public().as_ref()));
-        // Where the command passes no environment on.
+        // For commands that do not pass the environment on.
         if let Some(requested_rank) = &self.rank_in {
             line.push(b' ');
             line.extend(quoted_word(format!("{RANK_IN}={requested_rank}").as_ref()));
@@ -124,7 +125,8 @@ impl Custom {
                 line.push(byte);
                 quotes = quotes.behind(byte);
                 if byte == b'\\' && quotes != Quotes::Single {
-                    // What follows is no quote, and a per cent sign stands for itself only if it is doubled.
+                    // The next byte is no quote. A per cent sign stands for itself only if it is
+                    // doubled.
                     if let Some(&next) = bytes.as_slice().first().filter(|&&next| next != b'%') {
                         line.push(next);
                         bytes.next();

@@ -1,8 +1,11 @@
-//! The custom spawner: a command of the user's starts the ranks, however it likes (udp-conduit README, `GASNET_SPAWNFN=C`).
+//! The custom spawner: a command of the user starts the ranks in its own way (udp-conduit README,
+//! `GASNET_SPAWNFN=C`).
 //!
-//! The started process, the console, runs the command once. Each process that this starts calls the console, which plays the process manager: it gives
-//! numbers and environment, and keeps the store through which ranks find each other. From there on they are adopted ranks ([`super::pmi_bootstrap`]), and
-//! the console is the first agent of their job, without ranks of its own: it decides how the job ends, and ends with its exit code.
+//! The launcher process runs the command once. Each process that this starts, a worker, connects to
+//! the launcher process, which takes the part of a process manager: it assigns ranks, sends its
+//! environment, and stores the values by which ranks find each other. The PMI bootstrap follows
+//! ([`super::pmi_bootstrap`]). The launcher process is the root of the tree of agents, without
+//! ranks: it decides how the job ends, and ends with the job's exit code.
 //!
 //! The job's secret is in the environment of the command, not on its command line.
 
@@ -24,7 +27,7 @@ pub use command::Custom;
 use gasnet_sys::{process, signal};
 pub(super) use server::{too_many, Connections};
 
-/// How often the console looks whether the command has ended.
+/// Interval of checks whether the command has ended.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the command may go on when the job has ended, and then when it was asked to end.
 const COMMAND_END: Duration = Duration::from_secs(10);
@@ -34,7 +37,7 @@ fn refuse<T>(message: String) -> Result<T, JobError> {
     Err(JobError { message })
 }
 
-/// Becomes the console. Comes back only with an error.
+/// Becomes the launcher process. Returns only with an error.
 pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, JobError> {
     let secret = Secret::new();
     let master = options.remote.master.as_deref();
@@ -43,9 +46,9 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         message: format!("a listening socket has no port: {e}"),
     })?;
     let _ = process::flush_streams();
-    // What a command of several words leaves behind when its shell ends.
+    // Children that a command of several words leaves behind when its shell ends.
     let others = process::adopt_descendants();
-    // A connection for each rank, those of agents, strangers, and a few.
+    // A connection for each worker, three for each agent, unauthenticated peers, and some spare.
     let _ = process::allow_descriptors(process::open_descriptors() + 6 * u64::from(options.ranks) + 1024);
     let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
     let mut server = server::LauncherServer::new(options, secret, &listener);
@@ -57,7 +60,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     let (layout, tree) = match discovered {
         Ok(found) => (found.layout, found.tree),
         Err(why) => {
-            // Those that have called say themselves why they end.
+            // Workers that have connected report themselves why they end.
             process::end_children(&others, Duration::from_secs(1), COMMAND_KILL);
             return refuse(why);
         }
@@ -80,12 +83,13 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         tree,
     };
     let code = agent::run(setup);
-    // It should end with its processes; it is not waited for for ever.
+    // The command should end with its processes. The wait is limited.
     process::end_children(&others, COMMAND_END, COMMAND_KILL);
     process::end(code);
 }
 
-/// Whether the command runs. It may have ended well: some only queue what they start.
+/// Whether the command runs. It may have ended successfully: some commands only queue what they
+/// start.
 fn still_there(command: &mut Process, missing: u32) -> Result<bool, String> {
     match command.try_wait() {
         Ok(Some(status)) if !status.success() => Err(format!(

@@ -1,4 +1,5 @@
-//! What the console keeps for the processes that its command has started: their places, and the values that they tell each other.
+//! The launcher process's service for the workers that its command has started: it assigns ranks,
+//! and stores the values that workers publish.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,13 +13,13 @@ use crate::tree::link::{accept_peers, poll_items, Authentication, Link, Unauthen
 use crate::tree::message::AgentMessage;
 use gasnet_sys::{fd, mem, net};
 
-/// Fences of ranks that find each other.
+/// Fences of the PMI bootstrap.
 const FENCES: u32 = 2;
 
-/// When the command has ended so long ago, and processes are missing, that is said.
+/// How long after the command has ended a message reports missing workers.
 const NOTICE: Duration = Duration::from_secs(5);
 
-/// What tells hosts apart: the boot of the kernel, the network name space, and the name.
+/// The identity of this host: boot of the kernel, network namespace, and name.
 pub fn identity() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let network = std::fs::read_link("/proc/self/ns/net")
@@ -27,26 +28,26 @@ pub fn identity() -> String {
     format!("{} {network} {}", boot.trim(), net::host_name())
 }
 
-/// What is wrong with a command that starts more processes than it is to.
+/// The error for a command that starts more processes than ranks.
 pub fn too_many(ranks: u32) -> String {
     format!("the command of GASNET_CSPAWN_CMD has started more processes than the job's {ranks}; %N in it stands for that number")
 }
 
-/// Who has called the console in another matter.
+/// Connections to the launcher process that are not workers'.
 #[derive(Default)]
 pub struct Connections {
     /// Agents, by the first rank of their host.
     pub agents: Vec<(u32, Link)>,
     /// Connections for output of these agents.
     pub outputs: Vec<(u32, u32, TcpStream)>,
-    /// Who has not said yet who it is.
+    /// Peers that are not authenticated yet.
     pub unauthenticated: Vec<UnauthenticatedPeer>,
 }
 
-/// A process that has called.
+/// A process that has connected.
 struct Worker {
     link: Link,
-    /// Its wish and its host, once it has said so.
+    /// The rank that it requests and its host, once it has sent them.
     hello: Option<(Option<u32>, Vec<u8>)>,
     rank: u32,
     fences: u32,
@@ -54,14 +55,14 @@ struct Worker {
     is_over: bool,
 }
 
-/// See the module.
+/// The service.
 pub struct LauncherServer<'a> {
     options: &'a StartOptions,
     secret: Secret,
     listener: &'a TcpListener,
     unauthenticated: Vec<UnauthenticatedPeer>,
     workers: Vec<Worker>,
-    /// Agents that have called before all ranks were done here.
+    /// Agents that have connected before the service ended.
     agents: Vec<(u32, Link)>,
     outputs: Vec<(u32, u32, TcpStream)>,
     values: HashMap<(u32, Vec<u8>), Vec<u8>>,
@@ -69,7 +70,7 @@ pub struct LauncherServer<'a> {
 }
 
 impl<'a> LauncherServer<'a> {
-    /// Of a job of `options.ranks`, whose processes call at `listener`.
+    /// For a job of `options.ranks` workers, which connect to `listener`.
     pub fn new(options: &'a StartOptions, secret: Secret, listener: &'a TcpListener) -> Self {
         Self {
             options,
@@ -84,8 +85,9 @@ impl<'a> LauncherServer<'a> {
         }
     }
 
-    /// Serves all processes until they have found each other. Gives who else has called meanwhile. `still_there` is asked, with the number
-    /// of processes that have not called, whether there is any use in waiting, and whether the command runs.
+    /// Serves all workers until none has requests. Returns the other connections made meanwhile.
+    /// `still_there` gets the number of missing workers; it returns whether the command runs, or an
+    /// error if waiting is useless.
     pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Connections, String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
@@ -175,7 +177,7 @@ impl<'a> LauncherServer<'a> {
                 }
             }
             if worker.link.broken().is_some() {
-                // After the last fence a rank that leads no host has nothing more to ask.
+                // After the last fence, a rank that does not lead its host has no more requests.
                 if worker.fences < FENCES {
                     return Err(format!("a process ended before the job began: {}", Self::who(worker)));
                 }
@@ -194,7 +196,7 @@ impl<'a> LauncherServer<'a> {
         format!("rank {} on host {name}", worker.rank)
     }
 
-    /// All have called: they get their numbers.
+    /// All workers have connected: assigns their ranks.
     fn place(&mut self) -> Result<(), String> {
         let size = self.options.ranks;
         let hellos: Vec<_> = self.workers.iter().filter_map(|w| w.hello.clone()).collect();
@@ -233,8 +235,9 @@ impl<'a> LauncherServer<'a> {
     }
 }
 
-/// Numbers for processes with these wishes and hosts: as they wish, if one wishes; else those of a host in a row, hosts in the order of their first
-/// calls.
+/// Ranks for workers with these requested ranks and hosts. The requests are followed if there is
+/// any. Otherwise the ranks of a host are consecutive, and hosts are in the order of their first
+/// connections.
 fn numbers(hellos: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
     let size = hellos.len() as u32;
     if hellos.iter().any(|(requested_rank, _)| requested_rank.is_some()) {

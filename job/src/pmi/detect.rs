@@ -1,16 +1,16 @@
-//! Which process manager has started this process: its marks are in the environment.
+//! Detects the process manager that has started this process from its variables in the environment.
 
 use std::str::FromStr;
 
-/// What [`detect`] looks for, for the message of a caller that cannot do without.
+/// The variables that [`detect`] checks, for messages.
 pub const LOOKED_FOR: &str =
     "PMI_FD (hydra, srun --mpi=pmi2), PMI_PORT with PMI_ID (hydra -pmi-port), PMIX_NAMESPACE with PMIX_RANK (prterun, \
                               Open MPI's mpirun, srun --mpi=pmix)";
 
-/// Which interfaces may be used.
+/// The interfaces that may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PmiInterface {
-    /// Whatever there is.
+    /// Any.
     #[default]
     Auto,
     /// PMI-1 only.
@@ -24,7 +24,7 @@ pub enum PmiInterface {
 impl FromStr for PmiInterface {
     type Err = String;
 
-    /// Reads `auto`, `pmi1`, `pmi2` or `pmix`, in any case. The error is a sentence.
+    /// Reads `auto`, `pmi1`, `pmi2` or `pmix`, in any case.
     fn from_str(text: &str) -> Result<Self, String> {
         let named = [
             ("auto", Self::Auto),
@@ -39,7 +39,8 @@ impl FromStr for PmiInterface {
     }
 }
 
-/// The process manager's interface, and what the environment says about it. The texts are as they were found; [`super::connect`] reads them.
+/// The process manager's interface and its variables. The values are not checked yet;
+/// [`super::connect`] does that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DetectedManager {
     /// PMI-1 or PMI-2, over a connection.
@@ -48,12 +49,12 @@ pub enum DetectedManager {
     Pmix,
 }
 
-/// How a connection of PMI-1 or PMI-2 starts.
+/// How to connect by PMI-1 or PMI-2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireStart {
     /// Where the manager is.
     pub place: ManagerAddress,
-    /// Which versions to try.
+    /// The versions to try.
     pub choice: PmiInterface,
     /// `PMI_RANK`.
     pub rank: Option<String>,
@@ -63,25 +64,27 @@ pub struct WireStart {
     pub job: Option<String>,
 }
 
-/// Where a manager that speaks PMI-1 or PMI-2 is.
+/// The address of a manager that speaks PMI-1 or PMI-2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManagerAddress {
-    /// At the other end of a descriptor that was inherited: `PMI_FD`.
+    /// An inherited descriptor: `PMI_FD`.
     Inherited(String),
-    /// At an address to connect to.
+    /// An address to connect to.
     Port {
         /// Host and port: `PMI_PORT`.
         address: String,
-        /// What this process calls itself there: `PMI_ID`.
+        /// The identity of this process there: `PMI_ID`.
         id: String,
     },
 }
 
-/// Which process manager has started this process, according to the variables that `variable` looks up; none when none has.
+/// The process manager that has started this process, according to the variables that `variable`
+/// looks up, if any has.
 ///
-/// The environment of a job is inherited by jobs inside it, and then has the marks of both managers. Their descriptors are not: `is_open` says
-/// whether a descriptor is open here, and a `PMI_FD` that is not counts only when there is nothing else. It is an error to choose one interface where
-/// there is only another: each process would be a job of its own.
+/// A job inside a job inherits its environment, and then has the variables of both managers. It
+/// does not inherit their descriptors: `is_open` checks a descriptor here, and a closed `PMI_FD`
+/// counts only if there is nothing else. It is an error to choose one interface where there is only
+/// another, because each process would be a job of its own.
 pub fn detect(
     choice: PmiInterface,
     variable: impl Fn(&str) -> Option<String>,
@@ -167,7 +170,7 @@ mod tests {
         assert_eq!(found(PmiInterface::Auto, &FD), Some(DetectedManager::Wire(start)));
         assert!(detected(PmiInterface::Pmix, &FD).unwrap_err().contains("PMI_FD"));
         assert_eq!(found(PmiInterface::Pmix, &[("PMI_FD", "8")]), None);
-        // One that is closed, or no number, is for `connect` to complain of.
+        // `connect` reports a closed descriptor, or text that is no number.
         assert_eq!(
             place(found(PmiInterface::Auto, &[("PMI_FD", "8")])),
             ManagerAddress::Inherited("8".into())

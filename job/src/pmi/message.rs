@@ -1,23 +1,24 @@
 //! Messages of PMI-1 and PMI-2: a command and fields `name=value`.
 //!
-//! PMI-1: one line, `cmd=put kvsname=a key=b value=c`. PMI-2: the number of characters in six columns, then `cmd=kvs-put;key=b;value=c;`, where a `;`
-//! in a value is written twice. The first message of either version, and its answer, are lines.
+//! PMI-1: one line, `cmd=put kvsname=a key=b value=c`. PMI-2: the number of characters in six
+//! columns, then `cmd=kvs-put;key=b;value=c;`, where a `;` in a value is doubled. The first message
+//! of either version, and its answer, are lines.
 
-/// A message, as it was received.
+/// A received message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PmiMessage {
-    /// What it is.
+    /// The command.
     pub command: String,
     fields: Vec<(String, String)>,
 }
 
 impl PmiMessage {
-    /// The value of a field. The first counts when there are several.
+    /// The value of a field; of the first one if there are several.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// A field that is a number.
+    /// The value of a numeric field.
     pub fn number(&self, name: &str) -> Option<u32> {
         self.field(name)?.parse().ok()
     }
@@ -28,7 +29,8 @@ impl PmiMessage {
         Some(Self { command, fields })
     }
 
-    /// Reads a line, without its end. Values have no spaces, but for messages to people: a word without `=` goes on with the value before it.
+    /// Parses a line, without its end. Values have no spaces, except texts for people: a word
+    /// without `=` continues the value before it.
     pub fn from_line(line: &str) -> Option<Self> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for word in line.split_ascii_whitespace() {
@@ -44,7 +46,7 @@ impl PmiMessage {
         Self::from_fields(fields)
     }
 
-    /// Reads the fields of a message of PMI-2, without its length.
+    /// Parses the fields of a PMI-2 message, without its length.
     pub fn from_fields_text(text: &str) -> Option<Self> {
         let mut fields = Vec::new();
         let mut field = String::new();
@@ -66,13 +68,13 @@ impl PmiMessage {
     }
 }
 
-/// A message of PMI-1. The values have no spaces and no ends of lines.
+/// A PMI-1 message. Values contain no spaces and no newlines.
 pub fn line(command: &str, fields: &[(&str, &str)]) -> String {
     let fields: Vec<String> = fields.iter().map(|(name, value)| format!(" {name}={value}")).collect();
     format!("cmd={command}{}\n", fields.concat())
 }
 
-/// A message of PMI-2. No value may be empty: hydra 5.0 does not read that.
+/// A PMI-2 message. No value may be empty: hydra 5.0 does not parse that.
 pub fn counted(command: &str, fields: &[(&str, &str)]) -> String {
     let field = |(name, value): &(&str, &str)| format!("{name}={};", value.replace(';', ";;"));
     let fields: Vec<String> = fields.iter().map(field).collect();

@@ -1,11 +1,12 @@
-//! Clients of process managers' interfaces, for ranks that hydra, srun, prterun and their like have started.
+//! Clients of process managers' interfaces, for ranks started by hydra, srun, prterun and others.
 //!
-//! A process manager offers its processes a place in the job and a store of short texts; nothing more is asked of it, and only at the start and
-//! at the end. Three interfaces give that: PMI-1 and PMI-2, whose messages travel over a descriptor that the process inherits ([`wire`]), and
-//! PMIx, whose library is opened when it is needed ([`pmix`]). [`detect`] says which one started this process; [`connect`] speaks to it.
+//! A process manager offers its processes a rank and a store of short texts. It is used only at the
+//! start and at the end. Three interfaces exist: PMI-1 and PMI-2, whose messages travel over an
+//! inherited descriptor ([`wire`]), and PMIx, whose library is opened when needed ([`pmix`]).
+//! [`detect`] finds the interface; [`connect`] opens it.
 //!
-//! The manager is outside of the job and what it says is not trusted: lengths are bounded, numbers are checked, and a manager that goes away
-//! gives an error and no hang.
+//! The manager is outside the job and its messages are not trusted: lengths are bounded, numbers
+//! are checked, and a manager that ends causes an error and no hang.
 
 mod detect;
 mod message;
@@ -25,66 +26,74 @@ use super::spawn::Contact;
 
 pub use detect::{detect, DetectedManager, ManagerAddress, PmiInterface, WireStart, LOOKED_FOR};
 
-/// Most bytes of one value.
+/// Most bytes of a value.
 pub const VALUE_MAX: usize = 1024;
 /// Most characters of a key.
 pub const KEY_MAX: usize = 24;
 
-/// What a process manager offers its processes. All calls are made by one thread, and block.
+/// What a process manager offers its processes. One thread makes all calls; they block.
 ///
-/// After an error of any call the job cannot be built; what is left to do is [`ProcessManager::abort`] or [`ProcessManager::finalize`].
+/// After an error of any call the job cannot be started. Only [`ProcessManager::abort`] and
+/// [`ProcessManager::finalize`] may follow.
 pub trait ProcessManager: Send {
-    /// What it is, for messages: "PMI-1 (PMI_FD=7)", "PMIx (/usr/lib/libpmix.so.2, version 4.2.2)".
+    /// A description for messages: "PMI-1 (PMI_FD=7)", "PMIx (/usr/lib/libpmix.so.2, version
+    /// 4.2.2)".
     fn describe(&self) -> String;
 
-    /// This process's place in the job, less than [`ProcessManager::size`].
+    /// The rank of this process, less than [`ProcessManager::size`].
     fn rank(&self) -> u32;
 
-    /// Processes of the job; at least one.
+    /// Number of processes in the job; at least one.
     fn size(&self) -> u32;
 
-    /// The same in all processes of the job, different in other jobs that run at this time: the name of the key-value space, or the namespace.
-    /// Printable ASCII without spaces, at most 256 characters. It is no secret.
+    /// The same in all processes of the job, and different in other jobs at this time: the name of
+    /// the key-value space, or the namespace. Printable ASCII without spaces, at most 256
+    /// characters. Not secret.
     fn job_id(&self) -> &str;
 
-    /// Stores at most [`VALUE_MAX`] bytes, perhaps none, under a key that this process has not used before. Other processes may use the same key
-    /// for values of their own. Keys are 1 to [`KEY_MAX`] characters of `[a-z0-9-]`.
+    /// Stores up to [`VALUE_MAX`] bytes under a key that this process has not used before. Other
+    /// processes may use the same key for their own values. Keys are 1 to [`KEY_MAX`] characters of
+    /// `[a-z0-9-]`.
     fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError>;
 
-    /// Collective: returns when all processes have called it. What any has put before, all can get after. It is an error that not all have after
-    /// `limit`, if there is one.
+    /// Collective: returns when all processes have called it. Values put before can be read by all
+    /// afterwards. An error if `limit` passes first.
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError>;
 
-    /// What process `owner` has put under `key` before the last fence.
+    /// The value that process `owner` has put under `key` before the last fence.
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError>;
 
-    /// Nothing more is asked: only [`ProcessManager::finalize`] or [`ProcessManager::abort`] follow.
+    /// No more requests follow, only [`ProcessManager::finalize`] or [`ProcessManager::abort`].
     fn asked_all(&mut self) {}
 
-    /// This process leaves the job in order: the manager does not take its exit for a failure. Nothing may be called afterwards. A manager that
-    /// is gone, or that does not answer, is not waited for.
+    /// This process leaves the job normally, so the manager does not take its exit for a failure.
+    /// No calls may follow. Does not wait for a manager that has ended or does not answer.
     ///
-    /// Not before the others have got what they want of this process: a fence after their gets shows that. A manager may leave values with their
-    /// owners until somebody asks (PRRTE 3 does), and let those wait for ever that ask too late.
+    /// Call it only after the others have got this process's values; a fence after their gets
+    /// ensures that. A manager may keep values with their owners until they are requested (PRRTE 3
+    /// does), and block late requests for ever.
     ///
-    /// `whole`: no other library of this process speaks to the manager any more, either (`gasnet_exit`), whether or not it has said so.
+    /// `whole`: no other library of this process uses the manager any more (`gasnet_exit`), even
+    /// without its own finalize.
     fn finalize(&mut self, whole: bool);
 
-    /// Asks the manager to end the job, with this exit code if the manager can pass one on (PMIx and hydra do, Slurm's PMI does not). It may end this
-    /// process, too, during the call or later, or not at all. Managers that can tell somebody are told `why`.
+    /// Asks the manager to end the job, with this exit code if it supports that (PMIx and hydra do,
+    /// Slurm's PMI does not). It may end this process, too, during the call, later, or not at all.
+    /// The manager gets `why` if it can report it.
     fn abort(&mut self, code: i32, why: &str);
 
-    /// Where the agent of the first host finds one above it, if the manager is a console of ours.
+    /// How the agent of the first host connects to the launcher process, if that is the manager.
     fn launcher_contact(&self) -> Option<Contact> {
         None
     }
 
-    /// The descriptors that lead to the manager, as far as this module knows them. They stay open in this process, and other processes must not use them: a
-    /// child that is not to outlive the connection closes its copies.
+    /// Known descriptors of the connection to the manager. They stay open in this process. A child
+    /// that must not use them closes its copies.
     fn descriptors(&self) -> Vec<RawFd>;
 }
 
-/// Which process manager has started this process, according to its environment and its descriptors. An error says that it is another one than is chosen.
+/// The process manager that has started this process, from its environment and descriptors. An
+/// error if it is not the one that is chosen.
 pub fn detect_here(choice: PmiInterface) -> Result<Option<DetectedManager>, String> {
     detect(
         choice,
@@ -93,15 +102,17 @@ pub fn detect_here(choice: PmiInterface) -> Result<Option<DetectedManager>, Stri
     )
 }
 
-/// Speaks to the process manager that [`detect`] has found. Once per process: the first messages of the protocols are sent here.
+/// Connects to the process manager that [`detect`] has found. Once per process, because it starts
+/// the protocol.
 ///
-/// A library in the same process that speaks to the manager by itself, as MPI's do, can go on doing so with PMIx, and with hydra if neither
-/// interrupts the other; Slurm does not answer a second start of PMI-1 or PMI-2.
+/// Another library of the process that uses the manager itself, such as an MPI, may continue with
+/// PMIx, and with hydra if their messages do not interleave. Slurm does not answer a second start
+/// of PMI-1 or PMI-2.
 pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, PmiError> {
     match kind {
         DetectedManager::Wire(start) => {
             let wire = wire::Wire::connect(&start)?;
-            // Hydra names no job.
+            // Hydra does not set PMI_JOBID.
             let is_of_slurm = start.job.is_some() && std::env::var_os("SLURM_STEP_ID").is_some();
             if wire.rank() == 0 && is_of_slurm && mpi::state() == Mpi::Idle {
                 gasnet_tools::process::warn(format_args!(
@@ -115,10 +126,10 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, PmiErro
     }
 }
 
-/// A process manager could not do what it was asked for.
+/// A failed request to a process manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PmiError {
-    /// Who, what failed, why, and what to try.
+    /// Which manager, what failed, why, and what to do.
     pub message: String,
 }
 
@@ -136,7 +147,7 @@ impl fmt::Display for PmiError {
 
 impl std::error::Error for PmiError {}
 
-/// Whether `key` and the length of `bytes` are such that every manager takes them.
+/// Whether every manager accepts this key and a value of this length.
 fn check_put(key: &str, bytes: &[u8]) -> Result<(), PmiError> {
     check_key(key)?;
     if bytes.len() > VALUE_MAX {
@@ -158,7 +169,7 @@ fn check_key(key: &str) -> Result<(), PmiError> {
     )))
 }
 
-/// A place in a job, as a manager gives it: the rank is one of the job's.
+/// Checks the rank that a manager assigns.
 fn check_place(rank: u32, size: u32) -> Result<(), String> {
     if rank < size {
         return Ok(());
@@ -166,7 +177,7 @@ fn check_place(rank: u32, size: u32) -> Result<(), String> {
     Err(format!("it says that this process is rank {rank} of {size}, which cannot be"))
 }
 
-/// What a manager says, as part of a message of ours: of bounded length, and without control characters.
+/// Text of a manager, for a message: of bounded length, without control characters.
 fn quoted(text: &str) -> String {
     const LONGEST: usize = 200;
     let clean = |c: char| if c.is_control() { '?' } else { c };

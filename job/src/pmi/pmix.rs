@@ -1,10 +1,12 @@
-//! PMIx, through its library. What is here of its interface is the same in its versions 3, 4 and 5.
+//! PMIx, through its library. The parts of its interface used here are the same in versions 3, 4
+//! and 5.
 //!
-//! The library starts a thread of its own, which stays until [`Pmix::finalize`] and has all signals blocked. A child made by fork has the library's descriptors
-//! but not that thread, and must not call it.
+//! The library starts a thread, which runs until [`Pmix::finalize`] with all signals blocked. A
+//! child made by fork has the library's descriptors but not the thread, and must not call the
+//! library.
 //!
-//! Its plug-ins are linked with it and so find it wherever it was opened; nothing has to be global (seen with 4.2.2, whose plug-ins are files, and
-//! with 5.0.11, which has none).
+//! The library's plug-ins are linked with it, so it need not be opened globally (observed with
+//! 4.2.2, whose plug-ins are files, and 5.0.11, which has none).
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::os::fd::RawFd;
@@ -18,9 +20,9 @@ use gasnet_conduit::library::{self, functions, Library};
 use gasnet_sys::signal;
 
 const SUCCESS: c_int = 0;
-/// `PMIX_OPERATION_SUCCEEDED`: already.
+/// `PMIX_OPERATION_SUCCEEDED`: already done.
 const DONE: c_int = -157;
-/// Libraries of one process that may have initialised PMIx: it counts them.
+/// Most libraries of one process that have initialised PMIx, which counts them.
 const MOST_USERS: u32 = 8;
 /// `PMIX_RANK_WILDCARD`: all processes of the namespace.
 const ALL_RANKS: u32 = u32::MAX - 1;
@@ -31,9 +33,9 @@ const BOOL: u16 = 1;
 const INT: u16 = 6;
 const UINT32: u16 = 14;
 const BYTE_OBJECT: u16 = 27;
-/// How many seconds a value may take from the host where it was put to this one.
+/// Seconds that a value may take from another host.
 const GET_LIMIT: c_int = 60;
-/// Of the text of a namespace, and of a key, with the ends.
+/// Sizes of the text of a namespace and of a key, with terminating zeros.
 const NAMESPACE: usize = 256;
 const KEY: usize = 512;
 
@@ -66,9 +68,9 @@ union Data {
     number: u32,
     seconds: c_int,
     object: ByteObject,
-    /// The longest of those that are not used here: `pmix_envar_t`.
+    /// The longest of the unused members: `pmix_envar_t`.
     _longest: [usize; 3],
-    /// The one with the strictest alignment.
+    /// The member with the strictest alignment.
     _widest: u64,
 }
 
@@ -97,7 +99,7 @@ const _: () = assert!(
 );
 
 functions! {
-    /// Of the PMIx library.
+    /// The PMIx library.
     #[derive(Debug)]
     Api of PMIX {
         init = c"PMIx_Init" (*mut Proc, *mut Info, usize) -> c_int;
@@ -113,10 +115,10 @@ functions! {
     }
 }
 
-/// `pmix_op_cbfunc_t`: with how it went, and what was given for it.
+/// `pmix_op_cbfunc_t`: the result, and the caller's data.
 type Done = extern "C" fn(c_int, *mut c_void);
 
-/// A fence under way, with what the library may look at until it has ended.
+/// A fence under way, with what the library may read until it ends.
 struct Fence {
     all: Proc,
     instruction: Info,
@@ -124,19 +126,20 @@ struct Fence {
     ended: Condvar,
 }
 
-// SAFETY: the process and the instruction are only read, and point to nothing; the rest is made for threads.
+// SAFETY: the process and the instruction are only read, and contain no pointers; the rest is
+// thread-safe.
 unsafe impl Send for Fence {}
 // SAFETY: as above.
 unsafe impl Sync for Fence {}
 
 extern "C" fn fence_ended(result: c_int, fence: *mut c_void) {
-    // SAFETY: what was given for this call, which comes once.
+    // SAFETY: the pointer passed to the call, which comes back once.
     let fence = unsafe { Arc::from_raw(fence.cast_const().cast::<Fence>()) };
     *fence.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
     fence.ended.notify_one();
 }
 
-/// A client of PMIx, after the start.
+/// A PMIx client, after start-up.
 pub struct Pmix {
     api: &'static Api,
     name: String,
@@ -145,7 +148,7 @@ pub struct Pmix {
     namespace: String,
 }
 
-/// An instruction: its key says which.
+/// An instruction with this key.
 fn instruction(key: &CStr, kind: u16, data: Data) -> Info {
     let mut info = Info {
         key: [0; KEY],
@@ -158,7 +161,7 @@ fn instruction(key: &CStr, kind: u16, data: Data) -> Info {
     info
 }
 
-/// The library's key for a key of the caller's. Those that start with "pmix" are the library's own.
+/// The library's key for a key of the caller. Keys that start with "pmix" are reserved.
 fn library_key(key: &str) -> CString {
     CString::new(format!("gasnet.{key}")).unwrap_or_default()
 }
@@ -168,26 +171,26 @@ impl Api {
         if result == SUCCESS {
             return Ok(());
         }
-        // SAFETY: any number may be asked for; gives a constant string, or null.
+        // SAFETY: accepts any number; returns a constant string, or null.
         let text = unsafe { (self.error_text)(result) };
         let text = if text.is_null() {
             "no reason known".into()
         } else {
-            // SAFETY: not null, so a string of the library's.
+            // SAFETY: not null, so a string of the library.
             unsafe { CStr::from_ptr(text) }.to_string_lossy()
         };
         Err(format!("{function} says {} ({result})", quoted(&text)))
     }
 
-    /// The file of the library, and its version.
+    /// The library's file and version.
     fn name(&self) -> String {
         let path = Library::open(&library::PMIX, config::get()).map_or_else(|_| "libpmix".into(), |library| library.path());
-        // SAFETY: gives a constant string, or null.
+        // SAFETY: returns a constant string, or null.
         let text = unsafe { (self.version)() };
         if text.is_null() {
             return path;
         }
-        // SAFETY: not null, so a string of the library's.
+        // SAFETY: not null, so a string of the library.
         let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
         // "OpenPMIx 4.2.2, repo rev: …", or "OpenPMIx 5.0.11".
         let number = text
@@ -199,21 +202,22 @@ impl Api {
         )
     }
 
-    /// Reads a value with `read`, and gives it back.
+    /// Gets a value, converts it with `read`, and frees it.
     fn value<T>(&self, owner: &Proc, key: &CStr, read: impl FnOnce(&Value) -> Option<T>) -> Result<T, String> {
-        // PRRTE 3 (5.0.11 of Open MPI) does not find what a fence has collected from other hosts, and asks there again: so it cannot be told to answer
-        // at once, and a key that nobody has put is awaited there.
+        // PRRTE 3 (5.0.11 of Open MPI) does not find values of other hosts that a fence has
+        // collected, and requests them again. So it cannot be told to answer at once, and waits for
+        // a key that nobody has put.
         let limit = instruction(c"pmix.timeout", INT, Data { seconds: GET_LIMIT });
         let mut value: *mut Value = ptr::null_mut();
-        // SAFETY: the strings end; one instruction; writes a pointer.
+        // SAFETY: the strings are terminated; one instruction; writes a pointer.
         let result = unsafe { (self.get)(owner, key.as_ptr(), &raw const limit, 1, &raw mut value) };
         self.check(result, "PMIx_Get")?;
         if value.is_null() {
             return Err("PMIx_Get gives nothing".into());
         }
-        // SAFETY: not null, so a value of the library's, which is now ours.
+        // SAFETY: not null, so a value of the library, now owned here.
         let read = read(unsafe { &*value });
-        // SAFETY: such a value, and the bytes that it owns, were allocated with malloc, for the caller to free.
+        // SAFETY: the value and its bytes were allocated with malloc for the caller to free.
         unsafe {
             if (*value).kind == BYTE_OBJECT {
                 libc::free((*value).data.object.bytes.cast::<c_void>());
@@ -225,7 +229,7 @@ impl Api {
 }
 
 impl Pmix {
-    /// Opens the library, and starts the protocol.
+    /// Opens the library and starts the protocol.
     pub fn connect() -> Result<Self, PmiError> {
         let api = Api::get().map_err(|why| {
             PmiError::new(format!(
@@ -236,9 +240,10 @@ impl Pmix {
             namespace: [0; NAMESPACE],
             rank: 0,
         };
-        // The library's thread inherits the mask: no signal that is meant for the client or for the job is to find it.
+        // The library's thread inherits the mask, so that it takes no signal meant for the client
+        // or the job.
         let mask = signal::block_all();
-        // SAFETY: writes who this is; no instructions.
+        // SAFETY: writes this process's identity; no instructions.
         let result = unsafe { (api.init)(&raw mut me, ptr::null_mut(), 0) };
         signal::set_mask(&mask);
         let name = api.name();
@@ -271,26 +276,26 @@ impl Pmix {
     }
 }
 
-/// The number that a value is, if it is one.
+/// The number in a value, if it is one.
 fn number(value: &Value) -> Option<u32> {
     if value.kind != UINT32 {
         return None;
     }
-    // SAFETY: the type says which member counts.
+    // SAFETY: the type selects the member.
     Some(unsafe { value.data.number })
 }
 
-/// The bytes of a value, if it has any and they are not too many.
+/// The bytes in a value, if it has some and not too many.
 fn bytes(value: &Value) -> Option<Vec<u8>> {
     if value.kind != BYTE_OBJECT {
         return None;
     }
-    // SAFETY: the type says which member counts.
+    // SAFETY: the type selects the member.
     let object = unsafe { value.data.object };
     if object.bytes.is_null() || !(1..=VALUE_MAX + 1).contains(&object.size) {
         return None;
     }
-    // SAFETY: the library says that so many bytes are there.
+    // SAFETY: the library reports this many bytes.
     let bytes = unsafe { slice::from_raw_parts(object.bytes.cast::<u8>(), object.size) };
     Some(bytes[1..].to_vec())
 }
@@ -314,7 +319,7 @@ impl ProcessManager for Pmix {
 
     fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError> {
         check_put(key, bytes)?;
-        // One byte in front, because an object of none is not kept by all.
+        // Starts with one extra byte, because some managers do not keep empty objects.
         let mut copy = [&[0], bytes].concat();
         let mut value = Value {
             kind: BYTE_OBJECT,
@@ -325,7 +330,7 @@ impl ProcessManager for Pmix {
                 },
             },
         };
-        // SAFETY: the key ends; the library copies the value.
+        // SAFETY: the key is terminated; the library copies the value.
         let result = unsafe { (self.api.put)(GLOBAL, library_key(key).as_ptr(), &raw mut value) };
         self.api.check(result, "PMIx_Put").map_err(|why| self.error(&why))
     }
@@ -334,7 +339,7 @@ impl ProcessManager for Pmix {
         // SAFETY: no preconditions after the start.
         let result = unsafe { (self.api.commit)() };
         self.api.check(result, "PMIx_Commit").map_err(|why| self.error(&why))?;
-        // Servers know limits only for the processes of their host.
+        // Servers apply limits only to processes of their host, so the limit is applied here.
         let fence = Arc::new(Fence {
             all: self.me.with_rank(ALL_RANKS),
             instruction: instruction(c"pmix.collect", BOOL, Data { flag: true }),
@@ -342,10 +347,11 @@ impl ProcessManager for Pmix {
             ended: Condvar::new(),
         });
         let given = Arc::into_raw(Arc::clone(&fence)).cast_mut().cast();
-        // SAFETY: one process and one instruction, which live until the call that ends the fence, if that comes.
+        // SAFETY: one process and one instruction, which live until the callback that ends the
+        // fence.
         let begun = unsafe { (self.api.fence)(&raw const fence.all, 1, &raw const fence.instruction, 1, fence_ended, given) };
         if begun != SUCCESS {
-            // SAFETY: no call will come, so that this is still ours.
+            // SAFETY: no callback will come, so this reference is still owned here.
             drop(unsafe { Arc::from_raw(given.cast_const().cast::<Fence>()) });
             if begun == DONE {
                 return Ok(());
@@ -372,9 +378,10 @@ impl ProcessManager for Pmix {
     }
 
     fn finalize(&mut self, whole: bool) {
-        // Open MPI has initialised it, too; without MPI_Finalize that would be a failure of the process.
+        // Open MPI has initialised it, too. Without MPI_Finalize, the process would count as
+        // failed.
         for _ in 0..if whole { MOST_USERS } else { 1 } {
-            // A manager that has gone before has nothing to be told.
+            // The manager may have ended before.
             // SAFETY: no instructions.
             unsafe { (self.api.finalize)(ptr::null(), 0) };
             // SAFETY: no preconditions.
@@ -387,7 +394,7 @@ impl ProcessManager for Pmix {
     fn abort(&mut self, code: i32, why: &str) {
         let why: Vec<u8> = why.bytes().filter(|&c| c != 0).take(500).collect();
         let why = CString::new(why).unwrap_or_default();
-        // SAFETY: the message ends; no list means all processes of the job.
+        // SAFETY: the message is terminated; no list means all processes of the job.
         unsafe { (self.api.abort)(code, why.as_ptr(), ptr::null_mut(), 0) };
     }
 

@@ -1,4 +1,4 @@
-//! A connection to a process manager: whole messages of bounded length, and waits that can have a limit.
+//! A connection to a process manager: whole messages of bounded length, and waits with limits.
 
 use std::io;
 use std::net::TcpStream;
@@ -9,21 +9,21 @@ use gasnet_sys::fd;
 
 /// Longest message that is received.
 pub const MESSAGE_MAX: usize = 64 << 10;
-/// Columns of the length of a message of PMI-2.
+/// Columns of the length of a PMI-2 message.
 const LENGTH: usize = 6;
 
-/// A connection. Its errors are the ends of sentences that start with the manager's name.
+/// A connection. Its errors complete messages that start with the manager's name.
 #[derive(Debug)]
 pub struct Stream {
     connection: OwnedFd,
-    /// The number under which the process has inherited the connection. It stays open: an MPI in the same process may use it, too. When that closes it,
-    /// the number may come to mean something of the client's.
+    /// The inherited descriptor. It stays open, because an MPI in the same process may use it, too.
+    /// Once that closes it, the number may be reused by the client.
     inherited: Option<RawFd>,
     unread: Vec<u8>,
 }
 
 impl Stream {
-    /// The connection behind an inherited descriptor.
+    /// The connection of an inherited descriptor.
     pub fn inherited(descriptor: RawFd) -> Result<Self, String> {
         is_socket(descriptor).map_err(|why| {
             format!(
@@ -42,7 +42,7 @@ impl Stream {
     /// Connects to `address`, a host and a port.
     pub fn connected(address: &str) -> Result<Self, String> {
         let stream = TcpStream::connect(address).map_err(|why| format!("it cannot be connected to: {why}"))?;
-        // Its messages are short and wait for each other. Without it they are later, not lost.
+        // Messages are short request-response pairs. Without this option they are slower.
         let _ = stream.set_nodelay(true);
         Ok(Self {
             connection: stream.into(),
@@ -51,17 +51,18 @@ impl Stream {
         })
     }
 
-    /// Whether this process has made the connection itself, so that no other library uses it.
+    /// Whether this process has opened the connection itself, so that no other library uses it.
     pub fn is_own(&self) -> bool {
         self.inherited.is_none()
     }
 
-    /// The descriptors that lead to the manager, as long as nobody else has closed the inherited one.
+    /// The descriptors of the connection. The inherited one is only valid while no other library
+    /// closes it.
     pub fn descriptors(&self) -> Vec<RawFd> {
         self.inherited.into_iter().chain([self.connection.as_raw_fd()]).collect()
     }
 
-    /// Sends all of a message.
+    /// Sends a whole message.
     pub fn send(&self, message: &str, limit: Option<Instant>) -> Result<(), String> {
         let mut rest = message.as_bytes();
         while !rest.is_empty() {
@@ -90,7 +91,7 @@ impl Stream {
         }
     }
 
-    /// The next message that starts with its length, without that.
+    /// The next message that starts with its length, without the length.
     pub fn counted(&mut self, limit: Option<Instant>) -> Result<String, String> {
         while self.unread.len() < LENGTH {
             self.receive(limit)?;
@@ -138,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// Returns when something may have happened; an error when the limit has passed.
+    /// Waits for an event. An error after the limit.
     fn wait(&self, events: i16, limit: Option<Instant>) -> Result<(), String> {
         let mut item = [libc::pollfd {
             fd: self.connection.as_raw_fd(),

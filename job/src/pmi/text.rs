@@ -1,16 +1,19 @@
-//! Bytes as texts that every process manager keeps whole: characters of `[A-Za-z0-9_-]`, never empty, in pieces as long as the manager takes.
+//! Bytes as text that every process manager stores unchanged: characters of `[A-Za-z0-9_-]`, never
+//! empty, in pieces as long as the manager accepts.
 //!
-//! A text is the number of bytes in four hexadecimal digits, then the bytes in base64 with RFC 4648's alphabet for file names and without
-//! padding. Managers differ in what else they would take: spaces and `=` separate fields of PMI-1, `;` those of PMI-2, and Cray's refuse `/`
-//! and make an empty value another one.
+//! A text is the number of bytes in four hexadecimal digits, then the bytes in base64 with RFC
+//! 4648's alphabet for file names, without padding. Managers differ in what else they accept:
+//! spaces and `=` separate fields of PMI-1, `;` those of PMI-2. Cray's rejects `/` and changes
+//! empty values.
 
 use super::{KEY_MAX, VALUE_MAX};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const HEAD: usize = 4;
-/// Characters of the longest key that [`piece_key`] makes: two separators, a rank and the number of a piece.
+/// Characters of the longest key of [`piece_key`]: two separators, a rank and the number of a
+/// piece.
 pub const PIECE_KEY_MAX: usize = KEY_MAX + 1 + 10 + 1 + 4;
-/// A manager that takes less than this in a value is of no use.
+/// Least characters of a value that a manager must accept.
 pub const PIECE_MIN: usize = 16;
 
 /// The text for at most [`VALUE_MAX`] bytes.
@@ -27,7 +30,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Characters of the whole text that starts with `start`; none when that is not the start of a text.
+/// The length of the whole text that begins with `start`. None if `start` does not begin a text.
 pub fn whole_length(start: &str) -> Option<usize> {
     let digits = start.get(..HEAD)?;
     let lower = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
@@ -35,7 +38,7 @@ pub fn whole_length(start: &str) -> Option<usize> {
     (bytes <= VALUE_MAX).then(|| HEAD + (bytes * 4).div_ceil(3))
 }
 
-/// The bytes of a text; none when it is not what [`encode`] makes.
+/// The bytes of a text. None if [`encode`] does not produce it.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     if whole_length(text)? != text.len() {
         return None;
@@ -52,7 +55,8 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The manager's key of a piece of a text: unlike in all processes, because PMI-1's keys are the job's.
+/// The manager's key for a piece of a text. It differs between processes, because keys of PMI-1 are
+/// global to the job.
 pub fn piece_key(key: &str, owner: u32, piece: usize) -> String {
     match piece {
         0 => format!("{key}_{owner}"),

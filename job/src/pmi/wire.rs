@@ -1,5 +1,5 @@
-//! PMI-1 and PMI-2, spoken over a connection. They are one protocol in two forms: what is asked and answered is the same, framed and named
-//! differently.
+//! PMI-1 and PMI-2 over a connection. They are one protocol in two encodings: the same requests and
+//! answers, framed and named differently.
 //!
 //! | | PMI-1 | PMI-2 |
 //! |---|---|---|
@@ -9,9 +9,11 @@
 //! | fence | `barrier_in` | `kvs-fence` |
 //! | end | `finalize`, `abort` | `finalize`, `abort` |
 //!
-//! The answer to `barrier_in` comes when all processes have asked for it. That to `kvs-fence` need not: hydra (4.0, 5.0) answers at once, and lets
-//! a `kvs-get` wait for what is missing. So a fence of PMI-2 goes through the rounds of a dissemination barrier, made of nothing but what PMI-2
-//! promises: after a fence, one gets what another process has put before it. Once [`ProcessManager::fence`] returns, all processes have called it.
+//! The answer to `barrier_in` comes when all processes have requested it. The answer to `kvs-fence`
+//! may not: hydra (4.0, 5.0) answers at once, and a `kvs-get` waits for missing values. So a fence
+//! of PMI-2 is a dissemination barrier that relies only on what PMI-2 promises: after a fence, a
+//! process can get what another has put before. When [`ProcessManager::fence`] returns, all
+//! processes have called it.
 
 mod start;
 
@@ -23,12 +25,13 @@ use super::stream::Stream;
 use super::text::{self, piece_key};
 use super::{check_key, check_put, quoted, ManagerAddress, PmiError, ProcessManager, WireStart};
 
-/// The manager's part on this host answers most questions by itself or by asking one other, so that one that takes longer does not answer.
+/// The manager answers most requests on this host or with one message to another. Beyond this limit
+/// it counts as not answering.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// How long an ending process waits for the manager.
+/// Limit for the manager when a process ends.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// When a question that is asked now counts as not answered.
+/// When a request made now counts as not answered.
 fn answer_limit() -> Instant {
     Instant::now() + ANSWER_LIMIT
 }
@@ -48,11 +51,11 @@ impl Version {
     }
 }
 
-/// A connection to a process manager, after the start.
+/// A connection to a process manager, after start-up.
 #[derive(Debug)]
 pub struct Wire {
     stream: Stream,
-    /// The variable that led here, with its value.
+    /// The variable that it came from, with its value.
     place: String,
     version: Version,
     rank: u32,
@@ -60,12 +63,13 @@ pub struct Wire {
     job: String,
     value_max: usize,
     fences: u32,
-    /// Whether nothing more can be asked, because an answer is missing or was not understood.
+    /// Whether no more requests are possible, because an answer is missing or was malformed.
     broken: bool,
 }
 
 impl Wire {
-    /// Connects, and starts the protocol: with PMI-1 if the manager speaks it, else with PMI-2, unless one is chosen.
+    /// Connects and starts the protocol: PMI-1 if the manager speaks it, else PMI-2, unless one is
+    /// chosen.
     pub fn connect(start: &WireStart) -> Result<Self, PmiError> {
         let (place, stream) = match &start.place {
             ManagerAddress::Inherited(text) => {
@@ -98,13 +102,13 @@ impl Wire {
         PmiError::new(format!("the process manager at {}: {why}", self.describe()))
     }
 
-    /// Notes that the connection is of no use any more.
+    /// Records that the connection is unusable.
     fn broken(&mut self, command: &str, why: &str) -> PmiError {
         self.broken = true;
         self.error(&format!("asked for {command}, {why}"))
     }
 
-    /// Asks, and awaits the answer that is called `answer`.
+    /// Sends a request and waits for its answer.
     fn exchange(
         &mut self,
         command: &str,
@@ -147,7 +151,7 @@ impl Wire {
         }
     }
 
-    /// Asks for what the manager may refuse.
+    /// Sends a request that the manager may refuse.
     fn ask(
         &mut self,
         command: &str,
@@ -301,7 +305,7 @@ impl ProcessManager for Wire {
             Version::One => "finalize_ack",
             Version::Two => "finalize-response",
         };
-        // A manager that has gone before has nothing to be told; no answer may come after this one.
+        // The manager may have ended before. No answer may follow this one.
         let _ = self.exchange("finalize", &[], answer, Some(Instant::now() + END_LIMIT));
         self.broken = true;
     }
@@ -310,7 +314,7 @@ impl ProcessManager for Wire {
         let message = match self.version {
             Version::One => line("abort", &[("exitcode", &code.to_string())]),
             Version::Two => {
-                // Slurm does not read a `;` that is written twice.
+                // Slurm does not parse a doubled `;`.
                 let clean = |c: char| if c.is_control() || c == ';' { ' ' } else { c };
                 let why: String = why.chars().map(clean).take(500).collect();
                 counted(
@@ -319,7 +323,7 @@ impl ProcessManager for Wire {
                 )
             }
         };
-        // There is no answer, and no use in what went wrong.
+        // There is no answer, and an error has no remedy.
         let _ = self.stream.send(&message, Some(Instant::now() + END_LIMIT));
     }
 

@@ -1,5 +1,6 @@
-//! Where the leader of a host lets the others in, on a thread of its own as long as they may call: a queue of callers has an end, and who finds it full
-//! waits. Anybody on the host can see the socket's name and call; users who are not this one are sent away.
+//! Accepts the connections of the ranks of a host, on a thread of the leader, for as long as they
+//! may connect: the kernel's queue is bounded, and a full one would block them. Any user of the
+//! host can see the socket's name and connect. Connections of other users are closed.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -10,26 +11,26 @@ use std::time::Duration;
 
 use gasnet_sys::{fd, process, signal};
 
-/// Connections that may wait at the end, at most: more than kernels let wait.
+/// Most connections in the queue when it is closed. No kernel queues more.
 const MOST_WAITING: usize = 1 << 16;
 const PAUSE: Duration = Duration::from_millis(10);
-/// It calls nothing of the client's.
+/// The thread calls no client code.
 const STACK: usize = 128 << 10;
 
 /// The thread.
 #[derive(Debug)]
 pub struct Acceptor {
     thread: JoinHandle<Vec<UnixStream>>,
-    /// It goes on until this is closed.
+    /// The thread runs until this is closed.
     open: UnixStream,
 }
 
 impl Acceptor {
-    /// Opens it.
+    /// Starts the thread.
     pub fn open(listener: UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let (open, closed) = UnixStream::pair()?;
-        // Signals are the client's.
+        // Signals are for the client's threads.
         let mask = signal::block_all();
         let thread = thread::Builder::new()
             .name("gasnet-accept".into())
@@ -39,7 +40,7 @@ impl Acceptor {
         Ok(Self { thread: thread?, open })
     }
 
-    /// Closes it, and gives those of this user's processes that have called until now.
+    /// Stops the thread, and returns the connections of this user's processes so far.
     pub fn close(self) -> Vec<UnixStream> {
         drop(self.open);
         self.thread.join().unwrap_or_default()
@@ -54,7 +55,7 @@ fn receive(listener: &UnixListener, closed: &UnixStream) -> Vec<UnixStream> {
             events: libc::POLLIN,
             revents: 0,
         });
-        // A failure is a look too many.
+        // An error only causes one more iteration.
         let _ = fd::poll(&mut items, None);
         let is_closed = items[1].revents != 0;
         for _ in 0..MOST_WAITING {
@@ -62,7 +63,7 @@ fn receive(listener: &UnixListener, closed: &UnixStream) -> Vec<UnixStream> {
                 Ok((stream, _)) => stream,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {
-                    // No more descriptors, perhaps: that does not change at once.
+                    // Perhaps there are no descriptors left. That does not change at once.
                     thread::sleep(PAUSE);
                     break;
                 }

@@ -1,4 +1,5 @@
-//! How the agents of adopted ranks find out what the job looks like: each tells those above it which ranks its host has, and the first tells all.
+//! Discovery of the layout: each agent reports the ranks of its host and of those below to the
+//! agent above; the root sends the layout to all.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -15,13 +16,13 @@ use crate::tree::{Branch, Tree};
 use crate::StartOptions;
 use gasnet_sys::{fd, net};
 
-/// What has been found.
+/// The result of discovery.
 pub struct Discovered {
     /// The layout of the job.
     pub layout: JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
-    /// The place in the tree.
+    /// The connections of this agent.
     pub tree: Tree,
     /// Variables of the first host.
     pub variables: Pairs,
@@ -29,16 +30,17 @@ pub struct Discovered {
 
 /// What is known so far.
 pub struct Discovery<'a> {
-    /// None at a console, which has no ranks.
+    /// The first rank of this host. None in a launcher process, which has no ranks.
     first: Option<u32>,
     up: Option<Link>,
     /// Connections for output to the agent above, if output is routed.
     outputs_up: Option<[TcpStream; 2]>,
     secret: Secret,
     options: &'a StartOptions,
-    /// First rank, name and ranks of hosts that are known here: of this one and those below.
+    /// Known hosts, this one and those below, by first rank: their names and ranks.
     hosts: BTreeMap<u32, (Vec<u8>, Vec<u32>)>,
-    /// Those right below, by first rank: their connection, and the first ranks of the hosts that they have told of.
+    /// Agents directly below: first rank, connection, and the first ranks of the hosts they have
+    /// reported.
     below: Vec<(u32, Link, Vec<u32>)>,
     /// Their connections for output: first rank and stream.
     outputs: Vec<(u32, u32, TcpStream)>,
@@ -46,7 +48,7 @@ pub struct Discovery<'a> {
 }
 
 impl<'a> Discovery<'a> {
-    /// Of the host whose ranks these are, below `up`.
+    /// For the host with these ranks, below `up`.
     pub fn new(first: u32, ranks: Vec<u32>, up: Option<Link>, secret: Secret, options: &'a StartOptions) -> Result<Self, String> {
         let routed_to = up.as_ref().filter(|_| options.route_output.is_some());
         let connect = |up: &Link| up.call_for_output(secret, first, options.remote.connect_limit());
@@ -60,7 +62,7 @@ impl<'a> Discovery<'a> {
         Ok(new)
     }
 
-    /// Of a console, which `callers` have called already.
+    /// For a launcher process with these connections.
     pub fn of_launcher(callers: Connections, secret: Secret, options: &'a StartOptions) -> Self {
         Self {
             first: None,
@@ -91,7 +93,7 @@ impl<'a> Discovery<'a> {
         self.hosts.values().map(|(_, ranks)| ranks.len()).sum()
     }
 
-    /// Waits until all is known.
+    /// Waits until the layout is known.
     pub fn run(mut self, listener: &TcpListener) -> Result<Discovered, String> {
         let routed = self.options.route_output.is_some();
         let limit = self.options.remote.limit;
@@ -172,7 +174,7 @@ impl<'a> Discovery<'a> {
         })
     }
 
-    /// At the first host: numbers hosts in the order of their first ranks.
+    /// At the root: numbers the hosts in the order of their first ranks.
     fn layout(&self) -> Result<Vec<RankRange>, String> {
         let mut hosts = vec![u32::MAX; self.options.ranks as usize];
         for (number, (_, ranks)) in self.hosts.values().enumerate() {

@@ -1,5 +1,6 @@
-//! Variables of the first host. A process manager need not pass on the environment that a job was started in (Open MPI's passes on what it is told to),
-//! so that other hosts take from the first one what they lack.
+//! Variables of the first host. A process manager may not pass on the environment of the job (Open
+//! MPI passes on only what it is told to). So other hosts take variables that they lack from the
+//! first host.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -10,17 +11,18 @@ use crate::tree::message::Pairs;
 use crate::{JobError, StartOptions};
 use gasnet_conduit::config;
 
-/// What concerns a job as a whole.
+/// Variables that concern the whole job.
 const PREFIX: &str = "GASNET_";
 
-/// This process's own.
+/// The variables of this process.
 pub fn own() -> Pairs {
     let of_job = |(name, _): &(OsString, OsString)| name.to_str().is_some_and(|name| name.starts_with(PREFIX));
     let bytes = |(name, value): (OsString, OsString)| (name.into_vec(), value.into_vec());
     env::vars_os().filter(of_job).map(bytes).collect()
 }
 
-/// Sets those of `told` that this process lacks, and reads the configuration again if there are any; the options change accordingly.
+/// Sets those of `told` that this process lacks. If there are any, reads the configuration again
+/// and updates the options.
 pub fn take_over(told: Pairs, options: &mut StartOptions) -> Result<(), JobError> {
     let mut changed = false;
     for (name, value) in told {

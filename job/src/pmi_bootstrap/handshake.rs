@@ -1,4 +1,5 @@
-//! What an agent gives the ranks that it has adopted, as forked ones are born with it: control_socket, board, memory, and what the job looks like.
+//! The handshake by which ranks of a process manager get from their agent what forked ranks
+//! inherit: control socket, control block, memory, and the layout of the job.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use crate::{control_socket, Job, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::{cpus, fd, net};
 
-/// Makes what the ranks of this host share, and gives each its part.
+/// Creates the shared memory of this host, and sends each rank its part.
 pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32, LocalRank>) -> Result<AgentSetup<'_>, JobError> {
     let Discovered {
         layout,
@@ -67,7 +68,7 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
         let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
         descriptors.extend(writers.iter().flatten().map(AsRawFd::as_raw_fd));
         let sent = fd::send_descriptors(member.stream.as_raw_fd(), &words[..4], &descriptors);
-        // A rank that has died is noticed by its end.
+        // The death of a rank is noticed elsewhere.
         let _ = sent.and_then(|()| member.stream.write_all(&words[4..]));
         outputs.extend(readers.map(|readers| (rank, readers)));
         children.push(Child::managed(rank, member.pid, member.process, ours));
@@ -84,7 +85,7 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
     })
 }
 
-/// What a rank is given by its agent.
+/// What a rank gets from its agent.
 pub struct Handshake {
     layout: JobLayout,
     variables: Pairs,
@@ -92,7 +93,7 @@ pub struct Handshake {
     cpus: u32,
     relayed: bool,
     descriptors: [OwnedFd; 4],
-    /// Where output shall go, if not where it goes.
+    /// Pipes for output, if it is forwarded.
     output: Option<[OwnedFd; 2]>,
 }
 
@@ -143,7 +144,7 @@ impl Handshake {
         })
     }
 
-    /// This rank's place in the job.
+    /// This rank's view of the job.
     pub fn job(self, rank: u32, options: &StartOptions) -> Result<Job, JobError> {
         let mut options = options.clone();
         environment::take_over(self.variables, &mut options)?;

@@ -1,4 +1,5 @@
-//! The leader of a host: it lets the others in, tells them where the host can be called, and forks the agent.
+//! The leader of a host: it accepts the other ranks, sends them the host's endpoint, and forks the
+//! node agent.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,12 +16,12 @@ use crate::{address_in, agent, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{fd, net, signal};
 
-/// Hosts that call one host, at most, if each has one rank.
+/// Hosts whose agents connect to the same agent, if each has one rank.
 const DEGREE: u32 = 16;
-/// Addresses that a host tells.
+/// Most addresses in an endpoint.
 const MOST_PLACES: usize = 16;
 
-/// Where a host is called: its first rank, a port, addresses.
+/// Where the agent of a host listens: the host's first rank, a port, addresses and names.
 struct HostEndpoint {
     first: u32,
     port: u16,
@@ -44,7 +45,7 @@ impl HostEndpoint {
     }
 }
 
-/// What the leader of a host has before it forks the agent.
+/// The state of the leader before it forks the agent.
 pub struct Leader {
     local_ranks: BTreeMap<u32, LocalRank>,
     listener: TcpListener,
@@ -52,11 +53,12 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Lets all ranks of this host in, which have called before the fence, and tells them where it is called.
+    /// Accepts all ranks of this host, which have connected before the fence, and sends them the
+    /// endpoint.
     pub fn new(acceptor: Acceptor, rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
         let failed = |e: &io::Error| failed("letting in the other ranks of this host", e);
         let own = rendezvous.own_end.take();
-        // Who has not said by now which rank it is, is none.
+        // A peer that has not sent its rank by now is not a rank.
         let mut local_ranks: BTreeMap<u32, LocalRank> = own
             .into_iter()
             .chain(acceptor.close())
@@ -87,7 +89,7 @@ impl Leader {
         })
     }
 
-    /// Forks the agent, as nobody's child, so that the client finds none that it does not know.
+    /// Forks the agent as a grandchild, so that the client has no unknown child.
     pub fn start_agent(self, manager: &mut Manager, options: &StartOptions) -> Result<(), JobError> {
         let secret = manager.get(0, "secret")?;
         let secret: [u8; 16] = secret.try_into().map_err(|_| JobError {
@@ -112,7 +114,8 @@ impl Leader {
         };
         let _ = process::flush_streams();
         let mask = signal::block_all();
-        // SAFETY: as in a forked job: the child goes on with the allocator, which glibc keeps usable, and our own state.
+        // SAFETY: as for forked ranks: the child uses the allocator, which glibc keeps usable, and
+        // our own state.
         let forked = unsafe { process::fork() }.map_err(|e| failed("forking the agent of this host", &e));
         match forked {
             Ok(Fork::Parent(pid)) => {
@@ -139,7 +142,8 @@ impl Leader {
     }
 
     fn be_agent(self, secret: Secret, above: Option<Contact>, options: &StartOptions) -> ! {
-        // A control_socket, two pipes and a process for each rank, hosts that call, strangers, and a few.
+        // A control socket, two pipes and a process for each rank; connections of other hosts;
+        // unauthenticated peers; some spare.
         let _ = process::allow_descriptors(process::open_descriptors() + 4 * self.local_ranks.len() as u64 + 1024);
         let end = |why: String| -> ! {
             eprintln!("gasnet: host {}: {why}", net::host_name());

@@ -1,9 +1,14 @@
-//! Ranks that a process manager has started: hydra, srun, prterun and their like. They have no agent, so they make one for each host.
+//! PMI bootstrap: ranks started by a process manager (hydra, srun, prterun and others). They have
+//! no node agent, so they create one per host.
 //!
-//! The ranks of a host find each other at a local socket, whose name follows from the job's: who binds it first leads. All tell the manager's store
-//! where their host can be called; two fences, and the manager is not needed any more before the end. The leader forks the agent, which is nobody's
-//! child. The agents call each other in a tree that follows from the numbers of the ranks, tell the first one which ranks they have, and hear from it
-//! what the job looks like. Then each gives its ranks what forked ones are born with: control_socket, board, memory.
+//! - Rendezvous: the ranks of a host find each other at a local socket, whose name follows from the
+//!   job's. The rank that binds it leads.
+//! - Every rank puts the endpoint of its host into the manager's store. After two fences the
+//!   manager is not needed until the end.
+//! - The leader forks the agent, which is no child of any rank.
+//! - Discovery: the agents connect in a tree that follows from rank numbers, report their ranks to
+//!   the root, and get the layout from it.
+//! - Handshake: each agent gives its ranks what forked ranks inherit.
 
 mod acceptor;
 mod discovery;
@@ -26,11 +31,12 @@ use handshake::Handshake;
 use leader::Leader;
 use rendezvous::Rendezvous;
 
-/// How long a rank waits for its leader beyond what its hosts may take.
+/// How long a rank waits for its leader, beyond the limit for hosts.
 const MARGIN: Duration = Duration::from_secs(30);
-/// Ranks of a manager's, whose programs may do much before they call gex_Client_Init, wait for each other for so many times as long as for a host.
+/// Programs may do much before gex_Client_Init, so ranks wait for each other this many times as
+/// long as for a host.
 const TIMES: u32 = 10;
-/// How long a manager may take to pass on a sentence.
+/// How long a manager may take to pass on a message before it ends the process.
 const SAID: Duration = Duration::from_millis(100);
 
 type Manager = Box<dyn ProcessManager>;
@@ -52,7 +58,8 @@ fn failed(what: &str, error: &io::Error) -> JobError {
     }
 }
 
-/// Calls the console of a custom spawner, if one has started this process. Before the configuration is read.
+/// Connects to the launcher process of a custom spawner, if one has started this process. Before
+/// the configuration is read.
 pub(super) fn prepare() -> Result<(), JobError> {
     if let Some(client) = custom::prepare()? {
         hold(Box::new(client));
@@ -69,7 +76,7 @@ pub(super) fn is_prepared() -> bool {
     MANAGER.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// Speaks to the manager: sets how many ranks there are.
+/// Connects to the manager, and sets the number of ranks.
 pub(super) fn meet(kind: Option<pmi::DetectedManager>, options: &mut StartOptions) -> Result<(), JobError> {
     if let Some(kind) = kind {
         hold(pmi::connect(kind)?);
@@ -83,15 +90,16 @@ pub(super) fn meet(kind: Option<pmi::DetectedManager>, options: &mut StartOption
     Ok(())
 }
 
-/// This rank ends in order; `whole` as for [`pmi::ProcessManager::finalize`]. May be called when there is no manager, and from any thread.
+/// This rank ends normally; `whole` as for [`pmi::ProcessManager::finalize`]. May be called without
+/// a manager, and from any thread.
 pub(super) fn take_leave(whole: bool) {
-    // Somebody who holds it is on the way out, too.
+    // If the lock is taken, its holder is ending the process, too.
     if let Some(mut manager) = MANAGER.try_lock().ok().and_then(|mut held| held.take()) {
         manager.finalize(whole);
     }
 }
 
-/// Joins the job of the manager that [`meet`] has met.
+/// Joins the job of the manager that [`meet`] has connected to.
 pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     let mut held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(manager) = held.as_mut() else {
@@ -102,7 +110,7 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     let joined = join_with(manager, options);
     if let Err(error) = &joined {
         let _ = fd::write_all(2, format!("gasnet: rank {}: {error}\n", manager.rank()).as_bytes());
-        // It ends this process, perhaps before it has passed that on.
+        // The manager may end this process before it has passed the message on.
         thread::sleep(SAID);
         manager.abort(1, &error.message);
     }
@@ -111,7 +119,8 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
 
 fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobError> {
     let rank = manager.rank();
-    // Whoever leads has a connection and a process for each rank of its host until the agent has them; and a socket for what else it does.
+    // Until the agent runs, the leader has a connection and a process descriptor for each rank of
+    // its host.
     let wanted = process::open_descriptors() + 2 * u64::from(manager.size().min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
     let mut rendezvous = Rendezvous::at(manager.job_id(), rank).map_err(|e| failed("meeting the other ranks of this host", &e))?;

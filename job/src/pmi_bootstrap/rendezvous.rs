@@ -1,5 +1,6 @@
-//! Where the ranks of one host meet: at a local socket without a place in the file system, whose name follows from that of the job. Its name is no
-//! secret: whoever else is there is not let in ([`super::reception`]), and not listened to.
+//! The rendezvous of the ranks of one host: an abstract local socket whose name follows from the
+//! job's. The name is not secret. Processes of other users are rejected ([`super::acceptor`]), and
+//! their sockets are not used.
 
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
@@ -16,42 +17,42 @@ use crate::agent::manager_daemon_of_this;
 use gasnet_sys::process::{self, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
 
-/// A rank has said who it is before it can be let in.
+/// Limit for a rank that has connected to send its rank.
 const SAID: Duration = Duration::from_secs(1);
-/// Names, of which the first that no other user holds is taken.
+/// Names to try: the first that no other user holds is taken.
 const NAMES: u32 = 8;
-/// With each of them, if its holder goes just then.
+/// Attempts for each name, if its holder ends at that moment.
 const TRIES: u32 = 100;
 
-/// What the ranks of a host meet at.
+/// A rank's end of the rendezvous.
 pub struct Rendezvous {
     rank: u32,
-    /// To the leader, which may be this process.
+    /// The connection to the leader, which may be this process.
     pub leader: UnixStream,
-    /// At the leader: where the others of this host call.
+    /// At the leader: accepts the other ranks of this host.
     pub acceptor: Option<Acceptor>,
     /// At the leader: the other end of `leader`.
     pub own_end: Option<UnixStream>,
 }
 
-/// A rank, as its agent comes to know it.
+/// A rank, as its agent knows it.
 pub struct LocalRank {
-    /// Its process.
+    /// Its process id.
     pub pid: Pid,
-    /// The same, held.
+    /// Its process descriptor.
     pub process: PidFd,
-    /// To it.
+    /// The connection to it.
     pub stream: UnixStream,
-    /// The process manager's part on this host.
+    /// The process manager's daemon on this host.
     pub daemon: Option<Pid>,
     /// Cores that it may use.
     pub cpus: Vec<u16>,
 }
 
 impl Rendezvous {
-    /// Binds or calls the socket of the job on this host.
+    /// Binds or connects to the socket of the job on this host.
     pub fn at(job: &str, rank: u32) -> io::Result<Self> {
-        // A name has room for some hundred bytes; that of a job may be longer.
+        // A socket's name holds about a hundred bytes; a job's name may be longer.
         let mut hash = SipHasher24::new();
         hash.write(job.as_bytes());
         let name = format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128());
@@ -60,7 +61,7 @@ impl Rendezvous {
                 match Self::at_name(&format!("{name}-{number}"), rank) {
                     Ok(None) => break,
                     Ok(Some(rendezvous)) => return Ok(rendezvous),
-                    // Whoever held it has gone; a rank of this job stays until all have called.
+                    // The holder has ended. A rank of this job stays until all have connected.
                     Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(e) => return Err(e),
                 }
@@ -72,7 +73,7 @@ impl Rendezvous {
         )))
     }
 
-    /// None: another user has it.
+    /// None if another user holds the name.
     fn at_name(name: &str, rank: u32) -> io::Result<Option<Self>> {
         match UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) {
             Ok(listener) => {
@@ -87,7 +88,7 @@ impl Rendezvous {
             }
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
                 let leader = match fd::connect_to_name(name.as_bytes(), MARGIN) {
-                    // Nobody of this job's makes others wait for so long.
+                    // No leader of this job keeps a rank waiting for so long.
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                     other => other?,
                 };
@@ -103,14 +104,14 @@ impl Rendezvous {
         }
     }
 
-    /// What the leader says: a length and as many bytes.
+    /// Receives a message of the leader: a length and as many bytes.
     pub fn hear(&mut self) -> io::Result<Vec<u8>> {
         let mut length = [0; 4];
         self.leader.read_exact(&mut length)?;
         read_rest(&mut self.leader, length)
     }
 
-    /// Tells the leader who this is.
+    /// Sends the leader this process's rank, descriptor, daemon and cores.
     pub fn introduce(&mut self) -> io::Result<()> {
         let process = PidFd::open(process::pid())?;
         let cpus: Vec<u8> = cpus::numbers().iter().flat_map(|&cpu| (cpu as u16).to_le_bytes()).collect();
@@ -122,7 +123,7 @@ impl Rendezvous {
     }
 }
 
-/// What follows a length.
+/// Receives the bytes after a length.
 pub fn read_rest(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
     let length = u32::from_le_bytes(length) as usize;
     if length > 1 << 26 {
@@ -133,13 +134,13 @@ pub fn read_rest(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>
     Ok(bytes)
 }
 
-/// A length and that many bytes.
+/// A length and the bytes.
 pub fn block(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
 }
 
 impl LocalRank {
-    /// The rank that has called, if it is one.
+    /// Receives the introduction of a rank.
     pub fn admit(mut stream: UnixStream) -> io::Result<(u32, Self)> {
         let (pid, _) = fd::peer_process(stream.as_raw_fd())?;
         stream.set_read_timeout(Some(SAID))?;

@@ -1,5 +1,6 @@
-//! What a program that was started on another host is told: where the agent that has started it listens, the job's secret, and which host it is on. It
-//! comes in a variable that no list of processes shows, and that the ranks do not see.
+//! What a program started on another host needs to connect back: where its parent agent listens,
+//! the job's secret, and its host number. It is passed in a variable, which does not show in
+//! process lists and which ranks do not get.
 
 use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -8,13 +9,13 @@ use super::super::tree::secret::Secret;
 use super::super::JobError;
 use gasnet_sys::env;
 
-/// The variable. Not of the user's table: nobody sets it by hand.
+/// The variable. Not in the table of variables, because users do not set it.
 const VARIABLE: &str = "_GASNET_CONTACT";
-/// The two of a custom spawner: the place of the console, and the secret.
+/// The variables of a custom spawner: where the launcher process listens, and the secret.
 const CONSOLE: &str = "_GASNET_CONSOLE";
 const KEY: &str = "_GASNET_KEY";
 const KEY_C: &CStr = c"_GASNET_KEY";
-/// The secret once more: Open MPI passes variables on whose names begin like this.
+/// A second copy of the secret: Open MPI passes on variables with this prefix.
 const OPEN_MPI_KEY: &str = "OMPI_GASNET_KEY";
 const OPEN_MPI_KEY_C: &CStr = c"OMPI_GASNET_KEY";
 const VARIABLE_C: &CStr = c"_GASNET_CONTACT";
@@ -22,32 +23,33 @@ const VARIABLE_C: &CStr = c"_GASNET_CONTACT";
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contact {
-    /// The new host's number.
+    /// Number of the new host.
     pub host: u32,
     /// The job's secret.
     pub secret: Secret,
     /// Port of the agent that listens.
     pub port: u16,
-    /// Its addresses and names, the best first.
+    /// Its addresses and names, the preferred one first.
     pub places: Vec<String>,
-    /// Whether the address is the user's choice, so that no other is to be tried.
+    /// Whether the user has chosen the address, so that no other is tried.
     pub chosen: bool,
 }
 
 impl Contact {
-    /// What a command line may show of it: an assignment of where a console is, without the secret. It has nothing that a shell looks at, since it may
-    /// pass through several.
+    /// The part that a command line may show: an assignment of where the launcher process listens,
+    /// without the secret. It contains nothing that a shell interprets, because it may pass through
+    /// several.
     pub fn public(&self) -> String {
         format!("{CONSOLE}={},{},{}", self.port, u8::from(self.chosen), self.places.join(","))
     }
 
-    /// The rest: variables, and the value of each.
+    /// The secret part: names of variables, and their value.
     pub fn key(&self) -> ([&'static str; 2], String) {
         let value = format!("{:032x}", u128::from_be_bytes(self.secret.bytes()));
         ([KEY, OPEN_MPI_KEY], value)
     }
 
-    /// Takes all of it out of this process's environment, if they are there.
+    /// Takes both parts out of this process's environment, if they are there.
     pub fn take_public() -> Option<Result<Self, JobError>> {
         let public = std::env::var(CONSOLE).ok()?;
         let key = std::env::var(KEY).or_else(|_| std::env::var(OPEN_MPI_KEY)).ok();
@@ -77,7 +79,7 @@ impl Contact {
         }))
     }
 
-    /// A shell's assignment of it.
+    /// A shell assignment of the variable.
     pub fn assignment(&self) -> String {
         format!(
             "{VARIABLE}='{} {} {} {:032x} {}'; export {VARIABLE}",
@@ -89,7 +91,7 @@ impl Contact {
         )
     }
 
-    /// Takes it out of this process's environment, if it is there.
+    /// Takes the variable out of this process's environment, if it is there.
     pub fn take() -> Option<Result<Self, JobError>> {
         let text = std::env::var(VARIABLE).ok()?;
         env::erase(VARIABLE_C);
@@ -117,8 +119,9 @@ impl Contact {
         })
     }
 
-    /// Addresses to call, the best first: of where the remote shell came from (`connection` is OpenSSH's `SSH_CONNECTION`), unless the user has
-    /// chosen one, then the others. Names are looked up here.
+    /// Addresses to connect to, in order of preference: the origin of the remote shell
+    /// (`connection` is OpenSSH's `SSH_CONNECTION`) unless the user has chosen an address, then the
+    /// others. Resolves names on this host.
     pub fn addresses(&self, connection: Option<&str>) -> Vec<SocketAddr> {
         let caller = connection.filter(|_| !self.chosen).and_then(|c| c.split(' ').next());
         let caller = caller

@@ -1,5 +1,5 @@
-//! On which hosts the ranks of a job go: lists of names from variables, files and batch systems (ssh-spawner README, "Runtime Configuration" and
-//! "Process Layout").
+//! The hosts of a job: host lists in variables, files and batch systems (ssh-spawner README,
+//! "Runtime Configuration" and "Process Layout").
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use super::super::layout::{JobLayout, RankRange};
 use super::super::JobError;
 use gasnet_conduit::config::built_in;
 
-/// Where names of hosts come from: the first that is set counts.
+/// Sources of host names. The first that is set wins.
 const SOURCES: [(&str, Form); 12] = [
     ("GASNET_SSH_NODEFILE", Form::File),
     ("GASNET_SSH_SERVERS", Form::List),
@@ -19,34 +19,35 @@ const SOURCES: [(&str, Form); 12] = [
     ("GASNET_NODEFILE", Form::File),
     ("PBS_NODEFILE", Form::File),
     ("LSB_HOSTS", Form::List),
-    // The list is not set where it would be longer than 4096 bytes.
+    // LSF does not set LSB_HOSTS if it would exceed 4096 bytes.
     ("LSB_DJOB_HOSTFILE", Form::File),
     ("LSB_MCPU_HOSTS", Form::Pairs),
     ("PE_HOSTFILE", Form::File),
     ("SLURM_JOB_NODELIST", Form::Slurm),
     ("SLURM_NODELIST", Form::Slurm),
 ];
-/// How many of them a user sets by hand.
+/// How many of them are set by users.
 const BY_HAND: usize = 5;
 
 #[derive(Clone, Copy)]
 enum Form {
-    /// A file with a name at the beginning of each line; what follows it, and comments, are left out.
+    /// A file with a name at the beginning of each line. The rest of the line and comments are
+    /// ignored.
     File,
-    /// Names between commas or white space.
+    /// Names separated by commas or white space.
     List,
-    /// Names and numbers of processors by turns.
+    /// Alternating names and numbers of processors.
     Pairs,
-    /// Slurm's short form: `node[1-3,07],login`.
+    /// Slurm's compressed form: `node[1-3,07],login`.
     Slurm,
 }
 
-/// A list of hosts, and where it comes from.
+/// A list of hosts and its source.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hosts {
     /// The names, in order.
     pub names: Vec<String>,
-    /// What gave them: a variable, or the site's default of one.
+    /// A variable, or the site's default of one.
     pub source: &'static str,
 }
 
@@ -61,19 +62,20 @@ pub fn are_named(environment: impl Fn(&str) -> Option<OsString>) -> bool {
         .any(|(name, _)| environment(name).is_some_and(|v| !v.is_empty()))
 }
 
-/// Whether the site has a list of hosts, for those who name none.
+/// Whether the site has a default list of hosts.
 pub fn has_default() -> bool {
     built_in("GASNET_SSH_NODEFILE").is_some()
 }
 
-/// Whether this process is in a step of Slurm's, which has processors of its own. (An interactive step, Slurm's shell for who asks for an allocation, has
-/// none.)
+/// Whether this process is in a Slurm step, which has processors of its own. An interactive step
+/// (the shell of `salloc`) has none.
 pub fn is_in_step(environment: impl Fn(&str) -> Option<OsString>) -> bool {
     const INTERACTIVE: &str = "4294967290";
     environment("SLURM_STEP_ID").is_some_and(|id| !id.is_empty() && id != INTERACTIVE)
 }
 
-/// The hosts of a batch system's allocation, where no user has named any, if there are several. An error if there is a list that cannot be read.
+/// The hosts of a batch system's allocation, if there are several and the user has not named any.
+/// An error if the list is unreadable.
 fn of_batch_system(environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Hosts>, JobError> {
     let is_set = |(name, _): &(&str, Form)| environment(name).is_some_and(|v| !v.is_empty());
     if are_named(&environment) || !SOURCES[BY_HAND..].iter().any(is_set) {
@@ -82,7 +84,7 @@ fn of_batch_system(environment: impl Fn(&str) -> Option<OsString>) -> Result<Opt
     list(environment, false).map(|hosts| Some(hosts).filter(|hosts| hosts.names.len() > 1))
 }
 
-/// The hosts of a batch system's allocation, where no user has named any, if there are several. `who` says so of a list that cannot be read.
+/// The same. An unreadable list causes a warning that starts with `who`.
 pub fn allocated(who: &str, environment: impl Fn(&str) -> Option<OsString>) -> Option<Hosts> {
     of_batch_system(environment).unwrap_or_else(|error| {
         eprintln!("{who}: {}; all ranks are on this host", error.message);
@@ -90,7 +92,7 @@ pub fn allocated(who: &str, environment: impl Fn(&str) -> Option<OsString>) -> O
     })
 }
 
-/// The hosts that `environment` names; duplicates are left out unless they are to be kept.
+/// The hosts that `environment` names, without duplicates unless they are to be kept.
 pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: bool) -> Result<Hosts, JobError> {
     let set = |&(name, form): &(&'static str, Form)| environment(name).filter(|v| !v.is_empty()).map(|v| (name, form, v));
     let of_site = || built_in("GASNET_SSH_NODEFILE").map(|file| ("the default of GASNET_SSH_NODEFILE", Form::File, file.into()));
@@ -140,7 +142,7 @@ fn parse_file(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Names in Slurm's short form. None if it is not well formed.
+/// Names in Slurm's compressed form. None if it is malformed.
 fn parse_slurm(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut rest = text.trim();
@@ -158,7 +160,7 @@ fn parse_slurm(text: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The names that one item stands for; each pair of brackets multiplies.
+/// The names of one item. Each pair of brackets multiplies.
 fn expand(item: &str, names: &mut Vec<String>) -> Option<()> {
     const MOST: u64 = 1 << 20;
     let Some((front, rest)) = item.split_once('[') else {
@@ -179,8 +181,8 @@ fn expand(item: &str, names: &mut Vec<String>) -> Option<()> {
     Some(())
 }
 
-/// Where each of `ranks` ranks goes, on the first `most` of `names` (0: no limit): blocks as equal as possible, the larger ones first. Gives the
-/// names of the hosts by their numbers, too; a name that comes twice is one host.
+/// Places ranks on the first `most` of `names` (0: on all), in equal blocks, larger ones first.
+/// Also returns the names of the hosts by their numbers. A name that is repeated is one host.
 pub fn place_ranks(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option<(JobLayout, Vec<String>)> {
     let limit = if most == 0 { usize::MAX } else { most as usize };
     let mut used = HashSet::new();

@@ -1,4 +1,4 @@
-//! Starting a job's program on other hosts.
+//! Starting the program of a job on other hosts.
 #![forbid(unsafe_code)]
 
 mod contact;

@@ -1,23 +1,27 @@
-//! What the remote shell does. Its command line is the same for every job, so that any login shell understands it and nothing secret shows in a list of
-//! processes: it reads one line from standard input and carries that out. The line goes to the folder, sets the variables, and becomes the program. What
-//! follows it on standard input is the program's: a shell's `read` takes no byte too many. A start-up file of the login shell that reads standard input
-//! takes the line away; what comes then instead, perhaps what the program was to read, is not carried out.
+//! The remote shell's task. Its command line is the same for every job, so that any login shell
+//! understands it and process lists show no secret: it reads one line from standard input and
+//! evaluates it. The line changes to the directory, sets the variables, and becomes the program.
+//!
+//! The rest of standard input is the program's: a shell's `read` consumes no byte too many. If a
+//! start-up file of the login shell reads the line instead, what follows, perhaps the program's
+//! input, is not evaluated.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// The command line. `_GASNET_N` is a newline, which the line, `_GASNET_L`, cannot hold. A user may have variables of any other names.
+/// The command line. `_GASNET_N` is a newline, which the line, `_GASNET_L`, cannot contain. The
+/// user may have variables of any other names.
 pub const COMMAND: &str = concat!(
     r#"exec /bin/sh -c '_GASNET_N=$(printf "\nx"); _GASNET_N=${_GASNET_N%x}; IFS= read -r _GASNET_L && "#,
     r#"case $_GASNET_L in ": GASNet; "*) eval "$_GASNET_L"; exit;; esac; echo "gasnet: host $(uname -n): what to start here has not come on "#,
     r#"standard input. Does a start-up file of the login shell, or an option of the remote shell, take it away?" >&2; exit 1'"#
 );
-/// How the line begins.
+/// The first bytes of the line.
 const BEGIN: &[u8] = b": GASNet; cd ";
 
-/// Variables that belong to a session, those by which process managers know their own, and those of [`COMMAND`].
+/// Variables of a session, of process managers, and of [`COMMAND`].
 const NOT_SENT: [&str; 16] = [
     "_GASNET_N",
     "_GASNET_L",
@@ -38,12 +42,12 @@ const NOT_SENT: [&str; 16] = [
 ];
 const NOT_SENT_PREFIXES: [&str; 4] = ["XDG_", "DBUS_", "PMI_", "PMIX_"];
 
-/// A word as `sh` reads it.
+/// A word, quoted for `sh`.
 pub fn quoted_word(word: &OsStr) -> Vec<u8> {
     with_newline(word, b"\n")
 }
 
-/// A word as `sh` reads it, in one line.
+/// A word, quoted for `sh`, without a newline.
 fn quoted(word: &OsStr) -> Vec<u8> {
     with_newline(word, br#"'"$_GASNET_N"'"#)
 }
@@ -61,8 +65,8 @@ fn with_newline(word: &OsStr, newline: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What stands between `env` and a program, which it would take for another variable if there were an equals sign in its name: a command that only runs
-/// it, and, other than a shell, leaves the variables as they are.
+/// A command between `env` and a program whose name contains an equals sign, which `env` would take
+/// for a variable. It only runs the program and, unlike a shell, keeps all variables.
 pub fn behind_env(words: &[OsString]) -> &'static str {
     if words.first().is_some_and(|program| program.as_bytes().contains(&b'=')) {
         " nice -n 0"
@@ -80,17 +84,17 @@ fn is_sent(name: &str) -> bool {
     !NOT_SENT.contains(&name) && !NOT_SENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What the program is started with.
+/// How the program is started.
 pub struct RemoteCommand<'a> {
-    /// Its folder.
+    /// Its directory.
     pub folder: &'a OsStr,
-    /// The sender's environment. A variable that the session there has itself stays as it is there, unless `wins` says otherwise.
+    /// The sender's environment. The values of the remote session win, except for those in `wins`.
     pub environment: Vec<(OsString, OsString)>,
-    /// Variables that are set even where the session has them: those that the user names, and all of GASNet's.
+    /// Variables that replace those of the session, besides all of GASNet's.
     pub wins: Vec<String>,
-    /// Assignments of our own.
+    /// An assignment of our own.
     pub assignment: String,
-    /// What `env` is called there.
+    /// The name of `env` there.
     pub env: &'a OsStr,
     /// The program and its arguments.
     pub words: Vec<OsString>,
@@ -101,7 +105,7 @@ impl RemoteCommand<'_> {
         name.starts_with("GASNET_") || name == "LD_LIBRARY_PATH" || self.wins.iter().any(|w| w == name)
     }
 
-    /// The line, with its end.
+    /// The line, with a newline at its end.
     pub fn line(&self) -> Vec<u8> {
         let mut line = BEGIN.to_vec();
         line.extend(quoted(self.folder));
@@ -129,7 +133,7 @@ impl RemoteCommand<'_> {
         }
         line.extend(self.assignment.bytes());
         line.extend(b"; exec");
-        // A shell has no way to name these; env has.
+        // A shell cannot assign these names; env can.
         if !odd.is_empty() {
             line.push(b' ');
             line.extend(quoted(self.env));
@@ -146,7 +150,8 @@ impl RemoteCommand<'_> {
     }
 }
 
-/// The program as it was started: its folder may be another one on other hosts, so that a name with a path stays as it is.
+/// The program and its arguments as it was started. A name with a path is kept, because its
+/// directory may differ on other hosts.
 pub fn program() -> Result<Vec<OsString>, String> {
     let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
     let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
@@ -163,7 +168,8 @@ pub fn program() -> Result<Vec<OsString>, String> {
     Ok(words)
 }
 
-/// Splits the options of a remote shell into words, as shells do: quotes of both kinds and backslashes. None if a quote has no end.
+/// Splits the options of a remote shell into words, as shells do, with quotes of both kinds and
+/// backslashes. None if a quote is not closed.
 pub fn words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -218,7 +224,7 @@ mod tests {
         assert!(words("'a").is_none() && words("\"a").is_none() && words("a\\").is_none());
     }
 
-    /// Plays the remote shell: what program, folder and variables arrive?
+    /// Runs the line as the remote shell would, and returns the program's output.
     fn arrive(start: &RemoteCommand<'_>, own: &[(&str, &str)], rest: &[u8]) -> Vec<u8> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", COMMAND]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -261,9 +267,9 @@ mod tests {
         start.words = vec!["/usr/bin/env".into()];
         let got = arrive(&start, &own, b"");
         assert!(String::from_utf8_lossy(&got).contains("BASH_FUNC_f%%=() {\n :; }\n"));
-        // What was read is no variable of the program's.
+        // The variables of COMMAND are not passed on.
         assert!(!String::from_utf8_lossy(&got).contains("_GASNET_"));
-        // A program whose name has an equals sign.
+        // A program whose name contains an equals sign.
         let folder = std::env::temp_dir().join(format!("gasnet-script-{}=x", std::process::id()));
         std::os::unix::fs::symlink("/usr/bin/env", &folder).unwrap();
         start.words = vec![folder.clone().into_os_string()];

@@ -1,4 +1,5 @@
-//! The ssh spawner: a tree of remote shells, one per host, each of which becomes the agent of its host (ssh-spawner README).
+//! The ssh spawner: a tree of remote shells, one per host, each of which becomes the node agent of
+//! its host (ssh-spawner README).
 
 use std::collections::HashSet;
 use std::env;
@@ -21,36 +22,36 @@ use super::{hosts, Contact};
 use gasnet_conduit::config::built_in;
 use gasnet_sys::{fd, mem, net, process};
 
-/// How long the agent above may take to say what the job looks like.
+/// Limit for the agent above to send the layout.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the user says about remote shells.
+/// Settings for remote shells.
 #[derive(Clone, Debug)]
 pub struct Remote {
     /// The remote shell. `GASNET_SSH_CMD`.
     pub command: String,
-    /// What it gets before the host's name. `GASNET_SSH_OPTIONS`.
+    /// Its options, before the host's name. `GASNET_SSH_OPTIONS`.
     pub options: String,
     /// Most remote shells that one host starts; 0: no limit. `GASNET_SSH_OUT_DEGREE`.
     pub out_degree: u32,
-    /// Folder on the other hosts. `GASNET_SSH_REMOTE_PATH`.
+    /// Directory on the other hosts. `GASNET_SSH_REMOTE_PATH`.
     pub folder: Option<OsString>,
-    /// What `env` is called on the other hosts. `GASNET_ENV_CMD`.
+    /// The name of `env` on the other hosts. `GASNET_ENV_CMD`.
     pub env: OsString,
-    /// Address of the first host, for the others. `GASNET_MASTERIP`.
+    /// Address of the first host for the others. `GASNET_MASTERIP`.
     pub master: Option<String>,
-    /// Whether a name that comes twice counts twice. `GASNET_SSH_KEEPDUP`.
+    /// Whether a repeated name counts more than once. `GASNET_SSH_KEEPDUP`.
     pub keep_duplicates: bool,
     /// Most hosts to use; 0: all. `GASNET_SPAWN_HOSTS`.
     pub most_hosts: u32,
-    /// How long the others may take to call; 0: for ever. `GASNET_SPAWN_TIMEOUT`.
+    /// Limit for the other hosts to connect; 0: none. `GASNET_SPAWN_TIMEOUT`.
     pub limit: Duration,
-    /// Variables that win over those of the session there. `GASNET_SPAWN_ENVIRONMENT`.
+    /// Variables that replace those of the remote session. `GASNET_SPAWN_ENVIRONMENT`.
     pub wins: Vec<String>,
 }
 
 impl Remote {
-    /// How long to wait for the answer of a host that may have others to start first.
+    /// Limit for the answer of an agent that may have to start others first.
     pub fn connect_limit(&self) -> Duration {
         const EVER: Duration = Duration::from_secs(24 * 60 * 60);
         if self.limit.is_zero() {
@@ -61,13 +62,13 @@ impl Remote {
     }
 }
 
-/// A place in a job of several hosts.
+/// What this process needs to become the node agent of its host.
 pub struct HostPlan {
     /// The layout of the job.
     pub layout: JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
-    /// The other agents.
+    /// Connections to the other agents.
     pub tree: Tree,
 }
 
@@ -75,7 +76,8 @@ fn failed<T>(message: String) -> Result<T, JobError> {
     Err(JobError { message })
 }
 
-/// A variable by the name that GASNet documents, or one of the other names that udp's users know it by; or the site's default.
+/// A variable by its documented name, or by the names that users of udp know (`AMUDP_X`, `X`); else
+/// the site's default.
 pub fn variable(name: &str) -> Option<OsString> {
     let plain = name.strip_prefix("GASNET_").unwrap_or(name);
     let names = [name.to_owned(), format!("AMUDP_{plain}"), plain.to_owned()];
@@ -124,7 +126,8 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     let own_addresses = net::addresses();
     let is_own = |ip: IpAddr| own_addresses.iter().any(|own| own.ip == ip);
     let short = |name: &str| name.split('.').next().map(str::to_owned);
-    // A longer name than this host's own, or one of another domain, is asked for: Debian has it mean 127.0.1.1.
+    // A longer name than this host's own, or one of another domain, is looked up: Debian resolves
+    // it to 127.0.1.1.
     let means_here = |name: &str| {
         let found = (name, 0).to_socket_addrs().into_iter().flatten();
         found.map(|a| a.ip().to_canonical()).any(|ip| ip.is_loopback() || is_own(ip))
@@ -146,7 +149,7 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     Ok(HostPlan { layout, host, tree })
 }
 
-/// Takes the place that `contact` tells of, and starts the hosts below it.
+/// Connects to the agent of `contact`, and starts the hosts below this one.
 pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobError> {
     let here = net::host_name();
     let addresses = contact.addresses(env::var("SSH_CONNECTION").ok().as_deref());
@@ -156,7 +159,7 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
             contact.places.join(", ")
         ));
     }
-    // The host above may have others to start before it answers.
+    // The agent above may have to start other hosts before it answers.
     let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| JobError {
         message: format!(
             "host {here} cannot connect to the host that has started it ({why}); if it has another address that can be reached from \
@@ -198,7 +201,7 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
     })
 }
 
-/// `todo` in as many equal parts as remote shells may be started from here.
+/// Divides `todo` equally among as many remote shells as may be started from here.
 fn parts(todo: Vec<Host>, out_degree: u32) -> Vec<Vec<Host>> {
     let most = if out_degree == 0 { usize::MAX } else { out_degree as usize };
     let count = todo.len().min(most);
@@ -259,10 +262,10 @@ fn branch(layout: &JobLayout, mut part: Vec<Host>) -> Branch {
     Branch::new(part.remove(0), todo, ranks)
 }
 
-/// A socket for the calls of other hosts, and where they may find it.
+/// A listening socket for other hosts, and the addresses and names by which they may reach it.
 pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobError> {
     let chosen: Option<IpAddr> = master.and_then(|m| m.trim().parse().ok());
-    // An address that is not this host's may be that of a router which passes calls on.
+    // An address that is not this host's may be that of a router that forwards connections.
     let own = chosen.filter(|ip| net::addresses().iter().any(|a| a.ip == *ip));
     let listener = link::listen(own).map_err(|e| JobError {
         message: format!("a socket for the calls of other hosts cannot be had: {e}"),
@@ -276,7 +279,7 @@ pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobErr
     Ok((listener, places))
 }
 
-/// Starts the remote shell of a branch, and tells it what to do.
+/// Starts the remote shell of a branch, and passes it the line.
 fn start(
     branch: &mut Branch,
     contact: &Contact,
@@ -298,13 +301,13 @@ fn start(
     let mut command = Command::new(&remote.command);
     command.args(words);
     if Path::new(&remote.command).file_name() == Some(OsStr::new("ssh")) {
-        // What the user has said before wins.
+        // Options of the user come first, and win.
         command.args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-T"]);
     }
     let name = OsString::from_vec(branch.host.name.clone());
     command.arg(&name).arg(script::COMMAND);
     let line = start.line();
-    // Only where rank 0 is there is anything to follow. A file keeps nobody waiting whose shell does not read.
+    // Only rank 0's host gets more input. A file does not block if the shell does not read.
     let goes_on = layout.host_of(0) == branch.host.number;
     command.stdin(if goes_on {
         Stdio::piped()
@@ -312,10 +315,12 @@ fn start(
         let file = mem::file_of("gasnet-start", &options.directory, &line);
         Stdio::from(file.map_err(|e| format!("there is no memory for what a remote shell is to read: {e}"))?)
     });
-    // ssh makes a pipe non-blocking, for all who share it: what ranks of this host write into a full one would be lost.
+    // ssh makes a pipe non-blocking for all processes that share it: output of local ranks to a
+    // full pipe would be lost.
     let output = |stream| fd::reopen_pipe(stream).map_or_else(Stdio::inherit, Stdio::from);
     command.stdout(output(1)).stderr(output(2));
-    // In a group of its own, so that what a terminal sends does not end the connection before the job has ended.
+    // A process group of its own, so that signals of a terminal do not end the connection before
+    // the job.
     command.process_group(0);
     process::die_with_spawner(&mut command);
     if options.verbose {

@@ -1,4 +1,4 @@
-//! A connection between the agents of two hosts: proven at its start, then messages, without waiting.
+//! A connection between the agents of two hosts: authenticated first, then non-blocking messages.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read, Write};
@@ -10,19 +10,21 @@ use super::message::AgentMessage;
 use super::secret::{self, Nonce, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
 use gasnet_sys::net;
 
-/// How long a connection to one address may take.
+/// Limit of a connection attempt to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often all addresses are tried, if one of them did not answer.
+/// How often all addresses are tried if one of them timed out.
 const ROUNDS: u32 = 3;
-/// How long a stranger may keep a connection without proving anything.
+/// How long an unauthenticated peer may keep its connection.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The number of a process that is no agent, and connects to the launcher process of a custom spawner.
+/// The id of a worker of a custom spawner, which is no agent, in its connection to the launcher
+/// process.
 pub const WORKER_ID: u32 = u32::MAX;
-/// A connection for stream 1 or 2 of the output has the stream's number above these bits. Numbers of hosts and ranks are below.
+/// The id of a connection for output has the stream, 1 or 2, above these bits, and the host or
+/// first rank below.
 const STREAM_SHIFT: u32 = 30;
 
-/// Adds descriptors to wait for: of links that work, of strangers, of a socket where others call.
+/// Adds descriptors to wait for: working links, unauthenticated peers, and the listening socket.
 pub fn poll_items<'a>(
     links: impl Iterator<Item = &'a Link>,
     unauthenticated: &[UnauthenticatedPeer],
@@ -41,21 +43,21 @@ pub fn poll_items<'a>(
     others.for_each(|fd| add(fd, libc::POLLIN));
 }
 
-/// A proven connection.
+/// An authenticated connection.
 #[derive(Debug)]
 pub struct Link {
     stream: TcpStream,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Why it is of no use any more.
+    /// Why it is unusable.
     broken: Option<String>,
 }
 
-/// A socket on which the agents of other hosts call. On `ip`, or on all addresses.
+/// A listening socket for the agents of other hosts, on `ip` or on all addresses.
 pub fn listen(ip: Option<IpAddr>) -> io::Result<TcpListener> {
     let listener = match ip {
         Some(ip) => TcpListener::bind((ip, 0))?,
-        // With version 6 come calls of version 4, too; where the kernel is without it, the latter only.
+        // An IPv6 socket accepts IPv4, too. Kernels without IPv6 get IPv4 only.
         None => TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?,
     };
     listener.set_nonblocking(true)?;
@@ -113,21 +115,22 @@ impl Link {
         })
     }
 
-    /// Connects to the agent that listens at one of `addresses`, as the agent of `host`. Waits up to `limit` for an agent that is busy. The error
-    /// names every address.
+    /// Connects to the agent that listens at one of `addresses`, as the agent of `host`. Waits up
+    /// to `limit` for an agent that is busy. The error names every address.
     pub fn call(addresses: &[SocketAddr], secret: Secret, host: u32, limit: Duration) -> Result<Self, String> {
         let stream = call_any(addresses, secret, host, limit)?;
         Self::new(stream).map_err(|e| e.to_string())
     }
 
-    /// Opens connections to the same agent for standard output and error. They have no limit for silence: a reader may stall.
+    /// Opens connections to the same agent for standard output and error. They have no limit for
+    /// silence, because a reader may stall.
     pub fn call_for_output(&self, secret: Secret, host: u32, limit: Duration) -> Result<[TcpStream; 2], String> {
         let to = [self.stream.peer_addr().map_err(|e| e.to_string())?];
         let call = |stream: u32| call_any(&to, secret, stream << STREAM_SHIFT | host, limit);
         Ok([call(1)?, call(2)?])
     }
 
-    /// The descriptor, for a poll.
+    /// The descriptor, for poll.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
@@ -137,23 +140,23 @@ impl Link {
         self.stream.local_addr().ok().map(|a| a.ip().to_canonical())
     }
 
-    /// Whether there is something to write when the socket has room.
+    /// Whether bytes wait for room in the socket.
     pub fn wants_to_write(&self) -> bool {
         !self.output.is_empty() && self.broken.is_none()
     }
 
-    /// Why nothing more will come.
+    /// Why it is unusable, if it is.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
-    /// Sends a message, or keeps it until the socket has room.
+    /// Sends a message, or queues it until the socket has room.
     pub fn send(&mut self, message: &AgentMessage) {
         self.output.extend(message.encode());
         self.push();
     }
 
-    /// Writes what was kept.
+    /// Sends what was queued.
     pub fn push(&mut self) {
         while self.wants_to_write() {
             match self.stream.write(&self.output) {
@@ -166,7 +169,7 @@ impl Link {
         }
     }
 
-    /// Writes what was kept, and waits for that, at most for `limit`.
+    /// Sends what was queued, and waits for that at most for `limit`.
     pub fn finish(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
         while self.wants_to_write() && Instant::now() < end {
@@ -175,7 +178,7 @@ impl Link {
         }
     }
 
-    /// The next message, if one is there.
+    /// The next message, if there is one.
     pub fn receive(&mut self) -> Option<AgentMessage> {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -200,7 +203,7 @@ impl Link {
         }
     }
 
-    /// As [`Link::receive`], but waits, at most for `limit`.
+    /// As [`Link::receive`], but waits at most for `limit`.
     pub fn wait(&mut self, limit: Duration) -> Result<AgentMessage, String> {
         let end = Instant::now() + limit;
         loop {
@@ -225,7 +228,7 @@ impl Link {
     }
 }
 
-/// A connection whose caller has not proven itself yet.
+/// A connection from a peer that is not authenticated yet.
 #[derive(Debug)]
 pub struct UnauthenticatedPeer {
     stream: TcpStream,
@@ -234,22 +237,23 @@ pub struct UnauthenticatedPeer {
     until: Instant,
 }
 
-/// What became of a stranger.
+/// The result of authentication.
 pub enum Authentication {
-    /// It may still speak.
+    /// It is not complete.
     Pending(UnauthenticatedPeer),
-    /// It is the agent of this host.
+    /// The peer is the agent of this host.
     Accepted(u32, Link),
-    /// It is what the agent of this host sends of stream 1 or 2.
+    /// The peer is the agent of this host, and the connection is for its stream 1 or 2.
     Output(u32, u32, TcpStream),
-    /// It is nobody of ours.
+    /// The peer is not of this job.
     Rejected,
 }
 
-/// Strangers beside those who are expected, at most. They must not take all descriptors of this process.
+/// Most unauthenticated peers beyond those that are expected, so that they cannot use up all
+/// descriptors.
 pub const MAX_UNAUTHENTICATED: usize = 64;
 
-/// Lets callers in, while `expected` are. When there are too many those go who have been silent for longest.
+/// Accepts peers, of which `expected` are agents. If there are too many, drops the oldest.
 pub fn accept_peers(listener: &TcpListener, unauthenticated: &mut Vec<UnauthenticatedPeer>, expected: usize) {
     let most = expected + MAX_UNAUTHENTICATED;
     unauthenticated.extend(std::iter::from_fn(|| UnauthenticatedPeer::accept(listener)).take(most));
@@ -257,7 +261,7 @@ pub fn accept_peers(listener: &TcpListener, unauthenticated: &mut Vec<Unauthenti
 }
 
 impl UnauthenticatedPeer {
-    /// The next caller, if there is one.
+    /// The next peer, if there is one.
     fn accept(listener: &TcpListener) -> Option<Self> {
         let (stream, _) = listener.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -269,12 +273,12 @@ impl UnauthenticatedPeer {
         })
     }
 
-    /// The descriptor, for a poll.
+    /// The descriptor, for poll.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }
 
-    /// Listens to what it has said.
+    /// Continues the authentication with what has arrived.
     pub fn hear(mut self, secret: Secret) -> Authentication {
         const WHOLE: usize = CALL_BYTES + PROOF_BYTES;
         loop {
@@ -289,7 +293,7 @@ impl UnauthenticatedPeer {
                 _ => return Authentication::Rejected,
             }
             if self.input.len() == CALL_BYTES {
-                // Few bytes on a new connection: they fit, or it is worth nothing.
+                // Few bytes on a new connection: they fit, or the connection is useless.
                 let answer = secret.answer(&self.input, &self.own);
                 if !answer.is_some_and(|answer| self.stream.write(&answer).is_ok_and(|n| n == ANSWER_BYTES)) {
                     return Authentication::Rejected;
@@ -376,7 +380,7 @@ mod tests {
         }
         accept_peers(&listener, &mut unauthenticated, 5);
         assert_eq!(unauthenticated.len(), MAX_UNAUTHENTICATED + 5);
-        // The first caller had to go, the last one is there.
+        // The first peer was dropped, the last one is there.
         assert_eq!(callers[0].read(&mut [0; 4]).unwrap(), 0);
         let last = callers.last().unwrap().local_addr().unwrap();
         assert!(unauthenticated.iter().any(|s| s.stream.peer_addr().unwrap() == last));

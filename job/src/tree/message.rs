@@ -1,28 +1,28 @@
-//! What agents tell each other: frames of a length, a kind, and numbers in little-endian order.
+//! Messages between agents: frames of a length, a kind, and numbers in little-endian order.
 #![forbid(unsafe_code)]
 
 use super::super::control_block::Phase;
 use super::super::layout::RankRange;
 
-/// The state of a part of the job: one host, or one and all that it has started.
+/// The ranks of a part of the job: of one host, or of a host and those below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RankCounts {
     /// Ranks that have not called exit.
     pub running: u32,
     /// Ranks that exist.
     pub present: u32,
-    /// How many times in a row all that are running were seen to wait only, since the look of this number.
+    /// The number of arrivals in exit, after which the next two were counted.
     pub epoch: u32,
-    /// See there.
+    /// Windows in a row in which all running ranks only waited.
     pub waiting: u32,
-    /// The same of those that were seen to wait or to poll only.
+    /// Windows in a row in which all running ranks only waited or polled.
     pub idle: u32,
 }
 
 /// Names and values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What a host is to do.
+/// A host to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Its number.
@@ -31,45 +31,46 @@ pub struct Host {
     pub name: Vec<u8>,
 }
 
-/// A message between the agents of two hosts.
+/// A message between the agents of two hosts, or between a worker and the launcher process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentMessage {
-    /// Down: the layout of the job with the limit of neighbourhoods, variables of the first host, which a process manager need not have passed on,
-    /// and the hosts that the receiver shall start.
+    /// Down: the layout of the job, with the limit of neighbourhoods; variables of the first host,
+    /// which a process manager may not have passed on; the hosts that the receiver must start.
     Start {
         ranges: Vec<RankRange>,
         nbrhd_max: u32,
         variables: Pairs,
         todo: Vec<Host>,
     },
-    /// Down: how far the job is with ending, its exit code, and the number of the look at those who still run.
+    /// Down: the phase of the job's end, its exit code, and the epoch of [`RankCounts`].
     Phase { phase: Phase, code: i32, epoch: u32 },
-    /// Down: what an exchange has given, all ranks' bytes in the order of ranks.
+    /// Down: the result of an exchange: the bytes of all ranks, in the order of ranks.
     Result { round: u32, bytes: Vec<u8> },
-    /// Down: a signal that all ranks shall get.
+    /// Down: a signal for all ranks.
     Signal { number: i32 },
-    /// Up: an exchange; the bytes of all ranks of some hosts, host by host, and in each in the order of ranks.
+    /// Up: the bytes of all ranks of some hosts in an exchange, host by host, in the order of
+    /// ranks.
     Gather {
         round: u32,
         length: u32,
         parts: Vec<(u32, Vec<u8>)>,
     },
-    /// Up, before the job is known: a host by its first rank, its name, and its ranks.
+    /// Up, before the layout is known: a host by its first rank, its name, and its ranks.
     HostRanks { first: u32, name: Vec<u8>, ranks: Vec<u32> },
-    /// To a console: the number that a process wishes for, and what tells its host from others.
+    /// From a worker: the rank that it requests, and the identity of its host.
     Register { requested_rank: Option<u32>, host: Vec<u8> },
-    /// From a console: the number of a process, ranks of the job, the job's name, and the console's environment.
+    /// To a worker: its rank, the number of ranks, the job's name, and the launcher's environment.
     Assign {
         rank: u32,
         size: u32,
         job: Vec<u8>,
         environment: Pairs,
     },
-    /// To a console: a process waits for all, and tells values by their names.
+    /// From a worker: it waits for all workers, and publishes values under keys.
     Fence { puts: Pairs },
-    /// To a console: what has rank `owner` told?
+    /// From a worker: requests a value that rank `owner` has published.
     Get { owner: u32, key: Vec<u8> },
-    /// From a console: that; or nothing, which ends a fence.
+    /// To a worker: that value; empty at the end of a fence.
     Value { bytes: Vec<u8> },
     /// Up: a rank is in exit, or was lost.
     Ended { code: i32, lost: bool },
@@ -102,7 +103,7 @@ impl<'a> Reader<'a> {
         self.list(|from| Some((from.text()?, from.text()?)))
     }
 
-    /// As many items as a number in front says. Nothing is set aside for them before they are there.
+    /// A count and as many items. Memory is allocated only for items that are there.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.u32()?;
         (0..count).map(|_| item(self)).collect()
@@ -204,7 +205,7 @@ impl AgentMessage {
         frame
     }
 
-    /// The same of what processes and a console tell each other.
+    /// The same for messages of workers and the launcher process.
     fn put_worker(&self, frame: &mut Vec<u8>) {
         match self {
             Self::Register { requested_rank, host } => {
@@ -240,7 +241,7 @@ impl AgentMessage {
         }
     }
 
-    /// Takes the first frame off `stream`, if it is there whole. An error if the bytes are none of ours.
+    /// Takes the first complete frame off `stream`. An error if the bytes are not a frame.
     pub fn decode(stream: &mut Vec<u8>) -> Result<Option<Self>, &'static str> {
         let Some((length, _)) = stream.split_first_chunk::<4>() else {
             return Ok(None);

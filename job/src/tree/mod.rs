@@ -1,5 +1,6 @@
-//! The agents of a job's hosts form a tree. Each has a connection to the one above it, but for the first, and to those that it has started or
-//! that have called it. What happens on one host travels up; what is decided at the first host travels down.
+//! The tree of node agents of a job. Each has a connection to the agent above, except the root, and
+//! to those below: agents that it has started, or that have connected to it. Events travel up;
+//! decisions of the root travel down.
 #![forbid(unsafe_code)]
 
 pub mod link;
@@ -16,37 +17,38 @@ use link::{Authentication, Link, UnauthenticatedPeer};
 use message::{AgentMessage, Host, RankCounts};
 use secret::Secret;
 
-/// How long a remote shell may take to end when its host has, not counting the time that it waits for the reader of this process's output.
+/// Limit for a remote shell to end after its host, not counting time in which it waits for the
+/// reader of this process's output.
 const SHELL_END: Duration = Duration::from_secs(5);
-/// How long it may take when it was told to.
+/// Limit after SIGTERM.
 const SHELL_END_BY_FORCE: Duration = Duration::from_secs(1);
 
-/// A host right below this one, and all that are below it.
+/// A host directly below this one, with all hosts below it.
 #[derive(Debug)]
 pub struct Branch {
     /// The host.
     pub host: Host,
-    /// The hosts that it shall start itself.
+    /// The hosts that it starts.
     pub todo: Vec<Host>,
-    /// Hosts in its part of the job.
+    /// Number of hosts in the branch.
     pub hosts: usize,
-    /// What it has last said of its part of the job.
+    /// The last report of its ranks.
     pub counts: RankCounts,
     /// The remote shell that has started it.
     pub shell: Option<Pid>,
-    /// Where to write what rank 0 shall read, if it is right there, and what the shell is to read before that.
+    /// If rank 0 is on it: where to write rank 0's input, and the start-up line that comes before.
     pub input: Option<(OwnedFd, Vec<u8>)>,
     link: Option<Link>,
-    /// Its connections for output, by stream, and how many of them were handed out.
+    /// Its connections for output, by stream, and how many of them were passed on.
     outputs: Vec<(u32, TcpStream)>,
     handed_out: usize,
-    /// When its agent last said something.
+    /// When its agent last sent a message.
     heard: Instant,
     lost: bool,
 }
 
 impl Branch {
-    /// A host with `ranks` ranks in its part of the job, which has not called yet.
+    /// A host that has not connected yet, with `ranks` ranks in its branch.
     pub fn new(host: Host, todo: Vec<Host>, ranks: u32) -> Self {
         Self {
             host,
@@ -67,7 +69,7 @@ impl Branch {
         }
     }
 
-    /// A host that has called, with others below it.
+    /// A host that has connected, with others below it.
     pub fn linked(host: Host, hosts: usize, ranks: u32, link: Link, outputs: Vec<(u32, u32, TcpStream)>) -> Self {
         let mut branch = Self::new(host, Vec::new(), ranks);
         branch.hosts = hosts;
@@ -79,12 +81,12 @@ impl Branch {
         branch
     }
 
-    /// Whether its agent has opened all connections, of which so many are for output.
+    /// Whether its agent has opened all connections, of which `outputs` are for output.
     fn has_called(&self, outputs: usize) -> bool {
         self.lost || (self.link.is_some() && self.outputs.len() == outputs)
     }
 
-    /// Its ranks are lost. What they have written and was not read yet is, too.
+    /// Its ranks are lost, and so is their output that was not read yet.
     fn lose(&mut self) {
         self.lost = true;
         for (_, connection) in &self.outputs {
@@ -92,7 +94,7 @@ impl Branch {
         }
     }
 
-    /// Whether nothing more comes from it.
+    /// Whether no more messages can come from it.
     fn is_over(&self) -> bool {
         self.lost || (self.counts.present == 0 && self.link.as_ref().is_some_and(|l| l.broken().is_some()))
     }
@@ -102,22 +104,22 @@ impl Branch {
     }
 }
 
-/// What has come.
+/// An event in the tree.
 #[derive(Debug)]
 pub enum Event {
-    /// From the agent above.
+    /// A message from the agent above.
     Down(AgentMessage),
-    /// From a branch.
+    /// A message from a branch.
     Up(AgentMessage),
     /// A connection for stream 1 or 2 of the output of a branch.
     Output(u32, TcpStream),
-    /// A branch is lost; all its ranks are. With the reason.
+    /// A branch and all its ranks are lost, for this reason.
     Lost(String),
     /// The agent above is lost.
     Orphaned,
 }
 
-/// This agent's place in the tree.
+/// The connections of this agent.
 #[derive(Debug)]
 pub struct Tree {
     secret: Secret,
@@ -129,17 +131,17 @@ pub struct Tree {
     listener: Option<TcpListener>,
     unauthenticated: Vec<UnauthenticatedPeer>,
     branches: Vec<Branch>,
-    /// When it gives up waiting for those who have not called.
+    /// When to give up branches that have not connected.
     give_up: Option<Instant>,
 }
 
 impl Tree {
-    /// With nobody above and nobody below.
+    /// An agent without others.
     pub fn alone() -> Self {
         Self::new(Secret::new(), None, false)
     }
 
-    /// Below `up`. With `routed` output travels up the tree.
+    /// An agent below `up`, if there is one. With `routed` output travels up the tree.
     pub fn new(secret: Secret, up: Option<Link>, routed: bool) -> Self {
         Self {
             secret,
@@ -153,45 +155,45 @@ impl Tree {
         }
     }
 
-    /// What all agents know.
+    /// The secret of the job.
     pub fn secret(&self) -> Secret {
         self.secret
     }
 
-    /// Whether this is the first agent, which decides.
+    /// Whether this is the root, which decides.
     pub fn is_root(&self) -> bool {
         self.up.is_none()
     }
 
-    /// The branches will call here, within `limit` if there is one.
+    /// Branches will connect to `listener`, within `limit` if there is one.
     pub fn expect(&mut self, listener: TcpListener, branches: Vec<Branch>, limit: Option<Duration>) {
         self.listener = Some(listener);
         self.branches = branches;
         self.give_up = limit.map(|limit| Instant::now() + limit);
     }
 
-    /// Those who have not called may only take so much longer.
+    /// Limits the time for branches that have not connected yet.
     pub fn hurry(&mut self, limit: Duration) {
         let at = Instant::now() + limit;
         self.give_up = Some(self.give_up.map_or(at, |given| given.min(at)));
     }
 
-    /// Whether all branches have called.
+    /// Whether all branches have connected.
     pub fn is_complete(&self) -> bool {
         self.branches.iter().all(|branch| branch.has_called(self.outputs))
     }
 
-    /// Connections for output to the agent above.
+    /// Sets the connections for output to the agent above.
     pub fn set_outputs(&mut self, outputs: Option<[TcpStream; 2]>) {
         self.outputs_up = outputs;
     }
 
-    /// The connections for output to the agent above, once.
+    /// Takes the connections for output to the agent above.
     pub fn take_outputs(&mut self) -> Option<[TcpStream; 2]> {
         self.outputs_up.take()
     }
 
-    /// Adds a branch that has called already.
+    /// Adds a branch that has connected.
     pub fn add(&mut self, branch: Branch) {
         self.branches.push(branch);
     }
@@ -201,18 +203,19 @@ impl Tree {
         &self.branches
     }
 
-    /// Where to write what rank 0 shall read, if it is on a host right below, and what is to be written before that.
+    /// If rank 0 is on a host directly below: where to write its input, and the start-up line.
     pub fn take_input(&mut self) -> Option<(OwnedFd, Vec<u8>)> {
         self.branches.iter_mut().find_map(|b| b.input.take())
     }
 
-    /// The address of this host that the tree uses, once there is a connection; that of the loop-back interface only if there is no other.
+    /// The address of this host that the tree uses, once there is a connection; a loopback address
+    /// only if there is no other.
     pub fn own_address(&self) -> Option<IpAddr> {
         let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
         links.filter_map(Link::own_address).min_by_key(IpAddr::is_loopback)
     }
 
-    /// Ranks below this host.
+    /// The ranks below this host.
     pub fn counts(&self, epoch: u32) -> RankCounts {
         let mut sum = RankCounts {
             epoch,
@@ -232,19 +235,19 @@ impl Tree {
         sum
     }
 
-    /// Whether no branch will say anything more.
+    /// Whether no branch will send any more messages.
     pub fn is_over(&self) -> bool {
         self.branches.iter().all(Branch::is_over)
     }
 
-    /// Tells the agent above.
+    /// Sends a message to the agent above.
     pub fn send_up(&mut self, message: &AgentMessage) {
         if let Some(up) = &mut self.up {
             up.send(message);
         }
     }
 
-    /// Tells all agents below.
+    /// Sends a message to all agents below.
     pub fn send_down(&mut self, message: &AgentMessage) {
         self.branches
             .iter_mut()
@@ -252,18 +255,19 @@ impl Tree {
             .for_each(|link| link.send(message));
     }
 
-    /// Descriptors to wait for.
+    /// Adds the descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
         let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
         link::poll_items(links, &self.unauthenticated, self.listener.as_ref(), items);
     }
 
-    /// Whether time matters although nothing comes: strangers and those who have not called wear patience out.
+    /// Whether checks are due even without input: limits for unauthenticated peers and for branches
+    /// that have not connected.
     pub fn is_impatient(&self) -> bool {
         !self.unauthenticated.is_empty() || self.listener.is_some()
     }
 
-    /// What has come. `welcome` is what a branch hears when it calls.
+    /// New events. `welcome` returns the first messages for a branch that connects.
     pub fn events(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<Event> {
         self.meet(welcome);
         let mut events = Vec::new();
@@ -305,7 +309,8 @@ impl Tree {
         events
     }
 
-    /// Branches whose agents have said nothing for `limit`, although they should: their systems answer, but they do not run.
+    /// Gives up branches that were silent for `limit`: their hosts respond, but their agents do not
+    /// run. Returns a message for each.
     pub fn silent(&mut self, limit: Duration) -> Vec<String> {
         let now = Instant::now();
         let here = |b: &&mut Branch| b.link.is_some() && !b.is_over() && now >= b.heard + limit;
@@ -321,7 +326,7 @@ impl Tree {
         self.branches.iter_mut().filter(here).map(lose).collect()
     }
 
-    /// Lets callers in who are of the job.
+    /// Accepts connections of the job's agents.
     fn meet(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) {
         let Some(listener) = &self.listener else { return };
         link::accept_peers(listener, &mut self.unauthenticated, self.branches.len());
@@ -352,7 +357,8 @@ impl Tree {
         }
     }
 
-    /// Branches that will never call: their remote shell has ended, or they have had their time.
+    /// Gives up branches that cannot connect any more: their remote shell has ended, or their time
+    /// is over.
     fn give_up(&mut self) -> Vec<Event> {
         let late = self.give_up.is_some_and(|at| Instant::now() >= at);
         let mut events = Vec::new();
@@ -380,8 +386,9 @@ impl Tree {
         events
     }
 
-    /// The end: what is still to be said above is said, and remote shells end, which may wait for a reader of this process's output who pauses, until
-    /// somebody has asked for the end. Whether shells had to be ended.
+    /// Ends the tree: sends what is queued for the agent above, and waits for remote shells. These
+    /// may wait for a stalled reader of this process's output until a signal asks for the end.
+    /// Whether shells had to be killed.
     pub fn close(mut self, mut is_asked: impl FnMut() -> bool) -> bool {
         if let Some(up) = &mut self.up {
             up.finish(SHELL_END);
@@ -395,7 +402,7 @@ impl Tree {
             if ended_within(&mut shells, limit, may_wait) {
                 return number == libc::SIGKILL;
             }
-            // A shell may be a script: what it runs is in its group.
+            // A shell may be a script: its children are in its process group.
             for &pid in &shells {
                 process::kill(-pid, number);
             }
@@ -414,7 +421,7 @@ impl Tree {
         *self = Self::alone();
     }
 
-    /// The end of an agent that nobody needs any more: remote shells are killed, connections close.
+    /// Ends the tree at once: terminates remote shells and closes connections.
     pub fn abandon(&mut self) {
         for pid in self.branches.iter_mut().filter_map(|b| b.shell.take()) {
             process::kill(-pid, libc::SIGTERM);
@@ -424,8 +431,9 @@ impl Tree {
     }
 }
 
-/// Collects those of `processes`, which write where this one does, that have ended; whether that was all of them before `limit`, from when the reader has
-/// gone on if they may wait for one who pauses.
+/// Reaps those of `processes` that have ended; whether all have within `limit`. They write to the
+/// same output as this process: while its reader stalls and `may_wait` says so, the limit does not
+/// run.
 fn ended_within(processes: &mut Vec<Pid>, limit: Duration, mut may_wait: impl FnMut() -> bool) -> bool {
     let mut end = Instant::now() + limit;
     let mut step = Duration::from_micros(200);

@@ -1,7 +1,8 @@
-//! How both ends of a new connection prove that they belong to the job, before anything else that they say is looked at. The key never travels
-//! on the connection: each end sends random numbers, and the other returns a keyed hash of both ends' (SipHash-2-4 of 128 bits).
+//! Authentication of both ends of a new connection, before any other message is read. The secret
+//! never travels on the connection: each end sends a nonce, and the other returns a keyed hash of
+//! both nonces (SipHash-2-4, 128 bits).
 //!
-//! Caller: magic, 16 random bytes. Answer: magic, 16 random bytes, and a hash. Caller: number of its host, and a hash over that, too.
+//! Caller: magic, nonce. Answer: magic, nonce, hash. Caller: its id, and a hash that covers the id.
 #![forbid(unsafe_code)]
 
 use std::hash::Hasher;
@@ -10,7 +11,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use gasnet_sys::mem::random_u64;
 
-/// Bytes of the caller's first words.
+/// Bytes of the caller's first message.
 pub const CALL_BYTES: usize = 24;
 /// Bytes of the answer.
 pub const ANSWER_BYTES: usize = 40;
@@ -19,7 +20,7 @@ pub const PROOF_BYTES: usize = 20;
 
 const MAGIC: [u8; 8] = *b"GASNETj1";
 
-/// What all agents of a job know, and nobody else.
+/// The secret of a job, known only to its processes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
@@ -41,17 +42,17 @@ pub fn nonce() -> Nonce {
 }
 
 impl Secret {
-    /// A new one.
+    /// A new secret.
     pub fn new() -> Self {
         Self(nonce())
     }
 
-    /// From bytes that came another way.
+    /// A secret that was received.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// For a way that nobody else sees.
+    /// Its bytes, for a private channel.
     pub fn bytes(&self) -> [u8; 16] {
         self.0
     }
@@ -65,13 +66,13 @@ impl Secret {
         hasher.finish128().as_bytes()
     }
 
-    /// The job's token, which all ranks know.
+    /// The job's token, known to all ranks.
     pub fn token(&self) -> u64 {
         let hash = self.hash(b't', &[]);
         u64::from_le_bytes(hash[..8].try_into().unwrap_or_default())
     }
 
-    /// What the called end answers to `call`; none if that is no call of ours.
+    /// The answer to `call`. None if `call` is no call of this protocol.
     pub fn answer(&self, call: &[u8], own: &Nonce) -> Option<[u8; ANSWER_BYTES]> {
         let theirs = call.strip_prefix(&MAGIC)?;
         let mut answer = [0; ANSWER_BYTES];
@@ -81,7 +82,7 @@ impl Secret {
         Some(answer)
     }
 
-    /// The caller's proof, if the answer is of somebody who knows the secret.
+    /// The caller's proof, if the answer proves knowledge of the secret.
     pub fn prove(&self, own: &Nonce, answer: &[u8], host: u32) -> Option<[u8; PROOF_BYTES]> {
         let (theirs, hash) = answer.strip_prefix(&MAGIC)?.split_at_checked(16)?;
         if hash != self.hash(b'a', &[own, theirs]) {
@@ -94,7 +95,7 @@ impl Secret {
         Some(proof)
     }
 
-    /// The caller's host, if its proof is right.
+    /// The caller's id, if its proof is right.
     pub fn verify(&self, call: &[u8], own: &Nonce, proof: &[u8]) -> Option<u32> {
         let theirs = call.strip_prefix(&MAGIC)?;
         let (number, hash) = proof.split_first_chunk::<4>()?;
@@ -102,7 +103,7 @@ impl Secret {
     }
 }
 
-/// The caller's first words.
+/// The caller's first message.
 pub fn call(own: &Nonce) -> [u8; CALL_BYTES] {
     let mut call = [0; CALL_BYTES];
     call[..8].copy_from_slice(&MAGIC);
@@ -128,7 +129,8 @@ mod tests {
         assert_eq!(meet(secret, secret), Some(77));
         assert_eq!(meet(secret, Secret::new()), None);
         assert_ne!(secret.token(), Secret::new().token());
-        // The caller, too, is not taken in: and a proof is worth nothing elsewhere.
+        // The caller authenticates the other end, too; and a proof is worthless on another
+        // connection.
         let (a, b, c) = (nonce(), nonce(), nonce());
         let answer = secret.answer(&call(&a), &b).unwrap();
         let proof = secret.prove(&a, &answer, 5).unwrap();

@@ -1,4 +1,4 @@
-//! A process manager as good ones are, in a thread for each process.
+//! A well-behaved process manager, in a thread for each process.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,17 +9,17 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use crate::pmi::message::{counted, line, PmiMessage};
 
-/// What the processes of a good manager share.
+/// The state that all processes share.
 pub struct Job {
-    /// Fences that each process has come to.
+    /// Fences that each process has reached.
     fences: Mutex<Vec<u32>>,
     changed: Condvar,
     store: Mutex<HashMap<String, String>>,
-    /// Calls of fence by the processes themselves.
+    /// Calls of fence by the processes.
     pub came: AtomicU32,
 }
 
-/// A good manager's part for one process.
+/// The manager's end of one process.
 pub struct Manager {
     pub job: Arc<Job>,
     pub rank: u32,
@@ -56,13 +56,13 @@ impl Manager {
         self.job.changed.notify_all();
     }
 
-    /// Waits until all processes have come to the fence that this one has come to.
+    /// Waits until all processes have reached this process's fence.
     fn wait_for_all(&self) {
         let late = |fences: &mut Vec<u32>| fences.iter().any(|&f| f < fences[self.rank as usize]);
         drop(self.job.changed.wait_while(self.job.fences.lock().unwrap(), late).unwrap());
     }
 
-    /// As hydra does it: only what is not there yet is waited for.
+    /// As in hydra: waits only for values that are missing.
     fn get(&self, message: &PmiMessage) -> Option<String> {
         let key = message.field("key").unwrap();
         let present = self.job.store.lock().unwrap().get(key).cloned();
@@ -72,7 +72,7 @@ impl Manager {
         })
     }
 
-    /// Serves until the process has said that it ends; returns whether it has.
+    /// Serves until the process ends. Returns whether it has finalized.
     pub fn serve(&self, stream: impl Read + Write + CloneStream) -> bool {
         let mut to = stream.copy();
         let mut from = BufReader::new(stream);
@@ -181,14 +181,14 @@ impl CloneStream for TcpStream {
     }
 }
 
-/// The next message of PMI-1; none at the end.
+/// The next PMI-1 message. None at the end.
 pub fn read_line(from: &mut impl BufRead) -> Option<PmiMessage> {
     let mut text = String::new();
     from.read_line(&mut text).ok().filter(|&length| length > 0)?;
     Some(PmiMessage::from_line(&text).expect("a line of fields"))
 }
 
-/// The next message of PMI-2; none at the end.
+/// The next PMI-2 message. None at the end.
 pub fn read_counted(from: &mut impl Read) -> Option<PmiMessage> {
     let mut length = [0; 6];
     from.read_exact(&mut length).ok()?;
@@ -198,7 +198,7 @@ pub fn read_counted(from: &mut impl Read) -> Option<PmiMessage> {
     Some(PmiMessage::from_fields_text(std::str::from_utf8(&text).unwrap()).expect("fields"))
 }
 
-/// A job of so many processes.
+/// A job of this many processes.
 pub fn job(size: u32) -> Arc<Job> {
     Arc::new(Job {
         fences: Mutex::new(vec![0; size as usize]),

@@ -1,4 +1,4 @@
-//! PMI-1 and PMI-2 against managers of the test's own, good and bad.
+//! PMI-1 and PMI-2 against well-behaved and misbehaving managers of the test.
 
 mod manager;
 
@@ -29,7 +29,7 @@ fn inherited(stream: &UnixStream) -> ManagerAddress {
     ManagerAddress::Inherited(stream.as_raw_fd().to_string())
 }
 
-/// Of another length on each rank.
+/// A value that differs between ranks.
 fn value(rank: u32, length: usize) -> Vec<u8> {
     (0..length).map(|i| (i as u32 * 7 + rank) as u8).collect()
 }
@@ -50,7 +50,7 @@ fn use_it(mut manager: Box<dyn ProcessManager>, rank: u32, size: u32, came: &Ato
         "{why}"
     );
     manager.put("later", &[9]).unwrap();
-    // The first process comes last, and the others wait for it.
+    // Rank 0 comes last, and the others wait for it.
     for fence in 1..20 {
         while rank == 0 && came.load(SeqCst) + 1 < fence * size {
             thread::yield_now();
@@ -63,7 +63,8 @@ fn use_it(mut manager: Box<dyn ProcessManager>, rank: u32, size: u32, came: &Ato
     manager.finalize(true);
 }
 
-/// A job of `size` threads, each with a good manager of its own end. Returns what the managers are called.
+/// A job of `size` threads, each with a well-behaved manager at its other end. Returns the
+/// managers' names.
 fn run(size: u32, choice: PmiInterface, value_max: usize, slow: bool, refuses: &'static [&'static str]) -> String {
     let job = job(size);
     let mut threads = Vec::new();
@@ -139,7 +140,8 @@ fn connecting_back() {
     assert!(server.join().unwrap());
 }
 
-/// A manager that answers with what is given, one text for each request, and then closes the connection. Returns what `work` makes of it.
+/// A manager that answers each request with the next text, and then closes the connection. Returns
+/// the result of `work`.
 fn scripted<T>(choice: PmiInterface, answers: &[&[u8]], work: impl FnOnce(Result<Wire, PmiError>) -> T) -> T {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let answers: Vec<Vec<u8>> = answers.iter().map(|a| a.to_vec()).collect();
@@ -189,7 +191,7 @@ fn a_manager_that_closes_the_connection() {
                 let mut wire = wire.unwrap();
                 let why = call(&mut wire).unwrap_err().message;
                 assert!(why.contains("closed the connection"), "{why}");
-                // All that follows finds the other end closed, and neither waits nor raises a signal.
+                // Later calls find the other end closed. They neither wait nor raise a signal.
                 assert!(call(&mut wire).is_err());
                 wire.abort(1, "test");
                 wire.finalize(true);
@@ -297,7 +299,7 @@ fn a_manager_that_talks_nonsense() {
 
 #[test]
 fn values_that_come_back_damaged() {
-    // Cray's empty value, a text that was cut and one that grew, an endless one, other alphabets.
+    // Cray's empty value; texts that are too short, too long, endless, or of other alphabets.
     for value in ["(null)", "0003Zm9", "0001ZgAA", "0400Zg", "0003Zm9/", "zzzz", "0"] {
         let answer = format!("cmd=get_result rc=0 value={value}\n");
         let end: &[u8] = b"cmd=get_result rc=0 value=\n";
@@ -323,7 +325,7 @@ fn a_manager_that_is_silent() {
     let now = Some(Instant::now());
     let why = [stream.line(now).unwrap_err(), stream.counted(now).unwrap_err()];
     assert_eq!(why, ["it does not answer"; 2]);
-    // Until what was sent fills the connection.
+    // Until the connection's buffers are full.
     let message = "x".repeat(1 << 16);
     let why = std::iter::repeat_with(|| stream.send(&message, now)).find_map(Result::err);
     assert_eq!(why.as_deref(), Some("it does not answer"));

@@ -7,13 +7,14 @@ use crate::mpi::{self, Mpi};
 use crate::pmi::message::line;
 use crate::pmi::{check_place, quoted, text, ManagerAddress, PmiError, PmiInterface, WireStart};
 
-/// Most characters of a value of PMI-2, which does not tell; less than the interface's constant, for managers that count in what they add.
+/// Most characters of a PMI-2 value. The protocol does not announce it; this is below the
+/// interface's constant, for managers that count their additions.
 const PMI2_VALUE_MAX: usize = 1000;
-/// Most characters of a line of PMI-1 that are sent, whatever the manager says of values: Slurm reads 1024.
+/// Most characters of a PMI-1 line, whatever the manager announces for values: Slurm reads 1024.
 const LINE_MAX: usize = 1000;
 
 impl Version {
-    /// Version and subversion, as the first message has them.
+    /// Version and subversion in the first message.
     fn numbers(self) -> (&'static str, &'static str) {
         match self {
             Self::One => ("1", "1"),
@@ -23,7 +24,7 @@ impl Version {
 }
 
 impl Wire {
-    /// Agrees on a version, and asks for the place in the job.
+    /// Agrees on a version, and requests rank and size.
     pub(super) fn start(&mut self, start: &WireStart) -> Result<(), PmiError> {
         let limit = Some(answer_limit());
         let mut place = (start.rank.clone(), start.size.clone());
@@ -58,7 +59,7 @@ impl Wire {
                 self.job = self.name_of_job(space.field("kvsname"))?;
                 let fields = [("kvsname", self.job.as_str()), ("key", ""), ("value", "")];
                 let room = LINE_MAX - line("put", &fields).len() - text::PIECE_KEY_MAX;
-                // The end of a string may be counted in.
+                // The manager may count a terminating zero.
                 self.value_max = room.min(most - 1);
             }
             Version::Two => {
@@ -81,7 +82,7 @@ impl Wire {
         check_place(self.rank, self.size).map_err(|why| self.error(&why))
     }
 
-    /// Tells a manager that was connected to who this is; it answers with the place in the job.
+    /// Sends this process's identity after connecting; the answer contains rank and size.
     fn introduce(&mut self, id: &str, limit: Option<Instant>) -> Result<(Option<String>, Option<String>), PmiError> {
         if id.is_empty() || !id.bytes().all(|c| c.is_ascii_digit()) {
             return Err(self.error(&format!("PMI_ID={} is no number", quoted(id))));
@@ -103,7 +104,8 @@ impl Wire {
             PmiInterface::Pmi2 => &[Version::Two],
             PmiInterface::Auto | PmiInterface::Pmix => &[Version::One, Version::Two],
         };
-        // An MPI of this process has agreed on version 1 already, by this very connection. Slurm answers no second `init`.
+        // An MPI of this process has already agreed on version 1 over this connection. Slurm
+        // answers no second `init`.
         if matches!(choice, PmiInterface::Auto | PmiInterface::Pmi1) && !self.stream.is_own() && mpi::state() == Mpi::Running {
             return Ok(Version::One);
         }
