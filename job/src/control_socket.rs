@@ -26,7 +26,7 @@ pub fn attach(own_end: BorrowedFd<'_>) {
     OWN_END.store(own_end.as_raw_fd(), Ordering::Relaxed);
     signal::handle(signal_number(), on_change, &[]);
     if let Err(e) = fd::signal_on_change(own_end, signal_number()) {
-        eprintln!("gasnet: a rank cannot watch its supervisor: {e}");
+        eprintln!("gasnet: a rank cannot watch its node agent: {e}");
         process::end(ORPHANED);
     }
 }

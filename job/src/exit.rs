@@ -236,7 +236,7 @@ impl Job {
         if let Err(why) = process::flush_streams() {
             // No message when the reader is gone or the client has closed the stream.
             if !fd::peer_is_gone(1) {
-                let why = why.map_or("an earlier write has failed".into(), |why| why.to_string());
+                let why = why.map_or("an earlier write failed".into(), |why| why.to_string());
                 gasnet_tools::process::warn(format_args!(
                     "standard output cannot be written, so that some of it is lost: {why}"
                 ));

@@ -41,7 +41,7 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let HostPlan { layout, host, tree } = place;
     let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
-    let control = ControlBlock::create(layout.size(), here, relayed).map_err(|e| failed("mapping the memory of the job", &e))?;
+    let control = ControlBlock::create(layout.size(), here, relayed).map_err(|e| failed("mapping the job control block", &e))?;
     let host_state = HostState {
         control,
         token: tree.secret().token(),
@@ -115,8 +115,8 @@ pub(super) fn anon_memory(options: &StartOptions, name: &str) -> Result<AnonMemo
     };
     mem::anon_memory(name, &options.directory, &mut report).map_err(|e| JobError {
         message: format!(
-            "no shared memory for the job: memfd_create, POSIX shared memory and a file in {} all failed, the last with: {e}; set \
-             GASNET_TMPDIR to a directory that this user can write",
+            "no shared memory for the job: memfd_create, POSIX shared memory and a file in {} all failed, the \
+             last one with: {e}. Set GASNET_TMPDIR to a writable directory",
             options.directory.display()
         ),
     })
@@ -222,14 +222,12 @@ impl<'a> Launch<'a> {
     }
 
     fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Forked, JobError> {
-        let at_rank = |what: &str, error: &std::io::Error| {
-            JobError {
+        let at_rank = |what: &str, error: &std::io::Error| JobError {
             message: format!(
-                "{what} for rank {rank} of {} failed: {error}; fewer ranks, or higher limits for processes and descriptors (ulimit -u, \
-                 ulimit -n), may help",
+                "{what} for rank {rank} of {} failed: {error}. Use fewer ranks, or raise the limits of \
+                 processes and descriptors (ulimit -u, ulimit -n)",
                 self.host_state.layout.size()
             ),
-        }
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
         let mode = self.options.output(self.tree.is_root());

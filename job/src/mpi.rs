@@ -47,8 +47,8 @@ pub fn state() -> Mpi {
 pub fn before_fork() {
     if state() == Mpi::Running {
         gasnet_tools::process::warn(format_args!(
-            "MPI was initialised before GASNet, which now forks its ranks; MPI does not work in them. Start the program with mpiexec, or initialise \
-             GASNet first"
+            "MPI was initialised before GASNet, which now forks its ranks. MPI does not work in forked ranks. \
+             Start the program with mpiexec, or initialise GASNet first"
         ));
     }
 }

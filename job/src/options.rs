@@ -135,16 +135,18 @@ impl StartOptions {
             Some(Count::Passed { ranks, rest }) => (ranks, Some(rest)),
             Some(Count::Unpassed(number)) => {
                 return refuse(format!(
-                    "the first argument of this program is {number}. As a number of ranks it cannot be taken, because the argc and argv that were passed do not have it. \
-                     Start the program with gasnetrun_<conduit> -n N, or set GASNET_PSHM_NODES=N (1 for one rank)"
+                    "the first argument of this program is {number}, but the argc and argv passed to GASNet \
+                     lack it, so it cannot be the number of ranks. Start the program with gasnetrun_<conduit> \
+                     -n N, or set GASNET_PSHM_NODES=N (1 for one rank)"
                 ))
             }
             None => (config.get(&config::PSHM_NODES), None),
         };
         if restart.is_some() && !(1..=1 << 20).contains(&ranks) {
             return refuse(
-                "the first argument of a program that starts itself is the number of its ranks, 1 to 1048576, and this one is out of that range; with \
-                 gasnetrun_<conduit> -n or GASNET_PSHM_NODES the first argument is the program's own"
+                "the first argument of a program started without a launcher is the number of its ranks, 1 to \
+                 1048576; this one is out of range. With gasnetrun_<conduit> -n or GASNET_PSHM_NODES, all \
+                 arguments are the program's"
                     .into(),
             );
         }
@@ -160,7 +162,7 @@ impl StartOptions {
                 "GASNET_PSHM_NODES="
             };
             return refuse(format!(
-                "{name}{ranks}: one host starts at most {MAX_RANKS} ranks; more hosts can be named with GASNET_SSH_SERVERS"
+                "{name}{ranks}: one host starts at most {MAX_RANKS} ranks; name more hosts with GASNET_SSH_SERVERS"
             ));
         }
         let directory = config
@@ -270,9 +272,7 @@ fn master(text: &str) -> Result<String, JobError> {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     if bare.is_empty() || !bare.chars().all(|c| c.is_ascii_alphanumeric() || ".:-_".contains(c)) {
-        return refuse(format!(
-            "GASNET_MASTERIP={text}: an address or a name of this host is expected"
-        ));
+        return refuse(format!("GASNET_MASTERIP={text}: expected an address or a name of this host"));
     }
     Ok(bare.to_owned())
 }
@@ -312,7 +312,7 @@ fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
     match text.trim().parse() {
         Ok(ip) => Ok(Some(ip)),
         Err(_) => refuse(format!(
-            "GASNET_WORKERIP={text}: an address of the network to use is expected, as in 192.168.0.0 or fd00::"
+            "GASNET_WORKERIP={text}: expected an address of the network to use, such as 192.168.0.0 or fd00::"
         )),
     }
 }
@@ -343,7 +343,7 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Reque
         "C" | "c" => Requested::Custom,
         other => {
             return refuse(format!(
-                "GASNET_SPAWNFN={other}: L (this host), S (remote shells) or C (the command of GASNET_CSPAWN_CMD) is expected"
+                "GASNET_SPAWNFN={other}: expected L (this host), S (remote shells) or C (the command of GASNET_CSPAWN_CMD)"
             ))
         }
     };
@@ -401,14 +401,14 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     let wants_count = asked.as_ref().is_some_and(|(variable, _)| variable == "GASNET_SPAWNFN") && !library.names.contains(&"smp");
     if wants_count && !set && library.count.is_none() {
         return refuse(format!(
-            "GASNET_SPAWNFN asks for ranks to be started, but not how many. Give their number as the first argument, set GASNET_PSHM_NODES=N (1 for \
-             one rank), or start the program with gasnetrun_{} -n N",
+            "GASNET_SPAWNFN is set, but not how many ranks to start. Pass their number as the first argument, \
+             set GASNET_PSHM_NODES=N (1 for one rank), or start the program with gasnetrun_{} -n N",
             library.names.join(", ")
         ));
     }
     match asked {
         Some((variable, Requested::Spawner(Spawner::Ssh))) if !library.network => refuse(format!(
-            "{variable}=ssh: this library holds no conduit with a network ({}), so that all ranks are on one host",
+            "{variable}=ssh: this library holds no conduit with a network ({}), so all ranks are on one host",
             library.names.join(", ")
         )),
         Some((_, Requested::Spawner(Spawner::Ssh))) => Ok(by_argument(StartMethod::Ssh)),
@@ -417,8 +417,8 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         Some((variable, _)) => match managed(config)? {
             Some(kind) => Ok(by_manager(kind)),
             None => refuse(format!(
-                "{variable} asks for a process manager, but none has started this process: there is no {}. Start the program with mpiexec, \
-                 mpirun or srun, or unset the variable",
+                "{variable} asks for a process manager, but none has started this process: no {} in the \
+                 environment. Start the program with mpiexec, mpirun or srun, or unset the variable",
                 pmi::LOOKED_FOR
             )),
         },
@@ -448,8 +448,8 @@ impl LonelyTask {
             return String::new();
         }
         format!(
-            "srun has started {} tasks, but offers them no PMI, so that each would be a job of one rank. `srun --mpi=pmi2` or `--mpi=pmix` makes them one \
-             job; GASNET_PSHM_NODES=1 says that each is to be one",
+            "srun has started {} tasks, but offers them no PMI, so each would be a job of one rank. `srun \
+             --mpi=pmi2` or `--mpi=pmix` makes them one job; GASNET_PSHM_NODES=1 makes each task a job",
             self.tasks
         )
     }
@@ -574,7 +574,7 @@ mod tests {
         );
         assert!(of_network(&[("GASNET_SPAWNFN", "L")], None)
             .unwrap_err()
-            .contains("but not how many"));
+            .contains("but not how many ranks"));
         assert!(of_network(&[("GASNET_SPAWNFN", "L"), ("GASNET_PSHM_NODES", "1")], None).is_ok());
         assert!(of_network(&[("GASNET_SPAWNFN", "G")], None)
             .unwrap_err()

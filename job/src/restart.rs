@@ -24,8 +24,6 @@ pub fn restart(words: &[CString], ranks: u32) -> JobError {
     let program = named.and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
     let why = process::replace(program.as_deref().unwrap_or(c"/proc/self/exe"), words);
     JobError {
-        message: format!(
-            "the program cannot be started again without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"
-        ),
+        message: format!("cannot restart the program without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"),
     }
 }

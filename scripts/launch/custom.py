@@ -102,7 +102,7 @@ def _(bed):
         bed.run([bed.program.path, "2"], env=env, code=None, says=[*says, "!^rank"])
 
     fails(None, "GASNET_CSPAWN_CMD.*is not set")
-    fails("exit 7", "ended .*7.* when 2 of its processes had not called")
+    fails("exit 7", "ended .*7.* before 2 of its processes had connected")
     fails("%C %X", "%X stands for nothing")
     fails("echo %M; %C", "GASNET_CSPAWN_SERVERS names no hosts")
     fails("GASNET_WORKER_RANK=NOT_SET %C & %C; wait", "GASNET_WORKER_RANK=NOT_SET")
@@ -116,7 +116,7 @@ def _(bed):
 def _(bed):
     for command, state in (("true", "has ended"), ("sleep 600", "still runs")):
         env = {"GASNET_SPAWNFN": "C", "GASNET_CSPAWN_CMD": command, "GASNET_SPAWN_TIMEOUT": "7"}
-        early = ["has ended without an error, and of 2 processes 2 have not called"] if command == "true" else []
+        early = ["has ended without an error, and of 2 processes 2 have not called back"] if command == "true" else []
         bed.run(
             [bed.program.path, "2"],
             env=env,

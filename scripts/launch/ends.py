@@ -297,7 +297,7 @@ def _(bed):
     with waiting(bed, bed.servers()) as job:
         agent = end_with_stopped_agent(bed, job)
         got = job.await_end(AFTER_SILENCE)
-        if got == 0 or "node3 has said nothing" not in " ".join(job.text()):
+        if got == 0 or "node3 has been silent" not in " ".join(job.text()):
             raise Wrong(f"exit code {got}: {short(' '.join(job.text()))}")
         # It goes on, sees that nobody is there, and takes its ranks along.
         kill(bed, 3, agent, "CONT")

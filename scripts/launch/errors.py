@@ -73,7 +73,7 @@ def _(bed):
             bed.launch(3),
             env={"GASNET_SSH_CMD": shell, **bed.servers()},
             code=None,
-            says=["what to start here has not come", "host node[23]"],
+            says=["the start-up line has not arrived", "host node[23]"],
         )
 
 
@@ -218,5 +218,5 @@ def _(bed):
             [bed.program.path],
             env={"_GASNET_CONTACT": contact},
             code=None,
-            says=["_GASNET_CONTACT|cannot connect|cannot look up"],
+            says=["_GASNET_CONTACT|cannot connect|cannot resolve"],
         )

@@ -35,7 +35,7 @@ impl Gather {
         let (known_round, known_length) = *self.round.get_or_insert((round, length));
         if (known_round, known_length) != (round, length) {
             return Err(format!(
-                "hosts do not agree: exchange {round} of {length} bytes met exchange {known_round} of {known_length}"
+                "hosts disagree: exchange {round} of {length} bytes met exchange {known_round} of {known_length}"
             ));
         }
         self.parts.extend(parts);
@@ -101,7 +101,7 @@ impl Agent<'_> {
             }),
             Ok(Some(all)) => match assemble(self.setup.layout, all.length as usize, &all.parts) {
                 Some(bytes) => self.deliver(all.round, &bytes),
-                None => self.broken("hosts gave another number of bytes than they have ranks"),
+                None => self.broken("the number of bytes does not match the number of ranks"),
             },
             Err(why) => self.broken(&why),
         }
@@ -124,7 +124,7 @@ impl Agent<'_> {
             return;
         }
         if bytes.len() > self.setup.layout.size() as usize * ControlBlock::slot_bytes() {
-            return self.broken("more bytes came than there is room for");
+            return self.broken("the result is too large");
         }
         self.setup.control.write_results(round, bytes);
         if self.setup.control.address().is_none() {

@@ -385,7 +385,7 @@ impl Agent<'_> {
             }
             Ended::Unknown => {
                 self.say(format_args!(
-                    "{who} is gone, and another thread of the started process took its status; ending the job"
+                    "{who} ended, and another thread of the started process took its status; ending the job"
                 ));
                 self.begin(BROKEN, true);
             }
@@ -399,7 +399,7 @@ impl Agent<'_> {
             let ManagerDaemon { pid, name, .. } = self.setup.daemons.swap_remove(i);
             if self.leave_at.is_none() && self.running().next().is_some() {
                 self.say(format_args!(
-                    "host {}: the process manager that has started the ranks here ({name}, pid {pid}) is gone; ending the job",
+                    "host {}: the process manager that started the ranks ({name}, pid {pid}) has ended; ending the job",
                     net::host_name()
                 ));
                 self.begin(BROKEN, true);
@@ -540,8 +540,8 @@ impl Agent<'_> {
         }
         for rank in killed {
             self.say(format_args!(
-                "rank {rank} had not ended when its time was over, and was killed; what it had not written is lost. GASNET_EXITTIMEOUT sets how long \
-                 ranks may take"
+                "rank {rank} did not end within the exit timeout and was killed; its unwritten output is lost. \
+                 GASNET_EXITTIMEOUT sets the limit"
             ));
         }
         self.miss_silent(now);
@@ -560,8 +560,8 @@ impl Agent<'_> {
                 child.is_reported = true;
                 let rank = child.rank;
                 self.say(format_args!(
-                    "rank {rank} has not ended long after the others, and is ended now; what it had not written is lost. GASNET_EXITTIMEOUT sets how \
-                     long ranks may take"
+                    "rank {rank} has not ended long after the others, and is ended now; its unwritten output \
+                     is lost. GASNET_EXITTIMEOUT sets the limit"
                 ));
             }
         }

@@ -46,8 +46,8 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     let addresses = contact.addresses(None);
     let mut link = Link::call(&addresses, contact.secret, WORKER_ID, ANSWER).map_err(|why| JobError {
         message: format!(
-            "host {here} cannot connect to the client of the job ({why}); if that has another address which can be reached from here, \
-             GASNET_MASTERIP names it"
+            "host {here} cannot connect to the launcher process ({why}). Set GASNET_MASTERIP to an address of \
+             its host that can be reached from here"
         ),
     })?;
     link.send(&AgentMessage::Register {
@@ -61,12 +61,8 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
             job,
             environment,
         }) => (rank, size, job, environment),
-        Ok(_) => {
-            return refuse(format!(
-                "host {here}: the console said something else than this process's place"
-            ))
-        }
-        Err(why) => return refuse(format!("host {here} was given no place in the job: {why}")),
+        Ok(_) => return refuse(format!("host {here} received an unexpected message instead of a rank")),
+        Err(why) => return refuse(format!("host {here} received no rank in the job: {why}")),
     };
     for (name, value) in environment {
         let name = OsString::from_vec(name);
@@ -101,25 +97,25 @@ fn requested_rank() -> Result<Option<u32>, JobError> {
     match env::var(text.trim()).ok().and_then(|value| value.trim().parse().ok()) {
         Some(number) => Ok(Some(number)),
         None => refuse(format!(
-            "GASNET_WORKER_RANK={text}: a whole number is expected, or the name of a variable that holds one"
+            "GASNET_WORKER_RANK={text}: expected a whole number, or the name of a variable with one"
         )),
     }
 }
 
 impl LauncherClient {
     fn failed(what: &str, why: &str) -> PmiError {
-        PmiError::new(format!("the console of the job could not {what}: {why}"))
+        PmiError::new(format!("the launcher process could not {what}: {why}"))
     }
 
     /// Sends a request and waits for the answer.
     fn ask(&mut self, what: &str, message: &AgentMessage, limit: Duration) -> Result<Vec<u8>, PmiError> {
         let Some(link) = &mut self.link else {
-            return Err(Self::failed(what, "all was asked"));
+            return Err(Self::failed(what, "the connection is closed"));
         };
         link.send(message);
         match link.wait(limit) {
             Ok(AgentMessage::Value { bytes }) => Ok(bytes),
-            Ok(_) => Err(Self::failed(what, "it said something else")),
+            Ok(_) => Err(Self::failed(what, "unexpected answer")),
             Err(why) => Err(Self::failed(what, &why)),
         }
     }
@@ -150,13 +146,13 @@ impl ProcessManager for LauncherClient {
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
         let puts = std::mem::take(&mut self.puts);
         let puts = puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect();
-        self.ask("end a fence", &AgentMessage::Fence { puts }, limit.unwrap_or(NO_LIMIT))
+        self.ask("complete a fence", &AgentMessage::Fence { puts }, limit.unwrap_or(NO_LIMIT))
             .map(drop)
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
         let key = key.as_bytes().to_vec();
-        self.ask("give a value", &AgentMessage::Get { owner, key }, ANSWER)
+        self.ask("return a value", &AgentMessage::Get { owner, key }, ANSWER)
     }
 
     /// The launcher process goes on when no worker has requests.

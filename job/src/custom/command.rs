@@ -94,7 +94,7 @@ impl Custom {
         command.arg("-c").arg(&line).envs(names.map(|name| (name, &value)));
         process::die_with_spawner(&mut command);
         command.spawn().map_err(|e| JobError {
-            message: format!("the command of GASNET_CSPAWN_CMD cannot be started: {e}"),
+            message: format!("cannot start the command of GASNET_CSPAWN_CMD: {e}"),
         })
     }
 
@@ -150,7 +150,7 @@ impl Custom {
                 other => {
                     let other = other.map_or_else(String::new, |&b| char::from(b).to_string());
                     return refuse(format!(
-                        "GASNET_CSPAWN_CMD: %{other} stands for nothing; there are %N, %C, %D, %M, %P and %%"
+                        "GASNET_CSPAWN_CMD: %{other} is unknown; there are %N, %C, %D, %M, %P and %%"
                     ));
                 }
             }

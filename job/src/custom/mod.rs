@@ -68,7 +68,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     drop(server);
     drop(listener);
     let control = ControlBlock::create(layout.size(), 0, true).map_err(|e| JobError {
-        message: format!("mapping the memory of the job failed: {e}"),
+        message: format!("mapping the job control block failed: {e}"),
     })?;
     signal::block_all();
     signal::set_default(libc::SIGCHLD);
@@ -93,7 +93,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
 fn still_there(command: &mut Process, missing: u32) -> Result<bool, String> {
     match command.try_wait() {
         Ok(Some(status)) if !status.success() => Err(format!(
-            "the command of GASNET_CSPAWN_CMD ended ({status}) when {missing} of its processes had not called yet"
+            "the command of GASNET_CSPAWN_CMD ended ({status}) before {missing} of its processes had connected"
         )),
         Ok(status) => Ok(status.is_none()),
         Err(_) => Ok(true),

@@ -117,16 +117,17 @@ impl<'a> LauncherServer<'a> {
                     let since = *ended.get_or_insert_with(Instant::now);
                     if since.elapsed() >= NOTICE && !std::mem::replace(&mut is_told, true) {
                         eprintln!(
-                            "gasnet: the command of GASNET_CSPAWN_CMD has ended without an error, and of {all} processes {missing} have not called; \
-                             this goes on waiting, for they may be queued"
+                            "gasnet: the command of GASNET_CSPAWN_CMD has ended without an error, and of {all} \
+                             processes {missing} have not called back; still waiting, because they may be \
+                             queued"
                         );
                     }
                 }
                 if end.is_some_and(|end| Instant::now() >= end) {
                     return Err(format!(
-                        "of {all} processes {missing} have not called the client in {} seconds; connections to this host may be blocked \
-                         (GASNET_MASTERIP names the address to use), or the command of GASNET_CSPAWN_CMD, which {}, starts fewer \
-                         (GASNET_SPAWN_TIMEOUT)",
+                        "of {all} processes {missing} have not called back within {} seconds. Connections to \
+                         this host may be blocked (GASNET_MASTERIP sets the address to use), or the command of \
+                         GASNET_CSPAWN_CMD, which {}, starts fewer (GASNET_SPAWN_TIMEOUT)",
                         limit.as_secs(),
                         if ended.is_some() { "has ended" } else { "still runs" }
                     ));
@@ -171,9 +172,14 @@ impl<'a> LauncherServer<'a> {
                     }
                     AgentMessage::Get { owner, key } => match self.values.get(&(owner, key)) {
                         Some(bytes) => worker.link.send(&AgentMessage::Value { bytes: bytes.clone() }),
-                        None => return Err(format!("rank {} asks for what rank {owner} has not told", worker.rank)),
+                        None => {
+                            return Err(format!(
+                                "rank {} requests a value that rank {owner} has not published",
+                                worker.rank
+                            ))
+                        }
                     },
-                    _ => return Err("a process said something that is not expected of it".into()),
+                    _ => return Err("a process sent an unexpected message".into()),
                 }
             }
             if worker.link.broken().is_some() {
@@ -189,7 +195,7 @@ impl<'a> LauncherServer<'a> {
 
     fn who(worker: &Worker) -> String {
         let Some((_, host)) = &worker.hello else {
-            return "it had not said where it is".into();
+            return "its host is unknown".into();
         };
         let host = String::from_utf8_lossy(host);
         let name = host.split(' ').next_back().unwrap_or_default();

@@ -35,7 +35,7 @@ impl FromStr for PmiInterface {
         let found = named.iter().find(|(name, _)| text.trim().eq_ignore_ascii_case(name));
         found
             .map(|&(_, choice)| choice)
-            .ok_or_else(|| format!("there is no process manager's interface \"{text}\": it is one of auto, pmi1, pmi2 and pmix"))
+            .ok_or_else(|| format!("GASNET_PMI={text}: expected auto, pmi1, pmi2 or pmix"))
     }
 }
 
@@ -113,7 +113,7 @@ pub fn detect(
     };
     let other = |asked: &str, there: &str| {
         Err(format!(
-            "GASNET_PMI asks for {asked}, but it is {there} that this process was started with; unset the variable, or choose that"
+            "GASNET_PMI asks for {asked}, but this process was started with {there}. Unset the variable, or select that interface"
         ))
     };
     match (choice, wire, pmix) {

@@ -116,8 +116,9 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, PmiErro
             let is_of_slurm = start.job.is_some() && std::env::var_os("SLURM_STEP_ID").is_some();
             if wire.rank() == 0 && is_of_slurm && mpi::state() == Mpi::Idle {
                 gasnet_tools::process::warn(format_args!(
-                    "this program has MPI, too, and Slurm's PMI serves only one of two libraries: an MPI that uses it and is initialised after GASNet \
-                     waits for ever. Call MPI_Init first, or use srun --mpi=pmix or mpiexec"
+                    "this program also uses MPI, and Slurm's PMI serves only one library: MPI_Init hangs if it \
+                     is called after GASNet and uses that PMI. Call MPI_Init first, or use srun --mpi=pmix or \
+                     mpiexec"
                 ));
             }
             Ok(Box::new(wire))
@@ -165,7 +166,7 @@ fn check_key(key: &str) -> Result<(), PmiError> {
         return Ok(());
     }
     Err(PmiError::new(format!(
-        "\"{key}\" is no key: 1 to {KEY_MAX} characters of a-z, 0-9 and -"
+        "\"{key}\" is not a valid key: 1 to {KEY_MAX} characters of a-z, 0-9 and -"
     )))
 }
 
@@ -174,7 +175,9 @@ fn check_place(rank: u32, size: u32) -> Result<(), String> {
     if rank < size {
         return Ok(());
     }
-    Err(format!("it says that this process is rank {rank} of {size}, which cannot be"))
+    Err(format!(
+        "it assigns an impossible rank to this process: rank {rank} of {size}"
+    ))
 }
 
 /// Text of a manager, for a message: of bounded length, without control characters.

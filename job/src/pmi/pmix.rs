@@ -174,12 +174,12 @@ impl Api {
         // SAFETY: accepts any number; returns a constant string, or null.
         let text = unsafe { (self.error_text)(result) };
         let text = if text.is_null() {
-            "no reason known".into()
+            "unknown reason".into()
         } else {
             // SAFETY: not null, so a string of the library.
             unsafe { CStr::from_ptr(text) }.to_string_lossy()
         };
-        Err(format!("{function} says {} ({result})", quoted(&text)))
+        Err(format!("{function} failed: {} ({result})", quoted(&text)))
     }
 
     /// The library's file and version.
@@ -213,7 +213,7 @@ impl Api {
         let result = unsafe { (self.get)(owner, key.as_ptr(), &raw const limit, 1, &raw mut value) };
         self.check(result, "PMIx_Get")?;
         if value.is_null() {
-            return Err("PMIx_Get gives nothing".into());
+            return Err("PMIx_Get returned no value".into());
         }
         // SAFETY: not null, so a value of the library, now owned here.
         let read = read(unsafe { &*value });
@@ -224,18 +224,20 @@ impl Api {
             }
             libc::free(value.cast());
         }
-        read.ok_or_else(|| format!("PMIx_Get gives something else for {}", quoted(&key.to_string_lossy())))
+        read.ok_or_else(|| {
+            format!(
+                "PMIx_Get returned a value of the wrong type for {}",
+                quoted(&key.to_string_lossy())
+            )
+        })
     }
 }
 
 impl Pmix {
     /// Opens the library and starts the protocol.
     pub fn connect() -> Result<Self, PmiError> {
-        let api = Api::get().map_err(|why| {
-            PmiError::new(format!(
-                "PMIX_NAMESPACE is set, so the process manager speaks PMIx, but {why}"
-            ))
-        })?;
+        let api = Api::get()
+            .map_err(|why| PmiError::new(format!("PMIX_NAMESPACE is set, so the process manager uses PMIx, but {why}")))?;
         let mut me = Proc {
             namespace: [0; NAMESPACE],
             rank: 0,
@@ -250,7 +252,7 @@ impl Pmix {
         let error = |why: &str| PmiError::new(format!("the process manager at PMIx ({name}): {why}"));
         api.check(result, "PMIx_Init").map_err(|why| {
             error(&format!(
-                "{why}; it must be running, and this library must not be much older than the manager's: {} names another one",
+                "{why}. The manager must be running, and this library must not be much older than the manager's ({} selects another one)",
                 config::PMIX_LIBRARY.variable.name
             ))
         })?;
@@ -261,7 +263,7 @@ impl Pmix {
         let namespace = String::from_utf8(letters)
             .ok()
             .filter(|name| !name.is_empty() && name.bytes().all(|c| c.is_ascii_graphic()));
-        let namespace = namespace.ok_or_else(|| error("its name for the job is no name"))?;
+        let namespace = namespace.ok_or_else(|| error("its job name is invalid"))?;
         Ok(Self {
             api,
             name,
@@ -364,7 +366,7 @@ impl ProcessManager for Pmix {
         let result = *waited.unwrap_or_else(PoisonError::into_inner).0;
         match result {
             Some(result) => self.api.check(result, "PMIx_Fence_nb").map_err(|why| self.error(&why)),
-            None => Err(self.error("it does not end a fence")),
+            None => Err(self.error("a fence timed out")),
         }
     }
 
@@ -374,7 +376,7 @@ impl ProcessManager for Pmix {
             return Err(self.error(&format!("there is no rank {owner} of {}", self.size)));
         }
         let found = self.api.value(&self.me.with_rank(owner), &library_key(key), bytes);
-        found.map_err(|why| PmiError::new(format!("no value of rank {owner} for key \"{key}\": {}", self.error(&why))))
+        found.map_err(|why| PmiError::new(format!("cannot get key \"{key}\" of rank {owner}: {}", self.error(&why))))
     }
 
     fn finalize(&mut self, whole: bool) {

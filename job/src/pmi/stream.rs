@@ -27,11 +27,12 @@ impl Stream {
     pub fn inherited(descriptor: RawFd) -> Result<Self, String> {
         is_socket(descriptor).map_err(|why| {
             format!(
-                "the descriptor is not a connection to a process manager ({why}); a script or program between the manager and this process has \
-                 closed it, or the variable is left over from another job: start this process by the manager itself, or unset the variable"
+                "the descriptor is not a connection to a process manager ({why}). A script or program between \
+                 the manager and this process has closed it, or the variable is left over from another job. \
+                 Start this process directly by the manager, or unset the variable"
             )
         })?;
-        let connection = fd::duplicate(descriptor).map_err(|why| format!("its descriptor cannot be duplicated: {why}"))?;
+        let connection = fd::duplicate(descriptor).map_err(|why| format!("cannot duplicate its descriptor: {why}"))?;
         Ok(Self {
             connection,
             inherited: Some(descriptor),
@@ -41,7 +42,7 @@ impl Stream {
 
     /// Connects to `address`, a host and a port.
     pub fn connected(address: &str) -> Result<Self, String> {
-        let stream = TcpStream::connect(address).map_err(|why| format!("it cannot be connected to: {why}"))?;
+        let stream = TcpStream::connect(address).map_err(|why| format!("cannot connect: {why}"))?;
         // Messages are short request-response pairs. Without this option they are slower.
         let _ = stream.set_nodelay(true);
         Ok(Self {
@@ -102,14 +103,14 @@ impl Stream {
             Ok(length) if digits.bytes().all(|c| c.is_ascii_digit()) => length,
             _ => {
                 return Err(format!(
-                    "it has sent {} where the length of a message stands",
+                    "it has sent {} instead of the length of a message",
                     super::quoted(&columns)
                 ))
             }
         };
         if length > MESSAGE_MAX {
             return Err(format!(
-                "it announces a message of {length} characters: at most {MESSAGE_MAX} are read"
+                "it announces a message of {length} characters; the limit is {MESSAGE_MAX}"
             ));
         }
         while self.unread.len() < length {
@@ -121,7 +122,7 @@ impl Stream {
     fn take(&mut self, length: usize) -> Result<String, String> {
         let rest = self.unread.split_off(length);
         let bytes = std::mem::replace(&mut self.unread, rest);
-        String::from_utf8(bytes).map_err(|_| "it has sent bytes that are no text".into())
+        String::from_utf8(bytes).map_err(|_| "it has sent bytes that are not text".into())
     }
 
     fn receive(&mut self, limit: Option<Instant>) -> Result<(), String> {
@@ -154,7 +155,7 @@ impl Stream {
     }
 }
 
-const GONE: &str = "it has closed the connection: it has ended, or it refuses this process; what it printed may say why";
+const GONE: &str = "it has closed the connection: it has ended, or rejects this process. Its own output may show the reason";
 
 fn lost(why: &io::Error) -> String {
     match why.kind() {

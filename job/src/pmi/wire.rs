@@ -76,7 +76,7 @@ impl Wire {
                 let place = format!("PMI_FD={}", text.trim());
                 let number = text.trim().parse().ok().filter(|&number: &RawFd| number >= 0);
                 let stream = number
-                    .ok_or_else(|| "that is no descriptor's number".to_owned())
+                    .ok_or_else(|| "not a descriptor".to_owned())
                     .and_then(Stream::inherited);
                 (place, stream)
             }
@@ -105,7 +105,7 @@ impl Wire {
     /// Records that the connection is unusable.
     fn broken(&mut self, command: &str, why: &str) -> PmiError {
         self.broken = true;
-        self.error(&format!("asked for {command}, {why}"))
+        self.error(&format!("{command} failed: {why}"))
     }
 
     /// Sends a request and waits for its answer.
@@ -147,7 +147,7 @@ impl Wire {
     fn expected(&mut self, command: &str, answer: &str, text: &str, message: Option<PmiMessage>) -> Result<PmiMessage, PmiError> {
         match message {
             Some(message) if message.command == answer => Ok(message),
-            _ => Err(self.broken(command, &format!("it answers with {} instead of {answer}", quoted(text)))),
+            _ => Err(self.broken(command, &format!("its answer is {} instead of {answer}", quoted(text)))),
         }
     }
 
@@ -179,14 +179,14 @@ impl Wire {
             .field("found")
             .is_some_and(|found| found.eq_ignore_ascii_case("false"))
         {
-            return Err(self.error(&format!("asked for {command}, it finds nothing")));
+            return Err(self.error(&format!("{command} finds nothing")));
         }
         match message.field("rc") {
             None | Some("0") => Ok(message),
             Some(rc) => {
                 let said = message.field("msg").or(message.field("errmsg"));
                 let said = said.map_or(String::new(), |why| format!(" with {}", quoted(why)));
-                Err(self.error(&format!("asked for {command}, it refuses{said} (code {})", quoted(rc))))
+                Err(self.error(&format!("it refuses {command}{said} (code {})", quoted(rc))))
             }
         }
     }
@@ -278,7 +278,7 @@ impl ProcessManager for Wire {
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
         check_key(key)?;
-        let nothing = |why: PmiError| PmiError::new(format!("no value of rank {owner} for key \"{key}\": {why}"));
+        let nothing = |why: PmiError| PmiError::new(format!("cannot get key \"{key}\" of rank {owner}: {why}"));
         let mut whole = self
             .get_piece(owner, &piece_key(key, owner, 0), Some(answer_limit()))
             .map_err(nothing)?;
@@ -294,7 +294,7 @@ impl ProcessManager for Wire {
             whole.push_str(&next);
             piece += 1;
         }
-        text::decode(&whole).ok_or_else(|| self.error(&format!("the value of rank {owner} for key \"{key}\" comes back damaged")))
+        text::decode(&whole).ok_or_else(|| self.error(&format!("the value of rank {owner} for key \"{key}\" is damaged")))
     }
 
     fn finalize(&mut self, _whole: bool) {

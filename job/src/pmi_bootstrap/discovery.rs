@@ -114,7 +114,7 @@ impl<'a> Discovery<'a> {
                     None => {}
                 }
                 if let Some(why) = up.broken().filter(|_| start.is_none()) {
-                    return Err(format!("the connection to the host above is lost: {why}"));
+                    return Err(format!("lost the connection to the host above: {why}"));
                 }
             } else if self.ranks_known() >= self.options.ranks as usize && start.is_none() {
                 // The launcher process has sent its environment to all workers.
@@ -127,8 +127,9 @@ impl<'a> Discovery<'a> {
             }
             if end.is_some_and(|end| Instant::now() >= end) {
                 return Err(format!(
-                    "of {} ranks {} have been heard of after {} seconds, of {} hosts; connections between hosts may be blocked, or another \
-                     network may be needed (GASNET_WORKERIP, GASNET_SPAWN_TIMEOUT)",
+                    "of {} ranks, {} have been reported after {} seconds, on {} hosts. Connections between \
+                     hosts may be blocked, or another network may be needed (GASNET_WORKERIP, \
+                     GASNET_SPAWN_TIMEOUT)",
                     self.options.ranks,
                     self.ranks_known(),
                     limit.as_secs(),
@@ -137,7 +138,7 @@ impl<'a> Discovery<'a> {
             }
             self.sleep(listener);
         };
-        let layout = JobLayout::new(ranges.clone(), nbrhd_max).ok_or("it was told of a job that cannot be")?;
+        let layout = JobLayout::new(ranges.clone(), nbrhd_max).ok_or("it received an impossible job layout")?;
         let number = |first: u32| {
             if first < layout.size() {
                 Ok(layout.host_of(first))
@@ -181,7 +182,7 @@ impl<'a> Discovery<'a> {
             for &rank in ranks {
                 match hosts.get_mut(rank as usize) {
                     Some(place) if *place == u32::MAX => *place = number as u32,
-                    _ => return Err(format!("rank {rank} was told of twice, or is not in the job")),
+                    _ => return Err(format!("rank {rank} was reported twice, or is not in the job")),
                 }
             }
         }
@@ -204,13 +205,13 @@ impl<'a> Discovery<'a> {
         for (first, link, firsts) in &mut self.below {
             while let Some(message) = link.receive() {
                 let AgentMessage::HostRanks { first, name, ranks } = message else {
-                    return Err("a host below said something else than which ranks it has".into());
+                    return Err("a host below sent an unexpected message instead of its ranks".into());
                 };
                 firsts.push(first);
                 told.push((first, name, ranks));
             }
             if let Some(why) = link.broken() {
-                return Err(format!("the connection to the host of rank {first} is lost: {why}"));
+                return Err(format!("lost the connection to the host of rank {first}: {why}"));
             }
         }
         for (first, name, ranks) in told {

@@ -37,7 +37,7 @@ pub fn take_over(told: Pairs, options: &mut StartOptions) -> Result<(), JobError
     }
     if changed {
         config::reload().map_err(|e| JobError {
-            message: format!("what the first host's environment says is wrong here: {e}"),
+            message: format!("the environment of the first host is invalid on this host: {e}"),
         })?;
         options.refresh(config::get());
     }

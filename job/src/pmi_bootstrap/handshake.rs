@@ -35,9 +35,9 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
     let memory = launch::anon_memory(options, "gasnet-control")?;
     memory
         .resize(ControlBlock::bytes(layout.size()))
-        .map_err(|e| failed("making the memory of the job", &e))?;
+        .map_err(|e| failed("allocating the job control block", &e))?;
     let control = ControlBlock::on(memory.fd(), layout.size(), ranks.len() as u32, relayed)
-        .map_err(|e| failed("mapping the memory of the job", &e))?;
+        .map_err(|e| failed("mapping the job control block", &e))?;
     let mut cpus: Vec<u16> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
     cpus.dedup();
@@ -102,7 +102,7 @@ impl Handshake {
     pub fn wait(rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
         let gone = |e: &io::Error| JobError {
             message: format!(
-                "the agent of host {} could not start the job ({e}); what it says is above",
+                "the node agent of host {} could not start the job ({e}); see its message above",
                 net::host_name()
             ),
         };
@@ -115,9 +115,9 @@ impl Handshake {
         let shared: Vec<OwnedFd> = descriptors.by_ref().take(4).collect();
         let output = descriptors.collect::<Vec<_>>().try_into().ok();
         let shared = shared.try_into().ok().filter(|_| got == 4);
-        let shared: [OwnedFd; 4] = shared.ok_or_else(|| gone(&io::Error::other("it is gone")))?;
+        let shared: [OwnedFd; 4] = shared.ok_or_else(|| gone(&io::Error::other("it has ended")))?;
         let words = read_rest(&mut rendezvous.leader, length).map_err(|e| gone(&e))?;
-        Self::decode(&words, shared, output).ok_or_else(|| gone(&io::Error::other("its words cannot be read")))
+        Self::decode(&words, shared, output).ok_or_else(|| gone(&io::Error::other("its message is malformed")))
     }
 
     fn decode(words: &[u8], descriptors: [OwnedFd; 4], output: Option<[OwnedFd; 2]>) -> Option<Self> {
@@ -154,16 +154,13 @@ impl Handshake {
         }
         if rank >= self.layout.size() {
             return Err(JobError {
-                message: format!(
-                    "rank {rank} is not in the job of {} ranks that its agent tells of",
-                    self.layout.size()
-                ),
+                message: format!("rank {rank} is not in its agent's job of {} ranks", self.layout.size()),
             });
         }
         let host = self.layout.host_of(rank);
         let here = self.layout.ranks_on(host).len() as u32;
         let control = ControlBlock::on(control.as_raw_fd(), self.layout.size(), here, self.relayed)
-            .map_err(|e| failed("mapping the memory of the job", &e))?;
+            .map_err(|e| failed("mapping the job control block", &e))?;
         control_socket::attach(own_end.as_fd());
         control_socket::check(own_end.as_raw_fd());
         let host_state = HostState {

@@ -56,7 +56,7 @@ impl Leader {
     /// Accepts all ranks of this host, which have connected before the fence, and sends them the
     /// endpoint.
     pub fn new(acceptor: Acceptor, rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
-        let failed = |e: &io::Error| failed("letting in the other ranks of this host", e);
+        let failed = |e: &io::Error| failed("accepting the other ranks of this host", e);
         let own = rendezvous.own_end.take();
         // A peer that has not sent its rank by now is not a rank.
         let mut local_ranks: BTreeMap<u32, LocalRank> = own
@@ -65,7 +65,7 @@ impl Leader {
             .filter_map(|stream| LocalRank::admit(stream).ok())
             .collect();
         let Some(&first) = local_ranks.keys().next() else {
-            return Err(failed(&io::Error::other("not even this rank has called")));
+            return Err(failed(&io::Error::other("no rank has connected")));
         };
         let listener = link::listen(None).map_err(|e| failed(&e))?;
         let port = listener.local_addr().map_err(|e| failed(&e))?.port();
@@ -93,14 +93,14 @@ impl Leader {
     pub fn start_agent(self, manager: &mut Manager, options: &StartOptions) -> Result<(), JobError> {
         let secret = manager.get(0, "secret")?;
         let secret: [u8; 16] = secret.try_into().map_err(|_| JobError {
-            message: "the secret of the job did not come as it was sent".into(),
+            message: "the secret of the job was damaged on its way".into(),
         })?;
         let secret = Secret::from_bytes(secret);
         let above = match self.first.checked_sub(1) {
             Some(before) => {
                 let place = manager.get(before / DEGREE, "at")?;
                 let place = HostEndpoint::decode(&place).ok_or_else(|| JobError {
-                    message: format!("what rank {} says of its host cannot be read", before / DEGREE),
+                    message: format!("the endpoint of the host of rank {} is malformed", before / DEGREE),
                 })?;
                 Some(Contact {
                     host: place.first,
@@ -116,7 +116,7 @@ impl Leader {
         let mask = signal::block_all();
         // SAFETY: as for forked ranks: the child uses the allocator, which glibc keeps usable, and
         // our own state.
-        let forked = unsafe { process::fork() }.map_err(|e| failed("forking the agent of this host", &e));
+        let forked = unsafe { process::fork() }.map_err(|e| failed("forking the node agent of this host", &e));
         match forked {
             Ok(Fork::Parent(pid)) => {
                 process::wait(pid);
@@ -159,7 +159,7 @@ impl Leader {
             )
             .unwrap_or_else(|why| {
                 end(format!(
-                    "the host above this one cannot be connected ({why}); GASNET_WORKERIP names the network to use"
+                    "cannot connect to the host above ({why}). GASNET_WORKERIP selects the network"
                 ))
             })
         });

@@ -104,7 +104,7 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     let mut held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(manager) = held.as_mut() else {
         return Err(JobError {
-            message: "defect: no process manager was met".into(),
+            message: "defect: no process manager is connected".into(),
         });
     };
     let joined = join_with(manager, options);
@@ -123,10 +123,11 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     // its host.
     let wanted = process::open_descriptors() + 2 * u64::from(manager.size().min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
-    let mut rendezvous = Rendezvous::at(manager.job_id(), rank).map_err(|e| failed("meeting the other ranks of this host", &e))?;
+    let mut rendezvous =
+        Rendezvous::at(manager.job_id(), rank).map_err(|e| failed("rendezvous with the other ranks of this host", &e))?;
     rendezvous
         .introduce()
-        .map_err(|e| failed("meeting the other ranks of this host", &e))?;
+        .map_err(|e| failed("rendezvous with the other ranks of this host", &e))?;
     let secret = Secret::new();
     if rank == 0 {
         manager.put("secret", &secret.bytes())?;
@@ -134,8 +135,8 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     let limit = (!options.remote.limit.is_zero()).then(|| options.remote.limit.saturating_mul(TIMES));
     manager.fence(limit).map_err(|error| JobError {
         message: format!(
-            "{error}; the ranks wait for each other here, at most for {TIMES} times GASNET_SPAWN_TIMEOUT: perhaps one has ended, or does not call \
-             gex_Client_Init"
+            "{error}. Ranks wait here for each other, at most {TIMES} times GASNET_SPAWN_TIMEOUT: a rank may \
+             have ended, or not call gex_Client_Init"
         ),
     })?;
     let leader = match rendezvous.acceptor.take() {
@@ -144,7 +145,7 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     };
     let place = rendezvous
         .hear()
-        .map_err(|e| failed("hearing from the first rank of this host", &e))?;
+        .map_err(|e| failed("receiving the endpoint of this host", &e))?;
     manager.put("at", &place)?;
     manager.fence(limit)?;
     if let Some(leader) = leader {

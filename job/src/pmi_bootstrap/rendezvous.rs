@@ -127,7 +127,7 @@ impl Rendezvous {
 pub fn read_rest(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
     let length = u32::from_le_bytes(length) as usize;
     if length > 1 << 26 {
-        return Err(io::Error::other("a message of an impossible length"));
+        return Err(io::Error::other("a message has an impossible length"));
     }
     let mut bytes = vec![0; length];
     stream.read_exact(&mut bytes)?;

@@ -59,8 +59,9 @@ impl Contact {
         let Some(key) = key else {
             return Some(Err(JobError {
                 message: format!(
-                    "the command of GASNET_CSPAWN_CMD has not passed its environment on: {KEY}, the secret of the job, is not set here. Tell the \
-                     command to pass that variable on (as in ssh HOST {KEY}=${KEY} %C)"
+                    "the command of GASNET_CSPAWN_CMD has not passed on its environment: {KEY}, the secret of \
+                     the job, is not set. Make the command pass on that variable (as in ssh HOST {KEY}=${KEY} \
+                     %C)"
                 ),
             }));
         };
@@ -73,9 +74,7 @@ impl Contact {
             places.unwrap_or("").replace(',', " ")
         );
         Some(Self::parse(&text).ok_or_else(|| JobError {
-            message: format!(
-                "{CONSOLE} and {KEY} are not as this library writes them; use the same version of the library on all hosts"
-            ),
+            message: format!("{CONSOLE} and {KEY} are malformed. Use the same version of the library on all hosts"),
         }))
     }
 
@@ -96,9 +95,7 @@ impl Contact {
         let text = std::env::var(VARIABLE).ok()?;
         env::erase(VARIABLE_C);
         Some(Self::parse(&text).ok_or_else(|| JobError {
-            message: format!(
-                "{VARIABLE} is not as this library writes it; unset it, or use the same version of the library on all hosts"
-            ),
+            message: format!("{VARIABLE} is malformed. Unset it, or use the same version of the library on all hosts"),
         }))
     }
 

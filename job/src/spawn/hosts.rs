@@ -98,10 +98,7 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
     let of_site = || built_in("GASNET_SSH_NODEFILE").map(|file| ("the default of GASNET_SSH_NODEFILE", Form::File, file.into()));
     let Some((source, form, value)) = SOURCES.iter().find_map(set).or_else(of_site) else {
         let all: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
-        return error(format!(
-            "no hosts are known to start ranks on: none of {} is set",
-            all.join(", ")
-        ));
+        return error(format!("no hosts are known: none of {} is set", all.join(", ")));
     };
     let text = value.to_string_lossy().into_owned();
     let names = match form {
@@ -110,15 +107,15 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
         Form::Slurm => parse_slurm(&text),
         Form::File => match fs::read_to_string(PathBuf::from(&value)) {
             Ok(content) => Some(parse_file(&content)),
-            Err(e) => return error(format!("{source}={text}: the list of hosts cannot be read: {e}")),
+            Err(e) => return error(format!("{source}={text}: cannot read the list of hosts: {e}")),
         },
     };
     let Some(mut names) = names.filter(|names| !names.is_empty()) else {
-        return error(format!("{source}={text}: there is no name of a host in it"));
+        return error(format!("{source}={text}: it contains no host name"));
     };
     // The remote shell would take it for an option.
     if let Some(bad) = names.iter().find(|name| name.starts_with('-')) {
-        return error(format!("{source}: {bad} is no name of a host"));
+        return error(format!("{source}: {bad} is not a host name"));
     }
     if !keep_duplicates {
         let mut seen = HashSet::new();
@@ -252,7 +249,9 @@ mod tests {
         assert!(from(&[("GASNET_NODEFILE", "/no/such/file")], false)
             .unwrap_err()
             .contains("/no/such/file"));
-        assert!(from(&[("GASNET_SSH_SERVERS", " , ")], false).unwrap_err().contains("no name"));
+        assert!(from(&[("GASNET_SSH_SERVERS", " , ")], false)
+            .unwrap_err()
+            .contains("no host name"));
         assert!(from(&[("GASNET_SSH_SERVERS", "a -oProxyCommand=x")], false)
             .unwrap_err()
             .contains("-oProxy"));

@@ -15,8 +15,8 @@ use std::path::Path;
 /// user may have variables of any other names.
 pub const COMMAND: &str = concat!(
     r#"exec /bin/sh -c '_GASNET_N=$(printf "\nx"); _GASNET_N=${_GASNET_N%x}; IFS= read -r _GASNET_L && "#,
-    r#"case $_GASNET_L in ": GASNet; "*) eval "$_GASNET_L"; exit;; esac; echo "gasnet: host $(uname -n): what to start here has not come on "#,
-    r#"standard input. Does a start-up file of the login shell, or an option of the remote shell, take it away?" >&2; exit 1'"#
+    r#"case $_GASNET_L in ": GASNet; "*) eval "$_GASNET_L"; exit;; esac; echo "gasnet: host $(uname -n): the start-up line has not arrived on "#,
+    r#"standard input. Does a start-up file of the login shell, or an option of the remote shell, consume it?" >&2; exit 1'"#
 );
 /// The first bytes of the line.
 const BEGIN: &[u8] = b": GASNet; cd ";
@@ -153,13 +153,13 @@ impl RemoteCommand<'_> {
 /// The program and its arguments as it was started. A name with a path is kept, because its
 /// directory may differ on other hosts.
 pub fn program() -> Result<Vec<OsString>, String> {
-    let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("the command line of this program cannot be read: {e}"))?;
+    let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("cannot read the command line of this program: {e}"))?;
     let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
     // Each word ends with a zero byte.
     words.pop();
     let name = words.first().cloned().unwrap_or_default();
     if Path::new(&name).components().count() < 2 {
-        let path = env::current_exe().map_err(|e| format!("the path of this program cannot be found: {e}"))?;
+        let path = env::current_exe().map_err(|e| format!("cannot get the path of this program: {e}"))?;
         match words.first_mut() {
             Some(first) => *first = path.into_os_string(),
             None => words.push(path.into_os_string()),
@@ -295,7 +295,11 @@ mod tests {
             child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
             let out = child.wait_with_output().unwrap();
             assert!(out.stdout.is_empty() && out.status.success() != said);
-            assert_eq!(String::from_utf8_lossy(&out.stderr).contains("has not come"), said, "{input}");
+            assert_eq!(
+                String::from_utf8_lossy(&out.stderr).contains("has not arrived"),
+                said,
+                "{input}"
+            );
         }
     }
 

@@ -99,7 +99,7 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     }
     let Some((layout, names)) = hosts::place_ranks(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
         return failed(format!(
-            "{} ranks cannot be laid out on the hosts of {}",
+            "cannot place {} ranks on the hosts of {}",
             options.ranks, hosts.source
         ));
     };
@@ -155,33 +155,37 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
     let addresses = contact.addresses(env::var("SSH_CONNECTION").ok().as_deref());
     if addresses.is_empty() {
         return failed(format!(
-            "host {here} cannot look up the host that has started it, by any of the names {}; set GASNET_MASTERIP to its address",
+            "host {here} cannot resolve any name of the host that started it ({}). Set GASNET_MASTERIP to its address",
             contact.places.join(", ")
         ));
     }
     // The agent above may have to start other hosts before it answers.
     let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| JobError {
         message: format!(
-            "host {here} cannot connect to the host that has started it ({why}); if it has another address that can be reached from \
-             here, GASNET_MASTERIP names it"
+            "host {here} cannot connect to the host that started it ({why}). Set GASNET_MASTERIP to an address \
+             of that host that can be reached from here"
         ),
     })?;
     let (ranges, nbrhd_max, todo) = match up.wait(START_LIMIT) {
         Ok(AgentMessage::Start {
             ranges, nbrhd_max, todo, ..
         }) => (ranges, nbrhd_max, todo),
-        Ok(_) => return failed(format!("host {here} was told something else than what the job looks like")),
-        Err(why) => return failed(format!("host {here} was not told what the job looks like: {why}")),
+        Ok(_) => {
+            return failed(format!(
+                "host {here} received an unexpected message instead of the job's layout"
+            ))
+        }
+        Err(why) => return failed(format!("host {here} did not receive the job's layout: {why}")),
     };
     let layout = JobLayout::new(ranges, nbrhd_max).filter(|layout| contact.host < layout.hosts());
     let Some(layout) = layout else {
-        return failed(format!("host {here} was told of a job that cannot be"));
+        return failed(format!("host {here} received an impossible job layout"));
     };
     if todo
         .iter()
         .any(|host| host.number >= layout.hosts() || host.number == contact.host)
     {
-        return failed(format!("host {here} was told to start hosts that are not in the job"));
+        return failed(format!("host {here} was asked to start hosts that are not in the job"));
     }
     let routed = options.route_output.is_some();
     let limit = options.remote.connect_limit();
@@ -189,7 +193,7 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
         .then(|| up.call_for_output(contact.secret, contact.host, limit))
         .transpose();
     let outputs = outputs.map_err(|why| JobError {
-        message: format!("host {here} cannot connect to the host that has started it for its output ({why})"),
+        message: format!("host {here} cannot connect to the host that started it, for output ({why})"),
     })?;
     let mut tree = Tree::new(contact.secret, Some(up), routed);
     tree.set_outputs(outputs);
@@ -268,7 +272,7 @@ pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobErr
     // An address that is not this host's may be that of a router that forwards connections.
     let own = chosen.filter(|ip| net::addresses().iter().any(|a| a.ip == *ip));
     let listener = link::listen(own).map_err(|e| JobError {
-        message: format!("a socket for the calls of other hosts cannot be had: {e}"),
+        message: format!("cannot create a listening socket for other hosts: {e}"),
     })?;
     let places = if let Some(master) = master {
         vec![master.trim().to_owned()]
@@ -288,7 +292,7 @@ fn start(
     options: &StartOptions,
 ) -> Result<(), String> {
     let remote = &options.remote;
-    let here = env::current_dir().map_err(|e| format!("the current folder cannot be found: {e}"))?;
+    let here = env::current_dir().map_err(|e| format!("cannot get the current directory: {e}"))?;
     let folder = remote.folder.clone().unwrap_or_else(|| here.into_os_string());
     let start = RemoteCommand {
         folder: &folder,
@@ -313,7 +317,7 @@ fn start(
         Stdio::piped()
     } else {
         let file = mem::file_of("gasnet-start", &options.directory, &line);
-        Stdio::from(file.map_err(|e| format!("there is no memory for what a remote shell is to read: {e}"))?)
+        Stdio::from(file.map_err(|e| format!("cannot allocate memory for the input of a remote shell: {e}"))?)
     });
     // ssh makes a pipe non-blocking for all processes that share it: output of local ranks to a
     // full pipe would be lost.
@@ -330,10 +334,10 @@ fn start(
         let advice = match e.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => "`ulimit -n` limits open files",
             Some(libc::EAGAIN | libc::ENOMEM) => "`ulimit -u` limits processes, `ulimit -v` memory",
-            _ => "GASNET_SSH_CMD names another; options belong into GASNET_SSH_OPTIONS",
+            _ => "GASNET_SSH_CMD selects another one; options belong in GASNET_SSH_OPTIONS",
         };
         format!(
-            "the remote shell \"{}\" for host {} cannot be started: {e}; {advice}",
+            "cannot start the remote shell \"{}\" for host {}: {e}. {advice}",
             remote.command,
             name.to_string_lossy()
         )

@@ -160,7 +160,7 @@ impl Link {
     pub fn push(&mut self) {
         while self.wants_to_write() {
             match self.stream.write(&self.output) {
-                Ok(0) => self.broken = Some("nothing can be written".into()),
+                Ok(0) => self.broken = Some("it accepts no data".into()),
                 Ok(n) => drop(self.output.drain(..n)),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -216,7 +216,7 @@ impl Link {
             }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(format!("no word for {} seconds", limit.as_secs()));
+                return Err(format!("no message for {} seconds", limit.as_secs()));
             }
             let mut item = [libc::pollfd {
                 fd: self.fd(),

@@ -237,7 +237,7 @@ impl AgentMessage {
                 frame.push(b'V');
                 put_text(frame, bytes);
             }
-            _ => unreachable!("defect: a message of agents among those of consoles"),
+            _ => unreachable!("defect: an agent message among those of workers"),
         }
     }
 
@@ -248,12 +248,12 @@ impl AgentMessage {
         };
         let length = u32::from_le_bytes(*length) as usize;
         if length == 0 || length > MOST {
-            return Err("a message of an impossible length");
+            return Err("a message has an impossible length");
         }
         let Some(body) = stream.get(4..4 + length) else {
             return Ok(None);
         };
-        let message = Self::parse(body[0], Reader(&body[1..])).ok_or("a message that cannot be read")?;
+        let message = Self::parse(body[0], Reader(&body[1..])).ok_or("a message is malformed")?;
         stream.drain(..4 + length);
         Ok(Some(message))
     }

@@ -318,7 +318,7 @@ impl Tree {
             branch.lose();
             branch.link = None;
             format!(
-                "the agent on host {} has said nothing for {} seconds; it may be stopped",
+                "the node agent on host {} has been silent for {} seconds; it may be stopped",
                 branch.name(),
                 limit.as_secs()
             )
@@ -370,13 +370,15 @@ impl Tree {
                 Some(ended) => {
                     branch.shell = None;
                     format!(
-                        "the remote shell for host {name} {ended} before the program there had called back. Its own words, if any, are above; \
-                         see whether it can be run by hand, and whether the program is at the same place on that host"
+                        "the remote shell for host {name} {ended} before the program there called back. See \
+                         its own messages above. Check that it runs by hand, and that the program has the same \
+                         path on that host"
                     )
                 }
                 None if late => format!(
-                    "the program on host {name} has not called back. If the remote shell works, connections from there to this host may be \
-                     blocked: GASNET_MASTERIP names the address to use, GASNET_SPAWN_TIMEOUT how long to wait"
+                    "the program on host {name} has not called back. If the remote shell works, connections \
+                     from there to this host may be blocked. GASNET_MASTERIP sets the address to use, \
+                     GASNET_SPAWN_TIMEOUT the time limit"
                 ),
                 None => continue,
             };

@@ -46,7 +46,7 @@ fn use_it(mut manager: Box<dyn ProcessManager>, rank: u32, size: u32, came: &Ato
     let why = manager.get(1, "nothing").unwrap_err().message;
     assert!(why.contains("rank 1") && why.contains("\"nothing\""), "{why}");
     assert!(
-        why.contains("refuses with \"key not found\"") || why.contains("finds nothing"),
+        why.contains("with \"key not found\"") || why.contains("finds nothing"),
         "{why}"
     );
     manager.put("later", &[9]).unwrap();
@@ -240,7 +240,7 @@ fn a_manager_that_refuses() {
         &[INIT_1, MAXES, SPACE, b"cmd=put_result rc=-1 msg=full\n"],
         |wire| {
             let why = wire.unwrap().put("a", b"b").unwrap_err().message;
-            assert!(why.contains("asked for put, it refuses with \"full\""), "{why}");
+            assert!(why.contains("it refuses put with \"full\""), "{why}");
         },
     );
 }
@@ -250,7 +250,7 @@ fn a_manager_that_talks_nonsense() {
     let long = vec![b'x'; 70_000];
     let cases: &[(PmiInterface, &[&[u8]], &str)] = &[
         (PmiInterface::Pmi1, &[&long], "more than 65536"),
-        (PmiInterface::Pmi1, &[b"\xff\xfe\n"], "no text"),
+        (PmiInterface::Pmi1, &[b"\xff\xfe\n"], "not text"),
         (PmiInterface::Pmi1, &[b"hello\n"], "\"hello\" instead of response_to_init"),
         (PmiInterface::Pmi1, &[b"\x1b[2J\n"], "\"?[2J\""),
         (PmiInterface::Pmi1, &[INIT_1, SPACE], "instead of maxes"),
@@ -265,18 +265,18 @@ fn a_manager_that_talks_nonsense() {
             &[INIT_1, b"cmd=maxes keylen_max=8 vallen_max=1024\n"],
             "keylen_max=8 is too small",
         ),
-        (
-            PmiInterface::Pmi1,
-            &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"],
-            "name for the job",
-        ),
+        (PmiInterface::Pmi1, &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"], "no job name"),
         (
             PmiInterface::Pmi1,
             &[INIT_1, MAXES, b"cmd=my_kvsname kvsname=\x01\n"],
-            "is no name",
+            "job name is invalid",
         ),
-        (PmiInterface::Pmi2, &[INIT_2, b"0x1234"], "\"0x1234\" where the length"),
-        (PmiInterface::Pmi2, &[INIT_2, b"   -12cmd="], "\"   -12\" where the length"),
+        (PmiInterface::Pmi2, &[INIT_2, b"0x1234"], "\"0x1234\" instead of the length"),
+        (
+            PmiInterface::Pmi2,
+            &[INIT_2, b"   -12cmd="],
+            "\"   -12\" instead of the length",
+        ),
         (PmiInterface::Pmi2, &[INIT_2, b"999999cmd="], "999999 characters"),
         (PmiInterface::Pmi2, &[INIT_2, b"     0"], "\"\" instead of fullinit-response"),
         (
@@ -337,8 +337,11 @@ fn what_is_asked_for_wrongly() {
     scripted(PmiInterface::Pmi1, &[INIT_1, MAXES, SPACE], |wire| {
         let mut wire = wire.unwrap();
         for key in keys {
-            assert!(wire.put(key, b"").unwrap_err().message.contains("is no key"), "{key}");
-            assert!(wire.get(0, key).unwrap_err().message.contains("is no key"), "{key}");
+            assert!(
+                wire.put(key, b"").unwrap_err().message.contains("is not a valid key"),
+                "{key}"
+            );
+            assert!(wire.get(0, key).unwrap_err().message.contains("is not a valid key"), "{key}");
         }
         let why = wire.put("a", &[0; VALUE_MAX + 1]).unwrap_err().message;
         assert!(why.contains("1025 bytes"), "{why}");

@@ -36,7 +36,7 @@ impl Wire {
             let text = text.ok_or_else(|| format!("{name} is not set"))?;
             text.trim()
                 .parse()
-                .map_err(|_| format!("{name}={} is no number", quoted(text)))
+                .map_err(|_| format!("{name}={} is not a number", quoted(text)))
         };
         self.rank = number("PMI_RANK", place.0.as_deref()).map_err(|why| self.error(&why))?;
         match self.version {
@@ -71,7 +71,7 @@ impl Wire {
                     .collect();
                 let answer = self.ask("fullinit", &fields, "fullinit-response", limit)?;
                 let (Some(rank), Some(size)) = (answer.number("rank"), answer.number("size")) else {
-                    return Err(self.error("its answer to fullinit does not tell rank and size"));
+                    return Err(self.error("its answer to fullinit lacks rank and size"));
                 };
                 (self.rank, self.size) = (rank, size);
                 self.value_max = PMI2_VALUE_MAX;
@@ -85,7 +85,7 @@ impl Wire {
     /// Sends this process's identity after connecting; the answer contains rank and size.
     fn introduce(&mut self, id: &str, limit: Option<Instant>) -> Result<(Option<String>, Option<String>), PmiError> {
         if id.is_empty() || !id.bytes().all(|c| c.is_ascii_digit()) {
-            return Err(self.error(&format!("PMI_ID={} is no number", quoted(id))));
+            return Err(self.error(&format!("PMI_ID={} is not a number", quoted(id))));
         }
         self.ask_by_line("initack", &[("pmiid", id)], "initack", limit)?;
         let (mut rank, mut size, mut debug) = (None, None, None);
@@ -126,14 +126,14 @@ impl Wire {
                 )),
             }
         }
-        Err(self.error(&format!("it does not speak {}", refused.join(" nor "))))
+        Err(self.error(&format!("it does not support {}", refused.join(" nor "))))
     }
 
     fn name_of_job(&self, name: Option<&str>) -> Result<String, PmiError> {
         match name {
             Some(name) if (1..=256).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_graphic()) => Ok(name.into()),
-            Some(name) => Err(self.error(&format!("its name for the job is no name: {}", quoted(name)))),
-            None => Err(self.error("it does not tell a name for the job")),
+            Some(name) => Err(self.error(&format!("its job name is invalid: {}", quoted(name)))),
+            None => Err(self.error("it sends no job name")),
         }
     }
 }
