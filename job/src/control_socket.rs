@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_travel() {
+    fn messages_are_decoded() {
         for code in [0, 1, -1, 255, 256, i32::MAX, i32::MIN] {
             let word = RankMessage::Exit { code, signal: 15 };
             assert_eq!(RankMessage::decode(&word.encode()), Some(word));

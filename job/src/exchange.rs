@@ -25,11 +25,11 @@ impl Job {
     /// all of them afterwards.
     pub fn barrier(&self) {
         let round = self.round.fetch_add(1, Ordering::Relaxed);
-        self.meet(round, 0);
+        self.barrier_round(round, 0);
     }
 
     /// The barrier of a round. `length`: bytes that each rank has written to its slot.
-    fn meet(&self, round: u32, length: usize) {
+    fn barrier_round(&self, round: u32, length: usize) {
         let (ticket, tell) = self.control.barrier_enter();
         if let Some(socket) = self.control_socket.as_ref().filter(|_| tell) {
             let word = RankMessage::Exchange {
@@ -69,7 +69,7 @@ impl Job {
         let mut all = vec![0; length * self.size() as usize];
         self.in_rounds(length, |round, part| {
             self.control.write_slot(round, self.rank, &own[part.clone()]);
-            self.meet(round, part.len());
+            self.barrier_round(round, part.len());
             for rank in 0..self.size() {
                 let start = rank as usize * length;
                 self.control
@@ -87,7 +87,7 @@ impl Job {
             if self.rank == root {
                 self.control.write_slot(round, root, &bytes[part.clone()]);
             }
-            self.meet(round, part.len());
+            self.barrier_round(round, part.len());
             self.control.read_result(round, root, &mut bytes[part]);
         });
     }

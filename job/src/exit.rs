@@ -24,22 +24,22 @@ static LINGER: OnceLock<fn()> = OnceLock::new();
 static WAIT_HOOK: OnceLock<fn(&Job)> = OnceLock::new();
 static BY_SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The signal that ends a job without a node agent; 0 if none.
-static ASKED: AtomicI32 = AtomicI32::new(0);
+static TERMINATION: AtomicI32 = AtomicI32::new(0);
 static FLUSHES: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 
 /// How long a rank in exit sleeps: with nothing to do for its peers, and when its conduit may have
 /// to answer them.
-const LONG_LOOK: Duration = Duration::from_millis(100);
-const SHORT_LOOK: Duration = Duration::from_millis(2);
+const SLEEP: Duration = Duration::from_millis(100);
+const SLEEP_BETWEEN_POLLS: Duration = Duration::from_millis(2);
 
 /// Watchdog of the last flush and of exit handlers: longest interval between checks, fewest checks
 /// before it ends the process, and how long a flush may make no progress while its reader reads.
-const LOOK: Duration = Duration::from_millis(250);
-const LEAST_LOOKS: u32 = 9;
-const STANDSTILL: Duration = Duration::from_millis(2250);
-static LOOKS_LEFT: AtomicU32 = AtomicU32::new(0);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
+const FEWEST_CHECKS: u32 = 9;
+const STALL_LIMIT: Duration = Duration::from_millis(2250);
+static CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
 
 /// See [`super::on_linger_hook`].
 pub(super) fn set_linger(hook: fn()) {
@@ -57,26 +57,28 @@ pub(super) fn by_signal(number: i32) {
 }
 
 /// A signal asks for the end, perhaps of a process that is already ending. Its last output then
-/// waits for a reader at most for the exit timeout, which the node agent enforces if there is one.
+/// waits for a reader at max for the exit timeout, which the node agent enforces if there is one.
 /// Async-signal-safe.
-pub(super) fn asked(job: &Job, number: i32) {
+pub(super) fn request_termination(job: &Job, number: i32) {
     if let Some(socket) = job.control_socket.as_ref().filter(|_| begun()) {
         let _ = fd::send(socket.as_raw_fd(), &RankMessage::Asked { signal: number }.encode());
     }
     let is_first = job.control_socket.is_none()
-        && ASKED
+        && TERMINATION
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
     if is_first && FLUSHES.load(Ordering::Relaxed) {
-        allow(job.options.exit_timeouts.exit);
+        limit_flush(job.options.exit_timeouts.exit);
     }
 }
 
 /// Gives a flush without progress this much time from now. Async-signal-safe.
-fn allow(time: Duration) {
-    let interval = (time / LEAST_LOOKS).clamp(Duration::from_millis(1), LOOK).as_millis();
-    let looks = time.as_millis() / interval;
-    LOOKS_LEFT.store(u32::try_from(looks).unwrap_or(u32::MAX), Ordering::Relaxed);
+fn limit_flush(time: Duration) {
+    let interval = (time / FEWEST_CHECKS)
+        .clamp(Duration::from_millis(1), CHECK_INTERVAL)
+        .as_millis();
+    let checks = time.as_millis() / interval;
+    CHECKS_LEFT.store(u32::try_from(checks).unwrap_or(u32::MAX), Ordering::Relaxed);
     signal::repeat_alarm(interval as i32);
 }
 
@@ -126,7 +128,7 @@ impl Job {
         if !self.is_own_process() {
             without_job(code);
         }
-        self.take_leave(code, true);
+        self.finish(code, true);
         process::end(CODE.load(Ordering::Relaxed))
     }
 
@@ -134,13 +136,13 @@ impl Job {
     /// run next. They get the exit timeout, because one of them may wait for a thread that found
     /// the job ending.
     fn returned(&self, code: i32) {
-        self.take_leave(code, false);
-        allow(self.options.exit_timeouts.exit);
+        self.finish(code, false);
+        limit_flush(self.options.exit_timeouts.exit);
     }
 
     /// Everything that an ending rank does for the others, up to its last output. `whole`: no
     /// client code runs afterwards.
-    fn take_leave(&self, code: i32, whole: bool) {
+    fn finish(&self, code: i32, whole: bool) {
         let me = process::thread();
         match THREAD.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => self.announce(code),
@@ -150,7 +152,7 @@ impl Job {
         }
         self.wait_for_go();
         run_hook();
-        pmi_bootstrap::take_leave(whole);
+        pmi_bootstrap::finalize(whole);
         self.flush();
     }
 
@@ -210,7 +212,7 @@ impl Job {
                     if let Some(linger) = linger {
                         linger();
                     }
-                    self.control.wait_phase(seen, linger.map_or(LONG_LOOK, |_| SHORT_LOOK));
+                    self.control.wait_phase(seen, linger.map_or(SLEEP, |_| SLEEP_BETWEEN_POLLS));
                 }
             }
             if let Some(hook) = WAIT_HOOK.get() {
@@ -226,12 +228,12 @@ impl Job {
     /// alarm ends the process if another thread holds a stream's lock for too long (in `fgets` on
     /// standard input, for example).
     fn flush(&self) {
-        signal::handle(libc::SIGALRM, look_after_flush, &[]);
+        signal::handle(libc::SIGALRM, on_flush_alarm, &[]);
         signal::unblock(&[libc::SIGALRM]);
         FLUSHES.store(true, Ordering::Relaxed);
-        match ASKED.load(Ordering::Relaxed) {
-            0 => allow(STANDSTILL),
-            _ => allow(self.options.exit_timeouts.exit),
+        match TERMINATION.load(Ordering::Relaxed) {
+            0 => limit_flush(STALL_LIMIT),
+            _ => limit_flush(self.options.exit_timeouts.exit),
         }
         if let Err(why) = process::flush_streams() {
             // No message when the reader is gone or the client has closed the stream.
@@ -250,8 +252,8 @@ impl Job {
     }
 }
 
-extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    let asked = ASKED.load(Ordering::Relaxed);
+extern "C" fn on_flush_alarm(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    let asked = TERMINATION.load(Ordering::Relaxed);
     let reader_pauses = || !fd::is_writable(1) || !fd::is_writable(2);
     if asked == 0 && reader_pauses() {
         if let Some(job) = JOB.get() {
@@ -259,9 +261,9 @@ extern "C" fn look_after_flush(_signal: i32, _info: *mut libc::siginfo_t, _conte
         }
         return;
     }
-    let left = LOOKS_LEFT.load(Ordering::Relaxed);
+    let left = CHECKS_LEFT.load(Ordering::Relaxed);
     if left > 1 {
-        LOOKS_LEFT.store(left - 1, Ordering::Relaxed);
+        CHECKS_LEFT.store(left - 1, Ordering::Relaxed);
         return;
     }
     // Output cut off by a signal is not a success.

@@ -195,8 +195,8 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
 /// before [`start`].
 pub fn connect_manager(options: &mut StartOptions) -> Result<(), JobError> {
     match options.start.clone() {
-        StartMethod::Managed(kind) => pmi_bootstrap::meet(Some(kind), options),
-        StartMethod::CustomWorker => pmi_bootstrap::meet(None, options),
+        StartMethod::Managed(kind) => pmi_bootstrap::connect(Some(kind), options),
+        StartMethod::CustomWorker => pmi_bootstrap::connect(None, options),
         _ => Ok(()),
     }
 }

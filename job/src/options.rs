@@ -371,7 +371,7 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
         let start = StartMethod::SshChild(contact?);
         return Ok(Decision { start, counted: false });
     }
-    if pmi_bootstrap::is_prepared() {
+    if pmi_bootstrap::has_manager() {
         let start = StartMethod::CustomWorker;
         return Ok(Decision { start, counted: false });
     }

@@ -143,7 +143,7 @@ extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mu
     let Some(job) = own_job() else { return default_course(number) };
     // A closed reader does not ask for the job's end.
     if number != libc::SIGPIPE {
-        exit::asked(job, number);
+        exit::request_termination(job, number);
     }
     if exit::begun() {
         return;
@@ -171,7 +171,7 @@ extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut l
     let Some(job) = own_job() else { return default_course(number) };
     // The node agent itself sends this signal to late ranks.
     if job.control_socket.is_none() {
-        exit::asked(job, number);
+        exit::request_termination(job, number);
     }
     if exit::begun() {
         return;

@@ -108,10 +108,10 @@ impl Agent<'_> {
     }
 
     fn broken(&mut self, why: &str) {
-        self.say(format_args!(
+        self.print(format_args!(
             "an exchange between hosts failed: {why}. This is a defect of the library; ending the job"
         ));
-        self.begin(BROKEN, true);
+        self.begin_shutdown(BROKEN, true);
     }
 
     /// Passes the outcome of an exchange on, and to the ranks of this host.

@@ -115,14 +115,14 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
         reported: None,
         shutdown_since: None,
         output,
-        asked_rank: None,
+        ended_by: None,
         cut_by: None,
     };
     let code = agent.run();
     let tree = std::mem::replace(&mut agent.setup.tree, Tree::alone());
     let is_root = tree.is_root();
-    let has_cut = tree.close(|| agent.signals.have_asked_by_now(code));
-    match agent.signals.asked() {
+    let has_cut = tree.close(|| agent.signals.is_terminating_by_now(code));
+    match agent.signals.termination() {
         Some(number) if is_root && has_cut && code == 0 => 128 + number,
         _ => code,
     }
@@ -189,7 +189,7 @@ struct Agent<'a> {
     shutdown_since: Option<Instant>,
     output: Output,
     /// The first rank here that a signal asked to end: rank, pid and signal.
-    asked_rank: Option<(u32, i32, i32)>,
+    ended_by: Option<(u32, i32, i32)>,
     /// The signal that dropped output of a stalled reader.
     cut_by: Option<i32>,
 }
@@ -197,7 +197,7 @@ struct Agent<'a> {
 impl Agent<'_> {
     fn run(&mut self) -> i32 {
         // Messages that arrived with the layout make no descriptor readable.
-        self.hear_tree();
+        self.handle_tree_events();
         while self.setup.children.iter().any(|c| c.state != State::Gone) || !self.setup.tree.is_over() {
             self.wait();
             self.forward_signals();
@@ -205,12 +205,12 @@ impl Agent<'_> {
                 self.read_lifeline(i);
                 self.reap(i);
             }
-            self.look_at_daemons();
-            self.hear_tree();
+            self.check_daemons();
+            self.handle_tree_events();
             self.advance(Instant::now());
             self.report();
         }
-        self.tell_signal();
+        self.report_signal();
         self.finish_output();
         if self.setup.tree.is_root() {
             self.exit_code()
@@ -229,19 +229,19 @@ impl Agent<'_> {
     }
 
     /// Prints a message to standard error, without waiting for its reader.
-    fn say(&mut self, what: fmt::Arguments<'_>) {
+    fn print(&mut self, what: fmt::Arguments<'_>) {
         self.output.report(&message(what));
     }
 
     /// Names the signal that made the first rank end the job, unless this process got and forwarded
     /// such a signal.
-    fn tell_signal(&mut self) {
+    fn report_signal(&mut self) {
         while let Some((number, _)) = self.signals.next() {
-            self.signals.note(number);
+            self.signals.record_in_shutdown(number);
         }
-        if let Some((rank, pid, number)) = self.asked_rank.filter(|_| !self.signals.have_come()) {
+        if let Some((rank, pid, number)) = self.ended_by.filter(|_| !self.signals.was_terminated()) {
             let (size, name) = (self.setup.layout.size(), signal_name(number));
-            self.say(format_args!(
+            self.print(format_args!(
                 "rank {rank} of {size} (pid {pid}) received {name}, which ended the job"
             ));
         }
@@ -253,22 +253,22 @@ impl Agent<'_> {
     fn finish_output(&mut self) {
         let (mut asked_since, mut is_asked) = (None, false);
         while !self.output.finish() {
-            if asked_since.is_none() && self.signals.have_asked(self.code) {
+            if asked_since.is_none() && self.signals.is_terminating(self.code) {
                 asked_since = Some(Instant::now());
             }
             if is_asked || asked_since.is_some_and(|since| since.elapsed() >= LAST_OUTPUT) {
-                self.cut_by = self.signals.asked();
+                self.cut_by = self.signals.termination();
                 return;
             }
             let mut items = vec![readable(self.signals.fd())];
             items.extend(self.output.running().map(readable));
             let _ = fd::poll(&mut items, Some(IMPATIENT));
             while let Some((number, _)) = self.signals.next() {
-                self.signals.note(number);
+                self.signals.record_in_shutdown(number);
                 is_asked |= ENDING.contains(&number);
             }
             // The agent above needs reports, and may forward a signal.
-            self.hear_tree();
+            self.handle_tree_events();
             self.report();
         }
     }
@@ -305,7 +305,7 @@ impl Agent<'_> {
                 continue;
             }
             if self.phase > Phase::Running {
-                self.signals.note(number);
+                self.signals.record_in_shutdown(number);
             }
             // A process manager forwards signals to its ranks on all hosts itself.
             if self.setup.children.iter().any(Child::is_managed) {
@@ -318,7 +318,7 @@ impl Agent<'_> {
             // Ranks that do not exist yet cannot be signalled, and a job without them would wait
             // for ever.
             if ENDING.contains(&number) && !self.setup.tree.is_complete() {
-                self.begin(128 + number, true);
+                self.begin_shutdown(128 + number, true);
             }
         }
     }
@@ -331,11 +331,11 @@ impl Agent<'_> {
                     child.state = State::InExit;
                     // A process manager itself reports whom it ends. SIGPIPE needs no report.
                     if ![0, libc::SIGPIPE].contains(&signal) && self.phase < Phase::Leave && !child.is_managed() {
-                        self.asked_rank.get_or_insert((child.rank, child.pid, signal));
+                        self.ended_by.get_or_insert((child.rank, child.pid, signal));
                     }
-                    self.begin(code, false);
+                    self.begin_shutdown(code, false);
                 }
-                RankMessage::Asked { signal } => self.signals.note(signal),
+                RankMessage::Asked { signal } => self.signals.record_in_shutdown(signal),
                 RankMessage::Exchange { round, length } => self.exchange_here(round, length),
             }
         }
@@ -363,52 +363,52 @@ impl Agent<'_> {
         match ended {
             Ended::Exited(_) | Ended::Unknown if was_in_exit => {}
             Ended::Exited(0) if !catches => {}
-            Ended::Exited(status) if !catches => self.begin(status, false),
+            Ended::Exited(status) if !catches => self.begin_shutdown(status, false),
             Ended::Exited(status) => {
-                self.say(format_args!(
+                self.print(format_args!(
                     "{who} ended with status {status} without gasnet_exit; ending the job"
                 ));
-                self.begin(status, true);
+                self.begin_shutdown(status, true);
             }
             Ended::Killed(number) => {
                 match signal_name(number) {
-                    "signal" => self.say(format_args!("{who} was killed by signal {number}; ending the job")),
-                    name => self.say(format_args!("{who} was killed by {name}; ending the job")),
+                    "signal" => self.print(format_args!("{who} was killed by signal {number}; ending the job")),
+                    name => self.print(format_args!("{who} was killed by {name}; ending the job")),
                 }
-                self.begin(128 + number, true);
+                self.begin_shutdown(128 + number, true);
             }
             // Its parent, a process manager, knows the status, and ends the job if it is a failure.
             Ended::Unknown if managed && !catches => {}
             Ended::Unknown if managed => {
-                self.say(format_args!("{who} ended without gasnet_exit; ending the job"));
-                self.begin(BROKEN, true);
+                self.print(format_args!("{who} ended without gasnet_exit; ending the job"));
+                self.begin_shutdown(BROKEN, true);
             }
             Ended::Unknown => {
-                self.say(format_args!(
+                self.print(format_args!(
                     "{who} ended, and another thread of the started process took its status; ending the job"
                 ));
-                self.begin(BROKEN, true);
+                self.begin_shutdown(BROKEN, true);
             }
         }
     }
 
     /// A process manager's daemon that ends before its ranks was killed, and can no longer end
     /// them.
-    fn look_at_daemons(&mut self) {
+    fn check_daemons(&mut self) {
         while let Some(i) = self.setup.daemons.iter().position(|daemon| daemon.process.has_ended()) {
             let ManagerDaemon { pid, name, .. } = self.setup.daemons.swap_remove(i);
             if self.leave_at.is_none() && self.running().next().is_some() {
-                self.say(format_args!(
+                self.print(format_args!(
                     "host {}: the process manager that started the ranks ({name}, pid {pid}) has ended; ending the job",
                     net::host_name()
                 ));
-                self.begin(BROKEN, true);
+                self.begin_shutdown(BROKEN, true);
             }
         }
     }
 
     /// A rank is in exit with `code`, or was `lost`.
-    fn begin(&mut self, code: i32, lost: bool) {
+    fn begin_shutdown(&mut self, code: i32, lost: bool) {
         if !self.setup.tree.is_root() {
             return self.setup.tree.send_up(&AgentMessage::Ended { code, lost });
         }
@@ -430,18 +430,18 @@ impl Agent<'_> {
     /// Applies a decision of the root here and below.
     fn decide(&mut self, phase: Phase, code: i32, epoch: u32) {
         self.setup.tree.send_down(&AgentMessage::Phase { phase, code, epoch });
-        self.obey(phase, code, epoch);
+        self.apply(phase, code, epoch);
     }
 
     /// Applies a decision on this host.
-    fn obey(&mut self, phase: Phase, code: i32, epoch: u32) {
+    fn apply(&mut self, phase: Phase, code: i32, epoch: u32) {
         let now = Instant::now();
         (self.phase, self.code) = (phase, code);
         self.setup.control.set_code(code);
         self.setup.control.advance(phase);
         let deadline = now + self.setup.options.exit_timeouts.exit;
         if matches!(phase, Phase::Leave | Phase::Go) {
-            self.setup.tree.hurry(self.setup.options.exit_timeouts.exit);
+            self.setup.tree.limit_connect_time(self.setup.options.exit_timeouts.exit);
         }
         match phase {
             Phase::Running => {}
@@ -473,7 +473,7 @@ impl Agent<'_> {
             .for_each(|c| c.start_window(&self.setup.control));
     }
 
-    fn look_at_window(&mut self, now: Instant) {
+    fn check_window(&mut self, now: Instant) {
         if now < self.window_start + self.window {
             return;
         }
@@ -508,7 +508,7 @@ impl Agent<'_> {
         counts.waiting = counts.waiting.min(8);
         counts.idle = counts.idle.min(8);
         let now = Instant::now();
-        let is_news = |(said, at): (RankCounts, Instant)| said != counts || (self.phase != Phase::Running && now >= at + BEAT);
+        let is_news = |(last, at): (RankCounts, Instant)| last != counts || (self.phase != Phase::Running && now >= at + BEAT);
         if self.reported.is_none_or(is_news) {
             self.reported = Some((counts, now));
             self.setup.tree.send_up(&AgentMessage::Report(counts));
@@ -517,41 +517,41 @@ impl Agent<'_> {
 
     fn advance(&mut self, now: Instant) {
         if self.phase == Phase::Announced {
-            self.look_at_window(now);
+            self.check_window(now);
         }
         self.decide_what_is_next(now);
         if let Some(at) = self.leave_at {
             if !self.quit_sent && now >= at + BEFORE_QUIT {
                 self.quit_sent = true;
-                self.cut_short();
+                self.send_sigquit();
             }
         }
-        let asked = self.signals.have_asked(self.code);
+        let asked = self.signals.is_terminating(self.code);
         let mut killed = Vec::new();
         for child in &mut self.setup.children {
             match child.kill_if_overdue(&self.setup.control, now, !asked) {
                 Overdue::Not => continue,
                 Overdue::Killed => {}
-                Overdue::KilledWriting => self.cut_by = self.signals.asked(),
+                Overdue::KilledWriting => self.cut_by = self.signals.termination(),
             }
             if !child.is_reported {
                 killed.push(child.rank);
             }
         }
         for rank in killed {
-            self.say(format_args!(
+            self.print(format_args!(
                 "rank {rank} did not end within the exit timeout and was killed; its unwritten output is lost. \
                  GASNET_EXITTIMEOUT sets the limit"
             ));
         }
-        self.miss_silent(now);
+        self.drop_silent_branches(now);
     }
 
     /// Sends SIGQUIT to ranks that have not called exit. After a success it names those that
     /// compute, because their work is lost.
-    fn cut_short(&mut self) {
+    fn send_sigquit(&mut self) {
         self.running().for_each(|c| c.signal(libc::SIGQUIT));
-        if self.code != 0 || self.signals.have_asked(self.code) {
+        if self.code != 0 || self.signals.is_terminating(self.code) {
             return;
         }
         for i in 0..self.setup.children.len() {
@@ -559,7 +559,7 @@ impl Agent<'_> {
             if child.state == State::Running && child.activity == Activity::Working {
                 child.is_reported = true;
                 let rank = child.rank;
-                self.say(format_args!(
+                self.print(format_args!(
                     "rank {rank} has not ended long after the others, and is ended now; its unwritten output \
                      is lost. GASNET_EXITTIMEOUT sets the limit"
                 ));
@@ -568,13 +568,13 @@ impl Agent<'_> {
     }
 
     /// Gives up agents below that are silent while the job ends: they would delay the end for ever.
-    fn miss_silent(&mut self, now: Instant) {
+    fn drop_silent_branches(&mut self, now: Instant) {
         if self.phase == Phase::Running || now < *self.shutdown_since.get_or_insert(now) + SILENCE {
             return;
         }
         for why in self.setup.tree.silent(SILENCE) {
-            self.say(format_args!("{why}; the job ends without it"));
-            self.begin(BROKEN, true);
+            self.print(format_args!("{why}; the job ends without it"));
+            self.begin_shutdown(BROKEN, true);
         }
     }
 
@@ -591,7 +591,7 @@ impl Agent<'_> {
         }
     }
 
-    fn hear_tree(&mut self) {
+    fn handle_tree_events(&mut self) {
         let layout = self.setup.layout;
         let (phase, code, epoch) = (self.phase, self.code, self.epoch);
         let events = self.setup.tree.events(|branch| {
@@ -610,18 +610,18 @@ impl Agent<'_> {
             match event {
                 Event::Orphaned => self.orphaned(),
                 Event::Lost(why) => {
-                    self.say(format_args!("{why}; ending the job"));
-                    self.begin(BROKEN, true);
+                    self.print(format_args!("{why}; ending the job"));
+                    self.begin_shutdown(BROKEN, true);
                 }
-                Event::Up(AgentMessage::Ended { code, lost }) => self.begin(code, lost),
+                Event::Up(AgentMessage::Ended { code, lost }) => self.begin_shutdown(code, lost),
                 Event::Output(stream, connection) => self.output.add(stream, connection),
                 Event::Up(AgentMessage::Gather { round, length, parts }) => self.exchange(round, length, parts),
                 Event::Down(AgentMessage::Phase { phase, code, epoch }) => self.decide(phase, code, epoch),
                 Event::Down(AgentMessage::Result { round, bytes }) => self.deliver(round, &bytes),
                 Event::Down(AgentMessage::Signal { number }) => {
-                    self.signals.hear(number);
+                    self.signals.record(number);
                     if self.phase > Phase::Running {
-                        self.signals.note(number);
+                        self.signals.record_in_shutdown(number);
                     }
                     self.alive().for_each(|c| c.signal(number));
                     self.setup.tree.send_down(&AgentMessage::Signal { number });

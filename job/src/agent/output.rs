@@ -12,7 +12,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
@@ -68,7 +68,8 @@ enum Sink {
 /// What a stream is read from.
 enum Input {
     Pipe(OwnedFd),
-    Agent(TcpStream),
+    /// The tree has a weak reference, to end the connection of a lost branch.
+    Agent(Arc<TcpStream>),
 }
 
 impl Input {
@@ -76,15 +77,6 @@ impl Input {
         match self {
             Self::Pipe(pipe) => pipe.as_raw_fd(),
             Self::Agent(connection) => connection.as_raw_fd(),
-        }
-    }
-}
-
-impl Drop for Input {
-    /// The tree holds a copy of the connection: closing this one would not reach the other end.
-    fn drop(&mut self) {
-        if let Self::Agent(connection) = self {
-            let _ = connection.shutdown(Shutdown::Both);
         }
     }
 }
@@ -333,7 +325,7 @@ impl Output {
     }
 
     /// Forwards what an agent below sends of stream 1 or 2.
-    pub fn add(&mut self, stream: u32, connection: TcpStream) {
+    pub fn add(&mut self, stream: u32, connection: Arc<TcpStream>) {
         let input = Input::Agent(connection);
         if let (Some(mode), Some(forwarder)) = (self.mode, self.forwarders.get(stream as usize - 1)) {
             let line_max = if mode.label { LABELLED_LINE_MAX } else { mode.line_max };
@@ -448,7 +440,7 @@ mod tests {
         let (below, connection) = connection();
         let sources = vec![Source::of_rank(ours, 0, mode(false, 100)).unwrap()];
         let mut forwarder = Forwarder::start(Sink::Standard(sink.as_raw_fd()), sources).unwrap();
-        forwarder.add(Source::unlabelled(Input::Agent(connection), 100));
+        forwarder.add(Source::unlabelled(Input::Agent(Arc::new(connection)), 100));
         let lines = [&[b'x'; 60][..], b"\n"].concat().repeat(200_000);
         let (from_rank, from_below) = (lines.clone(), lines.clone());
         let rank = thread::spawn(move || fd::write_all(theirs.as_raw_fd(), &from_rank));
@@ -473,8 +465,11 @@ mod tests {
         let (readers, writers) = pipes().unwrap();
         let mut output = Output::start(Some(mode(false, 0)), vec![(0, readers)], Some([sink, errors])).unwrap();
         let (mut below, connection) = connection();
-        let _copy = connection.try_clone().unwrap();
-        output.add(1, connection);
+        output.add(1, Arc::new(connection));
+        // The buffers are full when the reader closes its end.
+        below.set_nonblocking(true).unwrap();
+        while below.write(&[b'x'; 10_000]).is_ok() {}
+        below.set_nonblocking(false).unwrap();
         drop(reader);
         let mut rank = File::from(writers.into_iter().next().unwrap());
         assert!(std::iter::repeat_with(|| rank.write(&[b'x'; 1000])).any(|written| written.is_err()));

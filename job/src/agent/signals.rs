@@ -26,9 +26,9 @@ static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 pub struct Signals {
     reader: OwnedFd,
     /// A signal that asks for the end was received, at any time.
-    come: bool,
+    received: bool,
     /// The last such signal while the job was ending.
-    asked: Option<i32>,
+    in_shutdown: Option<i32>,
 }
 
 impl Signals {
@@ -41,13 +41,13 @@ impl Signals {
         // The handler needs it for the life of the process.
         std::mem::forget(writer);
         signal::stop_timers();
-        quieten_client_handlers();
+        reset_client_handlers();
         signal::ignore(libc::SIGPIPE);
         // SIGINT and SIGQUIT that a shell made its background jobs ignore: only those of the
         // terminal are meant, and these are not forwarded.
         let of_shell = |n: i32| matches!(n, libc::SIGINT | libc::SIGQUIT);
-        let heard = |n: &i32| of_shell(*n) || signal::disposition(*n) != signal::Disposition::Ignored;
-        for number in FORWARDED.into_iter().filter(heard) {
+        let is_forwarded = |n: &i32| of_shell(*n) || signal::disposition(*n) != signal::Disposition::Ignored;
+        for number in FORWARDED.into_iter().filter(is_forwarded) {
             signal::handle(number, on_signal, &[]);
         }
         signal::handle(libc::SIGCHLD, on_signal, &[]);
@@ -56,8 +56,8 @@ impl Signals {
         signal::unblock_all();
         Ok(Self {
             reader,
-            come: false,
-            asked: None,
+            received: false,
+            in_shutdown: None,
         })
     }
 
@@ -71,7 +71,7 @@ impl Signals {
         let mut item = [0; 2];
         match fd::read(self.fd(), &mut item) {
             Ok(2) => {
-                self.hear(i32::from(item[0]));
+                self.record(i32::from(item[0]));
                 Some((i32::from(item[0]), item[1] != 0))
             }
             _ => None,
@@ -79,45 +79,45 @@ impl Signals {
     }
 
     /// Records a signal received here or by an agent above.
-    pub fn hear(&mut self, number: i32) {
-        self.come |= ENDING.contains(&number);
+    pub fn record(&mut self, number: i32) {
+        self.received |= ENDING.contains(&number);
     }
 
     /// Whether a signal that asks for the end was received.
-    pub fn have_come(&self) -> bool {
-        self.come
+    pub fn was_terminated(&self) -> bool {
+        self.received
     }
 
     /// Records a signal received while the job ends.
-    pub fn note(&mut self, number: i32) {
+    pub fn record_in_shutdown(&mut self, number: i32) {
         if ENDING.contains(&number) {
-            self.asked = Some(number);
+            self.in_shutdown = Some(number);
         }
     }
 
     /// The last signal that asked for the end while the job was ending.
-    pub fn asked(&self) -> Option<i32> {
-        self.asked
+    pub fn termination(&self) -> Option<i32> {
+        self.in_shutdown
     }
 
     /// Whether a signal has ended the job, which ends with `code`, or has come since. Then slow
     /// readers are not waited for.
-    pub fn have_asked(&self, code: i32) -> bool {
-        self.asked.is_some() || ENDING.contains(&(code - 128))
+    pub fn is_terminating(&self, code: i32) -> bool {
+        self.in_shutdown.is_some() || ENDING.contains(&(code - 128))
     }
 
     /// The same when the main loop no longer takes signals.
-    pub fn have_asked_by_now(&mut self, code: i32) -> bool {
+    pub fn is_terminating_by_now(&mut self, code: i32) -> bool {
         while let Some((number, _)) = self.next() {
-            self.note(number);
+            self.record_in_shutdown(number);
         }
-        self.have_asked(code)
+        self.is_terminating(code)
     }
 }
 
 /// The client's handlers are for ranks. In the agent, faults take their default action, so that a
 /// defect shows; other signals have no effect.
-fn quieten_client_handlers() {
+fn reset_client_handlers() {
     for number in 1..=signal::last() {
         if let signal::Disposition::Handler(_) = signal::disposition(number) {
             match number {

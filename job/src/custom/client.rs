@@ -43,7 +43,7 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     };
     let contact = contact?;
     let here = net::host_name();
-    let addresses = contact.addresses(None);
+    let addresses = contact.resolve(None);
     let mut link = Link::call(&addresses, contact.secret, WORKER_ID, ANSWER).map_err(|why| JobError {
         message: format!(
             "host {here} cannot connect to the launcher process ({why}). Set GASNET_MASTERIP to an address of \
@@ -86,9 +86,9 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
 /// The rank that this process requests: `GASNET_WORKER_RANK`, or the variable that it names, set
 /// here or in the launcher process.
 fn requested_rank() -> Result<Option<u32>, JobError> {
-    let told = ["GASNET_WORKER_RANK", RANK_IN].map(|name| env::var(name).ok().filter(|t| !t.trim().is_empty()));
+    let settings = ["GASNET_WORKER_RANK", RANK_IN].map(|name| env::var(name).ok().filter(|t| !t.trim().is_empty()));
     env::remove_var(RANK_IN);
-    let Some(text) = told.into_iter().flatten().next() else {
+    let Some(text) = settings.into_iter().flatten().next() else {
         return Ok(None);
     };
     if let Ok(number) = text.trim().parse() {

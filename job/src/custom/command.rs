@@ -71,7 +71,7 @@ impl Custom {
         options: &StartOptions,
         secret: Secret,
         port: u16,
-        places: &[String],
+        addresses: &[String],
         chosen: bool,
     ) -> Result<Child, JobError> {
         let Some(pattern) = &self.command else {
@@ -81,7 +81,7 @@ impl Custom {
             host: 0,
             secret,
             port,
-            places: places.to_vec(),
+            addresses: addresses.to_vec(),
             chosen,
         };
         let words = program().map_err(|message| JobError { message })?;
@@ -183,7 +183,7 @@ mod tests {
             host: 0,
             secret: Secret::new(),
             port: 7,
-            places: vec!["10.0.0.1".into()],
+            addresses: vec!["10.0.0.1".into()],
             chosen: false,
         };
         let custom = Custom {

@@ -28,7 +28,7 @@ use gasnet_sys::{process, signal};
 pub(super) use server::{too_many, Connections};
 
 /// Interval of checks whether the command has ended.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the command may go on when the job has ended, and then when it was asked to end.
 const COMMAND_END: Duration = Duration::from_secs(10);
 const COMMAND_KILL: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ fn refuse<T>(message: String) -> Result<T, JobError> {
 pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, JobError> {
     let secret = Secret::new();
     let master = options.remote.master.as_deref();
-    let (listener, places) = listen(master)?;
+    let (listener, addresses) = listen(master)?;
     let port = listener.local_addr().map(|a| a.port()).map_err(|e| JobError {
         message: format!("a listening socket has no port: {e}"),
     })?;
@@ -50,7 +50,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     let others = process::adopt_descendants();
     // A connection for each worker, three for each agent, unauthenticated peers, and some spare.
     let _ = process::allow_descriptors(process::open_descriptors() + 6 * u64::from(options.ranks) + 1024);
-    let mut command = options.custom.start(options, secret, port, &places, master.is_some())?;
+    let mut command = options.custom.start(options, secret, port, &addresses, master.is_some())?;
     let mut server = server::LauncherServer::new(options, secret, &listener);
     let served = server.serve(|missing| still_there(&mut command, missing));
     let discovered = served.and_then(|callers| {

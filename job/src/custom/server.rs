@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
-use super::{Secret, StartOptions, LOOK};
+use super::{Secret, StartOptions, CHECK_INTERVAL};
 use crate::tree::link::{accept_peers, poll_items, Authentication, Link, UnauthenticatedPeer, WORKER_ID};
 use crate::tree::message::AgentMessage;
 use gasnet_sys::{fd, mem, net};
@@ -48,7 +48,7 @@ pub struct Connections {
 struct Worker {
     link: Link,
     /// The rank that it requests and its host, once it has sent them.
-    hello: Option<(Option<u32>, Vec<u8>)>,
+    registration: Option<(Option<u32>, Vec<u8>)>,
     rank: u32,
     fences: u32,
     in_fence: bool,
@@ -93,15 +93,15 @@ impl<'a> LauncherServer<'a> {
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
         let (mut ended, mut is_told) = (None, false);
         loop {
-            self.meet();
-            self.hear()?;
+            self.accept();
+            self.receive()?;
             if self.workers.len() > self.options.ranks as usize {
                 return Err(too_many(self.options.ranks));
             }
-            let said = self.workers.iter().filter(|w| w.hello.is_some()).count() as u32;
-            let missing = self.options.ranks.saturating_sub(said);
+            let registered = self.workers.iter().filter(|w| w.registration.is_some()).count() as u32;
+            let missing = self.options.ranks.saturating_sub(registered);
             if !self.placed && missing == 0 {
-                self.place()?;
+                self.assign()?;
             }
             self.end_fence();
             if self.placed && self.workers.iter().all(|w| w.is_over) {
@@ -137,15 +137,15 @@ impl<'a> LauncherServer<'a> {
         }
     }
 
-    fn meet(&mut self) {
+    fn accept(&mut self) {
         accept_peers(self.listener, &mut self.unauthenticated, self.options.ranks as usize);
         for peer in std::mem::take(&mut self.unauthenticated) {
-            match peer.hear(self.secret) {
+            match peer.authenticate(self.secret) {
                 Authentication::Pending(peer) => self.unauthenticated.push(peer),
                 Authentication::Rejected => {}
                 Authentication::Accepted(WORKER_ID, link) => self.workers.push(Worker {
                     link,
-                    hello: None,
+                    registration: None,
                     rank: 0,
                     fences: 0,
                     in_fence: false,
@@ -157,13 +157,13 @@ impl<'a> LauncherServer<'a> {
         }
     }
 
-    fn hear(&mut self) -> Result<(), String> {
+    fn receive(&mut self) -> Result<(), String> {
         for worker in self.workers.iter_mut().filter(|w| !w.is_over) {
             worker.link.push();
             while let Some(message) = worker.link.receive() {
                 match message {
-                    AgentMessage::Register { requested_rank, host } if worker.hello.is_none() => {
-                        worker.hello = Some((requested_rank, host));
+                    AgentMessage::Register { requested_rank, host } if worker.registration.is_none() => {
+                        worker.registration = Some((requested_rank, host));
                     }
                     AgentMessage::Fence { puts } if !worker.in_fence => {
                         worker.in_fence = true;
@@ -194,7 +194,7 @@ impl<'a> LauncherServer<'a> {
     }
 
     fn who(worker: &Worker) -> String {
-        let Some((_, host)) = &worker.hello else {
+        let Some((_, host)) = &worker.registration else {
             return "its host is unknown".into();
         };
         let host = String::from_utf8_lossy(host);
@@ -203,10 +203,10 @@ impl<'a> LauncherServer<'a> {
     }
 
     /// All workers have connected: assigns their ranks.
-    fn place(&mut self) -> Result<(), String> {
+    fn assign(&mut self) -> Result<(), String> {
         let size = self.options.ranks;
-        let hellos: Vec<_> = self.workers.iter().filter_map(|w| w.hello.clone()).collect();
-        let ranks = numbers(&hellos)?;
+        let registrations: Vec<_> = self.workers.iter().filter_map(|w| w.registration.clone()).collect();
+        let ranks = assign_ranks(&registrations)?;
         let environment: Vec<_> = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();
         let job = format!("console-{:016x}", mem::random_u64()).into_bytes();
         for (worker, rank) in self.workers.iter_mut().zip(ranks) {
@@ -237,18 +237,18 @@ impl<'a> LauncherServer<'a> {
         let mut items = Vec::new();
         let links = self.workers.iter().filter(|w| !w.is_over).map(|w| &w.link);
         poll_items(links, &self.unauthenticated, Some(self.listener), &mut items);
-        let _ = fd::poll(&mut items, Some(LOOK));
+        let _ = fd::poll(&mut items, Some(CHECK_INTERVAL));
     }
 }
 
 /// Ranks for workers with these requested ranks and hosts. The requests are followed if there is
 /// any. Otherwise the ranks of a host are consecutive, and hosts are in the order of their first
 /// connections.
-fn numbers(hellos: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
-    let size = hellos.len() as u32;
-    if hellos.iter().any(|(requested_rank, _)| requested_rank.is_some()) {
+fn assign_ranks(registrations: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
+    let size = registrations.len() as u32;
+    if registrations.iter().any(|(requested_rank, _)| requested_rank.is_some()) {
         let mut taken = BTreeMap::new();
-        for (i, (requested_rank, _)) in hellos.iter().enumerate() {
+        for (i, (requested_rank, _)) in registrations.iter().enumerate() {
             let requested_rank = requested_rank.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
             if requested_rank >= size || taken.insert(requested_rank, i).is_some() {
                 return Err(format!(
@@ -257,20 +257,23 @@ fn numbers(hellos: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
                 ));
             }
         }
-        return Ok(hellos.iter().filter_map(|(requested_rank, _)| *requested_rank).collect());
+        return Ok(registrations
+            .iter()
+            .filter_map(|(requested_rank, _)| *requested_rank)
+            .collect());
     }
     let mut hosts: Vec<&[u8]> = Vec::new();
-    let mut places: Vec<(usize, usize)> = Vec::new();
-    for (i, (_, host)) in hellos.iter().enumerate() {
+    let mut addresses: Vec<(usize, usize)> = Vec::new();
+    for (i, (_, host)) in registrations.iter().enumerate() {
         let place = hosts.iter().position(|h| h == host).unwrap_or_else(|| {
             hosts.push(host);
             hosts.len() - 1
         });
-        places.push((place, i));
+        addresses.push((place, i));
     }
-    places.sort_unstable();
-    let mut ranks = vec![0; hellos.len()];
-    for (rank, (_, i)) in places.into_iter().enumerate() {
+    addresses.sort_unstable();
+    let mut ranks = vec![0; registrations.len()];
+    for (rank, (_, i)) in addresses.into_iter().enumerate() {
         ranks[i] = rank as u32;
     }
     Ok(ranks)
@@ -280,19 +283,19 @@ fn numbers(hellos: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
 mod tests {
     use super::*;
 
-    fn hello(requested_rank: Option<u32>, host: &str) -> (Option<u32>, Vec<u8>) {
+    fn registration(requested_rank: Option<u32>, host: &str) -> (Option<u32>, Vec<u8>) {
         (requested_rank, host.as_bytes().to_vec())
     }
 
     #[test]
     fn those_of_a_host_are_in_a_row() {
-        let hosts = ["b", "a", "b", "c", "a"].map(|h| hello(None, h));
-        assert_eq!(numbers(&hosts).unwrap(), [0, 2, 1, 4, 3]);
+        let hosts = ["b", "a", "b", "c", "a"].map(|h| registration(None, h));
+        assert_eq!(assign_ranks(&hosts).unwrap(), [0, 2, 1, 4, 3]);
     }
 
     #[test]
     fn wishes_are_granted_if_they_can_be() {
-        let wishes = |w: &[Option<u32>]| numbers(&w.iter().map(|&w| hello(w, "a")).collect::<Vec<_>>());
+        let wishes = |w: &[Option<u32>]| assign_ranks(&w.iter().map(|&w| registration(w, "a")).collect::<Vec<_>>());
         assert_eq!(wishes(&[Some(2), Some(0), Some(1)]).unwrap(), [2, 0, 1]);
         assert!(wishes(&[Some(2), None, Some(1)]).unwrap_err().contains("not for all"));
         assert!(wishes(&[Some(1), Some(1)]).unwrap_err().contains("each once"));

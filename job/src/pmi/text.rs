@@ -16,7 +16,7 @@ pub const PIECE_KEY_MAX: usize = KEY_MAX + 1 + 10 + 1 + 4;
 /// Least characters of a value that a manager must accept.
 pub const PIECE_MIN: usize = 16;
 
-/// The text for at most [`VALUE_MAX`] bytes.
+/// The text for at max [`VALUE_MAX`] bytes.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = format!("{:04x}", bytes.len());
     for group in bytes.chunks(3) {
@@ -103,8 +103,8 @@ mod tests {
     fn keys_of_pieces() {
         assert_eq!(piece_key("addr", 12, 0), "addr_12");
         assert_eq!(piece_key("addr", 12, 1), "addr_12_1");
-        let most = encode(&[0; VALUE_MAX]).len().div_ceil(PIECE_MIN);
-        let longest = piece_key(&"k".repeat(KEY_MAX), u32::MAX, most);
+        let max = encode(&[0; VALUE_MAX]).len().div_ceil(PIECE_MIN);
+        let longest = piece_key(&"k".repeat(KEY_MAX), u32::MAX, max);
         assert!(longest.len() <= PIECE_KEY_MAX, "{longest}");
     }
 }

@@ -184,9 +184,9 @@ impl Wire {
         match message.field("rc") {
             None | Some("0") => Ok(message),
             Some(rc) => {
-                let said = message.field("msg").or(message.field("errmsg"));
-                let said = said.map_or(String::new(), |why| format!(" with {}", quoted(why)));
-                Err(self.error(&format!("it refuses {command}{said} (code {})", quoted(rc))))
+                let reason = message.field("msg").or(message.field("errmsg"));
+                let reason = reason.map_or(String::new(), |why| format!(" with {}", quoted(why)));
+                Err(self.error(&format!("it refuses {command}{reason} (code {})", quoted(rc))))
             }
         }
     }

@@ -163,9 +163,10 @@ impl<'a> Discovery<'a> {
                 .sum();
             let name = self.hosts.get(&first).map(|(name, _)| name.clone()).unwrap_or_default();
             let number = number(first)?;
-            let (outputs, others) = self.outputs.into_iter().partition(|(of, ..)| *of == first);
-            self.outputs = others;
-            tree.add(Branch::linked(Host { number, name }, firsts.len(), ranks, link, outputs));
+            tree.add(Branch::linked(Host { number, name }, firsts.len(), ranks, link));
+        }
+        for (first, stream, connection) in self.outputs {
+            tree.add_output(number(first)?, stream, connection);
         }
         Ok(Discovered {
             layout,
@@ -193,7 +194,7 @@ impl<'a> Discovery<'a> {
     fn receive(&mut self, listener: &TcpListener) -> Result<(), String> {
         link::accept_peers(listener, &mut self.unauthenticated, self.options.ranks as usize);
         for peer in std::mem::take(&mut self.unauthenticated) {
-            match peer.hear(self.secret) {
+            match peer.authenticate(self.secret) {
                 Authentication::Pending(peer) => self.unauthenticated.push(peer),
                 Authentication::Rejected => {}
                 Authentication::Accepted(WORKER_ID, _) if self.first.is_none() => return Err(too_many(self.options.ranks)),
@@ -201,20 +202,20 @@ impl<'a> Discovery<'a> {
                 Authentication::Accepted(first, link) => self.below.push((first, link, Vec::new())),
             }
         }
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         for (first, link, firsts) in &mut self.below {
             while let Some(message) = link.receive() {
                 let AgentMessage::HostRanks { first, name, ranks } = message else {
                     return Err("a host below sent an unexpected message instead of its ranks".into());
                 };
                 firsts.push(first);
-                told.push((first, name, ranks));
+                reports.push((first, name, ranks));
             }
             if let Some(why) = link.broken() {
                 return Err(format!("lost the connection to the host of rank {first}: {why}"));
             }
         }
-        for (first, name, ranks) in told {
+        for (first, name, ranks) in reports {
             self.note(first, name, ranks);
         }
         Ok(())

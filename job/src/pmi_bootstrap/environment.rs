@@ -1,5 +1,5 @@
 //! Variables of the first host. A process manager may not pass on the environment of the job (Open
-//! MPI passes on only what it is told to). So other hosts take variables that they lack from the
+//! MPI passes on only what is named). So other hosts take variables that they lack from the
 //! first host.
 #![forbid(unsafe_code)]
 
@@ -21,11 +21,11 @@ pub fn own() -> Pairs {
     env::vars_os().filter(of_job).map(bytes).collect()
 }
 
-/// Sets those of `told` that this process lacks. If there are any, reads the configuration again
+/// Sets those of `given` that this process lacks. If there are any, reads the configuration again
 /// and updates the options.
-pub fn take_over(told: Pairs, options: &mut StartOptions) -> Result<(), JobError> {
+pub fn take_over(given: Pairs, options: &mut StartOptions) -> Result<(), JobError> {
     let mut changed = false;
-    for (name, value) in told {
+    for (name, value) in given {
         let (name, value) = (OsString::from_vec(name), OsString::from_vec(value));
         let is_safe = name
             .to_str()
@@ -55,12 +55,12 @@ mod tests {
         let pair = |name: &str, value: &str| (name.into(), value.into());
         env::set_var("GASNET_TEST_HAS", "own");
         let mut options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
-        let told = vec![
+        let given = vec![
             pair("GASNET_TEST_HAS", "other"),
             pair("GASNET_TEST_LACKS", "x y"),
             pair("TEST_FOREIGN", "x"),
         ];
-        take_over(told, &mut options).unwrap();
+        take_over(given, &mut options).unwrap();
         assert_eq!(env::var("GASNET_TEST_HAS").unwrap(), "own");
         assert_eq!(env::var("GASNET_TEST_LACKS").unwrap(), "x y");
         assert!(env::var_os("TEST_FOREIGN").is_none());

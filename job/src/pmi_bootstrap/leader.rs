@@ -19,18 +19,18 @@ use gasnet_sys::{fd, net, signal};
 /// Hosts whose agents connect to the same agent, if each has one rank.
 const DEGREE: u32 = 16;
 /// Most addresses in an endpoint.
-const MOST_PLACES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 /// Where the agent of a host listens: the host's first rank, a port, addresses and names.
 struct HostEndpoint {
     first: u32,
     port: u16,
-    places: Vec<String>,
+    addresses: Vec<String>,
 }
 
 impl HostEndpoint {
     fn encode(&self) -> Vec<u8> {
-        let text = self.places.join(" ");
+        let text = self.addresses.join(" ");
         [&self.first.to_le_bytes()[..], &self.port.to_le_bytes(), text.as_bytes()].concat()
     }
 
@@ -40,7 +40,7 @@ impl HostEndpoint {
         Some(Self {
             first: u32::from_le_bytes(*first),
             port: u16::from_le_bytes(*port),
-            places: std::str::from_utf8(text).ok()?.split(' ').map(str::to_owned).collect(),
+            addresses: std::str::from_utf8(text).ok()?.split(' ').map(str::to_owned).collect(),
         })
     }
 }
@@ -77,8 +77,8 @@ impl Leader {
                 .map(|a| a.ip.to_string())
                 .collect(),
         };
-        let places = own.into_iter().take(MOST_PLACES).chain([net::host_name()]).collect();
-        let place = block(&HostEndpoint { first, port, places }.encode());
+        let addresses = own.into_iter().take(MAX_ADDRESSES).chain([net::host_name()]).collect();
+        let place = block(&HostEndpoint { first, port, addresses }.encode());
         for member in local_ranks.values_mut() {
             member.stream.write_all(&place).map_err(|e| failed(&e))?;
         }
@@ -106,7 +106,7 @@ impl Leader {
                     host: place.first,
                     secret,
                     port: place.port,
-                    places: place.places,
+                    addresses: place.addresses,
                     chosen: true,
                 })
             }
@@ -151,13 +151,7 @@ impl Leader {
         };
         let ranks: Vec<u32> = self.local_ranks.keys().copied().collect();
         let up = above.map(|above| {
-            Link::call(
-                &above.addresses(None),
-                above.secret,
-                self.first,
-                options.remote.connect_limit(),
-            )
-            .unwrap_or_else(|why| {
+            Link::call(&above.resolve(None), above.secret, self.first, options.remote.connect_limit()).unwrap_or_else(|why| {
                 end(format!(
                     "cannot connect to the host above ({why}). GASNET_WORKERIP selects the network"
                 ))
@@ -183,14 +177,17 @@ mod tests {
     use gasnet_sys::mem;
 
     #[test]
-    fn places_travel() {
+    fn endpoints_are_decoded() {
         let place = HostEndpoint {
             first: 9,
             port: 4711,
-            places: vec!["10.0.0.1".into(), "fd77::1".into()],
+            addresses: vec!["10.0.0.1".into(), "fd77::1".into()],
         };
         let back = HostEndpoint::decode(&place.encode()).unwrap();
-        assert_eq!((back.first, back.port, back.places), (place.first, place.port, place.places));
+        assert_eq!(
+            (back.first, back.port, back.addresses),
+            (place.first, place.port, place.addresses)
+        );
         assert!(HostEndpoint::decode(&[0; 5]).is_none() && HostEndpoint::decode(&[0xff; 9]).is_none());
     }
 
@@ -206,7 +203,7 @@ mod tests {
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let leader = Leader::new(acceptor, &mut first, &options).unwrap();
         assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [3, 5]);
-        let place = HostEndpoint::decode(&second.hear().unwrap()).unwrap();
+        let place = HostEndpoint::decode(&second.receive().unwrap()).unwrap();
         assert_eq!((place.first, leader.first), (3, 3));
     }
 
@@ -224,6 +221,6 @@ mod tests {
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let leader = Leader::new(first.acceptor.take().unwrap(), &mut first, &options).unwrap();
         assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [0, 7]);
-        assert!(second.hear().is_ok() && last.hear().is_err());
+        assert!(second.receive().is_ok() && last.receive().is_err());
     }
 }

@@ -35,13 +35,13 @@ use rendezvous::Rendezvous;
 const MARGIN: Duration = Duration::from_secs(30);
 /// Programs may do much before gex_Client_Init, so ranks wait for each other this many times as
 /// long as for a host.
-const TIMES: u32 = 10;
+const FENCE_FACTOR: u32 = 10;
 /// How long a manager may take to pass on a message before it ends the process.
-const SAID: Duration = Duration::from_millis(100);
+const MESSAGE_TIME: Duration = Duration::from_millis(100);
 
 type Manager = Box<dyn ProcessManager>;
 
-/// The manager, from [`meet`] to [`take_leave`].
+/// The manager, from [`connect`] to [`finalize`].
 static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
 
 impl From<PmiError> for JobError {
@@ -62,24 +62,24 @@ fn failed(what: &str, error: &io::Error) -> JobError {
 /// the configuration is read.
 pub(super) fn prepare() -> Result<(), JobError> {
     if let Some(client) = custom::prepare()? {
-        hold(Box::new(client));
+        set_manager(Box::new(client));
     }
     Ok(())
 }
 
-fn hold(manager: Manager) {
+fn set_manager(manager: Manager) {
     *MANAGER.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager);
 }
 
 /// Whether there is a manager already.
-pub(super) fn is_prepared() -> bool {
+pub(super) fn has_manager() -> bool {
     MANAGER.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
 /// Connects to the manager, and sets the number of ranks.
-pub(super) fn meet(kind: Option<pmi::DetectedManager>, options: &mut StartOptions) -> Result<(), JobError> {
+pub(super) fn connect(kind: Option<pmi::DetectedManager>, options: &mut StartOptions) -> Result<(), JobError> {
     if let Some(kind) = kind {
-        hold(pmi::connect(kind)?);
+        set_manager(pmi::connect(kind)?);
     }
     let held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(manager) = held.as_ref() else { return Ok(()) };
@@ -92,14 +92,14 @@ pub(super) fn meet(kind: Option<pmi::DetectedManager>, options: &mut StartOption
 
 /// This rank ends normally; `whole` as for [`pmi::ProcessManager::finalize`]. May be called without
 /// a manager, and from any thread.
-pub(super) fn take_leave(whole: bool) {
+pub(super) fn finalize(whole: bool) {
     // If the lock is taken, its holder is ending the process, too.
     if let Some(mut manager) = MANAGER.try_lock().ok().and_then(|mut held| held.take()) {
         manager.finalize(whole);
     }
 }
 
-/// Joins the job of the manager that [`meet`] has connected to.
+/// Joins the job of the manager that [`connect`] has connected to.
 pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     let mut held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(manager) = held.as_mut() else {
@@ -111,7 +111,7 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     if let Err(error) = &joined {
         let _ = fd::write_all(2, format!("gasnet: rank {}: {error}\n", manager.rank()).as_bytes());
         // The manager may end this process before it has passed the message on.
-        thread::sleep(SAID);
+        thread::sleep(MESSAGE_TIME);
         manager.abort(1, &error.message);
     }
     joined
@@ -132,10 +132,10 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     if rank == 0 {
         manager.put("secret", &secret.bytes())?;
     }
-    let limit = (!options.remote.limit.is_zero()).then(|| options.remote.limit.saturating_mul(TIMES));
+    let limit = (!options.remote.limit.is_zero()).then(|| options.remote.limit.saturating_mul(FENCE_FACTOR));
     manager.fence(limit).map_err(|error| JobError {
         message: format!(
-            "{error}. Ranks wait here for each other, at most {TIMES} times GASNET_SPAWN_TIMEOUT: a rank may \
+            "{error}. Ranks wait here for each other, at most {FENCE_FACTOR} times GASNET_SPAWN_TIMEOUT: a rank may \
              have ended, or not call gex_Client_Init"
         ),
     })?;
@@ -144,7 +144,7 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
         None => None,
     };
     let place = rendezvous
-        .hear()
+        .receive()
         .map_err(|e| failed("receiving the endpoint of this host", &e))?;
     manager.put("at", &place)?;
     manager.fence(limit)?;

@@ -18,7 +18,7 @@ use gasnet_sys::process::{self, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
 
 /// Limit for a rank that has connected to send its rank.
-const SAID: Duration = Duration::from_secs(1);
+const MESSAGE_TIME: Duration = Duration::from_secs(1);
 /// Names to try: the first that no other user holds is taken.
 const NAMES: u32 = 8;
 /// Attempts for each name, if its holder ends at that moment.
@@ -105,7 +105,7 @@ impl Rendezvous {
     }
 
     /// Receives a message of the leader: a length and as many bytes.
-    pub fn hear(&mut self) -> io::Result<Vec<u8>> {
+    pub fn receive(&mut self) -> io::Result<Vec<u8>> {
         let mut length = [0; 4];
         self.leader.read_exact(&mut length)?;
         read_rest(&mut self.leader, length)
@@ -143,7 +143,7 @@ impl LocalRank {
     /// Receives the introduction of a rank.
     pub fn admit(mut stream: UnixStream) -> io::Result<(u32, Self)> {
         let (pid, _) = fd::peer_process(stream.as_raw_fd())?;
-        stream.set_read_timeout(Some(SAID))?;
+        stream.set_read_timeout(Some(MESSAGE_TIME))?;
         let mut length = [0; 4];
         let (got, mut descriptors) = fd::receive_descriptors(stream.as_raw_fd(), &mut length)?;
         let process = descriptors.pop().filter(|_| got == 4).ok_or(io::ErrorKind::InvalidData)?;

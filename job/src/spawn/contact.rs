@@ -30,7 +30,7 @@ pub struct Contact {
     /// Port of the agent that listens.
     pub port: u16,
     /// Its addresses and names, the preferred one first.
-    pub places: Vec<String>,
+    pub addresses: Vec<String>,
     /// Whether the user has chosen the address, so that no other is tried.
     pub chosen: bool,
 }
@@ -40,7 +40,12 @@ impl Contact {
     /// without the secret. It contains nothing that a shell interprets, because it may pass through
     /// several.
     pub fn public(&self) -> String {
-        format!("{CONSOLE}={},{},{}", self.port, u8::from(self.chosen), self.places.join(","))
+        format!(
+            "{CONSOLE}={},{},{}",
+            self.port,
+            u8::from(self.chosen),
+            self.addresses.join(",")
+        )
     }
 
     /// The secret part: names of variables, and their value.
@@ -66,12 +71,12 @@ impl Contact {
             }));
         };
         let mut words = public.splitn(3, ',');
-        let (port, chosen, places) = (words.next(), words.next(), words.next());
+        let (port, chosen, addresses) = (words.next(), words.next(), words.next());
         let text = format!(
             "0 {} {} {key} {}",
             port.unwrap_or(""),
             chosen.unwrap_or(""),
-            places.unwrap_or("").replace(',', " ")
+            addresses.unwrap_or("").replace(',', " ")
         );
         Some(Self::parse(&text).ok_or_else(|| JobError {
             message: format!("{CONSOLE} and {KEY} are malformed. Use the same version of the library on all hosts"),
@@ -86,7 +91,7 @@ impl Contact {
             self.port,
             u8::from(self.chosen),
             u128::from_be_bytes(self.secret.bytes()),
-            self.places.join(" ")
+            self.addresses.join(" ")
         )
     }
 
@@ -106,12 +111,12 @@ impl Contact {
         let chosen = words.next()? == "1";
         let secret = words.next().filter(|secret| secret.len() == 32)?;
         let secret = u128::from_str_radix(secret, 16).ok()?;
-        let places = words.filter(|w| !w.is_empty()).map(str::to_owned).collect();
+        let addresses = words.filter(|w| !w.is_empty()).map(str::to_owned).collect();
         Some(Self {
             host,
             secret: Secret::from_bytes(secret.to_be_bytes()),
             port,
-            places,
+            addresses,
             chosen,
         })
     }
@@ -119,13 +124,13 @@ impl Contact {
     /// Addresses to connect to, in order of preference: the origin of the remote shell
     /// (`connection` is OpenSSH's `SSH_CONNECTION`) unless the user has chosen an address, then the
     /// others. Resolves names on this host.
-    pub fn addresses(&self, connection: Option<&str>) -> Vec<SocketAddr> {
+    pub fn resolve(&self, connection: Option<&str>) -> Vec<SocketAddr> {
         let caller = connection.filter(|_| !self.chosen).and_then(|c| c.split(' ').next());
         let caller = caller
             .and_then(|ip| ip.parse::<IpAddr>().ok())
             .map(|ip| SocketAddr::new(ip.to_canonical(), self.port));
         let mut all: Vec<SocketAddr> = caller.into_iter().collect();
-        for place in &self.places {
+        for place in &self.addresses {
             let found: Vec<SocketAddr> = match place.parse::<IpAddr>() {
                 Ok(ip) => vec![SocketAddr::new(ip, self.port)],
                 Err(_) => (place.as_str(), self.port)
@@ -151,7 +156,7 @@ mod tests {
             host: 3,
             secret: Secret::new(),
             port: 4711,
-            places: vec!["10.0.0.1".into(), "fd77::1".into(), "no-such-host.invalid".into()],
+            addresses: vec!["10.0.0.1".into(), "fd77::1".into(), "no-such-host.invalid".into()],
             chosen: false,
         }
     }
@@ -177,7 +182,7 @@ mod tests {
     #[test]
     fn where_the_shell_came_from_is_tried_first() {
         let text = |connection, contact: &Contact| -> Vec<String> {
-            let all = contact.addresses(connection);
+            let all = contact.resolve(connection);
             all.iter().map(ToString::to_string).collect()
         };
         let mut contact = contact();

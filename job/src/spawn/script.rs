@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_line_that_was_taken_away() {
-        for (input, said) in [
+        for (input, fails) in [
             ("", true),
             ("echo hello\n: GASNet; echo hello\n", true),
             (": GASNet; echo hello >&2\n", false),
@@ -294,10 +294,10 @@ mod tests {
             let mut child = shell.spawn().unwrap();
             child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
             let out = child.wait_with_output().unwrap();
-            assert!(out.stdout.is_empty() && out.status.success() != said);
+            assert!(out.stdout.is_empty() && out.status.success() != fails);
             assert_eq!(
                 String::from_utf8_lossy(&out.stderr).contains("has not arrived"),
-                said,
+                fails,
                 "{input}"
             );
         }

@@ -152,11 +152,11 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
 /// Connects to the agent of `contact`, and starts the hosts below this one.
 pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobError> {
     let here = net::host_name();
-    let addresses = contact.addresses(env::var("SSH_CONNECTION").ok().as_deref());
+    let addresses = contact.resolve(env::var("SSH_CONNECTION").ok().as_deref());
     if addresses.is_empty() {
         return failed(format!(
             "host {here} cannot resolve any name of the host that started it ({}). Set GASNET_MASTERIP to its address",
-            contact.places.join(", ")
+            contact.addresses.join(", ")
         ));
     }
     // The agent above may have to start other hosts before it answers.
@@ -233,7 +233,7 @@ fn branch_out(
             remote.options
         ));
     };
-    let (listener, places) = listen(master)?;
+    let (listener, addresses) = listen(master)?;
     let Ok(port) = listener.local_addr().map(|a| a.port()) else {
         return failed("a listening socket has no port".into());
     };
@@ -246,7 +246,7 @@ fn branch_out(
             host: branch.host.number,
             secret: tree.secret(),
             port,
-            places: places.clone(),
+            addresses: addresses.clone(),
             chosen: master.is_some(),
         };
         if let Err(message) = start(branch, &contact, &words, layout, options) {
@@ -274,13 +274,13 @@ pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobErr
     let listener = link::listen(own).map_err(|e| JobError {
         message: format!("cannot create a listening socket for other hosts: {e}"),
     })?;
-    let places = if let Some(master) = master {
+    let addresses = if let Some(master) = master {
         vec![master.trim().to_owned()]
     } else {
         let ips = net::addresses().into_iter().map(|a| a.ip.to_string());
         ips.chain([net::host_name()]).collect()
     };
-    Ok((listener, places))
+    Ok((listener, addresses))
 }
 
 /// Starts the remote shell of a branch, and passes it the line.

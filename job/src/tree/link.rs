@@ -279,7 +279,7 @@ impl UnauthenticatedPeer {
     }
 
     /// Continues the authentication with what has arrived.
-    pub fn hear(mut self, secret: Secret) -> Authentication {
+    pub fn authenticate(mut self, secret: Secret) -> Authentication {
         const WHOLE: usize = CALL_BYTES + PROOF_BYTES;
         loop {
             let wanted = if self.input.len() < CALL_BYTES { CALL_BYTES } else { WHOLE };
@@ -324,7 +324,7 @@ mod tests {
             std::thread::yield_now();
         };
         loop {
-            match peer.hear(secret) {
+            match peer.authenticate(secret) {
                 Authentication::Pending(still) => peer = still,
                 Authentication::Accepted(host, link) => return Some((host, link)),
                 Authentication::Output(..) | Authentication::Rejected => return None,

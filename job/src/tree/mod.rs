@@ -9,6 +9,7 @@ pub mod secret;
 
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use gasnet_sys::fd;
@@ -39,11 +40,10 @@ pub struct Branch {
     /// If rank 0 is on it: where to write rank 0's input, and the start-up line that comes before.
     pub input: Option<(OwnedFd, Vec<u8>)>,
     link: Option<Link>,
-    /// Its connections for output, by stream, and how many of them were passed on.
-    outputs: Vec<(u32, TcpStream)>,
-    handed_out: usize,
+    /// Its connections for output, by stream. What forwards them holds them.
+    outputs: Vec<(u32, Weak<TcpStream>)>,
     /// When its agent last sent a message.
-    heard: Instant,
+    last_message: Instant,
     lost: bool,
 }
 
@@ -63,21 +63,16 @@ impl Branch {
             input: None,
             link: None,
             outputs: Vec::new(),
-            handed_out: 0,
-            heard: Instant::now(),
+            last_message: Instant::now(),
             lost: false,
         }
     }
 
     /// A host that has connected, with others below it.
-    pub fn linked(host: Host, hosts: usize, ranks: u32, link: Link, outputs: Vec<(u32, u32, TcpStream)>) -> Self {
+    pub fn linked(host: Host, hosts: usize, ranks: u32, link: Link) -> Self {
         let mut branch = Self::new(host, Vec::new(), ranks);
         branch.hosts = hosts;
         branch.link = Some(link);
-        branch.outputs = outputs
-            .into_iter()
-            .map(|(_, stream, connection)| (stream, connection))
-            .collect();
         branch
     }
 
@@ -89,7 +84,7 @@ impl Branch {
     /// Its ranks are lost, and so is their output that was not read yet.
     fn lose(&mut self) {
         self.lost = true;
-        for (_, connection) in &self.outputs {
+        for connection in self.outputs.iter().filter_map(|(_, connection)| connection.upgrade()) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -112,7 +107,7 @@ pub enum Event {
     /// A message from a branch.
     Up(AgentMessage),
     /// A connection for stream 1 or 2 of the output of a branch.
-    Output(u32, TcpStream),
+    Output(u32, Arc<TcpStream>),
     /// A branch and all its ranks are lost, for this reason.
     Lost(String),
     /// The agent above is lost.
@@ -128,6 +123,8 @@ pub struct Tree {
     outputs_up: Option<[TcpStream; 2]>,
     /// Connections for output that each branch opens.
     outputs: usize,
+    /// Connections for output that are not forwarded yet, by stream.
+    new_outputs: Vec<(u32, Arc<TcpStream>)>,
     listener: Option<TcpListener>,
     unauthenticated: Vec<UnauthenticatedPeer>,
     branches: Vec<Branch>,
@@ -148,6 +145,7 @@ impl Tree {
             up,
             outputs_up: None,
             outputs: if routed { 2 } else { 0 },
+            new_outputs: Vec::new(),
             listener: None,
             unauthenticated: Vec::new(),
             branches: Vec::new(),
@@ -173,7 +171,7 @@ impl Tree {
     }
 
     /// Limits the time for branches that have not connected yet.
-    pub fn hurry(&mut self, limit: Duration) {
+    pub fn limit_connect_time(&mut self, limit: Duration) {
         let at = Instant::now() + limit;
         self.give_up = Some(self.give_up.map_or(at, |given| given.min(at)));
     }
@@ -196,6 +194,16 @@ impl Tree {
     /// Adds a branch that has connected.
     pub fn add(&mut self, branch: Branch) {
         self.branches.push(branch);
+    }
+
+    /// Adds a connection for stream 1 or 2 of the output of the branch of `host`.
+    pub fn add_output(&mut self, host: u32, stream: u32, connection: TcpStream) {
+        let lacks = |b: &&mut Branch| b.host.number == host && !b.lost && b.outputs.iter().all(|(s, _)| *s != stream);
+        if let Some(branch) = self.branches.iter_mut().find(lacks) {
+            let connection = Arc::new(connection);
+            branch.outputs.push((stream, Arc::downgrade(&connection)));
+            self.new_outputs.push((stream, connection));
+        }
     }
 
     /// The branches.
@@ -269,8 +277,11 @@ impl Tree {
 
     /// New events. `welcome` returns the first messages for a branch that connects.
     pub fn events(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<Event> {
-        self.meet(welcome);
-        let mut events = Vec::new();
+        self.accept_branches(welcome);
+        let new_outputs = self.new_outputs.drain(..);
+        let mut events: Vec<Event> = new_outputs
+            .map(|(stream, connection)| Event::Output(stream, connection))
+            .collect();
         if let Some(up) = &mut self.up {
             up.push();
             while let Some(message) = up.receive() {
@@ -281,16 +292,10 @@ impl Tree {
             }
         }
         for branch in &mut self.branches {
-            let new = &branch.outputs[branch.handed_out..];
-            let copies = new
-                .iter()
-                .filter_map(|(stream, c)| Some(Event::Output(*stream, c.try_clone().ok()?)));
-            events.extend(copies);
-            branch.handed_out = branch.outputs.len();
             let Some(link) = &mut branch.link else { continue };
             link.push();
             while let Some(message) = link.receive() {
-                branch.heard = Instant::now();
+                branch.last_message = Instant::now();
                 if let AgentMessage::Report(counts) = message {
                     branch.counts = counts;
                 }
@@ -313,7 +318,7 @@ impl Tree {
     /// run. Returns a message for each.
     pub fn silent(&mut self, limit: Duration) -> Vec<String> {
         let now = Instant::now();
-        let here = |b: &&mut Branch| b.link.is_some() && !b.is_over() && now >= b.heard + limit;
+        let here = |b: &&mut Branch| b.link.is_some() && !b.is_over() && now >= b.last_message + limit;
         let lose = |branch: &mut Branch| {
             branch.lose();
             branch.link = None;
@@ -327,11 +332,11 @@ impl Tree {
     }
 
     /// Accepts connections of the job's agents.
-    fn meet(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) {
+    fn accept_branches(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) {
         let Some(listener) = &self.listener else { return };
         link::accept_peers(listener, &mut self.unauthenticated, self.branches.len());
         for peer in std::mem::take(&mut self.unauthenticated) {
-            match peer.hear(self.secret) {
+            match peer.authenticate(self.secret) {
                 Authentication::Pending(peer) => self.unauthenticated.push(peer),
                 Authentication::Rejected => {}
                 Authentication::Accepted(host, mut link) => {
@@ -343,12 +348,7 @@ impl Tree {
                         branch.link = Some(link);
                     }
                 }
-                Authentication::Output(host, stream, connection) => {
-                    let lacks = |b: &&mut Branch| b.host.number == host && b.outputs.iter().all(|(s, _)| *s != stream);
-                    if let Some(branch) = self.branches.iter_mut().find(lacks).filter(|b| !b.lost) {
-                        branch.outputs.push((stream, connection));
-                    }
-                }
+                Authentication::Output(host, stream, connection) => self.add_output(host, stream, connection),
             }
         }
         if self.is_complete() {
