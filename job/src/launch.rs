@@ -41,7 +41,8 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let HostPlan { layout, host, tree } = place;
     let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
-    let control = ControlBlock::create(layout.size(), here, relayed).map_err(|e| failed("mapping the job control block", &e))?;
+    let control =
+        ControlBlock::create(layout.size(), here, relayed).map_err(|e| JobError::io("mapping the job control block", &e))?;
     let host_state = HostState {
         control,
         token: tree.secret().token(),
@@ -58,20 +59,13 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
 
 /// A job on this host alone.
 fn alone(options: &StartOptions) -> Result<HostPlan, JobError> {
-    let layout = JobLayout::one_host(options.ranks, options.nbrhd_max).ok_or_else(|| JobError {
-        message: "a job needs at least one rank".into(),
-    })?;
+    let layout =
+        JobLayout::one_host(options.ranks, options.nbrhd_max).ok_or_else(|| JobError::new("a job needs at least one rank"))?;
     Ok(HostPlan {
         layout,
         host: Some(0),
         tree: Tree::alone(),
     })
-}
-
-fn failed(what: &str, error: &std::io::Error) -> JobError {
-    JobError {
-        message: format!("{what} failed: {error}"),
-    }
 }
 
 /// A rank's view of its job.
@@ -113,12 +107,12 @@ pub(super) fn anon_memory(options: &StartOptions, name: &str) -> Result<AnonMemo
             eprintln!("gasnet: {line}");
         }
     };
-    mem::anon_memory(name, &options.directory, &mut report).map_err(|e| JobError {
-        message: format!(
+    mem::anon_memory(name, &options.directory, &mut report).map_err(|e| {
+        JobError::new(format!(
             "no shared memory for the job: memfd_create, POSIX shared memory and a file in {} all failed, the \
              last one with: {e}. Set GASNET_TMPDIR to a writable directory",
             options.directory.display()
-        ),
+        ))
     })
 }
 
@@ -222,12 +216,12 @@ impl<'a> Launch<'a> {
     }
 
     fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Forked, JobError> {
-        let at_rank = |what: &str, error: &std::io::Error| JobError {
-            message: format!(
+        let at_rank = |what: &str, error: &std::io::Error| {
+            JobError::new(format!(
                 "{what} for rank {rank} of {} failed: {error}. Use fewer ranks, or raise the limits of \
                  processes and descriptors (ulimit -u, ulimit -n)",
                 self.host_state.layout.size()
-            ),
+            ))
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
         let mode = self.options.output(self.tree.is_root());

@@ -50,10 +50,26 @@ pub use signals::set_fault_note;
 pub use spawn::{hosts, script::words as shell_words};
 
 /// Why a job could not start.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError {
     /// What failed, why, and what to try.
     pub message: String,
+}
+
+impl JobError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+
+    /// For a system call that failed.
+    fn io(what: &str, why: &std::io::Error) -> Self {
+        Self::new(format!("{what} failed: {why}"))
+    }
+}
+
+/// A failure of the start.
+fn refuse<T>(message: impl Into<String>) -> Result<T, JobError> {
+    Err(JobError::new(message))
 }
 
 impl fmt::Display for JobError {
@@ -182,13 +198,11 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
         return Ok(own.ip);
     }
     let own: Vec<String> = all.iter().map(|a| format!("{}/{}", a.ip, a.prefix)).collect();
-    Err(JobError {
-        message: format!(
-            "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
-            net::host_name(),
-            own.join(", ")
-        ),
-    })
+    Err(JobError::new(format!(
+        "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
+        net::host_name(),
+        own.join(", ")
+    )))
 }
 
 /// Gets the number of ranks from the process manager, if one has started this process. Call it

@@ -10,7 +10,7 @@ use super::agent::output::OutputMode;
 use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
-use super::{pmi, pmi_bootstrap, JobError};
+use super::{pmi, pmi_bootstrap, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet, Spawner};
 
 /// Most ranks on one host. A larger number is probably a mistake.
@@ -146,8 +146,7 @@ impl StartOptions {
             return refuse(
                 "the first argument of a program started without a launcher is the number of its ranks, 1 to \
                  1048576; this one is out of range. With gasnetrun_<conduit> -n or GASNET_PSHM_NODES, all \
-                 arguments are the program's"
-                    .into(),
+                 arguments are the program's",
             );
         }
         // For all programs that ranks start, here and on other hosts.
@@ -261,10 +260,6 @@ fn under_any_name(config: &Config, key: &Key<bool>) -> Result<bool, JobError> {
 /// Whether to report the start.
 fn is_verbose(config: &Config) -> bool {
     config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE)
-}
-
-fn refuse<T>(message: String) -> Result<T, JobError> {
-    Err(JobError { message })
 }
 
 /// An address or a name from `GASNET_MASTERIP`. It passes through shells.
@@ -478,8 +473,8 @@ fn suggests_hosts(ranks: u32) -> bool {
 
 /// The process manager that has started this process.
 fn managed(config: &Config) -> Result<Option<pmi::DetectedManager>, JobError> {
-    let choice = config.get(&config::PMI).parse().map_err(|message| JobError { message })?;
-    pmi::detect_here(choice).map_err(|message| JobError { message })
+    let choice = config.get(&config::PMI).parse().map_err(JobError::new)?;
+    pmi::detect_here(choice).map_err(JobError::new)
 }
 
 /// Seconds for a rank that computes when the job has failed.

@@ -23,7 +23,7 @@ pub fn restart(words: &[CString], ranks: u32) -> JobError {
     let named = env::current_exe().ok().filter(|path| path.is_file());
     let program = named.and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
     let why = process::replace(program.as_deref().unwrap_or(c"/proc/self/exe"), words);
-    JobError {
-        message: format!("cannot restart the program without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"),
-    }
+    JobError::new(format!(
+        "cannot restart the program without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"
+    ))
 }

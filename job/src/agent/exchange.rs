@@ -7,30 +7,30 @@ use crate::control_block::ControlBlock;
 use crate::layout::JobLayout;
 use crate::tree::message::AgentMessage;
 
-/// The bytes of some hosts' ranks: host by host, and in each in the order of ranks.
+/// The bytes of the ranks of some hosts: host by host, each in the order of ranks.
 pub type Parts = Vec<(u32, Vec<u8>)>;
 
-/// The exchange that is under way in this part of the job.
+/// The exchange under way in this part of the job.
 #[derive(Debug, Default)]
 pub struct Gather {
     round: Option<(u32, u32)>,
     parts: Parts,
 }
 
-/// An exchange of which all of this part of the job is there.
+/// An exchange that all hosts of this part of the job have contributed to.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Complete {
-    /// Its number.
+    /// Number of the round.
     pub round: u32,
     /// Bytes of each rank.
     pub length: u32,
-    /// All of them.
+    /// The contributions.
     pub parts: Parts,
 }
 
 impl Gather {
-    /// Some more hosts of `expected`. The error says that somebody does another exchange than the
-    /// others.
+    /// Adds contributions; `expected` is the number of hosts. An error if they are of different
+    /// exchanges.
     pub fn add(&mut self, round: u32, length: u32, parts: Parts, expected: usize) -> Result<Option<Complete>, String> {
         let (known_round, known_length) = *self.round.get_or_insert((round, length));
         if (known_round, known_length) != (round, length) {
@@ -48,8 +48,8 @@ impl Gather {
     }
 }
 
-/// What all ranks get: all bytes in the order of ranks. None unless each host is there once, with
-/// as many bytes as it has ranks.
+/// The result: all bytes in the order of ranks. None unless each host is there once, with the bytes
+/// of all its ranks.
 pub fn assemble(layout: &JobLayout, length: usize, parts: &Parts) -> Option<Vec<u8>> {
     let mut by_host: Vec<Option<&[u8]>> = vec![None; layout.hosts() as usize];
     for (host, bytes) in parts {
@@ -69,7 +69,7 @@ pub fn assemble(layout: &JobLayout, length: usize, parts: &Parts) -> Option<Vec<
 }
 
 impl Agent<'_> {
-    /// Hosts with ranks in this part of the job.
+    /// Number of hosts with ranks in this part of the job.
     fn hosts_here(&self) -> usize {
         if self.setup.tree.is_root() {
             return self.setup.layout.hosts() as usize;
@@ -78,7 +78,7 @@ impl Agent<'_> {
         below + usize::from(self.setup.host.is_some())
     }
 
-    /// All ranks of this host are in an exchange.
+    /// All ranks of this host have entered an exchange.
     pub(super) fn exchange_here(&mut self, round: u32, length: u32) {
         let Some(host) = self.setup.host else { return };
         let length = length.min(ControlBlock::slot_bytes() as u32);
@@ -114,7 +114,7 @@ impl Agent<'_> {
         self.begin_shutdown(BROKEN, true);
     }
 
-    /// Passes the outcome of an exchange on, and to the ranks of this host.
+    /// Sends the result of an exchange to agents below, and to the ranks of this host.
     pub(super) fn deliver(&mut self, round: u32, bytes: &[u8]) {
         self.setup.tree.send_down(&AgentMessage::Result {
             round,
@@ -128,7 +128,7 @@ impl Agent<'_> {
         }
         self.setup.control.write_results(round, bytes);
         if self.setup.control.address().is_none() {
-            // All hosts have called by now.
+            // All hosts have connected by now.
             if let Some(address) = self.setup.tree.own_address() {
                 self.setup.control.set_address(address);
             }
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(gather.add(5, 2, vec![(0, vec![0, 0, 1, 1, 3, 3])], 3), Ok(None));
         let complete = gather.add(5, 2, vec![(1, vec![2, 2])], 3).unwrap().unwrap();
         assert_eq!(assemble(&layout, 2, &complete.parts).unwrap(), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
-        // The next may begin.
+        // The next exchange may begin.
         assert!(gather.add(6, 0, vec![(0, vec![])], 3).unwrap().is_none());
         assert!(gather.add(7, 0, vec![(1, vec![])], 3).unwrap_err().contains("exchange 7"));
     }

@@ -14,19 +14,19 @@ const MARKS: [&str; 5] = ["PMI_FD", "PMI_RANK", "PMI_ID", "PMIX_NAMESPACE", "PMI
 /// Most scripts and shells between the daemon and a rank.
 const DEPTH: usize = 32;
 
-/// A process to look after.
+/// A daemon to watch.
 #[derive(Debug)]
 pub struct ManagerDaemon {
-    /// Its number.
+    /// Its process id.
     pub pid: Pid,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// It, held.
+    /// Its process descriptor.
     pub process: PidFd,
 }
 
 impl ManagerDaemon {
-    /// Those of these that are there.
+    /// Watches those of these processes that exist.
     pub fn watch(pids: BTreeSet<Pid>) -> Vec<Self> {
         let open = |pid: Pid| {
             let process = PidFd::open(pid).ok()?;
@@ -38,8 +38,8 @@ impl ManagerDaemon {
     }
 }
 
-/// The one that has started this process: the nearest forefather that was not told the same. None:
-/// it cannot be found, or does not end.
+/// The daemon that has started this process: the nearest ancestor with other values of these
+/// variables. None if it cannot be found.
 pub fn of_this() -> Option<Pid> {
     let own = marks(&fs::read("/proc/self/environ").ok()?);
     let mut pid = process::parent();
@@ -47,7 +47,7 @@ pub fn of_this() -> Option<Pid> {
         if own.is_empty() || pid <= 1 {
             return None;
         }
-        // Another user's cannot be read.
+        // The environment of another user's process is not readable.
         match fs::read(format!("/proc/{pid}/environ")) {
             Ok(environment) if marks(&environment) == own => pid = process::parent_of(pid)?,
             _ => return Some(pid),

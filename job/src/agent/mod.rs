@@ -511,7 +511,7 @@ impl Agent<'_> {
         let is_news = |(last, at): (RankCounts, Instant)| last != counts || (self.phase != Phase::Running && now >= at + BEAT);
         if self.reported.is_none_or(is_news) {
             self.reported = Some((counts, now));
-            self.setup.tree.send_up(&AgentMessage::Report(counts));
+            self.setup.tree.send_up(&AgentMessage::Report { counts });
         }
     }
 

@@ -1,13 +1,15 @@
-//! Output forwarding: labels in front of lines (`gasnetrun -l`) and output routed to the first host
-//! (`GASNET_ROUTE_OUTPUT`). Without these, ranks inherit standard output and error, and only the
-//! agent's own messages pass through here.
+//! Output forwarding: labels in front of lines (`gasnetrun -l`), and output routed to the first
+//! host (`GASNET_ROUTE_OUTPUT`). Otherwise ranks inherit standard output and error, and only
+//! messages of the agent pass through here.
 //!
-//! Each rank writes to two pipes. A thread per stream reads the pipes, and the output connections
-//! of the agents below, and writes to one sink: standard output or error, or the output connection
-//! to the agent above. The only buffers are those of pipes and sockets: when the sink is full, the
-//! thread blocks, the buffers fill, and the ranks block. Agents themselves never block on output.
-//! When the sink's reader is gone, the thread closes its sources and the ranks get SIGPIPE. A
-//! signal that ends the job drops what is left.
+//! Each rank writes to two pipes. One thread per stream reads these pipes, and the output
+//! connections of agents below, and writes to one sink: standard output or error, or the output
+//! connection to the agent above.
+//!
+//! The buffers of pipes and sockets are the only buffers. A full buffer blocks the writer: if the
+//! sink is full, the thread blocks, and then the ranks. The agent itself never blocks on output. If
+//! the sink's reader has closed it, the thread closes its inputs, and ranks get SIGPIPE. A signal
+//! that ends the job drops what is left.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -22,10 +24,10 @@ use std::thread;
 use super::readable;
 use gasnet_sys::{fd, process};
 
-/// Bytes at which a labelled line is passed on although it has not ended.
+/// Bytes after which an unfinished labelled line is forwarded.
 const LABELLED_LINE_MAX: usize = 64 << 10;
-/// Bytes of one write. A pipe takes as many in one piece, so that lines of several writers do not
-/// mix.
+/// Most bytes of one write: PIPE_BUF, which a pipe takes in one piece, so that lines of several
+/// writers do not mix.
 const WRITE_MAX: usize = 4096;
 const STACK: usize = 128 << 10;
 
@@ -36,12 +38,13 @@ pub struct OutputMode {
     pub label: bool,
     /// Whether output goes to the agent above, and not to this process's standard output and error.
     pub up: bool,
-    /// Without labels: bytes up to which a line is kept together. 0: output is passed on as it
+    /// Without labels: bytes up to which a line is kept together; 0: output is forwarded as it
     /// comes.
     pub line_max: usize,
 }
 
-/// Pipes for the standard output and error of a rank: the ends of the agent and of the rank.
+/// Pipes for the standard output and error of a rank. Returns the ends of the agent, and of the
+/// rank.
 pub fn pipes() -> io::Result<([OwnedFd; 2], [OwnedFd; 2])> {
     let (out, err) = (fd::pipe()?, fd::pipe()?);
     Ok(([out.0, err.0], [out.1, err.1]))

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::command::RANK_IN;
 use super::server::identity;
-use super::{refuse, JobError};
-use crate::pmi::{PmiError, ProcessManager};
+use crate::pmi::ProcessManager;
 use crate::spawn::Contact;
 use crate::tree::link::{Link, WORKER_ID};
 use crate::tree::message::AgentMessage;
+use crate::{refuse, JobError};
 use gasnet_sys::net;
 
 /// Limit for an answer of the launcher process, which waits for the slowest worker.
@@ -44,11 +44,11 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     let contact = contact?;
     let here = net::host_name();
     let addresses = contact.resolve(None);
-    let mut link = Link::call(&addresses, contact.secret, WORKER_ID, ANSWER).map_err(|why| JobError {
-        message: format!(
+    let mut link = Link::call(&addresses, contact.secret, WORKER_ID, ANSWER).map_err(|why| {
+        JobError::new(format!(
             "host {here} cannot connect to the launcher process ({why}). Set GASNET_MASTERIP to an address of \
              its host that can be reached from here"
-        ),
+        ))
     })?;
     link.send(&AgentMessage::Register {
         requested_rank: requested_rank()?,
@@ -103,12 +103,12 @@ fn requested_rank() -> Result<Option<u32>, JobError> {
 }
 
 impl LauncherClient {
-    fn failed(what: &str, why: &str) -> PmiError {
-        PmiError::new(format!("the launcher process could not {what}: {why}"))
+    fn failed(what: &str, why: &str) -> JobError {
+        JobError::new(format!("the launcher process could not {what}: {why}"))
     }
 
     /// Sends a request and waits for the answer.
-    fn ask(&mut self, what: &str, message: &AgentMessage, limit: Duration) -> Result<Vec<u8>, PmiError> {
+    fn ask(&mut self, what: &str, message: &AgentMessage, limit: Duration) -> Result<Vec<u8>, JobError> {
         let Some(link) = &mut self.link else {
             return Err(Self::failed(what, "the connection is closed"));
         };
@@ -138,19 +138,19 @@ impl ProcessManager for LauncherClient {
         &self.job
     }
 
-    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), JobError> {
         self.puts.push((key.to_owned(), bytes.to_vec()));
         Ok(())
     }
 
-    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         let puts = std::mem::take(&mut self.puts);
         let puts = puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect();
         self.ask("complete a fence", &AgentMessage::Fence { puts }, limit.unwrap_or(NO_LIMIT))
             .map(drop)
     }
 
-    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError> {
         let key = key.as_bytes().to_vec();
         self.ask("return a value", &AgentMessage::Get { owner, key }, ANSWER)
     }

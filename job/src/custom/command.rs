@@ -6,9 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, Command};
 
-use super::{refuse, JobError, Secret, StartOptions};
+use super::{Secret, StartOptions};
 use crate::spawn::script::{behind_env, program, quoted_word};
 use crate::spawn::Contact;
+use crate::{refuse, JobError};
 use gasnet_sys::process;
 
 /// The command of `GASNET_CSPAWN_CMD` and its settings.
@@ -75,7 +76,7 @@ impl Custom {
         chosen: bool,
     ) -> Result<Child, JobError> {
         let Some(pattern) = &self.command else {
-            return refuse("GASNET_SPAWNFN=C: GASNET_CSPAWN_CMD, the command that starts the ranks, is not set".into());
+            return refuse("GASNET_SPAWNFN=C: GASNET_CSPAWN_CMD, the command that starts the ranks, is not set");
         };
         let contact = Contact {
             host: 0,
@@ -84,7 +85,7 @@ impl Custom {
             addresses: addresses.to_vec(),
             chosen,
         };
-        let words = program().map_err(|message| JobError { message })?;
+        let words = program().map_err(JobError::new)?;
         let line = self.fill(pattern, options.ranks, &words, &contact)?;
         if options.verbose {
             eprintln!("gasnet: {}", String::from_utf8_lossy(line.as_bytes()));
@@ -93,9 +94,9 @@ impl Custom {
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(&line).envs(names.map(|name| (name, &value)));
         process::die_with_spawner(&mut command);
-        command.spawn().map_err(|e| JobError {
-            message: format!("cannot start the command of GASNET_CSPAWN_CMD: {e}"),
-        })
+        command
+            .spawn()
+            .map_err(|e| JobError::new(format!("cannot start the command of GASNET_CSPAWN_CMD: {e}")))
     }
 
     /// The command line of one rank.
@@ -140,7 +141,7 @@ impl Custom {
                 Some(b'D') => line.extend(quotes.word(env::current_dir().unwrap_or_default().as_os_str())),
                 Some(b'P') => line.extend(quotes.word(words.first().map_or(OsStr::new(""), OsString::as_os_str))),
                 Some(b'M') if self.servers.is_empty() => {
-                    return refuse("GASNET_CSPAWN_CMD has %M, but GASNET_CSPAWN_SERVERS names no hosts".into());
+                    return refuse("GASNET_CSPAWN_CMD has %M, but GASNET_CSPAWN_SERVERS names no hosts");
                 }
                 Some(b'M') => {
                     let most = self.servers.len().min(ranks as usize);

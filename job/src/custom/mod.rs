@@ -21,7 +21,7 @@ use super::control_block::ControlBlock;
 use super::pmi_bootstrap::Discovery;
 use super::spawn::ssh::listen;
 use super::tree::secret::Secret;
-use super::{JobError, StartOptions};
+use super::{refuse, JobError, StartOptions};
 pub(super) use client::prepare;
 pub use command::Custom;
 use gasnet_sys::{process, signal};
@@ -33,18 +33,15 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const COMMAND_END: Duration = Duration::from_secs(10);
 const COMMAND_KILL: Duration = Duration::from_secs(5);
 
-fn refuse<T>(message: String) -> Result<T, JobError> {
-    Err(JobError { message })
-}
-
 /// Becomes the launcher process. Returns only with an error.
 pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, JobError> {
     let secret = Secret::new();
     let master = options.remote.master.as_deref();
     let (listener, addresses) = listen(master)?;
-    let port = listener.local_addr().map(|a| a.port()).map_err(|e| JobError {
-        message: format!("a listening socket has no port: {e}"),
-    })?;
+    let port = listener
+        .local_addr()
+        .map(|a| a.port())
+        .map_err(|e| JobError::new(format!("a listening socket has no port: {e}")))?;
     let _ = process::flush_streams();
     // Children that a command of several words leaves behind when its shell ends.
     let others = process::adopt_descendants();
@@ -67,9 +64,8 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     };
     drop(server);
     drop(listener);
-    let control = ControlBlock::create(layout.size(), 0, true).map_err(|e| JobError {
-        message: format!("mapping the job control block failed: {e}"),
-    })?;
+    let control = ControlBlock::create(layout.size(), 0, true)
+        .map_err(|e| JobError::new(format!("mapping the job control block failed: {e}")))?;
     signal::block_all();
     signal::set_default(libc::SIGCHLD);
     let setup = AgentSetup {

@@ -17,12 +17,12 @@ mod tests;
 mod text;
 mod wire;
 
-use std::fmt;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
 use super::mpi::{self, Mpi};
 use super::spawn::Contact;
+use super::JobError;
 
 pub use detect::{detect, DetectedManager, ManagerAddress, PmiInterface, WireStart, LOOKED_FOR};
 
@@ -54,14 +54,14 @@ pub trait ProcessManager: Send {
     /// Stores up to [`VALUE_MAX`] bytes under a key that this process has not used before. Other
     /// processes may use the same key for their own values. Keys are 1 to [`KEY_MAX`] characters of
     /// `[a-z0-9-]`.
-    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError>;
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), JobError>;
 
     /// Collective: returns when all processes have called it. Values put before can be read by all
     /// afterwards. An error if `limit` passes first.
-    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError>;
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError>;
 
     /// The value that process `owner` has put under `key` before the last fence.
-    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError>;
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError>;
 
     /// No more requests follow, only [`ProcessManager::finalize`] or [`ProcessManager::abort`].
     fn asked_all(&mut self) {}
@@ -108,7 +108,7 @@ pub fn detect_here(choice: PmiInterface) -> Result<Option<DetectedManager>, Stri
 /// Another library of the process that uses the manager itself, such as an MPI, may continue with
 /// PMIx, and with hydra if their messages do not interleave. Slurm does not answer a second start
 /// of PMI-1 or PMI-2.
-pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, PmiError> {
+pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, JobError> {
     match kind {
         DetectedManager::Wire(start) => {
             let wire = wire::Wire::connect(&start)?;
@@ -127,32 +127,11 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, PmiErro
     }
 }
 
-/// A failed request to a process manager.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PmiError {
-    /// Which manager, what failed, why, and what to do.
-    pub message: String,
-}
-
-impl PmiError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
-    }
-}
-
-impl fmt::Display for PmiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for PmiError {}
-
 /// Whether every manager accepts this key and a value of this length.
-fn check_put(key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+fn check_put(key: &str, bytes: &[u8]) -> Result<(), JobError> {
     check_key(key)?;
     if bytes.len() > VALUE_MAX {
-        return Err(PmiError::new(format!(
+        return Err(JobError::new(format!(
             "a value of {} bytes for key \"{key}\" is too long: at most {VALUE_MAX}",
             bytes.len()
         )));
@@ -160,12 +139,12 @@ fn check_put(key: &str, bytes: &[u8]) -> Result<(), PmiError> {
     Ok(())
 }
 
-fn check_key(key: &str) -> Result<(), PmiError> {
+fn check_key(key: &str) -> Result<(), JobError> {
     let known = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     if (1..=KEY_MAX).contains(&key.len()) && key.bytes().all(known) {
         return Ok(());
     }
-    Err(PmiError::new(format!(
+    Err(JobError::new(format!(
         "\"{key}\" is not a valid key: 1 to {KEY_MAX} characters of a-z, 0-9 and -"
     )))
 }

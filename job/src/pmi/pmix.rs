@@ -14,7 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use std::{mem, ptr, slice};
 
-use super::{check_key, check_place, check_put, quoted, PmiError, ProcessManager, VALUE_MAX};
+use super::{check_key, check_place, check_put, quoted, ProcessManager, VALUE_MAX};
+use crate::JobError;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{self, functions, Library};
 use gasnet_sys::signal;
@@ -235,9 +236,9 @@ impl Api {
 
 impl Pmix {
     /// Opens the library and starts the protocol.
-    pub fn connect() -> Result<Self, PmiError> {
+    pub fn connect() -> Result<Self, JobError> {
         let api = Api::get()
-            .map_err(|why| PmiError::new(format!("PMIX_NAMESPACE is set, so the process manager uses PMIx, but {why}")))?;
+            .map_err(|why| JobError::new(format!("PMIX_NAMESPACE is set, so the process manager uses PMIx, but {why}")))?;
         let mut me = Proc {
             namespace: [0; NAMESPACE],
             rank: 0,
@@ -249,7 +250,7 @@ impl Pmix {
         let result = unsafe { (api.init)(&raw mut me, ptr::null_mut(), 0) };
         signal::set_mask(&mask);
         let name = api.name();
-        let error = |why: &str| PmiError::new(format!("the process manager at PMIx ({name}): {why}"));
+        let error = |why: &str| JobError::new(format!("the process manager at PMIx ({name}): {why}"));
         api.check(result, "PMIx_Init").map_err(|why| {
             error(&format!(
                 "{why}. The manager must be running, and this library must not be much older than the manager's ({} selects another one)",
@@ -273,8 +274,8 @@ impl Pmix {
         })
     }
 
-    fn error(&self, why: &str) -> PmiError {
-        PmiError::new(format!("the process manager at {}: {why}", self.describe()))
+    fn error(&self, why: &str) -> JobError {
+        JobError::new(format!("the process manager at {}: {why}", self.describe()))
     }
 }
 
@@ -319,7 +320,7 @@ impl ProcessManager for Pmix {
         &self.namespace
     }
 
-    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), JobError> {
         check_put(key, bytes)?;
         // Starts with one extra byte, because some managers do not keep empty objects.
         let mut copy = [&[0], bytes].concat();
@@ -337,7 +338,7 @@ impl ProcessManager for Pmix {
         self.api.check(result, "PMIx_Put").map_err(|why| self.error(&why))
     }
 
-    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         // SAFETY: no preconditions after the start.
         let result = unsafe { (self.api.commit)() };
         self.api.check(result, "PMIx_Commit").map_err(|why| self.error(&why))?;
@@ -370,13 +371,13 @@ impl ProcessManager for Pmix {
         }
     }
 
-    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError> {
         check_key(key)?;
         if owner >= self.size {
             return Err(self.error(&format!("there is no rank {owner} of {}", self.size)));
         }
         let found = self.api.value(&self.me.with_rank(owner), &library_key(key), bytes);
-        found.map_err(|why| PmiError::new(format!("cannot get key \"{key}\" of rank {owner}: {}", self.error(&why))))
+        found.map_err(|why| JobError::new(format!("cannot get key \"{key}\" of rank {owner}: {}", self.error(&why))))
     }
 
     fn finalize(&mut self, whole: bool) {

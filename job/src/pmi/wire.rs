@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 use super::message::{counted, line, PmiMessage};
 use super::stream::Stream;
 use super::text::{self, piece_key};
-use super::{check_key, check_put, quoted, ManagerAddress, PmiError, ProcessManager, WireStart};
+use super::{check_key, check_put, quoted, ManagerAddress, ProcessManager, WireStart};
+use crate::JobError;
 
 /// The manager answers most requests on this host or with one message to another. Beyond this limit
 /// it counts as not answering.
@@ -70,7 +71,7 @@ pub struct Wire {
 impl Wire {
     /// Connects and starts the protocol: PMI-1 if the manager speaks it, else PMI-2, unless one is
     /// chosen.
-    pub fn connect(start: &WireStart) -> Result<Self, PmiError> {
+    pub fn connect(start: &WireStart) -> Result<Self, JobError> {
         let (place, stream) = match &start.place {
             ManagerAddress::Inherited(text) => {
                 let place = format!("PMI_FD={}", text.trim());
@@ -82,7 +83,7 @@ impl Wire {
             }
             ManagerAddress::Port { address, .. } => (format!("PMI_PORT={address}"), Stream::connected(address.trim())),
         };
-        let stream = stream.map_err(|why| PmiError::new(format!("the process manager at {}: {why}", quoted(&place))))?;
+        let stream = stream.map_err(|why| JobError::new(format!("the process manager at {}: {why}", quoted(&place))))?;
         let mut wire = Self {
             stream,
             place,
@@ -98,12 +99,12 @@ impl Wire {
         Ok(wire)
     }
 
-    fn error(&self, why: &str) -> PmiError {
-        PmiError::new(format!("the process manager at {}: {why}", self.describe()))
+    fn error(&self, why: &str) -> JobError {
+        JobError::new(format!("the process manager at {}: {why}", self.describe()))
     }
 
     /// Records that the connection is unusable.
-    fn broken(&mut self, command: &str, why: &str) -> PmiError {
+    fn broken(&mut self, command: &str, why: &str) -> JobError {
         self.broken = true;
         self.error(&format!("{command} failed: {why}"))
     }
@@ -115,7 +116,7 @@ impl Wire {
         fields: &[(&str, &str)],
         answer: &str,
         limit: Option<Instant>,
-    ) -> Result<PmiMessage, PmiError> {
+    ) -> Result<PmiMessage, JobError> {
         if self.version == Version::One {
             return self.exchange_lines(command, fields, answer, limit);
         }
@@ -132,19 +133,19 @@ impl Wire {
         fields: &[(&str, &str)],
         answer: &str,
         limit: Option<Instant>,
-    ) -> Result<PmiMessage, PmiError> {
+    ) -> Result<PmiMessage, JobError> {
         let sent = self.stream.send(&line(command, fields), limit);
         sent.map_err(|why| self.broken(command, &why))?;
         self.receive_line(command, answer, limit)
     }
 
-    fn receive_line(&mut self, command: &str, answer: &str, limit: Option<Instant>) -> Result<PmiMessage, PmiError> {
+    fn receive_line(&mut self, command: &str, answer: &str, limit: Option<Instant>) -> Result<PmiMessage, JobError> {
         let text = self.stream.line(limit).map_err(|why| self.broken(command, &why))?;
         let message = PmiMessage::from_line(&text);
         self.expected(command, answer, &text, message)
     }
 
-    fn expected(&mut self, command: &str, answer: &str, text: &str, message: Option<PmiMessage>) -> Result<PmiMessage, PmiError> {
+    fn expected(&mut self, command: &str, answer: &str, text: &str, message: Option<PmiMessage>) -> Result<PmiMessage, JobError> {
         match message {
             Some(message) if message.command == answer => Ok(message),
             _ => Err(self.broken(command, &format!("its answer is {} instead of {answer}", quoted(text)))),
@@ -158,7 +159,7 @@ impl Wire {
         fields: &[(&str, &str)],
         answer: &str,
         limit: Option<Instant>,
-    ) -> Result<PmiMessage, PmiError> {
+    ) -> Result<PmiMessage, JobError> {
         let message = self.exchange(command, fields, answer, limit)?;
         self.granted(command, message)
     }
@@ -169,12 +170,12 @@ impl Wire {
         fields: &[(&str, &str)],
         answer: &str,
         limit: Option<Instant>,
-    ) -> Result<PmiMessage, PmiError> {
+    ) -> Result<PmiMessage, JobError> {
         let message = self.exchange_lines(command, fields, answer, limit)?;
         self.granted(command, message)
     }
 
-    fn granted(&self, command: &str, message: PmiMessage) -> Result<PmiMessage, PmiError> {
+    fn granted(&self, command: &str, message: PmiMessage) -> Result<PmiMessage, JobError> {
         if message
             .field("found")
             .is_some_and(|found| found.eq_ignore_ascii_case("false"))
@@ -191,7 +192,7 @@ impl Wire {
         }
     }
 
-    fn put_piece(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
+    fn put_piece(&mut self, key: &str, value: &str) -> Result<(), JobError> {
         let limit = Some(answer_limit());
         match self.version {
             Version::One => {
@@ -204,7 +205,7 @@ impl Wire {
         .map(drop)
     }
 
-    fn get_piece(&mut self, owner: u32, key: &str, limit: Option<Instant>) -> Result<String, PmiError> {
+    fn get_piece(&mut self, owner: u32, key: &str, limit: Option<Instant>) -> Result<String, JobError> {
         let job = self.job.clone();
         let (command, answer) = match self.version {
             Version::One => {
@@ -241,7 +242,7 @@ impl ProcessManager for Wire {
         &self.job
     }
 
-    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), PmiError> {
+    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), JobError> {
         check_put(key, bytes)?;
         let mut rest = text::encode(bytes);
         let mut piece = 0;
@@ -254,7 +255,7 @@ impl ProcessManager for Wire {
         Ok(())
     }
 
-    fn fence(&mut self, limit: Option<Duration>) -> Result<(), PmiError> {
+    fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         let limit = limit.map(|limit| Instant::now() + limit);
         if self.version == Version::One {
             return self.ask("barrier_in", &[], "barrier_out", limit).map(drop);
@@ -276,9 +277,9 @@ impl ProcessManager for Wire {
         }
     }
 
-    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, PmiError> {
+    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError> {
         check_key(key)?;
-        let nothing = |why: PmiError| PmiError::new(format!("cannot get key \"{key}\" of rank {owner}: {why}"));
+        let nothing = |why: JobError| JobError::new(format!("cannot get key \"{key}\" of rank {owner}: {why}"));
         let mut whole = self
             .get_piece(owner, &piece_key(key, owner, 0), Some(answer_limit()))
             .map_err(nothing)?;

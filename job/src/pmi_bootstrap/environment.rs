@@ -36,9 +36,7 @@ pub fn take_over(given: Pairs, options: &mut StartOptions) -> Result<(), JobErro
         }
     }
     if changed {
-        config::reload().map_err(|e| JobError {
-            message: format!("the environment of the first host is invalid on this host: {e}"),
-        })?;
+        config::reload().map_err(|e| JobError::new(format!("the environment of the first host is invalid on this host: {e}")))?;
         options.refresh(config::get());
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::discovery::Discovered;
 use super::rendezvous::{block, read_rest, LocalRank, Rendezvous};
-use super::{environment, failed, MARGIN};
+use super::{environment, MARGIN};
 use crate::agent::output::{become_output, pipes};
 use crate::agent::{AgentSetup, Child, ManagerDaemon};
 use crate::control_block::ControlBlock;
@@ -26,18 +26,16 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
         tree,
         variables,
     } = found;
-    let host = host.ok_or_else(|| JobError {
-        message: "this host has ranks, but no number".into(),
-    })?;
+    let host = host.ok_or_else(|| JobError::new("this host has ranks, but no number"))?;
     let layout: &JobLayout = Box::leak(Box::new(layout));
     let ranks = layout.ranks_on(host);
     let relayed = !tree.is_alone();
     let memory = launch::anon_memory(options, "gasnet-control")?;
     memory
         .resize(ControlBlock::bytes(layout.size()))
-        .map_err(|e| failed("allocating the job control block", &e))?;
+        .map_err(|e| JobError::io("allocating the job control block", &e))?;
     let control = ControlBlock::on(memory.fd(), layout.size(), ranks.len() as u32, relayed)
-        .map_err(|e| failed("mapping the job control block", &e))?;
+        .map_err(|e| JobError::io("mapping the job control block", &e))?;
     let mut cpus: Vec<u16> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
     cpus.dedup();
@@ -57,14 +55,18 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
             Some(same) => shared.insert(same),
             None => shared.insert((nbrhd, launch::nbrhd_memory(options)?)),
         };
-        let (ours, theirs) = fd::seqpacket_pair().map_err(|e| failed("a socket", &e))?;
+        let (ours, theirs) = fd::seqpacket_pair().map_err(|e| JobError::io("a socket", &e))?;
         let head = [
             tree.secret().token().to_le_bytes(),
             (u64::from(cpus::capped(cpus.len() as u32)) << 32 | u64::from(relayed)).to_le_bytes(),
         ]
         .concat();
         let words = block(&[&head[..], &ranges.encode()].concat());
-        let (readers, writers) = mode.map(|_| pipes()).transpose().map_err(|e| failed("a pipe", &e))?.unzip();
+        let (readers, writers) = mode
+            .map(|_| pipes())
+            .transpose()
+            .map_err(|e| JobError::io("a pipe", &e))?
+            .unzip();
         let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
         descriptors.extend(writers.iter().flatten().map(AsRawFd::as_raw_fd));
         let sent = fd::send_descriptors(member.stream.as_raw_fd(), &words[..4], &descriptors);
@@ -100,11 +102,11 @@ pub struct Handshake {
 impl Handshake {
     /// Waits for it.
     pub fn wait(rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
-        let gone = |e: &io::Error| JobError {
-            message: format!(
+        let gone = |e: &io::Error| {
+            JobError::new(format!(
                 "the node agent of host {} could not start the job ({e}); see its message above",
                 net::host_name()
-            ),
+            ))
         };
         let limit = options.remote.limit;
         let limit = (!limit.is_zero()).then(|| limit + MARGIN);
@@ -153,14 +155,15 @@ impl Handshake {
             become_output(&writers);
         }
         if rank >= self.layout.size() {
-            return Err(JobError {
-                message: format!("rank {rank} is not in its agent's job of {} ranks", self.layout.size()),
-            });
+            return Err(JobError::new(format!(
+                "rank {rank} is not in its agent's job of {} ranks",
+                self.layout.size()
+            )));
         }
         let host = self.layout.host_of(rank);
         let here = self.layout.ranks_on(host).len() as u32;
         let control = ControlBlock::on(control.as_raw_fd(), self.layout.size(), here, self.relayed)
-            .map_err(|e| failed("mapping the job control block", &e))?;
+            .map_err(|e| JobError::io("mapping the job control block", &e))?;
         control_socket::attach(own_end.as_fd());
         control_socket::check(own_end.as_raw_fd());
         let host_state = HostState {

@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use super::acceptor::Acceptor;
 use super::discovery::Discovery;
 use super::rendezvous::{block, LocalRank, Rendezvous};
-use super::{environment, failed, handshake, Manager};
+use super::{environment, handshake, Manager};
 use crate::spawn::Contact;
 use crate::tree::link::{self, Link};
 use crate::tree::secret::Secret;
@@ -56,7 +56,7 @@ impl Leader {
     /// Accepts all ranks of this host, which have connected before the fence, and sends them the
     /// endpoint.
     pub fn new(acceptor: Acceptor, rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
-        let failed = |e: &io::Error| failed("accepting the other ranks of this host", e);
+        let failed = |e: &io::Error| JobError::io("accepting the other ranks of this host", e);
         let own = rendezvous.own_end.take();
         // A peer that has not sent its rank by now is not a rank.
         let mut local_ranks: BTreeMap<u32, LocalRank> = own
@@ -92,16 +92,15 @@ impl Leader {
     /// Forks the agent as a grandchild, so that the client has no unknown child.
     pub fn start_agent(self, manager: &mut Manager, options: &StartOptions) -> Result<(), JobError> {
         let secret = manager.get(0, "secret")?;
-        let secret: [u8; 16] = secret.try_into().map_err(|_| JobError {
-            message: "the secret of the job was damaged on its way".into(),
-        })?;
+        let secret: [u8; 16] = secret
+            .try_into()
+            .map_err(|_| JobError::new("the secret of the job was damaged on its way"))?;
         let secret = Secret::from_bytes(secret);
         let above = match self.first.checked_sub(1) {
             Some(before) => {
                 let place = manager.get(before / DEGREE, "at")?;
-                let place = HostEndpoint::decode(&place).ok_or_else(|| JobError {
-                    message: format!("the endpoint of the host of rank {} is malformed", before / DEGREE),
-                })?;
+                let place = HostEndpoint::decode(&place)
+                    .ok_or_else(|| JobError::new(format!("the endpoint of the host of rank {} is malformed", before / DEGREE)))?;
                 Some(Contact {
                     host: place.first,
                     secret,
@@ -116,7 +115,7 @@ impl Leader {
         let mask = signal::block_all();
         // SAFETY: as for forked ranks: the child uses the allocator, which glibc keeps usable, and
         // our own state.
-        let forked = unsafe { process::fork() }.map_err(|e| failed("forking the node agent of this host", &e));
+        let forked = unsafe { process::fork() }.map_err(|e| JobError::io("forking the node agent of this host", &e));
         match forked {
             Ok(Fork::Parent(pid)) => {
                 process::wait(pid);

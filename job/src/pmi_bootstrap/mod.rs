@@ -17,12 +17,11 @@ mod handshake;
 mod leader;
 mod rendezvous;
 
-use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::pmi::{self, PmiError, ProcessManager};
+use super::pmi::{self, ProcessManager};
 use super::tree::secret::Secret;
 use super::{custom, Job, JobError, StartOptions, MAX_RANKS};
 pub(super) use discovery::Discovery;
@@ -43,20 +42,6 @@ type Manager = Box<dyn ProcessManager>;
 
 /// The manager, from [`connect`] to [`finalize`].
 static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
-
-impl From<PmiError> for JobError {
-    fn from(error: PmiError) -> Self {
-        Self {
-            message: error.to_string(),
-        }
-    }
-}
-
-fn failed(what: &str, error: &io::Error) -> JobError {
-    JobError {
-        message: format!("{what} failed: {error}"),
-    }
-}
 
 /// Connects to the launcher process of a custom spawner, if one has started this process. Before
 /// the configuration is read.
@@ -103,9 +88,7 @@ pub(super) fn finalize(whole: bool) {
 pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     let mut held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(manager) = held.as_mut() else {
-        return Err(JobError {
-            message: "defect: no process manager is connected".into(),
-        });
+        return Err(JobError::new("defect: no process manager is connected"));
     };
     let joined = join_with(manager, options);
     if let Err(error) = &joined {
@@ -124,20 +107,20 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     let wanted = process::open_descriptors() + 2 * u64::from(manager.size().min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
     let mut rendezvous =
-        Rendezvous::at(manager.job_id(), rank).map_err(|e| failed("rendezvous with the other ranks of this host", &e))?;
+        Rendezvous::at(manager.job_id(), rank).map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
     rendezvous
         .introduce()
-        .map_err(|e| failed("rendezvous with the other ranks of this host", &e))?;
+        .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
     let secret = Secret::new();
     if rank == 0 {
         manager.put("secret", &secret.bytes())?;
     }
     let limit = (!options.remote.limit.is_zero()).then(|| options.remote.limit.saturating_mul(FENCE_FACTOR));
-    manager.fence(limit).map_err(|error| JobError {
-        message: format!(
+    manager.fence(limit).map_err(|error| {
+        JobError::new(format!(
             "{error}. Ranks wait here for each other, at most {FENCE_FACTOR} times GASNET_SPAWN_TIMEOUT: a rank may \
              have ended, or not call gex_Client_Init"
-        ),
+        ))
     })?;
     let leader = match rendezvous.acceptor.take() {
         Some(acceptor) => Some(Leader::new(acceptor, &mut rendezvous, options)?),
@@ -145,7 +128,7 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     };
     let place = rendezvous
         .receive()
-        .map_err(|e| failed("receiving the endpoint of this host", &e))?;
+        .map_err(|e| JobError::io("receiving the endpoint of this host", &e))?;
     manager.put("at", &place)?;
     manager.fence(limit)?;
     if let Some(leader) = leader {

@@ -62,13 +62,11 @@ impl Contact {
         env::erase(KEY_C);
         env::erase(OPEN_MPI_KEY_C);
         let Some(key) = key else {
-            return Some(Err(JobError {
-                message: format!(
-                    "the command of GASNET_CSPAWN_CMD has not passed on its environment: {KEY}, the secret of \
+            return Some(Err(JobError::new(format!(
+                "the command of GASNET_CSPAWN_CMD has not passed on its environment: {KEY}, the secret of \
                      the job, is not set. Make the command pass on that variable (as in ssh HOST {KEY}=${KEY} \
                      %C)"
-                ),
-            }));
+            ))));
         };
         let mut words = public.splitn(3, ',');
         let (port, chosen, addresses) = (words.next(), words.next(), words.next());
@@ -78,8 +76,10 @@ impl Contact {
             chosen.unwrap_or(""),
             addresses.unwrap_or("").replace(',', " ")
         );
-        Some(Self::parse(&text).ok_or_else(|| JobError {
-            message: format!("{CONSOLE} and {KEY} are malformed. Use the same version of the library on all hosts"),
+        Some(Self::parse(&text).ok_or_else(|| {
+            JobError::new(format!(
+                "{CONSOLE} and {KEY} are malformed. Use the same version of the library on all hosts"
+            ))
         }))
     }
 
@@ -99,8 +99,10 @@ impl Contact {
     pub fn take() -> Option<Result<Self, JobError>> {
         let text = std::env::var(VARIABLE).ok()?;
         env::erase(VARIABLE_C);
-        Some(Self::parse(&text).ok_or_else(|| JobError {
-            message: format!("{VARIABLE} is malformed. Unset it, or use the same version of the library on all hosts"),
+        Some(Self::parse(&text).ok_or_else(|| {
+            JobError::new(format!(
+                "{VARIABLE} is malformed. Unset it, or use the same version of the library on all hosts"
+            ))
         }))
     }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::super::layout::{JobLayout, RankRange};
-use super::super::JobError;
+use super::super::{refuse, JobError};
 use gasnet_conduit::config::built_in;
 
 /// Sources of host names. The first that is set wins.
@@ -49,10 +49,6 @@ pub struct Hosts {
     pub names: Vec<String>,
     /// A variable, or the site's default of one.
     pub source: &'static str,
-}
-
-fn error<T>(message: String) -> Result<T, JobError> {
-    Err(JobError { message })
 }
 
 /// Whether a user has named hosts.
@@ -98,7 +94,7 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
     let of_site = || built_in("GASNET_SSH_NODEFILE").map(|file| ("the default of GASNET_SSH_NODEFILE", Form::File, file.into()));
     let Some((source, form, value)) = SOURCES.iter().find_map(set).or_else(of_site) else {
         let all: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
-        return error(format!("no hosts are known: none of {} is set", all.join(", ")));
+        return refuse(format!("no hosts are known: none of {} is set", all.join(", ")));
     };
     let text = value.to_string_lossy().into_owned();
     let names = match form {
@@ -107,15 +103,15 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
         Form::Slurm => parse_slurm(&text),
         Form::File => match fs::read_to_string(PathBuf::from(&value)) {
             Ok(content) => Some(parse_file(&content)),
-            Err(e) => return error(format!("{source}={text}: cannot read the list of hosts: {e}")),
+            Err(e) => return refuse(format!("{source}={text}: cannot read the list of hosts: {e}")),
         },
     };
     let Some(mut names) = names.filter(|names| !names.is_empty()) else {
-        return error(format!("{source}={text}: it contains no host name"));
+        return refuse(format!("{source}={text}: it contains no host name"));
     };
     // The remote shell would take it for an option.
     if let Some(bad) = names.iter().find(|name| name.starts_with('-')) {
-        return error(format!("{source}: {bad} is not a host name"));
+        return refuse(format!("{source}: {bad} is not a host name"));
     }
     if !keep_duplicates {
         let mut seen = HashSet::new();

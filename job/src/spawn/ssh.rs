@@ -16,7 +16,7 @@ use super::super::tree::link::{self, Link};
 use super::super::tree::message::{AgentMessage, Host};
 use super::super::tree::secret::Secret;
 use super::super::tree::{Branch, Tree};
-use super::super::{JobError, StartOptions, MAX_RANKS};
+use super::super::{refuse, JobError, StartOptions, MAX_RANKS};
 use super::script::{self, RemoteCommand};
 use super::{hosts, Contact};
 use gasnet_conduit::config::built_in;
@@ -72,10 +72,6 @@ pub struct HostPlan {
     pub tree: Tree,
 }
 
-fn failed<T>(message: String) -> Result<T, JobError> {
-    Err(JobError { message })
-}
-
 /// A variable by its documented name, or by the names that users of udp know (`AMUDP_X`, `X`); else
 /// the site's default.
 pub fn variable(name: &str) -> Option<OsString> {
@@ -92,19 +88,19 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     let most = remote.most_hosts as usize;
     let named = hosts.names.iter().collect::<HashSet<_>>().len();
     if most > named {
-        return failed(format!(
+        return refuse(format!(
             "{most} hosts are asked for (-N, GASNET_SPAWN_HOSTS), but {} names {named}",
             hosts.source
         ));
     }
     let Some((layout, names)) = hosts::place_ranks(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
-        return failed(format!(
+        return refuse(format!(
             "cannot place {} ranks on the hosts of {}",
             options.ranks, hosts.source
         ));
     };
     if let Some(host) = (0..layout.hosts()).find(|&host| layout.ranks_on(host).len() > MAX_RANKS as usize) {
-        return failed(format!(
+        return refuse(format!(
             "{} of {} ranks would be on host {}: one host starts at most {MAX_RANKS}. {} names {} hosts; name more",
             layout.ranks_on(host).len(),
             layout.size(),
@@ -154,46 +150,48 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
     let here = net::host_name();
     let addresses = contact.resolve(env::var("SSH_CONNECTION").ok().as_deref());
     if addresses.is_empty() {
-        return failed(format!(
+        return refuse(format!(
             "host {here} cannot resolve any name of the host that started it ({}). Set GASNET_MASTERIP to its address",
             contact.addresses.join(", ")
         ));
     }
     // The agent above may have to start other hosts before it answers.
-    let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| JobError {
-        message: format!(
+    let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| {
+        JobError::new(format!(
             "host {here} cannot connect to the host that started it ({why}). Set GASNET_MASTERIP to an address \
              of that host that can be reached from here"
-        ),
+        ))
     })?;
     let (ranges, nbrhd_max, todo) = match up.wait(START_LIMIT) {
         Ok(AgentMessage::Start {
             ranges, nbrhd_max, todo, ..
         }) => (ranges, nbrhd_max, todo),
         Ok(_) => {
-            return failed(format!(
+            return refuse(format!(
                 "host {here} received an unexpected message instead of the job's layout"
             ))
         }
-        Err(why) => return failed(format!("host {here} did not receive the job's layout: {why}")),
+        Err(why) => return refuse(format!("host {here} did not receive the job's layout: {why}")),
     };
     let layout = JobLayout::new(ranges, nbrhd_max).filter(|layout| contact.host < layout.hosts());
     let Some(layout) = layout else {
-        return failed(format!("host {here} received an impossible job layout"));
+        return refuse(format!("host {here} received an impossible job layout"));
     };
     if todo
         .iter()
         .any(|host| host.number >= layout.hosts() || host.number == contact.host)
     {
-        return failed(format!("host {here} was asked to start hosts that are not in the job"));
+        return refuse(format!("host {here} was asked to start hosts that are not in the job"));
     }
     let routed = options.route_output.is_some();
     let limit = options.remote.connect_limit();
     let outputs = routed
         .then(|| up.call_for_output(contact.secret, contact.host, limit))
         .transpose();
-    let outputs = outputs.map_err(|why| JobError {
-        message: format!("host {here} cannot connect to the host that started it, for output ({why})"),
+    let outputs = outputs.map_err(|why| {
+        JobError::new(format!(
+            "host {here} cannot connect to the host that started it, for output ({why})"
+        ))
     })?;
     let mut tree = Tree::new(contact.secret, Some(up), routed);
     tree.set_outputs(outputs);
@@ -228,14 +226,14 @@ fn branch_out(
     }
     let remote = &options.remote;
     let Some(words) = script::words(&remote.options) else {
-        return failed(format!(
+        return refuse(format!(
             "GASNET_SSH_OPTIONS={}: a quote or backslash has no end",
             remote.options
         ));
     };
     let (listener, addresses) = listen(master)?;
     let Ok(port) = listener.local_addr().map(|a| a.port()) else {
-        return failed("a listening socket has no port".into());
+        return refuse("a listening socket has no port");
     };
     let mut branches: Vec<Branch> = parts(todo, remote.out_degree)
         .into_iter()
@@ -252,7 +250,7 @@ fn branch_out(
         if let Err(message) = start(branch, &contact, &words, layout, options) {
             tree.expect(listener, branches, None);
             tree.abandon();
-            return failed(message);
+            return refuse(message);
         }
     }
     let limit = (!remote.limit.is_zero()).then_some(remote.limit);
@@ -271,9 +269,8 @@ pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobErr
     let chosen: Option<IpAddr> = master.and_then(|m| m.trim().parse().ok());
     // An address that is not this host's may be that of a router that forwards connections.
     let own = chosen.filter(|ip| net::addresses().iter().any(|a| a.ip == *ip));
-    let listener = link::listen(own).map_err(|e| JobError {
-        message: format!("cannot create a listening socket for other hosts: {e}"),
-    })?;
+    let listener =
+        link::listen(own).map_err(|e| JobError::new(format!("cannot create a listening socket for other hosts: {e}")))?;
     let addresses = if let Some(master) = master {
         vec![master.trim().to_owned()]
     } else {

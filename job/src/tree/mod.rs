@@ -296,7 +296,7 @@ impl Tree {
             link.push();
             while let Some(message) = link.receive() {
                 branch.last_message = Instant::now();
-                if let AgentMessage::Report(counts) = message {
+                if let AgentMessage::Report { counts } = message {
                     branch.counts = counts;
                 }
                 events.push(Event::Up(message));

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::stream::Stream;
 use super::wire::Wire;
-use super::{connect, DetectedManager, ManagerAddress, PmiError, PmiInterface, ProcessManager, WireStart, KEY_MAX, VALUE_MAX};
+use super::{connect, DetectedManager, ManagerAddress, PmiInterface, ProcessManager, WireStart, KEY_MAX, VALUE_MAX};
+use crate::JobError;
 use manager::{job, read_counted, read_line, CloneStream, Manager};
 
 fn start(place: ManagerAddress, choice: PmiInterface, rank: u32, size: u32) -> WireStart {
@@ -142,7 +143,7 @@ fn connecting_back() {
 
 /// A manager that answers each request with the next text, and then closes the connection. Returns
 /// the result of `work`.
-fn scripted<T>(choice: PmiInterface, answers: &[&[u8]], work: impl FnOnce(Result<Wire, PmiError>) -> T) -> T {
+fn scripted<T>(choice: PmiInterface, answers: &[&[u8]], work: impl FnOnce(Result<Wire, JobError>) -> T) -> T {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let answers: Vec<Vec<u8>> = answers.iter().map(|a| a.to_vec()).collect();
     let server = thread::spawn(move || {
@@ -184,7 +185,7 @@ fn a_manager_that_closes_the_connection() {
             let why = refusal(choice, &answers[..length]);
             assert!(why.contains("closed the connection") && why.contains("PMI_FD="), "{why}");
         }
-        type Call = fn(&mut Wire) -> Result<(), PmiError>;
+        type Call = fn(&mut Wire) -> Result<(), JobError>;
         let calls: [Call; 3] = [|w| w.put("a", b"b"), |w| w.fence(None), |w| w.get(0, "a").map(drop)];
         for call in calls {
             scripted(choice, &answers, |wire| {

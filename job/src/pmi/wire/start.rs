@@ -5,7 +5,8 @@ use std::time::Instant;
 use super::{answer_limit, Version, Wire};
 use crate::mpi::{self, Mpi};
 use crate::pmi::message::line;
-use crate::pmi::{check_place, quoted, text, ManagerAddress, PmiError, PmiInterface, WireStart};
+use crate::pmi::{check_place, quoted, text, ManagerAddress, PmiInterface, WireStart};
+use crate::JobError;
 
 /// Most characters of a PMI-2 value. The protocol does not announce it; this is below the
 /// interface's constant, for managers that count their additions.
@@ -25,7 +26,7 @@ impl Version {
 
 impl Wire {
     /// Agrees on a version, and requests rank and size.
-    pub(super) fn start(&mut self, start: &WireStart) -> Result<(), PmiError> {
+    pub(super) fn start(&mut self, start: &WireStart) -> Result<(), JobError> {
         let limit = Some(answer_limit());
         let mut place = (start.rank.clone(), start.size.clone());
         if let ManagerAddress::Port { id, .. } = &start.place {
@@ -83,7 +84,7 @@ impl Wire {
     }
 
     /// Sends this process's identity after connecting; the answer contains rank and size.
-    fn introduce(&mut self, id: &str, limit: Option<Instant>) -> Result<(Option<String>, Option<String>), PmiError> {
+    fn introduce(&mut self, id: &str, limit: Option<Instant>) -> Result<(Option<String>, Option<String>), JobError> {
         if id.is_empty() || !id.bytes().all(|c| c.is_ascii_digit()) {
             return Err(self.error(&format!("PMI_ID={} is not a number", quoted(id))));
         }
@@ -98,7 +99,7 @@ impl Wire {
     }
 
     /// Finds a version that the manager accepts.
-    fn agree(&mut self, choice: PmiInterface, limit: Option<Instant>) -> Result<Version, PmiError> {
+    fn agree(&mut self, choice: PmiInterface, limit: Option<Instant>) -> Result<Version, JobError> {
         let versions: &[Version] = match choice {
             PmiInterface::Pmi1 => &[Version::One],
             PmiInterface::Pmi2 => &[Version::Two],
@@ -129,7 +130,7 @@ impl Wire {
         Err(self.error(&format!("it does not support {}", refused.join(" nor "))))
     }
 
-    fn name_of_job(&self, name: Option<&str>) -> Result<String, PmiError> {
+    fn name_of_job(&self, name: Option<&str>) -> Result<String, JobError> {
         match name {
             Some(name) if (1..=256).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_graphic()) => Ok(name.into()),
             Some(name) => Err(self.error(&format!("its job name is invalid: {}", quoted(name)))),
