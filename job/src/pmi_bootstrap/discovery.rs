@@ -48,18 +48,22 @@ pub struct Discovery<'a> {
 }
 
 impl<'a> Discovery<'a> {
-    /// For the host with these ranks, below `up`.
-    pub fn new(first: u32, ranks: Vec<u32>, up: Option<Link>, secret: Secret, options: &'a StartOptions) -> Result<Self, String> {
-        let routed_to = up.as_ref().filter(|_| options.route_output.is_some());
-        let connect = |up: &Link| up.call_for_output(secret, first, options.remote.connect_limit());
+    /// For the host with these ranks, below `up`, which has these connections for output.
+    pub fn new(
+        first: u32,
+        ranks: Vec<u32>,
+        (up, outputs_up): (Option<Link>, Option<[TcpStream; 2]>),
+        secret: Secret,
+        options: &'a StartOptions,
+    ) -> Self {
         let mut new = Self {
             first: Some(first),
-            outputs_up: routed_to.map(connect).transpose()?,
             up,
+            outputs_up,
             ..Self::of_launcher(Connections::default(), secret, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
-        Ok(new)
+        new
     }
 
     /// For a launcher process with these connections.

@@ -149,17 +149,23 @@ impl Leader {
             process::end(1);
         };
         let ranks: Vec<u32> = self.local_ranks.keys().copied().collect();
-        let up = above.map(|above| {
-            Link::call(&above.resolve(None), above.secret, self.first, options.remote.connect_limit()).unwrap_or_else(|why| {
-                end(format!(
-                    "cannot connect to the host above ({why}). GASNET_WORKERIP selects the network"
-                ))
-            })
+        let limit = options.remote.connect_limit();
+        let connect = |above: Contact| {
+            let link = Link::call(&above.resolve(None), above.secret, self.first, limit)?;
+            let routed = options.route_output.is_some();
+            let outputs = routed
+                .then(|| link.call_for_output(above.secret, self.first, limit))
+                .transpose()?;
+            Ok((link, outputs))
+        };
+        let up = above.map(connect).transpose().unwrap_or_else(|why: String| {
+            end(format!(
+                "cannot connect to the host above ({why}). GASNET_WORKERIP selects the network"
+            ))
         });
+        let up = up.map_or((None, None), |(link, outputs)| (Some(link), outputs));
         let discovery = Discovery::new(self.first, ranks, up, secret, options);
-        let found = discovery
-            .and_then(|discovery| discovery.run(&self.listener))
-            .unwrap_or_else(|why| end(why));
+        let found = discovery.run(&self.listener).unwrap_or_else(|why| end(why));
         drop(self.listener);
         let mut options = options.clone();
         environment::take_over(found.variables.clone(), &mut options).unwrap_or_else(|e| end(e.message));
