@@ -119,7 +119,7 @@ pub fn set_fault_note(note: FaultNote) {
 fn report(job: &Job, number: i32) {
     let mut line = [0u8; 400];
     let mut rest = &mut line[..399];
-    let name = signal_name(number);
+    let name = signal::name(number).unwrap_or("signal");
     let _ = write!(
         rest,
         "*** Caught a fatal signal (rank {}/{}): {name}({number})",
@@ -134,9 +134,9 @@ fn report(job: &Job, number: i32) {
     let _ = fd::write_all(2, &line[..used]);
 }
 
-/// The name of a signal, or "signal" for a number without a name. Async-signal-safe.
-pub(super) fn signal_name(number: i32) -> &'static str {
-    signal::name(number).unwrap_or("signal")
+/// A signal in a message of the node agent.
+pub(super) fn signal_name(number: i32) -> String {
+    signal::name(number).map_or_else(|| format!("signal {number}"), str::to_owned)
 }
 
 extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {

@@ -167,6 +167,15 @@ pub fn is_writable(fd: RawFd) -> bool {
     ready(fd, libc::POLLOUT) != 0
 }
 
+/// A poll item that waits for input.
+pub fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}
+
 /// Blocks until one of `items` is ready or `limit` has passed (for ever without one); returns how
 /// many are ready. A signal ends the wait early, with 0. Async-signal-safe.
 pub fn poll(items: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<usize> {

@@ -204,12 +204,7 @@ impl PidFd {
 
     /// Whether the process has ended.
     pub fn has_ended(&self) -> bool {
-        let mut item = [libc::pollfd {
-            fd: self.fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        }];
-        super::fd::poll(&mut item, Some(std::time::Duration::ZERO)).is_ok_and(|ready| ready == 1)
+        super::fd::poll(&mut [super::fd::readable(self.fd())], Some(std::time::Duration::ZERO)).is_ok_and(|ready| ready == 1)
     }
 
     /// Sends the process a signal.

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::super::control_block::ControlBlock;
 use super::super::control_socket::RankMessage;
-use super::readable;
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
 
@@ -146,7 +145,7 @@ impl Child {
             _ => None,
         };
         let control_socket = self.control_socket.as_ref().map(AsRawFd::as_raw_fd);
-        items.extend(control_socket.into_iter().chain(process).map(readable));
+        items.extend(control_socket.into_iter().chain(process).map(fd::readable));
     }
 
     /// The next message that it has sent.

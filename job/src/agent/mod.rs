@@ -16,7 +16,7 @@ mod shutdown;
 mod signals;
 
 use std::fmt;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::control_block::{ControlBlock, Phase};
@@ -133,15 +133,6 @@ fn message(what: fmt::Arguments<'_>) -> String {
     format!("gasnet: {what}\n")
 }
 
-/// A poll item that waits for input.
-fn readable(fd: RawFd) -> libc::pollfd {
-    libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    }
-}
-
 /// Forwards standard input to rank 0 on another host, after the start-up line of its remote shell.
 /// Either may block.
 fn pump_input(to: OwnedFd, before: Vec<u8>) {
@@ -196,7 +187,7 @@ struct Agent<'a> {
 
 impl Agent<'_> {
     fn run(&mut self) -> i32 {
-        // Messages that arrived with the layout make no descriptor readable.
+        // Messages that arrived with the layout make no descriptor fd::readable.
         self.handle_tree_events();
         while self.setup.children.iter().any(|c| c.state != State::Gone) || !self.setup.tree.is_over() {
             self.wait();
@@ -260,8 +251,8 @@ impl Agent<'_> {
                 self.cut_by = self.signals.termination();
                 return;
             }
-            let mut items = vec![readable(self.signals.fd())];
-            items.extend(self.output.running().map(readable));
+            let mut items = vec![fd::readable(self.signals.fd())];
+            items.extend(self.output.running().map(fd::readable));
             let _ = fd::poll(&mut items, Some(IMPATIENT));
             while let Some((number, _)) = self.signals.next() {
                 self.signals.record_in_shutdown(number);
@@ -283,9 +274,9 @@ impl Agent<'_> {
 
     /// Sleeps until an event, or for one check interval while the job ends.
     fn wait(&mut self) {
-        let mut items = vec![readable(self.signals.fd())];
+        let mut items = vec![fd::readable(self.signals.fd())];
         self.setup.children.iter().for_each(|c| c.poll_items(&mut items));
-        items.extend(self.setup.daemons.iter().map(|daemon| readable(daemon.process.fd())));
+        items.extend(self.setup.daemons.iter().map(|daemon| fd::readable(daemon.process.fd())));
         self.setup.tree.poll_items(&mut items);
         let limit = match self.phase {
             Phase::Running if self.setup.tree.is_impatient() => Some(IMPATIENT),
@@ -371,10 +362,7 @@ impl Agent<'_> {
                 self.begin_shutdown(status, true);
             }
             Ended::Killed(number) => {
-                match signal_name(number) {
-                    "signal" => self.print(format_args!("{who} was killed by signal {number}; ending the job")),
-                    name => self.print(format_args!("{who} was killed by {name}; ending the job")),
-                }
+                self.print(format_args!("{who} was killed by {}; ending the job", signal_name(number)));
                 self.begin_shutdown(128 + number, true);
             }
             // Its parent, a process manager, knows the status, and ends the job if it is a failure.

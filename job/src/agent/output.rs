@@ -21,7 +21,6 @@ use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 use std::thread;
 
-use super::readable;
 use gasnet_sys::{fd, process};
 
 /// Bytes after which an unfinished labelled line is forwarded.
@@ -232,7 +231,7 @@ fn forward(sink: &Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake:
         let inputs = sources.iter().flat_map(|source| &source.input).map(Input::fd);
         // A negative descriptor is ignored.
         let wake_fd = if is_open { wake.as_raw_fd() } else { -1 };
-        let mut items: Vec<_> = [wake_fd].into_iter().chain(inputs).map(readable).collect();
+        let mut items: Vec<_> = [wake_fd].into_iter().chain(inputs).map(fd::readable).collect();
         fd::poll(&mut items, None)?;
         if items[0].revents != 0 {
             let _ = fd::read(wake_fd, &mut [0; 64]);

@@ -50,11 +50,7 @@ impl Acceptor {
 fn receive(listener: &UnixListener, closed: &UnixStream) -> Vec<UnixStream> {
     let mut callers = Vec::new();
     loop {
-        let mut items = [listener.as_raw_fd(), closed.as_raw_fd()].map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        });
+        let mut items = [listener.as_raw_fd(), closed.as_raw_fd()].map(fd::readable);
         // An error only causes one more iteration.
         let _ = fd::poll(&mut items, None);
         let is_closed = items[1].revents != 0;

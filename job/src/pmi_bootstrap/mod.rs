@@ -17,7 +17,6 @@ mod handshake;
 mod leader;
 mod rendezvous;
 
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use super::pmi::{self, ProcessManager};
 use super::tree::secret::Secret;
 use super::{custom, Job, JobError, StartOptions, MAX_RANKS};
 pub(super) use discovery::Discovery;
+use gasnet_sys::atomic::{lock, Mutex};
 use gasnet_sys::{fd, process};
 use handshake::Handshake;
 use leader::Leader;
@@ -53,12 +53,12 @@ pub(super) fn prepare() -> Result<(), JobError> {
 }
 
 fn set_manager(manager: Manager) {
-    *MANAGER.lock().unwrap_or_else(PoisonError::into_inner) = Some(manager);
+    *lock(&MANAGER) = Some(manager);
 }
 
 /// Whether there is a manager already.
 pub(super) fn has_manager() -> bool {
-    MANAGER.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    lock(&MANAGER).is_some()
 }
 
 /// Connects to the manager, and sets the number of ranks.
@@ -66,7 +66,7 @@ pub(super) fn connect(kind: Option<pmi::DetectedManager>, options: &mut StartOpt
     if let Some(kind) = kind {
         set_manager(pmi::connect(kind)?);
     }
-    let held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
+    let held = lock(&MANAGER);
     let Some(manager) = held.as_ref() else { return Ok(()) };
     if options.verbose && manager.rank() == 0 {
         eprintln!("gasnet: {} ranks of {}", manager.size(), manager.describe());
@@ -86,7 +86,7 @@ pub(super) fn finalize(whole: bool) {
 
 /// Joins the job of the manager that [`connect`] has connected to.
 pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
-    let mut held = MANAGER.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = lock(&MANAGER);
     let Some(manager) = held.as_mut() else {
         return Err(JobError::new("defect: no process manager is connected"));
     };

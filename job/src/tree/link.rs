@@ -218,12 +218,7 @@ impl Link {
             if left.is_zero() {
                 return Err(format!("no message for {} seconds", limit.as_secs()));
             }
-            let mut item = [libc::pollfd {
-                fd: self.fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            }];
-            let _ = gasnet_sys::fd::poll(&mut item, Some(left));
+            let _ = gasnet_sys::fd::poll(&mut [gasnet_sys::fd::readable(self.fd())], Some(left));
         }
     }
 }
