@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""style.py [--report] [--selftest] [FILE...]: the width of lines, and words that the project has
+given up.
+
+Code has at most 120 columns (Rust: what rustfmt.toml says), text at most 100: Markdown, and lines
+that hold nothing but a comment. Tables, code blocks, lines with a link and generated pages may be
+longer.
+
+A retired word has a better one in the field (RETIRED below). Identifiers count: `KeeperThread` and
+`keeper_thread` hold the word "keeper". style-allowed.txt lists where such a word means something
+else. --report prints each place of a retired word; without it there is one line that counts them.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# Whether a retired word is an error.
+WORDS_FAIL = False
+
+CODE, TEXT = 120, 100
+
+# Lines are not looked at: generated, or quoted from elsewhere.
+GENERATED = (
+    "Cargo.lock",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "docs/abi-baseline.txt",
+    "docs/api.md",
+    "docs/api-spec.tsv",
+    "docs/env.md",
+    "scripts/mutants/*.txt",
+    "conduit-any/src/list.rs",
+)
+# Folders whose lines are being wrapped: their long lines are counted, but are no error.
+LATER = ("conduit-udp/", "job/", "launcher/", "src/abi/", "src/coll/", "sys/", "tools/src/")
+
+# (pattern, better words). A pattern is compared with text in which `_`, `-` and the humps of
+# camel case are blanks; it ignores case unless it has capitals.
+RETIRED = [
+    (r"adopt(s|ed|ing|ion)?", "PMI bootstrap, rendezvous"),
+    (r"bells?", "pending mask, wake-up eventfd"),
+    (r"(the|a|of|job'?s?) boards?", "job control block"),
+    (r"census", "job control block"),
+    (r"company", "coalescing"),
+    (r"consoles?", "launcher process"),
+    (r"crowded|roomy", "oversubscribed, undersubscribed"),
+    (r"dealt", "cyclic placement"),
+    (r"glances?", "spin"),
+    (r"gone\.rs", "graveyard, destroyed"),
+    (r"heed(s|ed)?", "drain"),
+    (r"keepers?", "progress thread"),
+    (r"lent", "software NIC atomics, soft_atomics"),
+    (r"letters?", "p2p message"),
+    (r"mail(box)?", "p2p message"),
+    (r"news", "AckOutcome"),
+    (r"passages?", "sequence number"),
+    (r"patience", "RTO, timeout"),
+    (r"sentences?", "message"),
+    (r"speakers?", "leader"),
+    (r"Spots?", "MemRef"),
+    (r"strangers?", "unauthenticated peer"),
+    (r"supervisors?", "node agent"),
+    (r"welcomes?", "handshake"),
+    (r"(is|are|was|were|be|been|being) (told|said|heard)", "is reported, printed, received"),
+]
+
+HASH = (".py", ".sh", ".mk", ".toml", ".yml", "Makefile", "configure", "Bootstrap", "rules", "arrange", "symbols")
+SLASH = (".rs", ".c", ".cc", ".h", ".h.in")
+LINK = re.compile(r"https?://|\]\(|^\s*\[[^]]*\]:")
+# A comment that a program reads.
+DIRECTIVE = re.compile(r"shellcheck |noqa|clang-format|[A-Z]{2,}: |!/")
+
+
+class Findings:
+    """Lines that are too wide, and retired words."""
+
+    def __init__(self, allowed):
+        self.allowed = allowed
+        self.wide, self.later, self.words = [], 0, []
+
+    def line_width(self, path, number, line, limit):
+        """One line and its limit."""
+        if len(line) <= limit:
+            return
+        if path.startswith(LATER):
+            self.later += 1
+        else:
+            self.wide.append(f"{path}:{number}: {len(line)} columns; the limit is {limit}")
+
+    def word(self, path, number, line):
+        """The retired words of a line, or of a path (number 0)."""
+        plain = spread(line)
+        for (_, better), pattern in zip(RETIRED, PATTERNS):
+            found = pattern.search(plain)
+            if found and not any(where.search(path) and what.search(line) for where, what in self.allowed):
+                self.words.append((found[0].lower(), f"{path}:{number}: {found[0]!r}: {better}"))
+
+
+PATTERNS = [
+    re.compile(rf"\b(?:{pattern})\b", 0 if re.search("[A-Z]", pattern) else re.I) for pattern, _ in RETIRED
+]
+
+
+def spread(line):
+    """A line with the parts of identifiers apart."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", line)
+
+
+def comments(path, lines):
+    """For each line whether it is text: nothing but a comment, or in a docstring."""
+    block, docstring = False, False
+    for line in lines:
+        text = line.strip()
+        if path.endswith(".py"):
+            marks = text.count('"""')
+            if docstring:
+                yield True
+                docstring = marks % 2 == 0
+                continue
+            if re.match(r'[rR]?"""', text):
+                yield True
+                docstring = marks == 1
+                continue
+        if path.endswith(HASH):
+            yield text.startswith("#")
+        elif path.endswith(SLASH):
+            if block:
+                yield not line.endswith("\\")
+                block = "*/" not in line
+            elif text.startswith("/*"):
+                yield text.endswith("*/") or "*/" not in text
+                block = "*/" not in text
+            else:
+                yield text.startswith("//")
+        else:
+            yield False
+
+
+def markdown(path, lines, findings):
+    """The lines of a page."""
+    fence = False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("```"):
+            fence = not fence
+        elif not fence and not line.lstrip().startswith("|") and not LINK.search(line):
+            findings.line_width(path, number, line, TEXT)
+
+
+def source(path, lines, findings, rust):
+    """The lines of a program."""
+    code = rust if path.endswith(".rs") else CODE
+    fence = False
+    for number, (line, text) in enumerate(zip(lines, comments(path, lines)), 1):
+        body = line.strip().lstrip("/!#*").strip()
+        if text and body.startswith("```"):
+            fence = not fence
+        elif not text:
+            fence = False
+        table = text and (fence or body.startswith("|") or LINK.search(body) or DIRECTIVE.match(body))
+        if not table:
+            findings.line_width(path, number, line, TEXT if text else code)
+
+
+def files(root):
+    """Paths of the texts under version control; in an unpacked release, of all."""
+    if (root / ".git").exists():
+        command = ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    else:
+        names = [str(p.relative_to(root)) for p in root.rglob("*")]
+        names = [name for name in names if name.split("/")[0] not in ("build", "target", "vendor")]
+    return sorted(name for name in names if name and (root / name).is_file() and not (root / name).is_symlink())
+
+
+def read_allowed(path):
+    """The lines of style-allowed.txt: a pattern of paths, blanks, and a pattern of lines."""
+    lines = (line for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    return [tuple(re.compile(part) for part in line.split(None, 1)) for line in lines]
+
+
+def selftest():
+    """Small texts whose findings are known."""
+
+    def found(path, text):
+        findings = Findings([(re.compile("^a"), re.compile("capital letter"))])
+        lines = text.split("\n")
+        if path.endswith(".md"):
+            markdown(path, lines, findings)
+        else:
+            source(path, lines, findings, CODE)
+        for number, line in enumerate(lines, 1):
+            findings.word(path, number, line)
+        return [line.split(":")[1] for line in findings.wide], [word for word, _ in findings.words]
+
+    wide, text = "x" * 121, "y " * 51
+    assert found("a.md", f"{text}\n| {text}\n```\n{text}\n```\n[a](b) {text}\n{text}") == (["1", "7"], [])
+    assert found("a.py", f'"""{text}\n{text}"""\n# {text}\nx = "{text}"\n{wide}') == (["1", "2", "3", "5"], [])
+    assert found("a.c", f"/* {text}\n {text} */\n// {text}\nint {text};\n{wide}") == (["1", "2", "3", "5"], [])
+    assert found("a.sh", f"# shellcheck disable {text}\n# | {text}\n# {text}") == (["3"], [])
+    assert found("a.rs", "KeeperThread keeper_thread\nbeekeeper\na capital letter\nis said") == ([], ["keeper", "is said"])
+    assert found("a.rs", "Spot\nspot\nthe letters") == ([], ["spot", "letters"])
+
+
+def main():
+    options = [argument for argument in sys.argv[1:] if argument.startswith("--")]
+    names = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    if set(options) - {"--report", "--selftest"}:
+        sys.exit(__doc__.splitlines()[0])
+    if "--selftest" in options:
+        return selftest()
+    here = Path(__file__).resolve().parent
+    root = next(parent for parent in here.parents if (parent / "Cargo.lock").is_file())
+    rust = int(re.search(r"^max_width = (\d+)", (root / "rustfmt.toml").read_text(), re.M)[1])
+    findings = Findings(read_allowed(here / "style-allowed.txt"))
+    for name in names or files(root):
+        if name.endswith(("style.py", "style-allowed.txt")):
+            continue
+        try:
+            lines = (root / name).read_text().splitlines()
+        except UnicodeDecodeError:
+            continue
+        if not any(Path(name).match(pattern) for pattern in GENERATED):
+            if name.endswith(".md"):
+                markdown(name, lines, findings)
+            elif name.endswith(HASH + SLASH):
+                source(name, lines, findings, rust)
+        if not name.startswith("LICENSE"):
+            for number, line in enumerate([name, *lines]):
+                findings.word(name, number, line)
+    for line in findings.wide:
+        print(line)
+    if findings.later:
+        print(f"style: {findings.later} more wide lines in {' '.join(LATER)}")
+    if findings.words:
+        if "--report" in options or WORDS_FAIL:
+            for _, line in findings.words:
+                print(line)
+        counts = {}
+        for word, _ in findings.words:
+            counts[word] = counts.get(word, 0) + 1
+        most = sorted(counts.items(), key=lambda item: -item[1])
+        print(f"style: {len(findings.words)} retired words: {', '.join(f'{word} {n}' for word, n in most)}")
+    if findings.wide or (WORDS_FAIL and findings.words):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
