@@ -1,27 +1,41 @@
-# libgasnet: build, install, test. The work is done by the scripts in scripts/; this file knows what depends on what.
+# libgasnet: build, install, test. The work is done by the scripts in scripts/; this file knows what
+# depends on what.
 #
-#   make [CONDUITS="smp udp"] [MODES="seq parsync par"] [DEBUG=1]          build the libraries, the tools and the launcher
-#        [UNIVERSAL=0]                       without libgasnet, which holds all CONDUITS and chooses at start
-#        [SEGMENT=fast|large|everything]     with this GASNet-1 segment configuration; each installation has one
-#        [DEFAULT_SSH_CMD= DEFAULT_SSH_OPTIONS= DEFAULT_SSH_NODEFILE= DEFAULT_SSH_OUT_DEGREE= DEFAULT_MAX_SEGSIZE= DEFAULT_MPIRUN_CMD= DEFAULT_PMIRUN_CMD=]
-#                                            what the launcher does where GASNET_SSH_CMD and so on, MPIRUN_CMD and PMIRUN_CMD are not set
-#   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]        and install them (LIBDIR_SO=1: .so links in lib/ itself)
+#   make                  build the libraries, the tools and the launcher
+#     CONDUITS="smp udp" MODES="seq parsync par" DEBUG=1
+#     UNIVERSAL=0         without libgasnet, which holds all CONDUITS and chooses at start
+#     SEGMENT=fast|large|everything
+#                         with this GASNet-1 segment configuration; each installation has one
+#     DEFAULT_SSH_CMD= DEFAULT_SSH_OPTIONS= DEFAULT_SSH_NODEFILE= DEFAULT_SSH_OUT_DEGREE=
+#     DEFAULT_MAX_SEGSIZE= DEFAULT_MPIRUN_CMD= DEFAULT_PMIRUN_CMD=
+#                         what the launcher does where GASNET_SSH_CMD and so on, MPIRUN_CMD and
+#                         PMIRUN_CMD are not set
+#   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]
+#                         and install them (LIBDIR_SO=1: .so links in lib/ itself)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
-#   make setup            install the Debian packages that are missing (needs root or sudo; does nothing when all are there)
-#   make cluster-setup    the same for scripts/cluster: an ssh server, Slurm, MPI's launchers; make cluster-check shows that these work
+#   make setup            install the Debian packages that are missing (needs root or sudo; does
+#                         nothing when all are installed), and ruff in build/
+#   make cluster-setup    the same for scripts/cluster: an ssh server, Slurm, MPI's launchers; make
+#                         cluster-check shows that these work
 #   make demo             setup, build, install into build/demo, run the heat solver on 4 ranks
 #   make check            what CI runs; make check-all is everything
-#   make check-programs DIR=… [NP="1 2 3 4 7 16"] [CONDUIT=smp] [MODE=par] [FLAVOUR=release] [TESTS="a b"] [TIMEOUT=120]
-#                         [EXTRA="a=x.c"] [ARGS="a=1,2"] [ENV="NAME=value"] [CLOSING="a=pattern"] [SKIP="c"]; MODE may be tools-par; PREFIX_USED=… takes an installation
-#   make bench [PEER_PREFIX=/opt/other] [CONDUIT=smp] [RANKS=2] [RUNS=5] [FIFO=] [PERF="options tests"]
-#                         times of this library, and in turns of another one installed in PEER_PREFIX (docs/performance.md)
+#   make check-programs DIR=…
+#     NP="1 2 3 4 7 16" CONDUIT=smp MODE=par FLAVOUR=release TESTS="a b" TIMEOUT=120
+#     EXTRA="a=x.c" ARGS="a=1,2" ENV="NAME=value" CLOSING="a=pattern" SKIP="c"
+#                         MODE may be tools-par; PREFIX_USED=… takes an installation
+#   make bench            times of this library, and in turns of another one installed in
+#     PEER_PREFIX=/opt/other CONDUIT=smp RANKS=2 RUNS=5 FIFO= PERF="options tests"
+#                         PEER_PREFIX (docs/performance.md)
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
-#   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=5]   what is not as it should be, in greater numbers than in make check (docs/testing.md)
+#   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=5]
+#                         malformed input in greater numbers than in make check (docs/testing.md)
 #   make lint | mutants | clean
 #
-# Clients that build GASNet themselves run ./configure, in this folder or another one, and make in that.
+# Clients that build GASNet themselves run ./configure, in this folder or another one, and make in
+# that.
 
-# Where `configure` ran in this very folder, what it was told; not if a build tree elsewhere tells what it was told.
+# Where `configure` ran in this very folder, what it was told; not if a build tree elsewhere tells
+# what it was told.
 ifndef CONFIGURED
 -include config.mk
 endif
@@ -69,7 +83,8 @@ fragments := $(wildcard pkgconfig/*.in)
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
 
-# Cargo and build/headers.sh know themselves what is out of date, and leave the time of an unchanged file alone.
+# Cargo and build/headers.sh know themselves what is out of date, and leave the time of an unchanged
+# file alone.
 FORCE:
 headers: $(B)/include/.stamp
 $(B)/include/.stamp: FORCE

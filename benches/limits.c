@@ -1,6 +1,8 @@
-/* limits: what this machine allows, without any library: copies, cache lines to and fro, barriers by sched_yield and by futex, pipes, system calls.
+/* limits: what this machine allows, without any library: copies, cache lines to and fro, barriers
+ * by sched_yield and by futex, pipes, system calls.
  *
- *   cc -O2 -I perf benches/limits.c perf/limits.c -o limits && ./limits [PROCESSES...]     (2 4 16 64) */
+ *   cc -O2 -I perf benches/limits.c perf/limits.c -o limits && ./limits [PROCESSES...]     (2 4 16
+ *                                                                                          64) */
 #include "limits.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
-# check-headers.sh [INCLUDE_DIR]: the lists in this directory and the prototypes in the headers must name the same symbols, and
-# each must be an ordinary C symbol behind whatever macro has its name. INCLUDE_DIR: as scripts/build/headers.sh writes it (default:
-# written to a temporary directory). The tools' symbols have a list and headers of their own.
+# check-headers.sh [INCLUDE_DIR]: the lists in this directory and the prototypes in the headers must
+# name the same symbols, and each must be an ordinary C symbol behind whatever macro has its name.
+# INCLUDE_DIR: as scripts/build/headers.sh writes it (default: written to a temporary directory).
+# The tools' symbols have a list and headers of their own.
 set -eu
 LC_ALL=C
 export LC_ALL
@@ -32,7 +33,8 @@ uniq -d "$tmp/listed" >"$tmp/twice"
 
 for header in gasnet.h gasnet_coll.h gasnet_vis.h gasnet_ratomic.h gasnet_mk.h; do echo "#include <$header>"; done >"$tmp/all.c"
 
-# Functions that the headers declare (gcc lists them), but for the inline ones, the tools and the link-time check.
+# Functions that the headers declare (gcc lists them), but for the inline ones, the tools and the
+# link-time check.
 compile -aux-info "$tmp/aux" -c "$tmp/all.c" -o "$tmp/all.o"
 grep -v -e '^/\* .*/gasnet_tools\.h:' -e '^/\* .*/gasnett_[a-z]*\.h:' "$tmp/aux" |
     sed -n -e "\|^/\* $include/|!d" -e '/\*\/ static /d' -e 's/^.*\*\/ extern [^(]*[ *]\([a-z_]*[A-Za-z0-9_]*\) (.*/\1/p' |

@@ -1,7 +1,8 @@
 // gasnet.h: the GASNet-1 interface (specification 1.8) on top of GASNet-EX.
 //
-// A process that calls any of these functions was initialised by gasnet_init and gasnet_attach, or by gex_Client_Init with
-// GEX_FLAG_USES_GASNET1. What a pure GASNet-EX client may call as well (polling, exit, barrier, queries) is in gasnetex.h.
+// A process that calls any of these functions was initialised by gasnet_init and gasnet_attach, or
+// by gex_Client_Init with GEX_FLAG_USES_GASNET1. What a pure GASNet-EX client may call as well
+// (polling, exit, barrier, queries) is in gasnetex.h.
 #ifndef _GASNET_H
 #define _GASNET_H 1
 #define _INCLUDED_GASNET_H 1 // the name that test programs and clients of the reference ask for
@@ -12,7 +13,7 @@
 extern "C" {
 #endif
 
-// -- Types and constants ---------------------------------------------------------------------------------------------------
+// -- Types and constants --------------------------------------------------------------------------
 
 typedef gex_AM_Index_t gasnet_handler_t;
 typedef gex_AM_Arg_t gasnet_handlerarg_t;
@@ -31,7 +32,7 @@ typedef struct {
 #define GASNET_INVALID_HANDLE GEX_EVENT_INVALID
 #define GASNET_HSL_INITIALIZER GEX_HSL_INITIALIZER
 
-// -- Start -----------------------------------------------------------------------------------------------------------------
+// -- Start ----------------------------------------------------------------------------------------
 
 // Results of these and of all int functions below that say nothing else: GASNET_OK or GASNET_ERR_*.
 extern int gasnet_init(int *argc, char ***argv);
@@ -50,7 +51,7 @@ static __inline__ int gasneti_inl_init(int *argc, char ***argv) {
 #define gasnet_init(...) gasneti_inl_init(__VA_ARGS__)
 #endif
 
-// -- Active Messages -------------------------------------------------------------------------------------------------------
+// -- Active Messages ------------------------------------------------------------------------------
 
 extern size_t gasnet_AMMaxArgs(void);
 extern size_t gasnet_AMMaxMedium(void);      // bytes
@@ -75,7 +76,7 @@ extern int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *srcindex);
 GASNETI_AM_EACH_COUNT(GASNETI_AM_GASNET1)
 #undef GASNETI_AM_GASNET1
 
-// -- Handler-safe locks ----------------------------------------------------------------------------------------------------
+// -- Handler-safe locks ---------------------------------------------------------------------------
 
 extern void gasnet_hsl_init(gasnet_hsl_t *hsl);
 extern void gasnet_hsl_destroy(gasnet_hsl_t *hsl);
@@ -83,7 +84,7 @@ extern void gasnet_hsl_lock(gasnet_hsl_t *hsl);
 extern void gasnet_hsl_unlock(gasnet_hsl_t *hsl);
 extern int gasnet_hsl_trylock(gasnet_hsl_t *hsl); // GASNET_OK, or GASNET_ERR_NOT_READY when it is held
 
-// -- Blocking transfers ------------------------------------------------------------------------------------------------------
+// -- Blocking transfers ---------------------------------------------------------------------------
 
 extern void gasnet_get(void *dest, gasnet_node_t node, void *src, size_t nbytes);
 extern void gasnet_put(gasnet_node_t node, void *dest, const void *src, size_t nbytes);
@@ -93,7 +94,7 @@ extern void gasnet_memset(gasnet_node_t node, void *dest, int val, size_t nbytes
 extern gasnet_register_value_t gasnet_get_val(gasnet_node_t node, void *src, size_t nbytes);
 extern void gasnet_put_val(gasnet_node_t node, void *dest, gasnet_register_value_t value, size_t nbytes);
 
-// -- Transfers with a handle -------------------------------------------------------------------------------------------------
+// -- Transfers with a handle ----------------------------------------------------------------------
 
 // The source of a _bulk put must stay until the sync, that of the others may be reused at return.
 extern gasnet_handle_t gasnet_get_nb(void *dest, gasnet_node_t node, void *src, size_t nbytes);
@@ -113,7 +114,7 @@ extern int gasnet_try_syncnb_all(gasnet_handle_t *handles, size_t numhandles);
 extern void gasnet_wait_syncnb_some(gasnet_handle_t *handles, size_t numhandles);
 extern int gasnet_try_syncnb_some(gasnet_handle_t *handles, size_t numhandles);
 
-// -- Transfers without a handle ------------------------------------------------------------------------------------------------
+// -- Transfers without a handle -------------------------------------------------------------------
 
 extern void gasnet_get_nbi(void *dest, gasnet_node_t node, void *src, size_t nbytes);
 extern void gasnet_put_nbi(gasnet_node_t node, void *dest, const void *src, size_t nbytes);

@@ -1,9 +1,11 @@
-// gasnet_compat.h: names that no document lists, and that clients use all the same; beside each, which. New code does without them.
+// gasnet_compat.h: names that no document lists, and that clients use all the same; beside each,
+// which. New code does without them.
 //
-// Included by four other headers, each of which takes its part: gasnet_tools.h, gasnetex.h, gasnet_coll.h and gasnet_vis.h. "Tests" are the
-// test programs of the reference. Only tested in #if, so left undefined: GASNETI_BUG1389_WORKAROUND (Legion passes it with =1),
-// GASNET_IBV_MULTIRAIL and GASNETC_IBV_MAX_HCAS_CONFIGURE (Realm), GASNETC_IBV_RCV_THREAD (OpenSHMEM), GASNETI_ARCH_ALTIX (Berkeley UPC).
-// docs/compat.md lists what is not supported.
+// Included by four other headers, each of which takes its part: gasnet_tools.h, gasnetex.h,
+// gasnet_coll.h and gasnet_vis.h. "Tests" are the test programs of the reference. Only tested in
+// #if, so left undefined: GASNETI_BUG1389_WORKAROUND (Legion passes it with =1),
+// GASNET_IBV_MULTIRAIL and GASNETC_IBV_MAX_HCAS_CONFIGURE (Realm), GASNETC_IBV_RCV_THREAD
+// (OpenSHMEM), GASNETI_ARCH_ALTIX (Berkeley UPC). docs/compat.md lists what is not supported.
 
 #if GASNETI_COMPAT_PART == 1 // -- gasnet_tools.h ------------------------------------------------------------------------------
 
@@ -43,7 +45,8 @@ void _gasneti_threadkey_init(void) {}
 GASNETT_FORMAT_PRINTF(_gasnett_trace_printf_noop, 1, 2, static __inline__ void _gasnett_trace_printf_noop(const char *format, ...));
 static __inline__ void _gasnett_trace_printf_noop(const char *format, ...) { (void)format; }
 
-// Berkeley UPC: copies; and values of 1 to 8 bytes in memory of any alignment, from and to integers.
+// Berkeley UPC: copies; and values of 1 to 8 bytes in memory of any alignment, from and to
+// integers.
 #define GASNETT_FAST_ALIGNED_MEMCPY(dest, src, nbytes) ((void)__builtin_memcpy(dest, src, nbytes))
 #define GASNETT_FAST_UNALIGNED_MEMCPY(dest, src, nbytes) ((void)__builtin_memcpy(dest, src, nbytes))
 #define GASNETT_VALUE_ASSIGN(dest, value, nbytes) gasnetti_value_store(dest, (uint64_t)(value), nbytes)
@@ -75,15 +78,16 @@ uint64_t gasnetti_value_load(const void *src, size_t nbytes) {
 extern "C" {
 #endif
 
-// Chapel takes this as the most threads that it may create, and its tests expect the reference's number. No limit of the library:
-// gex_System_QueryMaxThreads tells the truth.
+// Chapel takes this as the most threads that it may create, and its tests expect the reference's
+// number. No limit of the library: gex_System_QueryMaxThreads tells the truth.
 #ifdef GASNET_SEQ
 #define GASNETI_MAX_THREADS 1
 #else
 #define GASNETI_MAX_THREADS 256
 #endif
 
-// Chapel assigns a function before it attaches; the library calls it with base and size of the segment, unless NULL.
+// Chapel assigns a function before it attaches; the library calls it with base and size of the
+// segment, unless NULL.
 extern void (*gasnet_client_attach_hook)(void *, uintptr_t);
 
 #define GASNET_BARRIERFLAG_UNNAMED 9 // Berkeley UPC, UPC++ v0.1: all processes pass ANONYMOUS
@@ -100,12 +104,13 @@ extern int gasnet_try_syncnb_nopoll(gex_Event_t handle); // UPC++ v0.1: gasnet_t
 
 #define gasneti_mynode (gasnet_mynode()) // tests
 
-// Tests. The names in a mask, joined by '|': written to buf, unless that is NULL. The bytes that this takes, NUL included.
+// Tests. The names in a mask, joined by '|': written to buf, unless that is NULL. The bytes that
+// this takes, NUL included.
 extern size_t gasnett_format_dt(char *buf, gex_DT_t dt);
 extern size_t gasnett_format_op(char *buf, gex_OP_t op);
 extern size_t gasnett_format_ti(char *buf, gex_TI_t ti);
-// Tests. The library tries itself, by sections with letters (NULL or "" for all): the number of failed checks. Collective over tm; uses both
-// segments. The handlers must have been registered.
+// Tests. The library tries itself, by sections with letters (NULL or "" for all): the number of
+// failed checks. Collective over tm; uses both segments. The handlers must have been registered.
 extern int gasnett_run_diagnostics(int iters, int threads, const char *sections, gex_TM_t tm, void *my_segment, gex_Rank_t peer, void *peer_segment,
                                    unsigned int seed);
 extern void gasnett_diagnostic_gethandlers(gex_AM_Entry_t **table, int *count);
@@ -116,8 +121,10 @@ extern void gasnett_diagnostic_gethandlers(gex_AM_Entry_t **table, int *count);
 
 #elif GASNETI_COMPAT_PART == 3 // -- gasnet_coll.h: the collectives of GASNet-1, over all processes -----------------------------
 
-// BCL (broadcast), Realm's GASNet-1 module (broadcast, gather, gather_all), Berkeley UPC (gather_all), UPC++ v0.1 (all).
-// team is GASNET_TEAM_ALL; an image is a rank. IN_ALLSYNC and OUT_ALLSYNC put a barrier before and after; the others change nothing.
+// BCL (broadcast), Realm's GASNet-1 module (broadcast, gather, gather_all), Berkeley UPC
+// (gather_all), UPC++ v0.1 (all).
+// team is GASNET_TEAM_ALL; an image is a rank. IN_ALLSYNC and OUT_ALLSYNC put a barrier before and
+// after; the others change nothing.
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -169,8 +176,9 @@ extern void gasnet_coll_dumpProfile(char *filename, gasnet_team_handle_t team);
 
 #elif GASNETI_COMPAT_PART == 4 // -- gasnet_vis.h: scattered transfers of GASNet-1, between process numbers ------------------------
 
-// OpenCoarrays (putv, getv), gasnet-bench (gets). As their namesakes of GASNet-EX, except that count[0] is the length of a contiguous
-// piece, count has stridelevels + 1 entries, and strides are not negative.
+// OpenCoarrays (putv, getv), gasnet-bench (gets). As their namesakes of GASNet-EX, except that
+// count[0] is the length of a contiguous piece, count has stridelevels + 1 entries, and strides are
+// not negative.
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -193,7 +201,8 @@ GASNETI_VIS_GASNET1(gex_Event_t, _nb_bulk)
 GASNETI_VIS_GASNET1(void, _nbi_bulk)
 #undef GASNETI_VIS_GASNET1
 
-// Tests. Descriptions as text, for messages. buf has as many bytes as the function _bufsz says. reserved is NULL.
+// Tests. Descriptions as text, for messages. buf has as many bytes as the function _bufsz says.
+// reserved is NULL.
 extern size_t gasnett_format_memveclist_bufsz(size_t count);
 extern void gasnett_format_memveclist(char *buf, size_t count, gex_Memvec_t const *list);
 extern size_t gasnett_format_addrlist_bufsz(size_t count);

@@ -1,14 +1,15 @@
 // gasnet_fwd.h: the constants and handle types of GASNet-EX, without any function.
 //
-// Safe to include anywhere: alone, without a thread mode, in a client's own public headers. Every macro here begins with
-// GEX_. The constants are plain literals: usable in #if, as enumerators and in static assertions. The pointer constants
-// (GEX_EVENT_*, GEX_*_INVALID) are constant expressions of pointer type.
+// Safe to include anywhere: alone, without a thread mode, in a client's own public headers. Every
+// macro here begins with GEX_. The constants are plain literals: usable in #if, as enumerators and
+// in static assertions. The pointer constants (GEX_EVENT_*, GEX_*_INVALID) are constant expressions
+// of pointer type.
 #ifndef GEX_FWD_H
 #define GEX_FWD_H
 
 #include <stdint.h>
 
-// -- Scalars -------------------------------------------------------------------------------------------------------------
+// -- Scalars --------------------------------------------------------------------------------------
 
 typedef uint32_t gex_Rank_t;     // a position in, or the size of, an ordered set of endpoints or processes
 typedef uint16_t gex_EP_Index_t; // names an endpoint within its process and client
@@ -23,7 +24,7 @@ typedef void *gex_Addr_t;        // an address, or an offset where a flag says s
 #define GEX_RANK_INVALID 0xffffffffU
 #define GEX_EP_INDEX_INVALID 0xffffU
 
-// -- Handles: pointers to types that no client can look into ---------------------------------------------------------------
+// -- Handles: pointers to types that no client can look into --------------------------------------
 
 typedef struct gasneti_client_s *gex_Client_t;
 typedef struct gasneti_ep_s *gex_EP_t;
@@ -53,9 +54,10 @@ typedef struct gasneti_token_s *gex_Token_t;
 #define GEX_EVENT_DEFER ((gex_Event_t *)(uintptr_t)2)
 #define GEX_EVENT_GROUP ((gex_Event_t *)(uintptr_t)3)
 
-// -- Event categories ------------------------------------------------------------------------------------------------------
+// -- Event categories -----------------------------------------------------------------------------
 
-// An operation of the category PUT includes its local completion; AM operations complete locally only, so AM is LC.
+// An operation of the category PUT includes its local completion; AM operations complete locally
+// only, so AM is LC.
 #define GEX_EC_LC 0x2U
 #define GEX_EC_AM 0x2U
 #define GEX_EC_PUT 0x3U
@@ -63,7 +65,7 @@ typedef struct gasneti_token_s *gex_Token_t;
 #define GEX_EC_RMW 0x8U
 #define GEX_EC_ALL 0xffffffffU
 
-// -- Flags -----------------------------------------------------------------------------------------------------------------
+// -- Flags ----------------------------------------------------------------------------------------
 
 // Communication and team flags have distinct bits throughout.
 #define GEX_FLAG_IMMEDIATE 0x1U
@@ -117,7 +119,7 @@ typedef struct gasneti_token_s *gex_Token_t;
 #define GEX_FLAG_HINT_ACCEL_COLL 0x2U
 #define GEX_FLAG_HINT_ACCEL_ALL 0x3U
 
-// -- Endpoint capabilities -------------------------------------------------------------------------------------------------
+// -- Endpoint capabilities ------------------------------------------------------------------------
 
 #define GEX_EP_CAPABILITY_RMA 0x1U
 #define GEX_EP_CAPABILITY_AM 0x2U
@@ -126,7 +128,7 @@ typedef struct gasneti_token_s *gex_Token_t;
 #define GEX_EP_CAPABILITY_AD 0x10U
 #define GEX_EP_CAPABILITY_ALL 0x1fU
 
-// -- Data types and operations of atomics and reductions ---------------------------------------------------------------------
+// -- Data types and operations of atomics and reductions ------------------------------------------
 
 #define GEX_DT_I32 0x1U
 #define GEX_DT_U32 0x2U

@@ -1,5 +1,6 @@
-// gasnet_mk.h: memory kinds of GASNet-EX: segments in the memory of devices (docs/memory-kinds.md). Classes that this library can
-// serve are announced by gasnetex.h as GASNET_HAVE_MK_CLASS_*; it opens the vendor's library when the first kind is created.
+// gasnet_mk.h: memory kinds of GASNet-EX: segments in the memory of devices (docs/memory-kinds.md).
+// Classes that this library can serve are announced by gasnetex.h as GASNET_HAVE_MK_CLASS_*; it
+// opens the vendor's library when the first kind is created.
 #ifndef _GASNET_MK_H
 #define _GASNET_MK_H 1
 
@@ -16,7 +17,8 @@ typedef enum {
     GEX_MK_CLASS_ZE
 } gex_MK_Class_t;
 
-// Set what is not used to zero. Device types are given by basic types, so that no vendor header is needed. May grow.
+// Set what is not used to zero. Device types are given by basic types, so that no vendor header is
+// needed. May grow.
 typedef struct {
     uint64_t gex_flags; // 0
     gex_MK_Class_t gex_class;
@@ -36,7 +38,8 @@ typedef struct {
     } gex_args;
 } gex_MK_Create_args_t;
 
-// GASNET_OK; GASNET_ERR_RESOURCE where the vendor's library or its devices are missing; GASNET_ERR_BAD_ARG. Not collective.
+// GASNET_OK; GASNET_ERR_RESOURCE where the vendor's library or its devices are missing;
+// GASNET_ERR_BAD_ARG. Not collective.
 extern int gex_MK_Create(gex_MK_t *kind_p, gex_Client_t client, const gex_MK_Create_args_t *args, gex_Flags_t flags);
 // All its segments must be destroyed. Not collective.
 extern void gex_MK_Destroy(gex_MK_t kind, gex_Flags_t flags);

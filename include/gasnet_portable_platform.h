@@ -5,11 +5,14 @@
  *   PLATFORM_OS_<X>, PLATFORM_ARCH_<X>, PLATFORM_COMPILER_<X>   1, or not defined
  *   PLATFORM_{OS,ARCH,COMPILER}_FAMILYNAME                      the bare word <X>
  *   PLATFORM_COMPILER_<X>_C, PLATFORM_COMPILER_<X>_CXX          1 for the language being compiled
- *   PLATFORM_COMPILER_VERSION                                   integer; compare it with the macros below
+ *   PLATFORM_COMPILER_VERSION                                   integer; compare it with the macros
+ *                                                               below
  *   PLATFORM_COMPILER_VERSION_{EQ,GE,GT,LE,LT}(maj,min,pat)     for use in #if
  *   PLATFORM_COMPILER_VERSION_STR                               string literal "maj.min.pat"
- *   PLATFORM_COMPILER_IDSTR                                     string literal that identifies compiler and language level
- *   PLATFORM_COMPILER_FAMILYID, PLATFORM_COMPILER_ID            integers, distinct per family (and language)
+ *   PLATFORM_COMPILER_IDSTR                                     string literal that identifies
+ *                                                               compiler and language level
+ *   PLATFORM_COMPILER_FAMILYID, PLATFORM_COMPILER_ID            integers, distinct per family (and
+ *                                                               language)
  *   PLATFORM_COMPILER_C_LANGLVL or PLATFORM_COMPILER_CXX_LANGLVL  __STDC_VERSION__ or __cplusplus
  *   PLATFORM_ARCH_32 or PLATFORM_ARCH_64                        width of a pointer
  *   PLATFORM_ARCH_BIG_ENDIAN or PLATFORM_ARCH_LITTLE_ENDIAN     byte order
@@ -165,7 +168,8 @@
 #define PLATFORM_COMPILER_VERSION_LT(maj, min, pat) \
   (PLATFORM_COMPILER_VERSION < PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
 
-/* Language: PLATFORM_COMPILER_<X>_C or _CXX, the language level, and an identifier distinct per family and language. */
+/* Language: PLATFORM_COMPILER_<X>_C or _CXX, the language level, and an identifier distinct per
+ * family and language. */
 #ifdef __cplusplus
 #define PLATFORM_COMPILER_CXX_LANGLVL __cplusplus
 #define PLATFORM_COMPILER_ID (10000 + PLATFORM_COMPILER_FAMILYID)

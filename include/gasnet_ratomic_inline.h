@@ -1,8 +1,9 @@
-// gasnet_ratomic_inline.h: remote atomic operations that are compiled into the client: those on neighbours' memory whose operation the compiler
-// knows. Included by gasnet_ratomic.h only.
+// gasnet_ratomic_inline.h: remote atomic operations that are compiled into the client: those on
+// neighbours' memory whose operation the compiler knows. Included by gasnet_ratomic.h only.
 //
-// All of this is ABI, as in gasnetex_inline.h. Whoever performs an operation, this code, the library here or at the target's owner, uses the
-// processor's atomic instructions on the same memory; so all of them are atomic to each other.
+// All of this is ABI, as in gasnetex_inline.h. Whoever performs an operation, this code, the
+// library here or at the target's owner, uses the processor's atomic instructions on the same
+// memory; so all of them are atomic to each other.
 #ifndef GASNET_RATOMIC_INLINE_H
 #define GASNET_RATOMIC_INLINE_H
 
@@ -15,8 +16,8 @@ extern "C" {
 // Flags that change nothing, or only the order of loads and stores around the operation.
 #define GASNETI_AD_PLAIN_FLAGS (GEX_FLAG_IMMEDIATE | GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ | GEX_FLAG_AD_MY_RANK | GEX_FLAG_AD_MY_NBRHD)
 
-// Whether the target is here; then *mapped is its address. A gex_AD_t is the address of a gasneti_tm_head_t for the domain's team. The library
-// ends the job on misaligned targets.
+// Whether the target is here; then *mapped is its address. A gex_AD_t is the address of a
+// gasneti_tm_head_t for the domain's team. The library ends the job on misaligned targets.
 GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *target, size_t bytes, gex_Flags_t flags, void **mapped) {
     const gasneti_tm_head_t *const head = (const gasneti_tm_head_t *)(const void *)ad;
     return (flags & ~(gex_Flags_t)GASNETI_AD_PLAIN_FLAGS) == 0 && gasneti_mapped(head, rank, target, mapped) &&
@@ -30,7 +31,8 @@ GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *
 #define GASNETI_AD_ORDER(flags) (((flags) & (GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ)) != 0 ? __ATOMIC_ACQ_REL : __ATOMIC_RELAXED)
 #define GASNETI_AD_FAILED(flags) (((flags) & GEX_FLAG_AD_ACQ) != 0 ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED)
 
-// gasneti_ad_try_NAME: performs the operation and returns 1, or does nothing and returns 0. CASES are further operations.
+// gasneti_ad_try_NAME: performs the operation and returns 1, or does nothing and returns 0. CASES
+// are further operations.
 #define GASNETI_AD_TRY(NAME, type, word, CASES)                                                                                             \
     typedef word __attribute__((__may_alias__)) gasneti_ad_##NAME##_t;                                                                          \
     GASNETI_INLINE int gasneti_ad_try_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, gex_OP_t op, type operand1,           \
@@ -91,7 +93,8 @@ GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *
         return gex_AD_OpNBI_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags);                                                \
     }
 
-// Unsigned words for all integers: they wrap around. Sums and the like of floating-point numbers are the library's.
+// Unsigned words for all integers: they wrap around. Sums and the like of floating-point numbers
+// are the library's.
 GASNETI_AD_TRY(I32, int32_t, uint32_t, GASNETI_AD_INTEGER_CASES)
 GASNETI_AD_TRY(U32, uint32_t, uint32_t, GASNETI_AD_INTEGER_CASES)
 GASNETI_AD_TRY(I64, int64_t, uint64_t, GASNETI_AD_INTEGER_CASES)

@@ -1,21 +1,25 @@
 /* libgasnet: GASNet tools, specification 1.20 (README-tools).
  *
- * Communication-free utilities: timers, memory barriers, atomics, locks, environment, backtraces, system properties.
- * Include it before any other header; a source that also uses GASNet includes gasnetex.h (or gasnet.h) first.
+ * Communication-free utilities: timers, memory barriers, atomics, locks, environment, backtraces,
+ * system properties. Include it before any other header; a source that also uses GASNet includes
+ * gasnetex.h (or gasnet.h) first.
  *
- * Thread mode. After gasnetex.h it follows from GASNET_SEQ/PARSYNC/PAR (several client threads exist in PARSYNC too, so
- * only SEQ is single-threaded). Alone, define at most one of
+ * Thread mode. After gasnetex.h it follows from GASNET_SEQ/PARSYNC/PAR (several client threads
+ * exist in PARSYNC too, so only SEQ is single-threaded). Alone, define at most one of
  *   GASNETT_THREAD_SAFE    several threads: link libgasnet_tools-par
- *   GASNETT_THREAD_SINGLE  one thread: link libgasnet_tools-seq (the default, unless _REENTRANT is defined)
+ *   GASNETT_THREAD_SINGLE  one thread: link libgasnet_tools-seq (the default, unless _REENTRANT is
+ *                          defined)
  *   GASNETT_LITE_MODE      no library at all: macros, barriers, atomics, locks and thread keys only
  * The two libraries hold the same code; what differs between the modes is in these headers.
  *
- * Fast operations are macros around inline functions. Each also exists as an exported function: (gasnett_ticks_now)().
+ * Fast operations are macros around inline functions. Each also exists as an exported function:
+ * (gasnett_ticks_now)().
  */
 #ifndef _INCLUDED_GASNET_TOOLS_H
 #define _INCLUDED_GASNET_TOOLS_H
 
-/* Strict ISO C hides what POSIX adds to pthread.h; this only has an effect before the first system header. */
+/* Strict ISO C hides what POSIX adds to pthread.h; this only has an effect before the first system
+ * header. */
 #if defined(__STRICT_ANSI__) && !defined(__cplusplus) && !defined(_GNU_SOURCE) && !defined(_DEFAULT_SOURCE) && \
     !defined(_POSIX_SOURCE) && !defined(_POSIX_C_SOURCE) && !defined(_XOPEN_SOURCE)
 #define _POSIX_C_SOURCE 200809L
@@ -194,7 +198,8 @@ extern size_t gasnett_count0s_copy(void *GASNETT_RESTRICT dst, const void *GASNE
 extern int gasnett_maximize_rlimits(void);
 extern int gasnett_maximize_rlimit(int res, const char *lim_desc);
 
-/* Debug malloc: blocks with guards. GASNET_DEBUGMALLOC says that the library allocates its own memory there, too. */
+/* Debug malloc: blocks with guards. GASNET_DEBUGMALLOC says that the library allocates its own
+ * memory there, too. */
 typedef struct gasnett_heapstats_s {
   uint64_t allocated_bytes, freed_bytes, live_bytes, live_bytes_max;
   uint64_t allocated_objects, freed_objects, live_objects, live_objects_max;
@@ -220,7 +225,8 @@ extern void gasnett_debug_memcheck_at(const void *ptr, const char *file, int lin
 extern void gasnett_debug_memcheck_one_at(const char *file, int line);
 extern void gasnett_debug_memcheck_all_at(const char *file, int line);
 
-/* Not part of the interface: which clock the inline gasnett_ticks_now() reads (0 not chosen yet, 1 TSC, 2 system). */
+/* Not part of the interface: which clock the inline gasnett_ticks_now() reads (0 not chosen yet, 1
+ * TSC, 2 system). */
 extern int gasnetti_tick_source;
 
 GASNETTI_END_C
@@ -251,7 +257,8 @@ gasnett_tick_t gasnetti_ticks_now(void) {
 #define gasnett_ticks_now() gasnetti_ticks_now()
 #endif
 
-/* An undefined symbol of this name says which build of the library the program should be linked with. */
+/* An undefined symbol of this name says which build of the library the program should be linked
+ * with. */
 #if !defined(_GASNETEX_H) && !defined(GASNETTI_NO_LINK_CHECK)
 GASNETTI_BEGIN_C
 #if GASNET_DEBUG
@@ -285,9 +292,9 @@ GASNETTI_END_C
 #endif
 #endif
 
-/* ---- tracing and statistics ----
- * They are the library's, so they work in sources that include gasnetex.h before this header; elsewhere the macros only check their
- * arguments. Every build has them; GASNET_TRACEFILE and GASNET_STATSFILE switch them on at run time. docs/tracing.md. */
+/* ---- tracing and statistics ---- They are the library's, so they work in sources that include
+ * gasnetex.h before this header; elsewhere the macros only check their arguments. Every build has
+ * them; GASNET_TRACEFILE and GASNET_STATSFILE switch them on at run time. docs/tracing.md. */
 
 #if defined(_GASNETEX_H) && !defined(GASNETT_LITE_MODE)
 #define GASNETT_TRACE_ENABLED gasnetti_trace_takes_notes(0, 0)

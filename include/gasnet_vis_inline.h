@@ -1,5 +1,6 @@
-// gasnet_vis_inline.h: puts and gets of scattered data that are compiled into the client: those of one piece, to and from neighbours, which
-// are ordinary puts and gets. Included by gasnet_vis.h only. All of this is ABI, as in gasnetex_inline.h.
+// gasnet_vis_inline.h: puts and gets of scattered data that are compiled into the client: those of
+// one piece, to and from neighbours, which are ordinary puts and gets. Included by gasnet_vis.h
+// only. All of this is ABI, as in gasnetex_inline.h.
 #ifndef GASNET_VIS_INLINE_H
 #define GASNET_VIS_INLINE_H
 
@@ -9,7 +10,8 @@ extern "C" {
 
 #if defined(GASNETI_FAST_PATHS)
 
-// Whether a handler may be armed for the next put (gex_VIS_SetPeerCompletionHandler): then the library has to see it.
+// Whether a handler may be armed for the next put (gex_VIS_SetPeerCompletionHandler): then the
+// library has to see it.
 GASNETI_INLINE int gasneti_vis_is_watched(gex_TM_t tm) {
     const uintptr_t bits = (uintptr_t)tm;
     return (bits & 3) != 1 || __atomic_load_n(((const gasneti_tm_head_t *)(bits - 1))->gasneti_vis_watch, __ATOMIC_RELAXED) != 0;

@@ -1,11 +1,13 @@
-// gasnetex.h: the GASNet-EX interface (specification 0.19), but for collectives, atomics, VIS and memory kinds, which have
-// headers of their own.
+// gasnetex.h: the GASNet-EX interface (specification 0.19), but for collectives, atomics, VIS and
+// memory kinds, which have headers of their own.
 //
-// Every function is an exported symbol of exactly its name; macros of the same name, at the end, only add inline fast paths.
+// Every function is an exported symbol of exactly its name; macros of the same name, at the end,
+// only add inline fast paths.
 #ifndef _GASNETEX_H
 #define _GASNETEX_H 1
 
-// First: it chooses what the system headers show, and brings those that clients have come to rely on.
+// First: it chooses what the system headers show, and brings those that clients have come to rely
+// on.
 #include "gasnet_tools.h"
 
 #include "gasnetex_build.h"
@@ -16,7 +18,7 @@
 extern "C" {
 #endif
 
-// -- Constants and types ---------------------------------------------------------------------------------------------------
+// -- Constants and types --------------------------------------------------------------------------
 
 #define GASNET_OK 0
 #define GASNET_ERR_NOT_INIT 10001
@@ -42,8 +44,10 @@ extern "C" {
 #define GASNET_SUPPORTS_AM_CANCEL 20240418L
 #define GASNET_SUPPORTS_AM_COMMIT_V2 20240906L
 
-// Classes of memory kinds (gasnet_mk.h) that the library serves where it finds the vendor's library at run time.
-// Clients include the vendor's header where one of these is defined; so they are where there is one. A client that needs none defines it itself.
+// Classes of memory kinds (gasnet_mk.h) that the library serves where it finds the vendor's library
+// at run time.
+// Clients include the vendor's header where one of these is defined; so they are where there is
+// one. A client that needs none defines it itself.
 #if defined(__has_include)
 #if !defined(GASNET_HAVE_MK_CLASS_CUDA_UVA) && __has_include(<cuda.h>)
 #define GASNET_HAVE_MK_CLASS_CUDA_UVA 1
@@ -76,7 +80,8 @@ typedef uintptr_t gex_RMA_Value_t;
 #define SIZEOF_GEX_RMA_VALUE_T 4
 #endif
 
-// A pointer to a handler of any signature. Without a prototype where the language has that, so that no cast is needed there.
+// A pointer to a handler of any signature. Without a prototype where the language has that, so that
+// no cast is needed there.
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wstrict-prototypes"
@@ -100,7 +105,8 @@ typedef const struct {
     gex_Rank_t gex_jobrank;
 } gex_RankInfo_t;
 
-// One handler for gex_EP_RegisterHandlers. The order of the fields is fixed: clients initialise by position.
+// One handler for gex_EP_RegisterHandlers. The order of the fields is fixed: clients initialise by
+// position.
 typedef struct {
     gex_AM_Index_t gex_index; // in GEX_AM_INDEX_BASE … 255, or 0: the library chooses and writes it here
     gex_AM_Fn_t gex_fnptr;
@@ -133,11 +139,12 @@ typedef struct {
 #define GEX_HSL_INITIALIZER { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } }
 // clang-format on
 
-// -- System ----------------------------------------------------------------------------------------------------------------
+// -- System ---------------------------------------------------------------------------------------
 
 extern gex_Rank_t gex_System_QueryJobRank(void);
 extern gex_Rank_t gex_System_QueryJobSize(void);
-// The conduit in use, in lower case ("smp"). Beyond the specification: with the universal library GASNET_CONDUIT_NAME is ANY.
+// The conduit in use, in lower case ("smp"). Beyond the specification: with the universal library
+// GASNET_CONDUIT_NAME is ANY.
 extern const char *gasnetx_System_QueryConduit(void);
 extern int gex_System_GetVerboseErrors(void);
 extern void gex_System_SetVerboseErrors(int enable);
@@ -151,7 +158,7 @@ extern void gex_System_QueryHostInfo(gex_RankInfo_t **info_p, gex_Rank_t *info_c
 extern void gex_System_QueryMyPosition(gex_Rank_t *nbrhd_set_size_p, gex_Rank_t *nbrhd_set_rank_p, gex_Rank_t *host_set_size_p,
                                        gex_Rank_t *host_set_rank_p);
 
-// -- Client ----------------------------------------------------------------------------------------------------------------
+// -- Client ---------------------------------------------------------------------------------------
 
 // Collective. GASNET_OK or GASNET_ERR_*. argc and argv may be NULL.
 extern int gex_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *clientName, int *argc,
@@ -161,10 +168,11 @@ extern const char *gex_Client_QueryName(gex_Client_t client);
 extern void gex_Client_SetCData(gex_Client_t client, const void *val);
 extern void *gex_Client_QueryCData(gex_Client_t client);
 
-// -- Segment ---------------------------------------------------------------------------------------------------------------
+// -- Segment --------------------------------------------------------------------------------------
 
 // Collective over the primordial team. size: bytes, a positive multiple of GASNET_PAGESIZE.
-// In GASNET_SEGMENT_EVERYTHING a barrier: size is ignored, and *segment_p becomes GEX_SEGMENT_INVALID.
+// In GASNET_SEGMENT_EVERYTHING a barrier: size is ignored, and *segment_p becomes
+// GEX_SEGMENT_INVALID.
 extern int gex_Segment_Attach(gex_Segment_t *segment_p, gex_TM_t tm, uintptr_t size);
 extern int gex_Segment_Create(gex_Segment_t *segment_p, gex_Client_t client, gex_Addr_t address, uintptr_t length, gex_MK_t kind,
                               gex_Flags_t flags);
@@ -178,7 +186,7 @@ extern void *gex_Segment_QueryCData(gex_Segment_t seg);
 // Deprecated: see gex_EP_QueryBoundSegmentNB. 0: found; otherwise nothing was written.
 extern int gex_Segment_QueryBound(gex_TM_t tm, gex_Rank_t rank, void **owneraddr_p, void **localaddr_p, uintptr_t *size_p);
 
-// -- Endpoint --------------------------------------------------------------------------------------------------------------
+// -- Endpoint -------------------------------------------------------------------------------------
 
 extern int gex_EP_Create(gex_EP_t *ep_p, gex_Client_t client, gex_EP_Capabilities_t capabilities, gex_Flags_t flags);
 extern int gex_EP_BindSegment(gex_EP_t ep, gex_Segment_t segment, gex_Flags_t flags);
@@ -194,7 +202,7 @@ extern void *gex_EP_QueryCData(gex_EP_t ep);
 extern gex_Event_t gex_EP_QueryBoundSegmentNB(gex_TM_t tm, gex_Rank_t rank, void **owneraddr_p, void **localaddr_p,
                                               uintptr_t *size_p, gex_Flags_t flags);
 
-// -- Team ------------------------------------------------------------------------------------------------------------------
+// -- Team -----------------------------------------------------------------------------------------
 
 extern gex_Client_t gex_TM_QueryClient(gex_TM_t tm);
 extern gex_EP_t gex_TM_QueryEP(gex_TM_t tm);
@@ -203,32 +211,40 @@ extern gex_Rank_t gex_TM_QueryRank(gex_TM_t tm);
 extern gex_Rank_t gex_TM_QuerySize(gex_TM_t tm);
 extern void gex_TM_SetCData(gex_TM_t tm, const void *val);
 extern void *gex_TM_QueryCData(gex_TM_t tm);
-// Collective over the parent. Members that pass the same color (at least 0) form a team, ordered by key, then by rank in the parent; a null
-// new_tm_p takes part in the call only. Scratch space, if any is lent (no GEX_FLAG_TM_NO_SCRATCH), is inside the bound segment and comes back
-// from gex_TM_Destroy; collectives work as well without. With GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED: returns how much to lend and does nothing;
-// GEX_FLAG_TM_SCRATCH_SIZE_MIN does the same and warns, once, that it is deprecated.
+// Collective over the parent. Members that pass the same color (at least 0) form a team, ordered by
+// key, then by rank in the parent; a null new_tm_p takes part in the call only. Scratch space, if
+// any is lent (no GEX_FLAG_TM_NO_SCRATCH), is inside the bound segment and comes back from
+// gex_TM_Destroy; collectives work as well without. With GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED:
+// returns how much to lend and does nothing; GEX_FLAG_TM_SCRATCH_SIZE_MIN does the same and warns,
+// once, that it is deprecated.
 extern size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr, size_t scratch_size,
                            gex_Flags_t flags);
-// The same members in the same order (GASNet-EX Memory Kinds 2025.8, 5.2), with an order of collectives of its own. Collective over orig_tm. One of
-// GEX_FLAG_TM_{SYMMETRIC,LOCAL,NO}_SCRATCH, or a query of scratch size as in gex_TM_Split.
+// The same members in the same order (GASNet-EX Memory Kinds 2025.8, 5.2), with an order of
+// collectives of its own. Collective over orig_tm. One of GEX_FLAG_TM_{SYMMETRIC,LOCAL,NO}_SCRATCH,
+// or a query of scratch size as in gex_TM_Split.
 extern size_t gex_TM_Dup(gex_TM_t *new_tm_p, gex_TM_t orig_tm, void *scratch_addr, size_t scratch_size, gex_Flags_t flags);
-// Collective over the parent, which has a member in each process that args names. args lists the new team's members in the order of their ranks,
-// by rank in the parent or, with GEX_FLAG_RANK_IS_JOBRANK, by job rank; numargs 0 takes part in the call only. new_tms gets a handle for each
-// member in this process. scratch_addrs has one entry (GEX_FLAG_TM_SYMMETRIC_SCRATCH), one for each local member (LOCAL), one for each
-// member (GLOBAL), or is not used (NO); the entries are offsets in the bound segments with GEX_FLAG_SCRATCH_SEG_OFFSET.
+// Collective over the parent, which has a member in each process that args names. args lists the
+// new team's members in the order of their ranks, by rank in the parent or, with
+// GEX_FLAG_RANK_IS_JOBRANK, by job rank; numargs 0 takes part in the call only. new_tms gets a
+// handle for each member in this process. scratch_addrs has one entry
+// (GEX_FLAG_TM_SYMMETRIC_SCRATCH), one for each local member (LOCAL), one for each member (GLOBAL),
+// or is not used (NO); the entries are offsets in the bound segments with
+// GEX_FLAG_SCRATCH_SEG_OFFSET.
 extern size_t gex_TM_Create(gex_TM_t *new_tms, size_t num_new_tms, gex_TM_t parent_tm, gex_EP_Location_t *args, size_t numargs,
                             gex_Addr_t *scratch_addrs, size_t scratch_size, gex_Flags_t flags);
-// Collective over tm, which has no collective under way here, and, with GEX_FLAG_GLOBALLY_QUIESCED, nowhere; then it does not communicate.
-// Returns 1 when *scratch_p, which may be null, was set to the scratch space that the client lent (an offset with GEX_FLAG_SCRATCH_SEG_OFFSET).
+// Collective over tm, which has no collective under way here, and, with GEX_FLAG_GLOBALLY_QUIESCED,
+// nowhere; then it does not communicate. Returns 1 when *scratch_p, which may be null, was set to
+// the scratch space that the client lent (an offset with GEX_FLAG_SCRATCH_SEG_OFFSET).
 extern int gex_TM_Destroy(gex_TM_t tm, gex_Memvec_t *scratch_p, gex_Flags_t flags);
 extern gex_TM_t gex_TM_Pair(gex_EP_t local_ep, gex_EP_Index_t remote_ep_index);
 extern gex_Rank_t gex_TM_TranslateRankToJobrank(gex_TM_t tm, gex_Rank_t rank);
 extern gex_Rank_t gex_TM_TranslateJobrankToRank(gex_TM_t tm, gex_Rank_t jobrank);
 extern gex_EP_Location_t gex_TM_TranslateRankToEP(gex_TM_t tm, gex_Rank_t rank, gex_Flags_t flags);
 
-// -- Active Messages: limits and tokens ------------------------------------------------------------------------------------
+// -- Active Messages: limits and tokens -----------------------------------------------------------
 
-// Sizes in bytes, the same during the whole job. other_rank may be GEX_RANK_INVALID: the smallest over all peers.
+// Sizes in bytes, the same during the whole job. other_rank may be GEX_RANK_INVALID: the smallest
+// over all peers.
 extern unsigned int gex_AM_MaxArgs(void);
 extern size_t gex_AM_MaxRequestLong(gex_TM_t tm, gex_Rank_t other_rank, const gex_Event_t *lc_opt, gex_Flags_t flags,
                                     unsigned int numargs);
@@ -246,10 +262,10 @@ extern size_t gex_Token_MaxReplyLong(gex_Token_t token, const gex_Event_t *lc_op
 extern size_t gex_Token_MaxReplyMedium(gex_Token_t token, const gex_Event_t *lc_opt, gex_Flags_t flags, unsigned int numargs);
 extern gex_TI_t gex_Token_Info(gex_Token_t token, gex_Token_Info_t *info, gex_TI_t mask);
 
-// -- Remote memory access --------------------------------------------------------------------------------------------------
+// -- Remote memory access -------------------------------------------------------------------------
 
-// int results: 0, or not 0 when nothing was started, only with GEX_FLAG_IMMEDIATE; events: GEX_EVENT_NO_OP in that case.
-// nbytes of the value forms: 1 … SIZEOF_GEX_RMA_VALUE_T.
+// int results: 0, or not 0 when nothing was started, only with GEX_FLAG_IMMEDIATE; events:
+// GEX_EVENT_NO_OP in that case. nbytes of the value forms: 1 … SIZEOF_GEX_RMA_VALUE_T.
 extern int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes, gex_Flags_t flags);
 extern int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes, gex_Event_t *lc_opt,
                           gex_Flags_t flags);
@@ -265,9 +281,10 @@ extern int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_V
 extern gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
                                     gex_Flags_t flags);
 
-// -- Completion ------------------------------------------------------------------------------------------------------------
+// -- Completion -----------------------------------------------------------------------------------
 
-// Test does not poll; 0: complete. Wait polls until complete. Completed entries of an array become GEX_EVENT_INVALID.
+// Test does not poll; 0: complete. Wait polls until complete. Completed entries of an array become
+// GEX_EVENT_INVALID.
 extern void gex_NBI_BeginAccessRegion(gex_Flags_t flags);
 extern gex_Event_t gex_NBI_EndAccessRegion(gex_Flags_t flags);
 extern int gex_NBI_Test(gex_EC_t event_mask, gex_Flags_t flags);
@@ -280,7 +297,7 @@ extern int gex_Event_TestAll(gex_Event_t *pevent, size_t numevents, gex_Flags_t 
 extern void gex_Event_WaitAll(gex_Event_t *pevent, size_t numevents, gex_Flags_t flags);
 extern gex_Event_t gex_Event_QueryLeaf(gex_Event_t root, gex_EC_t event_category);
 
-// -- Handler-safe locks ----------------------------------------------------------------------------------------------------
+// -- Handler-safe locks ---------------------------------------------------------------------------
 
 extern void gex_HSL_Init(gex_HSL_t *hsl);
 extern void gex_HSL_Destroy(gex_HSL_t *hsl);
@@ -288,7 +305,7 @@ extern void gex_HSL_Lock(gex_HSL_t *hsl);
 extern void gex_HSL_Unlock(gex_HSL_t *hsl);
 extern int gex_HSL_Trylock(gex_HSL_t *hsl); // GASNET_OK, or GASNET_ERR_NOT_READY when it is held
 
-// -- Collectives: the barrier; the others are in gasnet_coll.h -----------------------------------------------------------------
+// -- Collectives: the barrier; the others are in gasnet_coll.h ------------------------------------
 
 extern gex_Event_t gex_Coll_BarrierNB(gex_TM_t tm, gex_Flags_t flags);
 

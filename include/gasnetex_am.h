@@ -1,7 +1,7 @@
 // gasnetex_am.h: Active Message injection. Included by gasnetex.h only.
 //
-// Every argument count 0 to 16 is a function of its own (gex_AM_RequestShort0 … 16); the names without a number are macros
-// that count their arguments.
+// Every argument count 0 to 16 is a function of its own (gex_AM_RequestShort0 … 16); the names
+// without a number are macros that count their arguments.
 #ifndef GASNETEX_AM_H
 #define GASNETEX_AM_H
 
@@ -48,7 +48,8 @@ extern "C" {
 GASNETI_AM_EACH_COUNT(GASNETI_AM_FIXED)
 #undef GASNETI_AM_FIXED
 
-// Negotiated payload, first phase: a descriptor, or GEX_AM_SRCDESC_NO_OP, only with GEX_FLAG_IMMEDIATE.
+// Negotiated payload, first phase: a descriptor, or GEX_AM_SRCDESC_NO_OP, only with
+// GEX_FLAG_IMMEDIATE.
 extern gex_AM_SrcDesc_t gex_AM_PrepareRequestMedium(gex_TM_t tm, gex_Rank_t rank, const void *client_buf, size_t least_payload,
                                                     size_t most_payload, gex_Event_t *lc_opt, gex_Flags_t flags,
                                                     unsigned int numargs);
@@ -64,7 +65,8 @@ extern gex_AM_SrcDesc_t gex_AM_PrepareReplyLong(gex_Token_t token, const void *c
 extern void *gex_AM_SrcDescAddr(gex_AM_SrcDesc_t sd);
 extern size_t gex_AM_SrcDescSize(gex_AM_SrcDesc_t sd);
 
-// Second phase. The _v2 forms take flags; not 0: nothing was sent and sd is still valid, only with GEX_FLAG_IMMEDIATE.
+// Second phase. The _v2 forms take flags; not 0: nothing was sent and sd is still valid, only with
+// GEX_FLAG_IMMEDIATE.
 #define GASNETI_AM_COMMIT(N)                                                                                              \
     extern void gex_AM_CommitRequestMedium##N(gex_AM_SrcDesc_t sd, gex_AM_Index_t handler,                                \
                                               size_t nbytes GASNETI_AM_ARGS_##N);                                         \
@@ -95,8 +97,8 @@ extern int gex_AM_CancelReplyLong(gex_AM_SrcDesc_t sd, gex_Flags_t flags);
 }
 #endif
 
-// GASNETI_AM_COUNT_F(list) gives the number of arguments beyond the first F, for the families that have F of their own. With
-// too many arguments the name that results does not exist and says so.
+// GASNETI_AM_COUNT_F(list) gives the number of arguments beyond the first F, for the families that
+// have F of their own. With too many arguments the name that results does not exist and says so.
 #define GASNETI_AM_PICK(a1, a2, a3, a4, a5, a6, a7, a8, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, \
                         count, ...)                                                                                       \
     count

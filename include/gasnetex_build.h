@@ -1,5 +1,6 @@
-// gasnetex_build.h: which library this translation unit is compiled for, the checks that it is linked with that one, and the
-// identity strings that every object carries. Included by gasnetex.h only.
+// gasnetex_build.h: which library this translation unit is compiled for, the checks that it is
+// linked with that one, and the identity strings that every object carries. Included by gasnetex.h
+// only.
 #ifndef GASNETEX_BUILD_H
 #define GASNETEX_BUILD_H
 
@@ -7,7 +8,7 @@
 
 #include "gasnet_config.h"
 
-// -- Conduit: its directory is on the include path, or -DGASNET_CONDUIT_… names it; neither means the universal library --------
+// -- Conduit: its directory is on the include path, or -DGASNET_CONDUIT_… names it; neither means the universal library ---
 
 #if defined(__has_include)
 #if __has_include(<gasnet_core_fwd.h>)
@@ -62,7 +63,7 @@
 #error "the GASNET_CONDUIT_... on the command line is another conduit than the ...-conduit directory on the include path"
 #endif
 
-// -- Thread mode: exactly one, and its value is 1. The universal library serves all; PAR is right for every client ---------------
+// -- Thread mode: exactly one, and its value is 1. The universal library serves all; PAR is right for every client ---
 
 #if defined(GASNETI_CONDUIT_ANY) && !defined(GASNET_SEQ) && !defined(GASNET_PARSYNC) && !defined(GASNET_PAR)
 #define GASNET_PAR 1
@@ -90,7 +91,7 @@
 #define GASNETI_MODE_NUMBER 2
 #endif
 
-// -- Flavour: GASNET_DEBUG or GASNET_NDEBUG, and the segment configuration ------------------------------------------------------
+// -- Flavour: GASNET_DEBUG or GASNET_NDEBUG, and the segment configuration ------------------------
 
 #if defined(GASNET_DEBUG) && defined(GASNET_NDEBUG)
 #error "GASNET_DEBUG and GASNET_NDEBUG are both defined: keep one"
@@ -144,7 +145,7 @@
 #define GASNET_PSHM 1
 #define GASNET_ALIGNED_SEGMENTS 0
 
-// -- Versions and the configuration string ------------------------------------------------------------------------------------
+// -- Versions and the configuration string --------------------------------------------------------
 
 #define GEX_SPEC_VERSION_MAJOR 0
 #define GEX_SPEC_VERSION_MINOR 19
@@ -163,8 +164,9 @@
 #define GASNETI_PTR_STR "32bit"
 #endif
 
-// Tracing and statistics are in every library. These identifiers make clients compile trace points of their own, which cost something also when
-// nothing is traced: so the debug flavour defines them, and in the release flavour -DGASNET_TRACE=1 and the like do.
+// Tracing and statistics are in every library. These identifiers make clients compile trace points
+// of their own, which cost something also when nothing is traced: so the debug flavour defines
+// them, and in the release flavour -DGASNET_TRACE=1 and the like do.
 #ifdef GASNET_DEBUG
 #ifndef GASNET_TRACE
 #define GASNET_TRACE 1
@@ -200,9 +202,10 @@
     ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native,"                                          \
     "notiopt"
 
-// -- Checks -------------------------------------------------------------------------------------------------------------------
+// -- Checks ---------------------------------------------------------------------------------------
 
-// What a client was compiled for; the library compares it with itself. Part of the ABI: fields are only added at the end.
+// What a client was compiled for; the library compares it with itself. Part of the ABI: fields are
+// only added at the end.
 struct gasneti_build_info {
     uint32_t gasneti_size;  // bytes of this structure as the client knows it
     uint32_t gasneti_abi;   // GASNETI_ABI
@@ -224,8 +227,8 @@ struct gasneti_build_info {
 #define GASNETI_LINK_MODE_TOKEN GASNETI_MODE_TOKEN
 #endif
 
-// An undefined reference to this name means: the program is linked with a libgasnet for another conduit, thread mode, flavour, segment
-// configuration or ABI than it was compiled for.
+// An undefined reference to this name means: the program is linked with a libgasnet for another
+// conduit, thread mode, flavour, segment configuration or ABI than it was compiled for.
 #define GASNETI_LINK_CHECK                                                                                             \
     GASNETI_PASTE9(gasneti_link_check__conduit_, GASNETI_CONDUIT_TOKEN, __mode_, GASNETI_LINK_MODE_TOKEN, __,          \
                    GASNETI_FLAVOUR_TOKEN, GASNETI_SEGMENT_TOKEN, __abi_, GASNETI_ABI)
@@ -247,7 +250,8 @@ extern int GASNETI_LINK_CHECK(void);
 #define GASNETI_KEEP __attribute__((__used__))
 #endif
 
-// The linker keeps one section of such a name: tools that read identities (UPC++'s upcxx-run) expect each of them once in a program.
+// The linker keeps one section of such a name: tools that read identities (UPC++'s upcxx-run)
+// expect each of them once in a program.
 #ifdef __ELF__
 #define GASNETI_ONCE(name) __attribute__((__section__(".gnu.linkonce.r.gasneti_ident_" #name)))
 #else

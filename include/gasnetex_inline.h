@@ -1,8 +1,9 @@
-// gasnetex_inline.h: what is compiled into the client: puts and gets to processes that share memory, and the start-up check.
-// Included by gasnetex.h only.
+// gasnetex_inline.h: what is compiled into the client: puts and gets to processes that share
+// memory, and the start-up check. Included by gasnetex.h only.
 //
-// All of this is ABI: see GASNETI_ABI. Each macro has the name of a function and calls an inline function of another name, so
-// &gex_RMA_PutNB and (gex_RMA_PutNB)(…) are still the library's function.
+// All of this is ABI: see GASNETI_ABI. Each macro has the name of a function and calls an inline
+// function of another name, so &gex_RMA_PutNB and (gex_RMA_PutNB)(…) are still the library's
+// function.
 #ifndef GASNETEX_INLINE_H
 #define GASNETEX_INLINE_H
 
@@ -10,7 +11,7 @@
 extern "C" {
 #endif
 
-// -- Initialisation --------------------------------------------------------------------------------------------------------
+// -- Initialisation -------------------------------------------------------------------------------
 
 #ifndef GASNETI_BUILDING_LIBRARY
 
@@ -47,12 +48,13 @@ static __inline__ int gasneti_inl_Client_Init(gex_Client_t *client_p, gex_EP_t *
 
 #endif
 
-// -- Neighbours ------------------------------------------------------------------------------------------------------------
+// -- Neighbours -----------------------------------------------------------------------------------
 
-// A gex_TM_t whose two lowest bits are 01 is the address of this head, plus 1. Ranks first … first + count - 1 of the team share
-// memory with this process: an address a in the segment of rank first + i is mapped here at a + deltas[i]. The library stores
-// count last, and 0 whenever it wants to see every call (before attach, while tracing). Where *vis_watch is not 0, it wants to see
-// puts and gets of scattered data.
+// A gex_TM_t whose two lowest bits are 01 is the address of this head, plus 1. Ranks first … first
+// + count - 1 of the team share memory with this process: an address a in the segment of rank first
+// + i is mapped here at a + deltas[i]. The library stores count last, and 0 whenever it wants to
+// see every call (before attach, while tracing). Where *vis_watch is not 0, it wants to see puts
+// and gets of scattered data.
 typedef struct {
     uint32_t gasneti_first;
     uint32_t gasneti_count;
@@ -71,9 +73,11 @@ typedef struct {
     (GEX_FLAG_IMMEDIATE | GEX_FLAG_PEER_NEVER_SELF | GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_SELF_SEG_BOUND |             \
      GEX_FLAG_PEER_SEG_BOUND)
 
-// Whether rank is a neighbour of the team with that head; then *mapped becomes remote's address here.
+// Whether rank is a neighbour of the team with that head; then *mapped becomes remote's address
+// here.
 GASNETI_INLINE int gasneti_mapped(const gasneti_tm_head_t *head, gex_Rank_t rank, const void *remote, void **mapped) {
-    // The library opens a head once, when the segments are attached; who uses a segment knows that this is done. So these are ordinary loads.
+    // The library opens a head once, when the segments are attached; who uses a segment knows that
+    // this is done. So these are ordinary loads.
     const uint32_t index = rank - head->gasneti_first;
     if (__builtin_expect(index >= head->gasneti_count, 0)) {
         return 0;
@@ -82,7 +86,8 @@ GASNETI_INLINE int gasneti_mapped(const gasneti_tm_head_t *head, gex_Rank_t rank
     return 1;
 }
 
-// Whether (tm, rank) is a neighbour; then *mapped becomes remote's address here. Flags that the library must see say no.
+// Whether (tm, rank) is a neighbour; then *mapped becomes remote's address here. Flags that the
+// library must see say no.
 GASNETI_INLINE int gasneti_neighbour(gex_TM_t tm, gex_Rank_t rank, const void *remote, gex_Flags_t flags, void **mapped) {
     const uintptr_t bits = (uintptr_t)tm;
     if ((flags & ~(gex_Flags_t)GASNETI_PLAIN_FLAGS) != 0 || (bits & 3) != 1) {
@@ -95,11 +100,13 @@ typedef uint16_t __attribute__((__may_alias__)) gasneti_word16_t;
 typedef uint32_t __attribute__((__may_alias__)) gasneti_word32_t;
 typedef uint64_t __attribute__((__may_alias__)) gasneti_word64_t;
 
-// An aligned transfer of 1, 2, 4 or 8 bytes is one load and one store: others wait for the word that it writes.
+// An aligned transfer of 1, 2, 4 or 8 bytes is one load and one store: others wait for the word
+// that it writes.
 GASNETI_INLINE void gasneti_copy(void *dest, const void *src, size_t nbytes) {
     const uintptr_t low = (uintptr_t)dest | (uintptr_t)src;
     if (!__builtin_constant_p(nbytes)) {
-        // Whose objects these are: else compilers warn of the client's small ones, for which the longer ways below are never taken.
+        // Whose objects these are: else compilers warn of the client's small ones, for which the
+        // longer ways below are never taken.
         __asm__("" : "+r"(dest), "+r"(src));
     }
     if (nbytes > 8) {
@@ -161,7 +168,7 @@ GASNETI_INLINE void gasneti_local_completion(gex_Event_t *lc_opt) {
     }
 }
 
-// -- Put -------------------------------------------------------------------------------------------------------------------
+// -- Put ------------------------------------------------------------------------------------------
 
 GASNETI_INLINE int gasneti_inl_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes,
                                            gex_Flags_t flags) {
@@ -209,7 +216,7 @@ GASNETI_INLINE gex_Event_t gasneti_inl_PutNBVal(gex_TM_t tm, gex_Rank_t rank, vo
     return gex_RMA_PutNBVal(tm, rank, dest, value, nbytes, flags);
 }
 
-// -- Get -------------------------------------------------------------------------------------------------------------------
+// -- Get ------------------------------------------------------------------------------------------
 
 GASNETI_INLINE int gasneti_inl_GetBlocking(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t nbytes,
                                            gex_Flags_t flags) {
@@ -248,7 +255,7 @@ GASNETI_INLINE gex_RMA_Value_t gasneti_inl_GetBlockingVal(gex_TM_t tm, gex_Rank_
 #define gex_RMA_GetNB(...) gasneti_inl_GetNB(__VA_ARGS__)
 #define gex_RMA_GetBlockingVal(...) gasneti_inl_GetBlockingVal(__VA_ARGS__)
 
-// -- Events ----------------------------------------------------------------------------------------------------------------
+// -- Events ---------------------------------------------------------------------------------------
 
 GASNETI_INLINE int gasneti_inl_Event_Test(gex_Event_t event) {
     return event == GEX_EVENT_INVALID ? GASNET_OK : gex_Event_Test(event);

@@ -1,5 +1,5 @@
-// gasnetex_misc.h: what gasnet.h and gasnetex.h share: gasnet_… names that a GASNet-EX client needs as well (polling, exit, the
-// barrier, segment limits). Included by gasnetex.h only.
+// gasnetex_misc.h: what gasnet.h and gasnetex.h share: gasnet_… names that a GASNet-EX client needs
+// as well (polling, exit, the barrier, segment limits). Included by gasnetex.h only.
 #ifndef GASNETEX_MISC_H
 #define GASNETEX_MISC_H
 
@@ -19,8 +19,9 @@ typedef struct {
     size_t len;
 } gasnet_memvec_t;
 
-// Processes on one host have the same host number, those that share memory the same supernode number. offset: what to add to an
-// address in that process's segment to reach it from here, where it is mapped (in EVERYTHING it is not).
+// Processes on one host have the same host number, those that share memory the same supernode
+// number. offset: what to add to an address in that process's segment to reach it from here, where
+// it is mapped (in EVERYTHING it is not).
 typedef struct {
     gasnet_node_t host;
     gasnet_node_t supernode;
@@ -35,7 +36,7 @@ typedef struct {
 #define GASNET_BARRIERFLAG_ANONYMOUS 1
 #define GASNET_BARRIERFLAG_MISMATCH 2
 
-// -- The job ---------------------------------------------------------------------------------------------------------------
+// -- The job --------------------------------------------------------------------------------------
 
 extern gasnet_node_t gasnet_mynode(void);
 extern gasnet_node_t gasnet_nodes(void);
@@ -50,16 +51,19 @@ extern uintptr_t gasnet_getMaxGlobalSegmentSize(void); // bytes
 extern int gasnet_getSegmentInfo(gasnet_seginfo_t *seginfo_table, int numentries);
 extern int gasnet_getNodeInfo(gasnet_nodeinfo_t *nodeinfo_table, int numentries);
 
-// -- Progress and waiting --------------------------------------------------------------------------------------------------
+// -- Progress and waiting -------------------------------------------------------------------------
 
 extern int gasnet_AMPoll(void);
 extern int gasnet_set_waitmode(int wait_mode);
-// One step of GASNET_BLOCKUNTIL: polls, and waits by the library's policy. *state is 0 at the first step.
+// One step of GASNET_BLOCKUNTIL: polls, and waits by the library's policy. *state is 0 at the first
+// step.
 extern void gasneti_blockuntil_step(uint32_t *state);
-// The end of the loop if a step gave way (the highest bit of the state): another thread may have to wait for messages now.
+// The end of the loop if a step gave way (the highest bit of the state): another thread may have to
+// wait for messages now.
 extern void gasneti_blockuntil_done(void);
 
-// Waits, while handlers run, until the condition holds. It is evaluated again and again, and may contain commas and side effects.
+// Waits, while handlers run, until the condition holds. It is evaluated again and again, and may
+// contain commas and side effects.
 #define GASNET_BLOCKUNTIL(...)                           \
     do {                                                 \
         uint32_t gasneti_state_ = 0;                     \
@@ -87,13 +91,13 @@ extern void gasneti_blockuntil_done(void);
 #define GASNETI_ACQUIRE_FENCE() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #endif
 
-// -- The barrier of GASNet-1 -----------------------------------------------------------------------------------------------
+// -- The barrier of GASNet-1 ----------------------------------------------------------------------
 
 extern void gasnet_barrier_notify(int id, int flags);
 extern int gasnet_barrier_wait(int id, int flags);
 extern int gasnet_barrier_try(int id, int flags);
 
-// -- Tracing and statistics: what the macros GASNETT_TRACE_* and GASNETT_STATS_* of gasnet_tools.h call ---------------------------
+// -- Tracing and statistics: what the macros GASNETT_TRACE_* and GASNETT_STATS_* of gasnet_tools.h call ---
 
 #if defined(__GNUC__)
 #define GASNETI_PRINTF __attribute__((__format__(__printf__, 1, 2)))
@@ -115,7 +119,7 @@ extern void gasnetti_trace_source(const char **file, unsigned int *line);
 extern void gasnetti_trace_freeze_source(int on);
 extern void gasnetti_trace_dump(int reset);
 
-// -- What GASNet-1 hands from call to call; nothing here ------------------------------------------------------------------------
+// -- What GASNet-1 hands from call to call; nothing here ------------------------------------------
 
 typedef void *gasnet_threadinfo_t;
 #define GASNET_GET_THREADINFO() ((gasnet_threadinfo_t)0)

@@ -1,8 +1,10 @@
-/* libgasnet tools: compiler annotations, identification strings and properties of the system. No types, no functions, no library.
+/* libgasnet tools: compiler annotations, identification strings and properties of the system. No
+ * types, no functions, no library.
  *
- * README-tools of the specification, "Compiler annotations", "Macro argument evaluation" and "Feature control": a client
- * may define any GASNETT_USE_* before the first inclusion. The annotations expand to self-contained text, because some
- * clients copy that text into headers of their own.
+ * README-tools of the specification, "Compiler annotations", "Macro argument evaluation" and
+ * "Feature control": a client may define any GASNETT_USE_* before the first inclusion. The
+ * annotations expand to self-contained text, because some clients copy that text into headers of
+ * their own.
  */
 #ifndef _INCLUDED_GASNETT_ANNOTATE_H
 #define _INCLUDED_GASNETT_ANNOTATE_H
@@ -305,7 +307,8 @@
 #define GASNETTI_KEEP GASNETT_USED
 #endif
 
-/* Embeds the string identText in the program, under the globally unique name identName. Use at file scope, with ';'. */
+/* Embeds the string identText in the program, under the globally unique name identName. Use at file
+ * scope, with ';'. */
 #ifdef __cplusplus
 #define GASNETT_IDENT(identName, identText) \
   extern "C" {                              \

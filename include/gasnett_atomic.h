@@ -1,8 +1,9 @@
 /* libgasnet tools: memory barriers and atomic operations. Header only.
  *
- * README-tools, "Memory barriers" and "Atomic operations". gasnett_atomic_t and the fixed-width types are atomic when
- * GASNETT_THREAD_SAFE is set and plain otherwise; the "strong" forms are always atomic and safe in signal handlers.
- * Every operation also exists as a function of the same name in the library (always atomic there).
+ * README-tools, "Memory barriers" and "Atomic operations". gasnett_atomic_t and the fixed-width
+ * types are atomic when GASNETT_THREAD_SAFE is set and plain otherwise; the "strong" forms are
+ * always atomic and safe in signal handlers. Every operation also exists as a function of the same
+ * name in the library (always atomic there).
  *
  * The flags and the layout of the types are part of the binary interface.
  */
@@ -15,7 +16,8 @@
 
 /* ---- memory barriers ---- */
 
-/* A write barrier also keeps later loads behind earlier stores, as the specification words it, hence the full fence. */
+/* A write barrier also keeps later loads behind earlier stores, as the specification words it,
+ * hence the full fence. */
 #define gasnett_local_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define gasnett_local_wmb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define gasnett_local_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
@@ -118,7 +120,8 @@ void gasnetti_fence_after(int flags) {
 #define GASNETTI_FENCE_AFTER_RMW(flags) gasnetti_fence_after(flags)
 #endif
 
-/* One read-modify-write: relaxed when no fence is asked for, else acquire and release. `order` is replaced by a constant. */
+/* One read-modify-write: relaxed when no fence is asked for, else acquire and release. `order` is
+ * replaced by a constant. */
 #define GASNETTI_RMW(T, flags, call)            \
   T gasnetti_result;                            \
   if (!(flags)) {                               \

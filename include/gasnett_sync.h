@@ -1,10 +1,12 @@
 /* libgasnet tools: mutexes, condition variables, reader/writer locks and thread-specific pointers.
  *
- * README-tools, "Error-checking System Mutexes and Condition Variables", "Reader/Writer locks", "Thread-specific data".
+ * README-tools, "Error-checking System Mutexes and Condition Variables", "Reader/Writer locks",
+ * "Thread-specific data".
  *
- * With threads (GASNETT_THREAD_SAFE or GASNETT_USE_TRUE_MUTEXES) these are the system's locks, called in place. Without,
- * they do nothing. Under GASNET_DEBUG they are always real and go through the library, which knows what each thread
- * holds and reports recursive acquisition, release of a lock that is not held, and failed assertions.
+ * With threads (GASNETT_THREAD_SAFE or GASNETT_USE_TRUE_MUTEXES) these are the system's locks,
+ * called in place. Without, they do nothing. Under GASNET_DEBUG they are always real and go through
+ * the library, which knows what each thread holds and reports recursive acquisition, release of a
+ * lock that is not held, and failed assertions.
  *
  * Included by gasnet_tools.h only, after GASNETT_THREAD_SAFE is settled.
  */
@@ -49,7 +51,8 @@ typedef struct gasnett_rwlock_s {
 #elif GASNETTI_LOCKS_CHECKED
 #error A system header was included in strict ISO mode: include gasnet_tools.h first, or define _GNU_SOURCE
 #else
-/* Strict ISO mode hides the system's reader/writer locks; the specification lets a mutex stand in. */
+/* Strict ISO mode hides the system's reader/writer locks; the specification lets a mutex stand
+ * in. */
 #define GASNETTI_HAVE_RWLOCK 0
 typedef gasnett_mutex_t gasnett_rwlock_t;
 #define GASNETT_RWLOCK_INITIALIZER GASNETT_MUTEX_INITIALIZER

@@ -1,9 +1,11 @@
-// marker.c: the part of a libgasnet that knows its thread mode and segment configuration. One core serves all; this object is compiled for
-// each conduit, mode, segment configuration and flavour and linked into that library. It has the entry points that start a job, the symbol of the
-// link-time check, and identity strings.
+// marker.c: the part of a libgasnet that knows its thread mode and segment configuration. One core
+// serves all; this object is compiled for each conduit, mode, segment configuration and flavour and
+// linked into that library. It has the entry points that start a job, the symbol of the link-time
+// check, and identity strings.
 //
-// It is compiled with GASNETI_BUILDING_LIBRARY, a thread mode, the include directory of the conduit and, for a debug library,
-// GASNET_DEBUG: so gasnetex_build.h gives it the very names that a matching client refers to.
+// It is compiled with GASNETI_BUILDING_LIBRARY, a thread mode, the include directory of the conduit
+// and, for a debug library, GASNET_DEBUG: so gasnetex_build.h gives it the very names that a
+// matching client refers to.
 
 #include "gasnet.h"
 
@@ -27,7 +29,8 @@ int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, cha
 #else
 #define DEBUG 0
 #endif
-// The universal library takes the mode from its client; called without one, it must be safe for all.
+// The universal library takes the mode from its client; called without one, it must be safe for
+// all.
 #ifdef GASNETI_CONDUIT_ANY
 #define OWN_MODE 2
 #define ANY_MODE 1
@@ -53,7 +56,8 @@ static const char *mode_name(uint32_t mode) {
 
 static const char *flavour_name(uint32_t debug) { return debug ? "debug" : "release"; }
 
-// Says what differs. 0 when nothing does. The strings of a client of another ABI may be anything: they are bounded.
+// Says what differs. 0 when nothing does. The strings of a client of another ABI may be anything:
+// they are bounded.
 static int differs(const struct gasneti_build_info *client, char *sentence, size_t room) {
     if (client->gasneti_size < sizeof *client || client->gasneti_abi != GASNETI_ABI) {
         return snprintf(sentence, room, "the program's headers have interface number %u, the library has %u",
@@ -136,7 +140,8 @@ int gex_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, cons
 
 int gasnet_init(int *argc, char ***argv) { return gasneti_init_mode(OWN_MODE, GASNETI_SEGMENT_NUMBER, argc, argv); }
 
-// -- GASNETT_TRACE_PRINTF and the like: variadic, which Rust cannot define. They format only what will be written.
+// -- GASNETT_TRACE_PRINTF and the like: variadic, which Rust cannot define. They format only what
+// will be written.
 
 // src/abi/trace.rs
 extern void gasnetti_trace_note(int which, int forced, const char *text);

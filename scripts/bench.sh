@@ -1,12 +1,15 @@
 #!/bin/sh
-# bench.sh: builds gasnet_perf over this library, as archive and as shared library, and over the one installed in PEER_PREFIX, if that is set, and
-# runs them in turns, after the machine's own limits. RANKS (2), RUNS (5), FIFO (real-time priority; none), CONDUIT (smp; of udp both take the number of ranks as first argument, and
-# no neighbours), PERF (options and tests of gasnet_perf). Tables on standard output.
+# bench.sh: builds gasnet_perf over this library, as archive and as shared library, and over the one
+# installed in PEER_PREFIX, if that is set, and runs them in turns, after the machine's own limits.
+# RANKS (2), RUNS (5), FIFO (real-time priority; none), CONDUIT (smp; of udp both take the number of
+# ranks as first argument, and no neighbours), PERF (options and tests of gasnet_perf). Tables on
+# standard output.
 . "$(dirname -- "$0")/common.sh"
 
 prefix=$BUILD/bench/ours conduit=${CONDUIT:-smp}
 make -s -C "$ROOT" install PREFIX="$prefix" CONDUITS="$conduit" UNIVERSAL=0 DEBUG=0 SEGMENT=fast >&2
-# built PREFIX PACKAGE OUT: gasnet_perf by a package's own flags. The run path is for shared libraries in folders of their own.
+# built PREFIX PACKAGE OUT: gasnet_perf by a package's own flags. The run path is for shared
+# libraries in folders of their own.
 built() {
     # shellcheck disable=SC2046 # words
     (

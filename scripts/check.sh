@@ -1,7 +1,10 @@
 #!/bin/sh
-# check.sh quick|all [STEP...]: runs the steps in scripts/check/ (all, or those whose names are given, for example "symbols install")
-# and counts. SEED (any word) chooses the part of the large matrices that a quick check takes. A step prints lines "PASS name", "FAIL name why", "SKIP name reason"; everything else is explanation.
-# CONTINUE=1: a step that has passed here before, with the very same sources, is not run again; what it said then counts. For checks that are interrupted.
+# check.sh quick|all [STEP...]: runs the steps in scripts/check/ (all, or those whose names are
+# given, for example "symbols install")
+# and counts. SEED (any word) chooses the part of the large matrices that a quick check takes. A
+# step prints lines "PASS name", "FAIL name why", "SKIP name reason"; everything else is
+# explanation. CONTINUE=1: a step that has passed here before, with the very same sources, is not
+# run again; what it said then counts. For checks that are interrupted.
 . "$(dirname -- "$0")/common.sh"
 
 SCOPE=$1

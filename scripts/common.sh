@@ -1,5 +1,6 @@
 # Sourced by the build scripts: where things are, and what the templates' @NAMES@ stand for.
-# Set by the Makefile (or by hand): FLAVOUR=release|debug, SEGMENT=fast|large|everything, BUILD, CC, CXX.
+# Set by the Makefile (or by hand): FLAVOUR=release|debug, SEGMENT=fast|large|everything, BUILD, CC,
+# CXX.
 
 set -eu
 LC_ALL=C
@@ -15,7 +16,8 @@ FLAVOUR=${FLAVOUR:-release}
 SEGMENT=${SEGMENT:-fast}
 BUILD=${BUILD:-$ROOT/build}
 case $BUILD in /*) ;; *) BUILD=$ROOT/$BUILD ;; esac
-# The compiled core and the programs serve every segment configuration; headers and libraries have one.
+# The compiled core and the programs serve every segment configuration; headers and libraries have
+# one.
 CORE=$BUILD/$FLAVOUR
 case $SEGMENT in
 fast) B=$CORE ;;
@@ -44,7 +46,8 @@ OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLA
 replacement() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }
 c_string() { replacement "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
 
-# What a library is called, by conduit and thread mode. The universal library is "any" and serves all modes.
+# What a library is called, by conduit and thread mode. The universal library is "any" and serves
+# all modes.
 library_name() {
     case $1 in
     tools) echo "gasnet_tools-$2" ;;
@@ -92,7 +95,8 @@ expand() {
         -e 's/[[:space:]]*$//' "$1"
 }
 
-# replace FILE: standard input becomes FILE, unless it already has that content (so that make sees no change).
+# replace FILE: standard input becomes FILE, unless it already has that content (so that make sees
+# no change).
 replace() {
     mkdir -p "$(dirname -- "$1")"
     cat >"$1.new.$$"

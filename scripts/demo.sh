@@ -1,5 +1,6 @@
 #!/bin/sh
-# demo.sh: from a fresh machine to a picture: packages, build, local installation, the heat solver on 4 ranks, a latency table.
+# demo.sh: from a fresh machine to a picture: packages, build, local installation, the heat solver
+# on 4 ranks, a latency table.
 . "$(dirname -- "$0")/common.sh"
 
 unset MAKEFLAGS MFLAGS

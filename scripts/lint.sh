@@ -1,6 +1,7 @@
 #!/bin/sh
-# lint.sh: the layout of Rust, C, C++ and Python; clippy with every warning an error (both flavours);
-# shell scripts by shellcheck and Python by ruff; the levels of src/. `make setup` installs the tools.
+# lint.sh: the layout of Rust, C, C++ and Python; clippy with every warning an error (both
+# flavours); shell scripts by shellcheck and Python by ruff; the levels of src/. `make setup`
+# installs the tools.
 . "$(dirname -- "$0")/common.sh"
 
 cd "$ROOT"
@@ -40,5 +41,6 @@ sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" format --quiet --no-cac
 python3 -B scripts/check/levels.py --selftest
 # --report lists the uses that break the levels without failing.
 python3 -B scripts/check/levels.py --report
-# The marker objects are compiled in every mode with warnings as errors by the header check and by package-lib.sh.
+# The marker objects are compiled in every mode with warnings as errors by the header check and by
+# package-lib.sh.
 echo "lint: clean"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # setup.sh [all] [cluster]: installs the Debian packages that building and testing need and that are
-# missing, and ruff, which Debian 12 has no package of, in $BUILD/ruff. "all" adds what only
-# `make check-all` needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh
-# server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on disk). When nothing is
-# missing it uses no network. Rust itself must be installed already (by rustup, or any toolchain from
-# the version in Cargo.toml on).
+# missing, and ruff, which Debian 12 has no package of, in $BUILD/ruff. "all" adds what only `make
+# check-all` needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh server
+# and the process managers of scripts/cluster (20 MB to fetch, 83 MB on disk). When nothing is
+# missing it uses no network. Rust itself must be installed already (by rustup, or any toolchain
+# from the version in Cargo.toml on).
 set -eu
 
 # The layout of Python differs between releases of ruff.
@@ -71,7 +71,8 @@ for more; do
 done
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-# The header check also uses clang's sanitizers; its library lies in a folder that print-runtime-dir only guesses.
+# The header check also uses clang's sanitizers; its library lies in a folder that print-runtime-dir
+# only guesses.
 [ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] || missing="$missing libclang-rt-dev"
 
 if ! command -v cargo >/dev/null 2>&1; then
@@ -107,8 +108,10 @@ else
     echo "setup: needs root or sudo to install:$missing" >&2
     exit 1
 fi
-# Another package manager may be at work: wait for its lock, and begin again when it has emptied the folder of downloaded packages.
-# Tests start daemons of their own: those of the packages run neither now (policy-rc.d, which we take away again) nor when the machine starts.
+# Another package manager may be at work: wait for its lock, and begin again when it has emptied the
+# folder of downloaded packages.
+# Tests start daemons of their own: those of the packages run neither now (policy-rc.d, which we
+# take away again) nor when the machine starts.
 install() {
     # shellcheck disable=SC2086 # several words
     $as_root env DEBIAN_FRONTEND=noninteractive sh -c '

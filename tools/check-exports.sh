@@ -1,7 +1,7 @@
 #!/bin/sh
-# Usage: tools/check-exports.sh LIB
-# Checks that the global symbols of a packaged tools library (.a or .so) are exactly those of exports.txt. Of the two
-# link-check symbols gasnett_needs_{debug,release}_library_*, a library has the one of its flavour.
+# Usage: tools/check-exports.sh LIB Checks that the global symbols of a packaged tools library (.a
+# or .so) are exactly those of exports.txt. Of the two link-check symbols
+# gasnett_needs_{debug,release}_library_*, a library has the one of its flavour.
 set -eu
 lib=$1
 list=$(dirname "$0")/exports.txt

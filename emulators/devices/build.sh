@@ -1,5 +1,6 @@
 #!/bin/sh
-# build.sh FOLDER: builds the stand-ins for the device libraries and libnuma into FOLDER, under the names of the vendors' libraries. CC: the compiler.
+# build.sh FOLDER: builds the stand-ins for the device libraries and libnuma into FOLDER, under the
+# names of the vendors' libraries. CC: the compiler.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 mkdir -p "$1"

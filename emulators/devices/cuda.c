@@ -1,5 +1,6 @@
-// cuda.c: the CUDA driver's functions that libgasnet and its tests use, over standin.c. Built as libcuda.so.1. Strict where the driver
-// is: a call needs a current context, and a stream works in its own context only.
+// cuda.c: the CUDA driver's functions that libgasnet and its tests use, over standin.c. Built as
+// libcuda.so.1. Strict where the driver is: a call needs a current context, and a stream works in
+// its own context only.
 #include "standin.h"
 
 #include <stdint.h>

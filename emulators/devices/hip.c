@@ -1,5 +1,5 @@
-// hip.c: the HIP runtime's functions that libgasnet and its tests use, over standin.c. Built as libamdhip64.so. A stream works on its own
-// device only, which must be the thread's current one.
+// hip.c: the HIP runtime's functions that libgasnet and its tests use, over standin.c. Built as
+// libamdhip64.so. A stream works on its own device only, which must be the thread's current one.
 #include "standin.h"
 
 typedef int hipError_t;

@@ -1,4 +1,5 @@
-// numa.c: a stand-in for libnuma on a machine whose even cores are on node 0 and whose odd cores are on node 1.
+// numa.c: a stand-in for libnuma on a machine whose even cores are on node 0 and whose odd cores
+// are on node 1.
 #include <stddef.h>
 #include <stdint.h>
 

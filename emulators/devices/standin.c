@@ -1,5 +1,6 @@
-// standin.c: the shared core of the stand-ins. Device memory is a file without name whose pages are mapped nowhere but at addresses that
-// nobody may read or write (PROT_NONE); copies use pread and pwrite, for which such an address at the host's side is an error, too.
+// standin.c: the shared core of the stand-ins. Device memory is a file without name whose pages are
+// mapped nowhere but at addresses that nobody may read or write (PROT_NONE); copies use pread and
+// pwrite, for which such an address at the host's side is an error, too.
 #define _GNU_SOURCE 1
 #include "standin.h"
 
@@ -125,7 +126,8 @@ static int place(int device, uintptr_t address, size_t bytes, off_t *offset) {
     return fd;
 }
 
-// Moves bytes between host memory and a descriptor. 0, or -1 where the host's side may not be touched.
+// Moves bytes between host memory and a descriptor. 0, or -1 where the host's side may not be
+// touched.
 static int move(int fd, off_t offset, char *host, size_t bytes, int write) {
     while (bytes > 0) {
         ssize_t n = write ? pwrite(fd, host, bytes, offset) : pread(fd, host, bytes, offset);

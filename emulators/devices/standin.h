@@ -1,5 +1,6 @@
-// standin.h: what the stand-ins for vendors' device libraries share: device memory that the host may not touch, streams that copy only
-// when they are synchronised, and faults on demand. Tests only; see README.md.
+// standin.h: what the stand-ins for vendors' device libraries share: device memory that the host
+// may not touch, streams that copy only when they are synchronised, and faults on demand. Tests
+// only; see README.md.
 #ifndef STANDIN_H
 #define STANDIN_H
 
@@ -23,13 +24,15 @@ int standin_devices(void);
 uintptr_t standin_alloc(int device, size_t bytes);
 // 0, or -1 if there is no such memory.
 int standin_free(uintptr_t address);
-// The device that `bytes` at `address` are memory of, or -1. The start and length of the allocation too, where asked for.
+// The device that `bytes` at `address` are memory of, or -1. The start and length of the allocation
+// too, where asked for.
 int standin_owner(uintptr_t address, size_t bytes, uintptr_t *base, size_t *length);
 
 standin_stream *standin_stream_create(int device);
 void standin_stream_destroy(standin_stream *stream);
 int standin_stream_device(const standin_stream *stream);
-// A copy that runs when the stream is synchronised. `to` and `from` are the devices that the ends must be on, -1 for host memory. 0, or -1.
+// A copy that runs when the stream is synchronised. `to` and `from` are the devices that the ends
+// must be on, -1 for host memory. 0, or -1.
 int standin_copy_later(standin_stream *stream, int to, uintptr_t to_address, int from, uintptr_t from_address,
                        size_t bytes);
 // Runs what waits. 0, or -1 when a copy fails.
@@ -41,7 +44,8 @@ void standin_count_more(enum standin_count what, int change);
 // Whether this call is to fail.
 int standin_faulty(enum standin_fault what);
 
-// For tests, found by dlsym: the call number `after` from now on (1: the next) fails; 0: none. And what exists now.
+// For tests, found by dlsym: the call number `after` from now on (1: the next) fails; 0: none. And
+// what exists now.
 void standin_fail(int what, int after);
 int standin_live(int what);
 

@@ -1,5 +1,6 @@
-// ze.c: the Level Zero functions that libgasnet and its tests use, over standin.c. Built as libze_loader.so.1. A command list reaches
-// memory of its own device and host memory that its context allocated, nothing else; two threads in one list at once are an error.
+// ze.c: the Level Zero functions that libgasnet and its tests use, over standin.c. Built as
+// libze_loader.so.1. A command list reaches memory of its own device and host memory that its
+// context allocated, nothing else; two threads in one list at once are an error.
 #include "standin.h"
 
 #include <pthread.h>
@@ -174,7 +175,8 @@ ze_result_t zeCommandListDestroy(void *list) {
     return SUCCESS;
 }
 
-// The device of an end of a copy, -1 for host memory of the context, -2 for what the list cannot reach.
+// The device of an end of a copy, -1 for host memory of the context, -2 for what the list cannot
+// reach.
 static int end(const struct list *list, const void *address, size_t bytes) {
     int device = standin_owner((uintptr_t)address, bytes, NULL, NULL), found = -2;
     const struct host *host;

@@ -105,7 +105,8 @@ void block_sweep(block_t *block, int step, int x0, int y0, int x1, int y1) {
     if (x1 <= x0) return;
     for (int y = y0; y < y1; y++) {
         size_t at = block_at(&block->extent, x0, y);
-        /* A fixed order of evaluation: the result of a cell does not depend on the division of the plate. */
+        /* A fixed order of evaluation: the result of a cell does not depend on the division of the
+         * plate. */
         for (size_t end = at + (size_t)(x1 - x0); at < end; at++) {
             double here = from[at];
             to[at] =

@@ -1,4 +1,5 @@
-/* One process's block of the plate: its geometry, its memory and the arithmetic on it. No communication. */
+/* One process's block of the plate: its geometry, its memory and the arithmetic on it. No
+ * communication. */
 #ifndef HEAT2D_BLOCK_H
 #define HEAT2D_BLOCK_H
 
@@ -14,11 +15,12 @@ typedef struct {
     int x0, y0, width, height;
 } extent_t;
 
-/*
- * The communicated memory of a block, as offsets in doubles from its start. Every process can compute the offsets of
- * every other. A field has a border (the halo) of one cell around the block; fields[s % 2] is the input of step s. The
- * north and south neighbours put halo rows directly into place. West and east neighbours put a column into column_in,
- * because a column of a field is not contiguous. column_out holds the local edge columns during their transfer.
+/* 
+ * The communicated memory of a block, as offsets in doubles from its start. Every process can
+ * compute the offsets of every other. A field has a border (the halo) of one cell around the block;
+ * fields[s % 2] is the input of step s. The north and south neighbours put halo rows directly into
+ * place. West and east neighbours put a column into column_in, because a column of a field is not
+ * contiguous. column_out holds the local edge columns during their transfer.
  */
 typedef struct {
     size_t fields[2];
@@ -50,13 +52,15 @@ void block_free(block_t *block);
 /* Position of a cell in a field: x from -1 to width, y from -1 to height. */
 size_t block_at(const extent_t *extent, int x, int y);
 
-/* Computes step `step` for the cells of a rectangle of the block. Steps read fields[step % 2] and write the other. */
+/* Computes step `step` for the cells of a rectangle of the block. Steps read fields[step % 2] and
+ * write the other. */
 void block_sweep(block_t *block, int step, int x0, int y0, int x1, int y1);
 /* The cells that need no halo, and those that do. */
 void block_sweep_inner(block_t *block, int step);
 void block_sweep_edge(block_t *block, int step);
 
-/* Copies an edge column of fields[step % 2] into column_out, and column_in into the halo. side: west or east. */
+/* Copies an edge column of fields[step % 2] into column_out, and column_in into the halo. side:
+ * west or east. */
 void block_pack_column(block_t *block, int step, side_t side);
 void block_unpack_column(block_t *block, int step, side_t side);
 

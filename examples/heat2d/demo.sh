@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds the heat demo against the libgasnet installed in PREFIX, runs it, and measures the library.
 #   demo.sh PREFIX [INPUT]
-# Environment: RANKS (4), MODE (par), CONDUIT (smp), OUT (folder for the programs and the picture: build, beside this file).
+# Environment: RANKS (4), MODE (par), CONDUIT (smp), OUT (folder for the programs and the picture:
+# build, beside this file).
 set -eu
 
 [ $# -ge 1 ] || { echo "usage: $0 PREFIX [INPUT]" >&2; exit 2; }

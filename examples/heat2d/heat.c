@@ -1,12 +1,13 @@
-/*
- * Heat on a plate: explicit diffusion in two dimensions, distributed over the ranks of a GASNet-EX job.
+/* 
+ * Heat on a plate: explicit diffusion in two dimensions, distributed over the ranks of a GASNet-EX
+ * job.
  *
  *   heat INPUT PICTURE.png
  *
- * Each rank owns a block of the plate. In every step it puts the edge of its block into the halo of each neighbour
- * (RMA), signals the neighbour (Active Message), computes the cells that need no halo, waits for the neighbours'
- * signals and computes the rest. At the end rank 0 gets all blocks, compares the field with a serial run, bit by bit,
- * and writes it as a picture.
+ * Each rank owns a block of the plate. In every step it puts the edge of its block into the halo of
+ * each neighbour (RMA), signals the neighbour (Active Message), computes the cells that need no
+ * halo, waits for the neighbours' signals and computes the rest. At the end rank 0 gets all blocks,
+ * compares the field with a serial run, bit by bit, and writes it as a picture.
  */
 #include <gasnetex.h>
 #include <gasnet_coll.h>
@@ -41,7 +42,8 @@ typedef struct {
 
 static const side_t opposite[SIDE_COUNT] = {SIDE_SOUTH, SIDE_NORTH, SIDE_EAST, SIDE_WEST};
 
-/* Ends the job on every rank; rank 0 prints the message. All ranks call it together, or only the one with the error. */
+/* Ends the job on every rank; rank 0 prints the message. All ranks call it together, or only the
+ * one with the error. */
 static void fail(const job_t *job, const char *message) {
     if (job->rank == 0) fprintf(stderr, "heat: %s\n", message);
     gasnet_exit(2);
@@ -49,7 +51,8 @@ static void fail(const job_t *job, const char *message) {
 
 static void barrier(const job_t *job) { gex_Event_Wait(gex_Coll_BarrierNB(job->team, 0)); }
 
-/* ------------------------------------------------------------------------------------------------ signals */
+/* ------------------------------------------------------------------------------------------------
+ * signals */
 
 /* Halos received from each side. Step s may use a side's halo when its count is above s. */
 static gasnett_atomic_t halos_arrived[SIDE_COUNT] = {gasnett_atomic_init(0), gasnett_atomic_init(0),
@@ -62,9 +65,11 @@ static void halo_handler(gex_Token_t token, gex_AM_Arg_t side) {
 
 enum { HALO_HANDLER = GEX_AM_INDEX_BASE };
 
-/* ------------------------------------------------------------------------------------------------- set-up */
+/* -------------------------------------------------------------------------------------------------
+ * set-up */
 
-/* Rank 0 reads the input and sends it to all. The result is malloc'ed, or NULL after rank 0 has printed a message. */
+/* Rank 0 reads the input and sends it to all. The result is malloc'ed, or NULL after rank 0 has
+ * printed a message. */
 static char *read_input(const job_t *job, const char *path) {
     int64_t length = -1;
     char *text = NULL;
@@ -141,7 +146,8 @@ static void set_up_block(job_t *job) {
     barrier(job); /* every halo is initialised before the first put arrives */
 }
 
-/* ------------------------------------------------------------------------------------------------ stepping */
+/* ------------------------------------------------------------------------------------------------
+ * stepping */
 
 /* Starts the put of the edge on `side` into the neighbour's halo of step `step`. */
 static void put_edge(job_t *job, int step, side_t side) {
@@ -172,9 +178,10 @@ static int halos_complete(const job_t *job, int step) {
     return 1;
 }
 
-/*
- * One step. Two copies of a halo suffice: a neighbour writes the halo of step s + 2 only after it has received this
- * rank's signal for step s + 1, and this rank sends that signal after it has finished with the halo of step s.
+/* 
+ * One step. Two copies of a halo suffice: a neighbour writes the halo of step s + 2 only after it
+ * has received this rank's signal for step s + 1, and this rank sends that signal after it has
+ * finished with the halo of step s.
  */
 static void take_step(job_t *job, int step) {
     for (int side = 0; side < SIDE_COUNT; side++)
@@ -192,7 +199,8 @@ static void take_step(job_t *job, int step) {
     block_sweep_edge(&job->block, step);
 }
 
-/* ------------------------------------------------------------------------------------------------- results */
+/* -------------------------------------------------------------------------------------------------
+ * results */
 
 /* Copies the interior of a block's final field to its position in the whole field. */
 static void place(const job_t *job, extent_t extent, const double *field, double *whole) {

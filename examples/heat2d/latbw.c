@@ -1,8 +1,9 @@
-/*
+/* 
  * Latency and bandwidth between ranks 0 and 1, as one table, beside memcpy in one process.
  *
  * put, get    blocking: from the call to completion at both ends
- * AM          round trip: a Medium (a Long above the largest Medium) with the payload, answered by a Short
+ * AM          round trip: a Medium (a Long above the largest Medium) with the payload, answered by
+ *             a Short
  * GB/s        1e9 bytes per second: a window of implicit non-blocking transfers, completed together
  */
 #include <gasnetex.h>
@@ -77,7 +78,8 @@ static void copy(size_t bytes, int count) {
     }
 }
 
-/* Microseconds per operation: the minimum of several runs, each long enough for the clock's resolution. */
+/* Microseconds per operation: the minimum of several runs, each long enough for the clock's
+ * resolution. */
 static double measure(operation_t *operation, size_t bytes) {
     double best = 1e9;
     int count = WINDOW;

@@ -4,7 +4,8 @@
 
 #include "problem.h"
 
-/* Writes `field` (rows of problem->columns, north first) to a PNG. Returns 0, or -1 with errno set. */
+/* Writes `field` (rows of problem->columns, north first) to a PNG. Returns 0, or -1 with errno
+ * set. */
 int picture_write(const char *path, const problem_t *problem, const double *field);
 
 #endif

@@ -38,10 +38,12 @@ typedef struct {
     int shape_count;
 } problem_t;
 
-/* Reads `text` (zero-terminated). Returns 0, or -1 with a message in `error` that names `file` and the line. */
+/* Reads `text` (zero-terminated). Returns 0, or -1 with a message in `error` that names `file` and
+ * the line. */
 int problem_parse(problem_t *problem, const char *text, const char *file, char *error, size_t error_size);
 
-/* The cell at column x and row y; -1 and `columns` (or `rows`) name the boundary. Row 0 is the north edge. */
+/* The cell at column x and row y; -1 and `columns` (or `rows`) name the boundary. Row 0 is the
+ * north edge. */
 cell_t problem_cell(const problem_t *problem, int x, int y);
 
 #endif

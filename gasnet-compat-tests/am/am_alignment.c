@@ -1,5 +1,5 @@
-// The buffer that a Medium handler gets is aligned for any type of the language, at every number of arguments and for requests
-// and replies (GASNet 1.8, "suitably aligned to hold any datatype").
+// The buffer that a Medium handler gets is aligned for any type of the language, at every number of
+// arguments and for requests and replies (GASNet 1.8, "suitably aligned to hold any datatype").
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "arguments.h"

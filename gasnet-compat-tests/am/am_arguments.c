@@ -1,5 +1,5 @@
-// Short, Medium and Long, request and reply, with 0 to 16 arguments, through the numbered names and through the names that
-// count their arguments.
+// Short, Medium and Long, request and reply, with 0 to 16 arguments, through the numbered names and
+// through the names that count their arguments.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "arguments.h"
@@ -22,7 +22,8 @@ static gex_Rank_t source_of(gex_Token_t token) {
     return info.gex_srcrank;
 }
 
-/* Where `sender` writes Long payloads in the segment of a receiver: one slot for requests, one for replies. */
+/* Where `sender` writes Long payloads in the segment of a receiver: one slot for requests, one for
+ * replies. */
 #define TARGET(receiver, sender, is_reply) (bases[receiver] + (2 * (size_t)(sender) + (is_reply)) * SLOT)
 
 #define HANDLERS(n)                                                                                                    \

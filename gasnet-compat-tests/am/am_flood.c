@@ -1,5 +1,5 @@
-// All-to-all flood of maximal Medium requests, each answered by a maximal Medium reply, Shorts and Longs between them: nothing
-// is lost, duplicated or stuck.
+// All-to-all flood of maximal Medium requests, each answered by a maximal Medium reply, Shorts and
+// Longs between them: nothing is lost, duplicated or stuck.
 // NP: 1 2 4 7
 // TIMEOUT: 120
 #include "check.h"

@@ -1,5 +1,6 @@
-// GEX_FLAG_IMMEDIATE never blocks: while a peer is not inside GASNet a bounded number of requests is accepted, then no-ops are
-// returned; all accepted ones arrive once the peer polls, and immediate requests succeed again.
+// GEX_FLAG_IMMEDIATE never blocks: while a peer is not inside GASNet a bounded number of requests
+// is accepted, then no-ops are returned; all accepted ones arrive once the peer polls, and
+// immediate requests succeed again.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"
@@ -55,7 +56,8 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A conduit with a receive thread may accept everything: LIMIT and half a second end the attempt. */
+/* A conduit with a receive thread may accept everything: LIMIT and half a second end the
+ * attempt. */
 static void flood(gex_Rank_t peer, int kind, char *target) {
     int accepted = 0, refused = 0, i;
     double end = now() + 0.5;

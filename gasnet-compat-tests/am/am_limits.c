@@ -1,5 +1,5 @@
-// Payload limits: at least 512 bytes, never below the least upper bound, falling with the number of arguments, the same at both
-// ends, the minimum over all peers for GEX_RANK_INVALID, stable.
+// Payload limits: at least 512 bytes, never below the least upper bound, falling with the number of
+// arguments, the same at both ends, the minimum over all peers for GEX_RANK_INVALID, stable.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

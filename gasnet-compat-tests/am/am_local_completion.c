@@ -1,5 +1,6 @@
-// Local completion of Medium and Long requests and replies: GEX_EVENT_NOW, a pointer to an event, GEX_EVENT_GROUP. After local
-// completion the source may be overwritten without changing what the handler sees.
+// Local completion of Medium and Long requests and replies: GEX_EVENT_NOW, a pointer to an event,
+// GEX_EVENT_GROUP. After local completion the source may be overwritten without changing what the
+// handler sees.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"
@@ -48,7 +49,8 @@ static void on_reply(gex_Token_t token, void *buffer, size_t bytes) {
 
 static char *target_slot(gex_Rank_t peer, int i) { return bases[peer] + ((size_t)me * WINDOW + (size_t)i) * BYTES; }
 
-/* Sends one message of the window; the target slots are reused only after the receiver handled the earlier message. */
+/* Sends one message of the window; the target slots are reused only after the receiver handled the
+ * earlier message. */
 static void send(gex_Rank_t peer, int is_long, char *source, int slot, gex_AM_Arg_t seed, gex_Event_t *lc, int reply) {
     pattern_fill(source, BYTES, (uint64_t)seed);
     if (is_long)
@@ -144,7 +146,8 @@ int main(int argc, char **argv) {
     for (r = 0; r < np; r++) bases[r] = seg_of(r);
     pattern_fill(reply_source, BYTES, 4242);
     barrier();
-    /* the peer must be the same distance for all, so that everyone receives as many messages as it sends */
+    /* the peer must be the same distance for all, so that everyone receives as many messages as it
+     * sends */
     for (hop = 0; hop < np && hop < 3; hop++) {
         run(0, hop);
         run(1, hop);

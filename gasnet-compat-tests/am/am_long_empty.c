@@ -1,5 +1,6 @@
-// Longs without payload: the destination address reaches the handler as given, whatever it is, for requests and replies, fixed and
-// negotiated; no bound segment is needed, so this works before attach. Mediums without payload and with a NULL source.
+// Longs without payload: the destination address reaches the handler as given, whatever it is, for
+// requests and replies, fixed and negotiated; no bound segment is needed, so this works before
+// attach. Mediums without payload and with a NULL source.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// Longs that do not fit one message: to a further endpoint, whose segment nobody else maps, and to ranks outside the neighbourhood. Requests and
-// replies, fixed and negotiated payload, IMMEDIATE, all ranks at once with several in flight: data complete before the handler, every handler once.
+// Longs that do not fit one message: to a further endpoint, whose segment nobody else maps, and to
+// ranks outside the neighbourhood. Requests and replies, fixed and negotiated payload, IMMEDIATE,
+// all ranks at once with several in flight: data complete before the handler, every handler once.
 // NP: 1 2 3 4
 // SEGMENTS: fast large
 // TIMEOUT: 120

@@ -1,5 +1,6 @@
-// Negotiated payload, request and reply, Medium and Long: client and library buffers, the size that Prepare grants, commits of
-// fewer bytes and of none, local completion, destination given at Prepare or only at Commit, handler chosen late.
+// Negotiated payload, request and reply, Medium and Long: client and library buffers, the size that
+// Prepare grants, commits of fewer bytes and of none, local completion, destination given at
+// Prepare or only at Commit, handler chosen late.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"
@@ -10,7 +11,8 @@ static gex_AM_Index_t medium_index = 150, long_index = 151, medium_reply = 152, 
 static char **bases;
 static int handled, acknowledged;
 static char client_buffer[SLOT], reply_buffer[SLOT];
-/* Events of replies are waited for outside the handlers. Reply buffers are only ever filled with the same bytes. */
+/* Events of replies are waited for outside the handlers. Reply buffers are only ever filled with
+ * the same bytes. */
 static gex_Event_t reply_event[64];
 static int reply_events;
 
@@ -146,7 +148,8 @@ static void on_poke_long(gex_Token_t token, gex_AM_Arg_t buffer_kind, gex_AM_Arg
     gex_AM_CommitReplyLong2(sd, long_reply, bytes, target, (gex_AM_Arg_t)bytes, offset);
 }
 
-/* Replies are asked for one at a time and the ranks take turns, as the handlers share one reply buffer and event. */
+/* Replies are asked for one at a time and the ranks take turns, as the handlers share one reply
+ * buffer and event. */
 static void replies_from(gex_Rank_t peer) {
     int buffer_kind, how, late;
     for (buffer_kind = 0; buffer_kind < 3; buffer_kind++) {

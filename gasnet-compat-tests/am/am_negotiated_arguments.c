@@ -1,5 +1,5 @@
-// Negotiated-payload Medium and Long, request and reply, committed with 0 to 16 arguments: numbered and counting names, Commit
-// and Commit_v2.
+// Negotiated-payload Medium and Long, request and reply, committed with 0 to 16 arguments: numbered
+// and counting names, Commit and Commit_v2.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "arguments.h"
@@ -44,7 +44,8 @@ static void fill(gex_AM_SrcDesc_t sd, int kind, int n) {
         else OK(CALL(gex_AM_Commit##what##_v2, sd, INDEX(kind, n), BYTES(n), target, 0 ARGS_##n));                   \
     } while (0)
 
-/* TEST_SOME_REPLY_NAMES_ONLY is for libraries whose headers get some names of reply commits wrong. */
+/* TEST_SOME_REPLY_NAMES_ONLY is for libraries whose headers get some names of reply commits
+ * wrong. */
 #ifdef TEST_SOME_REPLY_NAMES_ONLY
 #define REPLY_MEDIUM(n, kind) CALL(gex_AM_CommitReplyMedium_v2, sd, INDEX(kind, n), BYTES(n), 0 ARGS_##n)
 #define REPLY_LONG(n, kind, target) CALL(gex_AM_CommitReplyLong, sd, INDEX(kind, n), BYTES(n), target ARGS_##n)

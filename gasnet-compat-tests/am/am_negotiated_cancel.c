@@ -1,5 +1,6 @@
-// gex_AM_Cancel* for all four kinds and both buffers, thousands of times without using anything up; Commit_v2 and Prepare with
-// GEX_FLAG_IMMEDIATE: a refused commit leaves the descriptor usable, a refused Prepare gives NO_OP.
+// gex_AM_Cancel* for all four kinds and both buffers, thousands of times without using anything up;
+// Commit_v2 and Prepare with GEX_FLAG_IMMEDIATE: a refused commit leaves the descriptor usable, a
+// refused Prepare gives NO_OP.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"
@@ -80,7 +81,8 @@ static void cancel_requests(gex_Rank_t peer) {
     }
 }
 
-/* A refused commit may be repeated; after a bounded number of refusals it is repeated without the flag. */
+/* A refused commit may be repeated; after a bounded number of refusals it is repeated without the
+ * flag. */
 static void commit_immediate(gex_Rank_t peer, int expected) {
     char *target = seg_of(peer); /* every Long writes the same bytes there */
     int i;

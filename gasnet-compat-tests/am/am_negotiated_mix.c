@@ -1,5 +1,6 @@
-// Thousands of fixed and negotiated messages of all kinds and random sizes, mixed with cancels, in random order: every payload
-// arrives intact exactly once. The seed is printed on failure; TEST_SEED sets it.
+// Thousands of fixed and negotiated messages of all kinds and random sizes, mixed with cancels, in
+// random order: every payload arrives intact exactly once. The seed is printed on failure;
+// TEST_SEED sets it.
 // NP: 1 2 4 7
 // TIMEOUT: 120
 #include "check.h"

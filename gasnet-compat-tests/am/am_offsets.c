@@ -1,6 +1,7 @@
-// GEX_FLAG_SELF_SEG_OFFSET and GEX_FLAG_PEER_SEG_OFFSET in Active Messages: sources and destinations that count from the base of the bound segment,
-// in requests and replies, fixed and negotiated payload, between primordial endpoints and between further ones; and the other disposition flags,
-// which change nothing.
+// GEX_FLAG_SELF_SEG_OFFSET and GEX_FLAG_PEER_SEG_OFFSET in Active Messages: sources and
+// destinations that count from the base of the bound segment, in requests and replies, fixed and
+// negotiated payload, between primordial endpoints and between further ones; and the other
+// disposition flags, which change nothing.
 // NP: 1 2 3 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

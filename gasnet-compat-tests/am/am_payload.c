@@ -1,5 +1,6 @@
-// Medium and Long payloads of 0, 1, odd sizes up to the maximum, with every residue of the source address; the handler's buffer
-// is aligned for any type; a Long's address arrives even when it carries nothing; replies of the same sizes.
+// Medium and Long payloads of 0, 1, odd sizes up to the maximum, with every residue of the source
+// address; the handler's buffer is aligned for any type; a Long's address arrives even when it
+// carries nothing; replies of the same sizes.
 // NP: 1 2 4 7
 // TIMEOUT: 90
 #include "check.h"
@@ -60,7 +61,8 @@ static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t 
 static void on_long_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t offset) {
     gex_Rank_t source = source_of(token);
     CHECK(buffer == bases[me] + (source * 2 + 1) * long_slot + offset);
-    /* the reply carries a prefix of the request, whose seed is the request's size: the sender checks the content */
+    /* the reply carries a prefix of the request, whose seed is the request's size: the sender
+     * checks the content */
     (void)bytes;
     ATOMIC_ADD(&replies, 1);
 }

@@ -1,5 +1,6 @@
-// A rank that pauses between Prepare and Commit delays nobody but the receiver of that message: the others exchange thousands
-// of messages meanwhile, also with maximal payloads; the paused message arrives intact afterwards.
+// A rank that pauses between Prepare and Commit delays nobody but the receiver of that message: the
+// others exchange thousands of messages meanwhile, also with maximal payloads; the paused message
+// arrives intact afterwards.
 // NP: 2 3 4 7
 // TIMEOUT: 60
 #include "check.h"

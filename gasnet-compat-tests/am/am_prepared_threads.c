@@ -1,5 +1,5 @@
-// More threads between Prepare and Commit than there are payload blocks: none waits for another's Commit. With the library's buffers, of a Medium
-// and of a Long as large as the limit for them.
+// More threads between Prepare and Commit than there are payload blocks: none waits for another's
+// Commit. With the library's buffers, of a Medium and of a Long as large as the limit for them.
 // MODES: par
 // NP: 1 2 3
 // ENV: GASNET_PSHM_NETWORK_DEPTH=4

@@ -1,5 +1,6 @@
-// gex_EP_RegisterHandlers: fixed indices, index 0 assigned from 255 downwards in table order after the fixed entries,
-// incremental tables, what is written back, the table copied, every index usable, error codes for duplicates.
+// gex_EP_RegisterHandlers: fixed indices, index 0 assigned from 255 downwards in table order after
+// the fixed entries, incremental tables, what is written back, the table copied, every index
+// usable, error codes for duplicates.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// Several threads of each rank send, poll and prepare messages at the same time: fixed and negotiated requests with replies, each
-// thread with its own prepared descriptor.
+// Several threads of each rank send, poll and prepare messages at the same time: fixed and
+// negotiated requests with replies, each thread with its own prepared descriptor.
 // NP: 1 2 4
 // MODES: par
 // TIMEOUT: 120

@@ -1,4 +1,5 @@
-// gex_Token_Info: every query in request and reply handlers of all categories; the reply limits of a token.
+// gex_Token_Info: every query in request and reply handlers of all categories; the reply limits of
+// a token.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -29,7 +29,8 @@ TEST_UNUSED static gex_EC_t category_of(gex_OP_t op) {
     return op == GEX_OP_SET ? GEX_EC_PUT : op == GEX_OP_GET ? GEX_EC_GET : GEX_EC_RMW;
 }
 
-/* Starts an operation, again without IMMEDIATE if that did nothing, and waits for it: as NB or as NBI. */
+/* Starts an operation, again without IMMEDIATE if that did nothing, and waits for it: as NB or as
+ * NBI. */
 #define DEFINE_BLOCKING(NAME, type, wide, ops)                                                                     \
     TEST_UNUSED static void blocking_##NAME(gex_AD_t ad, type *result, gex_Rank_t rank, void *target, gex_OP_t op, \
                                             type a, type b, gex_Flags_t flags, int nbi) {                          \

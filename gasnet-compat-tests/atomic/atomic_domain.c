@@ -1,4 +1,5 @@
-// Atomic domains: what they remember, many at once over different data, how targets are named, hints and assertions about locality.
+// Atomic domains: what they remember, many at once over different data, how targets are named,
+// hints and assertions about locality.
 // NP: 1 2 3 4 7
 // SEGMENTS: fast large
 // TIMEOUT: 60
@@ -64,7 +65,8 @@ static void crowd(void) {
     for (i = 0; i < DOMAINS; i++) gex_AD_Destroy(ads[i]);
 }
 
-// A target by rank of the team or of the job, by address or by offset, a result by address or by offset.
+// A target by rank of the team or of the job, by address or by offset, a result by address or by
+// offset.
 static void naming(gex_Flags_t favour) {
     gex_AD_t ad;
     gex_Rank_t peer;
@@ -81,7 +83,8 @@ static void naming(gex_Flags_t favour) {
         blocking_U32(ad, NULL, peer, (void *)0, GEX_OP_ADD, 4, 0, near | GEX_FLAG_PEER_SEG_OFFSET, 0);
         blocking_U32(ad, NULL, job, (void *)0, GEX_OP_INC, 99, 0, GEX_FLAG_RANK_IS_JOBRANK | GEX_FLAG_PEER_SEG_OFFSET,
                      1);
-        // A result inside the own segment, named by its offset, 4 and 8; those of others are elsewhere.
+        // A result inside the own segment, named by its offset, 4 and 8; those of others are
+        // elsewhere.
         own[1] = own[2] = UINT32_MAX;
         blocking_U32(ad, (uint32_t *)(uintptr_t)8, peer, seg_of(peer), GEX_OP_GET, 0, 0, GEX_FLAG_SELF_SEG_OFFSET, 0);
         blocking_U32(ad, (uint32_t *)(uintptr_t)4, peer, (void *)0, GEX_OP_FOR, 0, 0,

@@ -1,4 +1,5 @@
-// Domains over a team of endpoints that are not the primordial ones: their segments are the client's memory, which no other process maps.
+// Domains over a team of endpoints that are not the primordial ones: their segments are the
+// client's memory, which no other process maps.
 // NP: 1 2 3 4
 // TIMEOUT: 60
 #include "atomic.h"

@@ -1,4 +1,5 @@
-// Completion of remote atomics: categories of implicit operations, leaves, access regions, thousands under way, IMMEDIATE.
+// Completion of remote atomics: categories of implicit operations, leaves, access regions,
+// thousands under way, IMMEDIATE.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "atomic.h"
@@ -34,7 +35,8 @@ static void categories(void) {
     }
 }
 
-// An operation that is under way shows in its own category, and in no other. Where it is complete at return there is nothing to see.
+// An operation that is under way shows in its own category, and in no other. Where it is complete
+// at return there is nothing to see.
 static void leaves(void) {
     static const struct {
         gex_OP_t op;

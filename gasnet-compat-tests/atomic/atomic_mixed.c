@@ -1,4 +1,5 @@
-// Local, neighbouring and remote initiators on the same locations at the same time: nothing is lost, no ticket is given twice.
+// Local, neighbouring and remote initiators on the same locations at the same time: nothing is
+// lost, no ticket is given twice.
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "atomic.h"
@@ -57,7 +58,8 @@ static void hammer(gex_Rank_t home) {
             chain ^= swapped[i];
         }
     }
-    // Whoever swaps takes what another left: all that was put in and taken out cancel, but for the last.
+    // Whoever swaps takes what another left: all that was put in and taken out cancel, but for the
+    // last.
     blocking_U64(u64, NULL, home, at(home, CHAIN), GEX_OP_XOR, chain, 0, 0, 0);
 }
 

@@ -1,4 +1,5 @@
-// Every operation of remote atomics on every type, from every rank on every other: what is stored, what is fetched, what is left alone.
+// Every operation of remote atomics on every type, from every rank on every other: what is stored,
+// what is fetched, what is left alone.
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "atomic.h"
@@ -61,7 +62,8 @@ static gex_Flags_t flag_sets[] = {
 FOR_INTEGERS(EXPECT_INTEGER)
 FOR_FLOATS(EXPECT_FLOAT)
 
-// As blocking_NAME, with operations that the compiler knows: inline code performs most of them on neighbours' memory.
+// As blocking_NAME, with operations that the compiler knows: inline code performs most of them on
+// neighbours' memory.
 #define CASE(NAME, OP)                                                                              \
     case GEX_OP_##OP:                                                                               \
         if (nbi) refused = gex_AD_OpNBI_##NAME(ad, result, rank, target, GEX_OP_##OP, a, b, flags); \

@@ -1,4 +1,5 @@
-// GEX_FLAG_AD_REL and GEX_FLAG_AD_ACQ: what was written and put before a release is seen after the acquire that saw it.
+// GEX_FLAG_AD_REL and GEX_FLAG_AD_ACQ: what was written and put before a release is seen after the
+// acquire that saw it.
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "atomic.h"
@@ -21,7 +22,8 @@ static void wait_for(gex_Rank_t rank, uint64_t wanted, int nbi) {
     } while (seen != wanted);
 }
 
-// Around the ring: put the words to the right, set the flag there; whoever sees the own flag reads the own words, as memory and by a get.
+// Around the ring: put the words to the right, set the flag there; whoever sees the own flag reads
+// the own words, as memory and by a get.
 static void hand_on(void) {
     const gex_Rank_t right = (me + 1) % np;
     uint64_t words[WORDS], back[WORDS];

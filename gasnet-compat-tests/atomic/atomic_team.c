@@ -1,4 +1,5 @@
-// Domains over teams that are not the whole job, with ranks in another order; the same memory by several teams, one after the other.
+// Domains over teams that are not the whole job, with ranks in another order; the same memory by
+// several teams, one after the other.
 // NP: 1 2 3 4 7
 // SEGMENTS: fast large
 // TIMEOUT: 60

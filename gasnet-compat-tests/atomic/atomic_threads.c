@@ -1,4 +1,5 @@
-// Many threads of every rank on the same locations: atomic among threads and ranks, implicit operations per thread, events handed on.
+// Many threads of every rank on the same locations: atomic among threads and ranks, implicit
+// operations per thread, events handed on.
 // NP: 1 2 4 7
 // MODES: par
 // TIMEOUT: 120

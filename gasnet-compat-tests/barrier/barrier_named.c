@@ -1,5 +1,6 @@
-// The GASNet-1 barrier: named and anonymous, matching and not, GASNET_BARRIERFLAG_MISMATCH, notify with wait or try, the
-// blocking form, GASNET_BARRIERFLAG_UNNAMED, gasnet_barrier_result, and its use between team barriers.
+// The GASNet-1 barrier: named and anonymous, matching and not, GASNET_BARRIERFLAG_MISMATCH, notify
+// with wait or try, the blocking form, GASNET_BARRIERFLAG_UNNAMED, gasnet_barrier_result, and its
+// use between team barriers.
 // NP: 1 2 3 4 7
 // TIMEOUT: 90
 #include "check.h"

@@ -1,5 +1,6 @@
-// gex_Coll_BarrierNB: nobody leaves before everybody entered, several barriers in flight, uneven arrival, completion by every
-// test and wait call; what a rank wrote before is visible behind the barrier.
+// gex_Coll_BarrierNB: nobody leaves before everybody entered, several barriers in flight, uneven
+// arrival, completion by every test and wait call; what a rank wrote before is visible behind the
+// barrier.
 // NP: 1 2 3 4 7 16
 // TIMEOUT: 90
 #include "check.h"
@@ -39,7 +40,8 @@ static void visibility(void) {
     }
 }
 
-/* Everyone tells everyone that it enters. An acknowledgement is not needed: rank counts are checked against a later barrier. */
+/* Everyone tells everyone that it enters. An acknowledgement is not needed: rank counts are checked
+ * against a later barrier. */
 static void nobody_leaves_early(void) {
     uint64_t *mine = (uint64_t *)seg_of(me);
     uint64_t state = 99 + me;

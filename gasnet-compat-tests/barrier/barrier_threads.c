@@ -1,5 +1,6 @@
-// Collectives and threads: a barrier or broadcast begun by one thread is synchronised by another, while further threads poll and
-// communicate; the two halves of a GASNet-1 barrier run in different threads.
+// Collectives and threads: a barrier or broadcast begun by one thread is synchronised by another,
+// while further threads poll and communicate; the two halves of a GASNet-1 barrier run in different
+// threads.
 // NP: 1 2 4
 // MODES: par
 // TIMEOUT: 90

@@ -1,5 +1,5 @@
-// gex_Coll_BroadcastNB: every root, sizes from nothing to 8 MiB, the source ignored elsewhere than at the root, in place at the
-// root, several in flight together with barriers, unaligned buffers.
+// gex_Coll_BroadcastNB: every root, sizes from nothing to 8 MiB, the source ignored elsewhere than
+// at the root, in place at the root, several in flight together with barriers, unaligned buffers.
 // NP: 1 2 3 4 7
 // TIMEOUT: 120
 #include "check.h"

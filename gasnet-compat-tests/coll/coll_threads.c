@@ -1,4 +1,5 @@
-// Collectives from several threads at once, each on a team of its own, synced by another thread; teams made and destroyed meanwhile.
+// Collectives from several threads at once, each on a team of its own, synced by another thread;
+// teams made and destroyed meanwhile.
 // MODES: par
 // NP: 1 2 4
 // TIMEOUT: 90

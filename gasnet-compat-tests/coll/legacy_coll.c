@@ -1,4 +1,5 @@
-// The collectives of GASNet-1: data, blocking and not, synchronisation flags, the barrier by its other name.
+// The collectives of GASNet-1: data, blocking and not, synchronisation flags, the barrier by its
+// other name.
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "coll.h"
@@ -61,7 +62,8 @@ static void data(size_t bytes, int flags, int nb) {
     free(one);
 }
 
-/* OUT_ALLSYNC: when the call returns, everybody has its data; IN_ALLSYNC: nothing moves before everybody has called. */
+/* OUT_ALLSYNC: when the call returns, everybody has its data; IN_ALLSYNC: nothing moves before
+ * everybody has called. */
 static void synchronisation(void) {
     int round;
     char *base = (char *)seg_of(me);

@@ -1,5 +1,5 @@
-// Teams of more members than look at each other: barriers hold everybody, and reductions to all have everybody's part, several of them at a time,
-// of the whole job and of its parts.
+// Teams of more members than look at each other: barriers hold everybody, and reductions to all
+// have everybody's part, several of them at a time, of the whole job and of its parts.
 // NP: 5 18
 // TIMEOUT: 120
 #include "coll.h"
@@ -10,7 +10,8 @@ static uint64_t part(gex_Rank_t rank, int round, size_t word) {
     return (uint64_t)(rank + 1) * (unsigned)(round + 1) + word;
 }
 
-/* Each member writes the round's number into its own segment, and after the barrier nobody sees another member behind. */
+/* Each member writes the round's number into its own segment, and after the barrier nobody sees
+ * another member behind. */
 static void barriers(gex_TM_t team, size_t at) {
     gex_Rank_t members = gex_TM_QuerySize(team), rank = gex_TM_QueryRank(team), step;
     uint64_t *own = (uint64_t *)(void *)(seg_of(me) + at);

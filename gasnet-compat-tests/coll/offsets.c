@@ -1,6 +1,8 @@
-// Buffers of collectives as offsets in the bound segment of the team's local member (GEX_FLAG_SELF_SEG_OFFSET), and what the other flags of segment
-// disposition change: nothing. Broadcasts, reductions to one and to all, in place and not, with members that pass offsets beside members that pass
-// addresses, on the primordial team, a reversed one, and one of endpoints that have segments of their own.
+// Buffers of collectives as offsets in the bound segment of the team's local member
+// (GEX_FLAG_SELF_SEG_OFFSET), and what the other flags of segment disposition change: nothing.
+// Broadcasts, reductions to one and to all, in place and not, with members that pass offsets beside
+// members that pass addresses, on the primordial team, a reversed one, and one of endpoints that
+// have segments of their own.
 // NP: 1 2 3 4
 #include "coll.h"
 
@@ -10,7 +12,8 @@ static gex_Rank_t rank, size;
 /* Three buffers in the segment of the team's local member, and where that segment begins. */
 static char *input, *output, *base;
 
-/* A buffer as its owner names it: everybody by offset, or by address, or by offset on every second rank only. */
+/* A buffer as its owner names it: everybody by offset, or by address, or by offset on every second
+ * rank only. */
 static int by_offset(int how) { return how == 0 || (how == 1 && rank % 2 == 0); }
 static char *name_of(char *buffer, int how) { return by_offset(how) ? (char *)(uintptr_t)(buffer - base) : buffer; }
 static gex_Flags_t flag(int how) {

@@ -1,5 +1,6 @@
-// Gather, scatter, all-gather and all-to-all of equal and unequal parts, and scans: every root, sizes from nothing to several messages, in place,
-// on the primordial team, a reversed one and one of every second rank.
+// Gather, scatter, all-gather and all-to-all of equal and unequal parts, and scans: every root,
+// sizes from nothing to several messages, in place, on the primordial team, a reversed one and one
+// of every second rank.
 // NP: 1 2 3 4 7
 // TIMEOUT: 120
 #include "coll.h"

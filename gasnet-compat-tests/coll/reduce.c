@@ -1,5 +1,6 @@
-// Reductions: every type and operation against a serial computation, user types and functions, functions that do not commute, every root, in
-// place, from one element to many chunks, elements larger than a message, unaligned, many in flight on several teams.
+// Reductions: every type and operation against a serial computation, user types and functions,
+// functions that do not commute, every root, in place, from one element to many chunks, elements
+// larger than a message, unaligned, many in flight on several teams.
 // NP: 1 2 3 4 5 7
 // TIMEOUT: 150
 #include "coll.h"

@@ -1,13 +1,14 @@
-// Collectives of every kind with sizes on both sides of every point where the algorithm changes (a note, a chunk, few operands in all, direct reading,
-// a message), on the heap and in the segment, in place and not, aligned and not, on teams in every order and size; several at a time, overtaken
+// Collectives of every kind with sizes on both sides of every point where the algorithm changes (a
+// note, a chunk, few operands in all, direct reading, a message), on the heap and in the segment,
+// in place and not, aligned and not, on teams in every order and size; several at a time, overtaken
 // by each other; members that come late.
 // NP: 1 2 3 4 5 7
 // TIMEOUT: 200
 // SEGMENTS: fast large
 #include "coll.h"
 
-/* 112 bytes fit a note, 16384 a chunk, 16384 / members is where parts begin, 8192 or 65536 is read directly, 65536 is one message; from 131072 on
- * chunks grow, and 524288 fill a staging area. */
+/* 112 bytes fit a note, 16384 a chunk, 16384 / members is where parts begin, 8192 or 65536 is read
+ * directly, 65536 is one message; from 131072 on chunks grow, and 524288 fill a staging area. */
 static const size_t sizes[] = {8,     104,   112,   120,   2040,  3280,  4096,  4104,   8192,   8200,
                                16376, 16384, 16392, 40000, 65528, 65536, 65544, 131072, 131080, 530000};
 enum { MOST = 530432, MOST_PARTS = 150000, GUARD = 0x5a };
@@ -48,7 +49,8 @@ static void check_sum(const char *p, size_t bytes, size_t salt, gex_Rank_t membe
     }
 }
 
-/* A user's function that shows order: strings of operand intervals. Elements of 24 bytes do not divide a chunk. */
+/* A user's function that shows order: strings of operand intervals. Elements of 24 bytes do not
+ * divide a chunk. */
 typedef struct {
     uint32_t first, last;
     uint64_t sum, calls;
@@ -141,7 +143,8 @@ static void one_size(size_t bytes, gex_Rank_t root, char *src, char *dst) {
     ordered(bytes, root, src, dst);
 }
 
-/* Many operations at a time, of mixed kinds and sizes, waited for in another order than they began. */
+/* Many operations at a time, of mixed kinds and sizes, waited for in another order than they
+ * began. */
 static void mixed(uint64_t seed) {
     enum { COUNT = 14 };
     static char *src[COUNT], *dst[COUNT];
@@ -190,7 +193,8 @@ static void mixed(uint64_t seed) {
     }
 }
 
-/* One member comes late, and comes only when the others have told it that their events, which do not need it, are complete. */
+/* One member comes late, and comes only when the others have told it that their events, which do
+ * not need it, are complete. */
 static gex_AM_Index_t done_index = GEX_AM_INDEX_BASE;
 static int done_count;
 static void on_done(gex_Token_t token) {

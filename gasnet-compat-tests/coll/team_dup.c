@@ -1,5 +1,5 @@
-// gex_TM_Dup: the same members in the same order, with collectives of its own, of the primordial team, a reversed one, and a copy; scratch space in all
-// its forms; dozens at once.
+// gex_TM_Dup: the same members in the same order, with collectives of its own, of the primordial
+// team, a reversed one, and a copy; scratch space in all its forms; dozens at once.
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// Teams: split by color and key, made from lists, nested, reversed, of one member, many at a time; translations both ways; scratch space given
-// back; messages, puts and barriers by team ranks.
+// Teams: split by color and key, made from lists, nested, reversed, of one member, many at a time;
+// translations both ways; scratch space given back; messages, puts and barriers by team ranks.
 // NP: 1 2 3 4 7
 // SEGMENTS: fast large
 // TIMEOUT: 90

@@ -1,5 +1,6 @@
-// Many more collectives under way than a poll looks at: of several teams, which half of the ranks begin with the first and the other half with the
-// last, so that nobody's oldest can end before another's youngest have begun to go on. All of them end, in whatever order they are waited for.
+// Many more collectives under way than a poll looks at: of several teams, which half of the ranks
+// begin with the first and the other half with the last, so that nobody's oldest can end before
+// another's youngest have begun to go on. All of them end, in whatever order they are waited for.
 // NP: 1 2 3 4
 // TIMEOUT: 120
 #include "coll.h"
@@ -36,7 +37,8 @@ int main(int argc, char **argv) {
         if (round % 2 == 0) {
             gex_Event_WaitAll(&events[0][0], TEAMS * EACH, 0);
         } else {
-            /* the youngest of the last team first: its elders end meanwhile, those of other teams whenever they may */
+            /* the youngest of the last team first: its elders end meanwhile, those of other teams
+             * whenever they may */
             for (t = TEAMS - 1; t >= 0; t--)
                 for (k = EACH - 1; k >= 0; k--) gex_Event_Wait(events[t][k]);
         }

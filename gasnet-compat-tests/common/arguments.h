@@ -1,4 +1,5 @@
-/* Parameter lists and argument lists of 0 to 16 handler arguments, for programs that test every count. */
+/* Parameter lists and argument lists of 0 to 16 handler arguments, for programs that test every
+ * count. */
 #ifndef COMPAT_TESTS_ARGUMENTS_H
 #define COMPAT_TESTS_ARGUMENTS_H
 
@@ -113,7 +114,8 @@
 /* Applies a macro to every count. */
 #define FOR_ALL_COUNTS(m) m(0) m(1) m(2) m(3) m(4) m(5) m(6) m(7) m(8) m(9) m(10) m(11) m(12) m(13) m(14) m(15) m(16)
 
-/* Calls `f` after its arguments were expanded, so that an argument list macro becomes separate arguments. */
+/* Calls `f` after its arguments were expanded, so that an argument list macro becomes separate
+ * arguments. */
 #define CALL(f, ...) CALL_EXPANDED(f, __VA_ARGS__)
 #define CALL_EXPANDED(f, ...) f(__VA_ARGS__)
 

@@ -1,8 +1,9 @@
-/* Helpers shared by the C and C++ test programs: initialisation, checks, a watchdog, segment addresses, a small
- * all-gather. A program ends with 0 (passed), 1 (failed) or 77 (skipped, the reason is the last line printed).
+/* Helpers shared by the C and C++ test programs: initialisation, checks, a watchdog, segment
+ * addresses, a small all-gather. A program ends with 0 (passed), 1 (failed) or 77 (skipped, the
+ * reason is the last line printed).
  *
- * Only the public GASNet headers are used. Everything here works for any number of ranks, any conduit and any thread
- * mode; nothing assumes that two ranks share memory. */
+ * Only the public GASNet headers are used. Everything here works for any number of ranks, any
+ * conduit and any thread mode; nothing assumes that two ranks share memory. */
 #ifndef COMPAT_TESTS_CHECK_H
 #define COMPAT_TESTS_CHECK_H
 
@@ -167,7 +168,8 @@ TEST_UNUSED static void test_attach(uintptr_t bytes) {
     OK(gex_Segment_Attach(&segment, tm, (bytes + page - 1) / page * page));
 }
 
-/* The segment of `rank`, as its owner addresses it: what RMA and Long AMs take as remote address. */
+/* The segment of `rank`, as its owner addresses it: what RMA and Long AMs take as remote
+ * address. */
 TEST_UNUSED static char *seg_of(gex_Rank_t rank) {
     void *address = NULL;
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, rank, &address, NULL, NULL, 0));
@@ -272,7 +274,8 @@ TEST_UNUSED static void share_setup(void) {
     barrier();
 }
 
-/* Gathers `bytes` (at most SHARE_MAX_BYTES) of every rank. Collective; the result is valid until the next call but one. */
+/* Gathers `bytes` (at most SHARE_MAX_BYTES) of every rank. Collective; the result is valid until
+ * the next call but one. */
 TEST_UNUSED static const void *share(const void *mine, size_t bytes) {
     unsigned slot = share_round++ % 2;
     unsigned char copy[SHARE_MAX_BYTES];

@@ -1,4 +1,5 @@
-// Constants and types that the specification names: versions, sentinels, distinct flags and categories, sizes of types.
+// Constants and types that the specification names: versions, sentinels, distinct flags and
+// categories, sizes of types.
 // NP: 1
 // TIMEOUT: 30
 #include "check.h"
@@ -76,7 +77,8 @@ static void check_handler_flags(void) {
         for (j = 0; j < 3; j++) CHECKF((category[i] & direction[j]) == 0, "category %zu, direction %zu", i, j);
 }
 
-/* Masks are combined by bitwise OR; the specification does not say that categories are single bits. */
+/* Masks are combined by bitwise OR; the specification does not say that categories are single
+ * bits. */
 static void check_categories(void) {
     uint64_t get = (uint64_t)GEX_EC_GET, put = (uint64_t)GEX_EC_PUT, rmw = (uint64_t)GEX_EC_RMW;
     uint64_t am = (uint64_t)GEX_EC_AM, lc = (uint64_t)GEX_EC_LC, all = (uint64_t)GEX_EC_ALL;

@@ -1,5 +1,5 @@
-// The same interface from C++: handlers, messages with every counting form, RMA, events in containers, locks in RAII guards,
-// negotiated payload, barriers and broadcast.
+// The same interface from C++: handlers, messages with every counting form, RMA, events in
+// containers, locks in RAII guards, negotiated payload, barriers and broadcast.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

@@ -1,5 +1,5 @@
-// GASNet entered from destructors of C++ thread-local objects, by threads that used it before and by threads that did not: RMA,
-// messages and implicit operations work there, many times over.
+// GASNet entered from destructors of C++ thread-local objects, by threads that used it before and
+// by threads that did not: RMA, messages and implicit operations work there, many times over.
 // NP: 1 2
 // MODES: par
 // TIMEOUT: 60

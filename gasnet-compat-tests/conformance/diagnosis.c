@@ -1,4 +1,5 @@
-// gasnett_run_diagnostics: every section passes, sections are chosen by letter, and missing handlers are an error that is counted.
+// gasnett_run_diagnostics: every section passes, sections are chosen by letter, and missing
+// handlers are an error that is counted.
 // NP: 1 2 3
 // TIMEOUT: 120
 #include "check.h"

@@ -1,4 +1,5 @@
-// Client, endpoint, team and segment objects: what creation returns, every query, flags, names, client data.
+// Client, endpoint, team and segment objects: what creation returns, every query, flags, names,
+// client data.
 // NP: 1 2 4 7
 // SEGMENTS: fast large
 // TIMEOUT: 60

@@ -1,5 +1,5 @@
-// Initialisation with NULL for the command line and with GEX_FLAG_USES_GASNET1: the client's flags can be queried; the outputs
-// of gex_Client_Init that a caller does not want.
+// Initialisation with NULL for the command line and with GEX_FLAG_USES_GASNET1: the client's flags
+// can be queried; the outputs of gex_Client_Init that a caller does not want.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// gex_EP_PublishBoundSegment: nothing to publish, an endpoint without a segment, the primordial endpoint again after attach;
-// communication works behind it.
+// gex_EP_PublishBoundSegment: nothing to publish, an endpoint without a segment, the primordial
+// endpoint again after attach; communication works behind it.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// gex_EP_QueryBoundSegmentNB and gex_Segment_QueryBound: before and after attach, NULL outputs, GEX_FLAG_IMMEDIATE, the own
-// endpoint and remote ones, in a handler and through a TM pair.
+// gex_EP_QueryBoundSegmentNB and gex_Segment_QueryBound: before and after attach, NULL outputs,
+// GEX_FLAG_IMMEDIATE, the own endpoint and remote ones, in a handler and through a TM pair.
 // NP: 1 2 4 7
 // SEGMENTS: fast large
 // TIMEOUT: 60
@@ -76,7 +76,8 @@ static void after_attach(gex_TM_t team) {
     }
 }
 
-/* Neighbours have a local address, as the neighbourhood is the set of processes that share memory. */
+/* Neighbours have a local address, as the neighbourhood is the set of processes that share
+ * memory. */
 static void neighbours_are_mapped(void) {
     gex_RankInfo_t *info;
     gex_Rank_t count, i;

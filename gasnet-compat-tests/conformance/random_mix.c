@@ -1,6 +1,7 @@
-// Random operations of all kinds, checked against a model: every rank owns an area in every rank's segment, knows what is there,
-// and puts, gets, sends and synchronises at random; collectives run at fixed points. The seed is printed when something is
-// wrong; TEST_SEED and TEST_STEPS set seed and length.
+// Random operations of all kinds, checked against a model: every rank owns an area in every rank's
+// segment, knows what is there, and puts, gets, sends and synchronises at random; collectives run
+// at fixed points. The seed is printed when something is wrong; TEST_SEED and TEST_STEPS set seed
+// and length.
 // NP: 1 2 4 7
 // TIMEOUT: 120
 #include "check.h"

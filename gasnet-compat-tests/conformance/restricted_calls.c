@@ -1,4 +1,5 @@
-// The calls that the specification allows while a handler-safe lock is held and inside handlers: they work there.
+// The calls that the specification allows while a handler-safe lock is held and inside handlers:
+// they work there.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

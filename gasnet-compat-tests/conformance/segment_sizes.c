@@ -1,5 +1,5 @@
-// Segments of one page and more, different on every rank; the largest sizes a job may ask for; memory that nobody touched yet
-// is usable from afar, the first and the last byte included.
+// Segments of one page and more, different on every rank; the largest sizes a job may ask for;
+// memory that nobody touched yet is usable from afar, the first and the last byte included.
 // NP: 1 2 4 7
 // SEGMENTS: fast large
 // TIMEOUT: 60

@@ -1,4 +1,5 @@
-// GASNET_GET_THREADINFO, GASNET_POST_THREADINFO and GASNET_BEGIN_FUNCTION: optional, without effect on results.
+// GASNET_GET_THREADINFO, GASNET_POST_THREADINFO and GASNET_BEGIN_FUNCTION: optional, without effect
+// on results.
 // NP: 1 2
 // TIMEOUT: 30
 #include "check.h"

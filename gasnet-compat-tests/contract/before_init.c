@@ -1,5 +1,5 @@
-// Queries that the reference answers before gex_Client_Init: no ranks, no objects, no segments, and the limits. Events
-// that are complete can be tested and waited for. Nothing here communicates.
+// Queries that the reference answers before gex_Client_Init: no ranks, no objects, no segments, and
+// the limits. Events that are complete can be tested and waited for. Nothing here communicates.
 // NP: 1 2
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,7 @@
-// GASNet-1 clients send as soon as their own gasnet_attach has returned, while others are still inside theirs (epcc, gexex). Handlers wait until that
-// has returned, too: clients prepare afterwards what handlers need (epcc). One handler, and one index, serves Mediums and Longs of the same prototype (epcc, gexex).
+// GASNet-1 clients send as soon as their own gasnet_attach has returned, while others are still
+// inside theirs (epcc, gexex). Handlers wait until that has returned, too: clients prepare
+// afterwards what handlers need (epcc). One handler, and one index, serves Mediums and Longs of the
+// same prototype (epcc, gexex).
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "check.h"

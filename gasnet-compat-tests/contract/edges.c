@@ -1,5 +1,6 @@
-// Arguments at the edge that the reference accepts: empty lists, null tables of no entries, a segment size that is not
-// a multiple of the page, an empty access region. Refused handler tables have the reference's error code.
+// Arguments at the edge that the reference accepts: empty lists, null tables of no entries, a
+// segment size that is not a multiple of the page, an empty access region. Refused handler tables
+// have the reference's error code.
 // NP: 1 2 3
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// A client that never attaches a segment (lcw), and keeps its own data with the endpoint, where every handler looks for it (realm-ex): messages with
-// fixed and negotiated payload, their replies, and collectives.
+// A client that never attaches a segment (lcw), and keeps its own data with the endpoint, where
+// every handler looks for it (realm-ex): messages with fixed and negotiated payload, their replies,
+// and collectives.
 // NP: 1 2 3
 // TIMEOUT: 60
 #include "check.h"

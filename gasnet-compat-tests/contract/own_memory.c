@@ -1,5 +1,5 @@
-// RMA, Longs and atomics to the own rank reach any memory of the process, with a segment and without one, on every
-// conduit, as in the reference. The debug flavour holds them to the segment.
+// RMA, Longs and atomics to the own rank reach any memory of the process, with a segment and
+// without one, on every conduit, as in the reference. The debug flavour holds them to the segment.
 // NP: 1 2
 // FLAVOURS: release
 // TIMEOUT: 60

@@ -1,5 +1,6 @@
-// A client of GASNet-EX alone (flags 0, no argc and argv) may call these functions with gasnet_ names, before and after it attaches, and returns
-// from main: upcxx, realm-ex, caffeine, bcl, chapel.
+// A client of GASNet-EX alone (flags 0, no argc and argv) may call these functions with gasnet_
+// names, before and after it attaches, and returns from main: upcxx, realm-ex, caffeine, bcl,
+// chapel.
 // NP: 1 2 3
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// Reductions with the client's own function: a C++ lambda that calls an object behind cdata, in place (upcxx), and a function with C linkage, as the
-// wrapper of a callback in another language (caffeine).
+// Reductions with the client's own function: a C++ lambda that calls an object behind cdata, in
+// place (upcxx), and a function with C linkage, as the wrapper of a callback in another language
+// (caffeine).
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
 #include "check.h"

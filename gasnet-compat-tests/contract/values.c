@@ -1,9 +1,12 @@
-// Values, sizes and layouts that clients have compiled in: one line per fact, with the clients that need it (C and C++).
+// Values, sizes and layouts that clients have compiled in: one line per fact, with the clients that
+// need it (C and C++).
 //
-// Keys of clients: bcl, bench, bupc (Berkeley UPC), caffeine, chapel, diomp, epcc, gexex (GASNet-examples), hpx, lcw, ocaf
-// (OpenCoarrays), osss (OpenSHMEM), realm-ex and realm-g1 (Legion), rust-gex (whose bindings take every GEX_ and GASNET_ name), upcxx,
-// upcxx01 (UPC++ v0.1), xmp (Omni); spec: no client that we know, but documented. The compiler checks all but the last table, which holds
-// pointers and strings. docs/compat.md says which values are those of an implementation, and differ.
+// Keys of clients: bcl, bench, bupc (Berkeley UPC), caffeine, chapel, diomp, epcc, gexex
+// (GASNet-examples), hpx, lcw, ocaf (OpenCoarrays), osss (OpenSHMEM), realm-ex and realm-g1
+// (Legion), rust-gex (whose bindings take every GEX_ and GASNET_ name), upcxx, upcxx01 (UPC++
+// v0.1), xmp (Omni); spec: no client that we know, but documented. The compiler checks all but the
+// last table, which holds pointers and strings. docs/compat.md says which values are those of an
+// implementation, and differ.
 // NP: 1
 // CONDUITS: smp
 #include <gasnet.h>
@@ -31,7 +34,7 @@
     enum { PASTE(enumerator_, __LINE__) = ((name) == (value)) }
 #define SIZE(who, type, bytes) MUST(who, sizeof(type) == (bytes))
 
-// -- Errors -------------------------------------------------------------------------------------------------------------------
+// -- Errors ---------------------------------------------------------------------------------------
 VALUE(upcxx upcxx01 realm - ex realm - g1 caffeine osss bench hpx lcw ocaf chapel bupc, GASNET_OK, 0);
 VALUE(hpx, GASNET_ERR_NOT_INIT, 10001);
 VALUE(bench hpx, GASNET_ERR_RESOURCE, 10002);
@@ -39,7 +42,7 @@ VALUE(hpx, GASNET_ERR_BAD_ARG, 10003);
 VALUE(upcxx01 realm - ex hpx chapel, GASNET_ERR_NOT_READY, 10004);
 VALUE(rust - gex, GASNET_ERR_BARRIER_MISMATCH, 10005);
 
-// -- Data types and operations: bits -------------------------------------------------------------------------------------------
+// -- Data types and operations: bits --------------------------------------------------------------
 VALUE(upcxx caffeine bcl, GEX_DT_I32, 0x1);
 VALUE(upcxx bcl, GEX_DT_U32, 0x2);
 VALUE(upcxx caffeine bcl, GEX_DT_I64, 0x4);
@@ -92,7 +95,7 @@ MUST(spec, GEX_OP_TO_NONFETCHING(GEX_OP_FXOR) == GEX_OP_XOR);
 #define PLUS_WIDE +(uint64_t)
 MUST(upcxx bcl caffeine, ((uint64_t)OPERATIONS(PLUS_WIDE)) == (OPERATIONS(|)));
 
-// -- Flags, categories, capabilities --------------------------------------------------------------------------------------------
+// -- Flags, categories, capabilities --------------------------------------------------------------
 VALUE(realm - ex rust - gex, GEX_FLAG_IMMEDIATE, 0x1);
 VALUE(realm - ex rust - gex, GEX_FLAG_AM_PREPARE_LEAST_CLIENT, 1 << 11);
 VALUE(upcxx realm - ex rust - gex, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 1 << 12);
@@ -138,7 +141,7 @@ MUST(lcw upcxx realm - ex, (GEX_TI_SRCRANK | GEX_TI_EP | GEX_TI_ENTRY | GEX_TI_I
                                             GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED
 MUST(upcxx realm - ex caffeine rust - gex, ((uint64_t)COMMUNICATION(PLUS_WIDE)) == (COMMUNICATION(|)));
 
-// -- Limits, modes, versions ----------------------------------------------------------------------------------------------------
+// -- Limits, modes, versions ----------------------------------------------------------------------
 VALUE(upcxx caffeine lcw rust - gex, GEX_RANK_INVALID, 0xffffffffU);
 VALUE(upcxx realm - ex lcw, GEX_AM_INDEX_BASE, 0x80);
 VALUE(upcxx osss, GASNET_WAIT_SPIN, 0);
@@ -178,7 +181,7 @@ VALUE(upcxx01 realm - g1 bupc, GASNET_COLL_OUT_MYSYNC, 0x10);
 MUST(upcxx01 bcl, (GASNET_COLL_LOCAL | GASNET_COLL_IN_ALLSYNC | GASNET_COLL_OUT_ALLSYNC) == 0xa4);
 VALUE(bupc, SIZEOF_GASNET_REGISTER_VALUE_T, SIZEOF_GEX_RMA_VALUE_T);
 
-// -- 1 or undefined: HPX initialises an int with one and tests others with #if ----------------------------------------------------
+// -- 1 or undefined: HPX initialises an int with one and tests others with #if --------------------
 #if defined(GASNET_PAR)
 VALUE(upcxx upcxx01 realm - ex realm - g1 caffeine bcl hpx lcw, GASNET_PAR, 1);
 #elif defined(GASNET_PARSYNC)
@@ -223,7 +226,7 @@ MUST(bupc upcxx01, GASNET_TRACE == 1 && GASNET_STATS == 1 && GASNET_SRCLINES == 
 #error "upcxx, chapel, bupc: constants are macros of plain numbers"
 #endif
 
-// -- Sizes ----------------------------------------------------------------------------------------------------------------------
+// -- Sizes ----------------------------------------------------------------------------------------
 SIZE(upcxx realm - ex caffeine bcl lcw chapel rust - gex, gex_Client_t, sizeof(void *));
 SIZE(upcxx realm - ex caffeine bcl lcw chapel rust - gex diomp, gex_EP_t, sizeof(void *));
 SIZE(upcxx realm - ex caffeine bcl lcw chapel rust - gex diomp, gex_TM_t, sizeof(void *));
@@ -274,7 +277,7 @@ MUST(upcxx realm - ex caffeine lcw, (gex_Rank_t)-1 > 0 && (gex_EP_Index_t)-1 > 0
 MUST(upcxx realm - ex lcw, (gex_AM_Arg_t)-1 < 0);
 MUST(rust - gex, (gex_RMA_Value_t)-1 > 0 && (gex_AM_Index_t)-1 > 0);
 
-// -- Layouts: fields, their order, and what is initialised by position ------------------------------------------------------------
+// -- Layouts: fields, their order, and what is initialised by position ----------------------------
 MUST(upcxx, offsetof(gex_Memvec_t, gex_addr) == 0 && offsetof(gex_Memvec_t, gex_len) == sizeof(void *));
 MUST(ocaf, offsetof(gasnet_memvec_t, addr) == 0 && offsetof(gasnet_memvec_t, len) == sizeof(void *));
 MUST(upcxx01 realm - g1 osss bcl,
@@ -299,11 +302,12 @@ static gex_AM_Entry_t short_entry = {201, (gex_AM_Fn_t)handler, GEX_FLAG_AM_LONG
 #endif
 // epcc, gexex, realm-g1, xmp
 static gasnet_handlerentry_t entry1 = {201, (gex_AM_Fn_t)handler};
-// upcxx: a location from rank and index; its fragments as they are copied to and from struct {void *; size_t}
+// upcxx: a location from rank and index; its fragments as they are copied to and from struct {void
+// *; size_t}
 static const gex_EP_Location_t location = {3, 1};
 static const gex_Memvec_t piece = {&client_data, sizeof client_data};
 
-// -- Constant expressions in the places where clients use them --------------------------------------------------------------------
+// -- Constant expressions in the places where clients use them ------------------------------------
 enum { LOAD = GEX_OP_GET, WAIT = GASNET_ERR_NOT_READY, FLAGS = GEX_FLAG_IMMEDIATE | GEX_FLAG_RANK_IS_JOBRANK };
 static const gex_OP_t operations[] = {GEX_OP_ADD, GEX_OP_FADD, GEX_OP_USER_NC}; // caffeine
 static gex_HSL_t lock = GEX_HSL_INITIALIZER;                                    // upcxx
@@ -343,7 +347,7 @@ MUST(realm - ex, GEX_EVENT_INVALID == nullptr && GEX_SEGMENT_INVALID == nullptr 
 MUST(bcl, __builtin_types_compatible_p(gex_OP_t, gex_DT_t) && __builtin_types_compatible_p(gex_OP_t, uint32_t));
 #endif
 
-// -- Pointers, which no language takes for integer constant expressions -------------------------------------------------------------
+// -- Pointers, which no language takes for integer constant expressions ---------------------------
 #define CONVERTED(type, value) \
     { "(" #type ")" #value, (uintptr_t)(type)(value), (uintptr_t)(value) }
 #define IS(name, value) \
@@ -381,7 +385,8 @@ static void must(int condition, const char *text) {
     }
 }
 
-// An object pointer: a pointer to void becomes one, one a pointer to void, and an integer becomes one and comes back.
+// An object pointer: a pointer to void becomes one, one a pointer to void, and an integer becomes
+// one and comes back.
 #ifdef __cplusplus
 #define FROM_VOID(type, p) static_cast<type>(p)
 #define TO_VOID(p) static_cast<const void *>(p)

@@ -1,5 +1,5 @@
-// Waits poll once at least, also when what they wait for is complete: clients spin on a flag around them, and on the progress of the last rank
-// in a barrier (GASNet-examples).
+// Waits poll once at least, also when what they wait for is complete: clients spin on a flag around
+// them, and on the progress of the last rank in a barrier (GASNet-examples).
 // NP: 1 2 3
 // TIMEOUT: 60
 #include "check.h"
@@ -48,7 +48,8 @@ int main(int argc, char **argv) {
     GASNET_BLOCKUNTIL(ATOMIC_GET(&asked) == WAYS);
 #ifdef GASNET_CONDUIT_SMP
     PHASE("barriers");
-    /* What was sent before a barrier is there after it: the first one runs the request, the second one the reply. */
+    /* What was sent before a barrier is there after it: the first one runs the request, the second
+     * one the reply. */
     barrier();
     OK(gex_AM_RequestShort0(tm, peer, ASK, 0));
     for (way = 0; way < 3; way++) {

@@ -1,4 +1,5 @@
-// C++ exceptions of the client around and beside GASNet calls; they may cross no GASNet frame, but all else is theirs.
+// C++ exceptions of the client around and beside GASNet calls; they may cross no GASNet frame, but
+// all else is theirs.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

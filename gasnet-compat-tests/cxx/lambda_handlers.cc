@@ -1,4 +1,5 @@
-// Handlers as lambdas, static members and template functions; arguments by several C++ types; statics of classes.
+// Handlers as lambdas, static members and template functions; arguments by several C++ types;
+// statics of classes.
 // NP: 1 2 4
 // TIMEOUT: 60
 // FLAGS: -std=c++11

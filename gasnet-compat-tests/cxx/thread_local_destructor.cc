@@ -1,4 +1,5 @@
-// GASNet entered from destructors of C++ thread_local objects, in threads that had entered it before and in others.
+// GASNet entered from destructors of C++ thread_local objects, in threads that had entered it
+// before and in others.
 // NP: 1 2
 // MODES: par
 // TIMEOUT: 60

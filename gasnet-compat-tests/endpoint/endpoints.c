@@ -1,5 +1,6 @@
-// Further endpoints: segments of the client's memory (unaligned) and of the library's, bound, published over a permuted team; puts, gets and
-// messages of all categories to and from them, by TM-pair and by teams of endpoints, two members per process; destroyed and bound anew.
+// Further endpoints: segments of the client's memory (unaligned) and of the library's, bound,
+// published over a permuted team; puts, gets and messages of all categories to and from them, by
+// TM-pair and by teams of endpoints, two members per process; destroyed and bound anew.
 // NP: 1 2 3 4
 // TIMEOUT: 90
 #include "check.h"

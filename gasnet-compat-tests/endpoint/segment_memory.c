@@ -1,5 +1,5 @@
-// gex_Segment_Create over memory that this process cannot read and write is refused with GASNET_ERR_BAD_ARG; over any it can, at any address and of any
-// length, it works.
+// gex_Segment_Create over memory that this process cannot read and write is refused with
+// GASNET_ERR_BAD_ARG; over any it can, at any address and of any length, it works.
 // NP: 1
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// GASNET_BLOCKUNTIL ends when its condition changes by a handler, by a neighbour's put, by an own non-blocking get, at once when it
-// holds already; the condition is evaluated, not remembered; polling alone makes progress.
+// GASNET_BLOCKUNTIL ends when its condition changes by a handler, by a neighbour's put, by an own
+// non-blocking get, at once when it holds already; the condition is evaluated, not remembered;
+// polling alone makes progress.
 // NP: 1 2 4 7
 // TIMEOUT: 90
 #include "check.h"

@@ -1,5 +1,5 @@
-// GASNET_BLOCKUNTIL ends when another thread changes the word, whether that thread uses GASNet or not, in every wait mode; and
-// when another thread's poll runs the handler.
+// GASNET_BLOCKUNTIL ends when another thread changes the word, whether that thread uses GASNet or
+// not, in every wait mode; and when another thread's poll runs the handler.
 // NP: 1 2
 // MODES: par
 // TIMEOUT: 90

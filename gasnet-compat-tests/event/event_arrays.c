@@ -1,5 +1,6 @@
-// gex_Event_{Test,Wait}{Some,All}: arrays with GEX_EVENT_INVALID at any place, empty arrays, partial completion, a pending
-// barrier among completed operations; Test never reports success early.
+// gex_Event_{Test,Wait}{Some,All}: arrays with GEX_EVENT_INVALID at any place, empty arrays,
+// partial completion, a pending barrier among completed operations; Test never reports success
+// early.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// Root and leaf events: leaves by pointer and by gex_Event_QueryLeaf, in both orders, mixed with their roots in arrays; syncing
-// the root alone syncs its leaves.
+// Root and leaf events: leaves by pointer and by gex_Event_QueryLeaf, in both orders, mixed with
+// their roots in arrays; syncing the root alone syncs its leaves.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"
@@ -33,7 +33,8 @@ static void queried_leaves(void) {
         root[i] = put(i, &given);
         asked = gex_Event_QueryLeaf(root[i], GEX_EC_LC);
         CHECK(asked != GEX_EVENT_NO_OP);
-        /* a query makes nothing new: either one may be synchronised, and asking again gives the same event */
+        /* a query makes nothing new: either one may be synchronised, and asking again gives the
+         * same event */
         if (asked != GEX_EVENT_INVALID && gex_Event_QueryLeaf(root[i], GEX_EC_LC) != GEX_EVENT_INVALID)
             CHECK(gex_Event_QueryLeaf(root[i], GEX_EC_LC) == asked);
         if (i % 2) gex_Event_Wait(asked);

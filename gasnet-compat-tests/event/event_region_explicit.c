@@ -1,5 +1,6 @@
-// Explicit and blocking operations inside an access region: they are begun and waited for there without touching the region
-// (GASNet 1.8, "Implicit access region synchronization", whose example waits for an explicit get inside).
+// Explicit and blocking operations inside an access region: they are begun and waited for there
+// without touching the region (GASNet 1.8, "Implicit access region synchronization", whose example
+// waits for an explicit get inside).
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// Access regions: their event stands for exactly the implicit operations begun inside, those outside stay apart, explicit ones
-// too; leaves of the region's event per category; empty regions; several regions pending at once.
+// Access regions: their event stands for exactly the implicit operations begun inside, those
+// outside stay apart, explicit ones too; leaves of the region's event per category; empty regions;
+// several regions pending at once.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// Events are not bound to the thread that began the operation: begun by one thread, synchronised by another; implicit operations
-// are per thread; a thread that ends with implicit operations in flight hurts nobody; many threads come and go.
+// Events are not bound to the thread that began the operation: begun by one thread, synchronised by
+// another; implicit operations are per thread; a thread that ends with implicit operations in
+// flight hurts nobody; many threads come and go.
 // NP: 1 2 4
 // MODES: par
 // TIMEOUT: 120

@@ -1,5 +1,5 @@
-// Handler-safe locks: static and dynamic initialisation, lock, trylock, unlock, several at once, from handlers and from the main
-// line; the lock order that the specification allows; destruction.
+// Handler-safe locks: static and dynamic initialisation, lock, trylock, unlock, several at once,
+// from handlers and from the main line; the lock order that the specification allows; destruction.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// Handler-safe locks exclude threads from each other, in PARSYNC too: contention, trylock on a held lock, a holder that is
-// slow.
+// Handler-safe locks exclude threads from each other, in PARSYNC too: contention, trylock on a held
+// lock, a holder that is slow.
 // NP: 1 2
 // MODES: par parsync
 // TIMEOUT: 60

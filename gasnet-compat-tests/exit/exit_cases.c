@@ -1,6 +1,7 @@
-/* Every way in which a job ends. The first argument names the case; run.py knows what each must lead to. A case that is not
- * collective is started by the last rank. With "handler" as second argument, ranks have a SIGQUIT handler that says so
- * and calls gasnet_exit(4), as the specification permits. */
+/* Every way in which a job ends. The first argument names the case; run.py knows what each must
+ * lead to. A case that is not collective is started by the last rank. With "handler" as second
+ * argument, ranks have a SIGQUIT handler that says so and calls gasnet_exit(4), as the
+ * specification permits. */
 #include <gasnetex.h>
 #include <gasnet_tools.h>
 

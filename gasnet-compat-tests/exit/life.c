@@ -1,5 +1,6 @@
-/* A short but complete life, to be killed at any instant of it: start, attach, puts, messages, barriers, end. Ranks compute between
- * the calls, so that some are outside GASNet when it happens. */
+/* A short but complete life, to be killed at any instant of it: start, attach, puts, messages,
+ * barriers, end. Ranks compute between the calls, so that some are outside GASNet when it
+ * happens. */
 #include <gasnetex.h>
 
 #include <stdio.h>

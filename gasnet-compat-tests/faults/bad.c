@@ -1,5 +1,6 @@
-/* Does one wrong or fatal thing, named by the first argument; run.sh judges how the job ends. The job must not outlive it:
- * a rank that is still alive after 40 seconds says so and exits with 99. */
+/* Does one wrong or fatal thing, named by the first argument; run.sh judges how the job ends.
+ * The job must not outlive it: a rank that is still alive after 40 seconds says so and exits
+ * with 99. */
 #include <gasnetex.h>
 #include <gasnet_coll.h>
 #include <gasnet_ratomic.h>

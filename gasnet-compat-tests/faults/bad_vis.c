@@ -1,4 +1,5 @@
-/* Makes one scattered put or get that the specification forbids, named by the first argument; run.sh judges how the job ends. */
+/* Makes one scattered put or get that the specification forbids, named by the first argument;
+ * run.sh judges how the job ends. */
 #include <gasnetex.h>
 #include <gasnet_coll.h>
 #include <gasnet_vis.h>
@@ -30,7 +31,8 @@ static void misuse(gex_TM_t tm, gex_Rank_t peer, char *base) {
     if (is("in-immediate"))
         gex_VIS_SetPeerCompletionHandler(200, NULL, 0, 0),
             gex_VIS_IndexedPutBlocking(tm, peer, 2, to, 8, 2, from, 8, GEX_FLAG_IMMEDIATE);
-    /* These would corrupt memory, or are cheap to see: every flavour refuses them (but a single piece, which is a put). */
+    /* These would corrupt memory, or are cheap to see: every flavour refuses them (but a single
+     * piece, which is a put). */
     if (is("outside")) gex_VIS_VectorPutBlocking(tm, peer, 2, outside, 1, &here, 0);
     if (is("outside-strided")) gex_VIS_StridedPutBlocking(tm, peer, base, steps, data, packed, 8, few, 1, 0);
     if (is("before-strided")) {

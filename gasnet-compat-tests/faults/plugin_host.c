@@ -1,4 +1,5 @@
-/* Opens the plugin that its argument names, starts a job with it, closes it, and returns from main. */
+/* Opens the plugin that its argument names, starts a job with it, closes it, and returns from
+ * main. */
 #include <dlfcn.h>
 #include <stdio.h>
 

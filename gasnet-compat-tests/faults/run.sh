@@ -58,9 +58,10 @@ verdict() { # name, problem (empty: none)
     fi
 }
 
-# expect NAME STATUS PATTERN COMMAND...: runs the command on its own, at most 60 s. STATUS is a number, "bad" (not 0) or
-# "handled": either it works and prints "fine", or it ends with a status other than 0 and a line that matches. The output
-# must have a line that matches PATTERN (extended, any case; empty: none needed). No rank may be left over, or hang.
+# expect NAME STATUS PATTERN COMMAND...: runs the command on its own, at most 60 s. STATUS is a
+# number, "bad" (not 0) or "handled": either it works and prints "fine", or it ends with a status
+# other than 0 and a line that matches. The output must have a line that matches PATTERN (extended,
+# any case; empty: none needed). No rank may be left over, or hang.
 expect() {
     name=$1 wanted=$2 pattern=$3
     shift 3

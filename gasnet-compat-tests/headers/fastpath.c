@@ -1,5 +1,6 @@
-// The inline puts and gets against a team head of our own: which calls stay inline, which go to the library, and what they do.
-// The library's functions are stubs here that count. Exits 0 when all is well.
+// The inline puts and gets against a team head of our own: which calls stay inline, which go to the
+// library, and what they do. The library's functions are stubs here that count. Exits 0 when all is
+// well.
 #include <gasnet.h>
 
 #include <stdio.h>

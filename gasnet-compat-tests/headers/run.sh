@@ -44,7 +44,8 @@ check() {
         sed 's/^/     /' "$tmp/out" | head -n 20
     fi
 }
-# check_says NAME TEXT COMMAND...: passes when the output has a line with TEXT, whatever the exit status.
+# check_says NAME TEXT COMMAND...: passes when the output has a line with TEXT, whatever the exit
+# status.
 check_says() {
     name=$1 text=$2
     shift 2
@@ -168,8 +169,8 @@ check_says refuse-many-arguments 'gex_AM_RequestShort_many' gcc -std=c11 -Werror
 printf '#include <gasnetex.h>\nint f(gex_TM_t tm);\nint f(gex_TM_t tm) { return gex_AM_RequestShort(tm, 0, 128); }\n' >"$tmp/few.c"
 check_says refuse-few-arguments 'gex_AM_RequestShort_few' gcc -std=c11 -Werror -DGASNET_SEQ $paths -fsyntax-only "$tmp/few.c"
 
-# -- link and start: marker.c with a stub of the core behind it is a library as far as the checks go.
-# library NAME CONDUIT FLAGS...
+# -- link and start: marker.c with a stub of the core behind it is a library as far as the checks
+# go. library NAME CONDUIT FLAGS...
 library() {
     library_name=$1 library_conduit=$2
     shift 2

@@ -1,4 +1,5 @@
-// Starts as a client does; or, with FOREIGN, hands over the build information of another build. See run.sh.
+// Starts as a client does; or, with FOREIGN, hands over the build information of another build. See
+// run.sh.
 #include <gasnet.h>
 
 #include <stdio.h>

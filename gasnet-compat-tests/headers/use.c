@@ -1,4 +1,5 @@
-// Uses every kind of macro that the headers offer, in the ways of real clients (C and C++). Compiled, never run.
+// Uses every kind of macro that the headers offer, in the ways of real clients (C and C++).
+// Compiled, never run.
 #include <gasnet.h>
 
 #include <gasnet_coll.h>

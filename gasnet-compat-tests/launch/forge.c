@@ -1,8 +1,10 @@
-/* Who is on the network of a job of the udp conduit, but no member of it: sees what its processes send each other on this host, and sends them what
- * it makes of that. It needs a raw socket. See scripts/launch/flood.py.
+/* Who is on the network of a job of the udp conduit, but no member of it: sees what its processes
+ * send each other on this host, and sends them what it makes of that. It needs a raw socket. See
+ * scripts/launch/flood.py.
  *
- * forge NUMBER [FREE]: sends NUMBER datagrams; the first FREE of them as fast as it can, the others only while little waits at the receivers. Now
- * and then it says that nobody listens there. Prints for each process a line `rank R port P forged N replayed M`, and how many answers came.
+ * forge NUMBER [FREE]: sends NUMBER datagrams; the first FREE of them as fast as it can, the others
+ * only while little waits at the receivers. Now and then it says that nobody listens there. Prints
+ * for each process a line `rank R port P forged N replayed M`, and how many answers came.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -73,7 +75,8 @@ static void set_number(unsigned char *data, unsigned at, uint32_t value) {
     for (i = 0; i < 4; i++) data[at + i] = (unsigned char)(value >> 8 * i);
 }
 
-/* How long the first datagram of some is: those of a train have the same job, version and sender. */
+/* How long the first datagram of some is: those of a train have the same job, version and
+ * sender. */
 static size_t first_of(const unsigned char *data, size_t bytes) {
     size_t at;
     for (at = HEADER; at + HEADER <= bytes; at++)
@@ -95,7 +98,8 @@ static void keep(uint16_t from, uint16_t to, const unsigned char *data, size_t b
     }
 }
 
-/* Looks until it has seen enough for both processes, and every kind of datagrams but the farewell. */
+/* Looks until it has seen enough for both processes, and every kind of datagrams but the
+ * farewell. */
 static void look(void) {
     static unsigned char packet[1 << 17];
     unsigned to[2] = {0, 0}, kinds = 0, i;
@@ -237,8 +241,8 @@ static uint16_t sum(const unsigned char *data, unsigned bytes) {
     return htons((uint16_t)~all);
 }
 
-/* Says to a process, in the name of its host, that nobody listens at the other one's port: for something that it sent a while ago, as it was or
- * changed. */
+/* Says to a process, in the name of its host, that nobody listens at the other one's port: for
+ * something that it sent a while ago, as it was or changed. */
 static void refuse(int icmp, unsigned to) {
     static unsigned char packet[8 + 20 + UDP + HEADER];
     const struct seen *real = one_to(ports[1 - to]);

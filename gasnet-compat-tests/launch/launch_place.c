@@ -1,10 +1,13 @@
-/* A client of every spawner: says where each rank is and what it was started with, checks that all ranks agree on that and can talk to each other,
- * and ends as it is told. scripts/check/launch.py starts it and compares what it prints.
+/* A client of every spawner: says where each rank is and what it was started with, checks that all
+ * ranks agree on that and can talk to each other, and ends as it is told. scripts/check/launch.py
+ * starts it and compares what it prints.
  *
  * launch_place [--end=WAY] [--env=NAME]... [--input] [--] [argument...]
  *
- *   --end=     ok (gasnet_exit(0)), exit:N, return:N (from main), one:N (the last rank exits, the others compute), poll:N (the others wait inside
- *              GASNET), kill (the last rank kills itself), abort, stop (the last rank stops itself while the others exit), wait (until a signal comes)
+ *   --end=     ok (gasnet_exit(0)), exit:N, return:N (from main), one:N (the last rank exits, the
+ *              others compute), poll:N (the others wait inside GASNET), kill (the last rank kills
+ *              itself), abort, stop (the last rank stops itself while the others exit), wait (until
+ *              a signal comes)
  *   --env=     rank 0 and the last rank print the variable
  *   --folder   rank 0 and the last rank print the current folder
  *   --lines=N  every rank prints so many lines
@@ -60,7 +63,8 @@ static void gather(void) {
     for (r = 0; r < np; r++) gex_Event_Wait(gex_Coll_BroadcastNB(tm, r, &places[r], &mine, sizeof mine, 0));
 }
 
-/* Ranks whose place is like this rank's, by host name or by neighbourhood, are exactly those that the library lists, in their order. */
+/* Ranks whose place is like this rank's, by host name or by neighbourhood, are exactly those that
+ * the library lists, in their order. */
 static void check_list(int by_host) {
     gex_RankInfo_t *info = NULL;
     gex_Rank_t count = 0, own = 0, r, i = 0;
@@ -107,7 +111,8 @@ static void check_places(void) {
     check_list(0);
 }
 
-/* Every rank puts a word of its own to every rank, gets all words of every rank, and sends each a short and a medium message. */
+/* Every rank puts a word of its own to every rank, gets all words of every rank, and sends each a
+ * short and a medium message. */
 static void check_network(void) {
     uint64_t *words = (uint64_t *)(void *)seg_of(me);
     uint64_t *copy = (uint64_t *)calloc(np, sizeof *copy);

@@ -1,8 +1,10 @@
-/* A client that works until it is told to stop, and looks whether what it does is right: puts, gets, messages and their replies of many sizes between
- * ranks in a row, and collectives. scripts/launch/flood.py disturbs it meanwhile.
+/* A client that works until it is told to stop, and looks whether what it does is right: puts,
+ * gets, messages and their replies of many sizes between ranks in a row, and collectives.
+ * scripts/launch/flood.py disturbs it meanwhile.
  *
- * launch_work FILE [MILLISECONDS]: ends when FILE is there. In each round one of the ranks also computes for so long, and does not poll meanwhile.
- * Rank 0 says from time to time how many rounds are done.
+ * launch_work FILE [MILLISECONDS]: ends when FILE is there. In each round one of the ranks also
+ * computes for so long, and does not poll meanwhile. Rank 0 says from time to time how many rounds
+ * are done.
  */
 #include "../common/check.h"
 

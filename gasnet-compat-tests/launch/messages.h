@@ -142,7 +142,8 @@ static void send_request(uint64_t random, gex_Rank_t to) {
     gex_AM_Arg_t from = (gex_AM_Arg_t)me, number, want;
     uint64_t key;
     size_t bytes;
-    /* One Long to a rank is under way at a time, so that it is whole when its handler looks at it. It has an answer always. */
+    /* One Long to a rank is under way at a time, so that it is whole when its handler looks at it.
+     * It has an answer always. */
     if (kind == LONG) GASNET_BLOCKUNTIL(!long_is_busy[to]);
     number = (gex_AM_Arg_t)sent[to][kind]++;
     key = key_of(messages_seed, me, to, kind, (uint32_t)number);
@@ -173,7 +174,8 @@ static void send_request(uint64_t random, gex_Rank_t to) {
     if (kind != SHORT && how == &local) gex_Event_Wait(local);
 }
 
-/* Waits until everything that was sent has come everywhere, and checks that it is that. Collective. */
+/* Waits until everything that was sent has come everywhere, and checks that it is that.
+ * Collective. */
 static void settle_messages(void) {
     const void *table;
     gex_Rank_t r;

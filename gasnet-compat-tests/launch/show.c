@@ -1,4 +1,5 @@
-/* Shows what a rank was started with. The first argument says what; output is one line per rank, written at once. */
+/* Shows what a rank was started with. The first argument says what; output is one line per rank,
+ * written at once. */
 #include <gasnetex.h>
 
 #include <stdio.h>

@@ -18,7 +18,8 @@ enum {
 };
 enum { NONE, BY_EVENT, IMPLICIT, DONE };
 
-/* The last put into a lane: a part of a rank's segment that only this rank writes, one put at a time. */
+/* The last put into a lane: a part of a rank's segment that only this rank writes, one put at a
+ * time. */
 struct put {
     int state;
     gex_Event_t event;
@@ -171,7 +172,8 @@ static void begin_get(uint64_t random, gex_Rank_t from) {
     }
 }
 
-/* Adds to a rank's counter, and looks that the sums which it fetches grow by what it adds at least. */
+/* Adds to a rank's counter, and looks that the sums which it fetches grow by what it adds at
+ * least. */
 static void add(uint64_t random, gex_Rank_t to) {
     uint64_t amount = random % 1000 + 1, sum;
     int i = (int)((random >> 16) % (2 * ADDITIONS));

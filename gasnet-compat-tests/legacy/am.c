@@ -1,4 +1,5 @@
-// gasnet_AMRequest{Short,Medium,Long,LongAsync} and gasnet_AMReply{Short,Medium,Long} with 0 to 16 arguments.
+// gasnet_AMRequest{Short,Medium,Long,LongAsync} and gasnet_AMReply{Short,Medium,Long} with 0 to 16
+// arguments.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check1.h"
@@ -16,7 +17,8 @@ static int entries;
 static int replies;
 static char payload[KINDS][17][128];
 
-/* Where `from` writes Long payloads in the segment of `to`: one slot for requests, one for replies. */
+/* Where `from` writes Long payloads in the segment of `to`: one slot for requests, one for
+ * replies. */
 #define TARGET(to, from, is_reply) at(to, (2 * (size_t)(from) + (is_reply)) * SLOT)
 
 #define HANDLERS(n)                                                                                      \

@@ -1,4 +1,5 @@
-// The largest and the smallest payloads of GASNet-1 messages; the address of an empty Long; what a handler may call.
+// The largest and the smallest payloads of GASNet-1 messages; the address of an empty Long; what a
+// handler may call.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check1.h"

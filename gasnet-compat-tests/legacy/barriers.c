@@ -1,5 +1,6 @@
-// Barriers of a GASNet-1 program: named, anonymous, mixed, mismatch by name and by flag, by wait and by try, split phase with
-// transfers between; the wait modes, and GASNET_BLOCKUNTIL in each of them.
+// Barriers of a GASNet-1 program: named, anonymous, mixed, mismatch by name and by flag, by wait
+// and by try, split phase with transfers between; the wait modes, and GASNET_BLOCKUNTIL in each of
+// them.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check1.h"

@@ -1,5 +1,6 @@
-// gasnet_exit of a GASNet-1 program: its code is the code of the job, whoever calls it: one rank while others wait in a barrier,
-// all ranks, from a handler, before attach. The program starts itself once per case.
+// gasnet_exit of a GASNet-1 program: its code is the code of the job, whoever calls it: one rank
+// while others wait in a barrier, all ranks, from a handler, before attach. The program starts
+// itself once per case.
 // NP: 1 2 4
 // CONDUITS: smp sock
 // TIMEOUT: 60

@@ -1,4 +1,5 @@
-// The functions of GASNet-1 through their symbols: gasnet_init, which has an inline form, and one of each kind of the others.
+// The functions of GASNet-1 through their symbols: gasnet_init, which has an inline form, and one
+// of each kind of the others.
 // NP: 1 2
 // TIMEOUT: 60
 #include "check1.h"

@@ -1,5 +1,5 @@
-// gasnet_hsl_*: static and dynamic, lock, trylock (also while another thread holds it), several at once, shared with handlers;
-// gasnet_hold_interrupts and gasnet_resume_interrupts.
+// gasnet_hsl_*: static and dynamic, lock, trylock (also while another thread holds it), several at
+// once, shared with handlers; gasnet_hold_interrupts and gasnet_resume_interrupts.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check1.h"

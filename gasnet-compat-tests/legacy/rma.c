@@ -1,5 +1,5 @@
-// Puts, gets and memset of GASNet-1: blocking, with handles and implicit, bulk and not, every size and alignment, to every rank;
-// when the source of a put may be reused.
+// Puts, gets and memset of GASNet-1: blocking, with handles and implicit, bulk and not, every size
+// and alignment, to every rank; when the source of a put may be reused.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check1.h"

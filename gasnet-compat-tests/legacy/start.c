@@ -1,5 +1,6 @@
-// gasnet_init and gasnet_attach: what may be asked before attach, fixed and chosen handler indices, a segment size of its own for
-// every rank, the tables of segments and nodes, the objects of GASNet-EX.
+// gasnet_init and gasnet_attach: what may be asked before attach, fixed and chosen handler indices,
+// a segment size of its own for every rank, the tables of segments and nodes, the objects of
+// GASNet-EX.
 // NP: 1 2 4 7
 // SEGMENTS: fast large
 // ENV: LEGACY_START_WORD=seven

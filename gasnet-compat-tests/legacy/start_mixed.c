@@ -1,5 +1,5 @@
-// A client in transition: gex_Client_Init with GEX_FLAG_USES_GASNET1, then calls of both interfaces on the same objects, events
-// and handlers.
+// A client in transition: gex_Client_Init with GEX_FLAG_USES_GASNET1, then calls of both interfaces
+// on the same objects, events and handlers.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

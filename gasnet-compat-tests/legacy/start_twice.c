@@ -1,4 +1,5 @@
-// A second gasnet_init and a second gasnet_attach return an error, as do starts with arguments that make no sense, and the job goes on.
+// A second gasnet_init and a second gasnet_attach return an error, as do starts with arguments that
+// make no sense, and the job goes on.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

@@ -1,5 +1,6 @@
-// Synchronisation of GASNet-1: wait and try of one handle, of arrays (all, some), of implicit puts, gets and both, with many
-// operations in flight; access regions, also with operations that have a handle inside; empty sets and invalid handles.
+// Synchronisation of GASNet-1: wait and try of one handle, of arrays (all, some), of implicit puts,
+// gets and both, with many operations in flight; access regions, also with operations that have a
+// handle inside; empty sets and invalid handles.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check1.h"

@@ -1,4 +1,5 @@
-// Values of 1 to 8 bytes in registers: puts (blocking, with a handle, implicit) and gets (blocking, with a handle, many at once).
+// Values of 1 to 8 bytes in registers: puts (blocking, with a handle, implicit) and gets (blocking,
+// with a handle, many at once).
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check1.h"

@@ -1,5 +1,6 @@
-/* Calls from restricted context (GASNet-EX, "Calls from restricted context"): inside a handler, with a handler-safe lock, between Prepare and
- * Commit. Each forbidden call is made in one of them. */
+/* Calls from restricted context (GASNet-EX, "Calls from restricted context"): inside a handler,
+ * with a handler-safe lock, between Prepare and Commit. Each forbidden call is made in one of
+ * them. */
 #include <gasnetex.h>
 
 static void on_request(gex_Token_t token, gex_AM_Arg_t what);

@@ -1,5 +1,5 @@
-/* GASNET_FREEZE*, GASNET_BACKTRACE* and GASNET_VERBOSEENV in a job (README, "Environment variables"). A frozen rank is let go by an alarm, as a
- * debugger would. */
+/* GASNET_FREEZE*, GASNET_BACKTRACE* and GASNET_VERBOSEENV in a job (README, "Environment
+ * variables"). A frozen rank is let go by an alarm, as a debugger would. */
 #include <gasnetex.h>
 #include <gasnet_tools.h>
 

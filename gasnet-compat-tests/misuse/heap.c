@@ -1,4 +1,5 @@
-/* The debug allocator (README, "GASNet debug malloc services"): what it finds, and what it fills memory with. */
+/* The debug allocator (README, "GASNet debug malloc services"): what it finds, and what it fills
+ * memory with. */
 #include "misuse.h"
 
 static void past_end(void) {
@@ -104,7 +105,8 @@ static void counters(void) {
         printf("most\n");
     printf("counted\n");
 }
-/* The report names what is still in use, with its place, for the ranks that GASNET_MALLOCNODES names. */
+/* The report names what is still in use, with its place, for the ranks that GASNET_MALLOCNODES
+ * names. */
 static void reported(void) {
     (void)gasnett_debug_malloc(12345 + me);
     gasnett_debug_free(gasnett_debug_malloc(54321));

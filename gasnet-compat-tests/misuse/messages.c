@@ -1,4 +1,5 @@
-/* Active Messages that the specification forbids, and HSLs. What concerns the place of a call is in context.c. */
+/* Active Messages that the specification forbids, and HSLs. What concerns the place of a call is in
+ * context.c. */
 #include <gasnet.h>
 
 static void on_none(gex_Token_t token);

@@ -1,4 +1,5 @@
-/* Clients, teams, ranks, endpoints, segments and events that do not exist, are gone, or are used for something else. */
+/* Clients, teams, ranks, endpoints, segments and events that do not exist, are gone, or are used
+ * for something else. */
 #include "misuse.h"
 
 #define LAST (np - 1)
@@ -94,8 +95,9 @@ static void tm_with_event(int others_enter) {
 }
 static void tm_with_collective(void) { tm_with_event(0); }
 static void tm_with_unsynced(void) { tm_with_event(1); }
-/* What is right: lent memory is lent again when its team has ended, whose domains have ended and whose events were synchronised, also by arrays; then
- * operations of other kinds use their places. */
+/* What is right: lent memory is lent again when its team has ended, whose domains have ended and
+ * whose events were synchronised, also by arrays; then operations of other kinds use their
+ * places. */
 static void tm_in_order(void) {
     int turn;
     for (turn = 0; turn < 3; turn++) {
@@ -275,7 +277,8 @@ static void ep_capabilities(void) {
 }
 static void verbose_errors(void) { gex_System_SetVerboseErrors(2); }
 
-/* An event that is not complete: the barrier that the last rank enters only when rank 0 has begun it. */
+/* An event that is not complete: the barrier that the last rank enters only when rank 0 has begun
+ * it. */
 static gex_Event_t open_event(void) {
     gex_Event_t event = GEX_EVENT_INVALID;
     const char begun = 1;

@@ -1,4 +1,5 @@
-/* Puts, gets, values, scattered transfers, atomics, barriers and collectives that the specification forbids. */
+/* Puts, gets, values, scattered transfers, atomics, barriers and collectives that the specification
+ * forbids. */
 #include <gasnet.h>
 
 #include "misuse.h"

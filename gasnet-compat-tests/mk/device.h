@@ -237,7 +237,8 @@ static device_class classes[CLASSES] = {
      ze_read},
 };
 
-/* Opens what there is; the number of classes with a device. After gex_Client_Init: a forked process cannot use what its parent began. */
+/* Opens what there is; the number of classes with a device. After gex_Client_Init: a forked process
+ * cannot use what its parent began. */
 TEST_UNUSED static int devices_open(void) {
     int found = 0, i, n;
     for (i = 0; i < CLASSES; i++) {
@@ -344,8 +345,9 @@ TEST_UNUSED static void add_place(device_class *c, int number, int client_memory
     OK(gex_EP_BindSegment(p->ep, p->segment, 0));
 }
 
-/* Place 0 is the primordial endpoint. The others, on every rank the same: host memory, and up to two devices of each class that is here,
- * with memory of the client's and of the library's. Published. Collective. */
+/* Place 0 is the primordial endpoint. The others, on every rank the same: host memory, and up to
+ * two devices of each class that is here, with memory of the client's and of the library's.
+ * Published. Collective. */
 TEST_UNUSED static void make_places(size_t bytes) {
     gex_EP_t eps[MOST_PLACES];
     int i, d;
@@ -377,7 +379,8 @@ TEST_UNUSED static void make_places(size_t bytes) {
     }
 }
 
-/* `at` as an offset in the segment of a place's endpoint, whose memory begins at `base`: in EVERYTHING that of a primordial one is all memory. */
+/* `at` as an offset in the segment of a place's endpoint, whose memory begins at `base`: in
+ * EVERYTHING that of a primordial one is all memory. */
 TEST_UNUSED static void *place_offset(const place *p, const char *base, const char *at) {
 #ifdef GASNET_SEGMENT_EVERYTHING
     if (p->index == 0) return (void *)(uintptr_t)at;

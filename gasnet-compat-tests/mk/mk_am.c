@@ -1,5 +1,6 @@
-// Active Messages and device memory: a Long of any length lands on the device before its handler runs, which gets the device's address;
-// payloads of requests and negotiated payloads come from the device that the sending endpoint's segment is on; replies too.
+// Active Messages and device memory: a Long of any length lands on the device before its handler
+// runs, which gets the device's address; payloads of requests and negotiated payloads come from the
+// device that the sending endpoint's segment is on; replies too.
 // NP: 1 2 4
 // DEVICES: yes
 #include "device.h"

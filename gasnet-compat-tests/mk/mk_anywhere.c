@@ -1,5 +1,6 @@
-// GEX_FLAG_{SELF,PEER}_SEG_UNKNOWN and _SOME with devices: host memory, and memory of other devices, as the local side of an endpoint on a device;
-// device memory of a peer addressed through its primordial endpoint. Puts, gets, scattered data, Mediums and Longs.
+// GEX_FLAG_{SELF,PEER}_SEG_UNKNOWN and _SOME with devices: host memory, and memory of other
+// devices, as the local side of an endpoint on a device; device memory of a peer addressed through
+// its primordial endpoint. Puts, gets, scattered data, Mediums and Longs.
 // NP: 1 2 3
 // TIMEOUT: 120
 // DEVICES: yes
@@ -22,7 +23,8 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     ATOMIC_ADD(&arrived, 1);
 }
 
-/* Between `data`, which is not in `local`'s segment but in `whose`, and `remote`, named through team or pair `tm_used`. */
+/* Between `data`, which is not in `local`'s segment but in `whose`, and `remote`, named through
+ * team or pair `tm_used`. */
 static void exchange(gex_TM_t tm_used, place *whose, char *data, place *remote, gex_Flags_t flags) {
     gex_Rank_t right = (me + 1) % np, left = (me + np - 1) % np;
     char *there = remote->theirs[right];

@@ -1,5 +1,6 @@
-// Many puts and gets of device memory under way at once: implicit ones, regions, explicit events in arrays, with messages in between; a
-// get is complete only when its data is on the device; in PAR mode several threads do so at once, each with its own current context.
+// Many puts and gets of device memory under way at once: implicit ones, regions, explicit events in
+// arrays, with messages in between; a get is complete only when its data is on the device; in PAR
+// mode several threads do so at once, each with its own current context.
 // NP: 1 2 4
 // TIMEOUT: 120
 // DEVICES: yes
@@ -9,7 +10,8 @@ enum { PIECES = 60, PIECE = 3001, SLICE = PIECES * PIECE, THREADS = 4, ROUNDS = 
 
 static place *place_of(unsigned n) { return &places[1 + n % (unsigned)(place_count - 1)]; }
 
-/* Slices `THREADS + slot` of every place are the source of rank `me`, slices `slot` the target of its predecessor. */
+/* Slices `THREADS + slot` of every place are the source of rank `me`, slices `slot` the target of
+ * its predecessor. */
 static void batch(unsigned slot, unsigned round) {
     gex_Rank_t peer = (me + 1) % np;
     place *local = place_of(slot + round), *remote = place_of(slot * 3 + 2 * round + 1);

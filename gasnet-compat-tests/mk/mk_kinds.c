@@ -1,5 +1,6 @@
-// Memory kinds and their segments: what may be asked for, error codes and what is left alone with them, failures of the device, contexts that
-// stay current, the order of destruction, and nothing left at the end.
+// Memory kinds and their segments: what may be asked for, error codes and what is left alone with
+// them, failures of the device, contexts that stay current, the order of destruction, and nothing
+// left at the end.
 // NP: 1 2
 // DEVICES: yes
 #include "device.h"

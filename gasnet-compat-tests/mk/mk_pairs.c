@@ -1,5 +1,6 @@
-// Puts and gets between any two kinds of memory: the primordial segment, another of host memory, and two devices of each class; to this
-// rank, to the next and to the one before; every form, empty, odd, larger than a packet and several MiB; local completion, offsets, values.
+// Puts and gets between any two kinds of memory: the primordial segment, another of host memory,
+// and two devices of each class; to this rank, to the next and to the one before; every form,
+// empty, odd, larger than a packet and several MiB; local completion, offsets, values.
 // NP: 1 2 4
 // TIMEOUT: 240
 // FLAGS: -O2
@@ -40,8 +41,8 @@ static void get(int form, gex_TM_t pair, void *to, gex_Rank_t peer, void *from, 
     }
 }
 
-/* Rank `me` works with the first half of rank `peer`'s memory: nobody else does, since the distance is everybody's. Its own second half is
- * the local side. */
+/* Rank `me` works with the first half of rank `peer`'s memory: nobody else does, since the distance
+ * is everybody's. Its own second half is the local side. */
 static void transfer(place *local, place *remote, gex_Rank_t distance, size_t bytes, int form) {
     gex_Rank_t peer = (me + distance) % np, source = (me + np - distance) % np;
     gex_TM_t pair = gex_TM_Pair(local->ep, remote->index);

@@ -1,5 +1,6 @@
-// Teams of endpoints on devices, and of such and primordial ones mixed: transfers by team rank, where the inline code must not take device
-// addresses for the host's; barriers; teams that are split and destroyed.
+// Teams of endpoints on devices, and of such and primordial ones mixed: transfers by team rank,
+// where the inline code must not take device addresses for the host's; barriers; teams that are
+// split and destroyed.
 // NP: 1 2 4
 // DEVICES: yes
 #include "device.h"
@@ -13,7 +14,8 @@ static place *place_with(gex_EP_Index_t index) {
     return &places[i];
 }
 
-/* Each member puts to and gets from the next. `own` and `next` are the places of this rank's and the next rank's member. */
+/* Each member puts to and gets from the next. `own` and `next` are the places of this rank's and
+ * the next rank's member. */
 static void round_trip(gex_TM_t team, place *own, place *next, uint64_t seed) {
     gex_Rank_t size = gex_TM_QuerySize(team), to = (gex_TM_QueryRank(team) + 1) % size;
     gex_Rank_t peer = gex_TM_TranslateRankToJobrank(team, to);

@@ -1,5 +1,5 @@
-// Scattered puts and gets of device memory: vectors, lists and strides between any two kinds, in every form; and telling the peer, whose
-// handler sees all data.
+// Scattered puts and gets of device memory: vectors, lists and strides between any two kinds, in
+// every form; and telling the peer, whose handler sees all data.
 // NP: 1 2 4
 // TIMEOUT: 120
 // DEVICES: yes

@@ -1,4 +1,5 @@
-// One rank asks for a segment that cannot be: all ranks are told, nobody waits for it, and the next attempt succeeds.
+// One rank asks for a segment that cannot be: all ranks are told, nobody waits for it, and the next
+// attempt succeeds.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 30

@@ -1,5 +1,5 @@
-// Names that clients use though no specification has them: the hook that is called with the segment, blocking barriers of the
-// library, the host's name, the address of a thread-key function.
+// Names that clients use though no specification has them: the hook that is called with the
+// segment, blocking barriers of the library, the host's name, the address of a thread-key function.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

@@ -1,5 +1,5 @@
-// Every function that has a macro or an inline form is also callable as a function: the address of its symbol works, for a client
-// that takes a pointer, for another language, after #undef.
+// Every function that has a macro or an inline form is also callable as a function: the address of
+// its symbol works, for a client that takes a pointer, for another language, after #undef.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// GEX_FLAG_IMMEDIATE returns while the peer is outside GASNet for as long as it takes: the peer leaves only when it sees that
-// requests of every kind were refused.
+// GEX_FLAG_IMMEDIATE returns while the peer is outside GASNet for as long as it takes: the peer
+// leaves only when it sees that requests of every kind were refused.
 // NP: 2 4
 // SEGMENTS: fast large
 // CONDUITS: smp

@@ -1,5 +1,5 @@
-// The implicit operations of one thread are not those of another: while one has a put under way, the set of another is empty,
-// and an empty set stays so.
+// The implicit operations of one thread are not those of another: while one has a put under way,
+// the set of another is empty, and an empty set stays so.
 // NP: 1 2 4
 // MODES: par
 // TIMEOUT: 60

@@ -1,5 +1,5 @@
-// Synchronising a leaf event leaves its root alone: the root may still be waited for, and until then no other operation gets the
-// same event.
+// Synchronising a leaf event leaves its root alone: the root may still be waited for, and until
+// then no other operation gets the same event.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// A put that is complete is in place for everybody, not only for whoever asks its target: the last rank puts to rank 0 and then
-// tells rank 1, which looks at rank 0's memory (directly, if the two are neighbours).
+// A put that is complete is in place for everybody, not only for whoever asks its target: the last
+// rank puts to rank 0 and then tells rank 1, which looks at rank 0's memory (directly, if the two
+// are neighbours).
 // NP: 1 2 3 4
 // TIMEOUT: 60
 #include "check.h"

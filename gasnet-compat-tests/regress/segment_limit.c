@@ -1,5 +1,6 @@
-// GASNET_MAX_SEGSIZE per host is shared out among the ranks of the host, and nobody can attach more than it has; a call that is
-// refused leaves everything as it was. (Nothing is checked where the ranks are on several hosts.)
+// GASNET_MAX_SEGSIZE per host is shared out among the ranks of the host, and nobody can attach more
+// than it has; a call that is refused leaves everything as it was. (Nothing is checked where the
+// ranks are on several hosts.)
 // NP: 1 2 4
 // SEGMENTS: fast large
 // ENV: GASNET_MAX_SEGSIZE=16MB/H

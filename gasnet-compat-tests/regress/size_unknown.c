@@ -1,4 +1,5 @@
-// Objects no larger than a word, with a size that the compiler does not know: no warning, and the bytes that were meant.
+// Objects no larger than a word, with a size that the compiler does not know: no warning, and the
+// bytes that were meant.
 // NP: 1 2 3
 #include "check.h"
 

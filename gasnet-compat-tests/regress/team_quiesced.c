@@ -1,5 +1,6 @@
-// A member that has seen a barrier over a team complete destroys the team as quiescent, while another member has not looked yet: what the first one
-// gives back, and a new team takes, must not be taken from under the other's barrier.
+// A member that has seen a barrier over a team complete destroys the team as quiescent, while
+// another member has not looked yet: what the first one gives back, and a new team takes, must not
+// be taken from under the other's barrier.
 // NP: 2 3 4
 #include "check.h"
 

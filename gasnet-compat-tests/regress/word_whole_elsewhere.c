@@ -1,5 +1,6 @@
-// An aligned word that a put writes is seen whole by everybody, not only at its owner: the last rank writes zeros and ones to rank 0
-// while the ranks between look (directly, if they are neighbours of rank 0).
+// An aligned word that a put writes is seen whole by everybody, not only at its owner: the last
+// rank writes zeros and ones to rank 0 while the ranks between look (directly, if they are
+// neighbours of rank 0).
 // NP: 2 3 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,12 +1,13 @@
-// An aligned transfer of 1, 2, 4 or 8 bytes is one access: a reader sees the old or the new value, never a mixture; a flag that
-// a put writes ends a wait.
+// An aligned transfer of 1, 2, 4 or 8 bytes is one access: a reader sees the old or the new value,
+// never a mixture; a flag that a put writes ends a wait.
 // NP: 1 2 4 7
 // TIMEOUT: 90
 #include "check.h"
 
 enum { ROUNDS = 1500, CELL = 64 };
 
-/* The neighbour on the left writes all zeros or all ones; the owner looks at its own memory meanwhile. */
+/* The neighbour on the left writes all zeros or all ones; the owner looks at its own memory
+ * meanwhile. */
 static void no_tearing(size_t bytes, int form) {
     gex_Rank_t peer = (me + 1) % np;
     char *remote = seg_of(peer), *local = seg_of(me);
@@ -27,7 +28,8 @@ static void no_tearing(size_t bytes, int form) {
             default: seen = *(volatile uint64_t *)(void *)local; break;
         }
         CHECKF(seen == 0 || seen == mask, "%zu bytes: %llx", bytes, (unsigned long long)seen);
-        /* a get of the cell that the peer's other neighbour does not write: the own write must come back whole */
+        /* a get of the cell that the peer's other neighbour does not write: the own write must come
+         * back whole */
         OK(gex_RMA_GetBlocking(tm, &fetched, peer, remote, bytes, 0));
         CHECKF(fetched == (value & mask), "%zu bytes: got %llx", bytes, (unsigned long long)fetched);
     }
@@ -36,7 +38,8 @@ static void no_tearing(size_t bytes, int form) {
     barrier();
 }
 
-/* Data first, then a flag: whoever sees the flag sees the data, since the put of the data was complete. */
+/* Data first, then a flag: whoever sees the flag sees the data, since the put of the data was
+ * complete. */
 static void flag_waiting(size_t bytes) {
     gex_Rank_t peer = (me + 1) % np;
     char *remote = seg_of(peer), *local = seg_of(me);

@@ -1,5 +1,5 @@
-// Blocking put and get: sizes from nothing to 4 MiB, every alignment, to the own rank and to others, local buffers inside and
-// outside the segment, the bytes around the target untouched.
+// Blocking put and get: sizes from nothing to 4 MiB, every alignment, to the own rank and to
+// others, local buffers inside and outside the segment, the bytes around the target untouched.
 // NP: 1 2 4 7
 // TIMEOUT: 90
 #include "check.h"
@@ -42,7 +42,8 @@ int main(int argc, char **argv) {
     buffer = (char *)malloc(largest + 64);
     back = (char *)malloc(largest + 4 * GUARD);
     barrier();
-    /* each rank writes into the first half of its peer's segment; its own second half serves as local buffer */
+    /* each rank writes into the first half of its peer's segment; its own second half serves as
+     * local buffer */
     for (hop = 0; hop < np && hop < 4; hop++) {
         peer = (me + hop) % np;
         remote = seg_of(peer);

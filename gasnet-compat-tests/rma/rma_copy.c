@@ -1,4 +1,5 @@
-// GEX_FLAG_LC_COPY_YES: a put to a rank that does not poll is injected and locally complete although nothing takes its data yet; the data is right.
+// GEX_FLAG_LC_COPY_YES: a put to a rank that does not poll is injected and locally complete
+// although nothing takes its data yet; the data is right.
 // NP: 2 3
 // TIMEOUT: 60
 #include "check.h"
@@ -9,8 +10,8 @@ enum { BYTES = 3000001 };
 static int woken[2];
 
 int main(int argc, char **argv) {
-    /* All ranks but the last put to the last one, which sleeps in a read until all have local completion. The pipe is made before the job starts,
-     * so all ranks of this host have it. */
+    /* All ranks but the last put to the last one, which sleeps in a read until all have local
+     * completion. The pipe is made before the job starts, so all ranks of this host have it. */
     char byte = 0, *data;
     gex_Rank_t last, r;
     REQUIRE(pipe(woken) == 0);

@@ -1,4 +1,5 @@
-// Operations of no bytes behave like all others: they complete, write their leaf event, touch no memory, and take any address.
+// Operations of no bytes behave like all others: they complete, write their leaf event, touch no
+// memory, and take any address.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,6 @@
-// Flags of RMA calls: GEX_FLAG_IMMEDIATE gives either the operation or a no-op, never something between; the assertions
-// GEX_FLAG_PEER_NEVER_SELF and GEX_FLAG_PEER_NEVER_NBRHD, where they are true.
+// Flags of RMA calls: GEX_FLAG_IMMEDIATE gives either the operation or a no-op, never something
+// between; the assertions GEX_FLAG_PEER_NEVER_SELF and GEX_FLAG_PEER_NEVER_NBRHD, where they are
+// true.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

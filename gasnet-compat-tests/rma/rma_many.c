@@ -1,5 +1,5 @@
-// 65,535 operations in flight: explicit puts with their events in one array, implicit puts; thousands of gets and of operations in
-// an access region.
+// 65,535 operations in flight: explicit puts with their events in one array, implicit puts;
+// thousands of gets and of operations in an access region.
 // NP: 1 2 4
 // TIMEOUT: 120
 #include "check.h"

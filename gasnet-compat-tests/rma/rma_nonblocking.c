@@ -1,5 +1,6 @@
-// Explicit and implicit non-blocking put and get: every local completion option, many operations at once, synchronised in all
-// ways; sources overwritten after local completion; operations of no bytes.
+// Explicit and implicit non-blocking put and get: every local completion option, many operations at
+// once, synchronised in all ways; sources overwritten after local completion; operations of no
+// bytes.
 // NP: 1 2 4 7
 // TIMEOUT: 90
 #include "check.h"

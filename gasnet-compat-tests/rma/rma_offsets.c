@@ -1,5 +1,6 @@
-// GEX_FLAG_SELF_SEG_OFFSET and GEX_FLAG_PEER_SEG_OFFSET: addresses that count from the base of the bound segment, in every form of put and get, by
-// the primordial team, a reversed one, and between further endpoints.
+// GEX_FLAG_SELF_SEG_OFFSET and GEX_FLAG_PEER_SEG_OFFSET: addresses that count from the base of the
+// bound segment, in every form of put and get, by the primordial team, a reversed one, and between
+// further endpoints.
 // NP: 1 2 3 4
 // SEGMENTS: fast large
 // TIMEOUT: 60

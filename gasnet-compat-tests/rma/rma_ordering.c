@@ -1,5 +1,6 @@
-// What a rank completed before it sends a message, or before it enters a barrier, is visible to the handler, or behind the
-// barrier; the payload of a Long is visible before its handler, and to whoever the handler tells.
+// What a rank completed before it sends a message, or before it enters a barrier, is visible to the
+// handler, or behind the barrier; the payload of a Long is visible before its handler, and to
+// whoever the handler tells.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// Value forms of put and get: 1 to 8 bytes, every alignment, blocking, NB and NBI; the high bytes of a fetched value are zero and
-// no byte beside the target changes.
+// Value forms of put and get: 1 to 8 bytes, every alignment, blocking, NB and NBI; the high bytes
+// of a fetched value are zero and no byte beside the target changes.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

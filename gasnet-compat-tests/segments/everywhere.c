@@ -1,4 +1,5 @@
-// EVERYTHING: static data, stack, heap and other mappings of every process as targets, without gex_Segment_Attach; what the queries say.
+// EVERYTHING: static data, stack, heap and other mappings of every process as targets, without
+// gex_Segment_Attach; what the queries say.
 // NP: 1 2 3 4
 // SEGMENTS: everything
 // TIMEOUT: 120
@@ -23,7 +24,8 @@ static void queries(void) {
     free(table);
 }
 
-/* A segment that is bound to the primordial endpoint counts in queries and offsets; other memory stays as it was. */
+/* A segment that is bound to the primordial endpoint counts in queries and offsets; other memory
+ * stays as it was. */
 static void bind(void) {
     gex_Segment_t own;
     gex_Rank_t peer = (me + 1) % np;

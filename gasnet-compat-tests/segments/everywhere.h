@@ -130,7 +130,8 @@ static void atomics(gex_Rank_t peer, char *remote) {
     gex_AD_Destroy(ad);
 }
 
-/* All of it, on every process's memory in turn: only one process writes to an area at a time. `stack` has AREA + 64 bytes. */
+/* All of it, on every process's memory in turn: only one process writes to an area at a time.
+ * `stack` has AREA + 64 bytes. */
 static void everywhere(char *stack) {
     char *out = (char *)malloc(AREA + 64), *in = (char *)malloc(AREA + 64);
     gex_Rank_t hop, r;

@@ -1,5 +1,6 @@
-// EVERYTHING: memory that the kernel cannot copy but its owner can, from a page in the middle on: the owner's handler of SIGSEGV provides it
-// when it is touched, as systems of shared virtual memory do. Puts, gets and Longs across the border arrive whole.
+// EVERYTHING: memory that the kernel cannot copy but its owner can, from a page in the middle on:
+// the owner's handler of SIGSEGV provides it when it is touched, as systems of shared virtual
+// memory do. Puts, gets and Longs across the border arrive whole.
 // NP: 2
 // SEGMENTS: everything
 // ENV: GASNET_NO_CATCH_SIGNAL=SIGSEGV

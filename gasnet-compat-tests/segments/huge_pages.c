@@ -1,4 +1,5 @@
-// Huge pages that are asked for: the segment is usual memory, and advised to have them if, and only if, the host has them for shared memory.
+// Huge pages that are asked for: the segment is usual memory, and advised to have them if, and only
+// if, the host has them for shared memory.
 // NP: 1 2 3
 // SEGMENTS: fast large
 // ENV: GASNET_USE_HUGEPAGES=1
@@ -16,7 +17,8 @@ static int allowed(void) {
     return policy[0] != '\0' && strstr(policy, "[never]") == NULL && strstr(policy, "[deny]") == NULL;
 }
 
-/* Whether the mapping that holds `address` is advised to have huge pages: "hg" among its flags. -1: the kernel does not say. */
+/* Whether the mapping that holds `address` is advised to have huge pages: "hg" among its flags. -1:
+ * the kernel does not say. */
 static int is_advised(const void *address) {
     char line[1000];
     int inside = 0, advised = -1;

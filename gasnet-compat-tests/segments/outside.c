@@ -1,5 +1,6 @@
-// GEX_FLAG_PEER_SEG_UNKNOWN and GEX_FLAG_PEER_SEG_SOME: remote memory that lies outside the bound segment, on the heap, static, in another endpoint's
-// segment, half inside, or inside after all; puts, gets, values, scattered data, Longs of fixed and negotiated payload and their replies.
+// GEX_FLAG_PEER_SEG_UNKNOWN and GEX_FLAG_PEER_SEG_SOME: remote memory that lies outside the bound
+// segment, on the heap, static, in another endpoint's segment, half inside, or inside after all;
+// puts, gets, values, scattered data, Longs of fixed and negotiated payload and their replies.
 // NP: 1 2 3 4
 // TIMEOUT: 120
 #include "check.h"
@@ -30,7 +31,8 @@ static void on_reply(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t
     ATOMIC_ADD(&answered, 1);
 }
 
-/* Everything that can be done with the right neighbour's block. The first half of a block is for others, the second for answers. */
+/* Everything that can be done with the right neighbour's block. The first half of a block is for
+ * others, the second for answers. */
 static void exchange(char *block, gex_Flags_t flag) {
     static const size_t sizes[] = {0, 1, 7, 8, 4096, 70000, MOST};
     gex_Rank_t right = (me + 1) % np, left = (me + np - 1) % np;

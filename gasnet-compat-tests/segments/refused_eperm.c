@@ -1,4 +1,5 @@
-// EVERYTHING where the kernel refuses to copy between processes, from the start, with EPERM: messages do it.
+// EVERYTHING where the kernel refuses to copy between processes, from the start, with EPERM:
+// messages do it.
 // NP: 2 3
 // SEGMENTS: everything
 // TIMEOUT: 120

@@ -1,5 +1,6 @@
-// EVERYTHING where the kernel comes to refuse copies between processes, first writes (EPERM), then reads (ENOSYS), while the program runs:
-// what was promised before, like the largest Long, still holds.
+// EVERYTHING where the kernel comes to refuse copies between processes, first writes (EPERM), then
+// reads (ENOSYS), while the program runs: what was promised before, like the largest Long, still
+// holds.
 // NP: 2 3
 // SEGMENTS: everything
 // TIMEOUT: 180

@@ -1,5 +1,6 @@
-// EVERYTHING: an address where the target has no memory, or none that may be written, ends the job, and the target says who asked for what.
-// Each case is a job of its own, started by this program, which reads what it prints.
+// EVERYTHING: an address where the target has no memory, or none that may be written, ends the job,
+// and the target says who asked for what. Each case is a job of its own, started by this program,
+// which reads what it prints.
 // NP: 2
 // SEGMENTS: everything
 // MODES: par

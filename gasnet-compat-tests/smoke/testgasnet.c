@@ -1,5 +1,6 @@
-// What packagers build and run to see that an installation works: a little of everything between all pairs of ranks, then the library's own
-// diagnosis. Built in a build tree by make -C CONDUIT-conduit testgasnet-MODE. "done." is what they look for.
+// What packagers build and run to see that an installation works: a little of everything between
+// all pairs of ranks, then the library's own diagnosis. Built in a build tree by make -C
+// CONDUIT-conduit testgasnet-MODE. "done." is what they look for.
 // NP: 1 2 4
 // TIMEOUT: 120
 #include "check.h"
@@ -22,7 +23,8 @@ static void answer(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t 
     ATOMIC_ADD(&answers, 1U);
 }
 
-/* A put, a get, a message and its answer, and an atomic, to and from one rank. Each rank has a slot in everybody's segment. */
+/* A put, a get, a message and its answer, and an atomic, to and from one rank. Each rank has a slot
+ * in everybody's segment. */
 static void meet(gex_Rank_t peer, gex_AD_t domain, unsigned turn) {
     unsigned char out[BYTES], in[BYTES];
     char *slot = seg_of(peer) + 4096 * (1 + (size_t)me % 128);

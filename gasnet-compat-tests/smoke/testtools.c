@@ -1,5 +1,5 @@
-// What packagers build and run to see that the tools work: no job, no communication. Built in a build tree by
-// make -C CONDUIT-conduit testtools-MODE. "Done." is what they look for.
+// What packagers build and run to see that the tools work: no job, no communication. Built in a
+// build tree by make -C CONDUIT-conduit testtools-MODE. "Done." is what they look for.
 // NP: 1
 // CONDUITS: smp
 #include <gasnet_tools.h>

@@ -1,5 +1,5 @@
-// GASNET_BLOCKUNTIL on a word that a peer's put, a handler, another thread or an atomic of a neighbour changes, with both
-// wait modes; and a wait that outlasts any spinning.
+// GASNET_BLOCKUNTIL on a word that a peer's put, a handler, another thread or an atomic of a
+// neighbour changes, with both wait modes; and a wait that outlasts any spinning.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "stress.h"
@@ -17,7 +17,8 @@ static void on_poke(gex_Token_t token) {
     ATOMIC_ADD(&poked, 1);
 }
 
-/* A chain around all ranks: each waits for its predecessor's put, then puts; so almost all wait all the time. */
+/* A chain around all ranks: each waits for its predecessor's put, then puts; so almost all wait all
+ * the time. */
 static void by_put(void) {
     uint64_t round;
     PHASE("BLOCKUNTIL by a put");
@@ -64,7 +65,8 @@ static void by_other_thread(void) {
     barrier();
 }
 
-/* Rank 0 does something else for a while; then it wakes everybody, by messages and by puts in turn. */
+/* Rank 0 does something else for a while; then it wakes everybody, by messages and by puts in
+ * turn. */
 static void after_long(void) {
     uint64_t value;
     gex_Rank_t r;

@@ -1,4 +1,5 @@
-// All-to-all flood of Long requests, each answered by a Long reply; every payload is verified in its handler.
+// All-to-all flood of Long requests, each answered by a Long reply; every payload is verified in
+// its handler.
 // NP: 1 2 4
 // TIMEOUT: 120
 #include "stress.h"

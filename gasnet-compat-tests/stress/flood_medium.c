@@ -1,4 +1,5 @@
-// All-to-all flood of maximal Medium requests, each answered by a maximal Medium reply, from every rank and thread.
+// All-to-all flood of maximal Medium requests, each answered by a maximal Medium reply, from every
+// rank and thread.
 // NP: 1 2 3 4 7
 // TIMEOUT: 120
 #include "stress.h"

@@ -1,4 +1,5 @@
-// All-to-all flood of Shorts with 0 to 16 arguments, answered by Shorts; then IMMEDIATE requests until each is taken.
+// All-to-all flood of Shorts with 0 to 16 arguments, answered by Shorts; then IMMEDIATE requests
+// until each is taken.
 // NP: 1 2 4 16
 // TIMEOUT: 120
 #include "stress.h"

@@ -1,4 +1,5 @@
-// GASNet entered from a pthread key's destructor, also for the first time and several rounds of destructors later.
+// GASNet entered from a pthread key's destructor, also for the first time and several rounds of
+// destructors later.
 // NP: 1 2
 // MODES: par
 // TIMEOUT: 60
@@ -28,7 +29,8 @@ static void communicate(void) {
     GASNET_BLOCKUNTIL(ATOMIC_GET(&done) > before);
 }
 
-/* Sets its key again, so that it runs three times, after and before the library's own destructors. */
+/* Sets its key again, so that it runs three times, after and before the library's own
+ * destructors. */
 static void destroy(void *value) {
     intptr_t rounds = (intptr_t)value;
     communicate();

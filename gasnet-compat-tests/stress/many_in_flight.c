@@ -1,4 +1,5 @@
-// More than 65,535 operations in flight at once: NB puts and gets with an event each, NBI, access regions, AM events.
+// More than 65,535 operations in flight at once: NB puts and gets with an event each, NBI, access
+// regions, AM events.
 // NP: 1 2 3
 // TIMEOUT: 120
 #include "stress.h"

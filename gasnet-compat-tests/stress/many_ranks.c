@@ -1,4 +1,5 @@
-// A smoke test for large jobs: barriers, broadcast, all-to-all Shorts, Mediums and puts around the ring.
+// A smoke test for large jobs: barriers, broadcast, all-to-all Shorts, Mediums and puts around the
+// ring.
 // NP: 64 128 256
 // MODES: par seq
 // TIMEOUT: 180

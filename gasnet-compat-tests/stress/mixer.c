@@ -1,5 +1,5 @@
-// Random traffic: every kind of AM, negotiated payload, IMMEDIATE, RMA in all forms, events, regions, barriers.
-// The seed is TEST_SEED or fixed, so that a failure can be repeated.
+// Random traffic: every kind of AM, negotiated payload, IMMEDIATE, RMA in all forms, events,
+// regions, barriers. The seed is TEST_SEED or fixed, so that a failure can be repeated.
 // NP: 1 2 3 4 7
 // TIMEOUT: 120
 #include "stress.h"
@@ -7,9 +7,10 @@
 enum { SHORT_REQUEST = 200, MEDIUM_REQUEST, LONG_REQUEST, SHORT_REPLY, MEDIUM_REPLY, LONG_REPLY };
 enum { ROUNDS = 6, STEPS = 1500, AREA = 64 * 1024, LARGEST = 40000 };
 
-/*
- * A segment has, for every source rank and thread, four areas: the target of its puts, the target of its Long requests
- * (one at a time), the target of the Long replies to it, and one that it only reads.
+/* 
+ * A segment has, for every source rank and thread, four areas: the target of its puts, the target
+ * of its Long requests (one at a time), the target of the Long replies to it, and one that it only
+ * reads.
  */
 enum { PUTS, LONGS, LONG_REPLIES, CONSTANT, AREAS };
 

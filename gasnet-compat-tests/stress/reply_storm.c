@@ -1,4 +1,5 @@
-// Reply storms: all ranks ask one that is busy and does not poll; then it answers all of them with maximal Mediums.
+// Reply storms: all ranks ask one that is busy and does not poll; then it answers all of them with
+// maximal Mediums.
 // NP: 2 4 7
 // TIMEOUT: 120
 #include "stress.h"

@@ -21,7 +21,8 @@ static unsigned long long available_kib(void) {
     return value;
 }
 
-/* An address range of MAPPED bytes that costs WINDOW bytes of memory: the same pages again and again. */
+/* An address range of MAPPED bytes that costs WINDOW bytes of memory: the same pages again and
+ * again. */
 static char *repeated(void) {
     char *base;
     size_t at;

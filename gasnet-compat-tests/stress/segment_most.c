@@ -1,4 +1,5 @@
-// Segments of together three quarters of the machine's memory, touched here and there by every rank.
+// Segments of together three quarters of the machine's memory, touched here and there by every
+// rank.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // MODES: par
@@ -7,7 +8,8 @@
 
 enum { TOUCHES = 257 };
 
-/* The machine's memory, or what is free of it when other programs hold much: the library promises no more than that. */
+/* The machine's memory, or what is free of it when other programs hold much: the library promises
+ * no more than that. */
 static uint64_t memory_bytes(void) {
     uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     unsigned long long available = 0;

@@ -1,5 +1,6 @@
-// A rank stops (SIGSTOP) between Prepare and Commit, with a buffer of the library in its hands. The others exchange
-// maximal Mediums and replies meanwhile, and only then let it go on; its message arrives whole.
+// A rank stops (SIGSTOP) between Prepare and Commit, with a buffer of the library in its hands. The
+// others exchange maximal Mediums and replies meanwhile, and only then let it go on; its message
+// arrives whole.
 // NP: 3 4
 // TIMEOUT: 60
 #include "stress.h"

@@ -1,4 +1,5 @@
-/* Shared by the stress programs: client threads, and payloads that are quick to fill and to verify. */
+/* Shared by the stress programs: client threads, and payloads that are quick to fill and to
+ * verify. */
 #ifndef COMPAT_TESTS_STRESS_H
 #define COMPAT_TESTS_STRESS_H
 
@@ -23,7 +24,8 @@ TEST_UNUSED static void *stress_thread(void *index) {
 }
 #endif
 
-/* Runs `body` in STRESS_THREADS threads (in the calling thread when there is only one), and returns when all are done. */
+/* Runs `body` in STRESS_THREADS threads (in the calling thread when there is only one), and returns
+ * when all are done. */
 TEST_UNUSED static void stress_run(stress_body_t *body) {
 #if defined(GASNET_PAR)
     pthread_t threads[STRESS_THREADS];
@@ -64,7 +66,8 @@ TEST_UNUSED static int stress_same(const void *buffer, size_t bytes, uint64_t se
     return wrong == 0 && memcmp((const char *)buffer + 8 * words, &word, bytes % 8) == 0;
 }
 
-/* A number of operations such that larger jobs do not take longer: `total` shared among the ranks, at least `least`. */
+/* A number of operations such that larger jobs do not take longer: `total` shared among the ranks,
+ * at least `least`. */
 TEST_UNUSED static int stress_share(int total, int least) {
     int each = total / (int)np;
     return each > least ? each : least;

@@ -1,4 +1,5 @@
-// 1,000 client threads that come and go: each talks to a peer; memory, threads and descriptors do not grow.
+// 1,000 client threads that come and go: each talks to a peer; memory, threads and descriptors do
+// not grow.
 // NP: 1 2 3
 // MODES: par
 // TIMEOUT: 180

@@ -1,11 +1,13 @@
-// A thread exits with implicit operations in flight and others take its events: nothing is lost, nothing crashes.
+// A thread exits with implicit operations in flight and others take its events: nothing is lost,
+// nothing crashes.
 // NP: 1 2 4
 // MODES: par
 // TIMEOUT: 60
 #include "stress.h"
 
 enum { WORDS = 512, ROUNDS = 40, SINK = 200 };
-/* Of each segment: what each thread puts, what all get, and what is put by threads that hand its events over. */
+/* Of each segment: what each thread puts, what all get, and what is put by threads that hand its
+ * events over. */
 struct places {
     uint64_t put[ROUNDS][WORDS], got[WORDS], handed[WORDS];
 };
@@ -22,7 +24,8 @@ static void on_sink(gex_Token_t token, void *payload, size_t bytes) {
     ATOMIC_ADD(&sunk, 1);
 }
 
-/* Leaves implicit puts, gets and AMs unsynced; and does not end an access region every other time. */
+/* Leaves implicit puts, gets and AMs unsynced; and does not end an access region every other
+ * time. */
 static void *leave_pending(void *round) {
     size_t r = (size_t)(uintptr_t)round, i;
     char payload[64];

@@ -1,5 +1,5 @@
-// Client threads come and go: a thousand of them, a few at a time, each entering GASNet; the number that may live at once is what
-// the query says, of which a sample is tried.
+// Client threads come and go: a thousand of them, a few at a time, each entering GASNet; the number
+// that may live at once is what the query says, of which a sample is tried.
 // NP: 1 2
 // MODES: par
 // TIMEOUT: 120

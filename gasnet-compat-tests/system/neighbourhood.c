@@ -1,5 +1,5 @@
-// Neighbourhood and host: sorted tables that contain the caller, consistent on all ranks; positions; NULL outputs; a handler
-// may ask. Run with different neighbourhood sizes.
+// Neighbourhood and host: sorted tables that contain the caller, consistent on all ranks;
+// positions; NULL outputs; a handler may ask. Run with different neighbourhood sizes.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

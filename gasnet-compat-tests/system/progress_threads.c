@@ -1,5 +1,5 @@
-// gex_System_QueryProgressThreads when the client did not ask to start the threads itself: an error code, never a crash.
-// A process makes one call, so the ranks share the cases.
+// gex_System_QueryProgressThreads when the client did not ask to start the threads itself: an error
+// code, never a crash. A process makes one call, so the ranks share the cases.
 // NP: 1 4
 // TIMEOUT: 60
 #include "check.h"

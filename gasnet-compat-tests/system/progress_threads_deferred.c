@@ -1,5 +1,5 @@
-// GEX_FLAG_DEFER_THREADS: the client starts the progress threads that the query describes, if there are any, and
-// communication works before and after.
+// GEX_FLAG_DEFER_THREADS: the client starts the progress threads that the query describes, if there
+// are any, and communication works before and after.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"

@@ -1,5 +1,5 @@
-// Job rank and size, verbose errors, thread limit, hidden AM concurrency: values, stability, the same on every rank where
-// the specification says so.
+// Job rank and size, verbose errors, thread limit, hidden AM concurrency: values, stability, the
+// same on every rank where the specification says so.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -1,4 +1,5 @@
-// gasnet_set_waitmode: every mode is accepted, ranks may differ, and waits of every kind end in each of them.
+// gasnet_set_waitmode: every mode is accepted, ranks may differ, and waits of every kind end in
+// each of them.
 // NP: 1 2 4
 // TIMEOUT: 90
 #include "check.h"

@@ -1,4 +1,5 @@
-/* README-tools, "Compiler annotations", "Macro argument evaluation", identification strings and trace macros. */
+/* README-tools, "Compiler annotations", "Macro argument evaluation", identification strings and
+ * trace macros. */
 #include <gasnet_tools.h>
 
 #include "tools_check.h"
@@ -82,7 +83,8 @@ static void evaluation(void) {
     CHECK((GASNETT_UNUSED_ARGS8(n++, n++, n++, n++, n++, n++, n++, n++), n) == 36);
 }
 
-/* Without tracing the macros evaluate nothing that matters, but they exist and check their arguments. */
+/* Without tracing the macros evaluate nothing that matters, but they exist and check their
+ * arguments. */
 static void tracing(void) {
     const char *file;
     unsigned int line;

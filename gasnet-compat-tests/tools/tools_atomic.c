@@ -1,5 +1,5 @@
-/* README-tools, "Atomic operations": results, limits, wrap-around, flags and storage, in one thread; inline forms and
- * exported functions alike. */
+/* README-tools, "Atomic operations": results, limits, wrap-around, flags and storage, in one
+ * thread; inline forms and exported functions alike. */
 #include <gasnet_tools.h>
 
 #include <stddef.h>
@@ -81,7 +81,8 @@ static void test_evaluation(void) {
     CHECK(p == x + 1 && v == 1 && f == 1 && gasnett_atomic_read(&x[0], 0) == 1);
 }
 
-/* Ordinary scalars may be accessed through the fixed-width types, without padding or extra alignment. */
+/* Ordinary scalars may be accessed through the fixed-width types, without padding or extra
+ * alignment. */
 static void test_storage(void) {
     struct {
         char c;

@@ -1,5 +1,6 @@
-/* README-tools, "Memory barriers" and "Atomic operations": atomicity and ordering between threads. In the single-threaded mode
- * only the strong forms promise atomicity, and the weak barriers may vanish. */
+/* README-tools, "Memory barriers" and "Atomic operations": atomicity and ordering between threads.
+ * In the single-threaded mode only the strong forms promise atomicity, and the weak barriers may
+ * vanish. */
 #include <gasnet_tools.h>
 
 #include "tools_check.h"
@@ -40,7 +41,8 @@ static void *count(void *id) {
 #define WRITE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
 #define READ(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 
-/* Message passing: data is written before a flag and read after it. `way` selects how the two are ordered. */
+/* Message passing: data is written before a flag and read after it. `way` selects how the two are
+ * ordered. */
 static int data;
 static gasnett_atomic_t flag = gasnett_atomic_init(0);
 static int way;
@@ -94,8 +96,8 @@ static void *message(void *id) {
     return NULL;
 }
 
-/* Store buffering: with full barriers (and write barriers, which the specification makes full for later loads) at least one
- * of two threads sees the other's store. */
+/* Store buffering: with full barriers (and write barriers, which the specification makes full for
+ * later loads) at least one of two threads sees the other's store. */
 static int stored[2], loaded[2];
 static gasnett_atomic_t arrived = gasnett_atomic_init(0);
 static void meet(int n) {

@@ -1,4 +1,5 @@
-/* README-tools, "Backtracing and debugger attach", and the README's GASNET_BACKTRACE* and GASNET_FREEZE* variables. */
+/* README-tools, "Backtracing and debugger attach", and the README's GASNET_BACKTRACE* and
+ * GASNET_FREEZE* variables. */
 #include <gasnet_tools.h>
 
 #include <sys/mman.h>

@@ -1,7 +1,9 @@
-/* Helpers of the tools tests: checks, threads, and running a function in a child whose output is captured.
+/* Helpers of the tools tests: checks, threads, and running a function in a child whose output is
+ * captured.
  *
- * These programs use the communication-free tools library only (libgasnet_tools-{seq,par}). A program ends with 0 (passed),
- * 1 (failed) or 77 (skipped, with the reason). Include after gasnet_tools.h. */
+ * These programs use the communication-free tools library only (libgasnet_tools-{seq,par}). A
+ * program ends with 0 (passed), 1 (failed) or 77 (skipped, with the reason). Include after
+ * gasnet_tools.h. */
 #ifndef TOOLS_CHECK_H
 #define TOOLS_CHECK_H
 

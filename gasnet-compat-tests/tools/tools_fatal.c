@@ -1,4 +1,5 @@
-/* README-tools: gasnett_fatalerror, gasnett_current_loc, gasnett_killmyprocess, gasnett_reghandler, streams. */
+/* README-tools: gasnett_fatalerror, gasnett_current_loc, gasnett_killmyprocess, gasnett_reghandler,
+ * streams. */
 #include <gasnet_tools.h>
 
 #include "tools_check.h"

@@ -1,4 +1,5 @@
-/* README-tools, GASNETT_USE_TRUE_MUTEXES: real locks in every mode. Also the exported functions of the locks. */
+/* README-tools, GASNETT_USE_TRUE_MUTEXES: real locks in every mode. Also the exported functions of
+ * the locks. */
 #define GASNETT_USE_TRUE_MUTEXES 1
 #include <gasnet_tools.h>
 

@@ -1,4 +1,5 @@
-/* README-tools, "Miscellaneous tools": affinity, limits, zero counting, checksum, memory, copies of small values. */
+/* README-tools, "Miscellaneous tools": affinity, limits, zero counting, checksum, memory, copies of
+ * small values. */
 #include <gasnet_tools.h>
 
 #include <sched.h>

@@ -1,4 +1,5 @@
-/* The functions behind the macros: a language without a C preprocessor calls atomics, fences and locks by their symbols. */
+/* The functions behind the macros: a language without a C preprocessor calls atomics, fences and
+ * locks by their symbols. */
 #include <gasnet_tools.h>
 
 #include "tools_check.h"

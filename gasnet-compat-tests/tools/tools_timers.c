@@ -62,7 +62,8 @@ int main(void) {
     CHECK(gasnett_ticks_to_ns(0) == 0 && gasnett_ticks_to_us(0) == 0);
     CHECK(gasnett_tick_granularityus() > 0 && gasnett_tick_overheadus() > 0);
 
-    /* Ticks and the wall clock agree over a sleep of 300 ms: within 10 %, since another process may run in between. */
+    /* Ticks and the wall clock agree over a sleep of 300 ms: within 10 %, since another process may
+     * run in between. */
     wall = gasnett_gettimeofday_us();
     start = gasnett_ticks_now();
     CHECK(gasnett_nsleep(300 * 1000000ull) == 0);

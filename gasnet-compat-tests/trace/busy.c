@@ -1,5 +1,6 @@
-/* Does a little of everything that is recorded, and writes down what: for every kind of event how often and how many bytes, and for every
- * peer. Run by run.py, which compares that with what the library has recorded.
+/* Does a little of everything that is recorded, and writes down what: for every kind of event how
+ * often and how many bytes, and for every peer. Run by run.py, which compares that with what the
+ * library has recorded.
  * Arguments: nothing, "masks", or how it ends: "kill", "abort", "fatal", "hang", "exit". */
 #include "../common/check.h"
 
@@ -256,7 +257,8 @@ static void locks(void) {
     gex_HSL_Unlock(&lock);
 }
 
-/* The client's own lines. What is formatted must not be evaluated away: the counter tells whether it was. */
+/* The client's own lines. What is formatted must not be evaluated away: the counter tells whether
+ * it was. */
 static void notes(void) {
     const char *file = NULL;
     unsigned int line = 0;
@@ -292,7 +294,8 @@ static void everything(void) {
     team_barrier();
 }
 
-/* Masks and TRACELOCAL change while the program runs: puts 1 and 4 are traced, gets never; the put to itself only while that is on. */
+/* Masks and TRACELOCAL change while the program runs: puts 1 and 4 are traced, gets never; the put
+ * to itself only while that is on. */
 static void masks(void) {
     CHECK(strcmp(GASNETT_TRACE_GETMASK(), "PU") == 0);
     CHECK(!GASNETT_TRACE_ENABLED);

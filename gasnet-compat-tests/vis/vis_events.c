@@ -1,5 +1,6 @@
-// What VIS calls return: complete at once in the own neighbourhood; events, leaves and access regions elsewhere; IMMEDIATE gives the whole or
-// nothing. Lists may be divided differently at the two sides.
+// What VIS calls return: complete at once in the own neighbourhood; events, leaves and access
+// regions elsewhere; IMMEDIATE gives the whole or nothing. Lists may be divided differently at the
+// two sides.
 // NP: 1 2 4 7
 #include "check.h"
 #include <gasnet_vis.h>
@@ -125,7 +126,8 @@ static void events(gex_Rank_t peer, char *remote, int shape, int near) {
     check_get(seed);
 }
 
-/* More than queues hold, without a wait: what is refused has changed nothing, and what is taken arrives. */
+/* More than queues hold, without a wait: what is refused has changed nothing, and what is taken
+ * arrives. */
 static void pressure(gex_Rank_t peer, char *remote, int shape) {
     int i, refused = 0;
     PHASE("immediate, many at once");

@@ -1,4 +1,5 @@
-// Large scattered puts and gets: pieces larger than a packet, a million small elements, and pieces of all sizes in one list.
+// Large scattered puts and gets: pieces larger than a packet, a million small elements, and pieces
+// of all sizes in one list.
 // NP: 1 2 4
 // TIMEOUT: 120
 #include "check.h"
@@ -62,7 +63,8 @@ static void mixed(gex_Rank_t peer, char *remote) {
     CHECK_PATTERN(in, total, 31);
 }
 
-/* Pieces at equal distances, but not of equal length, or adjoining: what is described briefly must be exactly these. */
+/* Pieces at equal distances, but not of equal length, or adjoining: what is described briefly must
+ * be exactly these. */
 static void nearly_regular(gex_Rank_t peer, char *remote) {
     static const size_t lengths[] = {8, 8, 16, 8, 8, 8, 3, 3, 64, 64, 64, 8, 64, 1}, distance = 64;
     enum { N = sizeof lengths / sizeof lengths[0] };

@@ -1,5 +1,6 @@
-// GEX_FLAG_SELF_SEG_OFFSET and GEX_FLAG_PEER_SEG_OFFSET in scattered puts and gets: every entry of a list, and the base of a strided section, counts
-// from the base of the bound segment; one side, the other, or both.
+// GEX_FLAG_SELF_SEG_OFFSET and GEX_FLAG_PEER_SEG_OFFSET in scattered puts and gets: every entry of
+// a list, and the base of a strided section, counts from the base of the bound segment; one side,
+// the other, or both.
 // NP: 1 2 3 4
 // SEGMENTS: fast large
 #include "check.h"

@@ -1,5 +1,6 @@
-// gex_VIS_SetPeerCompletionHandler: the handler runs at the target, once per put, as a reply handler, with its payload aligned and whole, and sees
-// all data of the put, whatever its shape, size and distance.
+// gex_VIS_SetPeerCompletionHandler: the handler runs at the target, once per put, as a reply
+// handler, with its payload aligned and whole, and sees all data of the put, whatever its shape,
+// size and distance.
 // NP: 1 2 3 4 7
 #include "check.h"
 #include <gasnet_vis.h>

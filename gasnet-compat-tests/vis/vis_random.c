@@ -1,5 +1,5 @@
-// Random scattered puts and gets of every shape and form, several in flight, to every rank: each byte is compared with a model. Arguments:
-// operations, bytes of a slot, seed.
+// Random scattered puts and gets of every shape and form, several in flight, to every rank: each
+// byte is compared with a model. Arguments: operations, bytes of a slot, seed.
 // NP: 1 2 3 4 7
 // ARGS: 150 9000 1
 // TIMEOUT: 120
@@ -84,7 +84,8 @@ static void shuffle(size_t a[], size_t b[], size_t n) {
     }
 }
 
-/* Places pieces so that they do not overlap, with the rest of the memory between them, in any order; or anywhere. */
+/* Places pieces so that they do not overlap, with the rest of the memory between them, in any
+ * order; or anywhere. */
 static void place(struct side *s, char *base, size_t lengths[], size_t n, size_t total, int apart) {
     static size_t offsets[MAX_PIECES];
     size_t i, j, at = 0, spare = slot_bytes - total, k = 0;

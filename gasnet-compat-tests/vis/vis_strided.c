@@ -1,5 +1,5 @@
-// Strided puts and gets: every degenerate case of the specification, strides of either sign, transposition, reflection, many levels, and steps
-// over more than 4 GiB.
+// Strided puts and gets: every degenerate case of the specification, strides of either sign,
+// transposition, reflection, many levels, and steps over more than 4 GiB.
 // NP: 1 2 4 7
 #include "check.h"
 #include <gasnet_vis.h>

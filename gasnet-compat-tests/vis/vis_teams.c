@@ -1,5 +1,6 @@
-// Scattered puts and gets through a team whose ranks run backwards, and through TM-pairs to a second endpoint with memory of the client; the
-// peer-completion handler is that of the addressed endpoint.
+// Scattered puts and gets through a team whose ranks run backwards, and through TM-pairs to a
+// second endpoint with memory of the client; the peer-completion handler is that of the addressed
+// endpoint.
 // NP: 1 2 3 4 7
 #include "check.h"
 

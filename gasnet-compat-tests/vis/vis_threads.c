@@ -1,5 +1,5 @@
-// Several threads of each rank put and get scattered data at once, with handles of their own, implicit operations of their own, and peer completion
-// armed by one thread for its own puts only.
+// Several threads of each rank put and get scattered data at once, with handles of their own,
+// implicit operations of their own, and peer completion armed by one thread for its own puts only.
 // NP: 1 2 4
 // MODES: par
 #include "check.h"
@@ -67,7 +67,8 @@ int main(int argc, char **argv) {
     PHASE("threads");
     for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
     for (i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-    /* Every rank sends the same number to its peers in turn: all ranks together get THREADS / 2 * ROUNDS * np. */
+    /* Every rank sends the same number to its peers in turn: all ranks together get THREADS / 2 *
+     * ROUNDS * np. */
     PHASE("handlers");
     share_setup();
     for (;;) {

@@ -1,5 +1,6 @@
-# other/amudp of a build tree: udp's launcher under the names that clients build it by (UPC++: amudprun; Chapel: amudprun-host, which it renames).
-# Needs tree, the folder where configure ran. CC and other variables of the command line are for host compilers, which the launcher does not need.
+# other/amudp of a build tree: udp's launcher under the names that clients build it by (UPC++:
+# amudprun; Chapel: amudprun-host, which it renames). Needs tree, the folder where configure ran. CC
+# and other variables of the command line are for host compilers, which the launcher does not need.
 
 .PHONY: all clean amudprun amudprun-host
 all: amudprun

@@ -1,5 +1,5 @@
-# clean and distclean of a build tree. Included by its makefiles after tests.mk; needs SRCDIR, BUILD, CONDUITS, tests, and tree, the folder
-# where configure ran.
+# clean and distclean of a build tree. Included by its makefiles after tests.mk; needs SRCDIR,
+# BUILD, CONDUITS, tests, and tree, the folder where configure ran.
 
 .PHONY: clean distclean
 # Leaves what clients can read before the library is built.

@@ -1,8 +1,10 @@
 #!/bin/sh
-# core.sh CONDUIT|any|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread modes. A library of one conduit and the
-# universal one (any) are the same crate with different features.
+# core.sh CONDUIT|any|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread
+# modes. A library of one conduit and the universal one (any) are the same crate with different
+# features.
 #
-# A conduit and the tools become a static library (only that crate type: with several, fat LTO silently does not apply).
+# A conduit and the tools become a static library (only that crate type: with several, fat LTO
+# silently does not apply).
 . "$(dirname -- "$0")/../common.sh"
 
 what=$1
@@ -23,7 +25,8 @@ if [ "$FLAVOUR" = debug ]; then
     set -- --features debug-checks
 fi
 
-# For this machine, or for what CARGO_BUILD_TARGET says; a user's own settings for Cargo do not move the results.
+# For this machine, or for what CARGO_BUILD_TARGET says; a user's own settings for Cargo do not move
+# the results.
 triple=${CARGO_BUILD_TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
 mkdir -p "$CORE/core"
 # All libraries are made from one crate, whose result has one name: one after the other.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# dist.sh: $BUILD/GASNet-VERSION.tar.gz, a release that builds offline (its crates are inside) and that clients unpack and configure themselves.
-# Takes what git has under version control, or, in an unpacked release, all files. Twice the same sources make the same bytes.
+# dist.sh: $BUILD/GASNet-VERSION.tar.gz, a release that builds offline (its crates are inside) and
+# that clients unpack and configure themselves. Takes what git has under version control, or, in an
+# unpacked release, all files. Twice the same sources make the same bytes.
 . "$(dirname -- "$0")/../common.sh"
 
 name=GASNet-$VERSION

@@ -1,5 +1,6 @@
 #!/bin/sh
-# ident FILE...: prints the identity strings ($Name: text $) that libgasnet's headers put into every program.
+# ident FILE...: prints the identity strings ($Name: text $) that libgasnet's headers put into every
+# program.
 if [ $# -eq 0 ] || [ "$1" = --help ] || [ "$1" = -h ]; then
     echo "usage: ident FILE..." >&2
     [ $# -gt 0 ]

@@ -1,10 +1,13 @@
 #!/bin/sh
-# package-lib.sh CONDUIT|any|tools MODE: turns $CORE/core/CONDUIT.a and the thread mode's marker object into
-# $B/lib/libgasnet-CONDUIT-MODE.a and libgasnet-CONDUIT-MODE.so.N.x.y (or libgasnet.*, libgasnet_tools-MODE.*).
+# package-lib.sh CONDUIT|any|tools MODE: turns $CORE/core/CONDUIT.a and the thread mode's marker
+# object into $B/lib/libgasnet-CONDUIT-MODE.a and libgasnet-CONDUIT-MODE.so.N.x.y (or libgasnet.*,
+# libgasnet_tools-MODE.*).
 #
-# A Rust static library cannot be shipped as it is: it has dozens of foreign global symbols and collides with any other one. So
-# everything is linked into one relocatable object, unused sections are dropped, and only the exported names stay global.
-# CFLAGS and LDFLAGS of the environment are used, too. KEEP_SYMBOLS=1 leaves debugging information to packagers, who strip themselves.
+# A Rust static library cannot be shipped as it is: it has dozens of foreign global symbols and
+# collides with any other one. So everything is linked into one relocatable object, unused sections
+# are dropped, and only the exported names stay global.
+# CFLAGS and LDFLAGS of the environment are used, too. KEEP_SYMBOLS=1 leaves debugging information
+# to packagers, who strip themselves.
 . "$(dirname -- "$0")/../common.sh"
 
 conduit=$1 mode=$2
@@ -14,8 +17,8 @@ tmp=$B/obj/$name
 rm -rf "$tmp"
 mkdir -p "$tmp" "$B/lib"
 
-# The marker carries the thread mode and, in its headers, the segment configuration: the entry points that differ by them, the symbols of
-# the link-time check, identity strings.
+# The marker carries the thread mode and, in its headers, the segment configuration: the entry
+# points that differ by them, the symbols of the link-time check, identity strings.
 marker=$ROOT/marker/marker.c
 [ "$conduit" != tools ] || marker=$ROOT/marker/tools.c
 : >"$tmp/marker.names"
@@ -53,8 +56,9 @@ missing=$(comm -23 "$tmp/wanted" "$tmp/defined" | wc -l)
 entry=$(head -n 1 "$tmp/exports")
 # shellcheck disable=SC2046,SC2086 # one -u per name
 ld -r --gc-sections --force-group-allocation $(sed 's/^/-u /' "$tmp/exports") -e "$entry" $objects "$core" -o "$tmp/all.o"
-# Without -R .llvmbc binutils 2.40 aborts on leftover bitcode; .comment only says which compilers the build machine had.
-# PACKAGE_OBJCOPY: options of the sanitizer builds (scripts/check/70-sanitize.sh).
+# Without -R .llvmbc binutils 2.40 aborts on leftover bitcode; .comment only says which compilers
+# the build machine had. PACKAGE_OBJCOPY: options of the sanitizer builds
+# (scripts/check/70-sanitize.sh).
 # shellcheck disable=SC2086
 objcopy ${PACKAGE_OBJCOPY:-} -R .llvmbc -R .llvmcmd -R .comment --keep-global-symbols="$tmp/exports" "$tmp/all.o" "$tmp/$name.o"
 [ -n "${KEEP_SYMBOLS:-}" ] || strip -g "$tmp/$name.o"

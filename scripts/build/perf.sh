@@ -1,5 +1,6 @@
 #!/bin/sh
-# perf.sh: compiles gasnet_perf with the universal library and puts it into $B/bin/. Its sources use public interfaces only.
+# perf.sh: compiles gasnet_perf with the universal library and puts it into $B/bin/. Its sources use
+# public interfaces only.
 . "$(dirname -- "$0")/../common.sh"
 
 mkdir -p "$B/bin"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# run-tests.sh TREE CONDUITS TESTS NP: runs the test programs that are built in the conduits' folders of a build tree, with NP processes. One line per
-# program; exit status 1 when one fails, 0 else, also when none is built.
+# run-tests.sh TREE CONDUITS TESTS NP: runs the test programs that are built in the conduits'
+# folders of a build tree, with NP processes. One line per program; exit status 1 when one fails, 0
+# else, also when none is built.
 set -u
 tree=$1 conduits=$2 tests=$3 np=$4
 ran=0 failed=0

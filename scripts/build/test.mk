@@ -1,5 +1,6 @@
-# One program of gasnet-compat-tests/smoke, TEST, compiled as OUT for CONDUIT and MODE as a client's makefile does it: by the fragments in FRAGMENTS.
-# testtools is a program of the tools alone. Called by tests.mk.
+# One program of gasnet-compat-tests/smoke, TEST, compiled as OUT for CONDUIT and MODE as a client's
+# makefile does it: by the fragments in FRAGMENTS. testtools is a program of the tools alone. Called
+# by tests.mk.
 include $(FRAGMENTS)/$(CONDUIT)-conduit/$(CONDUIT)-$(MODE).mak
 include $(FRAGMENTS)/gasnet_tools-$(if $(filter seq,$(MODE)),seq,par).mak
 source := '$(SRCDIR)/gasnet-compat-tests/smoke/$(TEST).c'

@@ -1,11 +1,13 @@
-# Targets of a build tree, for its makefiles: config.mk, which configure wrote, comes first. The work is done by the makefile of the source tree.
+# Targets of a build tree, for its makefiles: config.mk, which configure wrote, comes first. The
+# work is done by the makefile of the source tree.
 
 ifdef prefix
 PREFIX := $(prefix)
 endif
 DESTDIR ?=
 UNIVERSAL ?= 1
-# What may have quotes goes by the environment. The source tree's own config.mk, if somebody configured in place, is not for us.
+# What may have quotes goes by the environment. The source tree's own config.mk, if somebody
+# configured in place, is not for us.
 CONFIGURED := 1
 export CC CXX CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS CONFIGURED
 export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD

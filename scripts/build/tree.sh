@@ -1,6 +1,6 @@
 #!/bin/sh
-# tree.sh: writes the files of the build tree $BUILD_TREE from its config.mk, which `configure` wrote: headers, fragments, makefiles,
-# config.status, and links to what `make` will build.
+# tree.sh: writes the files of the build tree $BUILD_TREE from its config.mk, which `configure`
+# wrote: headers, fragments, makefiles, config.status, and links to what `make` will build.
 tree=${BUILD_TREE:?the folder where configure ran}
 
 # The value of a variable of config.mk.
@@ -13,7 +13,8 @@ export BUILD CC CXX SEGMENT FLAVOUR CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS
 . "$(dirname -- "$0")/../common.sh"
 conduits=$(chosen CONDUITS) modes=$(chosen MODES)
 
-# linked TARGET NAME: a symbolic link, whose target may be built later. Leaves files of others alone.
+# linked TARGET NAME: a symbolic link, whose target may be built later. Leaves files of others
+# alone.
 linked() {
     if [ -e "$2" ] && [ ! -L "$2" ]; then return; fi
     ln -sfn "$1" "$2"
@@ -25,8 +26,8 @@ replace "$tree/gasnet_config.h" <"$B/include/gasnet_config.h"
 
 if [ "$tree" != "$ROOT" ]; then
     replace "$tree/Makefile" <<MAKEFILE
-# Written by configure. make, make seq|parsync|par, make install [prefix=DIR] [DESTDIR=DIR], make check, make clean, make distclean, make dist;
-# tests: scripts/build/tests.mk
+# Written by configure. make, make seq|parsync|par, make install [prefix=DIR] [DESTDIR=DIR], make
+# check, make clean, make distclean, make dist; tests: scripts/build/tests.mk
 include $tree/config.mk
 include $ROOT/scripts/build/tree.mk
 MAKEFILE
@@ -103,8 +104,9 @@ substitution() { printf '%s\n' "$2" | sed -e 's/[\\&|]/\\&/g' -e "s/^/s|@$1@|/" 
 printf '%s\n' "$CONFIGURE_ARGS" | replace "$tree/config.arguments"
 replace "$tree/config.status" <<STATUS
 #!/bin/sh
-# Written by configure. Without arguments: writes the files of this build tree again. --recheck: runs configure again. --file=OUT[:IN[:IN]],
-# or CONFIG_FILES="OUT[:IN[:IN]] ..." in the environment: writes OUT from its templates (OUT.in by default; - is the standard output or input),
+# Written by configure. Without arguments: writes the files of this build tree again. --recheck:
+# runs configure again. --file=OUT[:IN[:IN]], or CONFIG_FILES="OUT[:IN[:IN]] ..." in the
+# environment: writes OUT from its templates (OUT.in by default; - is the standard output or input),
 # @NAMES@ replaced.
 set -eu
 tree='$tree'

@@ -1,4 +1,5 @@
-# The oldest Rust that Cargo.toml names compiles everything. `make check-all` fetches it by rustup, where that is there and has a network.
+# The oldest Rust that Cargo.toml names compiles everything. `make check-all` fetches it by rustup,
+# where that is there and has a network.
 . "$(dirname -- "$0")/lib.sh"
 oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$ROOT/Cargo.toml")
 compile() (

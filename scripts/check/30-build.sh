@@ -1,4 +1,5 @@
-# Both flavours of all conduits, built and installed into build/stage-*. Everything after this step uses these installations.
+# Both flavours of all conduits, built and installed into build/stage-*. Everything after this step
+# uses these installations.
 . "$(dirname -- "$0")/lib.sh"
 rm -rf "$STAGE_RELEASE" "$STAGE_DEBUG"
 build() {

@@ -1,5 +1,6 @@
-# The installation as clients use it: fragment, pkg-config, CMake, shared library, tokens picked out by hand, static executables, other
-# Rust libraries in the same link, a moved prefix, DESTDIR, uninstall; and links that must fail.
+# The installation as clients use it: fragment, pkg-config, CMake, shared library, tokens picked out
+# by hand, static executables, other Rust libraries in the same link, a moved prefix, DESTDIR,
+# uninstall; and links that must fail.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 HELLO=$ROOT/scripts/check/hello.c
@@ -17,7 +18,8 @@ expect() {
     fi
 }
 
-# named NAME PROGRAM: upcxx-run starts only what has this string, whatever the program was linked with.
+# named NAME PROGRAM: upcxx-run starts only what has this string, whatever the program was linked
+# with.
 named() {
     if grep -aqF '$GASNetConduitName: SMP $' "$2"; then pass "$1 names its conduit"; else fail "$1 does not name its conduit"; fi
 }
@@ -114,7 +116,8 @@ if attempt "install: C++ compiles" "$CXX" -std=c++17 "$WORK/hello.cc" -o "$WORK/
     named "install: C++" "$WORK/cc"
 fi
 
-# A program that includes none of our headers, as one in another language: the archive brings the string.
+# A program that includes none of our headers, as one in another language: the archive brings the
+# string.
 echo 'extern int gasnet_init(int *, char ***); int main(int c, char **v) { return gasnet_init(&c, &v); }' >"$WORK/foreign.c"
 # shellcheck disable=SC2046
 if attempt "install: a client without headers links" "$CC" -w "$WORK/foreign.c" -Wl,--gc-sections -o "$WORK/foreign" $(pc "$STAGE_RELEASE" --libs gasnet-smp-seq); then

@@ -1,5 +1,6 @@
-# The installed files as clients' build systems scrape them: config header, wildcards, tokens of makefile fragments and .pc files, variables on make's
-# command line, archives taken apart or linked whole or together, manual pages. The reasons are in docs/compat.md, "The installed tree".
+# The installed files as clients' build systems scrape them: config header, wildcards, tokens of
+# makefile fragments and .pc files, variables on make's command line, archives taken apart or linked
+# whole or together, manual pages. The reasons are in docs/compat.md, "The installed tree".
 . "$(dirname -- "$0")/lib.sh"
 scratch
 HELLO=$ROOT/scripts/check/hello.c
@@ -123,7 +124,8 @@ for file in "$P"/lib/pkgconfig/*.pc "$STAGE_DEBUG"/lib/pkgconfig/*.pc; do
 done
 good ".pc files: no Requires, nothing used before it is defined, -D_GNU_SOURCE=1 first, a literal prefix" "$odd"
 
-# Each library of the link lines can be found by CMake's find_library, in the folders that stand before it or the system's.
+# Each library of the link lines can be found by CMake's find_library, in the folders that stand
+# before it or the system's.
 # shellcheck disable=SC2086
 names=$(printf '%s\n' $libraries | sed -n 's/^-l//p' | sort -u | tr '\n' ' ')
 cat >"$WORK/find.cmake" <<EOF

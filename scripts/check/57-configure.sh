@@ -1,5 +1,5 @@
-# configure, Bootstrap, config.status and make dist, as clients that build GASNet themselves use them. The build itself, from a release and
-# offline, only in make check-all.
+# configure, Bootstrap, config.status and make dist, as clients that build GASNet themselves use
+# them. The build itself, from a release and offline, only in make check-all.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 unset CFLAGS CXXFLAGS LDFLAGS prefix
@@ -81,7 +81,8 @@ in_tree "options of Spack" spack --prefix "$WORK/place" --disable-auto-conduit-d
     --with-cxxflags=-fPIC --with-mpi-cflags=-fPIC --disable-pmi --with-pmi-version=x --enable-kind-ze -enable-par
 lacks "no warning about options of Spack" WARNING "$WORK/log"
 has "--prefix on a word of its own" "^PREFIX := $WORK/place$" spack/config.mk
-# Spack's targets. The library is not built again: that of step "build" takes the place of what "make par" would make.
+# Spack's targets. The library is not built again: that of step "build" takes the place of what
+# "make par" would make.
 ln -s "$STAGE_RELEASE/lib" spack/build/release/lib
 mkdir -p spack/build/release/core
 ln -s "$STAGE_RELEASE/bin/gasnetrun_smp" spack/build/release/core/gasnetrun

@@ -1,5 +1,5 @@
-# The C and C++ programs over a network that delays, reorders, refuses and splits, which only the debug flavour can do. A quick check runs one
-# in four.
+# The C and C++ programs over a network that delays, reorders, refuses and splits, which only the
+# debug flavour can do. A quick check runs one in four.
 . "$(dirname -- "$0")/lib.sh"
 [ "$SCOPE" = all ] && sample= || sample=$SEED
 python3 -B "$ROOT/scripts/check/compat_tests.py" --debug "$STAGE_DEBUG" --configurations debug:sock:1 --modes par --few-ranks "3 4" --no-scripts \

@@ -1,7 +1,9 @@
-# The C programs under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and valgrind. Where a nightly toolchain is at hand the
-# Rust core is instrumented too; otherwise only the clients are, and ThreadSanitizer, which would not see the core's locks, is a skip.
+# The C programs under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and valgrind.
+# Where a nightly toolchain is at hand the Rust core is instrumented too; otherwise only the clients
+# are, and ThreadSanitizer, which would not see the core's locks, is a skip.
 # The scripts of launch, exit and faults are left out: a sanitizer changes how a process ends.
-# A quick check takes two ranks and a part of the programs; valgrind, which is slow, never gets the stress programs. Suppressions, each with its reason: scripts/check/*.supp.
+# A quick check takes two ranks and a part of the programs; valgrind, which is slow, never gets the
+# stress programs. Suppressions, each with its reason: scripts/check/*.supp.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 cp "$ROOT"/scripts/check/*.supp "$WORK"
@@ -14,20 +16,23 @@ if cargo +nightly --version >/dev/null 2>&1; then nightly=nightly; fi
 
 # instrument NAME SANITIZER C_FLAGS [CFG]: an installation of its own in build/NAME/stage.
 instrument() {
-    # LLVM's names for instrumented memory functions, which gcc's runtime intercepts under the plain ones.
+    # LLVM's names for instrumented memory functions, which gcc's runtime intercepts under the plain
+    # ones.
     PACKAGE_OBJCOPY="--redefine-sym __tsan_memcpy=memcpy --redefine-sym __tsan_memmove=memmove --redefine-sym __tsan_memset=memset" \
     RUSTUP_TOOLCHAIN=$nightly RUSTFLAGS="-Zsanitizer=$2 -Cunsafe-allow-abi-mismatch=sanitizer${4:+ --cfg $4}" \
         make --no-print-directory -C "$ROOT" install CONDUITS="smp" MODES=par DEBUG=0 DESTDIR= CC="$CC $3" CXX="$CXX $3" BUILD="$BUILD/$1" PREFIX="$BUILD/$1/stage"
 }
 
-# programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in each line.
+# programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in
+# each line.
 programs() {
     python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$2" --configurations release:smp:0 --modes par --few-ranks "$np" --families "$families" \
         --env "$3" "--flags=$4" --timeout-factor "$5" --no-scripts --skip "$skip" "--wrapper=${6:-}" --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
     sed "s/^\(PASS\|FAIL\|SKIP\) /&$1: /" "$BUILD/$1.log"
 }
 
-# gcc warns of every fence, which ThreadSanitizer does not understand: hence -Wno-tsan for the tools' atomics.
+# gcc warns of every fence, which ThreadSanitizer does not understand: hence -Wno-tsan for the
+# tools' atomics.
 skip="rma_huge=moves_gigabytes,_and_a_sanitizer's_shadow_is_several_times_that segment_most=takes_most_of_the_memory \
 tools_backtrace=a_debugger_needs_minutes_to_read_an_instrumented_program"
 ubsan="-fsanitize=undefined -fno-sanitize-recover=undefined"

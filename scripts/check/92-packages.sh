@@ -1,5 +1,6 @@
-# The Debian packages: in every check that debian/ fits the tree and what `make install` installs; in check-all they are built from a release, offline,
-# twice in different places with the same bytes, judged by lintian, installed, tried, and removed.
+# The Debian packages: in every check that debian/ fits the tree and what `make install` installs;
+# in check-all they are built from a release, offline, twice in different places with the same
+# bytes, judged by lintian, installed, tried, and removed.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 cd "$ROOT" || exit 1

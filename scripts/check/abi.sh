@@ -1,6 +1,7 @@
 #!/bin/sh
-# abi.sh [--write]: fails when what a C compiler computes from the headers (sizes, offsets, constants) differs from
-# docs/abi-baseline.txt, which is the binary interface that clients were compiled against. See docs/abi.md for what to raise then.
+# abi.sh [--write]: fails when what a C compiler computes from the headers (sizes, offsets,
+# constants) differs from docs/abi-baseline.txt, which is the binary interface that clients were
+# compiled against. See docs/abi.md for what to raise then.
 FLAVOUR=release
 . "$(dirname -- "$0")/../common.sh"
 
@@ -15,7 +16,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 include="-I$B/include -I$B/include/smp-conduit"
 
-# Constants: every object-like GEX_, GASNET_ and GASNETT_ macro of these families, whatever its type.
+# Constants: every object-like GEX_, GASNET_ and GASNETT_ macro of these families, whatever its
+# type.
 families='GEX_(FLAG|EC|DT|OP|TI|EVENT|EP_CAPABILITY|THREAD_ROLE|AM)_[A-Z0-9_]*|GEX_[A-Z]*_INVALID|GASNET_(OK|ERR_[A-Z_]*|WAIT_[A-Z]*|BARRIERFLAG_[A-Z]*)|GASNETT_ATOMIC_[A-Z_]*|SIZEOF_(GEX|GASNET)_[A-Z_]*|GASNETI_ABI'
 {
     cat <<'PROGRAM'

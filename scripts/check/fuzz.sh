@@ -1,8 +1,12 @@
 #!/bin/sh
-# fuzz.sh: more of what is not as it should be than `make check` tries, for whatever reads what comes from elsewhere.
-#   ROUNDS    inputs of each test that makes them at random (5000000), and SEED of the conduit's (1): a test that fails says which it had
-#   MINUTES   how long libFuzzer then looks for datagrams of members of a job that reach code which none has reached (5; 0: not at all)
-# What it found of interest stays in $BUILD/fuzz/corpus, for the next time; what breaks something in $BUILD/fuzz/found.
+# fuzz.sh: more of what is not as it should be than `make check` tries, for whatever reads what
+# comes from elsewhere.
+#   ROUNDS    inputs of each test that makes them at random (5000000), and SEED of the conduit's
+#             (1): a test that fails says which it had
+#   MINUTES   how long libFuzzer then looks for datagrams of members of a job that reach code which
+#             none has reached (5; 0: not at all)
+# What it found of interest stays in $BUILD/fuzz/corpus, for the next time; what breaks something in
+# $BUILD/fuzz/found.
 . "$(dirname -- "$0")/../common.sh"
 cd "$ROOT"
 GASNET_TEST_ROUNDS=${ROUNDS:-5000000} GASNET_TEST_SEED=${SEED:-1}

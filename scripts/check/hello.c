@@ -1,4 +1,5 @@
-/* A small client for the installation checks: every rank puts its number into its right neighbour's segment. */
+/* A small client for the installation checks: every rank puts its number into its right neighbour's
+ * segment. */
 #include <gasnetex.h>
 
 #include <stdio.h>

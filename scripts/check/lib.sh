@@ -1,4 +1,5 @@
-# Sourced by the steps of scripts/check.sh, which exports ROOT, BUILD, CC, CXX, SCOPE, STAGE_RELEASE, STAGE_DEBUG and SEED.
+# Sourced by the steps of scripts/check.sh, which exports ROOT, BUILD, CC, CXX, SCOPE,
+# STAGE_RELEASE, STAGE_DEBUG and SEED.
 set -u
 : "${ROOT:?run this through scripts/check.sh}"
 
@@ -7,7 +8,8 @@ pass() { echo "PASS $*"; }
 skip() { echo "SKIP $*"; }
 fail() { echo "FAIL $*"; failures=$((failures + 1)); }
 
-# attempt NAME COMMAND...: PASS when the command succeeds; otherwise FAIL and the end of what it printed.
+# attempt NAME COMMAND...: PASS when the command succeeds; otherwise FAIL and the end of what it
+# printed.
 attempt() {
     _name=$1
     shift
@@ -28,7 +30,8 @@ scratch() {
     trap 'exit 1' HUP INT TERM
 }
 
-# compat_tests OPTION: gasnet-compat-tests over everything that was built; a quick check takes a part of the matrix.
+# compat_tests OPTION: gasnet-compat-tests over everything that was built; a quick check takes a
+# part of the matrix.
 compat_tests() {
     _other='' _slice=''
     for _name in release-large release-everything debug-large debug-everything; do

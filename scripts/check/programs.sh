@@ -1,6 +1,7 @@
 #!/bin/sh
-# programs.sh: `make check-programs DIR=…`: builds and installs the flavour asked for into build/, then compiles and runs every
-# program of DIR with it and writes build/check-programs.md. PREFIX_USED=… takes an existing installation instead.
+# programs.sh: `make check-programs DIR=…`: builds and installs the flavour asked for into build/,
+# then compiles and runs every program of DIR with it and writes build/check-programs.md.
+# PREFIX_USED=… takes an existing installation instead.
 . "$(dirname -- "$0")/../common.sh"
 
 mkdir -p "$BUILD"

@@ -92,6 +92,8 @@ class Findings:
     def word(self, path, number, line):
         """The retired words of a line, or of a path (number 0)."""
         plain = spread(line)
+        if not ANY.search(plain):
+            return
         for (_, better), pattern in zip(RETIRED, PATTERNS):
             found = pattern.search(plain)
             if found and not any(where.search(path) and what.search(line) for where, what in self.allowed):
@@ -101,6 +103,7 @@ class Findings:
 PATTERNS = [
     re.compile(rf"\b(?:{pattern})\b", 0 if re.search("[A-Z]", pattern) else re.I) for pattern, _ in RETIRED
 ]
+ANY = re.compile("|".join(pattern for pattern, _ in RETIRED), re.I)
 
 
 def spread(line):

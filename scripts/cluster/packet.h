@@ -1,4 +1,5 @@
-/* What `relay.c` does to one IP packet: finds the datagram in it, and damages that. Packets are IPv4 without options, or IPv6. */
+/* What `relay.c` does to one IP packet: finds the datagram in it, and damages that. Packets are
+ * IPv4 without options, or IPv6. */
 #ifndef CLUSTER_PACKET_H
 #define CLUSTER_PACKET_H
 
@@ -23,14 +24,16 @@ static int is_packet(const unsigned char *packet, size_t bytes) {
     return (bytes >= IPV4_BYTES && packet[0] == 0x45) || (bytes >= IPV6_BYTES && packet[0] >> 4 == 6);
 }
 
-/* The number of the host that it is for: the last 16 bits of the address. Those of groups are no hosts. */
+/* The number of the host that it is for: the last 16 bits of the address. Those of groups are no
+ * hosts. */
 static unsigned target_of(const unsigned char *packet) {
     const unsigned char *address = packet + (is_ipv4(packet) ? 16 : 24);
     int group = is_ipv4(packet) ? address[0] >= 224 : address[0] == 0xff;
     return group ? 0 : read16(packet + header_bytes(packet) - 2);
 }
 
-/* The bytes of the datagram's payload; 0 for other packets, for fragments, and when there are none. */
+/* The bytes of the datagram's payload; 0 for other packets, for fragments, and when there are
+ * none. */
 static size_t payload_bytes(const unsigned char *packet, size_t bytes) {
     size_t head = header_bytes(packet);
     unsigned protocol = is_ipv4(packet) ? packet[9] : packet[6];
@@ -66,13 +69,15 @@ static void renew_checksums(unsigned char *packet, size_t bytes) {
     write16(udp + 6, checksum ? checksum : 0xffff); /* 0 would mean that there is none */
 }
 
-/* Changes one byte of the payload, so that the checksum, which stays as it is, cannot be right any more. `random` says which byte and how. */
+/* Changes one byte of the payload, so that the checksum, which stays as it is, cannot be right any
+ * more. `random` says which byte and how. */
 static void corrupt(unsigned char *packet, size_t bytes, uint64_t random) {
     size_t payload = payload_bytes(packet, bytes);
     packet[bytes - payload + (size_t)(random >> 8) % payload] ^= (unsigned char)(random % 255 + 1);
 }
 
-/* Cuts the payload to `left` bytes; to the receiver that is a datagram like any other. Returns the bytes of the packet. */
+/* Cuts the payload to `left` bytes; to the receiver that is a datagram like any other. Returns the
+ * bytes of the packet. */
 static size_t truncate_payload(unsigned char *packet, size_t left) {
     size_t head = header_bytes(packet), rest = UDP_BYTES + left;
     write16(packet + head + 4, (unsigned)rest);

@@ -1,14 +1,17 @@
-/* A bad network: carries packets between TUN devices in several network namespaces, and loses, doubles, delays, reorders and damages them.
+/* A bad network: carries packets between TUN devices in several network namespaces, and loses,
+ * doubles, delays, reorders and damages them.
  *
  * relay SEED DEVICE NAMESPACE...
  *
- * Makes a device of this name in each namespace (a file such as /proc/PID/ns/net), which is that of host 1, 2 and so on, says "ready", and
- * takes commands, a line each, from standard input, at whose end it ends:
+ * Makes a device of this name in each namespace (a file such as /proc/PID/ns/net), which is that of
+ * host 1, 2 and so on, says "ready", and takes commands, a line each, from standard input, at whose
+ * end it ends:
  *
  *   NAME VALUE   changes one of `knobs`, from now on; answered by "ok"
  *   counts       answered by a line of JSON: what was done until now
  *
- * What happens to a packet is decided when it comes, by a generator that begins with SEED. scripts/cluster/tunnel.py starts it.
+ * What happens to a packet is decided when it comes, by a generator that begins with SEED.
+ * scripts/cluster/tunnel.py starts it.
  */
 #define _GNU_SOURCE
 #include "packet.h"
@@ -29,7 +32,8 @@
 /* Packets that can wait, and those taken from one device before the others have their turn. */
 enum { MOST_WAITING = 1 << 15, MOST_AT_ONCE = 64, MOST_BYTES = 1 << 16, MOST_HOSTS = 200, LINE_BYTES = 256 };
 
-/* What can be set. Per cent of the packets, but for BURST: lost packets in a row, on average; DELAY and HOLD: milliseconds. */
+/* What can be set. Per cent of the packets, but for BURST: lost packets in a row, on average; DELAY
+ * and HOLD: milliseconds. */
 enum { LOSS, BURST, DUPLICATE, DELAY, LATE, HOLD, CORRUPT, DISGUISE, TRUNCATE, KNOBS };
 static const char *const knobs[KNOBS] = {"loss", "burst",   "duplicate", "delay",   "late",
                                          "hold", "corrupt", "disguise",  "truncate"};
@@ -41,7 +45,8 @@ static const char *const names[COUNTS] = {"came",      "went",      "lost",     
                                           "corrupted", "disguised", "truncated", "overflown", "refused"};
 static unsigned long long count[COUNTS];
 
-/* A packet that waits until it is due. Of those due at one time the one that came first goes first. */
+/* A packet that waits until it is due. Of those due at one time the one that came first goes
+ * first. */
 struct packet {
     uint64_t due, order;
     struct flow *flow;
@@ -119,7 +124,8 @@ static struct packet *take_first(void) {
 
 /* ---- What happens to packets ---- */
 
-/* Whether this one is lost: by itself, or in bursts (E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960), of the same share in the long run. */
+/* Whether this one is lost: by itself, or in bursts (E. N. Gilbert, "Capacity of a Burst-Noise
+ * Channel", 1960), of the same share in the long run. */
 static int is_lost(struct flow *flow) {
     double share = value[LOSS] / 100;
     if (value[BURST] <= 1 || share <= 0 || share >= 1) return chance(value[LOSS]);
@@ -161,7 +167,8 @@ static void pass_on(const unsigned char *data, size_t bytes, struct flow *flow, 
     wait_for(packet);
 }
 
-/* Decides about one that has come from a host. What is for none of the hosts, such as a host's search for routers, is forgotten. */
+/* Decides about one that has come from a host. What is for none of the hosts, such as a host's
+ * search for routers, is forgotten. */
 static void take_in(const unsigned char *data, size_t bytes, int from, uint64_t now) {
     unsigned to = is_packet(data, bytes) ? target_of(data) : 0;
     struct flow *flow;

@@ -1,11 +1,13 @@
 #!/bin/sh
-# api-table.sh [--check] [--calls FILE]: writes docs/api.md, the table of every public symbol and macro: where it is specified, whether it is
-# implemented, which programs test it. --check compares instead and fails when a name is new, gone, missing or no longer tested, or when a
-# program that is named as a test no longer exists; that a further program uses a name makes no difference.
+# api-table.sh [--check] [--calls FILE]: writes docs/api.md, the table of every public symbol and
+# macro: where it is specified, whether it is implemented, which programs test it. --check compares
+# instead and fails when a name is new, gone, missing or no longer tested, or when a program that is
+# named as a test no longer exists; that a further program uses a name makes no difference.
 #
-# "Tested by" comes from the calls of a debug run: FILE has lines "symbol program [count]", as scripts/docs/call_counts.py writes them; its
-# content is kept in docs/api-calls.txt for later runs. What no such run can see (macros, constants, types, inline functions), and everything
-# while there is no such file, is looked up in the text of the programs.
+# "Tested by" comes from the calls of a debug run: FILE has lines "symbol program [count]", as
+# scripts/docs/call_counts.py writes them; its content is kept in docs/api-calls.txt for later runs.
+# What no such run can see (macros, constants, types, inline functions), and everything while there
+# is no such file, is looked up in the text of the programs.
 FLAVOUR=release
 . "$(dirname -- "$0")/../common.sh"
 

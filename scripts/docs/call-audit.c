@@ -1,8 +1,10 @@
-/* An audit module of the dynamic linker (LD_AUDIT, see rtld-audit(7)) that notes which functions of libgasnet a program calls.
+/* An audit module of the dynamic linker (LD_AUDIT, see rtld-audit(7)) that notes which functions of
+ * libgasnet a program calls.
  *
- * With lazy binding the linker binds a function at its first call and tells audit modules. Each such call appends a line
- * "symbol program" to the file named by GASNET_CALL_COUNTS; the program's name comes from GASNET_CALL_PROGRAM. Calls of
- * the library to itself, and functions whose address is merely taken, are not seen. Built and used by call_counts.py.
+ * With lazy binding the linker binds a function at its first call and tells audit modules. Each
+ * such call appends a line "symbol program" to the file named by GASNET_CALL_COUNTS; the program's
+ * name comes from GASNET_CALL_PROGRAM. Calls of the library to itself, and functions whose address
+ * is merely taken, are not seen. Built and used by call_counts.py.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,7 +17,8 @@
 
 unsigned int la_version(unsigned int version) { return version < LAV_CURRENT ? version : LAV_CURRENT; }
 
-/* The cookie of an object starts as the address of its link map; 1 marks the program itself, whose name is empty. */
+/* The cookie of an object starts as the address of its link map; 1 marks the program itself, whose
+ * name is empty. */
 unsigned int la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie) {
     (void)space;
     *cookie = map->l_name[0] == '\0';
@@ -28,7 +31,8 @@ static void note(const char *symbol) {
     int length = snprintf(line, sizeof line, "%s %s\n", symbol, program ? program : "unknown");
     int fd = file ? open(file, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     if (fd < 0) return;
-    /* One write, so that lines of several processes do not mix. What is lost is missing in the table, and seen there. */
+    /* One write, so that lines of several processes do not mix. What is lost is missing in the
+     * table, and seen there. */
     if (length > 0 && (size_t)length < sizeof line && write(fd, line, (size_t)length) < 0) _exit(99);
     close(fd);
 }

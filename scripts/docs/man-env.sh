@@ -5,7 +5,8 @@ LC_ALL=C.UTF-8
 export LC_ALL
 
 awk '
-# Text of Markdown as text of mdoc: no emphasis, nothing that looks like a macro at the start of a line.
+# Text of Markdown as text of mdoc: no emphasis, nothing that looks like a macro at the start of a
+# line.
 function plain(text) {
     gsub(/\\\*/, "*", text)
     gsub(/\\\|/, "|", text)

@@ -1,7 +1,9 @@
 #!/bin/sh
-# man-names.sh all|links: "PAGE NAME" for every function and macro in the synopses of docs/man/man3 (macros .Fo and .Fn of mdoc).
-# Families are written as in the pages: [M] is the number of arguments, 0 to 16, [T] a type of atomics, [A] an atomic type of the tools.
-# all: [M] expands to every number and, in GASNet-EX, to nothing; links: to nothing only, and without the names that are those of pages.
+# man-names.sh all|links: "PAGE NAME" for every function and macro in the synopses of docs/man/man3
+# (macros .Fo and .Fn of mdoc). Families are written as in the pages: [M] is the number of
+# arguments, 0 to 16, [T] a type of atomics, [A] an atomic type of the tools. all: [M] expands to
+# every number and, in GASNet-EX, to nothing; links: to nothing only, and without the names that are
+# those of pages.
 . "$(dirname -- "$0")/../common.sh"
 
 awk -v what="$1" '

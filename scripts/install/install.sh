@@ -1,8 +1,10 @@
 #!/bin/sh
-# install.sh: copies what was built to $DESTDIR$PREFIX. Needs PREFIX; takes DESTDIR, LIBDIR_SO=1 (the development links of the shared
-# libraries in lib/ itself, for packagers whose lib is on the loader's path), CONDUITS, MODES, UNIVERSAL, FLAVOUR, SEGMENT.
+# install.sh: copies what was built to $DESTDIR$PREFIX. Needs PREFIX; takes DESTDIR, LIBDIR_SO=1
+# (the development links of the shared libraries in lib/ itself, for packagers whose lib is on the
+# loader's path), CONDUITS, MODES, UNIVERSAL, FLAVOUR, SEGMENT.
 #
-# Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which uninstall.sh removes it.
+# Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which
+# uninstall.sh removes it.
 . "$(dirname -- "$0")/../common.sh"
 
 : "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}"
@@ -25,8 +27,8 @@ notes=$B/manifest.$$
 : >"$notes"
 trap 'rm -f "$notes"' EXIT
 
-# directory RELATIVE: creates it with its parents, noting those that are new. Legion installs into its build tree, where include and lib are
-# links to what is copied from here: they give way.
+# directory RELATIVE: creates it with its parents, noting those that are new. Legion installs into
+# its build tree, where include and lib are links to what is copied from here: they give way.
 directory() {
     if [ -L "$to/$1" ] && [ "$to/$1" -ef "$B/$1" ]; then rm -f "$to/$1"; fi
     [ -d "$to/$1" ] && return
@@ -35,7 +37,8 @@ directory() {
     echo "D $1" >>"$notes"
 }
 
-# put FILE RELATIVE [MODE]: installs one file. It replaces, never overwrites in place: a running program keeps its library.
+# put FILE RELATIVE [MODE]: installs one file. It replaces, never overwrites in place: a running
+# program keeps its library.
 put() {
     directory "${2%/*}"
     rm -f "$to/$2"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# uninstall.sh: removes from $DESTDIR$PREFIX what install.sh noted there: its files, then the directories it created, if empty.
+# uninstall.sh: removes from $DESTDIR$PREFIX what install.sh noted there: its files, then the
+# directories it created, if empty.
 . "$(dirname -- "$0")/../common.sh"
 
 : "${PREFIX:?}"
