@@ -39,7 +39,8 @@ extern int gasnet_init(int *argc, char ***argv);
 // Collective. segsize: bytes, a multiple of GASNET_PAGESIZE. minheapoffset is ignored.
 extern int gasnet_attach(gasnet_handlerentry_t *table, int numentries, uintptr_t segsize, uintptr_t minheapoffset);
 // Pointers may be NULL.
-extern void gasnet_QueryGexObjects(gex_Client_t *client_p, gex_EP_t *endpoint_p, gex_TM_t *tm_p, gex_Segment_t *segment_p);
+extern void gasnet_QueryGexObjects(gex_Client_t *client_p, gex_EP_t *endpoint_p, gex_TM_t *tm_p,
+                                   gex_Segment_t *segment_p);
 
 #ifndef GASNETI_BUILDING_LIBRARY
 extern int gasneti_init_checked(const struct gasneti_build_info *client, int *argc, char ***argv);
@@ -60,18 +61,18 @@ extern size_t gasnet_AMMaxLongReply(void);   // bytes
 extern int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *srcindex);
 
 // The source of every payload may be reused at return, that of LongAsync included.
-#define GASNETI_AM_GASNET1(N)                                                                                              \
-    extern int gasnet_AMRequestShort##N(gasnet_node_t dest, gasnet_handler_t handler GASNETI_AM_ARGS_##N);                 \
-    extern int gasnet_AMRequestMedium##N(gasnet_node_t dest, gasnet_handler_t handler, const void *source_addr,            \
-                                         size_t nbytes GASNETI_AM_ARGS_##N);                                               \
-    extern int gasnet_AMRequestLong##N(gasnet_node_t dest, gasnet_handler_t handler, const void *source_addr,              \
-                                       size_t nbytes, void *dest_addr GASNETI_AM_ARGS_##N);                                \
-    extern int gasnet_AMRequestLongAsync##N(gasnet_node_t dest, gasnet_handler_t handler, const void *source_addr,         \
-                                            size_t nbytes, void *dest_addr GASNETI_AM_ARGS_##N);                           \
-    extern int gasnet_AMReplyShort##N(gasnet_token_t token, gasnet_handler_t handler GASNETI_AM_ARGS_##N);                 \
-    extern int gasnet_AMReplyMedium##N(gasnet_token_t token, gasnet_handler_t handler, const void *source_addr,            \
-                                       size_t nbytes GASNETI_AM_ARGS_##N);                                                 \
-    extern int gasnet_AMReplyLong##N(gasnet_token_t token, gasnet_handler_t handler, const void *source_addr,              \
+#define GASNETI_AM_GASNET1(N)                                                                                      \
+    extern int gasnet_AMRequestShort##N(gasnet_node_t dest, gasnet_handler_t handler GASNETI_AM_ARGS_##N);         \
+    extern int gasnet_AMRequestMedium##N(gasnet_node_t dest, gasnet_handler_t handler, const void *source_addr,    \
+                                         size_t nbytes GASNETI_AM_ARGS_##N);                                       \
+    extern int gasnet_AMRequestLong##N(gasnet_node_t dest, gasnet_handler_t handler, const void *source_addr,      \
+                                       size_t nbytes, void *dest_addr GASNETI_AM_ARGS_##N);                        \
+    extern int gasnet_AMRequestLongAsync##N(gasnet_node_t dest, gasnet_handler_t handler, const void *source_addr, \
+                                            size_t nbytes, void *dest_addr GASNETI_AM_ARGS_##N);                   \
+    extern int gasnet_AMReplyShort##N(gasnet_token_t token, gasnet_handler_t handler GASNETI_AM_ARGS_##N);         \
+    extern int gasnet_AMReplyMedium##N(gasnet_token_t token, gasnet_handler_t handler, const void *source_addr,    \
+                                       size_t nbytes GASNETI_AM_ARGS_##N);                                         \
+    extern int gasnet_AMReplyLong##N(gasnet_token_t token, gasnet_handler_t handler, const void *source_addr,      \
                                      size_t nbytes, void *dest_addr GASNETI_AM_ARGS_##N);
 GASNETI_AM_EACH_COUNT(GASNETI_AM_GASNET1)
 #undef GASNETI_AM_GASNET1

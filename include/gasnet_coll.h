@@ -35,11 +35,12 @@ extern gex_Event_t gex_Coll_BroadcastNB(gex_TM_t tm, gex_Rank_t root, void *dst,
 // which need not commute; the last two call user_op with user_cdata. GEX_DT_USER is for these two.
 // src may equal dst (ToAll: on every member or on none). The result depends on the arguments and
 // the size of the team, not on timing.
-extern gex_Event_t gex_Coll_ReduceToOneNB(gex_TM_t tm, gex_Rank_t root, void *dst, const void *src, gex_DT_t dt, size_t dt_sz,
+extern gex_Event_t gex_Coll_ReduceToOneNB(gex_TM_t tm, gex_Rank_t root, void *dst, const void *src, gex_DT_t dt,
+                                          size_t dt_sz, size_t dt_cnt, gex_OP_t op, gex_Coll_ReduceFn_t user_op,
+                                          void *user_cdata, gex_Flags_t flags);
+extern gex_Event_t gex_Coll_ReduceToAllNB(gex_TM_t tm, void *dst, const void *src, gex_DT_t dt, size_t dt_sz,
                                           size_t dt_cnt, gex_OP_t op, gex_Coll_ReduceFn_t user_op, void *user_cdata,
                                           gex_Flags_t flags);
-extern gex_Event_t gex_Coll_ReduceToAllNB(gex_TM_t tm, void *dst, const void *src, gex_DT_t dt, size_t dt_sz, size_t dt_cnt,
-                                          gex_OP_t op, gex_Coll_ReduceFn_t user_op, void *user_cdata, gex_Flags_t flags);
 
 // -- Beyond the specification ---------------------------------------------------------------------
 
@@ -51,28 +52,33 @@ extern gex_Event_t gex_Coll_ReduceToAllNB(gex_TM_t tm, void *dst, const void *sr
 
 // Everybody's src, in the order of ranks, into the root's dst. dst, counts and offsets are used on
 // the root only.
-extern gex_Event_t gasnetx_Coll_GatherNB(gex_TM_t tm, gex_Rank_t root, void *dst, const void *src, size_t nbytes, gex_Flags_t flags);
-extern gex_Event_t gasnetx_Coll_GatherVNB(gex_TM_t tm, gex_Rank_t root, void *dst, const size_t *counts, const size_t *offsets,
-                                          const void *src, size_t nbytes, gex_Flags_t flags);
+extern gex_Event_t gasnetx_Coll_GatherNB(gex_TM_t tm, gex_Rank_t root, void *dst, const void *src, size_t nbytes,
+                                         gex_Flags_t flags);
+extern gex_Event_t gasnetx_Coll_GatherVNB(gex_TM_t tm, gex_Rank_t root, void *dst, const size_t *counts,
+                                          const size_t *offsets, const void *src, size_t nbytes, gex_Flags_t flags);
 // The root's src, in the order of ranks, into everybody's dst. src, counts and offsets are used on
 // the root only.
-extern gex_Event_t gasnetx_Coll_ScatterNB(gex_TM_t tm, gex_Rank_t root, void *dst, const void *src, size_t nbytes, gex_Flags_t flags);
+extern gex_Event_t gasnetx_Coll_ScatterNB(gex_TM_t tm, gex_Rank_t root, void *dst, const void *src, size_t nbytes,
+                                          gex_Flags_t flags);
 extern gex_Event_t gasnetx_Coll_ScatterVNB(gex_TM_t tm, gex_Rank_t root, void *dst, size_t nbytes, const void *src,
                                            const size_t *counts, const size_t *offsets, gex_Flags_t flags);
 // Everybody's src, in the order of ranks, into everybody's dst.
 extern gex_Event_t gasnetx_Coll_AllGatherNB(gex_TM_t tm, void *dst, const void *src, size_t nbytes, gex_Flags_t flags);
-extern gex_Event_t gasnetx_Coll_AllGatherVNB(gex_TM_t tm, void *dst, const size_t *counts, const size_t *offsets, const void *src,
-                                             gex_Flags_t flags);
+extern gex_Event_t gasnetx_Coll_AllGatherVNB(gex_TM_t tm, void *dst, const size_t *counts, const size_t *offsets,
+                                             const void *src, gex_Flags_t flags);
 // Part j of member i's src becomes part i of member j's dst.
 extern gex_Event_t gasnetx_Coll_AllToAllNB(gex_TM_t tm, void *dst, const void *src, size_t nbytes, gex_Flags_t flags);
 extern gex_Event_t gasnetx_Coll_AllToAllVNB(gex_TM_t tm, void *dst, const size_t *dst_counts, const size_t *dst_offsets,
-                                            const void *src, const size_t *src_counts, const size_t *src_offsets, gex_Flags_t flags);
+                                            const void *src, const size_t *src_counts, const size_t *src_offsets,
+                                            gex_Flags_t flags);
 // As gex_Coll_ReduceToAllNB, but rank i gets the combination of ranks 0 to i only; exclusive: 0 to
 // i - 1, and rank 0's dst is left alone.
-extern gex_Event_t gasnetx_Coll_ScanNB(gex_TM_t tm, void *dst, const void *src, gex_DT_t dt, size_t dt_sz, size_t dt_cnt,
-                                       gex_OP_t op, gex_Coll_ReduceFn_t user_op, void *user_cdata, gex_Flags_t flags);
-extern gex_Event_t gasnetx_Coll_ExclusiveScanNB(gex_TM_t tm, void *dst, const void *src, gex_DT_t dt, size_t dt_sz, size_t dt_cnt,
-                                                gex_OP_t op, gex_Coll_ReduceFn_t user_op, void *user_cdata, gex_Flags_t flags);
+extern gex_Event_t gasnetx_Coll_ScanNB(gex_TM_t tm, void *dst, const void *src, gex_DT_t dt, size_t dt_sz,
+                                       size_t dt_cnt, gex_OP_t op, gex_Coll_ReduceFn_t user_op, void *user_cdata,
+                                       gex_Flags_t flags);
+extern gex_Event_t gasnetx_Coll_ExclusiveScanNB(gex_TM_t tm, void *dst, const void *src, gex_DT_t dt, size_t dt_sz,
+                                                size_t dt_cnt, gex_OP_t op, gex_Coll_ReduceFn_t user_op,
+                                                void *user_cdata, gex_Flags_t flags);
 
 #ifdef __cplusplus
 }

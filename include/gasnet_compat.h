@@ -7,11 +7,11 @@
 // GASNET_IBV_MULTIRAIL and GASNETC_IBV_MAX_HCAS_CONFIGURE (Realm), GASNETC_IBV_RCV_THREAD
 // (OpenSHMEM), GASNETI_ARCH_ALTIX (Berkeley UPC). docs/compat.md lists what is not supported.
 
-#if GASNETI_COMPAT_PART == 1 // -- gasnet_tools.h ------------------------------------------------------------------------------
+#if GASNETI_COMPAT_PART == 1 // -- gasnet_tools.h ---
 
 #define GASNETT_BEGIN_EXTERNC GASNETTI_BEGIN_C // Berkeley UPC
 #define GASNETT_END_EXTERNC GASNETTI_END_C     // Berkeley UPC
-#ifdef __cplusplus // tests
+#ifdef __cplusplus                             // tests
 #define GASNETT_EXTERNC extern "C"
 #else
 #define GASNETT_EXTERNC extern
@@ -42,7 +42,8 @@
 // Realm takes the addresses of these two, to keep compilers from warning about them.
 GASNETT_INLINE(_gasneti_threadkey_init)
 void _gasneti_threadkey_init(void) {}
-GASNETT_FORMAT_PRINTF(_gasnett_trace_printf_noop, 1, 2, static __inline__ void _gasnett_trace_printf_noop(const char *format, ...));
+GASNETT_FORMAT_PRINTF(_gasnett_trace_printf_noop, 1, 2,
+                      static __inline__ void _gasnett_trace_printf_noop(const char *format, ...));
 static __inline__ void _gasnett_trace_printf_noop(const char *format, ...) { (void)format; }
 
 // Berkeley UPC: copies; and values of 1 to 8 bytes in memory of any alignment, from and to
@@ -72,7 +73,7 @@ uint64_t gasnetti_value_load(const void *src, size_t nbytes) {
     return value;
 }
 
-#elif GASNETI_COMPAT_PART == 2 // -- gasnetex.h --------------------------------------------------------------------------------
+#elif GASNETI_COMPAT_PART == 2 // -- gasnetex.h ---
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,15 +112,15 @@ extern size_t gasnett_format_op(char *buf, gex_OP_t op);
 extern size_t gasnett_format_ti(char *buf, gex_TI_t ti);
 // Tests. The library tries itself, by sections with letters (NULL or "" for all): the number of
 // failed checks. Collective over tm; uses both segments. The handlers must have been registered.
-extern int gasnett_run_diagnostics(int iters, int threads, const char *sections, gex_TM_t tm, void *my_segment, gex_Rank_t peer, void *peer_segment,
-                                   unsigned int seed);
+extern int gasnett_run_diagnostics(int iters, int threads, const char *sections, gex_TM_t tm, void *my_segment,
+                                   gex_Rank_t peer, void *peer_segment, unsigned int seed);
 extern void gasnett_diagnostic_gethandlers(gex_AM_Entry_t **table, int *count);
 
 #ifdef __cplusplus
 }
 #endif
 
-#elif GASNETI_COMPAT_PART == 3 // -- gasnet_coll.h: the collectives of GASNet-1, over all processes -----------------------------
+#elif GASNETI_COMPAT_PART == 3 // -- gasnet_coll.h: the collectives of GASNet-1, over all processes ---
 
 // BCL (broadcast), Realm's GASNet-1 module (broadcast, gather, gather_all), Berkeley UPC
 // (gather_all), UPC++ v0.1 (all).
@@ -147,14 +148,15 @@ typedef gex_Rank_t gasnet_image_t;
 #define GASNET_COLL_SRC_IN_SEGMENT 0x100
 #define GASNET_COLL_DST_IN_SEGMENT 0x200
 
-#define GASNETI_COLL_GASNET1(type, form)                                                                                  \
-    extern type gasnet_coll_broadcast##form(gasnet_team_handle_t team, void *dst, gasnet_image_t srcimage, void *src,     \
-                                            size_t nbytes, int flags);                                                    \
-    extern type gasnet_coll_scatter##form(gasnet_team_handle_t team, void *dst, gasnet_image_t srcimage, void *src,       \
-                                          size_t nbytes, int flags);                                                      \
-    extern type gasnet_coll_gather##form(gasnet_team_handle_t team, gasnet_image_t dstimage, void *dst, void *src,        \
-                                         size_t nbytes, int flags);                                                       \
-    extern type gasnet_coll_gather_all##form(gasnet_team_handle_t team, void *dst, void *src, size_t nbytes, int flags);  \
+#define GASNETI_COLL_GASNET1(type, form)                                                                              \
+    extern type gasnet_coll_broadcast##form(gasnet_team_handle_t team, void *dst, gasnet_image_t srcimage, void *src, \
+                                            size_t nbytes, int flags);                                                \
+    extern type gasnet_coll_scatter##form(gasnet_team_handle_t team, void *dst, gasnet_image_t srcimage, void *src,   \
+                                          size_t nbytes, int flags);                                                  \
+    extern type gasnet_coll_gather##form(gasnet_team_handle_t team, gasnet_image_t dstimage, void *dst, void *src,    \
+                                         size_t nbytes, int flags);                                                   \
+    extern type gasnet_coll_gather_all##form(gasnet_team_handle_t team, void *dst, void *src, size_t nbytes,          \
+                                             int flags);                                                              \
     extern type gasnet_coll_exchange##form(gasnet_team_handle_t team, void *dst, void *src, size_t nbytes, int flags);
 GASNETI_COLL_GASNET1(void, )
 GASNETI_COLL_GASNET1(gasnet_coll_handle_t, _nb)
@@ -174,7 +176,7 @@ extern void gasnet_coll_dumpProfile(char *filename, gasnet_team_handle_t team);
 }
 #endif
 
-#elif GASNETI_COMPAT_PART == 4 // -- gasnet_vis.h: scattered transfers of GASNet-1, between process numbers ------------------------
+#elif GASNETI_COMPAT_PART == 4 // -- gasnet_vis.h: scattered transfers of GASNet-1, between process numbers ---
 
 // OpenCoarrays (putv, getv), gasnet-bench (gets). As their namesakes of GASNet-EX, except that
 // count[0] is the length of a contiguous piece, count has stridelevels + 1 entries, and strides are
@@ -183,18 +185,18 @@ extern void gasnet_coll_dumpProfile(char *filename, gasnet_team_handle_t team);
 extern "C" {
 #endif
 
-#define GASNETI_VIS_GASNET1(type, form)                                                                                  \
-    extern type gasnet_putv##form(gasnet_node_t dstnode, size_t dstcount, gasnet_memvec_t const dstlist[],               \
-                                  size_t srccount, gasnet_memvec_t const srclist[]);                                     \
-    extern type gasnet_getv##form(size_t dstcount, gasnet_memvec_t const dstlist[], gasnet_node_t srcnode,               \
-                                  size_t srccount, gasnet_memvec_t const srclist[]);                                     \
-    extern type gasnet_puti##form(gasnet_node_t dstnode, size_t dstcount, void *const dstlist[], size_t dstlen,          \
-                                  size_t srccount, void *const srclist[], size_t srclen);                                \
-    extern type gasnet_geti##form(size_t dstcount, void *const dstlist[], size_t dstlen, gasnet_node_t srcnode,          \
-                                  size_t srccount, void *const srclist[], size_t srclen);                                \
-    extern type gasnet_puts##form(gasnet_node_t dstnode, void *dstaddr, const size_t dststrides[], void *srcaddr,        \
-                                  const size_t srcstrides[], const size_t count[], size_t stridelevels);                 \
-    extern type gasnet_gets##form(void *dstaddr, const size_t dststrides[], gasnet_node_t srcnode, void *srcaddr,        \
+#define GASNETI_VIS_GASNET1(type, form)                                                                           \
+    extern type gasnet_putv##form(gasnet_node_t dstnode, size_t dstcount, gasnet_memvec_t const dstlist[],        \
+                                  size_t srccount, gasnet_memvec_t const srclist[]);                              \
+    extern type gasnet_getv##form(size_t dstcount, gasnet_memvec_t const dstlist[], gasnet_node_t srcnode,        \
+                                  size_t srccount, gasnet_memvec_t const srclist[]);                              \
+    extern type gasnet_puti##form(gasnet_node_t dstnode, size_t dstcount, void *const dstlist[], size_t dstlen,   \
+                                  size_t srccount, void *const srclist[], size_t srclen);                         \
+    extern type gasnet_geti##form(size_t dstcount, void *const dstlist[], size_t dstlen, gasnet_node_t srcnode,   \
+                                  size_t srccount, void *const srclist[], size_t srclen);                         \
+    extern type gasnet_puts##form(gasnet_node_t dstnode, void *dstaddr, const size_t dststrides[], void *srcaddr, \
+                                  const size_t srcstrides[], const size_t count[], size_t stridelevels);          \
+    extern type gasnet_gets##form(void *dstaddr, const size_t dststrides[], gasnet_node_t srcnode, void *srcaddr, \
                                   const size_t srcstrides[], const size_t count[], size_t stridelevels);
 GASNETI_VIS_GASNET1(void, _bulk)
 GASNETI_VIS_GASNET1(gex_Event_t, _nb_bulk)
@@ -209,8 +211,8 @@ extern size_t gasnett_format_addrlist_bufsz(size_t count);
 extern void gasnett_format_addrlist(char *buf, size_t count, void *const *list, size_t len);
 extern size_t gasnett_format_putsgets_bufsz(size_t stridelevels);
 extern void gasnett_format_putsgets(char *buf, void *reserved, gex_TM_t tm, gex_Rank_t rank, void *dstaddr,
-                                    const ptrdiff_t dststrides[], void *srcaddr, const ptrdiff_t srcstrides[], size_t elemsz,
-                                    const size_t count[], size_t stridelevels);
+                                    const ptrdiff_t dststrides[], void *srcaddr, const ptrdiff_t srcstrides[],
+                                    size_t elemsz, const size_t count[], size_t stridelevels);
 
 #ifdef __cplusplus
 }

@@ -11,15 +11,15 @@
 
 // -- Scalars --------------------------------------------------------------------------------------
 
-typedef uint32_t gex_Rank_t;     // a position in, or the size of, an ordered set of endpoints or processes
-typedef uint16_t gex_EP_Index_t; // names an endpoint within its process and client
-typedef uint32_t gex_Flags_t;    // GEX_FLAG_*
-typedef uint32_t gex_DT_t;       // GEX_DT_*
-typedef uint32_t gex_OP_t;       // GEX_OP_*
-typedef uint32_t gex_EC_t;       // GEX_EC_*
-typedef uint32_t gex_TI_t;       // GEX_TI_*
+typedef uint32_t gex_Rank_t;            // a position in, or the size of, an ordered set of endpoints or processes
+typedef uint16_t gex_EP_Index_t;        // names an endpoint within its process and client
+typedef uint32_t gex_Flags_t;           // GEX_FLAG_*
+typedef uint32_t gex_DT_t;              // GEX_DT_*
+typedef uint32_t gex_OP_t;              // GEX_OP_*
+typedef uint32_t gex_EC_t;              // GEX_EC_*
+typedef uint32_t gex_TI_t;              // GEX_TI_*
 typedef uint32_t gex_EP_Capabilities_t; // GEX_EP_CAPABILITY_*
-typedef void *gex_Addr_t;        // an address, or an offset where a flag says so
+typedef void *gex_Addr_t;               // an address, or an offset where a flag says so
 
 #define GEX_RANK_INVALID 0xffffffffU
 #define GEX_EP_INDEX_INVALID 0xffffU

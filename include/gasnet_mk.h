@@ -10,12 +10,7 @@
 extern "C" {
 #endif
 
-typedef enum {
-    GEX_MK_CLASS_HOST,
-    GEX_MK_CLASS_CUDA_UVA,
-    GEX_MK_CLASS_HIP,
-    GEX_MK_CLASS_ZE
-} gex_MK_Class_t;
+typedef enum { GEX_MK_CLASS_HOST, GEX_MK_CLASS_CUDA_UVA, GEX_MK_CLASS_HIP, GEX_MK_CLASS_ZE } gex_MK_Class_t;
 
 // Set what is not used to zero. Device types are given by basic types, so that no vendor header is
 // needed. May grow.

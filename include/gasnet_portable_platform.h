@@ -29,7 +29,7 @@
 /* Open MPI's mpi.h has some of these names, with other values. */
 #undef PLATFORM_COMPILER_VERSION_INT
 #undef PLATFORM_COMPILER_VERSION
-#define PLATFORM_COMPILER_VERSION_INT(maj, min, pat) ((maj) * 1000000 + (min) * 1000 + (pat))
+#define PLATFORM_COMPILER_VERSION_INT(maj, min, pat) ((maj)*1000000 + (min)*1000 + (pat))
 
 #if defined(__INTEL_LLVM_COMPILER)
 #define PLATFORM_COMPILER_INTEL 1
@@ -148,25 +148,25 @@
 #define PLATFORM_COMPILER_VERSION_PATCH_ 0
 #endif
 
-#define PLATFORM_COMPILER_VERSION                                                                          \
-  PLATFORM_COMPILER_VERSION_INT(PLATFORM_COMPILER_VERSION_MAJOR_, PLATFORM_COMPILER_VERSION_MINOR_,        \
-                                PLATFORM_COMPILER_VERSION_PATCH_)
+#define PLATFORM_COMPILER_VERSION                                                                     \
+    PLATFORM_COMPILER_VERSION_INT(PLATFORM_COMPILER_VERSION_MAJOR_, PLATFORM_COMPILER_VERSION_MINOR_, \
+                                  PLATFORM_COMPILER_VERSION_PATCH_)
 #ifndef PLATFORM_COMPILER_VERSION_STR
-#define PLATFORM_COMPILER_VERSION_STR                                                                      \
-  PLATFORM_STRINGIFY(PLATFORM_COMPILER_VERSION_MAJOR_)                                                     \
-  "." PLATFORM_STRINGIFY(PLATFORM_COMPILER_VERSION_MINOR_) "." PLATFORM_STRINGIFY(PLATFORM_COMPILER_VERSION_PATCH_)
+#define PLATFORM_COMPILER_VERSION_STR                    \
+    PLATFORM_STRINGIFY(PLATFORM_COMPILER_VERSION_MAJOR_) \
+    "." PLATFORM_STRINGIFY(PLATFORM_COMPILER_VERSION_MINOR_) "." PLATFORM_STRINGIFY(PLATFORM_COMPILER_VERSION_PATCH_)
 #endif
 
 #define PLATFORM_COMPILER_VERSION_EQ(maj, min, pat) \
-  (PLATFORM_COMPILER_VERSION == PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
+    (PLATFORM_COMPILER_VERSION == PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
 #define PLATFORM_COMPILER_VERSION_GE(maj, min, pat) \
-  (PLATFORM_COMPILER_VERSION >= PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
+    (PLATFORM_COMPILER_VERSION >= PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
 #define PLATFORM_COMPILER_VERSION_GT(maj, min, pat) \
-  (PLATFORM_COMPILER_VERSION > PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
+    (PLATFORM_COMPILER_VERSION > PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
 #define PLATFORM_COMPILER_VERSION_LE(maj, min, pat) \
-  (PLATFORM_COMPILER_VERSION <= PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
+    (PLATFORM_COMPILER_VERSION <= PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
 #define PLATFORM_COMPILER_VERSION_LT(maj, min, pat) \
-  (PLATFORM_COMPILER_VERSION < PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
+    (PLATFORM_COMPILER_VERSION < PLATFORM_COMPILER_VERSION_INT(maj, min, pat))
 
 /* Language: PLATFORM_COMPILER_<X>_C or _CXX, the language level, and an identifier distinct per
  * family and language. */
@@ -190,8 +190,9 @@
 #define PLATFORM_COMPILER_DETAIL_STR_ "-"
 #endif
 #define PLATFORM_COMPILER_IDSTR                                                                             \
-  "family=" PLATFORM_STRINGIFY(PLATFORM_COMPILER_FAMILYNAME) ";version=" PLATFORM_COMPILER_VERSION_STR      \
-  ";language=" PLATFORM_COMPILER_LANGUAGE_STR_ ";detail=" PLATFORM_COMPILER_DETAIL_STR_
+    "family=" PLATFORM_STRINGIFY(PLATFORM_COMPILER_FAMILYNAME) ";version=" PLATFORM_COMPILER_VERSION_STR    \
+                                                               ";language=" PLATFORM_COMPILER_LANGUAGE_STR_ \
+                                                               ";detail=" PLATFORM_COMPILER_DETAIL_STR_
 
 #ifdef __cplusplus
 #if PLATFORM_COMPILER_GNU

@@ -61,10 +61,10 @@ extern void *gex_AD_QueryCData(gex_AD_t ad);
 //
 // Targets that do not share memory are served when their process is inside GASNet. Not to be called
 // in AM handlers, or while a handler-safe lock is held.
-#define GASNETI_AD_TYPED(NAME, type)                                                                                     \
-    extern gex_Event_t gex_AD_OpNB_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t tgt_rank, void *tgt_addr,              \
-                                          gex_OP_t opcode, type operand1, type operand2, gex_Flags_t flags);             \
-    extern int gex_AD_OpNBI_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t tgt_rank, void *tgt_addr, gex_OP_t opcode,    \
+#define GASNETI_AD_TYPED(NAME, type)                                                                                  \
+    extern gex_Event_t gex_AD_OpNB_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t tgt_rank, void *tgt_addr,           \
+                                          gex_OP_t opcode, type operand1, type operand2, gex_Flags_t flags);          \
+    extern int gex_AD_OpNBI_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t tgt_rank, void *tgt_addr, gex_OP_t opcode, \
                                    type operand1, type operand2, gex_Flags_t flags);
 GASNETI_AD_TYPED(I32, int32_t)
 GASNETI_AD_TYPED(U32, uint32_t)

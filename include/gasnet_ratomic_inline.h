@@ -14,11 +14,13 @@ extern "C" {
 #if defined(GASNETI_FAST_PATHS)
 
 // Flags that change nothing, or only the order of loads and stores around the operation.
-#define GASNETI_AD_PLAIN_FLAGS (GEX_FLAG_IMMEDIATE | GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ | GEX_FLAG_AD_MY_RANK | GEX_FLAG_AD_MY_NBRHD)
+#define GASNETI_AD_PLAIN_FLAGS \
+    (GEX_FLAG_IMMEDIATE | GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ | GEX_FLAG_AD_MY_RANK | GEX_FLAG_AD_MY_NBRHD)
 
 // Whether the target is here; then *mapped is its address. A gex_AD_t is the address of a
 // gasneti_tm_head_t for the domain's team. The library ends the job on misaligned targets.
-GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *target, size_t bytes, gex_Flags_t flags, void **mapped) {
+GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *target, size_t bytes, gex_Flags_t flags,
+                                      void **mapped) {
     const gasneti_tm_head_t *const head = (const gasneti_tm_head_t *)(const void *)ad;
     return (flags & ~(gex_Flags_t)GASNETI_AD_PLAIN_FLAGS) == 0 && gasneti_mapped(head, rank, target, mapped) &&
            ((uintptr_t)*mapped & (bytes - 1)) == 0;
@@ -28,69 +30,77 @@ GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *
 #define GASNETI_AD_FENCE(flags, flag) ((void)(((flags) & (flag)) == 0 || (__atomic_thread_fence(__ATOMIC_SEQ_CST), 0)))
 
 // Without a flag there is no order.
-#define GASNETI_AD_ORDER(flags) (((flags) & (GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ)) != 0 ? __ATOMIC_ACQ_REL : __ATOMIC_RELAXED)
-#define GASNETI_AD_FAILED(flags) (((flags) & GEX_FLAG_AD_ACQ) != 0 ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED)
+#define GASNETI_AD_ORDER(flags) \
+    (((flags) & (GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ)) != 0 ? __ATOMIC_ACQ_REL : __ATOMIC_RELAXED)
+#define GASNETI_AD_FAILED(flags) (((flags)&GEX_FLAG_AD_ACQ) != 0 ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED)
 
 // gasneti_ad_try_NAME: performs the operation and returns 1, or does nothing and returns 0. CASES
 // are further operations.
-#define GASNETI_AD_TRY(NAME, type, word, CASES)                                                                                             \
-    typedef word __attribute__((__may_alias__)) gasneti_ad_##NAME##_t;                                                                          \
-    GASNETI_INLINE int gasneti_ad_try_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, gex_OP_t op, type operand1,           \
-                                             type operand2, gex_Flags_t flags) {                                                               \
-        void *mapped;                                                                                                                          \
-        gasneti_ad_##NAME##_t *at;                                                                                                              \
-        word a, b;                                                                                                                              \
-        if (!__builtin_constant_p(op) || !gasneti_ad_reaches(ad, rank, target, sizeof(type), flags, &mapped)) {                               \
-            return 0;                                                                                                                          \
-        }                                                                                                                                      \
-        at = (gasneti_ad_##NAME##_t *)mapped;                                                                                                  \
-        memcpy(&a, &operand1, sizeof a);                                                                                                      \
-        memcpy(&b, &operand2, sizeof b);                                                                                                      \
-        switch (op) {                                                                                                                          \
-            case GEX_OP_SET:                                                                                                                    \
-                __atomic_store_n(at, a, (flags) & GEX_FLAG_AD_REL ? __ATOMIC_RELEASE : __ATOMIC_RELAXED);                                                                                    \
-                GASNETI_AD_FENCE(flags, GEX_FLAG_AD_ACQ);                                                                                      \
-                return 1;                                                                                                                      \
-            case GEX_OP_GET:                                                                                                                    \
-                GASNETI_AD_FENCE(flags, GEX_FLAG_AD_REL);                                                                                      \
-                a = __atomic_load_n(at, GASNETI_AD_FAILED(flags));                                                                                    \
-                break;                                                                                                                          \
-            case GEX_OP_SWAP: a = __atomic_exchange_n(at, a, GASNETI_AD_ORDER(flags)); break;                                                        \
-            case GEX_OP_CAS: (void)__atomic_compare_exchange_n(at, &a, b, 0, GASNETI_AD_ORDER(flags), GASNETI_AD_FAILED(flags)); return 1;                    \
-            case GEX_OP_FCAS: (void)__atomic_compare_exchange_n(at, &a, b, 0, GASNETI_AD_ORDER(flags), GASNETI_AD_FAILED(flags)); break;                      \
-            CASES                                                                                                                              \
-            default: return 0;                                                                                                                  \
-        }                                                                                                                                      \
-        memcpy(result_p, &a, sizeof a);                                                                                                        \
-        return 1;                                                                                                                              \
+#define GASNETI_AD_TRY(NAME, type, word, CASES)                                                                       \
+    typedef word __attribute__((__may_alias__)) gasneti_ad_##NAME##_t;                                                \
+    GASNETI_INLINE int gasneti_ad_try_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, gex_OP_t op, \
+                                             type operand1, type operand2, gex_Flags_t flags) {                       \
+        void *mapped;                                                                                                 \
+        gasneti_ad_##NAME##_t *at;                                                                                    \
+        word a, b;                                                                                                    \
+        if (!__builtin_constant_p(op) || !gasneti_ad_reaches(ad, rank, target, sizeof(type), flags, &mapped)) {       \
+            return 0;                                                                                                 \
+        }                                                                                                             \
+        at = (gasneti_ad_##NAME##_t *)mapped;                                                                         \
+        memcpy(&a, &operand1, sizeof a);                                                                              \
+        memcpy(&b, &operand2, sizeof b);                                                                              \
+        switch (op) {                                                                                                 \
+            case GEX_OP_SET:                                                                                          \
+                __atomic_store_n(at, a, (flags)&GEX_FLAG_AD_REL ? __ATOMIC_RELEASE : __ATOMIC_RELAXED);               \
+                GASNETI_AD_FENCE(flags, GEX_FLAG_AD_ACQ);                                                             \
+                return 1;                                                                                             \
+            case GEX_OP_GET:                                                                                          \
+                GASNETI_AD_FENCE(flags, GEX_FLAG_AD_REL);                                                             \
+                a = __atomic_load_n(at, GASNETI_AD_FAILED(flags));                                                    \
+                break;                                                                                                \
+            case GEX_OP_SWAP: a = __atomic_exchange_n(at, a, GASNETI_AD_ORDER(flags)); break;                         \
+            case GEX_OP_CAS:                                                                                          \
+                (void)__atomic_compare_exchange_n(at, &a, b, 0, GASNETI_AD_ORDER(flags), GASNETI_AD_FAILED(flags));   \
+                return 1;                                                                                             \
+            case GEX_OP_FCAS:                                                                                         \
+                (void)__atomic_compare_exchange_n(at, &a, b, 0, GASNETI_AD_ORDER(flags), GASNETI_AD_FAILED(flags));   \
+                break;                                                                                                \
+                CASES                                                                                                 \
+            default: return 0;                                                                                        \
+        }                                                                                                             \
+        memcpy(result_p, &a, sizeof a);                                                                               \
+        return 1;                                                                                                     \
     }
 
-#define GASNETI_AD_CASE(OP, function, operand)                                                                                               \
-    case GEX_OP_##OP: (void)function(at, operand, GASNETI_AD_ORDER(flags)); return 1;                                                                \
-    case GEX_OP_F##OP: a = function(at, operand, GASNETI_AD_ORDER(flags)); break;
-#define GASNETI_AD_INTEGER_CASES                                                                                                             \
-    GASNETI_AD_CASE(ADD, __atomic_fetch_add, a)                                                                                               \
-    GASNETI_AD_CASE(SUB, __atomic_fetch_sub, a)                                                                                               \
-    GASNETI_AD_CASE(INC, __atomic_fetch_add, 1)                                                                                               \
-    GASNETI_AD_CASE(DEC, __atomic_fetch_sub, 1)                                                                                               \
-    GASNETI_AD_CASE(AND, __atomic_fetch_and, a)                                                                                               \
-    GASNETI_AD_CASE(OR, __atomic_fetch_or, a)                                                                                                 \
+#define GASNETI_AD_CASE(OP, function, operand)                                        \
+    case GEX_OP_##OP: (void)function(at, operand, GASNETI_AD_ORDER(flags)); return 1; \
+    case GEX_OP_F##OP:                                                                \
+        a = function(at, operand, GASNETI_AD_ORDER(flags));                           \
+        break;
+#define GASNETI_AD_INTEGER_CASES                \
+    GASNETI_AD_CASE(ADD, __atomic_fetch_add, a) \
+    GASNETI_AD_CASE(SUB, __atomic_fetch_sub, a) \
+    GASNETI_AD_CASE(INC, __atomic_fetch_add, 1) \
+    GASNETI_AD_CASE(DEC, __atomic_fetch_sub, 1) \
+    GASNETI_AD_CASE(AND, __atomic_fetch_and, a) \
+    GASNETI_AD_CASE(OR, __atomic_fetch_or, a)   \
     GASNETI_AD_CASE(XOR, __atomic_fetch_xor, a)
 
-#define GASNETI_AD_FORMS(NAME, type)                                                                                                         \
-    GASNETI_INLINE gex_Event_t gasneti_inl_AD_OpNB_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, gex_OP_t op,            \
-                                                          type operand1, type operand2, gex_Flags_t flags) {                                  \
-        if (gasneti_ad_try_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags)) {                                                \
-            return GEX_EVENT_INVALID;                                                                                                          \
-        }                                                                                                                                      \
-        return gex_AD_OpNB_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags);                                                  \
-    }                                                                                                                                          \
-    GASNETI_INLINE int gasneti_inl_AD_OpNBI_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, gex_OP_t op, type operand1,     \
-                                                   type operand2, gex_Flags_t flags) {                                                        \
-        if (gasneti_ad_try_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags)) {                                                \
-            return 0;                                                                                                                          \
-        }                                                                                                                                      \
-        return gex_AD_OpNBI_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags);                                                \
+#define GASNETI_AD_FORMS(NAME, type)                                                                                  \
+    GASNETI_INLINE gex_Event_t gasneti_inl_AD_OpNB_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, \
+                                                          gex_OP_t op, type operand1, type operand2,                  \
+                                                          gex_Flags_t flags) {                                        \
+        if (gasneti_ad_try_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags)) {                       \
+            return GEX_EVENT_INVALID;                                                                                 \
+        }                                                                                                             \
+        return gex_AD_OpNB_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags);                         \
+    }                                                                                                                 \
+    GASNETI_INLINE int gasneti_inl_AD_OpNBI_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target,        \
+                                                   gex_OP_t op, type operand1, type operand2, gex_Flags_t flags) {    \
+        if (gasneti_ad_try_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags)) {                       \
+            return 0;                                                                                                 \
+        }                                                                                                             \
+        return gex_AD_OpNBI_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags);                        \
     }
 
 // Unsigned words for all integers: they wrap around. Sums and the like of floating-point numbers

@@ -104,14 +104,16 @@
 #define GASNETT_ATOMIC_CONFIG atomics_native
 #define GASNETT_ATOMIC32_CONFIG atomic32_native
 #define GASNETT_ATOMIC64_CONFIG atomic64_native
+// clang-format off
 #define GASNETT_CONFIG_STRING                                                                                          \
-  "RELEASE=" PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_MAJOR) "." PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_MINOR) \
-  "." PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_PATCH) ",SPEC=" PLATFORM_STRINGIFY(GASNETT_SPEC_VERSION_MAJOR)      \
-  "." PLATFORM_STRINGIFY(GASNETT_SPEC_VERSION_MINOR) ",PTR=" PLATFORM_STRINGIFY(GASNETT_PTR_CONFIG)                  \
-  "," PLATFORM_STRINGIFY(GASNETT_DEBUG_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_THREAD_MODEL)                          \
-  "," PLATFORM_STRINGIFY(GASNETT_TIMER_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_MEMBAR_CONFIG)                         \
-  "," PLATFORM_STRINGIFY(GASNETT_ATOMIC_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_ATOMIC32_CONFIG)                      \
-  "," PLATFORM_STRINGIFY(GASNETT_ATOMIC64_CONFIG)
+    "RELEASE=" PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_MAJOR) "." PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_MINOR) \
+    "." PLATFORM_STRINGIFY(GASNETT_RELEASE_VERSION_PATCH) ",SPEC=" PLATFORM_STRINGIFY(GASNETT_SPEC_VERSION_MAJOR)      \
+    "." PLATFORM_STRINGIFY(GASNETT_SPEC_VERSION_MINOR) ",PTR=" PLATFORM_STRINGIFY(GASNETT_PTR_CONFIG)                  \
+    "," PLATFORM_STRINGIFY(GASNETT_DEBUG_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_THREAD_MODEL)                          \
+    "," PLATFORM_STRINGIFY(GASNETT_TIMER_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_MEMBAR_CONFIG)                         \
+    "," PLATFORM_STRINGIFY(GASNETT_ATOMIC_CONFIG) "," PLATFORM_STRINGIFY(GASNETT_ATOMIC32_CONFIG)                      \
+    "," PLATFORM_STRINGIFY(GASNETT_ATOMIC64_CONFIG)
+// clang-format on
 
 /* ---- what the library exports ---- */
 
@@ -122,9 +124,9 @@ typedef uint64_t gasnett_tick_t;
 typedef void (*gasnett_sighandlerfn_t)(int);
 
 typedef struct gasnett_backtrace_type_s {
-  const char *name;            /* as in GASNET_BACKTRACE_TYPE */
-  int (*fnp)(int fd);          /* writes the calling thread's backtrace to fd; 0 on success */
-  int threadsupport;           /* non-zero if it works in a program with several threads */
+    const char *name;   /* as in GASNET_BACKTRACE_TYPE */
+    int (*fnp)(int fd); /* writes the calling thread's backtrace to fd; 0 on success */
+    int threadsupport;  /* non-zero if it works in a program with several threads */
 } gasnett_backtrace_type_t;
 
 #ifndef GASNETT_LITE_MODE
@@ -201,9 +203,9 @@ extern int gasnett_maximize_rlimit(int res, const char *lim_desc);
 /* Debug malloc: blocks with guards. GASNET_DEBUGMALLOC says that the library allocates its own
  * memory there, too. */
 typedef struct gasnett_heapstats_s {
-  uint64_t allocated_bytes, freed_bytes, live_bytes, live_bytes_max;
-  uint64_t allocated_objects, freed_objects, live_objects, live_objects_max;
-  uint64_t overhead_bytes;
+    uint64_t allocated_bytes, freed_bytes, live_bytes, live_bytes_max;
+    uint64_t allocated_objects, freed_objects, live_objects, live_objects_max;
+    uint64_t overhead_bytes;
 } gasnett_heapstats_t;
 extern void *(gasnett_debug_malloc)(size_t size);
 extern void *(gasnett_debug_calloc)(size_t count, size_t size);
@@ -252,7 +254,8 @@ GASNETTI_END_C
 #if GASNETTI_GNU_SYNTAX && PLATFORM_ARCH_X86_64
 GASNETT_INLINE(gasnetti_ticks_now)
 gasnett_tick_t gasnetti_ticks_now(void) {
-  return GASNETT_PREDICT_TRUE(gasnetti_tick_source == 1) ? (gasnett_tick_t)__builtin_ia32_rdtsc() : (gasnett_ticks_now)();
+    return GASNETT_PREDICT_TRUE(gasnetti_tick_source == 1) ? (gasnett_tick_t)__builtin_ia32_rdtsc()
+                                                           : (gasnett_ticks_now)();
 }
 #define gasnett_ticks_now() gasnetti_ticks_now()
 #endif

@@ -33,23 +33,25 @@ extern "C" {
 // Strided may be reused at return. With GEX_FLAG_ENABLE_LEAF_LC a PutNB's root has a leaf GEX_EC_LC
 // (gex_Event_QueryLeaf), and a PutNBI counts for gex_NBI_Wait(GEX_EC_LC, 0): then the source data
 // may be reused. Not allowed in handlers.
-#define GASNETI_VIS_FORMS(type, form)                                                                                      \
-    extern type gex_VIS_VectorGet##form(gex_TM_t tm, size_t dstcount, gex_Memvec_t const dstlist[], gex_Rank_t srcrank,    \
-                                        size_t srccount, gex_Memvec_t const srclist[], gex_Flags_t flags);                 \
-    extern type gex_VIS_VectorPut##form(gex_TM_t tm, gex_Rank_t dstrank, size_t dstcount, gex_Memvec_t const dstlist[],    \
-                                        size_t srccount, gex_Memvec_t const srclist[], gex_Flags_t flags);                 \
-    extern type gex_VIS_IndexedGet##form(gex_TM_t tm, size_t dstcount, void *const dstlist[], size_t dstlen,               \
-                                         gex_Rank_t srcrank, size_t srccount, void *const srclist[], size_t srclen,        \
-                                         gex_Flags_t flags);                                                               \
-    extern type gex_VIS_IndexedPut##form(gex_TM_t tm, gex_Rank_t dstrank, size_t dstcount, void *const dstlist[],          \
-                                         size_t dstlen, size_t srccount, void *const srclist[], size_t srclen,             \
-                                         gex_Flags_t flags);                                                               \
-    extern type gex_VIS_StridedGet##form(gex_TM_t tm, void *dstaddr, const ptrdiff_t dststrides[], gex_Rank_t srcrank,     \
-                                         void *srcaddr, const ptrdiff_t srcstrides[], size_t elemsz, const size_t count[], \
-                                         size_t stridelevels, gex_Flags_t flags);                                          \
-    extern type gex_VIS_StridedPut##form(gex_TM_t tm, gex_Rank_t dstrank, void *dstaddr, const ptrdiff_t dststrides[],     \
-                                         void *srcaddr, const ptrdiff_t srcstrides[], size_t elemsz, const size_t count[], \
-                                         size_t stridelevels, gex_Flags_t flags);
+#define GASNETI_VIS_FORMS(type, form)                                                                                  \
+    extern type gex_VIS_VectorGet##form(gex_TM_t tm, size_t dstcount, gex_Memvec_t const dstlist[],                    \
+                                        gex_Rank_t srcrank, size_t srccount, gex_Memvec_t const srclist[],             \
+                                        gex_Flags_t flags);                                                            \
+    extern type gex_VIS_VectorPut##form(gex_TM_t tm, gex_Rank_t dstrank, size_t dstcount,                              \
+                                        gex_Memvec_t const dstlist[], size_t srccount, gex_Memvec_t const srclist[],   \
+                                        gex_Flags_t flags);                                                            \
+    extern type gex_VIS_IndexedGet##form(gex_TM_t tm, size_t dstcount, void *const dstlist[], size_t dstlen,           \
+                                         gex_Rank_t srcrank, size_t srccount, void *const srclist[], size_t srclen,    \
+                                         gex_Flags_t flags);                                                           \
+    extern type gex_VIS_IndexedPut##form(gex_TM_t tm, gex_Rank_t dstrank, size_t dstcount, void *const dstlist[],      \
+                                         size_t dstlen, size_t srccount, void *const srclist[], size_t srclen,         \
+                                         gex_Flags_t flags);                                                           \
+    extern type gex_VIS_StridedGet##form(gex_TM_t tm, void *dstaddr, const ptrdiff_t dststrides[], gex_Rank_t srcrank, \
+                                         void *srcaddr, const ptrdiff_t srcstrides[], size_t elemsz,                   \
+                                         const size_t count[], size_t stridelevels, gex_Flags_t flags);                \
+    extern type gex_VIS_StridedPut##form(gex_TM_t tm, gex_Rank_t dstrank, void *dstaddr, const ptrdiff_t dststrides[], \
+                                         void *srcaddr, const ptrdiff_t srcstrides[], size_t elemsz,                   \
+                                         const size_t count[], size_t stridelevels, gex_Flags_t flags);
 GASNETI_VIS_FORMS(gex_Event_t, NB)
 GASNETI_VIS_FORMS(int, NBI)
 GASNETI_VIS_FORMS(int, Blocking)
@@ -62,7 +64,8 @@ GASNETI_VIS_FORMS(int, Blocking)
 // the put is complete (or locally complete with GEX_FLAG_ENABLE_LEAF_LC). handler 0 cancels. The
 // put has no GEX_FLAG_IMMEDIATE. A put that moves nothing runs the handler, too, and then has a
 // valid team and rank. flags is 0.
-extern void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void *source_addr, size_t nbytes, gex_Flags_t flags);
+extern void gex_VIS_SetPeerCompletionHandler(gex_AM_Index_t handler, const void *source_addr, size_t nbytes,
+                                             gex_Flags_t flags);
 
 // Largest payload of such a handler, in bytes.
 #define GEX_VIS_MAX_PEERCOMPLETION ((size_t)127)

@@ -101,9 +101,7 @@ typedef struct {
     gex_EP_Index_t gex_ep_index;
 } gex_EP_Location_t;
 
-typedef const struct {
-    gex_Rank_t gex_jobrank;
-} gex_RankInfo_t;
+typedef const struct { gex_Rank_t gex_jobrank; } gex_RankInfo_t;
 
 // One handler for gex_EP_RegisterHandlers. The order of the fields is fixed: clients initialise by
 // position.
@@ -150,13 +148,13 @@ extern int gex_System_GetVerboseErrors(void);
 extern void gex_System_SetVerboseErrors(int enable);
 extern uint64_t gex_System_QueryMaxThreads(void);
 extern int gex_System_QueryHiddenAMConcurrencyLevel(void);
-extern int gex_System_QueryProgressThreads(gex_Client_t client, unsigned int *count_p, const gex_ProgressThreadInfo_t **info_p,
-                                           gex_Flags_t flags);
+extern int gex_System_QueryProgressThreads(gex_Client_t client, unsigned int *count_p,
+                                           const gex_ProgressThreadInfo_t **info_p, gex_Flags_t flags);
 // Output pointers may be NULL. The arrays are sorted by job rank and belong to the library.
 extern void gex_System_QueryNbrhdInfo(gex_RankInfo_t **info_p, gex_Rank_t *info_count_p, gex_Rank_t *my_info_index_p);
 extern void gex_System_QueryHostInfo(gex_RankInfo_t **info_p, gex_Rank_t *info_count_p, gex_Rank_t *my_info_index_p);
-extern void gex_System_QueryMyPosition(gex_Rank_t *nbrhd_set_size_p, gex_Rank_t *nbrhd_set_rank_p, gex_Rank_t *host_set_size_p,
-                                       gex_Rank_t *host_set_rank_p);
+extern void gex_System_QueryMyPosition(gex_Rank_t *nbrhd_set_size_p, gex_Rank_t *nbrhd_set_rank_p,
+                                       gex_Rank_t *host_set_size_p, gex_Rank_t *host_set_rank_p);
 
 // -- Client ---------------------------------------------------------------------------------------
 
@@ -174,8 +172,8 @@ extern void *gex_Client_QueryCData(gex_Client_t client);
 // In GASNET_SEGMENT_EVERYTHING a barrier: size is ignored, and *segment_p becomes
 // GEX_SEGMENT_INVALID.
 extern int gex_Segment_Attach(gex_Segment_t *segment_p, gex_TM_t tm, uintptr_t size);
-extern int gex_Segment_Create(gex_Segment_t *segment_p, gex_Client_t client, gex_Addr_t address, uintptr_t length, gex_MK_t kind,
-                              gex_Flags_t flags);
+extern int gex_Segment_Create(gex_Segment_t *segment_p, gex_Client_t client, gex_Addr_t address, uintptr_t length,
+                              gex_MK_t kind, gex_Flags_t flags);
 extern void gex_Segment_Destroy(gex_Segment_t segment, gex_Flags_t flags);
 extern gex_Client_t gex_Segment_QueryClient(gex_Segment_t seg);
 extern gex_Flags_t gex_Segment_QueryFlags(gex_Segment_t seg);
@@ -184,7 +182,8 @@ extern uintptr_t gex_Segment_QuerySize(gex_Segment_t seg);
 extern void gex_Segment_SetCData(gex_Segment_t seg, const void *val);
 extern void *gex_Segment_QueryCData(gex_Segment_t seg);
 // Deprecated: see gex_EP_QueryBoundSegmentNB. 0: found; otherwise nothing was written.
-extern int gex_Segment_QueryBound(gex_TM_t tm, gex_Rank_t rank, void **owneraddr_p, void **localaddr_p, uintptr_t *size_p);
+extern int gex_Segment_QueryBound(gex_TM_t tm, gex_Rank_t rank, void **owneraddr_p, void **localaddr_p,
+                                  uintptr_t *size_p);
 
 // -- Endpoint -------------------------------------------------------------------------------------
 
@@ -217,12 +216,13 @@ extern void *gex_TM_QueryCData(gex_TM_t tm);
 // gex_TM_Destroy; collectives work as well without. With GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED:
 // returns how much to lend and does nothing; GEX_FLAG_TM_SCRATCH_SIZE_MIN does the same and warns,
 // once, that it is deprecated.
-extern size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr, size_t scratch_size,
-                           gex_Flags_t flags);
+extern size_t gex_TM_Split(gex_TM_t *new_tm_p, gex_TM_t parent_tm, int color, int key, void *scratch_addr,
+                           size_t scratch_size, gex_Flags_t flags);
 // The same members in the same order (GASNet-EX Memory Kinds 2025.8, 5.2), with an order of
 // collectives of its own. Collective over orig_tm. One of GEX_FLAG_TM_{SYMMETRIC,LOCAL,NO}_SCRATCH,
 // or a query of scratch size as in gex_TM_Split.
-extern size_t gex_TM_Dup(gex_TM_t *new_tm_p, gex_TM_t orig_tm, void *scratch_addr, size_t scratch_size, gex_Flags_t flags);
+extern size_t gex_TM_Dup(gex_TM_t *new_tm_p, gex_TM_t orig_tm, void *scratch_addr, size_t scratch_size,
+                         gex_Flags_t flags);
 // Collective over the parent, which has a member in each process that args names. args lists the
 // new team's members in the order of their ranks, by rank in the parent or, with
 // GEX_FLAG_RANK_IS_JOBRANK, by job rank; numargs 0 takes part in the call only. new_tms gets a
@@ -230,8 +230,8 @@ extern size_t gex_TM_Dup(gex_TM_t *new_tm_p, gex_TM_t orig_tm, void *scratch_add
 // (GEX_FLAG_TM_SYMMETRIC_SCRATCH), one for each local member (LOCAL), one for each member (GLOBAL),
 // or is not used (NO); the entries are offsets in the bound segments with
 // GEX_FLAG_SCRATCH_SEG_OFFSET.
-extern size_t gex_TM_Create(gex_TM_t *new_tms, size_t num_new_tms, gex_TM_t parent_tm, gex_EP_Location_t *args, size_t numargs,
-                            gex_Addr_t *scratch_addrs, size_t scratch_size, gex_Flags_t flags);
+extern size_t gex_TM_Create(gex_TM_t *new_tms, size_t num_new_tms, gex_TM_t parent_tm, gex_EP_Location_t *args,
+                            size_t numargs, gex_Addr_t *scratch_addrs, size_t scratch_size, gex_Flags_t flags);
 // Collective over tm, which has no collective under way here, and, with GEX_FLAG_GLOBALLY_QUIESCED,
 // nowhere; then it does not communicate. Returns 1 when *scratch_p, which may be null, was set to
 // the scratch space that the client lent (an offset with GEX_FLAG_SCRATCH_SEG_OFFSET).
@@ -258,26 +258,31 @@ extern size_t gex_AM_LUBRequestLong(void);
 extern size_t gex_AM_LUBReplyLong(void);
 extern size_t gex_AM_LUBRequestMedium(void);
 extern size_t gex_AM_LUBReplyMedium(void);
-extern size_t gex_Token_MaxReplyLong(gex_Token_t token, const gex_Event_t *lc_opt, gex_Flags_t flags, unsigned int numargs);
-extern size_t gex_Token_MaxReplyMedium(gex_Token_t token, const gex_Event_t *lc_opt, gex_Flags_t flags, unsigned int numargs);
+extern size_t gex_Token_MaxReplyLong(gex_Token_t token, const gex_Event_t *lc_opt, gex_Flags_t flags,
+                                     unsigned int numargs);
+extern size_t gex_Token_MaxReplyMedium(gex_Token_t token, const gex_Event_t *lc_opt, gex_Flags_t flags,
+                                       unsigned int numargs);
 extern gex_TI_t gex_Token_Info(gex_Token_t token, gex_Token_Info_t *info, gex_TI_t mask);
 
 // -- Remote memory access -------------------------------------------------------------------------
 
 // int results: 0, or not 0 when nothing was started, only with GEX_FLAG_IMMEDIATE; events:
 // GEX_EVENT_NO_OP in that case. nbytes of the value forms: 1 … SIZEOF_GEX_RMA_VALUE_T.
-extern int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes, gex_Flags_t flags);
+extern int gex_RMA_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes,
+                               gex_Flags_t flags);
 extern int gex_RMA_PutNBI(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes, gex_Event_t *lc_opt,
                           gex_Flags_t flags);
-extern gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes, gex_Event_t *lc_opt,
-                                 gex_Flags_t flags);
+extern gex_Event_t gex_RMA_PutNB(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes,
+                                 gex_Event_t *lc_opt, gex_Flags_t flags);
 extern int gex_RMA_GetBlocking(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t nbytes, gex_Flags_t flags);
 extern int gex_RMA_GetNBI(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t nbytes, gex_Flags_t flags);
 extern gex_Event_t gex_RMA_GetNB(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t nbytes, gex_Flags_t flags);
-extern gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *src, size_t nbytes, gex_Flags_t flags);
+extern gex_RMA_Value_t gex_RMA_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *src, size_t nbytes,
+                                              gex_Flags_t flags);
 extern int gex_RMA_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
                                   gex_Flags_t flags);
-extern int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes, gex_Flags_t flags);
+extern int gex_RMA_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
+                             gex_Flags_t flags);
 extern gex_Event_t gex_RMA_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
                                     gex_Flags_t flags);
 

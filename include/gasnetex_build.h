@@ -8,7 +8,8 @@
 
 #include "gasnet_config.h"
 
-// -- Conduit: its directory is on the include path, or -DGASNET_CONDUIT_… names it; neither means the universal library ---
+// -- Conduit: its directory is on the include path, or -DGASNET_CONDUIT_… names it; neither means
+// the universal library ---------------------------------------------------------------------------
 
 #if defined(__has_include)
 #if __has_include(<gasnet_core_fwd.h>)
@@ -35,8 +36,8 @@
 #include "ucx-conduit/gasnet_core_fwd.h"
 #elif defined(GASNET_CONDUIT_ELAN)
 #include "elan-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_ARIES) || defined(GASNET_CONDUIT_GEMINI) || defined(GASNET_CONDUIT_PORTALS4) || defined(GASNET_CONDUIT_PSM) || \
-    defined(GASNET_CONDUIT_PAMI) || defined(GASNET_CONDUIT_MXM)
+#elif defined(GASNET_CONDUIT_ARIES) || defined(GASNET_CONDUIT_GEMINI) || defined(GASNET_CONDUIT_PORTALS4) || \
+    defined(GASNET_CONDUIT_PSM) || defined(GASNET_CONDUIT_PAMI) || defined(GASNET_CONDUIT_MXM)
 #error "libgasnet has no conduit of that name; on Cray's Aries and Gemini it is GASNET_CONDUIT_GNI"
 #else
 #define GASNETI_CONDUIT_TOKEN any
@@ -57,10 +58,11 @@
 #endif
 #endif
 
-#if (defined(GASNET_CONDUIT_SMP) + defined(GASNET_CONDUIT_SOCK) + defined(GASNET_CONDUIT_UDP) + defined(GASNET_CONDUIT_OFI) + \
-     defined(GASNET_CONDUIT_IBV) + defined(GASNET_CONDUIT_GNI) + defined(GASNET_CONDUIT_MPI) + defined(GASNET_CONDUIT_UCX) +  \
-     defined(GASNET_CONDUIT_ELAN)) > 1
-#error "the GASNET_CONDUIT_... on the command line is another conduit than the ...-conduit directory on the include path"
+#if (defined(GASNET_CONDUIT_SMP) + defined(GASNET_CONDUIT_SOCK) + defined(GASNET_CONDUIT_UDP) + \
+     defined(GASNET_CONDUIT_OFI) + defined(GASNET_CONDUIT_IBV) + defined(GASNET_CONDUIT_GNI) +  \
+     defined(GASNET_CONDUIT_MPI) + defined(GASNET_CONDUIT_UCX) + defined(GASNET_CONDUIT_ELAN)) > 1
+#error \
+    "the GASNET_CONDUIT_... on the command line is another conduit than the ...-conduit directory on the include path"
 #endif
 
 // -- Thread mode: exactly one, and its value is 1. The universal library serves all; PAR is right for every client ---
@@ -194,12 +196,12 @@
 #define GASNETI_SRCLINES_STR "nosrclines"
 #endif
 
-#define GASNET_CONFIG_STRING                                                                                                 \
-    "RELEASE=" GASNETI_RELEASE_VERSION ",SPEC=0.19,CONDUIT=" GASNET_CONDUIT_NAME_STR "(" GASNET_CORE_NAME_STR                \
-    "-" GASNET_CORE_VERSION_STR "/" GASNET_EXTENDED_NAME_STR "-" GASNET_EXTENDED_VERSION_STR "),THREADMODEL=" GASNETI_MODE_STR \
-    ",SEGMENT=" GASNETI_SEGMENT_STR ",PTR=" GASNETI_PTR_STR ",CACHE_LINE_BYTES=64,noalign,pshm," GASNETI_DEBUG_STR           \
-    "," GASNETI_TRACE_STR "," GASNETI_DEBUGMALLOC_STR "," GASNETI_SRCLINES_STR                                               \
-    ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native,"                                          \
+#define GASNET_CONFIG_STRING                                                                                  \
+    "RELEASE=" GASNETI_RELEASE_VERSION ",SPEC=0.19,CONDUIT=" GASNET_CONDUIT_NAME_STR "(" GASNET_CORE_NAME_STR \
+    "-" GASNET_CORE_VERSION_STR "/" GASNET_EXTENDED_NAME_STR "-" GASNET_EXTENDED_VERSION_STR                  \
+    "),THREADMODEL=" GASNETI_MODE_STR ",SEGMENT=" GASNETI_SEGMENT_STR ",PTR=" GASNETI_PTR_STR                 \
+    ",CACHE_LINE_BYTES=64,noalign,pshm," GASNETI_DEBUG_STR "," GASNETI_TRACE_STR "," GASNETI_DEBUGMALLOC_STR  \
+    "," GASNETI_SRCLINES_STR ",timers_native,membars_native,atomics_native,atomic32_native,atomic64_native,"  \
     "notiopt"
 
 // -- Checks ---------------------------------------------------------------------------------------
@@ -207,10 +209,10 @@
 // What a client was compiled for; the library compares it with itself. Part of the ABI: fields are
 // only added at the end.
 struct gasneti_build_info {
-    uint32_t gasneti_size;  // bytes of this structure as the client knows it
-    uint32_t gasneti_abi;   // GASNETI_ABI
-    uint32_t gasneti_mode;  // 0 SEQ, 1 PARSYNC, 2 PAR
-    uint32_t gasneti_debug; // 0 release, 1 debug
+    uint32_t gasneti_size;    // bytes of this structure as the client knows it
+    uint32_t gasneti_abi;     // GASNETI_ABI
+    uint32_t gasneti_mode;    // 0 SEQ, 1 PARSYNC, 2 PAR
+    uint32_t gasneti_debug;   // 0 release, 1 debug
     char gasneti_conduit[16]; // "smp"; "any" for the universal library
     char gasneti_release[16]; // "2025.8.0"
     char gasneti_segment[16]; // "FAST"
@@ -229,8 +231,8 @@ struct gasneti_build_info {
 
 // An undefined reference to this name means: the program is linked with a libgasnet for another
 // conduit, thread mode, flavour, segment configuration or ABI than it was compiled for.
-#define GASNETI_LINK_CHECK                                                                                             \
-    GASNETI_PASTE9(gasneti_link_check__conduit_, GASNETI_CONDUIT_TOKEN, __mode_, GASNETI_LINK_MODE_TOKEN, __,          \
+#define GASNETI_LINK_CHECK                                                                                    \
+    GASNETI_PASTE9(gasneti_link_check__conduit_, GASNETI_CONDUIT_TOKEN, __mode_, GASNETI_LINK_MODE_TOKEN, __, \
                    GASNETI_FLAVOUR_TOKEN, GASNETI_SEGMENT_TOKEN, __abi_, GASNETI_ABI)
 
 #ifdef __cplusplus
@@ -260,7 +262,8 @@ extern int GASNETI_LINK_CHECK(void);
 
 #ifndef GASNETI_BUILDING_LIBRARY
 static int (*const gasneti_link_check_reference)(void) GASNETI_KEEP = GASNETI_LINK_CHECK;
-#define GASNETI_IDENT(name, text) static const char gasneti_ident_##name[] GASNETI_KEEP GASNETI_ONCE(name) = "$GASNet" #name ": " text " $";
+#define GASNETI_IDENT(name, text) \
+    static const char gasneti_ident_##name[] GASNETI_KEEP GASNETI_ONCE(name) = "$GASNet" #name ": " text " $";
 GASNETI_IDENT(ConduitName, GASNET_CONDUIT_NAME_STR)
 GASNETI_IDENT(Config, "(<link>) " GASNET_CONFIG_STRING)
 GASNETI_IDENT(ThreadModel, "GASNET_" GASNETI_MODE_STR)

@@ -37,10 +37,11 @@ static __inline__ struct gasneti_build_info gasneti_this_build(void) {
 }
 
 extern int gasneti_Client_Init_checked(const struct gasneti_build_info *client, gex_Client_t *client_p, gex_EP_t *ep_p,
-                                       gex_TM_t *tm_p, const char *clientName, int *argc, char ***argv, gex_Flags_t flags);
+                                       gex_TM_t *tm_p, const char *clientName, int *argc, char ***argv,
+                                       gex_Flags_t flags);
 
-static __inline__ int gasneti_inl_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p, const char *clientName,
-                                              int *argc, char ***argv, gex_Flags_t flags) {
+static __inline__ int gasneti_inl_Client_Init(gex_Client_t *client_p, gex_EP_t *ep_p, gex_TM_t *tm_p,
+                                              const char *clientName, int *argc, char ***argv, gex_Flags_t flags) {
     const struct gasneti_build_info info = gasneti_this_build();
     return gasneti_Client_Init_checked(&info, client_p, ep_p, tm_p, clientName, argc, argv, flags);
 }
@@ -69,9 +70,9 @@ typedef struct {
 #define GASNETI_FAST_PATHS 1
 
 // Flags that change nothing for a neighbour.
-#define GASNETI_PLAIN_FLAGS                                                                                                                     \
-    (GEX_FLAG_IMMEDIATE | GEX_FLAG_PEER_NEVER_SELF | GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME | GEX_FLAG_SELF_SEG_BOUND |             \
-     GEX_FLAG_PEER_SEG_BOUND)
+#define GASNETI_PLAIN_FLAGS                                                                               \
+    (GEX_FLAG_IMMEDIATE | GEX_FLAG_PEER_NEVER_SELF | GEX_FLAG_SELF_SEG_UNKNOWN | GEX_FLAG_SELF_SEG_SOME | \
+     GEX_FLAG_SELF_SEG_BOUND | GEX_FLAG_PEER_SEG_BOUND)
 
 // Whether rank is a neighbour of the team with that head; then *mapped becomes remote's address
 // here.
@@ -88,7 +89,8 @@ GASNETI_INLINE int gasneti_mapped(const gasneti_tm_head_t *head, gex_Rank_t rank
 
 // Whether (tm, rank) is a neighbour; then *mapped becomes remote's address here. Flags that the
 // library must see say no.
-GASNETI_INLINE int gasneti_neighbour(gex_TM_t tm, gex_Rank_t rank, const void *remote, gex_Flags_t flags, void **mapped) {
+GASNETI_INLINE int gasneti_neighbour(gex_TM_t tm, gex_Rank_t rank, const void *remote, gex_Flags_t flags,
+                                     void **mapped) {
     const uintptr_t bits = (uintptr_t)tm;
     if ((flags & ~(gex_Flags_t)GASNETI_PLAIN_FLAGS) != 0 || (bits & 3) != 1) {
         return 0;
@@ -129,7 +131,8 @@ GASNETI_INLINE void gasneti_copy(void *dest, const void *src, size_t nbytes) {
 // What is read after a get completed is read after it.
 #define GASNETI_GET_DONE() GASNETI_ACQUIRE_FENCE()
 
-GASNETI_INLINE int gasneti_try_put(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes, gex_Flags_t flags) {
+GASNETI_INLINE int gasneti_try_put(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes,
+                                   gex_Flags_t flags) {
     void *mapped;
     if (!gasneti_neighbour(tm, rank, dest, flags, &mapped)) {
         return 0;
@@ -139,7 +142,8 @@ GASNETI_INLINE int gasneti_try_put(gex_TM_t tm, gex_Rank_t rank, void *dest, con
     return 1;
 }
 
-GASNETI_INLINE int gasneti_try_get(gex_TM_t tm, void *dest, gex_Rank_t rank, const void *src, size_t nbytes, gex_Flags_t flags) {
+GASNETI_INLINE int gasneti_try_get(gex_TM_t tm, void *dest, gex_Rank_t rank, const void *src, size_t nbytes,
+                                   gex_Flags_t flags) {
     void *mapped;
     if (!gasneti_neighbour(tm, rank, src, flags, &mapped)) {
         return 0;
@@ -172,7 +176,9 @@ GASNETI_INLINE void gasneti_local_completion(gex_Event_t *lc_opt) {
 
 GASNETI_INLINE int gasneti_inl_PutBlocking(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes,
                                            gex_Flags_t flags) {
-    return gasneti_try_put(tm, rank, dest, src, nbytes, flags) ? 0 : gex_RMA_PutBlocking(tm, rank, dest, src, nbytes, flags);
+    return gasneti_try_put(tm, rank, dest, src, nbytes, flags)
+               ? 0
+               : gex_RMA_PutBlocking(tm, rank, dest, src, nbytes, flags);
 }
 
 GASNETI_INLINE int gasneti_inl_PutNBI(gex_TM_t tm, gex_Rank_t rank, void *dest, const void *src, size_t nbytes,
@@ -192,9 +198,10 @@ GASNETI_INLINE gex_Event_t gasneti_inl_PutNB(gex_TM_t tm, gex_Rank_t rank, void 
     return gex_RMA_PutNB(tm, rank, dest, src, nbytes, lc_opt, flags);
 }
 
-GASNETI_INLINE int gasneti_inl_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
-                                              gex_Flags_t flags) {
-    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
+GASNETI_INLINE int gasneti_inl_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value,
+                                              size_t nbytes, gex_Flags_t flags) {
+    if (GASNETI_IS_VALUE(nbytes) &&
+        gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
         return 0;
     }
     return gex_RMA_PutBlockingVal(tm, rank, dest, value, nbytes, flags);
@@ -202,15 +209,17 @@ GASNETI_INLINE int gasneti_inl_PutBlockingVal(gex_TM_t tm, gex_Rank_t rank, void
 
 GASNETI_INLINE int gasneti_inl_PutNBIVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
                                          gex_Flags_t flags) {
-    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
+    if (GASNETI_IS_VALUE(nbytes) &&
+        gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
         return 0;
     }
     return gex_RMA_PutNBIVal(tm, rank, dest, value, nbytes, flags);
 }
 
-GASNETI_INLINE gex_Event_t gasneti_inl_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value, size_t nbytes,
-                                                gex_Flags_t flags) {
-    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
+GASNETI_INLINE gex_Event_t gasneti_inl_PutNBVal(gex_TM_t tm, gex_Rank_t rank, void *dest, gex_RMA_Value_t value,
+                                                size_t nbytes, gex_Flags_t flags) {
+    if (GASNETI_IS_VALUE(nbytes) &&
+        gasneti_try_put(tm, rank, dest, gasneti_value_bytes(&value, nbytes), nbytes, flags)) {
         return GEX_EVENT_INVALID;
     }
     return gex_RMA_PutNBVal(tm, rank, dest, value, nbytes, flags);
@@ -220,10 +229,13 @@ GASNETI_INLINE gex_Event_t gasneti_inl_PutNBVal(gex_TM_t tm, gex_Rank_t rank, vo
 
 GASNETI_INLINE int gasneti_inl_GetBlocking(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t nbytes,
                                            gex_Flags_t flags) {
-    return gasneti_try_get(tm, dest, rank, src, nbytes, flags) ? 0 : gex_RMA_GetBlocking(tm, dest, rank, src, nbytes, flags);
+    return gasneti_try_get(tm, dest, rank, src, nbytes, flags)
+               ? 0
+               : gex_RMA_GetBlocking(tm, dest, rank, src, nbytes, flags);
 }
 
-GASNETI_INLINE int gasneti_inl_GetNBI(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t nbytes, gex_Flags_t flags) {
+GASNETI_INLINE int gasneti_inl_GetNBI(gex_TM_t tm, void *dest, gex_Rank_t rank, void *src, size_t nbytes,
+                                      gex_Flags_t flags) {
     return gasneti_try_get(tm, dest, rank, src, nbytes, flags) ? 0 : gex_RMA_GetNBI(tm, dest, rank, src, nbytes, flags);
 }
 
@@ -238,7 +250,8 @@ GASNETI_INLINE gex_Event_t gasneti_inl_GetNB(gex_TM_t tm, void *dest, gex_Rank_t
 GASNETI_INLINE gex_RMA_Value_t gasneti_inl_GetBlockingVal(gex_TM_t tm, gex_Rank_t rank, void *src, size_t nbytes,
                                                           gex_Flags_t flags) {
     gex_RMA_Value_t value = 0;
-    if (GASNETI_IS_VALUE(nbytes) && gasneti_try_get(tm, (void *)(uintptr_t)gasneti_value_bytes(&value, nbytes), rank, src, nbytes, flags)) {
+    if (GASNETI_IS_VALUE(nbytes) &&
+        gasneti_try_get(tm, (void *)(uintptr_t)gasneti_value_bytes(&value, nbytes), rank, src, nbytes, flags)) {
         return value;
     }
     return gex_RMA_GetBlockingVal(tm, rank, src, nbytes, flags);

@@ -64,16 +64,16 @@ extern void gasneti_blockuntil_done(void);
 
 // Waits, while handlers run, until the condition holds. It is evaluated again and again, and may
 // contain commas and side effects.
-#define GASNET_BLOCKUNTIL(...)                           \
-    do {                                                 \
-        uint32_t gasneti_state_ = 0;                     \
-        while (!(__VA_ARGS__)) {                         \
-            gasneti_blockuntil_step(&gasneti_state_);    \
-        }                                                \
-        if (gasneti_state_ >> 31) {                      \
-            gasneti_blockuntil_done();                   \
-        }                                                \
-        GASNETI_ACQUIRE_FENCE();                         \
+#define GASNET_BLOCKUNTIL(...)                        \
+    do {                                              \
+        uint32_t gasneti_state_ = 0;                  \
+        while (!(__VA_ARGS__)) {                      \
+            gasneti_blockuntil_step(&gasneti_state_); \
+        }                                             \
+        if (gasneti_state_ >> 31) {                   \
+            gasneti_blockuntil_done();                \
+        }                                             \
+        GASNETI_ACQUIRE_FENCE();                      \
     } while (0)
 
 #if defined(__SANITIZE_THREAD__)

@@ -190,13 +190,13 @@
 
 #if GASNETT_USE_GCC_ATTRIBUTE_FORMAT
 #define GASNETT_FORMAT_PRINTF(fnname, fmtarg, firstvararg, ...) \
-  __attribute__((__format__(__printf__, fmtarg, firstvararg))) __VA_ARGS__
+    __attribute__((__format__(__printf__, fmtarg, firstvararg))) __VA_ARGS__
 #else
 #define GASNETT_FORMAT_PRINTF(fnname, fmtarg, firstvararg, ...) __VA_ARGS__
 #endif
 #if GASNETT_USE_GCC_ATTRIBUTE_FORMAT_FUNCPTR
 #define GASNETT_FORMAT_PRINTF_FUNCPTR(fnname, fmtarg, firstvararg, ...) \
-  __attribute__((__format__(__printf__, fmtarg, firstvararg))) __VA_ARGS__
+    __attribute__((__format__(__printf__, fmtarg, firstvararg))) __VA_ARGS__
 #else
 #define GASNETT_FORMAT_PRINTF_FUNCPTR(fnname, fmtarg, firstvararg, ...) __VA_ARGS__
 #endif
@@ -292,9 +292,9 @@
 #define GASNETT_UNUSED_ARGS5(a, b, c, d, e) ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e))
 #define GASNETT_UNUSED_ARGS6(a, b, c, d, e, f) ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f))
 #define GASNETT_UNUSED_ARGS7(a, b, c, d, e, f, g) \
-  ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g))
+    ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g))
 #define GASNETT_UNUSED_ARGS8(a, b, c, d, e, f, g, h) \
-  ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h))
+    ((void)(a), (void)(b), (void)(c), (void)(d), (void)(e), (void)(f), (void)(g), (void)(h))
 
 /* ---- identification strings ---- */
 
@@ -310,16 +310,16 @@
 /* Embeds the string identText in the program, under the globally unique name identName. Use at file
  * scope, with ';'. */
 #ifdef __cplusplus
-#define GASNETT_IDENT(identName, identText) \
-  extern "C" {                              \
-  extern const char identName[];            \
-  const char identName[] GASNETTI_KEEP = identText; \
-  }                                         \
-  extern "C" const char identName[]
+#define GASNETT_IDENT(identName, identText)           \
+    extern "C" {                                      \
+    extern const char identName[];                    \
+    const char identName[] GASNETTI_KEEP = identText; \
+    }                                                 \
+    extern "C" const char identName[]
 #else
 #define GASNETT_IDENT(identName, identText) \
-  extern const char identName[];            \
-  const char identName[] GASNETTI_KEEP = identText
+    extern const char identName[];          \
+    const char identName[] GASNETTI_KEEP = identText
 #endif
 
 /* ---- properties of the system ---- */

@@ -52,11 +52,11 @@
 /* ---- types ---- */
 
 typedef struct gasnett_atomic32_s {
-  uint32_t gasnetti_value;
+    uint32_t gasnetti_value;
 } GASNETTI_MAY_ALIAS gasnett_atomic32_t;
 
 typedef struct gasnett_atomic64_s {
-  uint64_t gasnetti_value;
+    uint64_t gasnetti_value;
 } GASNETTI_MAY_ALIAS gasnett_atomic64_t;
 
 typedef gasnett_atomic32_t gasnett_atomic_t;
@@ -69,9 +69,12 @@ typedef gasnett_atomic_sval_t gasnett_strongatomic_sval_t;
 typedef gasnett_atomic32_t gasnett_strongatomic32_t;
 typedef gasnett_atomic64_t gasnett_strongatomic64_t;
 
-#define gasnett_atomic_init(v) { (gasnett_atomic_val_t)(v) }
-#define gasnett_atomic32_init(v) { (uint32_t)(v) }
-#define gasnett_atomic64_init(v) { (uint64_t)(v) }
+#define gasnett_atomic_init(v) \
+    { (gasnett_atomic_val_t)(v) }
+#define gasnett_atomic32_init(v) \
+    { (uint32_t)(v) }
+#define gasnett_atomic64_init(v) \
+    { (uint64_t)(v) }
 #define gasnett_strongatomic_init(v) gasnett_atomic_init(v)
 #define gasnett_strongatomic32_init(v) gasnett_atomic32_init(v)
 #define gasnett_strongatomic64_init(v) gasnett_atomic64_init(v)
@@ -96,19 +99,19 @@ typedef gasnett_atomic64_t gasnett_strongatomic64_t;
 /* A release store covers every single fence in front of it, but not a full one. */
 GASNETT_INLINE(gasnetti_fence_before_set)
 void gasnetti_fence_before_set(int flags) {
-  if ((flags & GASNETT_ATOMIC_MB_PRE) == GASNETT_ATOMIC_MB_PRE) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if ((flags & GASNETT_ATOMIC_MB_PRE) == GASNETT_ATOMIC_MB_PRE) __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 GASNETT_INLINE(gasnetti_fence_before_read)
 void gasnetti_fence_before_read(int flags) {
-  if (flags & GASNETT_ATOMIC_WMB_PRE) __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  else if (flags & GASNETT_ATOMIC_RMB_PRE) __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (flags & GASNETT_ATOMIC_WMB_PRE) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else if (flags & GASNETT_ATOMIC_RMB_PRE) __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
 GASNETT_INLINE(gasnetti_fence_after)
 void gasnetti_fence_after(int flags) {
-  if (flags & GASNETT_ATOMIC_WMB_POST) __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  else if (flags & GASNETT_ATOMIC_RMB_POST) __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (flags & GASNETT_ATOMIC_WMB_POST) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    else if (flags & GASNETT_ATOMIC_RMB_POST) __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
 #if PLATFORM_ARCH_X86_64 || PLATFORM_ARCH_X86
@@ -122,62 +125,60 @@ void gasnetti_fence_after(int flags) {
 
 /* One read-modify-write: relaxed when no fence is asked for, else acquire and release. `order` is
  * replaced by a constant. */
-#define GASNETTI_RMW(T, flags, call)            \
-  T gasnetti_result;                            \
-  if (!(flags)) {                               \
-    enum { order = __ATOMIC_RELAXED };          \
-    gasnetti_result = (T)(call);                \
-  } else {                                      \
-    enum { order = __ATOMIC_SEQ_CST };          \
-    GASNETTI_FENCE_BEFORE_RMW(flags);           \
-    gasnetti_result = (T)(call);                \
-    GASNETTI_FENCE_AFTER_RMW(flags);            \
-  }                                             \
-  return gasnetti_result
+#define GASNETTI_RMW(T, flags, call)       \
+    T gasnetti_result;                     \
+    if (!(flags)) {                        \
+        enum { order = __ATOMIC_RELAXED }; \
+        gasnetti_result = (T)(call);       \
+    } else {                               \
+        enum { order = __ATOMIC_SEQ_CST }; \
+        GASNETTI_FENCE_BEFORE_RMW(flags);  \
+        gasnetti_result = (T)(call);       \
+        GASNETTI_FENCE_AFTER_RMW(flags);   \
+    }                                      \
+    return gasnetti_result
 
 /* The operations of one width, as gasnetti_<kind>_<operation>: <kind> strong32 or strong64. */
-#define GASNETTI_STRONG_OPERATIONS(kind, A, T)                                                                   \
-  GASNETT_INLINE(gasnetti_##kind##_set)                                                                          \
-  void gasnetti_##kind##_set(A *p, T v, int flags) {                                                             \
-    gasnetti_fence_before_set(flags);                                                                            \
-    if (flags & GASNETT_ATOMIC_MB_PRE) __atomic_store_n(&p->gasnetti_value, v, __ATOMIC_RELEASE);                \
-    else __atomic_store_n(&p->gasnetti_value, v, __ATOMIC_RELAXED);                                              \
-    gasnetti_fence_after(flags);                                                                                 \
-  }                                                                                                              \
-  GASNETT_INLINE(gasnetti_##kind##_read)                                                                         \
-  T gasnetti_##kind##_read(A *p, int flags) {                                                                    \
-    T v;                                                                                                         \
-    gasnetti_fence_before_read(flags);                                                                           \
-    if (flags & GASNETT_ATOMIC_RMB_POST) v = __atomic_load_n(&p->gasnetti_value, __ATOMIC_ACQUIRE);              \
-    else v = __atomic_load_n(&p->gasnetti_value, __ATOMIC_RELAXED);                                              \
-    gasnetti_fence_after(flags & GASNETT_ATOMIC_WMB_POST);                                                       \
-    return v;                                                                                                    \
-  }                                                                                                              \
-  GASNETT_INLINE(gasnetti_##kind##_add)                                                                          \
-  T gasnetti_##kind##_add(A *p, T v, int flags) {                                                                \
-    GASNETTI_RMW(T, flags, __atomic_add_fetch(&p->gasnetti_value, v, order));                                    \
-  }                                                                                                              \
-  GASNETT_INLINE(gasnetti_##kind##_subtract)                                                                     \
-  T gasnetti_##kind##_subtract(A *p, T v, int flags) {                                                           \
-    GASNETTI_RMW(T, flags, __atomic_sub_fetch(&p->gasnetti_value, v, order));                                    \
-  }                                                                                                              \
-  GASNETT_INLINE(gasnetti_##kind##_increment)                                                                    \
-  void gasnetti_##kind##_increment(A *p, int flags) { (void)gasnetti_##kind##_add(p, 1, flags); }                \
-  GASNETT_INLINE(gasnetti_##kind##_decrement)                                                                    \
-  void gasnetti_##kind##_decrement(A *p, int flags) { (void)gasnetti_##kind##_subtract(p, 1, flags); }           \
-  GASNETT_INLINE(gasnetti_##kind##_decrement_and_test)                                                           \
-  int gasnetti_##kind##_decrement_and_test(A *p, int flags) {                                                    \
-    return gasnetti_##kind##_subtract(p, 1, flags) == 0;                                                         \
-  }                                                                                                              \
-  GASNETT_INLINE(gasnetti_##kind##_swap)                                                                         \
-  T gasnetti_##kind##_swap(A *p, T v, int flags) {                                                               \
-    GASNETTI_RMW(T, flags, __atomic_exchange_n(&p->gasnetti_value, v, order));                                   \
-  }                                                                                                              \
-  GASNETT_INLINE(gasnetti_##kind##_compare_and_swap)                                                             \
-  int gasnetti_##kind##_compare_and_swap(A *p, T oldval, T newval, int flags) {                                  \
-    GASNETTI_RMW(int, flags,                                                                                     \
-                 __atomic_compare_exchange_n(&p->gasnetti_value, &oldval, newval, 0, (int)order, (int)order));   \
-  }
+#define GASNETTI_STRONG_OPERATIONS(kind, A, T)                                                                         \
+    GASNETT_INLINE(gasnetti_##kind##_set)                                                                              \
+    void gasnetti_##kind##_set(A *p, T v, int flags) {                                                                 \
+        gasnetti_fence_before_set(flags);                                                                              \
+        if (flags & GASNETT_ATOMIC_MB_PRE) __atomic_store_n(&p->gasnetti_value, v, __ATOMIC_RELEASE);                  \
+        else __atomic_store_n(&p->gasnetti_value, v, __ATOMIC_RELAXED);                                                \
+        gasnetti_fence_after(flags);                                                                                   \
+    }                                                                                                                  \
+    GASNETT_INLINE(gasnetti_##kind##_read)                                                                             \
+    T gasnetti_##kind##_read(A *p, int flags) {                                                                        \
+        T v;                                                                                                           \
+        gasnetti_fence_before_read(flags);                                                                             \
+        if (flags & GASNETT_ATOMIC_RMB_POST) v = __atomic_load_n(&p->gasnetti_value, __ATOMIC_ACQUIRE);                \
+        else v = __atomic_load_n(&p->gasnetti_value, __ATOMIC_RELAXED);                                                \
+        gasnetti_fence_after(flags &GASNETT_ATOMIC_WMB_POST);                                                          \
+        return v;                                                                                                      \
+    }                                                                                                                  \
+    GASNETT_INLINE(gasnetti_##kind##_add)                                                                              \
+    T gasnetti_##kind##_add(A *p, T v, int flags) {                                                                    \
+        GASNETTI_RMW(T, flags, __atomic_add_fetch(&p->gasnetti_value, v, order));                                      \
+    }                                                                                                                  \
+    GASNETT_INLINE(gasnetti_##kind##_subtract)                                                                         \
+    T gasnetti_##kind##_subtract(A *p, T v, int flags) {                                                               \
+        GASNETTI_RMW(T, flags, __atomic_sub_fetch(&p->gasnetti_value, v, order));                                      \
+    }                                                                                                                  \
+    GASNETT_INLINE(gasnetti_##kind##_increment)                                                                        \
+    void gasnetti_##kind##_increment(A *p, int flags) { (void)gasnetti_##kind##_add(p, 1, flags); }                    \
+    GASNETT_INLINE(gasnetti_##kind##_decrement)                                                                        \
+    void gasnetti_##kind##_decrement(A *p, int flags) { (void)gasnetti_##kind##_subtract(p, 1, flags); }               \
+    GASNETT_INLINE(gasnetti_##kind##_decrement_and_test)                                                               \
+    int gasnetti_##kind##_decrement_and_test(A *p, int flags) { return gasnetti_##kind##_subtract(p, 1, flags) == 0; } \
+    GASNETT_INLINE(gasnetti_##kind##_swap)                                                                             \
+    T gasnetti_##kind##_swap(A *p, T v, int flags) {                                                                   \
+        GASNETTI_RMW(T, flags, __atomic_exchange_n(&p->gasnetti_value, v, order));                                     \
+    }                                                                                                                  \
+    GASNETT_INLINE(gasnetti_##kind##_compare_and_swap)                                                                 \
+    int gasnetti_##kind##_compare_and_swap(A *p, T oldval, T newval, int flags) {                                      \
+        GASNETTI_RMW(int, flags,                                                                                       \
+                     __atomic_compare_exchange_n(&p->gasnetti_value, &oldval, newval, 0, (int)order, (int)order));     \
+    }
 
 GASNETTI_STRONG_OPERATIONS(strong32, gasnett_atomic32_t, uint32_t)
 GASNETTI_STRONG_OPERATIONS(strong64, gasnett_atomic64_t, uint64_t)
@@ -187,35 +188,56 @@ GASNETTI_STRONG_OPERATIONS(strong64, gasnett_atomic64_t, uint64_t)
 #define GASNETTI_WEAK64(operation) gasnetti_strong64_##operation
 #else
 /* The same operations for programs with one thread: ordinary memory accesses. */
-#define GASNETTI_PLAIN_OPERATIONS(kind, A, T)                                                                    \
-  GASNETT_INLINE(gasnetti_##kind##_set)                                                                          \
-  void gasnetti_##kind##_set(A *p, T v, int flags) { (void)flags; p->gasnetti_value = v; }                       \
-  GASNETT_INLINE(gasnetti_##kind##_read)                                                                         \
-  T gasnetti_##kind##_read(A *p, int flags) { (void)flags; return p->gasnetti_value; }                           \
-  GASNETT_INLINE(gasnetti_##kind##_add)                                                                          \
-  T gasnetti_##kind##_add(A *p, T v, int flags) { (void)flags; return p->gasnetti_value += v; }                  \
-  GASNETT_INLINE(gasnetti_##kind##_subtract)                                                                     \
-  T gasnetti_##kind##_subtract(A *p, T v, int flags) { (void)flags; return p->gasnetti_value -= v; }             \
-  GASNETT_INLINE(gasnetti_##kind##_increment)                                                                    \
-  void gasnetti_##kind##_increment(A *p, int flags) { (void)flags; p->gasnetti_value += 1; }                     \
-  GASNETT_INLINE(gasnetti_##kind##_decrement)                                                                    \
-  void gasnetti_##kind##_decrement(A *p, int flags) { (void)flags; p->gasnetti_value -= 1; }                     \
-  GASNETT_INLINE(gasnetti_##kind##_decrement_and_test)                                                           \
-  int gasnetti_##kind##_decrement_and_test(A *p, int flags) { (void)flags; return (p->gasnetti_value -= 1) == 0; } \
-  GASNETT_INLINE(gasnetti_##kind##_swap)                                                                         \
-  T gasnetti_##kind##_swap(A *p, T v, int flags) {                                                               \
-    T old = p->gasnetti_value;                                                                                   \
-    (void)flags;                                                                                                 \
-    p->gasnetti_value = v;                                                                                       \
-    return old;                                                                                                  \
-  }                                                                                                              \
-  GASNETT_INLINE(gasnetti_##kind##_compare_and_swap)                                                             \
-  int gasnetti_##kind##_compare_and_swap(A *p, T oldval, T newval, int flags) {                                  \
-    (void)flags;                                                                                                 \
-    if (p->gasnetti_value != oldval) return 0;                                                                   \
-    p->gasnetti_value = newval;                                                                                  \
-    return 1;                                                                                                    \
-  }
+#define GASNETTI_PLAIN_OPERATIONS(kind, A, T)                                     \
+    GASNETT_INLINE(gasnetti_##kind##_set)                                         \
+    void gasnetti_##kind##_set(A *p, T v, int flags) {                            \
+        (void)flags;                                                              \
+        p->gasnetti_value = v;                                                    \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_read)                                        \
+    T gasnetti_##kind##_read(A *p, int flags) {                                   \
+        (void)flags;                                                              \
+        return p->gasnetti_value;                                                 \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_add)                                         \
+    T gasnetti_##kind##_add(A *p, T v, int flags) {                               \
+        (void)flags;                                                              \
+        return p->gasnetti_value += v;                                            \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_subtract)                                    \
+    T gasnetti_##kind##_subtract(A *p, T v, int flags) {                          \
+        (void)flags;                                                              \
+        return p->gasnetti_value -= v;                                            \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_increment)                                   \
+    void gasnetti_##kind##_increment(A *p, int flags) {                           \
+        (void)flags;                                                              \
+        p->gasnetti_value += 1;                                                   \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_decrement)                                   \
+    void gasnetti_##kind##_decrement(A *p, int flags) {                           \
+        (void)flags;                                                              \
+        p->gasnetti_value -= 1;                                                   \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_decrement_and_test)                          \
+    int gasnetti_##kind##_decrement_and_test(A *p, int flags) {                   \
+        (void)flags;                                                              \
+        return (p->gasnetti_value -= 1) == 0;                                     \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_swap)                                        \
+    T gasnetti_##kind##_swap(A *p, T v, int flags) {                              \
+        T old = p->gasnetti_value;                                                \
+        (void)flags;                                                              \
+        p->gasnetti_value = v;                                                    \
+        return old;                                                               \
+    }                                                                             \
+    GASNETT_INLINE(gasnetti_##kind##_compare_and_swap)                            \
+    int gasnetti_##kind##_compare_and_swap(A *p, T oldval, T newval, int flags) { \
+        (void)flags;                                                              \
+        if (p->gasnetti_value != oldval) return 0;                                \
+        p->gasnetti_value = newval;                                               \
+        return 1;                                                                 \
+    }
 
 GASNETTI_PLAIN_OPERATIONS(plain32, gasnett_atomic32_t, uint32_t)
 GASNETTI_PLAIN_OPERATIONS(plain64, gasnett_atomic64_t, uint64_t)
@@ -226,16 +248,16 @@ GASNETTI_PLAIN_OPERATIONS(plain64, gasnett_atomic64_t, uint64_t)
 /* ---- the exported functions of the same names ---- */
 
 #ifndef GASNETT_LITE_MODE
-#define GASNETTI_DECLARE_ATOMIC(prefix, A, T)               \
-  extern void(prefix##_set)(A *, T, int);                   \
-  extern T(prefix##_read)(A *, int);                        \
-  extern T(prefix##_add)(A *, T, int);                      \
-  extern T(prefix##_subtract)(A *, T, int);                 \
-  extern void(prefix##_increment)(A *, int);                \
-  extern void(prefix##_decrement)(A *, int);                \
-  extern int(prefix##_decrement_and_test)(A *, int);        \
-  extern T(prefix##_swap)(A *, T, int);                     \
-  extern int(prefix##_compare_and_swap)(A *, T, T, int);
+#define GASNETTI_DECLARE_ATOMIC(prefix, A, T)          \
+    extern void(prefix##_set)(A *, T, int);            \
+    extern T(prefix##_read)(A *, int);                 \
+    extern T(prefix##_add)(A *, T, int);               \
+    extern T(prefix##_subtract)(A *, T, int);          \
+    extern void(prefix##_increment)(A *, int);         \
+    extern void(prefix##_decrement)(A *, int);         \
+    extern int(prefix##_decrement_and_test)(A *, int); \
+    extern T(prefix##_swap)(A *, T, int);              \
+    extern int(prefix##_compare_and_swap)(A *, T, T, int);
 
 GASNETTI_BEGIN_C
 extern void(gasnett_local_mb)(void);

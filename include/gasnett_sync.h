@@ -33,21 +33,24 @@
 #include <pthread.h>
 
 typedef struct gasnett_mutex_s {
-  pthread_mutex_t gasnetti_lock;
+    pthread_mutex_t gasnetti_lock;
 } gasnett_mutex_t;
-#define GASNETT_MUTEX_INITIALIZER { PTHREAD_MUTEX_INITIALIZER }
+#define GASNETT_MUTEX_INITIALIZER \
+    { PTHREAD_MUTEX_INITIALIZER }
 
 typedef struct gasnett_cond_s {
-  pthread_cond_t gasnetti_cond;
+    pthread_cond_t gasnetti_cond;
 } gasnett_cond_t;
-#define GASNETT_COND_INITIALIZER { PTHREAD_COND_INITIALIZER }
+#define GASNETT_COND_INITIALIZER \
+    { PTHREAD_COND_INITIALIZER }
 
 #ifdef PTHREAD_RWLOCK_INITIALIZER
 #define GASNETTI_HAVE_RWLOCK 1
 typedef struct gasnett_rwlock_s {
-  pthread_rwlock_t gasnetti_lock;
+    pthread_rwlock_t gasnetti_lock;
 } gasnett_rwlock_t;
-#define GASNETT_RWLOCK_INITIALIZER { PTHREAD_RWLOCK_INITIALIZER }
+#define GASNETT_RWLOCK_INITIALIZER \
+    { PTHREAD_RWLOCK_INITIALIZER }
 #elif GASNETTI_LOCKS_CHECKED
 #error A system header was included in strict ISO mode: include gasnet_tools.h first, or define _GNU_SOURCE
 #else
@@ -92,17 +95,20 @@ GASNETTI_END_C
 #else /* no locks */
 
 typedef struct gasnett_mutex_s {
-  char gasnetti_nothing;
+    char gasnetti_nothing;
 } gasnett_mutex_t;
 typedef struct gasnett_cond_s {
-  char gasnetti_nothing;
+    char gasnetti_nothing;
 } gasnett_cond_t;
 typedef struct gasnett_rwlock_s {
-  char gasnetti_nothing;
+    char gasnetti_nothing;
 } gasnett_rwlock_t;
-#define GASNETT_MUTEX_INITIALIZER { 0 }
-#define GASNETT_COND_INITIALIZER { 0 }
-#define GASNETT_RWLOCK_INITIALIZER { 0 }
+#define GASNETT_MUTEX_INITIALIZER \
+    { 0 }
+#define GASNETT_COND_INITIALIZER \
+    { 0 }
+#define GASNETT_RWLOCK_INITIALIZER \
+    { 0 }
 
 #endif
 
@@ -111,14 +117,17 @@ typedef struct gasnett_rwlock_s {
 /* One inline function: with real locks its body, else nothing. */
 #if GASNETTI_LOCKS_REAL
 #define GASNETTI_LOCK_VOID(name, T, body) \
-  GASNETT_INLINE(name) void name(T *lock) { (void)body; }
+    GASNETT_INLINE(name) void name(T *lock) { (void)body; }
 #define GASNETTI_LOCK_INT(name, T, body) \
-  GASNETT_INLINE(name) int name(T *lock) { return body; }
+    GASNETT_INLINE(name) int name(T *lock) { return body; }
 #else
 #define GASNETTI_LOCK_VOID(name, T, body) \
-  GASNETT_INLINE(name) void name(T *lock) { (void)lock; }
-#define GASNETTI_LOCK_INT(name, T, body) \
-  GASNETT_INLINE(name) int name(T *lock) { (void)lock; return 0; }
+    GASNETT_INLINE(name) void name(T *lock) { (void)lock; }
+#define GASNETTI_LOCK_INT(name, T, body)     \
+    GASNETT_INLINE(name) int name(T *lock) { \
+        (void)lock;                          \
+        return 0;                            \
+    }
 #endif
 
 GASNETTI_LOCK_VOID(gasnetti_mutex_init, gasnett_mutex_t, pthread_mutex_init(&lock->gasnetti_lock, 0))
@@ -149,9 +158,9 @@ GASNETTI_LOCK_VOID(gasnetti_cond_broadcast, gasnett_cond_t, pthread_cond_broadca
 /* The system may limit the number of concurrent readers (EAGAIN); here that is a reason to wait. */
 GASNETT_INLINE(gasnetti_rwlock_rdlock_wait)
 int gasnetti_rwlock_rdlock_wait(gasnett_rwlock_t *lock) {
-  int rc;
-  while ((rc = pthread_rwlock_rdlock(&lock->gasnetti_lock)) == EAGAIN) gasnett_spinloop_hint();
-  return rc;
+    int rc;
+    while ((rc = pthread_rwlock_rdlock(&lock->gasnetti_lock)) == EAGAIN) gasnett_spinloop_hint();
+    return rc;
 }
 GASNETTI_LOCK_VOID(gasnetti_rwlock_init, gasnett_rwlock_t, pthread_rwlock_init(&lock->gasnetti_lock, 0))
 GASNETTI_LOCK_VOID(gasnetti_rwlock_destroy, gasnett_rwlock_t, pthread_rwlock_destroy(&lock->gasnetti_lock))
@@ -185,14 +194,14 @@ GASNETTI_LOCK_INT(gasnetti_rwlock_trywrlock, gasnett_rwlock_t, pthread_mutex_try
 #if GASNETTI_LOCKS_REAL
 GASNETT_INLINE(gasnetti_cond_wait)
 void gasnetti_cond_wait(gasnett_cond_t *cond, gasnett_mutex_t *lock) {
-  (void)pthread_cond_wait(&cond->gasnetti_cond, &lock->gasnetti_lock);
+    (void)pthread_cond_wait(&cond->gasnetti_cond, &lock->gasnetti_lock);
 }
 #define gasnett_cond_wait(pc, pl) gasnetti_cond_wait(pc, pl)
 #elif !defined(GASNETT_LITE_MODE)
 /* Nobody could wake the only thread. */
-#define gasnett_cond_wait(pc, pl)       \
-  (GASNETT_UNUSED_ARGS2(pc, pl), \
-   gasnett_fatalerror("gasnett_cond_wait() in a program with one thread: nothing could ever wake it"))
+#define gasnett_cond_wait(pc, pl)  \
+    (GASNETT_UNUSED_ARGS2(pc, pl), \
+     gasnett_fatalerror("gasnett_cond_wait() in a program with one thread: nothing could ever wake it"))
 #endif
 
 #endif /* !GASNETTI_LOCKS_CHECKED */
@@ -208,8 +217,8 @@ void gasnetti_cond_wait(gasnett_cond_t *cond, gasnett_mutex_t *lock) {
 
 #define GASNETT_THREADKEY_DECLARE(key) extern GASNETTI_THREAD_LOCAL void *GASNETTI_THREADKEY(key)
 #define GASNETT_THREADKEY_DEFINE(key)                           \
-  extern GASNETTI_THREAD_LOCAL void *GASNETTI_THREADKEY(key);   \
-  GASNETTI_THREAD_LOCAL void *GASNETTI_THREADKEY(key) = 0
+    extern GASNETTI_THREAD_LOCAL void *GASNETTI_THREADKEY(key); \
+    GASNETTI_THREAD_LOCAL void *GASNETTI_THREADKEY(key) = 0
 #define gasnett_threadkey_get(key) ((void *)GASNETTI_THREADKEY(key))
 #define gasnett_threadkey_set(key, value) ((void)(GASNETTI_THREADKEY(key) = (void *)(value)))
 /* Loader and compiler create the storage, so initialisation has nothing to do. */
