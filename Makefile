@@ -69,16 +69,21 @@ endif
 CORE := $(BUILD)/$(FLAVOUR)
 B := $(CORE)$(if $(filter-out fast,$(SEGMENT)),-$(SEGMENT))
 
-export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PREFIX DESTDIR LIBDIR_SO CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
-export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
+export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PREFIX DESTDIR LIBDIR_SO
+export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
+export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE
+export DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
 
-libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) $(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \
+libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) \
+	$(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \
 	$(if $(filter 1,$(UNIVERSAL)),$(B)/lib/libgasnet.a)
 lists := $(wildcard exports/*.txt tools/exports.txt)
-packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/common.sh $(lists) $(wildcard marker/*.c) Cargo.toml
+packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/common.sh $(lists) \
+	$(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check demo check check-all check-programs bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
+.PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check demo check check-all \
+	check-programs bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -98,7 +103,8 @@ $(CORE)/core/gasnetrun: FORCE
 launcher: $(CORE)/core/gasnetrun
 
 # Conduits one after the other: Cargo locks its folder.
-$(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/core/tools.a $(if $(filter 1,$(UNIVERSAL)),$(CORE)/core/any.a)
+$(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/core/tools.a \
+	$(if $(filter 1,$(UNIVERSAL)),$(CORE)/core/any.a)
 
 define library_rule
 $$(B)/lib/libgasnet-$(1)-$(2).a: $$(CORE)/core/$(1).a $$(B)/include/.stamp $$(packaging)
@@ -124,7 +130,8 @@ ifneq ($(filter all install install-includeHEADERS check,$(MAKECMDGOALS)),)
 seq parsync par: all
 else
 seq parsync par:
-	+@mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'") $(MAKE) --no-print-directory MODES=$@ UNIVERSAL=0 all
+	+@mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'") \
+	  $(MAKE) --no-print-directory MODES=$@ UNIVERSAL=0 all
 endif
 
 install: all $(fragments)
@@ -160,7 +167,8 @@ check-programs: setup
 	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' ENV='$(ENV)' scripts/check/programs.sh
 
 bench:
-	@PEER_PREFIX='$(PEER_PREFIX)' RANKS='$(RANKS)' RUNS='$(RUNS)' FIFO='$(FIFO)' PERF='$(PERF)' CONDUIT='$(CONDUIT)' scripts/bench.sh
+	@PEER_PREFIX='$(PEER_PREFIX)' RANKS='$(RANKS)' RUNS='$(RUNS)' FIFO='$(FIFO)' PERF='$(PERF)' \
+	  CONDUIT='$(CONDUIT)' scripts/bench.sh
 
 lint:
 	@scripts/lint.sh

@@ -25,19 +25,23 @@ fail() {
 
 for list in "$here"/*.txt; do
     grep -v '^#' "$list" >"$tmp/list" || :
-    sort -u "$tmp/list" | cmp -s - "$tmp/list" || { echo "check-headers: $list is not sorted, or names a symbol twice" >&2; status=1; }
+    sort -u "$tmp/list" | cmp -s - "$tmp/list" ||
+        { echo "check-headers: $list is not sorted, or names a symbol twice" >&2; status=1; }
 done
 cat "$here"/*.txt | grep -v '^#' | sort >"$tmp/listed"
 uniq -d "$tmp/listed" >"$tmp/twice"
 [ ! -s "$tmp/twice" ] || fail "listed in two files" "$tmp/twice"
 
-for header in gasnet.h gasnet_coll.h gasnet_vis.h gasnet_ratomic.h gasnet_mk.h; do echo "#include <$header>"; done >"$tmp/all.c"
+for header in gasnet.h gasnet_coll.h gasnet_vis.h gasnet_ratomic.h gasnet_mk.h; do
+    echo "#include <$header>"
+done >"$tmp/all.c"
 
 # Functions that the headers declare (gcc lists them), but for the inline ones, the tools and the
 # link-time check.
 compile -aux-info "$tmp/aux" -c "$tmp/all.c" -o "$tmp/all.o"
 grep -v -e '^/\* .*/gasnet_tools\.h:' -e '^/\* .*/gasnett_[a-z]*\.h:' "$tmp/aux" |
-    sed -n -e "\|^/\* $include/|!d" -e '/\*\/ static /d' -e 's/^.*\*\/ extern [^(]*[ *]\([a-z_]*[A-Za-z0-9_]*\) (.*/\1/p' |
+    sed -n -e "\|^/\* $include/|!d" -e '/\*\/ static /d' \
+    -e 's/^.*\*\/ extern [^(]*[ *]\([a-z_]*[A-Za-z0-9_]*\) (.*/\1/p' |
     grep -v '^gasneti_link_check__' | sort -u >"$tmp/declared"
 comm -13 "$tmp/listed" "$tmp/declared" >"$tmp/unlisted"
 [ ! -s "$tmp/unlisted" ] || fail "declared in a header but in no list" "$tmp/unlisted"

@@ -65,7 +65,8 @@
     "the GASNET_CONDUIT_... on the command line is another conduit than the ...-conduit directory on the include path"
 #endif
 
-// -- Thread mode: exactly one, and its value is 1. The universal library serves all; PAR is right for every client ---
+// -- Thread mode: exactly one, and its value is 1. The universal library serves all;
+// PAR is right for every client -------------------------------------------------------------------
 
 #if defined(GASNETI_CONDUIT_ANY) && !defined(GASNET_SEQ) && !defined(GASNET_PARSYNC) && !defined(GASNET_PAR)
 #define GASNET_PAR 1

@@ -97,7 +97,7 @@ extern void gasnet_barrier_notify(int id, int flags);
 extern int gasnet_barrier_wait(int id, int flags);
 extern int gasnet_barrier_try(int id, int flags);
 
-// -- Tracing and statistics: what the macros GASNETT_TRACE_* and GASNETT_STATS_* of gasnet_tools.h call ---
+// -- Tracing and statistics: what the macros GASNETT_{TRACE,STATS}_* of gasnet_tools.h call -------
 
 #if defined(__GNUC__)
 #define GASNETI_PRINTF __attribute__((__format__(__printf__, 1, 2)))

@@ -18,7 +18,8 @@ while IFS='|' read -r model file expression; do
         status=1
         continue
     fi
-    if ! cargo build --quiet --locked --release --manifest-path "$SCRATCH/tree/models/Cargo.toml" --target-dir "$SCRATCH/target" 2>"$SCRATCH/log"; then
+    if ! cargo build --quiet --locked --release --manifest-path "$SCRATCH/tree/models/Cargo.toml" \
+        --target-dir "$SCRATCH/target" 2>"$SCRATCH/log"; then
         echo "FAIL $name does not compile"
         tail -n 20 "$SCRATCH/log" | sed 's/^/    | /'
         status=1

@@ -16,7 +16,9 @@ built() {
         PKG_CONFIG_PATH=$1/lib/pkgconfig
         export PKG_CONFIG_PATH
         # shellcheck disable=SC2086
-        for source in "$ROOT"/perf/*.c; do $CC $(pkg-config --cflags "$2") -c "$source" -o "$3.$(basename "$source" .c).o"; done
+        for source in "$ROOT"/perf/*.c; do
+            $CC $(pkg-config --cflags "$2") -c "$source" -o "$3.$(basename "$source" .c).o"
+        done
         # Another library may be written in C++.
         $CXX "$3".*.o -o "$3" $(pkg-config --libs "$2") -lm
     )
@@ -37,4 +39,5 @@ if [ "$conduit" = udp ]; then
     export GASNET_SPAWNFN=L GASNET_SUPERNODE_MAXSIZE=1
 fi
 # shellcheck disable=SC2086 # PERF is words
-exec python3 -B "$ROOT/benches/compare.py" --ranks "${RANKS:-2}" --runs "${RUNS:-5}" --fifo "${FIFO:-0}" $count "$@" -- ${PERF:--p}
+exec python3 -B "$ROOT/benches/compare.py" --ranks "${RANKS:-2}" --runs "${RUNS:-5}" --fifo "${FIFO:-0}" $count "$@" \
+    -- ${PERF:--p}

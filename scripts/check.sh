@@ -20,7 +20,9 @@ mkdir -p "$BUILD" "$passed_before"
 : >"$log"
 # What is not committed has no name.
 sources=
-if [ -z "$(git -C "$ROOT" status --porcelain 2>&1)" ]; then sources=$(git -C "$ROOT" rev-parse 'HEAD^{tree}' 2>/dev/null) || sources=; fi
+if [ -z "$(git -C "$ROOT" status --porcelain 2>&1)" ]; then
+    sources=$(git -C "$ROOT" rev-parse 'HEAD^{tree}' 2>/dev/null) || sources=
+fi
 started=$(date +%s)
 
 for script in "$ROOT"/scripts/check/[0-9]*.sh; do
@@ -45,7 +47,9 @@ for script in "$ROOT"/scripts/check/[0-9]*.sh; do
     if [ "$status" -ne 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then
         echo "FAIL $step exit status $status" | tee -a "$log"
     fi
-    if [ "$status" -eq 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then { echo "$sources"; cat "$BUILD/check.step"; } >"$kept"; fi
+    if [ "$status" -eq 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then
+        { echo "$sources"; cat "$BUILD/check.step"; } >"$kept"
+    fi
     # Without a library nothing else can be checked.
     if [ "$step" = build ] && [ "$status" -ne 0 ]; then break; fi
 done

@@ -73,23 +73,29 @@ expand() {
     _about="$2, thread mode $3"
     # Whether jobs can be on several hosts.
     case $2 in smp | sock) _ssh=0 ;; *) _ssh=1 ;; esac
-    [ "$2" != any ] || { _mode_define='' _conduit_include='' _conduit_include_mak='' _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
+    [ "$2" != any ] || { _mode_define='' _conduit_include='' _conduit_include_mak='' \
+        _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
     _old_ifs=$IFS
     IFS=.
     # shellcheck disable=SC2086 # split at the dots
     set -- "$1" "$2" "$3" "$4" $VERSION
     IFS=$_old_ifs
     sed -e "s|@PREFIX@|$(replacement "$4")|g" -e "s|@CONDUIT@|$2|g" -e "s|@CONDUIT_UC@|$(upper "$2")|g" \
-        -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" -e "s|@CONDUIT_INCLUDE@|$(replacement "$_conduit_include")|g" \
+        -e "s|@LIBRARY@|$_library|g" -e "s|@MODE_DEFINE@|$_mode_define|g" \
+        -e "s|@CONDUIT_INCLUDE@|$(replacement "$_conduit_include")|g" \
         -e "s|@CONDUIT_INCLUDE_MAK@|$_conduit_include_mak|g" \
         -e "s|@ABOUT@|$_about|g" -e "s|@MODE@|$3|g" -e "s|@MODE_UC@|$_mode_uc|g" -e "s|@THREAD_DEFINES@|$_threads|g" \
-        -e "s|@SPAWNER_SSH@|$_ssh|g" -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" -e "s|@CXX@|$(replacement "$CXX")|g" \
-        -e "s|@LDFLAGS@|$(replacement "${CONFIG_LDFLAGS:--O2}")|g" -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
+        -e "s|@SPAWNER_SSH@|$_ssh|g" -e "s|@RPATH@|$_rpath|g" -e "s|@CC@|$(replacement "$CC")|g" \
+        -e "s|@CXX@|$(replacement "$CXX")|g" \
+        -e "s|@LDFLAGS@|$(replacement "${CONFIG_LDFLAGS:--O2}")|g" \
+        -e "s|@CONFIGURE_ARGS@|$(c_string "$CONFIGURE_ARGS")|g" \
         -e "s|@OPT_CFLAGS@|$(replacement "$OPT_CFLAGS")|g" -e "s|@OPT_CXXFLAGS@|$(replacement "$OPT_CXXFLAGS")|g" \
         -e "s|@DEBUG@|$DEBUG|g" -e "s|@DEBUG_DEFINES@|$DEBUG_DEFINES|g" -e "s|@FLAVOUR@|$FLAVOUR|g" \
         -e "s|@SEGMENT@|$SEGMENT|g" -e "s|@SEGMENT_UC@|$(upper "$SEGMENT")|g" \
-        -e "s|@TOOLS_DEBUGFLAGS@|$TOOLS_DEBUGFLAGS|g" -e "s|@TOOLS_THREADFLAGS@|$_flags|g" -e "s|@TOOLS_THREAD_WORD@|$_word|g" \
-        -e "s|@VERSION@|$VERSION|g" -e "s|@VERSION_MAJOR@|$5|g" -e "s|@VERSION_MINOR@|$6|g" -e "s|@VERSION_PATCH@|$7|g" \
+        -e "s|@TOOLS_DEBUGFLAGS@|$TOOLS_DEBUGFLAGS|g" -e "s|@TOOLS_THREADFLAGS@|$_flags|g" \
+        -e "s|@TOOLS_THREAD_WORD@|$_word|g" \
+        -e "s|@VERSION@|$VERSION|g" -e "s|@VERSION_MAJOR@|$5|g" -e "s|@VERSION_MINOR@|$6|g" \
+        -e "s|@VERSION_PATCH@|$7|g" \
         -e "s|@LIBRARY_VERSION@|$LIBRARY_VERSION|g" -e "s|@SOVERSION@|$SOVERSION|g" \
         -e "s|@BUILD_ID@|libgasnet-$LIBRARY_VERSION-${B##*/}|g" \
         -e 's/[[:space:]]*$//' "$1"

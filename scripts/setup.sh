@@ -61,7 +61,8 @@ for more; do
         need tcsh tcsh
         need fish fish
         # Slurm's plugin for PMIx loads the library by the name that only this package has.
-        [ -n "$(find /usr/lib/*/pmix2/lib -name libpmix.so -print -quit 2>/dev/null)" ] || missing="$missing libpmix-dev"
+        [ -n "$(find /usr/lib/*/pmix2/lib -name libpmix.so -print -quit 2>/dev/null)" ] ||
+            missing="$missing libpmix-dev"
         ;;
     *)
         echo "setup: '$more' is not known; all and cluster are" >&2
@@ -73,7 +74,8 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-ven
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
 # The header check also uses clang's sanitizers; its library lies in a folder that print-runtime-dir
 # only guesses.
-[ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] || missing="$missing libclang-rt-dev"
+[ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] ||
+    missing="$missing libclang-rt-dev"
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: cargo is not on PATH; install Rust first (https://rustup.rs)" >&2
@@ -82,16 +84,19 @@ fi
 # Formatting and linting are components of rustup toolchains.
 if command -v rustup >/dev/null 2>&1; then
     for component in rustfmt clippy; do
-        cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 || rustup component add "$component"
+        cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 ||
+            rustup component add "$component"
     done
-    [ -z "$oldest" ] || cargo "+$oldest" --version >/dev/null 2>&1 || rustup -q toolchain install "$oldest" --profile minimal ||
+    [ -z "$oldest" ] || cargo "+$oldest" --version >/dev/null 2>&1 ||
+        rustup -q toolchain install "$oldest" --profile minimal ||
         echo "setup: without Rust $oldest the step oldest is skipped" >&2
 fi
 # Only lint needs it: without a network all else goes on.
 install_ruff() {
     "$BUILD/ruff/bin/ruff" --version 2>/dev/null | grep -qx "ruff $RUFF_VERSION" && return
     echo "setup: installing ruff $RUFF_VERSION in $BUILD/ruff"
-    { python3 -m venv "$BUILD/ruff" && "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
+    { python3 -m venv "$BUILD/ruff" &&
+        "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
         echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
 }
 if [ -z "$missing" ]; then

@@ -157,7 +157,9 @@ if [ "$FLAVOUR" = debug ]; then
     expect vis-rank bad 'rank' "$run" 2 "$OUT/bad_vis" rank
     for what in in-get in-immediate; do expect vis-$what bad 'PeerCompletion' "$run" 2 "$OUT/bad_vis" $what; done
 fi
-for what in outside outside-strided before-strided; do expect vis-$what bad 'segment' "$run" 2 "$OUT/bad_vis" $what; done
+for what in outside outside-strided before-strided; do
+    expect vis-$what bad 'segment' "$run" 2 "$OUT/bad_vis" $what
+done
 expect vis-too-many bad 'more bytes' "$run" 2 "$OUT/bad_vis" too-many
 for what in payload handler; do expect vis-$what bad 'PeerCompletion' "$run" 2 "$OUT/bad_vis" $what; done
 expect vis-unregistered bad '201' "$run" 2 "$OUT/bad_vis" unregistered
@@ -180,7 +182,9 @@ for what in atomic atomic-own; do mk $what 'remote atomics work on host memory';
 mk kind-in-use 'still exists'
 mk kind-invalid 'GEX_MK_INVALID'
 mk kind-twice 'not a memory kind'
-for what in copy-here copy-there sync-here; do mk $what 'could not be copied.*CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal'; done
+for what in copy-here copy-there sync-here; do
+    mk $what 'could not be copied.*CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal'
+done
 mk freed 'could not be copied.*CUDA_ERROR_INVALID_VALUE \(invalid argument'
 mk touch 'SIGSEGV|signal 11|Segmentation'
 [ "$FLAVOUR" != debug ] || mk handler 'inside AM handler 200'
@@ -199,19 +203,26 @@ expect file-size-limit bad 'ulimit -f' sh -c 'ulimit -f 16; exec "$@"' sh "$run"
 
 # ---- environment ----
 
-for value in 0 -1 abc 99999999 1.5 ' ' 4x; do expect "GASNET_PSHM_NODES=$value" bad GASNET_PSHM_NODES "$run" "$value" "$bad"; done
-for setting in GASNET_MAX_SEGSIZE=garbage GASNET_MAX_SEGSIZE=-5 GASNET_MAX_SEGSIZE=99999T GASNET_MAX_SEGSIZE=0.85/Q GASNET_MAX_SEGSIZE=0 \
+for value in 0 -1 abc 99999999 1.5 ' ' 4x; do
+    expect "GASNET_PSHM_NODES=$value" bad GASNET_PSHM_NODES "$run" "$value" "$bad"
+done
+for setting in GASNET_MAX_SEGSIZE=garbage GASNET_MAX_SEGSIZE=-5 GASNET_MAX_SEGSIZE=99999T GASNET_MAX_SEGSIZE=0.85/Q \
+    GASNET_MAX_SEGSIZE=0 \
     GASNET_PSHM_NETWORK_DEPTH=0 GASNET_PSHM_NETWORK_DEPTH=x GASNET_PSHM_NETWORK_DEPTH=999999999999999999999 \
-    GASNET_PSHM_RING_SIZE=1 GASNET_PSHM_RING_SIZE=lots GASNET_EXITTIMEOUT=soon GASNET_EXITTIMEOUT=-1 GASNET_BARRIER=NONE \
-    GASNET_WAITMODE=fast GASNET_SMP_SPAWNER=pigeon GASNET_SUPERNODE_MAXSIZE=-2 GASNET_BACKTRACE=maybe GASNET_TMPDIR=/nonexistent; do
+    GASNET_PSHM_RING_SIZE=1 GASNET_PSHM_RING_SIZE=lots GASNET_EXITTIMEOUT=soon GASNET_EXITTIMEOUT=-1 \
+    GASNET_BARRIER=NONE \
+    GASNET_WAITMODE=fast GASNET_SMP_SPAWNER=pigeon GASNET_SUPERNODE_MAXSIZE=-2 GASNET_BACKTRACE=maybe \
+    GASNET_TMPDIR=/nonexistent; do
     expect "$setting" handled "${setting%%=*}" env "$setting" "$run" 2 "$bad"
 done
 
 # ---- limits of the process ----
 
 expect limit-address-space handled 'memory|address space|map' sh -c 'ulimit -v 600000; exec "$@"' sh "$run" 4 "$bad"
-expect limit-tiny-address-space handled 'memory|address space|map|thread' sh -c 'ulimit -v 60000; exec "$@"' sh "$run" 4 "$bad"
-expect limit-descriptors handled 'descriptor|open files|EMFILE|RLIMIT_NOFILE' sh -c 'ulimit -n 12; exec "$@"' sh "$run" 8 "$bad"
+expect limit-tiny-address-space handled 'memory|address space|map|thread' sh -c 'ulimit -v 60000; exec "$@"' sh "$run" \
+    4 "$bad"
+expect limit-descriptors handled 'descriptor|open files|EMFILE|RLIMIT_NOFILE' sh -c 'ulimit -n 12; exec "$@"' \
+    sh "$run" 8 "$bad"
 expect limit-locked-memory 0 '^fine: 4' sh -c 'ulimit -l 0; exec "$@"' sh "$run" 4 "$bad"
 expect limit-file-size handled 'file size|memory|RLIMIT_FSIZE|ulimit' sh -c 'ulimit -f 0; exec "$@"' sh "$run" 2 "$bad"
 expect closed-descriptors 0 '' sh -c 'exec "$@" <&- ' sh "$run" 2 "$bad"
@@ -224,16 +235,22 @@ if [ "$(id -u)" -ne 0 ]; then
 else
     expect unprivileged 0 '^fine: 4' setpriv --reuid 65534 --regid 65534 --clear-groups "$run" 4 "$bad"
     expect no-capabilities 0 '^fine: 4' setpriv --no-new-privs --bounding-set=-all --inh-caps=-all "$run" 4 "$bad"
-    expect limit-processes bad 'process|fork' prlimit --nproc=3 setpriv --reuid 65533 --regid 65533 --clear-groups "$run" 8 "$bad"
+    expect limit-processes bad 'process|fork' prlimit --nproc=3 setpriv \
+        --reuid 65533 --regid 65533 --clear-groups "$run" 8 "$bad"
     if unshare -m true 2>/dev/null; then
         for options in size=4k size=64m size=64m,ro size=4k,mode=000; do
-            expect "dev-shm-$options" 0 '^fine: 4' unshare -m sh -c 'mount -t tmpfs -o "$1" tmpfs /dev/shm || exit 90; shift; exec "$@"' sh \
+            expect "dev-shm-$options" 0 '^fine: 4' unshare \
+                -m sh -c 'mount -t tmpfs -o "$1" tmpfs /dev/shm || exit 90; shift; exec "$@"' sh \
                 "$options" setpriv --reuid 65534 --regid 65534 --clear-groups "$run" 4 "$bad"
         done
-        expect no-dev-shm 0 '^fine: 4' unshare -m sh -c 'mount -t tmpfs tmpfs /dev && mknod -m 666 /dev/null c 1 3 || exit 90; exec "$@"' sh "$run" 4 "$bad"
-        expect no-tmp 0 '^fine: 4' unshare -m sh -c 'mkdir -p "$1" && cp "$2" "$1/bad" && mount --bind "$1" /mnt && mount -t tmpfs -o ro tmpfs /tmp || exit 90
+        expect no-dev-shm 0 '^fine: 4' unshare \
+            -m sh -c 'mount -t tmpfs tmpfs /dev && mknod -m 666 /dev/null c 1 3 || exit 90; exec "$@"' sh "$run" \
+            4 "$bad"
+        expect no-tmp 0 '^fine: 4' unshare \
+            -m sh -c 'mkdir -p "$1" && cp "$2" "$1/bad" && mount --bind "$1" /mnt && mount -t tmpfs -o ro tmpfs /tmp || exit 90
             GASNET_PSHM_NODES=4 exec /mnt/bad' sh "$OUT/mnt" "$bad"
-        expect no-proc handled '/proc' unshare -m sh -c 'mount -t tmpfs tmpfs /proc || exit 90; exec "$@"' sh "$run" 2 "$bad"
+        expect no-proc handled '/proc' unshare -m sh -c 'mount -t tmpfs tmpfs /proc || exit 90; exec "$@"' sh "$run" \
+            2 "$bad"
     else
         skip mount-namespaces "unshare is not permitted here"
     fi
@@ -241,7 +258,11 @@ fi
 
 # ---- the shared library, opened by another language ----
 
-shared() { for file in "$PREFIX/lib/gasnet-shared/libgasnet-$CONDUIT-$1.so" "$PREFIX/lib/libgasnet-$CONDUIT-$1.so"; do [ -e "$file" ] && echo "$file" && return; done; }
+shared() {
+    for file in "$PREFIX/lib/gasnet-shared/libgasnet-$CONDUIT-$1.so" "$PREFIX/lib/libgasnet-$CONDUIT-$1.so"; do
+        [ -e "$file" ] && echo "$file" && return
+    done
+}
 python=$(command -v python3 || true)
 if [ -z "$python" ] || [ -z "$(shared "$mode")" ]; then
     skip dlopen "needs python3 and the shared library"
@@ -252,7 +273,8 @@ else
     if [ -z "$(shared "$other")" ]; then
         skip two-libraries "only one thread mode is installed"
     else
-        expect two-libraries bad 'two|second|another|already' "$run" 1 "$python" "$here/load.py" "$(shared "$mode")" "$(shared "$other")"
+        expect two-libraries bad 'two|second|another|already' "$run" 1 "$python" "$here/load.py" "$(shared "$mode")" \
+            "$(shared "$other")"
     fi
 fi
 exit $failed

@@ -80,26 +80,34 @@ for pair in $compilers; do
                     $compiler -std=$std -O2 $strict -DGASNET_$mode $paths -c "$source.c" -o "$tmp/${source##*/}.o"
             done
         done
-        check "compile-${pair%:*}-debug-$mode" "${pair%:*}" -std=c11 -O0 $strict -DGASNET_DEBUG -DGASNET_$mode $paths -c "$here/use.c" -o "$tmp/use.o"
-        check "compile-${pair%:*}-posix-$mode" "${pair%:*}" -std=gnu11 -O3 $strict -D_GNU_SOURCE=1 -D_REENTRANT -DGASNET_$mode $paths \
+        check "compile-${pair%:*}-debug-$mode" "${pair%:*}" -std=c11 -O0 $strict -DGASNET_DEBUG -DGASNET_$mode $paths \
+            -c "$here/use.c" -o "$tmp/use.o"
+        check "compile-${pair%:*}-posix-$mode" "${pair%:*}" -std=gnu11 -O3 $strict -D_GNU_SOURCE=1 -D_REENTRANT \
+            -DGASNET_$mode $paths \
             -c "$here/use.c" -o "$tmp/use.o"
     done
     for std in c99 c2x c++11 c++20; do
         case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
-        check "compile-${pair%:*}-$std-names" $compiler -std=$std -O1 $strict -DGASNET_PAR $paths -I"$here/../common" -c "$contract/names.c" \
+        check "compile-${pair%:*}-$std-names" $compiler -std=$std -O1 $strict -DGASNET_PAR $paths -I"$here/../common" \
+            -c "$contract/names.c" \
             -o "$tmp/names.o"
     done
-    check "compile-${pair%:*}-conversions" "${pair%:*}" -std=c11 -O2 $strict -Wshadow -Wcast-qual -Wstrict-prototypes -DGASNET_PAR \
+    check "compile-${pair%:*}-conversions" "${pair%:*}" -std=c11 -O2 $strict -Wshadow -Wcast-qual -Wstrict-prototypes \
+        -DGASNET_PAR \
         $paths -c "$here/use.c" -o "$tmp/use.o"
     # Only the thread mode, defined in the source and without a value: Realm and others do no more.
     printf '#define GASNET_PAR\n#include "%s/use.c"\n' "$here" >"$tmp/mode.c"
     check "compile-${pair%:*}-empty-mode" "${pair%:*}" -std=c11 $strict $paths -c "$tmp/mode.c" -o "$tmp/mode.o"
-    check "compile-${pair%:*}-conduit-by-macro" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP -I"$include" \
+    check "compile-${pair%:*}-conduit-by-macro" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP \
+        -I"$include" \
         -c "$contract/values.c" -o "$tmp/values.o"
-    check "compile-${pair%:*}-conduit-both" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths -c "$contract/values.c" -o "$tmp/values.o"
-    check "compile-${pair%:*}-isystem" "${pair#*:}" -std=c++17 $strict -DGASNET_PAR -isystem "$include/smp-conduit" -isystem "$include" \
+    check "compile-${pair%:*}-conduit-both" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths \
+        -c "$contract/values.c" -o "$tmp/values.o"
+    check "compile-${pair%:*}-isystem" "${pair#*:}" -std=c++17 $strict -DGASNET_PAR -isystem "$include/smp-conduit" \
+        -isystem "$include" \
         -x c++ -c "$here/use.c" -o "$tmp/use.o"
-    check "compile-${pair%:*}-universal" "${pair%:*}" -std=c11 $strict -DGASNET_SEQ -I"$include" -c "$here/use.c" -o "$tmp/use.o"
+    check "compile-${pair%:*}-universal" "${pair%:*}" -std=c11 $strict -DGASNET_SEQ -I"$include" -c "$here/use.c" \
+        -o "$tmp/use.o"
 done
 
 # -- order. One source per header: it alone and twice; then before each of the others.
@@ -112,20 +120,25 @@ for first in $public; do
     } >"$tmp/alone.c"
     for pair in $compilers; do
         check "order-${pair%:*}-$first" "${pair%:*}" -std=c99 $strict -DGASNET_PAR $paths -fsyntax-only "$tmp/alone.c"
-        check "order-${pair#*:}-$first" "${pair#*:}" -x c++ -std=c++11 $strict -DGASNET_PAR $paths -fsyntax-only "$tmp/alone.c"
+        check "order-${pair#*:}-$first" "${pair#*:}" -x c++ -std=c++11 $strict -DGASNET_PAR $paths \
+            -fsyntax-only "$tmp/alone.c"
     done
     for second in $public; do
-        printf '#include <%s>\n#include <%s>\n#include <gasnet.h>\nextern int order_test;\n' "$first" "$second" >"$tmp/pair.c"
+        printf '#include <%s>\n#include <%s>\n#include <gasnet.h>\nextern int order_test;\n' "$first" \
+            "$second" >"$tmp/pair.c"
         check "order-c-$first-$second" gcc -std=c99 $strict -DGASNET_SEQ $paths -fsyntax-only "$tmp/pair.c"
-        printf 'extern "C" {\n#include <%s>\n#include <%s>\n}\nextern int order_test;\n' "$first" "$second" >"$tmp/pair.cc"
+        printf 'extern "C" {\n#include <%s>\n#include <%s>\n}\nextern int order_test;\n' "$first" \
+            "$second" >"$tmp/pair.cc"
         check "order-extern-c-$first-$second" g++ -std=c++17 $strict -DGASNET_PAR $paths -fsyntax-only "$tmp/pair.cc"
     done
 done
 # These need neither a thread mode nor a library, in user code.
 cat >"$tmp/alone.c" <<'EOF'
 #include <gasnet_fwd.h>
-gex_Event_t event; gex_Flags_t flags = GEX_FLAG_IMMEDIATE; gex_TM_t tm; gex_Rank_t rank = GEX_RANK_INVALID; gex_EP_Index_t index_;
-gex_Addr_t addr; gex_DT_t dt = GEX_DT_U64; gex_OP_t op = GEX_OP_FADD; gex_EP_Capabilities_t capabilities = GEX_EP_CAPABILITY_ALL;
+gex_Event_t event; gex_Flags_t flags = GEX_FLAG_IMMEDIATE;
+gex_TM_t tm; gex_Rank_t rank = GEX_RANK_INVALID; gex_EP_Index_t index_;
+gex_Addr_t addr; gex_DT_t dt = GEX_DT_U64; gex_OP_t op = GEX_OP_FADD;
+ gex_EP_Capabilities_t capabilities = GEX_EP_CAPABILITY_ALL;
 #if GEX_OP_TO_FETCHING_ || defined(GASNET_OK) || defined(GASNET_PAR) || GEX_FLAG_IMMEDIATE != 1
 #error "gasnet_fwd.h brings more, or less, than it should"
 #endif
@@ -139,19 +152,23 @@ for pair in $compilers; do
     for header in gasnet_portable_platform.h gasnet_config.h gasnet_tools.h; do
         printf '#include <%s>\nextern int bare;\n' "$header" >"$tmp/alone.c"
         check "bare-${pair%:*}-$header" "${pair%:*}" -std=c99 $strict -I"$include" -c "$tmp/alone.c" -o "$tmp/alone.o"
-        check "bare-${pair#*:}-$header" "${pair#*:}" -x c++ -std=c++11 $strict -I"$include" -c "$tmp/alone.c" -o "$tmp/alone.o"
+        check "bare-${pair#*:}-$header" "${pair#*:}" -x c++ -std=c++11 $strict -I"$include" -c "$tmp/alone.c" \
+            -o "$tmp/alone.o"
     done
     for mode in -DGASNET_SEQ -DGASNET_PAR '-DGASNET_PAR -DGASNETT_USE_TRUE_MUTEXES=1'; do
         label=$(echo "$mode" | tr -cd 'A-Z_')
-        check "lite-${pair%:*}-$label-links" "${pair%:*}" -std=c11 -Wall -Wextra -Werror $mode $paths "$here/../tools/tools_lite.c" -o "$tmp/lite"
+        check "lite-${pair%:*}-$label-links" "${pair%:*}" -std=c11 -Wall -Wextra -Werror $mode $paths \
+            "$here/../tools/tools_lite.c" -o "$tmp/lite"
         check_says "lite-${pair%:*}-$label" 'tools_lite: PASS' "$tmp/lite"
-        check "lite-${pair#*:}-$label-links" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror $mode $paths "$here/../tools/tools_lite.c" -o "$tmp/lite"
+        check "lite-${pair#*:}-$label-links" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror $mode $paths \
+            "$here/../tools/tools_lite.c" -o "$tmp/lite"
         check_says "lite-${pair#*:}-$label" 'tools_lite: PASS' "$tmp/lite"
     done
 done
 # All macros of gasnet_fwd.h begin with GEX_.
 echo '#include <stdint.h>' | gcc -x c -E -dM - | awk '{ sub(/\(.*/, "", $2); print $2 }' | sort -u >"$tmp/system.names"
-gcc -E -dM -I"$include" "$include/gasnet_fwd.h" | awk '{ sub(/\(.*/, "", $2); print $2 }' | sort -u | comm -23 - "$tmp/system.names" |
+gcc -E -dM -I"$include" "$include/gasnet_fwd.h" | awk '{ sub(/\(.*/, "", $2); print $2 }' | sort -u |
+    comm -23 - "$tmp/system.names" |
     grep -v '^_*GEX_' >"$tmp/foreign.names"
 check fwd-names cat "$tmp/foreign.names"
 
@@ -160,22 +177,29 @@ echo '#include <gasnetex.h>' >"$tmp/bare.c"
 one='define exactly one of GASNET_SEQ, GASNET_PARSYNC and GASNET_PAR'
 check_says refuse-no-mode "$one" gcc $paths -fsyntax-only "$tmp/bare.c"
 check_says refuse-two-modes "$one" gcc -DGASNET_SEQ -DGASNET_PAR $paths -fsyntax-only "$tmp/bare.c"
-check_says refuse-two-conduits 'is another conduit than' gcc -DGASNET_SEQ -DGASNET_CONDUIT_UDP $paths -fsyntax-only "$tmp/bare.c"
-check_says refuse-two-flavours 'keep one' gcc -DGASNET_SEQ -DGASNET_DEBUG -DGASNET_NDEBUG $paths -fsyntax-only "$tmp/bare.c"
-check_says refuse-two-segments 'at most one of GASNET_SEGMENT_FAST' gcc -DGASNET_SEQ -DGASNET_SEGMENT_FAST -DGASNET_SEGMENT_LARGE $paths \
+check_says refuse-two-conduits 'is another conduit than' gcc -DGASNET_SEQ -DGASNET_CONDUIT_UDP $paths \
+    -fsyntax-only "$tmp/bare.c"
+check_says refuse-two-flavours 'keep one' gcc -DGASNET_SEQ -DGASNET_DEBUG -DGASNET_NDEBUG $paths \
+    -fsyntax-only "$tmp/bare.c"
+check_says refuse-two-segments 'at most one of GASNET_SEGMENT_FAST' gcc -DGASNET_SEQ -DGASNET_SEGMENT_FAST \
+    -DGASNET_SEGMENT_LARGE $paths \
     -fsyntax-only "$tmp/bare.c"
 printf '#include <gasnetex.h>\nint f(gex_TM_t tm);\nint f(gex_TM_t tm) { return gex_AM_RequestShort(tm, 0, 128, 0, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17); }\n' >"$tmp/many.c"
-check_says refuse-many-arguments 'gex_AM_RequestShort_many' gcc -std=c11 -Werror -DGASNET_SEQ $paths -fsyntax-only "$tmp/many.c"
+check_says refuse-many-arguments 'gex_AM_RequestShort_many' gcc -std=c11 -Werror -DGASNET_SEQ $paths \
+    -fsyntax-only "$tmp/many.c"
 printf '#include <gasnetex.h>\nint f(gex_TM_t tm);\nint f(gex_TM_t tm) { return gex_AM_RequestShort(tm, 0, 128); }\n' >"$tmp/few.c"
-check_says refuse-few-arguments 'gex_AM_RequestShort_few' gcc -std=c11 -Werror -DGASNET_SEQ $paths -fsyntax-only "$tmp/few.c"
+check_says refuse-few-arguments 'gex_AM_RequestShort_few' gcc -std=c11 -Werror -DGASNET_SEQ $paths \
+    -fsyntax-only "$tmp/few.c"
 
 # -- link and start: marker.c with a stub of the core behind it is a library as far as the checks
 # go. library NAME CONDUIT FLAGS...
 library() {
     library_name=$1 library_conduit=$2
     shift 2
-    gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" -c "$root/marker/marker.c" -o "$tmp/marker.o" &&
-        gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" -c "$here/stub_core.c" -o "$tmp/core.o" &&
+    gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" \
+        -c "$root/marker/marker.c" -o "$tmp/marker.o" &&
+        gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" \
+        -c "$here/stub_core.c" -o "$tmp/core.o" &&
         ld -r "$tmp/marker.o" "$tmp/core.o" -o "$tmp/lib-$library_name.o"
 }
 library seq smp -DGASNET_SEQ
@@ -190,7 +214,8 @@ client() { gcc -std=c11 -O1 -Wall -Werror $paths "$@"; }
 check link-par client -DGASNET_PAR "$here/start.c" "$tmp/lib-par.o" -o "$tmp/start-par"
 check link-seq client -DGASNET_SEQ "$here/start.c" "$tmp/lib-seq.o" -o "$tmp/start-seq"
 check link-debug client -DGASNET_PAR -DGASNET_DEBUG "$here/start.c" "$tmp/lib-debug.o" -o "$tmp/start-debug"
-check link-universal gcc -std=c11 -Wall -Werror -I"$include" -DGASNET_SEQ "$here/start.c" "$tmp/lib-any.o" -o "$tmp/start-any"
+check link-universal gcc -std=c11 -Wall -Werror -I"$include" -DGASNET_SEQ "$here/start.c" "$tmp/lib-any.o" \
+    -o "$tmp/start-any"
 check link-values client -DGASNET_PAR "$contract/values.c" "$tmp/lib-par.o" -o "$tmp/values"
 check run-values "$tmp/values"
 check_says link-wrong-mode 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
@@ -204,7 +229,8 @@ check_says link-wrong-segments 'gasneti_link_check__conduit_smp__mode_par__relea
 check_says link-fast-with-large 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
     client -DGASNET_PAR "$here/start.c" "$tmp/lib-large.o" -o "$tmp/wrong"
 check link-large client -DGASNET_PAR -DGASNET_SEGMENT_LARGE "$here/start.c" "$tmp/lib-large.o" -o "$tmp/start-large"
-check link-everything client -DGASNET_SEQ -DGASNET_SEGMENT_EVERYTHING "$here/start.c" "$tmp/lib-everything.o" -o "$tmp/start-everything"
+check link-everything client -DGASNET_SEQ -DGASNET_SEGMENT_EVERYTHING "$here/start.c" "$tmp/lib-everything.o" \
+    -o "$tmp/start-everything"
 printf '#include <gasnetex.h>\nint other(void);\nint other(void) { return gasnet_AMPoll(); }\nint gasnet_AMPoll(void) { return 0; }\n' >"$tmp/other.c"
 check_says link-wrong-second-unit 'gasneti_link_check__conduit_smp__mode_seq__release__abi_0' \
     sh -c "gcc $paths -DGASNET_SEQ -c '$tmp/other.c' -o '$tmp/other.o' && gcc $paths -DGASNET_PAR '$here/start.c' '$tmp/other.o' '$tmp/lib-par.o' -o '$tmp/wrong'"
@@ -241,7 +267,8 @@ for pair in $compilers; do
             echo "SKIP headers/run-fastpath-${pair%:*}$label: this ${pair%:*} has no library for $options"
             continue
         fi
-        check "run-build-fastpath-${pair%:*}$label" "${pair%:*}" -std=c11 $options $strict -DGASNET_PAR $paths "$here/fastpath.c" \
+        check "run-build-fastpath-${pair%:*}$label" "${pair%:*}" -std=c11 $options $strict -DGASNET_PAR $paths \
+            "$here/fastpath.c" \
             "$tmp/$library" -o "$tmp/fastpath"
         check "run-fastpath-${pair%:*}$label" "$tmp/fastpath"
     done
@@ -274,7 +301,8 @@ text() { sed -n "s/^TOK_$1 *\(.*\) *TOK_\$/\1/p" "$tmp/captured" | tail -n 1; }
 for pair in $compilers; do
     for flavour in GASNET_NDEBUG GASNET_DEBUG; do
         label=${pair%:*}-$flavour
-        "${pair%:*}" -std=gnu11 -DGASNET_SEQ -D$flavour $paths -E "$tmp/capture.c" >"$tmp/captured" 2>"$tmp/captured.err"
+        "${pair%:*}" -std=gnu11 -DGASNET_SEQ -D$flavour $paths -E "$tmp/capture.c" >"$tmp/captured" \
+            2>"$tmp/captured.err"
         {
             echo "$(text never_inline) { return x; }"
             echo "$(text pure) int pure(int x); $(text const) int constant(int x); $(text hot) int hot(int x); $(text cold) int cold(int x);"
@@ -288,20 +316,27 @@ for pair in $compilers; do
             echo "  return COPIED_MAXEPS + $(text hidden); }"
         } >"$tmp/pasted.c"
         check "capture-compiles-$label" "${pair%:*}" -std=c11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
-        check "capture-compiles-$label-c++" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "$tmp/pasted.c"
+        check "capture-compiles-$label-c++" "${pair#*:}" -x c++ -std=c++11 -Wall -Wextra -Werror \
+            -fsyntax-only "$tmp/pasted.c"
         check "capture-names-$label" sh -c '! grep -iE "gasnet|PLATFORM" "$1"' sh "$tmp/pasted.c"
         for name in never_inline noreturn pure const hot cold true false hint unreachable; do
             case $(text $name) in
-            *__attribute__*'static int fn(int x)'* | '__attribute__'* | *__builtin_expect*expr* | *__asm__* | *__builtin_unreachable*) : ;;
+            *__attribute__*'static int fn(int x)'* | '__attribute__'* | *__builtin_expect*expr* | *__asm__* | \
+                *__builtin_unreachable*) : ;;
             *) check "capture-expands-$label-$name" echo "'$(text $name)' does nothing" ;;
             esac
         done
         check "capture-maxeps-$label" sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text maxeps)"
         check "capture-hidden-$label" sh -c 'expr "$1" : "^[0-9][0-9]* *$" >/dev/null' sh "$(text hidden)"
-        check "capture-npam-$label" sh -c 'test "$1" = 1 || test "$1" = GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM' sh "$(text npam | tr -d ' ')"
+        check "capture-npam-$label" sh -c 'test "$1" = 1 || test "$1" = GASNET_NATIVE_NP_ALLOC_REQ_MEDIUM' \
+            sh "$(text npam | tr -d ' ')"
         case $(uname -m) in
-        x86_64) check "capture-arch-$label" test "$(text x86 | tr -d ' ')$(text arm | tr -d ' ')" = 1PLATFORM_ARCH_AARCH64 ;;
-        aarch64) check "capture-arch-$label" test "$(text arm | tr -d ' ')$(text x86 | tr -d ' ')" = 1PLATFORM_ARCH_X86_64 ;;
+        x86_64)
+            check "capture-arch-$label" test "$(text x86 | tr -d ' ')$(text arm | tr -d ' ')" = 1PLATFORM_ARCH_AARCH64
+            ;;
+        aarch64)
+            check "capture-arch-$label" test "$(text arm | tr -d ' ')$(text x86 | tr -d ' ')" = 1PLATFORM_ARCH_X86_64
+            ;;
         esac
         grep -q 'TOK1+ *[0-9][0-9]* *+TOK2:' "$tmp/captured"
         check "capture-probe-$label" test $? -eq 0
@@ -309,7 +344,8 @@ for pair in $compilers; do
 done
 
 # -- ident
-for text in '$GASNetConduitName: SMP $' '$GASNetConfig: (<link>) RELEASE=2025.8.0,SPEC=0.19,CONDUIT=SMP(SMP-' '$GASNetThreadModel: GASNET_PAR $' \
+for text in '$GASNetConduitName: SMP $' '$GASNetConfig: (<link>) RELEASE=2025.8.0,SPEC=0.19,CONDUIT=SMP(SMP-' \
+    '$GASNetThreadModel: GASNET_PAR $' \
     ',THREADMODEL=PAR,SEGMENT=FAST,PTR=64bit,CACHE_LINE_BYTES=64,noalign,pshm,nodebug,notrace,nostats,'; do
     check_says "ident-program-$(echo "$text" | tr -cd A-Za-z | cut -c 1-24)" "$text" cat "$tmp/start-par"
 done
@@ -317,20 +353,25 @@ check_says ident-debug ',debug,' cat "$tmp/start-debug"
 printf '#include <gasnetex.h>\nGASNETT_IDENT(upcc_ident, "$GASNetConfig: (file.o) " GASNET_CONFIG_STRING " $");\n' >"$tmp/file.c"
 check ident-own-compiles gcc -DGASNET_PAR $paths -c "$tmp/file.c" -o "$tmp/file.o"
 check_says ident-own '$GASNetConfig: (file.o) RELEASE=2025.8.0,SPEC=0.19,CONDUIT=SMP(' cat "$tmp/file.o"
-client -O2 -ffunction-sections -fdata-sections -Wl,--gc-sections -DGASNET_PAR "$here/start.c" "$tmp/lib-par.o" -o "$tmp/collected"
+client -O2 -ffunction-sections -fdata-sections -Wl,--gc-sections -DGASNET_PAR "$here/start.c" "$tmp/lib-par.o" \
+    -o "$tmp/collected"
 check_says ident-gc-sections '$GASNetConduitName: SMP $' cat "$tmp/collected"
 for line in 'GASNET_RELEASE_VERSION_MAJOR 2025' 'GASNET_RELEASE_VERSION_MINOR 8' 'GASNET_RELEASE_VERSION_PATCH 0' \
     'GASNETI_EX_SPEC_VERSION_MAJOR 0' 'GASNETI_EX_SPEC_VERSION_MINOR 19' 'GASNETI_RELEASE_VERSION "2025.8.0"'; do
     check "config-$(echo "$line" | tr ' ."' ---)" grep -qx "#define $line" "$include/gasnet_config.h"
 done
-for name in GASNETI_BUILD_ID GASNETI_CONFIGURE_ARGS; do check "config-$name" grep -q "^#define $name \".*\"\$" "$include/gasnet_config.h"; done
+for name in GASNETI_BUILD_ID GASNETI_CONFIGURE_ARGS; do
+    check "config-$name" grep -q "^#define $name \".*\"\$" "$include/gasnet_config.h"
+done
 # Clients that include nothing else: GASNet-examples call sleep.
 for header in gasnetex.h gasnet.h gasnet_tools.h; do
     printf '#include <%s>\nint main(void) {\n    printf("%%d%%zu", isdigit(getc(stdin)) + raise(SIGINT) + abs(INT_MAX), strlen(getenv("PATH")));\n    return (int)sleep(getpid() == (pid_t)1);\n}\n' \
         $header >"$tmp/system.c"
     for pair in $compilers; do
-        check "system-headers-$header-${pair%:*}" "${pair%:*}" -std=gnu11 -DGASNET_SEQ -Wall -Wextra -Werror $paths -fsyntax-only "$tmp/system.c"
-        check "system-headers-$header-${pair#*:}" "${pair#*:}" -x c++ -std=gnu++11 -DGASNET_SEQ -Wall -Wextra -Werror $paths -fsyntax-only "$tmp/system.c"
+        check "system-headers-$header-${pair%:*}" "${pair%:*}" -std=gnu11 -DGASNET_SEQ -Wall -Wextra -Werror $paths \
+            -fsyntax-only "$tmp/system.c"
+        check "system-headers-$header-${pair#*:}" "${pair#*:}" -x c++ -std=gnu++11 -DGASNET_SEQ -Wall -Wextra -Werror \
+            $paths -fsyntax-only "$tmp/system.c"
     done
 done
 check tree-conduit test -f "$include/smp-conduit/gasnet_core.h"

@@ -8,9 +8,10 @@ clean:
 	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build/tree.sh'
 # Leaves nothing that configure or make wrote.
 distclean:
-	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') '$(tree)/bin/gasnetrun' '$(tree)/bin/amudprun' \
-		'$(tree)/bin/ident' '$(tree)/other/amudp'
-	cd '$(tree)' && rm -f gasnet_config.h gasnet.mak gasnet_tools-*.mak $(addprefix config.,mk status substitutions arguments)
+	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') \
+		'$(tree)/bin/gasnetrun' '$(tree)/bin/amudprun' '$(tree)/bin/ident' '$(tree)/other/amudp'
+	cd '$(tree)' && rm -f gasnet_config.h gasnet.mak gasnet_tools-*.mak \
+		$(addprefix config.,mk status substitutions arguments)
 	@[ '$(tree)' = '$(SRCDIR)' ] || rm -f '$(tree)/Makefile'
 	@for name in include lib; do [ ! -L '$(tree)'/$$name ] || rm -f '$(tree)'/$$name; done
 	@rmdir '$(tree)/bin' '$(tree)/other' 2>/dev/null || :

@@ -12,7 +12,8 @@ cd "$ROOT"
 
 # Neither the sources' place nor the user's home may reach the objects.
 cargo_home=${CARGO_HOME:-${HOME:-}/.cargo}
-RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$BUILD=/build --remap-path-prefix=$ROOT=/gasnet"
+RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$BUILD=/build"
+RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$ROOT=/gasnet"
 # The C parts are linked into one object with the rest: no bytecode.
 CFLAGS="${CFLAGS:-} -fno-lto -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
 export RUSTFLAGS CFLAGS
@@ -52,5 +53,6 @@ tools) crate=gasnet-tools library=libgasnet_tools.a ;;
     [ "$what" = any ] || CONDUITS=$what
     for conduit in $CONDUITS; do set -- "$@" --features "gasnet-conduit-$conduit"; done ;;
 esac
-cargo rustc --quiet --locked --release --target-dir "$target" --target "$triple" -p "$crate" --lib --crate-type staticlib "$@"
+cargo rustc --quiet --locked --release --target-dir "$target" --target "$triple" -p "$crate" \
+    --lib --crate-type staticlib "$@"
 replace "$CORE/core/$what.a" <"$target/$triple/release/$library"

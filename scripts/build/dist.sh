@@ -14,7 +14,8 @@ if [ -e .git ]; then
     date=$(git log -1 --format=%ct)
 else
     # Not what configure and make wrote.
-    tar -c --exclude=./build --exclude=./target --exclude='./config.*' --exclude='./*-conduit' --exclude=./bin --exclude=./lib \
+    tar -c --exclude=./build --exclude=./target --exclude='./config.*' --exclude='./*-conduit' --exclude=./bin \
+        --exclude=./lib \
         --exclude=./gasnet_config.h --exclude='./gasnet*.mak' -f - . | tar -x -C "$stage/$name" -f -
     date=$(stat -c %Y CHANGELOG.md)
 fi
@@ -40,7 +41,8 @@ directory = "vendor"
 CONFIG
 fi
 cd "$stage"
-tar -c --mode='u+rwX,go+rX,go-w' --sort=name --mtime="@${SOURCE_DATE_EPOCH:-$date}" --owner=0 --group=0 --numeric-owner --pax-option=delete=atime,delete=ctime "$name" |
+tar -c --mode='u+rwX,go+rX,go-w' --sort=name --mtime="@${SOURCE_DATE_EPOCH:-$date}" --owner=0 --group=0 \
+    --numeric-owner --pax-option=delete=atime,delete=ctime "$name" |
     gzip -9n >"$BUILD/$name.tar.gz"
 rm -rf "$stage"
 echo "$BUILD/$name.tar.gz"

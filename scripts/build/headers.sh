@@ -11,7 +11,8 @@ for template in "$ROOT"/include/*.h.in; do
 done
 for conduit; do
     for template in "$ROOT"/include/conduit/*.in; do
-        [ ! -f "$template" ] || expand "$template" "$conduit" "" "" | replace "$B/include/$conduit-conduit/$(basename -- "$template" .in)"
+        [ ! -f "$template" ] || expand "$template" "$conduit" "" "" |
+            replace "$B/include/$conduit-conduit/$(basename -- "$template" .in)"
     done
     # A conduit may have header files of its own, which then win.
     for header in "$ROOT/conduit-$conduit"/include/*.h; do

@@ -55,12 +55,14 @@ missing=$(comm -23 "$tmp/wanted" "$tmp/defined" | wc -l)
 
 entry=$(head -n 1 "$tmp/exports")
 # shellcheck disable=SC2046,SC2086 # one -u per name
-ld -r --gc-sections --force-group-allocation $(sed 's/^/-u /' "$tmp/exports") -e "$entry" $objects "$core" -o "$tmp/all.o"
+ld -r --gc-sections --force-group-allocation $(sed 's/^/-u /' "$tmp/exports") -e "$entry" $objects "$core" \
+    -o "$tmp/all.o"
 # Without -R .llvmbc binutils 2.40 aborts on leftover bitcode; .comment only says which compilers
 # the build machine had. PACKAGE_OBJCOPY: options of the sanitizer builds
 # (scripts/check/70-sanitize.sh).
 # shellcheck disable=SC2086
-objcopy ${PACKAGE_OBJCOPY:-} -R .llvmbc -R .llvmcmd -R .comment --keep-global-symbols="$tmp/exports" "$tmp/all.o" "$tmp/$name.o"
+objcopy ${PACKAGE_OBJCOPY:-} -R .llvmbc -R .llvmcmd -R .comment --keep-global-symbols="$tmp/exports" "$tmp/all.o" \
+    "$tmp/$name.o"
 [ -n "${KEEP_SYMBOLS:-}" ] || strip -g "$tmp/$name.o"
 rm -f "$B/lib/lib$name.a"
 (cd "$tmp" && ar crsD "$B/lib/lib$name.a" "$name.o")

@@ -11,7 +11,10 @@ for conduit in $conduits; do
         [ -x "$program" ] || continue
         ran=$((ran + 1))
         # No job: one process.
-        case $test in testtools*) set -- "$program" ;; *) set -- "$tree/bin/gasnetrun_$conduit" -n "$np" "$program" ;; esac
+        case $test in
+        testtools*) set -- "$program" ;;
+        *) set -- "$tree/bin/gasnetrun_$conduit" -n "$np" "$program" ;;
+        esac
         if text=$("$@" 2>&1) && printf '%s\n' "$text" | grep -q '[Dd]one\.$'; then
             echo "PASS $conduit-conduit/$test"
         else

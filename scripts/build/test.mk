@@ -9,7 +9,8 @@ common := -I'$(SRCDIR)/gasnet-compat-tests/common'
 .PHONY: compile
 compile:
 ifeq ($(TEST),testtools)
-	$(GASNETTOOLS_CC) $(GASNETTOOLS_CPPFLAGS) $(GASNETTOOLS_CFLAGS) -o '$(OUT)' $(source) $(GASNETTOOLS_LDFLAGS) $(GASNETTOOLS_LIBS)
+	$(GASNETTOOLS_CC) $(GASNETTOOLS_CPPFLAGS) $(GASNETTOOLS_CFLAGS) -o '$(OUT)' $(source) \
+		$(GASNETTOOLS_LDFLAGS) $(GASNETTOOLS_LIBS)
 else
 	$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) $(common) -o '$(OUT)' $(source) $(GASNET_LDFLAGS) $(GASNET_LIBS)
 endif

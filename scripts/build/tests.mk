@@ -12,8 +12,9 @@ NP ?= 4
 # $(call build_tests,NAMES,MODE,FRAGMENTS): compiles the programs for every conduit with the
 # fragments in a build tree or an installation.
 build_tests = +@for c in $(CONDUITS); do for t in $(1); do \
-	$(MAKE) -s --no-print-directory -f '$(SRCDIR)/scripts/build/test.mk' SRCDIR='$(SRCDIR)' FRAGMENTS='$(3)' CONDUIT=$$c MODE=$(2) \
-	TEST=$$t OUT='$(tree)'/$$c-conduit/$$t || exit 1; echo "  test $$c-conduit/$$t ($(2))"; done; done
+	$(MAKE) -s --no-print-directory -f '$(SRCDIR)/scripts/build/test.mk' SRCDIR='$(SRCDIR)' FRAGMENTS='$(3)' \
+	CONDUIT=$$c MODE=$(2) TEST=$$t OUT='$(tree)'/$$c-conduit/$$t || exit 1; \
+	echo "  test $$c-conduit/$$t ($(2))"; done; done
 
 define mode_rules
 .PHONY: tests-$(1) run-tests-$(1) tests-installed-$(1) run-tests-installed-$(1) $(addsuffix -$(1),$(tests))

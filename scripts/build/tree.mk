@@ -10,7 +10,8 @@ UNIVERSAL ?= 1
 # configured in place, is not for us.
 CONFIGURED := 1
 export CC CXX CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS CONFIGURED
-export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
+export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE
+export DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
 
 # Make splits names at blanks.
 $(if $(word 2,$(PREFIX)),$(error the prefix must not have blanks in its name: $(PREFIX)))
@@ -19,7 +20,8 @@ $(if $(word 2,$(DESTDIR)),$(error DESTDIR must not have blanks in its name: $(DE
 override PREFIX := $(abspath $(PREFIX))
 override DESTDIR := $(abspath $(DESTDIR))
 
-source = +@$(LOCKED) $(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)'
+source = +@$(LOCKED) $(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' \
+	UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)'
 # Two makes at a time would write the same files: one waits for the other.
 LOCKED := mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'")
 tree := $(patsubst %/build,%,$(BUILD))

@@ -6,7 +6,8 @@ elif [ "$SCOPE" != all ]; then
     skip "miri: runs in make check-all"
 else
     cd "$ROOT" || exit 1
-    CARGO_TARGET_DIR=$BUILD/miri attempt "miri" timeout 2400 cargo miri test --quiet --locked -p gasnet -p gasnet-conduit --lib -- \
+    CARGO_TARGET_DIR=$BUILD/miri attempt "miri" timeout 2400 cargo miri test --quiet --locked -p gasnet \
+        -p gasnet-conduit --lib -- \
         shm::ring shm::pool shm::layout shm::barrier_cells sync:: event:: am:: rma::
 fi
 finish

@@ -3,7 +3,8 @@
 . "$(dirname -- "$0")/lib.sh"
 rm -rf "$STAGE_RELEASE" "$STAGE_DEBUG"
 build() {
-    make --no-print-directory -C "$ROOT" install CONDUITS="smp sock udp" MODES="seq parsync par" DEBUG="$1" DESTDIR= PREFIX="$2" SEGMENT="${3:-fast}"
+    make --no-print-directory -C "$ROOT" install CONDUITS="smp sock udp" MODES="seq parsync par" DEBUG="$1" DESTDIR= \
+        PREFIX="$2" SEGMENT="${3:-fast}"
 }
 attempt "build release" build 0 "$STAGE_RELEASE"
 attempt "build debug" build 1 "$STAGE_DEBUG"

@@ -21,17 +21,22 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
     label="$name $1"
     archive=$2/lib/lib$name.a
     so=$2/lib/lib$name.so.0
-    { FLAVOUR=$1 "$ROOT/scripts/build/exports.sh" "$3"; cat "$BUILD/$1/obj/$name/marker.names"; } | sort -u >"$WORK/wanted"
+    { FLAVOUR=$1 "$ROOT/scripts/build/exports.sh" "$3"; cat "$BUILD/$1/obj/$name/marker.names"; } |
+        sort -u >"$WORK/wanted"
 
     nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort >"$WORK/archive"
-    if diff "$WORK/wanted" "$WORK/archive" >"$WORK/diff"; then pass "symbols $label archive: $(wc -l <"$WORK/wanted") names"; else
-        fail "symbols $label archive differs from the export lists: $(grep -c '^<' "$WORK/diff") missing, $(grep -c '^>' "$WORK/diff") foreign"
+    if diff "$WORK/wanted" \
+        "$WORK/archive" >"$WORK/diff"; then pass "symbols $label archive: $(wc -l <"$WORK/wanted") names"; else
+        fail "symbols $label archive differs from the export lists:" \
+            "$(grep -c '^<' "$WORK/diff") missing, $(grep -c '^>' "$WORK/diff") foreign"
         grep '^[<>]' "$WORK/diff" | head -n 40 | sed 's/^/    | /'
     fi
     if grep -vE "$ours" "$WORK/archive" >"$WORK/foreign"; then
         fail "symbols $label: names outside the interface's prefixes: $(head -n 10 "$WORK/foreign" | tr '\n' ' ')"
     fi
-    if [ "$(ar t "$archive")" != "$name.o" ]; then fail "symbols $label archive: members are $(ar t "$archive" | tr '\n' ' ')"; fi
+    if [ "$(ar t "$archive")" != "$name.o" ]; then
+        fail "symbols $label archive: members are $(ar t "$archive" | tr '\n' ' ')"
+    fi
     if nm -u "$archive" | grep -E ' U _?(gasnet|gex)' >"$WORK/undefined"; then
         fail "symbols $label archive needs $(awk '{ print $2 }' "$WORK/undefined" | head -n 10 | tr '\n' ' ')"
     fi
@@ -46,7 +51,8 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
     readelf -dW "$so" >"$WORK/dynamic"
     grep -q "SONAME.*\[lib$name\.so\.0\]" "$WORK/dynamic" || fail "symbols $label shared: soname"
     grep -q NODELETE "$WORK/dynamic" || fail "symbols $label shared: not marked nodelete"
-    ! grep -qE 'TEXTREL|STATIC_TLS|RPATH|RUNPATH' "$WORK/dynamic" || fail "symbols $label shared: TEXTREL, STATIC_TLS, RPATH or RUNPATH"
+    ! grep -qE 'TEXTREL|STATIC_TLS|RPATH|RUNPATH' "$WORK/dynamic" ||
+        fail "symbols $label shared: TEXTREL, STATIC_TLS, RPATH or RUNPATH"
     sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' "$WORK/dynamic" | grep -vE "$allowed_needed" >"$WORK/needed" \
         && fail "symbols $label shared needs $(tr '\n' ' ' <"$WORK/needed")"
 
@@ -59,7 +65,8 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
 
     # The archive's object is position-independent: some packagers make a shared library of it.
     mkdir -p "$WORK/x"
-    if ! (cd "$WORK/x" && ar x "$archive" && "$CC" -shared -Wl,-z,text -Wl,-z,defs -o again.so ./*.o -lpthread -ldl -lm) 2>"$WORK/messages"; then
+    if ! (cd "$WORK/x" && ar x "$archive" &&
+        "$CC" -shared -Wl,-z,text -Wl,-z,defs -o again.so ./*.o -lpthread -ldl -lm) 2>"$WORK/messages"; then
         fail "symbols $label: the extracted object does not link as a shared library: $(head -n 1 "$WORK/messages")"
     fi
     rm -rf "$WORK/x"
@@ -77,7 +84,11 @@ for flavour in release debug; do
         traces | while IFS= read -r trace; do
             if grep -aqF -- "$trace" "$stage/$program"; then echo "$trace"; fi
         done >"$WORK/traces"
-        if [ -s "$WORK/traces" ]; then fail "symbols $program $flavour contains $(tr '\n' ' ' <"$WORK/traces")"; else pass "symbols $program $flavour"; fi
+        if [ -s "$WORK/traces" ]; then
+            fail "symbols $program $flavour contains $(tr '\n' ' ' <"$WORK/traces")"
+        else
+            pass "symbols $program $flavour"
+        fi
     done
 done
 finish

@@ -13,7 +13,8 @@ expect() {
     shift
     _out=$(timeout 60 "$@" 2>&1)
     _status=$?
-    if [ $_status -eq 0 ] && printf '%s\n' "$_out" | grep -qi "^hello from $NP ranks over smp"; then pass "$_label"; else
+    if [ $_status -eq 0 ] && printf '%s\n' "$_out" |
+        grep -qi "^hello from $NP ranks over smp"; then pass "$_label"; else
         fail "$_label exit status $_status: $(printf '%s\n' "$_out" | tail -n 3 | tr '\n' ' ')"
     fi
 }
@@ -21,7 +22,11 @@ expect() {
 # named NAME PROGRAM: upcxx-run starts only what has this string, whatever the program was linked
 # with.
 named() {
-    if grep -aqF '$GASNetConduitName: SMP $' "$2"; then pass "$1 names its conduit"; else fail "$1 does not name its conduit"; fi
+    if grep -aqF '$GASNetConduitName: SMP $' "$2"; then
+        pass "$1 names its conduit"
+    else
+        fail "$1 does not name its conduit"
+    fi
 }
 
 # fragment PREFIX MODE OUT [make arguments]: compiles hello through the makefile fragment.
@@ -42,17 +47,22 @@ pc() { PKG_CONFIG_PATH=$1/lib/pkgconfig; export PKG_CONFIG_PATH; shift; pkg-conf
 for mode in seq parsync par; do
     for stage in "$STAGE_RELEASE" "$STAGE_DEBUG"; do
         label="install: fragment smp-$mode ${stage##*-}"
-        if attempt "$label compiles" fragment "$stage" $mode "$WORK/f"; then expect "$label runs" "$WORK/f"; named "$label" "$WORK/f"; fi
+        if attempt "$label compiles" fragment "$stage" $mode "$WORK/f"; then
+            expect "$label runs" "$WORK/f"; named "$label" "$WORK/f"
+        fi
     done
     # shellcheck disable=SC2046 # flags are words
-    if attempt "install: pkg-config smp-$mode compiles" "$CC" "$HELLO" -o "$WORK/p" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-$mode); then
+    if attempt "install: pkg-config smp-$mode compiles" "$CC" "$HELLO" -o "$WORK/p" \
+        $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-$mode); then
         expect "install: pkg-config smp-$mode runs" "$WORK/p"
     fi
     # shellcheck disable=SC2046
-    if attempt "install: pkg-config smp-$mode-shared compiles" "$CC" "$HELLO" -o "$WORK/s" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-$mode-shared); then
+    if attempt "install: pkg-config smp-$mode-shared compiles" "$CC" "$HELLO" -o "$WORK/s" \
+        $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-$mode-shared); then
         expect "install: pkg-config smp-$mode-shared runs" "$WORK/s"
         named "install: pkg-config smp-$mode-shared" "$WORK/s"
-        readelf -d "$WORK/s" | grep -q "NEEDED.*libgasnet-smp-$mode.so.0" || fail "install: smp-$mode-shared: not linked with the shared library"
+        readelf -d "$WORK/s" | grep -q "NEEDED.*libgasnet-smp-$mode.so.0" ||
+            fail "install: smp-$mode-shared: not linked with the shared library"
     fi
 done
 
@@ -68,7 +78,11 @@ while read -r kind names; do
     esac
     for name in $names; do grep -q "^$name *=" "$file" || missing="$missing $kind$name"; done
 done <"$ROOT/scripts/check/fragment-variables.txt"
-if [ -z "$missing" ]; then pass "install: fragments define every variable"; else fail "install: fragments lack$missing"; fi
+if [ -z "$missing" ]; then
+    pass "install: fragments define every variable"
+else
+    fail "install: fragments lack$missing"
+fi
 
 libs=$(value "$STAGE_RELEASE/include/smp-conduit/smp-par.mak" GASNET_LIBS)
 case $libs in
@@ -77,33 +91,51 @@ case $libs in
 esac
 odd=
 for word in $libs; do case $word in -L* | -l*) ;; *) odd="$odd $word" ;; esac; done
-if [ -z "$odd" ]; then pass "install: GASNET_LIBS has only -L and -l words"; else fail "install: GASNET_LIBS has$odd"; fi
-hooks=$(printf 'MANUAL_LIBS = -lhook\nMANUAL_DEFINES = -DHOOK\ninclude %s\nshow:\n\t@echo $(GASNET_LIBS) $(GASNET_CPPFLAGS)\n' \
+if [ -z "$odd" ]; then
+    pass "install: GASNET_LIBS has only -L and -l words"
+else
+    fail "install: GASNET_LIBS has$odd"
+fi
+hooks=$(printf \
+    'MANUAL_LIBS = -lhook\nMANUAL_DEFINES = -DHOOK\ninclude %s\nshow:\n\t@echo $(GASNET_LIBS) $(GASNET_CPPFLAGS)\n' \
     "$STAGE_RELEASE/include/smp-conduit/smp-par.mak" | make -s -f - show)
-case $hooks in *-lhook*-DHOOK*) pass "install: MANUAL hooks" ;; *) fail "install: MANUAL hooks are ignored: $hooks" ;; esac
+case $hooks in
+*-lhook*-DHOOK*) pass "install: MANUAL hooks" ;;
+*) fail "install: MANUAL hooks are ignored: $hooks" ;;
+esac
 
 # A client that keeps only the -I, -L and -l words, and names the conduit and the mode itself.
-if attempt "install: hand-made flags compile" "$CC" -std=gnu99 -DGASNET_PAR -DGASNET_CONDUIT_SMP -I"$STAGE_RELEASE/include" \
-    -I"$STAGE_RELEASE/include/smp-conduit" "$HELLO" -o "$WORK/h" -L"$STAGE_RELEASE/lib" -lgasnet-smp-par -lpthread -lm; then
+if attempt "install: hand-made flags compile" "$CC" -std=gnu99 -DGASNET_PAR -DGASNET_CONDUIT_SMP \
+    -I"$STAGE_RELEASE/include" \
+    -I"$STAGE_RELEASE/include/smp-conduit" "$HELLO" -o "$WORK/h" -L"$STAGE_RELEASE/lib" \
+    -lgasnet-smp-par -lpthread -lm; then
     expect "install: hand-made flags run" "$WORK/h"
 fi
 expect "install: launcher" env -u GASNET_PSHM_NODES "$STAGE_RELEASE/bin/gasnetrun_smp" -n $NP "$WORK/h"
 
 # shellcheck disable=SC2046
-if attempt "install: static executable links" "$CC" -static "$HELLO" -o "$WORK/static" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
+if attempt "install: static executable links" "$CC" -static "$HELLO" -o "$WORK/static" \
+    $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
     expect "install: static executable runs" "$WORK/static"
     strip "$WORK/static"
     named "install: static executable, stripped" "$WORK/static"
 fi
-if "$STAGE_RELEASE/bin/ident" "$WORK/h" | grep -qi 'GASNetConduitName: smp'; then pass "install: ident finds the conduit's name in a program"; else
-    fail "install: ident does not find GASNetConduitName in a program: $("$STAGE_RELEASE/bin/ident" "$WORK/h" | head -n 5 | tr '\n' ' ')"
+if "$STAGE_RELEASE/bin/ident" "$WORK/h" |
+    grep -qi 'GASNetConduitName: smp'; then pass "install: ident finds the conduit's name in a program"; else
+    fail "install: ident does not find GASNetConduitName in a program:" \
+        "$("$STAGE_RELEASE/bin/ident" "$WORK/h" | head -n 5 | tr '\n' ' ')"
 fi
 # UPC++'s upcxx-run takes each for a conduit.
 printf '#include <gasnetex.h>\nint second(void) { return gex_System_QueryJobSize() > 0; }\n' >"$WORK/second.c"
 # shellcheck disable=SC2046
-if attempt "install: two files compile" "$CC" -O0 "$HELLO" "$WORK/second.c" -o "$WORK/two" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
+if attempt "install: two files compile" "$CC" -O0 "$HELLO" "$WORK/second.c" -o "$WORK/two" \
+    $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
     names=$(grep -aoF '$GASNetConduitName:' "$WORK/two" | wc -l)
-    if [ "$names" -eq 1 ]; then pass "install: a program names its conduit once"; else fail "install: a program names its conduit $names times"; fi
+    if [ "$names" -eq 1 ]; then
+        pass "install: a program names its conduit once"
+    else
+        fail "install: a program names its conduit $names times"
+    fi
 fi
 
 # C++, with the fragment's C++ flags.
@@ -111,7 +143,8 @@ cat >"$WORK/hello.cc" <<EOF
 #include "$HELLO"
 EOF
 # shellcheck disable=SC2046
-if attempt "install: C++ compiles" "$CXX" -std=c++17 "$WORK/hello.cc" -o "$WORK/cc" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
+if attempt "install: C++ compiles" "$CXX" -std=c++17 "$WORK/hello.cc" -o "$WORK/cc" \
+    $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
     expect "install: C++ runs" "$WORK/cc"
     named "install: C++" "$WORK/cc"
 fi
@@ -120,7 +153,8 @@ fi
 # string.
 echo 'extern int gasnet_init(int *, char ***); int main(int c, char **v) { return gasnet_init(&c, &v); }' >"$WORK/foreign.c"
 # shellcheck disable=SC2046
-if attempt "install: a client without headers links" "$CC" -w "$WORK/foreign.c" -Wl,--gc-sections -o "$WORK/foreign" $(pc "$STAGE_RELEASE" --libs gasnet-smp-seq); then
+if attempt "install: a client without headers links" "$CC" -w "$WORK/foreign.c" -Wl,--gc-sections -o "$WORK/foreign" \
+    $(pc "$STAGE_RELEASE" --libs gasnet-smp-seq); then
     named "install: a client without headers" "$WORK/foreign"
 fi
 
@@ -135,7 +169,9 @@ target_link_libraries(hello_static GASNet::smp-par)
 add_executable(hello_shared "$HELLO")
 target_link_libraries(hello_shared GASNet::smp-par-shared)
 EOF
-cmake_build() { cmake -S "$WORK/cmake" -B "$WORK/cmake/build" -DCMAKE_PREFIX_PATH="$1" && cmake --build "$WORK/cmake/build"; }
+cmake_build() {
+    cmake -S "$WORK/cmake" -B "$WORK/cmake/build" -DCMAKE_PREFIX_PATH="$1" && cmake --build "$WORK/cmake/build"
+}
 if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
     expect "install: CMake static runs" "$WORK/cmake/build/hello_static"
     expect "install: CMake shared runs" "$WORK/cmake/build/hello_shared"
@@ -145,12 +181,14 @@ if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
     mkdir "$WORK/root"
     ln -s "$STAGE_RELEASE" "$WORK/root/usr"
     ln -s usr/lib "$WORK/root/lib"
-    attempt "install: CMake through a link" sh -c "rm -rf '$WORK/cmake/build' && cmake -S '$WORK/cmake' -B '$WORK/cmake/build' -DGASNet_DIR='$WORK/root/lib/cmake/GASNet' &&
+    attempt "install: CMake through a link" \
+        sh -c "rm -rf '$WORK/cmake/build' && cmake -S '$WORK/cmake' -B '$WORK/cmake/build' -DGASNet_DIR='$WORK/root/lib/cmake/GASNet' &&
         cmake --build '$WORK/cmake/build'"
 fi
 
 # The shared library opened by an interpreter, names kept local.
-expect "install: shared library from Python" python3 "$ROOT/scripts/check/dlopen.py" "$STAGE_RELEASE/lib/libgasnet-smp-par.so.0"
+expect "install: shared library from Python" python3 "$ROOT/scripts/check/dlopen.py" \
+    "$STAGE_RELEASE/lib/libgasnet-smp-par.so.0"
 
 # Beside another Rust static library, in either order.
 cat >"$WORK/other.rs" <<'EOF'
@@ -168,13 +206,16 @@ extern unsigned other_work(unsigned);
 #undef main
 int main(int argc, char **argv) { return other_work(10) == 45 ? hello_main(argc, argv) : 1; }
 EOF
-if attempt "install: another Rust library builds" rustc --edition 2021 --crate-type staticlib -O -o "$WORK/libother.a" "$WORK/other.rs"; then
+if attempt "install: another Rust library builds" rustc --edition 2021 --crate-type staticlib -O -o "$WORK/libother.a" \
+    "$WORK/other.rs"; then
     # shellcheck disable=SC2046
-    if attempt "install: links before another Rust library" "$CC" "$WORK/both.c" -o "$WORK/b1" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par) "$WORK/libother.a"; then
+    if attempt "install: links before another Rust library" "$CC" "$WORK/both.c" -o "$WORK/b1" \
+        $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par) "$WORK/libother.a"; then
         expect "install: runs beside another Rust library" "$WORK/b1"
     fi
     # shellcheck disable=SC2046
-    if attempt "install: links after another Rust library" "$CC" "$WORK/both.c" -o "$WORK/b2" "$WORK/libother.a" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
+    if attempt "install: links after another Rust library" "$CC" "$WORK/both.c" -o "$WORK/b2" "$WORK/libother.a" \
+        $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
         expect "install: runs after another Rust library" "$WORK/b2"
     fi
 fi
@@ -183,7 +224,8 @@ fi
 mismatch() { # NAME LIBRARY FLAGS...
     _label=$1 _library=$2
     shift 2
-    if "$CC" "$@" "$HELLO" -o "$WORK/mismatch" -L"$STAGE_RELEASE/lib" "$_library" -lpthread -ldl -lm 2>"$WORK/messages"; then
+    if "$CC" "$@" "$HELLO" -o "$WORK/mismatch" -L"$STAGE_RELEASE/lib" "$_library" \
+        -lpthread -ldl -lm 2>"$WORK/messages"; then
         fail "install: $_label links"
     elif grep -q 'undefined reference.*gasnet' "$WORK/messages"; then
         pass "install: $_label does not link: $(sed -n 's/.*undefined reference to .\(gasnet[a-zA-Z0-9_]*\).*/\1/p' "$WORK/messages" | head -n 1)"
@@ -198,19 +240,28 @@ mismatch "SEQ objects with the PAR library" -lgasnet-smp-par -DGASNET_SEQ $inc
 mismatch "PAR objects with the PARSYNC library" -lgasnet-smp-parsync -DGASNET_PAR $inc
 # shellcheck disable=SC2086
 mismatch "smp objects with the sock library" -lgasnet-sock-par -DGASNET_PAR $inc
-mismatch "debug objects with the release library" -lgasnet-smp-par -DGASNET_PAR -I"$STAGE_DEBUG/include" -I"$STAGE_DEBUG/include/smp-conduit"
+mismatch "debug objects with the release library" -lgasnet-smp-par -DGASNET_PAR -I"$STAGE_DEBUG/include" \
+    -I"$STAGE_DEBUG/include/smp-conduit"
 for segment in large everything; do
     other=$STAGE_RELEASE-$segment/include
-    mismatch "objects for SEGMENT=$segment with the FAST library" -lgasnet-smp-par -DGASNET_PAR -I"$other" -I"$other/smp-conduit"
+    mismatch "objects for SEGMENT=$segment with the FAST library" -lgasnet-smp-par -DGASNET_PAR -I"$other" \
+        -I"$other/smp-conduit"
 done
 
 # A prefix that was moved: only sed on the fragments and pkg-config files.
 cp -R "$STAGE_RELEASE" "$WORK/moved"
 find "$WORK/moved" \( -name '*.mak' -o -name '*.pc' \) -exec sed -i "s|$STAGE_RELEASE|$WORK/moved|g" {} +
-if grep -rlF --include='*.mak' --include='*.pc' --include='*.cmake' "$STAGE_RELEASE" "$WORK/moved" >"$WORK/messages"; then fail "install: moved prefix: still named in $(head -n 3 "$WORK/messages")"; fi
-if attempt "install: moved prefix, fragment compiles" fragment "$WORK/moved" par "$WORK/m"; then expect "install: moved prefix, fragment runs" "$WORK/m"; fi
+if grep -rlF --include='*.mak' --include='*.pc' --include='*.cmake' "$STAGE_RELEASE" \
+    "$WORK/moved" >"$WORK/messages"; then
+    fail "install: moved prefix: still named in $(head -n 3 "$WORK/messages")"
+fi
+if attempt "install: moved prefix, fragment compiles" fragment "$WORK/moved" par "$WORK/m"; then
+    expect "install: moved prefix, fragment runs" "$WORK/m"
+fi
 rm -rf "$WORK/cmake/build"
-if attempt "install: moved prefix, CMake builds" cmake_build "$WORK/moved"; then expect "install: moved prefix, CMake runs" "$WORK/cmake/build/hello_shared"; fi
+if attempt "install: moved prefix, CMake builds" cmake_build "$WORK/moved"; then
+    expect "install: moved prefix, CMake runs" "$WORK/cmake/build/hello_shared"
+fi
 
 # DESTDIR, and uninstall leaves what was there before and nothing else.
 mkdir -p "$WORK/dest/opt/gasnet/lib"
@@ -218,7 +269,11 @@ echo mine >"$WORK/dest/opt/gasnet/lib/mine.txt"
 (cd "$WORK/dest" && find . | sort) >"$WORK/before"
 quiet_make() { make --no-print-directory -C "$ROOT" "$@" CONDUITS=smp MODES="seq parsync par" DEBUG=0; }
 if attempt "install: DESTDIR" quiet_make install DESTDIR="$WORK/dest" PREFIX=/opt/gasnet; then
-    if grep -rqF "$WORK/dest" "$WORK/dest"; then fail "install: DESTDIR is named in the installed files"; else pass "install: DESTDIR is not named in the installed files"; fi
+    if grep -rqF "$WORK/dest" "$WORK/dest"; then
+        fail "install: DESTDIR is named in the installed files"
+    else
+        pass "install: DESTDIR is not named in the installed files"
+    fi
     attempt "install: again over itself" quiet_make install DESTDIR="$WORK/dest" PREFIX=/opt/gasnet
     attempt "install: uninstall" quiet_make uninstall DESTDIR="$WORK/dest" PREFIX=/opt/gasnet
     (cd "$WORK/dest" && find . | sort) >"$WORK/after"
@@ -230,15 +285,24 @@ ln -s "$BUILD/release/include" "$WORK/tree/include"
 ln -s "$BUILD/release/lib" "$WORK/tree/lib"
 if attempt "install: into a build tree" quiet_make install DESTDIR= PREFIX="$WORK/tree"; then
     for file in include/gasnet.h lib/libgasnet-smp-par.a; do
-        if [ -f "$WORK/tree/$file" ] && [ ! "$WORK/tree/$file" -ef "$BUILD/release/$file" ] && [ -f "$BUILD/release/$file" ]; then
+        if [ -f "$WORK/tree/$file" ] && [ ! "$WORK/tree/$file" -ef "$BUILD/release/$file" ] &&
+            [ -f "$BUILD/release/$file" ]; then
             pass "install: $file is a copy in a build tree"
         else
             fail "install: $file is no copy in a build tree"
         fi
     done
 fi
-if quiet_make install DESTDIR= PREFIX="$ROOT" >/dev/null 2>&1; then fail "install: into the source tree"; else pass "install: not into the source tree"; fi
+if quiet_make install DESTDIR= PREFIX="$ROOT" >/dev/null 2>&1; then
+    fail "install: into the source tree"
+else
+    pass "install: not into the source tree"
+fi
 attempt "install: into a new folder" quiet_make install DESTDIR= PREFIX="$WORK/new/prefix"
 attempt "install: uninstall it" quiet_make uninstall DESTDIR= PREFIX="$WORK/new/prefix"
-if [ -e "$WORK/new/prefix" ]; then fail "install: uninstall left $WORK/new/prefix"; else pass "install: the new folder is gone"; fi
+if [ -e "$WORK/new/prefix" ]; then
+    fail "install: uninstall left $WORK/new/prefix"
+else
+    pass "install: the new folder is gone"
+fi
 finish

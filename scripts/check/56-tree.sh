@@ -15,7 +15,11 @@ good() { if [ -z "$2" ]; then pass "tree: $1"; else fail "tree: $1:$2"; fi; }
 says_hello() {
     _label=$1
     shift
-    if timeout 60 "$@" 2>&1 | grep -qi "^hello from $NP ranks over smp"; then pass "tree: $_label"; else fail "tree: $_label: no greeting of $NP ranks"; fi
+    if timeout 60 "$@" 2>&1 | grep -qi "^hello from $NP ranks over smp"; then
+        pass "tree: $_label"
+    else
+        fail "tree: $_label: no greeting of $NP ranks"
+    fi
 }
 # value FRAGMENT VARIABLE [make arguments]
 value() {
@@ -27,7 +31,8 @@ value() {
 # ---- gasnet_config.h, as osss (awk), UPC++ (grep) and Caffeine read it ----
 config=$P/include/gasnet_config.h
 for part in MAJOR:2025 MINOR:8 PATCH:0; do
-    same "release version ${part%:*} is a literal in field 3" "$(awk "/GASNET_RELEASE_VERSION_${part%:*}/ { print \$3 }" "$config")" "${part#*:}"
+    same "release version ${part%:*} is a literal in field 3" \
+        "$(awk "/GASNET_RELEASE_VERSION_${part%:*}/ { print \$3 }" "$config")" "${part#*:}"
 done
 for part in MAJOR:0 MINOR:19; do
     same "specification version ${part%:*} is the first match" \
@@ -48,7 +53,9 @@ for conduit in $conduits; do
     for mode in seq parsync par; do
         name=$conduit-$mode
         list="$list $name"
-        for file in "include/$conduit-conduit/$name.mak" "lib/libgasnet-$name.a" "lib/pkgconfig/gasnet-$name.pc"; do [ -r "$P/$file" ] || odd="$odd $file"; done
+        for file in "include/$conduit-conduit/$name.mak" "lib/libgasnet-$name.a" "lib/pkgconfig/gasnet-$name.pc"; do
+            [ -r "$P/$file" ] || odd="$odd $file"
+        done
         ls "$P"/lib/libgasnet-"$name".* >/dev/null 2>&1 || odd="$odd lib/libgasnet-$name.*"
     done
     for file in "$P/include/$conduit-conduit"/*.mak; do
@@ -58,7 +65,9 @@ for conduit in $conduits; do
     [ -r "$P/include/$conduit-conduit/gasnet_core.h" ] || odd="$odd $conduit-conduit/gasnet_core.h"
 done
 for mode in seq par; do
-    for file in "include/gasnet_tools-$mode.mak" "lib/libgasnet_tools-$mode.a" "lib/pkgconfig/gasnet_tools-$mode.pc"; do [ -r "$P/$file" ] || odd="$odd $file"; done
+    for file in "include/gasnet_tools-$mode.mak" "lib/libgasnet_tools-$mode.a" "lib/pkgconfig/gasnet_tools-$mode.pc"; do
+        [ -r "$P/$file" ] || odd="$odd $file"
+    done
 done
 for file in lib/libgasnet.a lib/pkgconfig/gasnet.pc include/gasnet.mak; do [ -r "$P/$file" ] || odd="$odd $file"; done
 for file in gasnetrun ident; do [ -x "$P/bin/$file" ] || odd="$odd bin/$file"; done
@@ -69,7 +78,11 @@ good "libraries, fragments and programs have the names that clients put together
 only() {
     _kinds=$1
     shift
-    for _word in "$@"; do case $_word in -I* | -D* | -L* | -l*) case $_kinds in *"${_word%"${_word#??}"}"*) ;; *) printf ' %s' "$_word" ;; esac ;; *) printf ' %s' "$_word" ;; esac; done
+    for _word in "$@"; do
+        case $_word in -I* | -D* | -L* | \
+            -l*) case $_kinds in *"${_word%"${_word#??}"}"*) ;; *) printf ' %s' "$_word" ;; esac ;; *) printf ' %s' \
+            "$_word" ;; esac
+    done
 }
 odd='' libraries=
 for stage in "$P" "$STAGE_DEBUG"; do
@@ -93,9 +106,14 @@ for stage in "$P" "$STAGE_DEBUG"; do
 done
 good "fragments: LIBS of -L and -l, CPPFLAGS of -I and -D, plain variables, a literal prefix" "$odd"
 from=$(value "$P/include/smp-conduit/smp-par.mak" GASNET_LIBS | sed 's|^-L\([^ ]*\)/lib .*|\1|')
-if [ -r "$from/include/gasnetex.h" ]; then pass "tree: the prefix follows from GASNET_LIBS"; else fail "tree: no gasnetex.h in '$from'"; fi
+if [ -r "$from/include/gasnetex.h" ]; then
+    pass "tree: the prefix follows from GASNET_LIBS"
+else
+    fail "tree: no gasnetex.h in '$from'"
+fi
 compiler=$(value "$P/include/smp-conduit/smp-par.mak" GASNET_CC)
-same "GASNET_CC is the C compiler that was used" "$(realpath "$(command -v "${compiler%% *}")")" "$(realpath "$(command -v "${CC%% *}")")"
+same "GASNET_CC is the C compiler that was used" "$(realpath "$(command -v "${compiler%% *}")")" \
+    "$(realpath "$(command -v "${CC%% *}")")"
 
 odd=
 for file in "$P"/lib/pkgconfig/*.pc "$STAGE_DEBUG"/lib/pkgconfig/*.pc; do
@@ -117,7 +135,8 @@ for file in "$P"/lib/pkgconfig/*.pc "$STAGE_DEBUG"/lib/pkgconfig/*.pc; do
     done
     words=$(PKG_CONFIG_PATH=${file%/*} pkg-config --cflags-only-other --cflags-only-I "$name")
     [ -n "$words" ] || odd="$odd $name:no-flags"
-    case $(sed -n 's/^\(GASNET\|GASNETTOOLS\)_\(CPPFLAGS\|DEFINES\)=//p' "$file" | head -n 1) in -D_GNU_SOURCE=1*) ;; *) odd="$odd $name:first-of-Cflags" ;; esac
+    case $(sed -n 's/^\(GASNET\|GASNETTOOLS\)_\(CPPFLAGS\|DEFINES\)=//p' "$file" |
+        head -n 1) in -D_GNU_SOURCE=1*) ;; *) odd="$odd $name:first-of-Cflags" ;; esac
     case $name in *-shared) continue ;; esac
     # shellcheck disable=SC2046
     odd="$odd$(only "-L -l" $(PKG_CONFIG_PATH=${file%/*} pkg-config --libs "$name" | sed 's/^-O2 //'))"
@@ -130,7 +149,8 @@ good ".pc files: no Requires, nothing used before it is defined, -D_GNU_SOURCE=1
 names=$(printf '%s\n' $libraries | sed -n 's/^-l//p' | sort -u | tr '\n' ' ')
 cat >"$WORK/find.cmake" <<EOF
 foreach(_name $names)
-  find_library(LIBRARY_\${_name} NAMES \${_name} HINTS "$P/lib" PATHS /usr/lib/$("$CC" -print-multiarch 2>/dev/null || :) /lib64 /usr/lib64)
+  find_library(LIBRARY_\${_name} NAMES \${_name} HINTS "$P/lib"
+    PATHS /usr/lib/$("$CC" -print-multiarch 2>/dev/null || :) /lib64 /usr/lib64)
   if(NOT LIBRARY_\${_name})
     message(FATAL_ERROR "no \${_name}")
   endif()
@@ -147,11 +167,14 @@ while read -r kind names; do
 done <"$ROOT/scripts/check/fragment-variables.txt"
 good "every variable of a fragment may be set on make's command line" "$odd"
 odd=
-for hook in DEFINES:GASNET_CPPFLAGS DEFINES:GASNET_CXXCPPFLAGS CFLAGS:GASNET_CFLAGS CXXFLAGS:GASNET_CXXFLAGS LDFLAGS:GASNET_LDFLAGS LIBS:GASNET_LIBS; do
+for hook in DEFINES:GASNET_CPPFLAGS DEFINES:GASNET_CXXCPPFLAGS CFLAGS:GASNET_CFLAGS CXXFLAGS:GASNET_CXXFLAGS \
+    LDFLAGS:GASNET_LDFLAGS LIBS:GASNET_LIBS; do
     case " $(value "$fragment" "${hook#*:}" "MANUAL_${hook%:*}=-hook") " in *" -hook "*) ;; *) odd="$odd $hook" ;; esac
 done
 good "the MANUAL hooks reach their variables" "$odd"
-same "a prefix given to make moves everything" "$(value "$fragment" GASNET_LIBS GASNET_PREFIX=/else | cut -d ' ' -f 1) $(value "$fragment" GASNET_INCLUDES GASNET_PREFIX=/else)" \
+same "a prefix given to make moves everything" \
+    "$(value "$fragment" GASNET_LIBS GASNET_PREFIX=/else | cut -d ' ' -f 1) $(
+        value "$fragment" GASNET_INCLUDES GASNET_PREFIX=/else)" \
     "-L/else/lib -I/else/include -I/else/include/smp-conduit"
 
 # ---- archives ----
@@ -159,18 +182,23 @@ libs="-L$P/lib -lgasnet-smp-par -lpthread -ldl -lm"
 flags="-DGASNET_PAR -I$P/include -I$P/include/smp-conduit"
 # shellcheck disable=SC2086
 attempt "tree: hello compiles" "$CC" $flags -c "$HELLO" -o "$WORK/hello.o"
-if attempt "tree: a shared library of the archive's objects" sh -c "mkdir '$WORK/x' && cd '$WORK/x' && ar -x '$P/lib/libgasnet-smp-par.a' && '$CC' -shared -o ../libmine.so *.o -lpthread -ldl -lm" &&
-    attempt "tree: a program with that library" "$CC" "$WORK/hello.o" -o "$WORK/mine" -L"$WORK" -lmine -Wl,-rpath,"$WORK"; then
+if attempt "tree: a shared library of the archive's objects" \
+    sh -c "mkdir '$WORK/x' && cd '$WORK/x' && ar -x '$P/lib/libgasnet-smp-par.a' && '$CC' -shared -o ../libmine.so *.o -lpthread -ldl -lm" &&
+    attempt "tree: a program with that library" "$CC" "$WORK/hello.o" -o "$WORK/mine" -L"$WORK" \
+    -lmine -Wl,-rpath,"$WORK"; then
     says_hello "a program with that library runs" "$WORK/mine"
 fi
 # shellcheck disable=SC2086
-if attempt "tree: the whole archive" "$CC" "$WORK/hello.o" -o "$WORK/whole" -Wl,--whole-archive -L"$P/lib" -lgasnet-smp-par -Wl,--no-whole-archive -lpthread -ldl -lm; then
+if attempt "tree: the whole archive" "$CC" "$WORK/hello.o" -o "$WORK/whole" -Wl,--whole-archive -L"$P/lib" \
+    -lgasnet-smp-par -Wl,--no-whole-archive -lpthread -ldl -lm; then
     says_hello "a program with the whole archive runs" "$WORK/whole"
 fi
 cat >"$WORK/both.c" <<EOF
 #include <gasnet_tools.h>
 unsigned long both_ticks(void);
-unsigned long both_ticks(void) { return (unsigned long)gasnett_ticks_to_ns(gasnett_ticks_now()) + (unsigned long)gasnett_cpu_count(); }
+unsigned long both_ticks(void) {
+    return (unsigned long)gasnett_ticks_to_ns(gasnett_ticks_now()) + (unsigned long)gasnett_cpu_count();
+}
 EOF
 cat >"$WORK/main.c" <<EOF
 unsigned long both_ticks(void);
@@ -180,10 +208,12 @@ unsigned long both_ticks(void);
 int main(int argc, char **argv) { return both_ticks() != 0 ? hello_main(argc, argv) : 1; }
 EOF
 # shellcheck disable=SC2086
-attempt "tree: a tools-only object compiles" "$CC" -DGASNETT_THREAD_SAFE -I"$P/include" -c "$WORK/both.c" -o "$WORK/both.o"
+attempt "tree: a tools-only object compiles" "$CC" -DGASNETT_THREAD_SAFE -I"$P/include" -c "$WORK/both.c" \
+    -o "$WORK/both.o"
 # The other way round is not allowed (README-tools): a conduit's library has the tools.
 # shellcheck disable=SC2086
-if attempt "tree: a conduit's archive and the tools' in one program" "$CC" $flags "$WORK/main.c" "$WORK/both.o" -o "$WORK/two" $libs -lgasnet_tools-par; then
+if attempt "tree: a conduit's archive and the tools' in one program" "$CC" $flags "$WORK/main.c" "$WORK/both.o" \
+    -o "$WORK/two" $libs -lgasnet_tools-par; then
     says_hello "a program with both archives runs" "$WORK/two"
 fi
 
@@ -206,23 +236,36 @@ done)
 good "every function's page leads to one that is there" "$odd"
 for page in "1 gasnetrun_smp" "3 gex_RMA_PutNB" "3 gasnett_ticks_now" "3 gasnet_init" "7 gasnet" "7 gasnet_env"; do
     # shellcheck disable=SC2086
-    attempt "tree: man $page" sh -c 'cd "$1/share/man" && mandoc -T html "man$2/$3.$2" | grep -q "id=.NAME"' sh "$P" $page
+    attempt "tree: man $page" sh -c 'cd "$1/share/man" && mandoc -T html "man$2/$3.$2" | grep -q "id=.NAME"' sh "$P" \
+        $page
 done
 (cd "$P/share/man" && mandoc -T lint -W warning man1/*.1 man7/*.7 "$ROOT"/docs/man/man3/*.3) >"$WORK/lint" 2>&1
 good "manual pages are clean (mandoc)" "$(head -n 3 "$WORK/lint" | sed 's/^/ /')"
-attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check/man.py" --include "$P/include" --cc "$CC"
+attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check/man.py" \
+    --include "$P/include" --cc "$CC"
 
 # ---- the examples of contrib/, and the Spack recipe ----
 cp -R "$ROOT/contrib/client" "$WORK/client"
 cd "$WORK/client" || exit 1
-adds_up() { if [ "$(timeout 60 "$2" 2>&1)" = "the sum over $NP ranks is 6" ]; then pass "tree: $1 runs"; else fail "tree: $1 gives a wrong answer"; fi; }
+adds_up() {
+    if [ "$(timeout 60 "$2" 2>&1)" = "the sum over $NP ranks is 6" ]; then
+        pass "tree: $1 runs"
+    else
+        fail "tree: $1 gives a wrong answer"
+    fi
+}
 attempt "tree: contrib by fragment" make -s -f fragment.mk GASNET_PREFIX="$P" && adds_up "contrib by fragment" ./sum
 rm -f sum
-attempt "tree: contrib by pkg-config" make -s -f pkg-config.mk CC="$CC" PKG_CONFIG="env PKG_CONFIG_PATH=$P/lib/pkgconfig pkg-config" && adds_up "contrib by pkg-config" ./sum
-attempt "tree: contrib by CMake" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' && cmake --build build" && adds_up "contrib by CMake" build/sum
+attempt "tree: contrib by pkg-config" make -s -f pkg-config.mk CC="$CC" \
+    PKG_CONFIG="env PKG_CONFIG_PATH=$P/lib/pkgconfig pkg-config" && adds_up "contrib by pkg-config" ./sum
+attempt "tree: contrib by CMake" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' && cmake --build build" &&
+    adds_up "contrib by CMake" build/sum
 rm -rf build
-attempt "tree: contrib by CMake, universal" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=gasnet-shared && cmake --build build" &&
+attempt "tree: contrib by CMake, universal" \
+    sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=gasnet-shared && cmake --build build" &&
     adds_up "contrib by CMake, universal" build/sum
-attempt "tree: contrib by CMake says what is missing" sh -c "! cmake -S . -B none -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=nothing >log 2>&1 && tr -s '\\n ' '  ' <log | grep -q 'has no nothing'"
-attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/contrib/spack/packages/libgasnet/package.py" "$ROOT"
+attempt "tree: contrib by CMake says what is missing" \
+    sh -c "! cmake -S . -B none -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=nothing >log 2>&1 && tr -s '\\n ' '  ' <log | grep -q 'has no nothing'"
+attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 \
+    -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/contrib/spack/packages/libgasnet/package.py" "$ROOT"
 finish

@@ -12,7 +12,9 @@ in_tree() {
     mkdir -p "$_tree"
     (cd "$_tree" && "$ROOT/configure" "$@") >"$WORK/log" 2>&1
     _status=$?
-    if [ $_status -ne 0 ]; then fail "configure: $_name exit status $_status: $(tail -n 3 "$WORK/log" | tr '\n' ' ')"; return 1; fi
+    if [ $_status -ne 0 ]; then
+        fail "configure: $_name exit status $_status: $(tail -n 3 "$WORK/log" | tr '\n' ' ')"; return 1
+    fi
     pass "configure: $_name"
 }
 has() { if grep -q -- "$2" "$3"; then pass "configure: $1"; else fail "configure: $1: no $2 in $3"; fi; }
@@ -30,37 +32,52 @@ refuses() {
 }
 
 # As UPC++ does it.
-in_tree "options of UPC++" upcxx --disable-parsync --enable-seq --enable-par --enable-pthreads --disable-segment-everything --enable-smp \
+in_tree "options of UPC++" upcxx \
+    --disable-parsync --enable-seq --enable-par --enable-pthreads --disable-segment-everything --enable-smp \
     --disable-debug --with-cc="$CC" --with-cxx="$CXX" --with-cflags='-g -DODD="x y"' --with-cxxflags=
 lacks "no warning about options of UPC++" WARNING "$WORK/log"
 cp "$WORK/log" "$WORK/upcxx.log"
-for file in Makefile gasnet_config.h config.status smp-conduit/Makefile smp-conduit/smp-seq.mak smp-conduit/smp-par.mak gasnet_tools-seq.mak include/gasnetex.h; do
+for file in Makefile gasnet_config.h config.status smp-conduit/Makefile smp-conduit/smp-seq.mak \
+    smp-conduit/smp-par.mak gasnet_tools-seq.mak include/gasnetex.h; do
     [ -f "upcxx/$file" ] || fail "configure: no $file in the build tree"
 done
 [ ! -e upcxx/smp-conduit/smp-parsync.mak ] || fail "configure: a fragment of a mode that is not built"
 has "its arguments are in gasnet_config.h" "GASNETI_CONFIGURE_ARGS .*--disable-parsync" upcxx/gasnet_config.h
 attempt "configure: gasnet_config.h compiles" "$CC" -fsyntax-only -x c upcxx/gasnet_config.h
 attempt "configure: a fragment may be asked for" make -s -C upcxx/smp-conduit smp-seq.mak
-printf 'include %s\nshow:\n\t@echo '"'"'$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS)'"'"'\n' "$WORK/upcxx/smp-conduit/smp-par.mak" >show.mk
+printf 'include %s\nshow:\n\t@echo '"'"'$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS)'"'"'\n' \
+    "$WORK/upcxx/smp-conduit/smp-par.mak" >show.mk
 echo '#include <gasnetex.h>
 int maxeps = GASNET_MAXEPS;' >probe.c
 flags=$(make -s -f show.mk show)
-case $flags in *-DODD=*) pass "configure: --with-cflags is in the fragment" ;; *) fail "configure: --with-cflags is not in the fragment: $flags" ;; esac
+case $flags in *-DODD=*) pass "configure: --with-cflags is in the fragment" ;; *) \
+    fail "configure: --with-cflags is not in the fragment: $flags" ;; esac
 attempt "configure: headers can be probed before the build" sh -c "$flags -E probe.c"
 cat >names.in <<'EON'
-CONDUITS=@CONDUITS@ FAMILY=@CC_FAMILY@/@CXX_FAMILY@/@CC_SUBFAMILY@ PERL=@PERL@ SUFFIX=@EXESUFFIX@ THREADS=@GASNET_THREAD_DEFINES@/@GASNET_THREAD_LIBS@ X=@NOTHING@
+CONDUITS=@CONDUITS@ FAMILY=@CC_FAMILY@/@CXX_FAMILY@/@CC_SUBFAMILY@ PERL=@PERL@ SUFFIX=@EXESUFFIX@
+THREADS=@GASNET_THREAD_DEFINES@/@GASNET_THREAD_LIBS@ X=@NOTHING@
 EON
-attempt "configure: config.status by its environment" sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
-has "config.status replaces names" '^CONDUITS=smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX= THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
+attempt "configure: config.status by its environment" \
+    sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
+has "config.status replaces names" \
+    '^CONDUITS=smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
+has "config.status leaves other names alone" '^THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: make echovar" sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"smp udp\"'"
-attempt "configure: config.status knows AR" sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
-attempt "configure: other/amudp has the targets of UPC++ and Chapel" make -n -C upcxx/other/amudp amudprun amudprun-host CC= CXX=
+attempt "configure: config.status knows AR" \
+    sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
+attempt "configure: other/amudp has the targets of UPC++ and Chapel" make -n -C upcxx/other/amudp amudprun \
+    amudprun-host CC= CXX=
 has "a summary that clients show" '^GASNet configuration:' "$WORK/upcxx.log"
-attempt "configure: config.status --file" sh -c "cd upcxx && ./config.status --file=../names2:../names.in && cmp ../names ../names2"
-attempt "configure: config.status --file OUT" sh -c "cd upcxx && ./config.status -q --file ../names3:../names.in && cmp ../names ../names3"
-attempt "configure: config.status from input to output" sh -c "cd upcxx && ./config.status --file=-:- <../names.in | cmp - ../names"
-attempt "configure: config.status without a template" sh -c "cd upcxx && cp Makefile before.mk && ! ./config.status Makefile && cmp Makefile before.mk && rm before.mk"
-attempt "configure: config.status -V and -n" sh -c "cd upcxx && ./config.status -V | grep -q libgasnet && ./config.status -n"
+attempt "configure: config.status --file" \
+    sh -c "cd upcxx && ./config.status --file=../names2:../names.in && cmp ../names ../names2"
+attempt "configure: config.status --file OUT" \
+    sh -c "cd upcxx && ./config.status -q --file ../names3:../names.in && cmp ../names ../names3"
+attempt "configure: config.status from input to output" \
+    sh -c "cd upcxx && ./config.status --file=-:- <../names.in | cmp - ../names"
+attempt "configure: config.status without a template" \
+    sh -c "cd upcxx && cp Makefile before.mk && ! ./config.status Makefile && cmp Makefile before.mk && rm before.mk"
+attempt "configure: config.status -V and -n" \
+    sh -c "cd upcxx && ./config.status -V | grep -q libgasnet && ./config.status -n"
 cp -R upcxx/smp-conduit before
 attempt "configure: config.status --recheck" sh -c "cd upcxx && ./config.status --recheck"
 attempt "configure: --recheck changes nothing" diff -r -x "*.a" before upcxx/smp-conduit
@@ -69,15 +86,22 @@ left=$(find upcxx -mindepth 1)
 [ -z "$left" ] || fail "configure: distclean leaves $left"
 
 # Others' options, values of their own line, one dash, and what is not known.
-in_tree "options of Chapel" chapel --enable-segment-everything --disable-auto-conduit-detect --enable-smp --enable-pshm --disable-aligned-segments --disable-hwloc \
-    --disable-ibv-odp --disable-hugetlbfs --disable-seq --enable-par --disable-parsync --enable-debug --enable-allow-gcc4
+in_tree "options of Chapel" chapel \
+    --enable-segment-everything --disable-auto-conduit-detect --enable-smp --enable-pshm \
+    --disable-aligned-segments --disable-hwloc \
+    --disable-ibv-odp --disable-hugetlbfs --disable-seq --enable-par --disable-parsync --enable-debug \
+    --enable-allow-gcc4
 lacks "no warning about options of Chapel" WARNING "$WORK/log"
 has "segment and flavour are as asked" 'CONFIGURED_SEGMENT_EVERYTHING 1' chapel/gasnet_config.h
 has "the debug flavour is as asked" 'CONFIGURED_DEBUG 1' chapel/gasnet_config.h
-in_tree "options of Legion" legion --enable-segment-fast --enable-par --disable-seq --disable-parsync --enable-pthreads --enable-pshm --enable-mpi-compat \
-    --with-ofi-provider=tcp --with-ofi-spawner=mpi --with-ibv-max-hcas=4 --enable-kind-cuda-uva=probe --enable-kind-hip --with-cuda-home=/x --disable-backtrace
+in_tree "options of Legion" legion \
+    --enable-segment-fast --enable-par --disable-seq --disable-parsync --enable-pthreads --enable-pshm \
+    --enable-mpi-compat \
+    --with-ofi-provider=tcp --with-ofi-spawner=mpi --with-ibv-max-hcas=4 --enable-kind-cuda-uva=probe \
+    --enable-kind-hip --with-cuda-home=/x --disable-backtrace
 lacks "no warning about options of Legion" WARNING "$WORK/log"
-in_tree "options of Spack" spack --prefix "$WORK/place" --disable-auto-conduit-detect --enable-smp --enable-rpath --enable-debug=no --with-cflags=-fPIC \
+in_tree "options of Spack" spack --prefix "$WORK/place" \
+    --disable-auto-conduit-detect --enable-smp --enable-rpath --enable-debug=no --with-cflags=-fPIC \
     --with-cxxflags=-fPIC --with-mpi-cflags=-fPIC --disable-pmi --with-pmi-version=x --enable-kind-ze -enable-par
 lacks "no warning about options of Spack" WARNING "$WORK/log"
 has "--prefix on a word of its own" "^PREFIX := $WORK/place$" spack/config.mk
@@ -98,12 +122,14 @@ attempt "configure: testgasnet-par and testtools-par" make -C spack/smp-conduit 
 says "run-tests" '^PASS smp-conduit/testgasnet$' make -C spack/smp-conduit run-tests
 says "run-tests of one program" '^PASS smp-conduit/testtools$' make -C spack run-tests TESTS=testtools NP=2
 lacks "only that one" testgasnet "$WORK/log"
-says "testgasnet, as Spack runs it" 'rank 3 of 4 over SMP: done[.]$' env GASNET_VERBOSEENV=1 GASNET_SPAWN_VERBOSE=1 GASNET_SUPERNODE_MAXSIZE=0 \
+says "testgasnet, as Spack runs it" 'rank 3 of 4 over SMP: done[.]$' env GASNET_VERBOSEENV=1 GASNET_SPAWN_VERBOSE=1 \
+    GASNET_SUPERNODE_MAXSIZE=0 \
     GASNET_SSH_SERVERS="localhost localhost" GASNET_PSHM_NODES=4 spack/smp-conduit/testgasnet
 says "testtools, as Spack runs it" '^Done[.]$' env GASNET_VERBOSEENV=1 spack/smp-conduit/testtools
 says "run-tests-seq at the top" '^PASS smp-conduit/testgasnet$' make -C spack -o seq run-tests-seq
 grep -aqF 'GASNET_SEQ' spack/smp-conduit/testgasnet || fail "configure: run-tests-seq has not built for SEQ"
-says "run-tests-installed-parsync" '^PASS smp-conduit/testgasnet$' make -C spack run-tests-installed-parsync prefix="$STAGE_RELEASE"
+says "run-tests-installed-parsync" '^PASS smp-conduit/testgasnet$' make -C spack run-tests-installed-parsync \
+    prefix="$STAGE_RELEASE"
 printf '#!/bin/sh\necho not it\n' >spack/smp-conduit/testtools
 if make -C spack run-tests >"$WORK/log" 2>&1; then fail "configure: run-tests does not fail where a test does"; else
     has "run-tests fails where a test does" '^FAIL smp-conduit/testtools$' "$WORK/log"
@@ -123,8 +149,10 @@ refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
 refuses "an option without its value" 'needs a value' --with-cc
 for folder in 'a b' 'a$b' "a'b" 'a#b' 'a%b' 'a:b'; do
     mkdir "$folder"
-    if (cd "$folder" && "$ROOT/configure") >"$WORK/log" 2>&1; then fail "configure: accepted in a folder '$folder'"; else
-        if grep -q 'special characters' "$WORK/log" && [ -z "$(ls -A "$folder")" ]; then pass "configure: refused in a folder '$folder'"; else
+    if (cd "$folder" && "$ROOT/configure") >"$WORK/log" \
+        2>&1; then fail "configure: accepted in a folder '$folder'"; else
+        if grep -q 'special characters' "$WORK/log" &&
+            [ -z "$(ls -A "$folder")" ]; then pass "configure: refused in a folder '$folder'"; else
             fail "configure: in a folder '$folder': $(tail -n 1 "$WORK/log")"
         fi
     fi
@@ -132,9 +160,12 @@ for folder in 'a b' 'a$b' "a'b" 'a#b' 'a%b' 'a:b'; do
 done
 # Compilers and flags as arguments; what has no effect is told.
 mkdir words
-if (cd words && "$ROOT/configure" CC="$CC -g" CFLAGS=-DA=1 LDFLAGS=-Wl,-O1 --disable-auto-conduit-detect --enable-smp --with-max-segsize=64MB/P) >"$WORK/log" 2>&1 &&
-    grep -qx "CC := $CC -g" words/config.mk && grep -qx 'CONFIG_CFLAGS := -DA=1' words/config.mk && grep -qx 'CONFIG_LDFLAGS := -Wl,-O1' words/config.mk &&
-    ! grep -q WARNING "$WORK/log" && grep -qx 'DEFAULT_MAX_SEGSIZE := 64MB/P' words/config.mk; then pass "configure: CC=, CFLAGS=, LDFLAGS="; else
+if (cd words && "$ROOT/configure" CC="$CC -g" CFLAGS=-DA=1 LDFLAGS=-Wl,-O1 \
+    --disable-auto-conduit-detect --enable-smp --with-max-segsize=64MB/P) >"$WORK/log" 2>&1 &&
+    grep -qx "CC := $CC -g" words/config.mk && grep -qx 'CONFIG_CFLAGS := -DA=1' words/config.mk &&
+    grep -qx 'CONFIG_LDFLAGS := -Wl,-O1' words/config.mk &&
+    ! grep -q WARNING "$WORK/log" &&
+    grep -qx 'DEFAULT_MAX_SEGSIZE := 64MB/P' words/config.mk; then pass "configure: CC=, CFLAGS=, LDFLAGS="; else
     fail "configure: CC=, CFLAGS=, LDFLAGS=: $(tail -n 3 "$WORK/log" | tr '\n' ' ')"
 fi
 # Relative places are as seen from the build tree.
@@ -143,7 +174,8 @@ case $(make -n -C words install prefix=here DESTDIR=stage 2>&1) in
 *) fail "configure: relative prefix and DESTDIR" ;;
 esac
 # What a site says about the launcher.
-in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts --without-mpirun-cmd
+in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
+    --without-mpirun-cmd
 has "a site's command" '^DEFAULT_SSH_CMD := rsh \$\$x$' site/config.mk
 has "a site's list of hosts" "^DEFAULT_SSH_NODEFILE := $WORK/site/hosts$" site/config.mk
 for number in many 65537 123456; do
@@ -154,7 +186,8 @@ attempt "configure: --help" sh -c "'$ROOT/configure' --help | grep -q -- --with-
 
 # A release.
 attempt "dist: make dist" make -s -C "$ROOT" dist BUILD="$WORK/dist"
-attempt "dist: whatever the umask" sh -c "umask 077 && make -s -C '$ROOT' dist BUILD='$WORK/dist077' && cmp dist/*.tar.gz dist077/*.tar.gz"
+attempt "dist: whatever the umask" \
+    sh -c "umask 077 && make -s -C '$ROOT' dist BUILD='$WORK/dist077' && cmp dist/*.tar.gz dist077/*.tar.gz"
 attempt "dist: it unpacks" tar -xzf dist/GASNet-2025.8.0.tar.gz
 for file in gasnet.h gasnetex.h gasnet_config.h.in configure Bootstrap docs/GASNet-EX.txt vendor; do
     [ -e "GASNet-2025.8.0/$file" ] || fail "dist: no $file in the release"
@@ -163,26 +196,35 @@ if [ "$SCOPE" = all ]; then
     # Configured in place, and once more elsewhere, each with options of its own.
     odd='-DTEXT="x  y" -DQ="it'"'"'s"'
     configured() (
-        cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other && ../GASNet-2025.8.0/configure --with-cflags="$odd" \
-            --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts --with-mpirun-cmd='start-here -n %N %C #'
+        cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other &&
+            ../GASNet-2025.8.0/configure --with-cflags="$odd" \
+            --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
+            --with-mpirun-cmd='start-here -n %N %C #'
     )
     # Each of these runs in a subshell of its own, and means its variables for that.
     # shellcheck disable=SC2030,SC2031
     in_place() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
         cd GASNet-2025.8.0 || exit 1
-        { make seq & make -C smp-conduit par && wait $!; } && make -C other/amudp amudprun-host CC='' CXX='' && other/amudp/amudprun-host --version && make -C smp-conduit testgasnet-par testtools-par && make run-tests run-tests-seq
+        { make seq & make -C smp-conduit par && wait $!; } && make -C other/amudp amudprun-host CC='' CXX='' &&
+            other/amudp/amudprun-host --version && make -C smp-conduit testgasnet-par testtools-par &&
+            make run-tests run-tests-seq
     )
     # shellcheck disable=SC2030,SC2031
     installed() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
-        mkdir -p other/build/release && cp -R GASNet-2025.8.0/build/release/cargo other/build/release/ && make -C GASNet-2025.8.0 install prefix="$WORK/pfx" &&
-            make -C other install prefix="$WORK/pfx2" && pfx2/bin/gasnet_info --env >"env" && grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
-            grep -qF -- "$odd" pfx2/include/smp-conduit/smp-seq.mak && ! grep -q INSIDE pfx2/include/smp-conduit/smp-seq.mak
+        mkdir -p other/build/release && cp -R GASNet-2025.8.0/build/release/cargo other/build/release/ &&
+            make -C GASNet-2025.8.0 install prefix="$WORK/pfx" &&
+            make -C other install prefix="$WORK/pfx2" && pfx2/bin/gasnet_info --env >"env" &&
+            grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
+            grep -qF -- "$odd" pfx2/include/smp-conduit/smp-seq.mak &&
+            ! grep -q INSIDE pfx2/include/smp-conduit/smp-seq.mak
     )
     cleaned() (
-        cd GASNet-2025.8.0 && make clean && [ -f "$(readlink -f smp-conduit/../build/release/include/gasnetex.h)" ] && make distclean && make -s dist BUILD="$WORK/again" &&
-            tar -tzf ../again/GASNet-2025.8.0.tar.gz | sort >../a && tar -tzf ../dist/GASNet-2025.8.0.tar.gz | sort | diff ../a -
+        cd GASNet-2025.8.0 && make clean && [ -f "$(readlink -f smp-conduit/../build/release/include/gasnetex.h)" ] &&
+            make distclean && make -s dist BUILD="$WORK/again" &&
+            tar -tzf ../again/GASNet-2025.8.0.tar.gz | sort >../a && tar -tzf ../dist/GASNet-2025.8.0.tar.gz | sort |
+            diff ../a -
     )
     attempt "dist: configured in place and elsewhere" configured
     attempt "dist: builds offline, in place" in_place
@@ -193,12 +235,14 @@ if [ "$SCOPE" = all ]; then
     done
     says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true
     says "a site's command" "start-here -n 2 /bin/true '#'" pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
-    says "what a user says comes first" 'mine' env MPIRUN_CMD='mine %N %C' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
+    says "what a user says comes first" 'mine' env MPIRUN_CMD='mine %N %C' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi \
+        /bin/true
     for mode in seq par; do
         printf 'include %s\nh: %s\n\t$(GASNET_CC) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) -o $@ $< $(GASNET_LDFLAGS) $(GASNET_LIBS)\n' \
             "$WORK/GASNet-2025.8.0/smp-conduit/smp-$mode.mak" "$ROOT/scripts/check/hello.c" >h.mk
         rm -f h
-        attempt "dist: a client of the build tree, $mode" sh -c 'make -s -f h.mk h && GASNet-2025.8.0/bin/gasnetrun_smp -n 2 ./h | grep -qi "hello from 2 ranks"'
+        attempt "dist: a client of the build tree, $mode" \
+            sh -c 'make -s -f h.mk h && GASNet-2025.8.0/bin/gasnetrun_smp -n 2 ./h | grep -qi "hello from 2 ranks"'
     done
     attempt "dist: distclean leaves the release, which makes the same release" cleaned
 else

@@ -22,7 +22,8 @@ refuses() {
     shift 2
     _out=$(timeout 60 "$@" 2>&1)
     _status=$?
-    if [ $_status -ne 0 ] && [ $_status -lt 124 ] && printf '%s\n' "$_out" | grep -qE "$_pattern"; then pass "universal: $_name"; else
+    if [ $_status -ne 0 ] && [ $_status -lt 124 ] && printf '%s\n' "$_out" |
+        grep -qE "$_pattern"; then pass "universal: $_name"; else
         fail "universal: $_name: exit status $_status, no line matches: $_pattern"
         printf '%s\n' "$_out" | tail -n 5 | sed 's/^/    | /'
     fi
@@ -34,22 +35,28 @@ for label in release debug; do
     [ $label = release ] || stage=$STAGE_DEBUG
     for mode in SEQ PARSYNC PAR; do
         # shellcheck disable=SC2046 # flags are words
-        attempt "universal: $label $mode compiles" "$CC" -Wall -Wextra -Werror -DGASNET_$mode "$SOURCE" -o "$WORK/$label-$mode" $(pc "$stage" --cflags --libs gasnet)
+        attempt "universal: $label $mode compiles" "$CC" -Wall -Wextra -Werror -DGASNET_$mode "$SOURCE" \
+            -o "$WORK/$label-$mode" $(pc "$stage" --cflags --libs gasnet)
         says "$label $mode" "^headers ANY, conduit smp, mode $mode, 3 ranks" "$WORK/$label-$mode"
     done
     # shellcheck disable=SC2046
-    attempt "universal: $label shared compiles" "$CC" "$SOURCE" -o "$WORK/$label-shared" $(pc "$stage" --cflags --libs gasnet-shared)
+    attempt "universal: $label shared compiles" "$CC" "$SOURCE" -o "$WORK/$label-shared" \
+        $(pc "$stage" --cflags --libs gasnet-shared)
     says "$label shared, PAR is the default" "conduit smp, mode PAR" "$WORK/$label-shared"
 done
 cp "$SOURCE" "$WORK/u.cc"
 # shellcheck disable=SC2046
-attempt "universal: C++ compiles" "$CXX" -Wall -Wextra -Werror "$WORK/u.cc" -o "$WORK/cxx" $(pc "$STAGE_RELEASE" --cflags --libs gasnet)
+attempt "universal: C++ compiles" "$CXX" -Wall -Wextra -Werror "$WORK/u.cc" -o "$WORK/cxx" \
+    $(pc "$STAGE_RELEASE" --cflags --libs gasnet)
 says "C++" "conduit smp, mode PAR" "$WORK/cxx"
 # shellcheck disable=SC2046
-attempt "universal: -static compiles" "$CC" -static "$SOURCE" -o "$WORK/static" $(pc "$STAGE_RELEASE" --cflags --libs gasnet) 2>/dev/null
+attempt "universal: -static compiles" "$CC" -static "$SOURCE" -o "$WORK/static" \
+    $(pc "$STAGE_RELEASE" --cflags --libs gasnet) 2>/dev/null
 says "-static" "conduit smp" "$WORK/static"
-says "from Python" "^hello from 3 ranks over smp" python3 "$ROOT/scripts/check/dlopen.py" "$STAGE_RELEASE/lib/libgasnet.so.0"
-says "from Python, a network" "^hello from 3 ranks over sock" env GASNET_CONDUIT=sock python3 "$ROOT/scripts/check/dlopen.py" "$STAGE_RELEASE/lib/libgasnet.so.0"
+says "from Python" "^hello from 3 ranks over smp" python3 "$ROOT/scripts/check/dlopen.py" \
+    "$STAGE_RELEASE/lib/libgasnet.so.0"
+says "from Python, a network" "^hello from 3 ranks over sock" env GASNET_CONDUIT=sock python3 \
+    "$ROOT/scripts/check/dlopen.py" "$STAGE_RELEASE/lib/libgasnet.so.0"
 printf 'include %s/include/gasnet.mak\nall:\n\t$(GASNET_LD) $(GASNET_CPPFLAGS) $(GASNET_CFLAGS) $(GASNET_LDFLAGS) %s $(GASNET_LIBS) -o %s\n' \
     "$STAGE_RELEASE" "$SOURCE" "$WORK/mak" >"$WORK/makefile"
 attempt "universal: fragment compiles" make -s -f "$WORK/makefile" MANUAL_DEFINES=-DGASNET_SEQ
@@ -94,12 +101,15 @@ says "its identity" 'GASNetConduitName: ANY ' "$STAGE_RELEASE/bin/ident" "$progr
 
 # A library of one conduit cannot obey, and says so. Headers and library of two kinds do not link.
 # shellcheck disable=SC2046
-attempt "universal: smp alone compiles" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/smp" $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par)
+attempt "universal: smp alone compiles" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/smp" \
+    $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par)
 says "smp alone" "WARNING.*GASNET_CONDUIT=sock has no effect.*holds smp only" env GASNET_CONDUIT=sock "$WORK/smp"
 # shellcheck disable=SC2046
-refuses "its headers with the library of a conduit" "conduit_any__mode_any" "$CC" "$SOURCE" -o "$WORK/wrong" $(pc "$STAGE_RELEASE" --cflags gasnet) \
+refuses "its headers with the library of a conduit" "conduit_any__mode_any" "$CC" "$SOURCE" -o "$WORK/wrong" \
+    $(pc "$STAGE_RELEASE" --cflags gasnet) \
     $(pc "$STAGE_RELEASE" --libs gasnet-smp-par)
 # shellcheck disable=SC2046
-refuses "its library with the headers of a conduit" "conduit_smp__mode_par" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/wrong" \
+refuses "its library with the headers of a conduit" "conduit_smp__mode_par" "$CC" "$ROOT/scripts/check/hello.c" \
+    -o "$WORK/wrong" \
     $(pc "$STAGE_RELEASE" --cflags gasnet-smp-par) $(pc "$STAGE_RELEASE" --libs gasnet)
 finish

@@ -45,22 +45,34 @@ assert any("limit_us" in r for r in report["results"])
 image = xml.dom.minidom.parse(sys.argv[2])
 assert len(image.getElementsByTagName("polyline")) >= 40
 PYTHON
-attempt "perf: JSON on standard output" sh -c "'$run' -n 2 '$program' $quick --json - put-value 2>'$WORK/table' | python3 -c 'import json, sys; json.load(sys.stdin)' && grep -q put-value '$WORK/table'"
-attempt "perf: compare.py" sh -c "python3 -B '$ROOT/benches/compare.py' --runs 2 one='$program' other='$program' -- $quick put,barrier-team >'$WORK/table' &&
+attempt "perf: JSON on standard output" \
+    sh -c "'$run' -n 2 '$program' $quick --json - put-value 2>'$WORK/table' | python3 -c 'import json, sys; json.load(sys.stdin)' && grep -q put-value '$WORK/table'"
+attempt "perf: compare.py" \
+    sh -c "python3 -B '$ROOT/benches/compare.py' --runs 2 one='$program' other='$program' -- $quick put,barrier-team >'$WORK/table' &&
     grep -Eq '^[|] put [|] 64 ([|] [0-9.e-]+ ){5}[|]$' '$WORK/table'"
-attempt "perf: --start" sh -c "'$program' --start 1,3 -b 2 --json '$WORK/s.json' && '$program' --start 2 -b 1 --launcher '$run -n %d' &&
+attempt "perf: --start" \
+    sh -c "'$program' --start 1,3 -b 2 --json '$WORK/s.json' && '$program' --start 2 -b 1 --launcher '$run -n %d' &&
     python3 -c \"import json; r = json.load(open('$WORK/s.json'))['results']; assert len(r) == 12 and all(x.get('us', x.get('kib', 0)) > 0 for x in r)\""
 # shellcheck disable=SC2086 # options are words
 attempt "perf: --wait" timeout 100 "$run" -n 3 "$program" $quick --wait block barrier-team
-attempt "perf: limits alone" sh -c "$CC -std=c11 -O2 -Wall -Wextra -Werror -I'$ROOT/perf' '$ROOT/benches/limits.c' '$ROOT/perf/limits.c' -o '$WORK/limits' && '$WORK/limits' 2 3 | grep -q 'barrier of 3 processes'"
+attempt "perf: limits alone" \
+    sh -c "$CC -std=c11 -O2 -Wall -Wextra -Werror -I'$ROOT/perf' '$ROOT/benches/limits.c' '$ROOT/perf/limits.c' -o '$WORK/limits' && '$WORK/limits' 2 3 | grep -q 'barrier of 3 processes'"
 for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w" "--start 0" "--start 2,x" "--wait long"; do
     # shellcheck disable=SC2086
     timeout 20 "$program" $words >"$WORK/out" 2>&1
     status=$?
-    if [ $status -eq 2 ] && grep -q '^gasnet_perf: ' "$WORK/out"; then pass "perf: refuses $words"; else fail "perf: $words: exit status $status"; fi
+    if [ $status -eq 2 ] && grep -q '^gasnet_perf: ' "$WORK/out"; then
+        pass "perf: refuses $words"
+    else
+        fail "perf: $words: exit status $status"
+    fi
 done
 # shellcheck disable=SC2086
 timeout 60 "$run" -n 2 "$program" $quick --json /dev/full put-value >"$WORK/out" 2>&1
 status=$?
-if [ $status -eq 1 ] && grep -q 'could not be written' "$WORK/out"; then pass "perf: a full disk is an error"; else fail "perf: a full disk: exit status $status"; fi
+if [ $status -eq 1 ] && grep -q 'could not be written' "$WORK/out"; then
+    pass "perf: a full disk is an error"
+else
+    fail "perf: a full disk: exit status $status"
+fi
 finish

@@ -20,14 +20,17 @@ instrument() {
     # ones.
     PACKAGE_OBJCOPY="--redefine-sym __tsan_memcpy=memcpy --redefine-sym __tsan_memmove=memmove --redefine-sym __tsan_memset=memset" \
     RUSTUP_TOOLCHAIN=$nightly RUSTFLAGS="-Zsanitizer=$2 -Cunsafe-allow-abi-mismatch=sanitizer${4:+ --cfg $4}" \
-        make --no-print-directory -C "$ROOT" install CONDUITS="smp" MODES=par DEBUG=0 DESTDIR= CC="$CC $3" CXX="$CXX $3" BUILD="$BUILD/$1" PREFIX="$BUILD/$1/stage"
+        make --no-print-directory -C "$ROOT" install CONDUITS="smp" MODES=par DEBUG=0 DESTDIR= CC="$CC $3" \
+        CXX="$CXX $3" BUILD="$BUILD/$1" PREFIX="$BUILD/$1/stage"
 }
 
 # programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in
 # each line.
 programs() {
-    python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$2" --configurations release:smp:0 --modes par --few-ranks "$np" --families "$families" \
-        --env "$3" "--flags=$4" --timeout-factor "$5" --no-scripts --skip "$skip" "--wrapper=${6:-}" --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
+    python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$2" --configurations release:smp:0 --modes par \
+        --few-ranks "$np" --families "$families" \
+        --env "$3" "--flags=$4" --timeout-factor "$5" --no-scripts --skip "$skip" "--wrapper=${6:-}" \
+        --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
     sed "s/^\(PASS\|FAIL\|SKIP\) /&$1: /" "$BUILD/$1.log"
 }
 
@@ -46,7 +49,8 @@ if [ -n "$nightly" ]; then
         others=$skip
         why=scoped_threads_of_the_standard_library_are_not_instrumented
         skip="$skip diagnosis=$why testgasnet=$why"
-        programs tsan "$BUILD/tsan/stage" "TSAN_OPTIONS=suppressions=$WORK/tsan.supp:die_after_fork=0:halt_on_error=0:exitcode=66" "-Wno-tsan" 8
+        programs tsan "$BUILD/tsan/stage" \
+            "TSAN_OPTIONS=suppressions=$WORK/tsan.supp:die_after_fork=0:halt_on_error=0:exitcode=66" "-Wno-tsan" 8
         skip=$others
     fi
 else

@@ -10,12 +10,15 @@ same() { if [ "$2" = "$3" ]; then pass "packages: $1"; else fail "packages: $1: 
 good() { if [ -z "$2" ]; then pass "packages: $1"; else fail "packages: $1:$2"; fi; }
 
 # ---- debian/ itself ----
-version=$(sed -n 's/^VERSION=//p' scripts/common.sh)+$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(sed -n 's/^VERSION=//p' scripts/common.sh)+$(sed \
+    -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 same "debian/changelog has the release's version" "$(sed -n '1s/.*(\(.*\)-[0-9.]*).*/\1/p' debian/changelog)" "$version"
 odd=
 for script in debian/arrange debian/symbols debian/tests/installed; do sh -n "$script" || odd="$odd $script"; done
 # shellcheck disable=SC2013 # names have no blanks
-for name in $(sed -n 's/^Package: //p' debian/control); do [ -s "debian/$name.install" ] || odd="$odd $name-has-no-.install"; done
+for name in $(sed -n 's/^Package: //p' debian/control); do
+    [ -s "debian/$name.install" ] || odd="$odd $name-has-no-.install"
+done
 for file in debian/*.install debian/*.lintian-overrides debian/*.examples; do
     name=${file##*/}
     grep -q "^Package: ${name%.*}\$" debian/control || odd="$odd $file-of-no-package"
@@ -30,7 +33,8 @@ good "debian/ is consistent" "$odd"
 
 # ---- the layout, from an installation as debian/rules makes it ----
 tmp=$WORK/tmp
-attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install CONDUITS="smp udp" MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
+attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install \
+    CONDUITS="smp udp" MODES="seq parsync par" DEBUG=0 LIBDIR_SO=1 \
     PREFIX="/usr/lib/$triplet/gasnet" DESTDIR="$tmp"
 attempt "packages: debian/arrange" debian/arrange "$tmp" "$triplet"
 (cd "$tmp" && find . ! -type d | sed 's|^\./||' | sort) >"$WORK/files"
@@ -52,13 +56,15 @@ good "every pattern of the .install files matches" "$odd"
 sort "$WORK/packaged" >"$WORK/sorted"
 attempt "packages: every file is in one package" diff "$WORK/files" "$WORK/sorted"
 good "no link dangles" "$(find "$tmp" -xtype l -printf ' %P')"
-good "no file names the place where it was built" "$(grep -rlF -e "$ROOT" -e "$BUILD" -e "$tmp" "$tmp" | sed 's/^/ /' | head -n 3)"
+good "no file names the place where it was built" \
+    "$(grep -rlF -e "$ROOT" -e "$BUILD" -e "$tmp" "$tmp" | sed 's/^/ /' | head -n 3)"
 good "no .pc file has a run path" "$(grep -rl rpath "$tmp" --include='*.pc' | sed 's/^/ /' | head -n 3)"
 attempt "packages: debian/symbols" sh -c "debian/symbols '$tmp/usr/lib/$triplet' >'$WORK/symbols'"
 for name in gasnet gasnet-smp-par gasnet-udp-seq gasnet_tools-seq; do
     node=$(printf %s "$name" | tr 'a-z-' 'A-Z_')_0
     grep "@$node $version\$" "$WORK/symbols" | sed 's/^ \(.*\)@.*/\1/' | sort >"$WORK/listed"
-    nm -D --defined-only "$tmp/usr/lib/$triplet/lib$name.so.0" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort >"$WORK/defined"
+    nm -D --defined-only "$tmp/usr/lib/$triplet/lib$name.so.0" | awk '{ sub(/@.*/, "", $3); print $3 }' |
+        sort >"$WORK/defined"
     attempt "packages: symbols of $name" diff "$WORK/listed" "$WORK/defined"
 done
 
@@ -74,16 +80,20 @@ built() { # FOLDER: unpacks the release there and builds
     mkdir -p "$1" && cd "$1" && tar -xzf "$WORK"/dist/GASNet-*.tar.gz && cd GASNet-* && dpkg-buildpackage -us -uc -b
 }
 attempt "packages: dpkg-buildpackage" built "$WORK/one" || finish
-(umask 027 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 && export TZ LC_ALL && attempt "packages: dpkg-buildpackage in another place" built "$WORK/another/place")
+(umask 027 && TZ=Asia/Tokyo LC_ALL=C.UTF-8 && export TZ LC_ALL &&
+    attempt "packages: dpkg-buildpackage in another place" built "$WORK/another/place")
 odd=
-for package in "$WORK"/one/*.deb; do cmp -s "$package" "$WORK/another/place/${package##*/}" || odd="$odd ${package##*/}"; done
+for package in "$WORK"/one/*.deb; do
+    cmp -s "$package" "$WORK/another/place/${package##*/}" || odd="$odd ${package##*/}"
+done
 good "both builds have the same bytes ($(find "$WORK/one" -name '*.deb' | wc -l) packages)" "$odd"
 lintian --no-cfg --allow-root --fail-on error,warning "$WORK"/one/*.changes >"$WORK/lintian" 2>&1
 same "lintian finds no error and no warning" "$(grep '^[EW]:' "$WORK/lintian" | head -n 5)" ""
 
 for package in libgasnet0 gasnet-bin; do dpkg-deb -x "$WORK/one/${package}_"*.deb "$WORK/root"; done
 odd=
-for file in "$WORK/root/usr/lib/$triplet"/lib*.so.*.* "$WORK/root/usr/lib/$triplet/gasnet/bin"/gasnetrun_smp "$WORK/root/usr/lib/$triplet/gasnet/bin"/gasnet_info; do
+for file in "$WORK/root/usr/lib/$triplet"/lib*.so.*.* "$WORK/root/usr/lib/$triplet/gasnet/bin"/gasnetrun_smp \
+    "$WORK/root/usr/lib/$triplet/gasnet/bin"/gasnet_info; do
     readelf -lW "$file" | grep -q GNU_RELRO || odd="$odd ${file##*/}:relro"
     readelf -dW "$file" | grep -Eq 'BIND_NOW|FLAGS.*NOW' || odd="$odd ${file##*/}:bindnow"
     readelf -lW "$file" | grep -q 'GNU_STACK .*RW ' || odd="$odd ${file##*/}:stack"
@@ -107,7 +117,10 @@ remove() {
 }
 trap 'remove; rm -rf "$WORK"' EXIT
 chosen=
-places() { find /usr/bin /usr/lib/"$triplet" /usr/share/man /usr/share/doc /usr/share/lintian /etc /usr/include \( -name '*gasnet*' -o -name '*GASNet*' -o -name 'gex_*' \) 2>/dev/null | sort; }
+places() {
+    find /usr/bin /usr/lib/"$triplet" /usr/share/man /usr/share/doc /usr/share/lintian /etc /usr/include \( \
+        -name '*gasnet*' -o -name '*GASNet*' -o -name 'gex_*' \) 2>/dev/null | sort
+}
 places >"$WORK/before"
 for package in "$WORK"/one/*.deb; do case $package in *dbgsym*) ;; *) chosen="$chosen $package" ;; esac; done
 # shellcheck disable=SC2086
@@ -115,7 +128,8 @@ if attempt "packages: they install" dpkg -i $chosen; then
     attempt "packages: an installed client (debian/tests/installed)" debian/tests/installed
     attempt "packages: man finds a function" man -w gex_RMA_PutNB
     odd=
-    for file in "/usr/lib/$triplet/gasnet/include/smp-conduit/smp-par.mak" "/usr/lib/$triplet/gasnet/include/gasnet_config.h" /usr/lib/"$triplet"/pkgconfig/gasnet*.pc; do
+    for file in "/usr/lib/$triplet/gasnet/include/smp-conduit/smp-par.mak" \
+        "/usr/lib/$triplet/gasnet/include/gasnet_config.h" /usr/lib/"$triplet"/pkgconfig/gasnet*.pc; do
         if grep -qF -e "$WORK" -e "$ROOT" -e /debian/ "$file"; then odd="$odd $file"; fi
     done
     good "installed settings do not name the place where they were built" "$odd"

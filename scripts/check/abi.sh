@@ -18,7 +18,8 @@ include="-I$B/include -I$B/include/smp-conduit"
 
 # Constants: every object-like GEX_, GASNET_ and GASNETT_ macro of these families, whatever its
 # type.
-families='GEX_(FLAG|EC|DT|OP|TI|EVENT|EP_CAPABILITY|THREAD_ROLE|AM)_[A-Z0-9_]*|GEX_[A-Z]*_INVALID|GASNET_(OK|ERR_[A-Z_]*|WAIT_[A-Z]*|BARRIERFLAG_[A-Z]*)|GASNETT_ATOMIC_[A-Z_]*|SIZEOF_(GEX|GASNET)_[A-Z_]*|GASNETI_ABI'
+families='GEX_(FLAG|EC|DT|OP|TI|EVENT|EP_CAPABILITY|THREAD_ROLE|AM)_[A-Z0-9_]*|GEX_[A-Z]*_INVALID'
+families=$families'|GASNET_(OK|ERR_[A-Z_]*|WAIT_[A-Z]*|BARRIERFLAG_[A-Z]*)|GASNETT_ATOMIC_[A-Z_]*|SIZEOF_(GEX|GASNET)_[A-Z_]*|GASNETI_ABI'
 {
     cat <<'PROGRAM'
 #include <gasnetex.h>
@@ -30,8 +31,10 @@ families='GEX_(FLAG|EC|DT|OP|TI|EVENT|EP_CAPABILITY|THREAD_ROLE|AM)_[A-Z0-9_]*|G
 typedef struct gasneti_build_info gasneti_build_info;
 int main(void) {
 PROGRAM
-    for type in gex_Rank_t gex_EP_Index_t gex_Flags_t gex_DT_t gex_OP_t gex_EC_t gex_TI_t gex_EP_Capabilities_t gex_AM_Index_t gex_AM_Arg_t \
-        gex_RMA_Value_t gex_HSL_t gasnett_atomic_t gasnett_atomic32_t gasnett_atomic64_t gasnett_tick_t gasnett_mutex_t gasnett_cond_t \
+    for type in gex_Rank_t gex_EP_Index_t gex_Flags_t gex_DT_t gex_OP_t gex_EC_t gex_TI_t gex_EP_Capabilities_t \
+        gex_AM_Index_t gex_AM_Arg_t \
+        gex_RMA_Value_t gex_HSL_t gasnett_atomic_t gasnett_atomic32_t gasnett_atomic64_t gasnett_tick_t \
+        gasnett_mutex_t gasnett_cond_t \
         gasnett_rwlock_t; do
         echo "SIZE($type)"
     done
@@ -57,13 +60,15 @@ TYPES
     done
     for class in HOST CUDA_UVA HIP ZE; do echo "VALUE(GEX_MK_CLASS_$class)"; done
     # shellcheck disable=SC2086 # two options
-    echo '#include <gasnetex.h>' | "$CC" -E -dM -DGASNET_PAR $include -x c - | awk '$1 == "#define" && NF > 2 { print $2 }' | grep -xE "$families" | grep -v _CONFIG |
+    echo '#include <gasnetex.h>' | "$CC" -E -dM -DGASNET_PAR $include -x c - |
+        awk '$1 == "#define" && NF > 2 { print $2 }' | grep -xE "$families" | grep -v _CONFIG |
         sort -u | sed 's/.*/VALUE(&)/'
     echo 'return 0; }'
 } >"$scratch/abi.c"
 # Nothing is linked in but what the program calls, which is nothing of the library.
 # shellcheck disable=SC2086 # two options
-"$CC" -std=gnu11 -O1 -w -DGASNET_PAR -DGASNETI_BUILDING_LIBRARY -DGASNETI_NO_LINK_CHECK -ffunction-sections -Wl,--gc-sections $include \
+"$CC" -std=gnu11 -O1 -w -DGASNET_PAR -DGASNETI_BUILDING_LIBRARY -DGASNETI_NO_LINK_CHECK \
+    -ffunction-sections -Wl,--gc-sections $include \
     -o "$scratch/abi" "$scratch/abi.c" -lpthread
 "$scratch/abi" >"$scratch/now"
 

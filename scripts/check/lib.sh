@@ -38,7 +38,8 @@ compat_tests() {
         [ ! -d "$BUILD/stage-$_name" ] || _other="$_other $_name=$BUILD/stage-$_name"
     done
     [ "$SCOPE" = all ] || _slice=$SEED
-    python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$STAGE_RELEASE" --debug "$STAGE_DEBUG" --other "$_other" --slice "$_slice" --timeout-factor 3 "$1"
+    python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$STAGE_RELEASE" --debug "$STAGE_DEBUG" \
+        --other "$_other" --slice "$_slice" --timeout-factor 3 "$1"
 }
 
 finish() { exit $((failures > 0)); }

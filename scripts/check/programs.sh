@@ -12,8 +12,11 @@ if [ -z "$prefix" ]; then
     unset MAKEFLAGS MFLAGS
     prefix=$BUILD/programs-$FLAVOUR
     modes=$(for mode in $MODE; do case $mode in tools-*) ;; *) printf '%s ' "$mode" ;; esac; done)
-    make -C "$ROOT" --no-print-directory install CONDUITS="$CONDUIT" MODES="${modes:-par}" DEBUG="$DEBUG" DESTDIR= PREFIX="$prefix"
+    make -C "$ROOT" --no-print-directory install CONDUITS="$CONDUIT" MODES="${modes:-par}" DEBUG="$DEBUG" DESTDIR= \
+        PREFIX="$prefix"
 fi
 exec python3 -B "$ROOT/scripts/check/programs.py" --dir "$DIR" --prefix "$prefix" --conduit "$CONDUIT" --mode "$MODE" \
-    --flavour "$FLAVOUR" --np "${NP:-1 2 3 4 7 16}" --tests "${TESTS:-}" --skip "${SKIP:-}" --timeout "${TIMEOUT:-120}" \
-    --extra "${EXTRA:-}" --env "${ENV:-}" --args "${ARGS:-}" --done "${DONE:-done|PASS}" --closing "${CLOSING:-}" --table "$BUILD/check-programs.md"
+    --flavour "$FLAVOUR" --np "${NP:-1 2 3 4 7 16}" --tests "${TESTS:-}" --skip "${SKIP:-}" \
+    --timeout "${TIMEOUT:-120}" \
+    --extra "${EXTRA:-}" --env "${ENV:-}" --args "${ARGS:-}" --done "${DONE:-done|PASS}" --closing "${CLOSING:-}" \
+    --table "$BUILD/check-programs.md"

@@ -14,6 +14,7 @@ else. --report prints each place of a retired word; without it there is one line
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 # Whether a retired word is an error.
@@ -68,6 +69,7 @@ RETIRED = [
 
 HASH = (".py", ".sh", ".mk", ".toml", ".yml", "Makefile", "configure", "Bootstrap", "rules", "arrange", "symbols")
 SLASH = (".rs", ".c", ".cc", ".h", ".h.in")
+SHELL = (".sh", "configure", "arrange")
 LINK = re.compile(r"https?://|\]\(|^\s*\[[^]]*\]:")
 # A comment that a program reads.
 DIRECTIVE = re.compile(r"shellcheck |noqa|clang-format|[A-Z]{2,}: |!/")
@@ -100,9 +102,7 @@ class Findings:
                 self.words.append((found[0].lower(), f"{path}:{number}: {found[0]!r}: {better}"))
 
 
-PATTERNS = [
-    re.compile(rf"\b(?:{pattern})\b", 0 if re.search("[A-Z]", pattern) else re.I) for pattern, _ in RETIRED
-]
+PATTERNS = [re.compile(rf"\b(?:{pattern})\b", 0 if re.search("[A-Z]", pattern) else re.I) for pattern, _ in RETIRED]
 ANY = re.compile("|".join(pattern for pattern, _ in RETIRED), re.I)
 
 
@@ -111,22 +111,25 @@ def spread(line):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_-]", " ", line)
 
 
+def docstrings(lines):
+    """The numbers of the lines of Python that a string starts, up to that string's last line."""
+    found, start = set(), True
+    for token in tokenize.generate_tokens(iter([f"{line}\n" for line in lines]).__next__):
+        if token.type == tokenize.STRING and start:
+            found.update(range(token.start[0], token.end[0] + 1))
+        if token.type not in (tokenize.COMMENT, tokenize.NL):
+            start = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    return found
+
+
 def comments(path, lines):
     """For each line whether it is text: nothing but a comment, or in a docstring."""
-    block, docstring = False, False
-    for line in lines:
+    block, strings = False, docstrings(lines) if path.endswith(".py") else set()
+    for number, line in enumerate(lines, 1):
         text = line.strip()
-        if path.endswith(".py"):
-            marks = text.count('"""')
-            if docstring:
-                yield True
-                docstring = marks % 2 == 0
-                continue
-            if re.match(r'[rR]?"""', text):
-                yield True
-                docstring = marks == 1
-                continue
-        if path.endswith(HASH):
+        if number in strings:
+            yield True
+        elif path.endswith(HASH):
             yield text.startswith("#")
         elif path.endswith(SLASH):
             if block:
@@ -162,6 +165,8 @@ def source(path, lines, findings, rust):
         elif not text:
             fence = False
         table = text and (fence or body.startswith("|") or LINK.search(body) or DIRECTIVE.match(body))
+        # A shell has no way to write one word in two lines.
+        table = table or (path.endswith(SHELL) and re.search(r"'[^']{70,}|\"[^\"]{70,}", line))
         if not table:
             findings.line_width(path, number, line, TEXT if text else code)
 
@@ -202,7 +207,10 @@ def selftest():
     assert found("a.py", f'"""{text}\n{text}"""\n# {text}\nx = "{text}"\n{wide}') == (["1", "2", "3", "5"], [])
     assert found("a.c", f"/* {text}\n {text} */\n// {text}\nint {text};\n{wide}") == (["1", "2", "3", "5"], [])
     assert found("a.sh", f"# shellcheck disable {text}\n# | {text}\n# {text}") == (["3"], [])
-    assert found("a.rs", "KeeperThread keeper_thread\nbeekeeper\na capital letter\nis said") == ([], ["keeper", "is said"])
+    assert found("a.rs", "KeeperThread keeper_thread\nbeekeeper\na capital letter\nis said") == (
+        [],
+        ["keeper", "is said"],
+    )
     assert found("a.rs", "Spot\nspot\nthe letters") == ([], ["spot", "letters"])
 
 

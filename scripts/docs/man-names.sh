@@ -15,9 +15,11 @@ function family(name, mark, words,    at, n, i, list) {
 }
 function emit(name) { if (what == "all" || name != page) print page, name }
 function expand(name) {
-    if (index(name, "[M]")) family(name, "[M]", what == "all" ? (name ~ /^gex/ ? "," : "") "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16" : "")
+    if (index(name, "[M]"))
+        family(name, "[M]", what == "all" ? (name ~ /^gex/ ? "," : "") "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16" : "")
     else if (index(name, "[T]")) family(name, "[T]", "I32,U32,I64,U64,FLT,DBL")
-    else if (index(name, "[A]")) family(name, "[A]", "atomic,atomic32,atomic64,strongatomic,strongatomic32,strongatomic64")
+    else if (index(name, "[A]"))
+        family(name, "[A]", "atomic,atomic32,atomic64,strongatomic,strongatomic32,strongatomic64")
     else emit(name)
 }
 FNR == 1 { page = FILENAME; sub(/.*\//, "", page); sub(/\.3$/, "", page); inside = 0 }

@@ -97,7 +97,7 @@ class Job:
 
     def __init__(self, bed, command, node=1, env=None, user=None, stdin=None):
         self.bed, self.command = bed, command
-        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (open while the job runs)
+        self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
         self.process = bed.hosts.popen(
             node,
             command,

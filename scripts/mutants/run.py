@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Deliberate defects, each caught by a named test. Called by scripts/check/mutants.sh; docs/mutants.md says how to write one.
+"""Deliberate defects, each caught by a named test. Called by scripts/check/mutants.sh;
+docs/mutants.md says how to write one.
 
-A definition, scripts/mutants/NAME.txt, has the lines `why:`, `file:` and `test:`, and the texts behind `--- find` and `--- replace`.
-The sources are copied to $BUILD/mutants/tree and built there. Every named test must pass on the unchanged copy; then each defect
-is put in, the library is built again, and its test must fail or run out of time. One line per defect: PASS when it was caught."""
+A definition, scripts/mutants/NAME.txt, has the lines `why:`, `file:` and `test:`, and the texts
+behind `--- find` and `--- replace`. The sources are copied to $BUILD/mutants/tree and built there.
+Every named test must pass on the unchanged copy; then each defect is put in, the library is built
+again, and its test must fail or run out of time. One line per defect: PASS when it was caught."""
 
 import concurrent.futures
 import glob
@@ -30,7 +32,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "scripts", "check"))
 import jobs  # noqa: E402  (found through the line above)
 
-# Fast to build, and without the checks of a Rust debug build: the tests, not the assertions, are to catch the defects.
+# Fast to build, and without the checks of a Rust debug build: the tests, not the assertions, are to
+# catch the defects.
 PROFILE = {
     "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
     "CARGO_PROFILE_DEV_DEBUG": "0",
@@ -115,7 +118,8 @@ class Mutant:
 
 
 def copy_tree(source, target):
-    """Makes `target` like `source`; leaves files alone that are the same, so that nothing is built for nothing."""
+    """Makes `target` like `source`; leaves files alone that are the same, so that nothing is built
+    for nothing."""
     os.makedirs(target, exist_ok=True)
     names = {name for name in os.listdir(source) if name not in NOT_COPIED}
     for name in set(os.listdir(target)) - names:
@@ -390,7 +394,8 @@ def run(test, program, timeout):
 
 
 def baseline(tests, pool):
-    """Runs every test on the unchanged copy. Returns what failed, and how long each took, by the test's line."""
+    """Runs every test on the unchanged copy. Returns what failed, and how long each took, by the
+    test's line."""
     failed, seconds, running = {}, {}, {}
     folder = os.path.join(WORK, "objects")
     for line in sorted(tests, key=lambda line: tests[line].what_is_built()):
