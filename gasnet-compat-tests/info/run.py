@@ -1,4 +1,5 @@
-"""Compares gasnet_info with /proc, /sys and the limits of this process, also under changed limits, without /sys, and as nobody. See run.sh."""
+"""Compares gasnet_info with /proc, /sys and the limits of this process, also under changed limits,
+without /sys, and as nobody. See run.sh."""
 
 import json
 import os
@@ -125,9 +126,7 @@ def test_forms():
         ),
     )
     status, output = run("--nonsense")
-    check(
-        "unknown-option", unless(status == 2 and "usage" in output, f"status {status}")
-    )
+    check("unknown-option", unless(status == 2 and "usage" in output, f"status {status}"))
     build = answer["build"]
     installed = [f"{row['conduit']}-{row['mode']}" for row in answer["conduits"]]
     flavour = "debug" if os.environ.get("FLAVOUR") == "debug" else "nodebug"
@@ -135,13 +134,9 @@ def test_forms():
         "build",
         unless("rustc" in build["compiler (Rust)"], build["compiler (Rust)"]),
         unless(build["prefix"] == PREFIX, build["prefix"]),
-        *[
-            unless(f",{flavour}," in build.get(name, ""), f"{name}: {build.get(name)}")
-            for name in installed
-        ],
+        *[unless(f",{flavour}," in build.get(name, ""), f"{name}: {build.get(name)}") for name in installed],
         unless(
-            answer["library_limits"]["smp: GASNET_MAXEPS"]
-            == answer["library_limits"]["endpoints of a process"],
+            answer["library_limits"]["smp: GASNET_MAXEPS"] == answer["library_limits"]["endpoints of a process"],
             "GASNET_MAXEPS differs",
         ),
     )
@@ -158,9 +153,7 @@ def test_numbers():
     shm = shutil.disk_usage("/dev/shm") if os.path.isdir("/dev/shm") else None
     check(
         "memory",
-        unless(
-            memory["total"]["number"] == meminfo("MemTotal"), f"total {memory['total']}"
-        ),
+        unless(memory["total"]["number"] == meminfo("MemTotal"), f"total {memory['total']}"),
         unless(
             near(memory["available"]["number"], meminfo("MemAvailable")),
             f"available {memory['available']}",
@@ -197,18 +190,13 @@ def test_numbers():
         "limits",
         *[
             unless(
-                limits[name].get("number", resource.RLIM_INFINITY)
-                == resource.getrlimit(which)[0],
+                limits[name].get("number", resource.RLIM_INFINITY) == resource.getrlimit(which)[0],
                 f"{name}: {limits[name]}",
             )
             for name, which in wanted.items()
         ],
     )
-    cards = {
-        name
-        for name in os.listdir("/sys/class/net")
-        if os.path.exists(f"/sys/class/net/{name}/operstate")
-    }
+    cards = {name for name in os.listdir("/sys/class/net") if os.path.exists(f"/sys/class/net/{name}/operstate")}
     check(
         "cards",
         unless(
@@ -261,13 +249,10 @@ def test_changed_limits():
     check(
         "bound",
         unless(
-            bound["cores in the affinity mask"]["number"] == 1
-            and bound["affinity mask"]["text"] == core,
+            bound["cores in the affinity mask"]["number"] == 1 and bound["affinity mask"]["text"] == core,
             f"{bound}",
         ),
-        unless(
-            "advice" in bound["cores in the affinity mask"] or not several, "no advice"
-        ),
+        unless("advice" in bound["cores in the affinity mask"] or not several, "no advice"),
     )
 
 
@@ -276,9 +261,7 @@ def test_surroundings():
     if os.getuid() != 0:
         print("SKIP info/surroundings needs root")
         return
-    report = machine(
-        before=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
-    )
+    report = machine(before=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"))
     check(
         "unprivileged",
         unless(
@@ -286,12 +269,7 @@ def test_surroundings():
             f"{report['Memory']['total']}",
         ),
     )
-    if (
-        subprocess.run(
-            ["unshare", "-m", "true"], check=False, stderr=subprocess.DEVNULL
-        ).returncode
-        != 0
-    ):
+    if subprocess.run(["unshare", "-m", "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
         print("SKIP info/without-sys unshare is not permitted here")
         return
     without = machine(
@@ -307,14 +285,11 @@ def test_surroundings():
     check(
         "without-sys",
         unless(
-            without["Network interfaces"]["interfaces to other hosts"]["text"]
-            == "unknown",
+            without["Network interfaces"]["interfaces to other hosts"]["text"] == "unknown",
             f"{without['Network interfaces']}",
         ),
         unless(without["RDMA devices"]["devices"]["text"] == "none", "RDMA devices"),
-        unless(
-            without["Processors"]["cores online"]["text"] == "unknown", "cores online"
-        ),
+        unless(without["Processors"]["cores online"]["text"] == "unknown", "cores online"),
     )
     blind = machine(
         before=(
@@ -328,9 +303,7 @@ def test_surroundings():
     )["Processors"]
     check(
         "without-proc",
-        unless(
-            blind["affinity mask"]["text"] == "unknown", f"{blind['affinity mask']}"
-        ),
+        unless(blind["affinity mask"]["text"] == "unknown", f"{blind['affinity mask']}"),
         unless(
             "advice" not in blind["cores in the affinity mask"],
             "advice about a mask that is not known",
@@ -367,9 +340,7 @@ def test_full_device():
             )
         problems += [
             unless(
-                done.returncode == 1
-                and "gasnet_info: cannot write to standard output: No space left"
-                in done.stderr,
+                done.returncode == 1 and "gasnet_info: cannot write to standard output: No space left" in done.stderr,
                 f"{options}: status {done.returncode}, {done.stderr!r}",
             )
         ]
@@ -420,8 +391,7 @@ def test_libraries():
     check(
         "libraries",
         unless(
-            networks["libfabric"]["text"]
-            == "libfabric.so.1: version 1.21, providers shm, tcp",
+            networks["libfabric"]["text"] == "libfabric.so.1: version 1.21, providers shm, tcp",
             networks["libfabric"]["text"],
         ),
         unless(
@@ -437,9 +407,7 @@ def test_libraries():
             accelerators["HIP runtime library"]["text"],
         ),
         unless(
-            accelerators["Level Zero loader library"]["text"].endswith(
-                "/libze_loader.so.1"
-            ),
+            accelerators["Level Zero loader library"]["text"].endswith("/libze_loader.so.1"),
             accelerators["Level Zero loader library"]["text"],
         ),
     )
@@ -464,9 +432,7 @@ def main():
             ValueError,
             subprocess.SubprocessError,
         ) as error:
-            check(
-                test.__name__.removeprefix("test_"), f"{type(error).__name__}: {error}"
-            )
+            check(test.__name__.removeprefix("test_"), f"{type(error).__name__}: {error}")
     sys.exit(1 if failed else 0)
 
 

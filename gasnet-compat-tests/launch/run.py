@@ -1,5 +1,5 @@
-"""How jobs start. See run.sh. Direct execution and the launcher: ranks, arguments, environment, standard input and output, exit codes,
-and a sentence for everything that is wrong."""
+"""How jobs start. See run.sh. Direct execution and the launcher: ranks, arguments, environment,
+standard input and output, exit codes, and a sentence for everything that is wrong."""
 
 import os
 import pty
@@ -32,7 +32,8 @@ ODD_ARGUMENTS = [
     "new\nline",
 ]
 
-# Variables that clients set on any conduit, with values of theirs (conduit/src/config/tests.rs has the names, too): in effect here, accepted, and unknown.
+# Variables that clients set on any conduit, with values of theirs (conduit/src/config/tests.rs has
+# the names, too): in effect here, accepted, and unknown.
 USED = [
     ("GASNET_SMP_SPAWNER", "fork"),
     ("GASNET_SPAWN_VERBOSE", "0"),
@@ -96,7 +97,8 @@ class Tests:
         stdin=None,
         count=None,
     ):
-        """Runs and compares: the status, patterns in the output (behind "!": not in it), how often the first one occurs."""
+        """Runs and compares: the status, patterns in the output (behind "!": not in it), how often
+        the first one occurs."""
         got, output, _, left = self.shop.run(command, ranks, extra, LIMIT, stdin=stdin)
         problem = ""
         if got != status:
@@ -107,19 +109,13 @@ class Tests:
             unwanted, plain = pattern.startswith("!"), pattern.lstrip("!")
             if not problem and bool(re.search(plain, output, re.M)) == unwanted:
                 problem = f"output {'has' if unwanted else 'lacks'} {plain!r}: {output[-400:]!r}"
-        if (
-            not problem
-            and count is not None
-            and len(re.findall(patterns[0], output, re.M)) != count
-        ):
+        if not problem and count is not None and len(re.findall(patterns[0], output, re.M)) != count:
             problem = f"not {count} times {patterns[0]!r}: {output[-400:]!r}"
         jobtest.report(f"launch: {name}", problem)
 
     def ranks(self):
         """Numbers of ranks, both ways."""
-        for count in (
-            (1, 2, 3, 7, 16) if jobtest.QUICK else (1, 2, 3, 4, 7, 16, 33, 64, 128, 256)
-        ):
+        for count in (1, 2, 3, 7, 16) if jobtest.QUICK else (1, 2, 3, 4, 7, 16, 33, 64, 128, 256):
             self.expect(
                 f"{count} ranks directly",
                 [self.program],
@@ -135,9 +131,7 @@ class Tests:
                 rf"^rank \d+ of {count}$",
                 count=count,
             )
-        self.expect(
-            "one rank when nothing is said", [self.program], 0, "^rank 0 of 1$", count=1
-        )
+        self.expect("one rank when nothing is said", [self.program], 0, "^rank 0 of 1$", count=1)
         self.expect(
             "the launcher wins over the environment",
             [LAUNCHER, "-n", "2", self.program],
@@ -192,8 +186,7 @@ class Tests:
         run = [LAUNCHER, "-n", "2"]
         self.expect(
             "all options",
-            run
-            + ["-N", "1", "-c", "1", "-E", "A,B", "-spawner=fork", "--", self.program],
+            run + ["-N", "1", "-c", "1", "-E", "A,B", "-spawner=fork", "--", self.program],
             0,
             "of 2$",
             count=2,
@@ -212,12 +205,8 @@ class Tests:
             "running: env GASNET_PSHM_NODES=2 ",
             "of 2$",
         )
-        self.expect(
-            "-t runs nothing", run + ["-t", self.program], 0, "running: ", "!of 2$"
-        )
-        self.expect(
-            "-t quotes", run + ["-t", self.program, "a b", "c'd"], 0, r"'a b' 'c'\\''d'"
-        )
+        self.expect("-t runs nothing", run + ["-t", self.program], 0, "running: ", "!of 2$")
+        self.expect("-t quotes", run + ["-t", self.program, "a b", "c'd"], 0, r"'a b' 'c'\\''d'")
         self.expect(
             "env",
             run + ["env", "SHOW_ME=x y", self.program, "environment", "SHOW_ME"],
@@ -311,9 +300,7 @@ class Tests:
             "env",
             "LANG=C",
         ]
-        self.expect(
-            "env LANG=C, as Chapel does", [*chapel, self.program], 0, "of 3$", count=3
-        )
+        self.expect("env LANG=C, as Chapel does", [*chapel, self.program], 0, "of 3$", count=3)
         self.expect(
             "env around the launcher",
             ["env", "GASNET_PSHM_NODES=7", *run, self.program],
@@ -398,7 +385,8 @@ class Tests:
         )
 
     def number_first(self):
-        """A program of udp that is started with the number of its ranks: `main` sees in every rank what a launcher would have passed."""
+        """A program of udp that is started with the number of its ranks: `main` sees in every rank
+        what a launcher would have passed."""
         if jobtest.CONDUIT != "udp":
             return
         self.expect(
@@ -449,7 +437,8 @@ class Tests:
         )
 
     def bare_start(self):
-        """gex_Client_Init without argc and argv, main without gasnet_exit: how UPC++ and Caffeine start and end."""
+        """gex_Client_Init without argc and argv, main without gasnet_exit: how UPC++ and Caffeine
+        start and end."""
         for code in (0, 3):
             self.expect(
                 f"no argc and argv, return {code}",
@@ -468,7 +457,8 @@ class Tests:
             )
 
     def variables(self):
-        """What launchers and job scripts of clients set, with values that they use: accepted without a word."""
+        """What launchers and job scripts of clients set, with values that they use: accepted
+        without a word."""
         for value, ranks, most in (
             ("8388608", 1, 8 << 20),
             ("8MB", 1, 8 << 20),
@@ -504,11 +494,7 @@ class Tests:
         )
         extra = everything | {"GASNET_VERBOSEENV": "1"}
         _, output, _, _ = self.shop.run([self.program], 2, extra, LIMIT)
-        lines = {
-            line.split()[2]: line
-            for line in output.splitlines()
-            if line.startswith("ENV parameter: ")
-        }
+        lines = {line.split()[2]: line for line in output.splitlines() if line.startswith("ENV parameter: ")}
         for names, pattern in (
             (USED, r"= [^(]*$"),
             (NOT_USED, r"\(accepted, no effect\)$"),
@@ -577,25 +563,22 @@ class Tests:
             r"^\[\d\] rank \d of 2$",
             count=2,
         )
-        self.expect(
-            "descriptors do not leak", [self.program, "descriptors"], 0, "^4$", ranks=3
-        )
+        self.expect("descriptors do not leak", [self.program, "descriptors"], 0, "^4$", ranks=3)
 
     def terminal(self):
-        """A terminal stays one; Ctrl-C ends the job once, and Ctrl-Z with continuation does it no harm."""
+        """A terminal stays one; Ctrl-C ends the job once, and Ctrl-Z with continuation does it no
+        harm."""
         output = self.in_terminal([self.program, "terminal"], b"", None)
         problem = (
-            ""
-            if {"rank 0: 1 1 1", "rank 1: 0 1 1", "rank 2: 0 1 1"}
-            <= set(output.split("\r\n"))
-            else repr(output)
+            "" if {"rank 0: 1 1 1", "rank 1: 0 1 1", "rank 2: 0 1 1"} <= set(output.split("\r\n")) else repr(output)
         )
         jobtest.report("launch: a terminal stays a terminal", problem)
         output = self.in_terminal([self.program, "wait"], b"\x03", "rank 2 waits")
         jobtest.report("launch: Ctrl-C", "" if "status 130" in output else repr(output))
 
     def in_terminal(self, command, keys, when):
-        """Runs 3 ranks in a terminal of their own; types `keys` when the output has `when`. Returns the output and the status."""
+        """Runs 3 ranks in a terminal of their own; types `keys` when the output has `when`. Returns
+        the output and the status."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.environ.update(self.shop.environment("terminal", 3, {}))
@@ -622,10 +605,7 @@ class Tests:
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
-        return (
-            output.decode(errors="replace")
-            + f"status {os.waitstatus_to_exitcode(status)}"
-        )
+        return output.decode(errors="replace") + f"status {os.waitstatus_to_exitcode(status)}"
 
     def stop_and_continue(self):
         """A job that was stopped and continued as a group goes on."""
@@ -647,13 +627,12 @@ class Tests:
         )
         jobtest.report(
             "launch: stopped and continued",
-            ""
-            if status == 143 and not left
-            else f"status {status}, left: {left}, {output!r}",
+            "" if status == 143 and not left else f"status {status}, left: {left}, {output!r}",
         )
 
     def under_a_tool(self):
-        """The program may be started by another: the job begins in gex_Client_Init, not in the launcher."""
+        """The program may be started by another: the job begins in gex_Client_Init, not in the
+        launcher."""
         self.expect(
             "nice",
             [LAUNCHER, "-n", "2", "nice", "-n", "1", self.program],
@@ -709,10 +688,9 @@ class MpiTests(Tests):
         super().__init__(shop, program)
         self.name, self.launcher = name, launcher
 
-    def both(
-        self, ranks, order, level, end, code=0, status=None, extra=None, pass_on=()
-    ):
-        """A job of the launcher; all ranks use both libraries, and have the same numbers in both."""
+    def both(self, ranks, order, level, end, code=0, status=None, extra=None, pass_on=()):
+        """A job of the launcher; all ranks use both libraries, and have the same numbers in
+        both."""
         command = [
             *self.launcher,
             *pass_on,
@@ -735,11 +713,10 @@ class MpiTests(Tests):
         )
 
     def orders(self):
-        """Which library is initialised first does not matter where MPI's launcher starts the ranks."""
+        """Which library is initialised first does not matter where MPI's launcher starts the
+        ranks."""
         levels = (
-            ("init", "single", "serialized", "multiple")
-            if "par" in jobtest.MODES
-            else ("init", "single", "serialized")
+            ("init", "single", "serialized", "multiple") if "par" in jobtest.MODES else ("init", "single", "serialized")
         )
         for order in ("gasnet-first", "mpi-between", "mpi-first"):
             for ranks in (2,) if jobtest.QUICK else (1, 2, 4):
@@ -747,9 +724,7 @@ class MpiTests(Tests):
             for level in () if jobtest.QUICK else levels[1:]:
                 self.both(2, order, level, "finalize-exit")
         if NETWORK:
-            words = (
-                ["-x", "GASNET_SUPERNODE_MAXSIZE"] if self.name == "Open MPI" else []
-            )
+            words = ["-x", "GASNET_SUPERNODE_MAXSIZE"] if self.name == "Open MPI" else []
             self.both(
                 4,
                 "gasnet-first",
@@ -760,7 +735,8 @@ class MpiTests(Tests):
             )
 
     def ends(self):
-        """Either library ends the job, with its code. Open MPI's launcher wants MPI_Finalize or gasnet_exit before an exit code of 0."""
+        """Either library ends the job, with its code. Open MPI's launcher wants MPI_Finalize or
+        gasnet_exit before an exit code of 0."""
         for order in ("gasnet-first", "mpi-first"):
             for end in (
                 "finalize-return",
@@ -781,7 +757,8 @@ class MpiTests(Tests):
                 self.both(2, order, "init", end, 0)
 
     def alone(self):
-        """Without MPI's launcher each rank is alone in its MPI; MPI_Init comes after gex_Client_Init, which forks the ranks."""
+        """Without MPI's launcher each rank is alone in its MPI; MPI_Init comes after
+        gex_Client_Init, which forks the ranks."""
         lines = (
             r"^rank \d of 2 is 0 of 1 in MPI$",
             r"^rank \d has used both: 0 failures$",
@@ -834,12 +811,8 @@ def test_mpi(shop, mode):
     """With each MPI that is installed."""
     found = [mpi for mpi in MPIS if shutil.which(mpi[1]) and shutil.which(mpi[2][0])]
     # The plain names mean one of the others where those are.
-    for name, compiler, launcher in (
-        found[:-1] if len(found) > 1 and found[-1][0] == "MPI" else found
-    ):
-        program = shop.compile(
-            os.path.join(HERE, "launch_mpi.c"), mode, compiler=[compiler]
-        )
+    for name, compiler, launcher in found[:-1] if len(found) > 1 and found[-1][0] == "MPI" else found:
+        program = shop.compile(os.path.join(HERE, "launch_mpi.c"), mode, compiler=[compiler])
         if program:
             tests = MpiTests(shop, program, name, launcher)
             for test in (

@@ -1,5 +1,6 @@
-"""Tracing, statistics and gasnet_trace. See run.sh. The program busy.c writes down what it does; every file that the library writes, and every
-number that gasnet_trace shows, in text, in JSON and in a browser, is compared with that."""
+"""Tracing, statistics and gasnet_trace. See run.sh. The program busy.c writes down what it does;
+every file that the library writes, and every number that gasnet_trace shows, in text, in JSON and
+in a browser, is compared with that."""
 
 import collections
 import json
@@ -18,9 +19,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "common"))
 import jobtest  # noqa: E402  (found through the line above)
 
 TOOL = f"{jobtest.PREFIX}/bin/gasnet_trace"
-LINE = re.compile(
-    r"(\d+):(\d+|\*) (\d+\.\d{9}) \[([^\]]*)\] \(([A-Z])\) ([A-Z_]+)(?: (.*))?$"
-)
+LINE = re.compile(r"(\d+):(\d+|\*) (\d+\.\d{9}) \[([^\]]*)\] \(([A-Z])\) ([A-Z_]+)(?: (.*))?$")
 CLASSES = {"P": "put", "G": "get", "A": "am", "R": "atomic"}
 ALWAYS = {"START", "END", "FATAL", "NOTE_FORCED"}
 # Kinds whose number depends on how often the program had to look.
@@ -44,9 +43,7 @@ def parse(path):
         for number, text in enumerate(file, 1):
             found = LINE.match(text.rstrip("\n"))
             if not found:
-                raise ValueError(
-                    f"{os.path.basename(path)}:{number}: not a line of a trace: {text!r}"
-                )
+                raise ValueError(f"{os.path.basename(path)}:{number}: not a line of a trace: {text!r}")
             rank, _, when, source, letter, name, rest = found.groups()
             words, _, note = (" " + (rest or "")).partition(" text=")
             values = dict(word.split("=", 1) for word in words.split())
@@ -77,11 +74,7 @@ def cells_of(lines):
     """Count and bytes by class and peer."""
     cells = collections.defaultdict(lambda: [0, 0])
     for line in lines:
-        if (
-            line["LETTER"] in CLASSES
-            and "peer" in line
-            and not line["EVENT"].startswith("RAN_")
-        ):
+        if line["LETTER"] in CLASSES and "peer" in line and not line["EVENT"].startswith("RAN_"):
             cell = cells[CLASSES[line["LETTER"]], int(line["peer"])]
             cell[0] += 1
             cell[1] += int(line["bytes"])
@@ -108,9 +101,7 @@ class Tests:
     def job(self, ranks, *arguments, status=0, **variables):
         """Runs busy; returns its output. Wrong ends are errors."""
         self.clean()
-        got, output, _, left = self.shop.run(
-            [self.program, *arguments], ranks, variables
-        )
+        got, output, _, left = self.shop.run([self.program, *arguments], ranks, variables)
         if got != status or left:
             raise ValueError(
                 f"exit status {got} instead of {status}, left behind: {left or 'nothing'}: {output[-300:]!r}"
@@ -132,15 +123,8 @@ class Tests:
     def compare(self, what, got, wanted):
         """Both dictionaries are equal."""
         if got != wanted:
-            keys = sorted(
-                k for k in set(got) | set(wanted) if got.get(k) != wanted.get(k)
-            )
-            raise ValueError(
-                f"{what}: "
-                + ", ".join(
-                    f"{k} is {got.get(k)}, not {wanted.get(k)}" for k in keys[:6]
-                )
-            )
+            keys = sorted(k for k in set(got) | set(wanted) if got.get(k) != wanted.get(k))
+            raise ValueError(f"{what}: " + ", ".join(f"{k} is {got.get(k)}, not {wanted.get(k)}" for k in keys[:6]))
 
     def check(self, name, test, *arguments):
         """Runs one test and reports it."""
@@ -168,9 +152,7 @@ class Tests:
             check=False,
         )
         if result.returncode != status:
-            raise ValueError(
-                f"gasnet_trace {arguments[:4]}: exit status {result.returncode}: {result.stderr[-300:]!r}"
-            )
+            raise ValueError(f"gasnet_trace {arguments[:4]}: exit status {result.returncode}: {result.stderr[-300:]!r}")
         return result.stdout, result.stderr
 
     # ---- what the library writes
@@ -193,44 +175,24 @@ class Tests:
             polls = [line for line in lines if line["EVENT"] == "POLL"]
             if len(polls) != 1 or polls[0]["count"] != "10":
                 raise ValueError(f"polls of rank {rank}: {polls}")
-            implicit = sum(
-                1
-                for line in lines
-                if line["EVENT"] == "WAIT" and line["what"] == "implicit"
-            )
-            everything = sum(
-                1 for line in lines if line["EVENT"] == "WAIT" and line["what"] == "all"
-            )
+            implicit = sum(1 for line in lines if line["EVENT"] == "WAIT" and line["what"] == "implicit")
+            everything = sum(1 for line in lines if line["EVENT"] == "WAIT" and line["what"] == "all")
             if (implicit, everything) != (3, 2):
-                raise ValueError(
-                    f"waits of rank {rank}: {implicit} implicit, {everything} for arrays"
-                )
+                raise ValueError(f"waits of rank {rank}: {implicit} implicit, {everything} for arrays")
             self.forms(lines, rank)
             self.statistics(rank, kinds, cells)
-        wanted = set("GPRSWBLAXOHU") | (
-            set("C") if jobtest.MAXSIZE == "1" and ranks > 1 else set()
-        )
+        wanted = set("GPRSWBLAXOHU") | (set("C") if jobtest.MAXSIZE == "1" and ranks > 1 else set())
         if not wanted <= letters:
             raise ValueError(f"categories {sorted(wanted - letters)} do not occur")
 
     @staticmethod
     def forms(lines, rank):
         """Times, source lines and words of single lines."""
-        if (
-            lines[0]["EVENT"] != "START"
-            or lines[-1]["EVENT"] != "END"
-            or lines[-1]["lost"] != "0"
-        ):
-            raise ValueError(
-                f"trace of rank {rank} begins with {lines[0]['name']} and ends with {lines[-1]}"
-            )
+        if lines[0]["EVENT"] != "START" or lines[-1]["EVENT"] != "END" or lines[-1]["lost"] != "0":
+            raise ValueError(f"trace of rank {rank} begins with {lines[0]['name']} and ends with {lines[-1]}")
         if any(line["RANK"] != rank or line["AT"] > 60 for line in lines):
             raise ValueError(f"trace of rank {rank} has another's line, or an odd time")
-        long_put = [
-            line
-            for line in lines
-            if line.get("bytes") == "100000" and line["EVENT"] == "PUT"
-        ]
+        long_put = [line for line in lines if line.get("bytes") == "100000" and line["EVENT"] == "PUT"]
         if (
             len(long_put) != 2
             or long_put[0]["SOURCE"] != "src/transfers.c:10"
@@ -238,9 +200,7 @@ class Tests:
             or "remote" not in long_put[0]
         ):
             raise ValueError(f"the long put is {long_put}")
-        notes = {
-            line["EVENT"]: line for line in lines if line["EVENT"].startswith("NOTE")
-        }
+        notes = {line["EVENT"]: line for line in lines if line["EVENT"].startswith("NOTE")}
         if (
             notes["NOTE"]["TEXT"] != f"a note of {rank}: two\\nlines"
             or notes["NOTE_FORCED"]["SOURCE"] != "src/notes.c:70"
@@ -252,25 +212,17 @@ class Tests:
                 pairs[line["id"]].append(line)
         for number, pair in pairs.items():
             pair.sort(key=lambda line: line["EVENT"], reverse=True)
-            if (
-                len(pair) != 2
-                or pair[0]["AT"] > pair[1]["AT"]
-                or pair[0]["SOURCE"] != pair[1]["SOURCE"]
-            ):
+            if len(pair) != 2 or pair[0]["AT"] > pair[1]["AT"] or pair[0]["SOURCE"] != pair[1]["SOURCE"]:
                 raise ValueError(f"number {number} has the lines {pair}")
         wait = [line for line in lines if line["EVENT"] == "BARRIER_WAIT"]
-        if [line["id"] for line in wait] != ["0", "1"] or any(
-            int(line["since"]) < 0 for line in wait
-        ):
+        if [line["id"] for line in wait] != ["0", "1"] or any(int(line["since"]) < 0 for line in wait):
             raise ValueError(f"barrier waits are {wait}")
 
     def statistics(self, rank, kinds, cells):
         """The statistics of a rank say the same as the program."""
         lines = parse(self.path(f"s-{rank}"))
         got = {
-            line["kind"]: (int(line["count"]), int(line.get("bytes", 0)))
-            for line in lines
-            if line["EVENT"] == "STAT"
+            line["kind"]: (int(line["count"]), int(line.get("bytes", 0))) for line in lines if line["EVENT"] == "STAT"
         }
         notes = ("NOTE", "NOTE_FORCED")
         wanted = {k: v for k, v in kinds.items() if k not in notes}
@@ -289,18 +241,10 @@ class Tests:
         self.compare(f"peers of rank {rank}", peers, cells)
         for line in lines:
             if line["EVENT"] == "SIZES":
-                total = sum(
-                    int(pair.split(":")[1]) for pair in line["counts"].split(",")
-                )
-                want = sum(
-                    count
-                    for (name, _), (count, _) in cells.items()
-                    if name == line["class"]
-                )
+                total = sum(int(pair.split(":")[1]) for pair in line["counts"].split(","))
+                want = sum(count for (name, _), (count, _) in cells.items() if name == line["class"])
                 if total != want:
-                    raise ValueError(
-                        f"sizes of rank {rank}: {line} has {total}, not {want}"
-                    )
+                    raise ValueError(f"sizes of rank {rank}: {line} has {total}, not {want}")
         texts = [line["TEXT"] for line in lines if line["EVENT"].startswith("NOTE")]
         if texts != ["for the statistics 6", "forced for the statistics 7"]:
             raise ValueError(f"notes of rank {rank}: {texts}")
@@ -318,18 +262,11 @@ class Tests:
         got = {line["LETTER"] for line in lines}
         if not got <= set(allowed + "U") or not set(allowed) & got:
             raise ValueError(f"mask {mask} gives {sorted(got)}")
-        if (
-            any("remote" in line for line in lines) != ("D" in allowed)
-            and {"P", "R"} & got
-        ):
+        if any("remote" in line for line in lines) != ("D" in allowed) and {"P", "R"} & got:
             raise ValueError(f"mask {mask}: addresses are not as D says")
         if any(line["SOURCE"] != "-" for line in lines) != ("N" in allowed):
             raise ValueError(f"mask {mask}: source lines are not as N says")
-        stats = {
-            line["LETTER"]
-            for line in parse(self.path("s-1"))
-            if line["EVENT"] == "STAT"
-        }
+        stats = {line["LETTER"] for line in parse(self.path("s-1")) if line["EVENT"] == "STAT"}
         if not stats <= set(allowed + "U"):
             raise ValueError(f"mask {mask} gives statistics of {sorted(stats)}")
 
@@ -344,11 +281,7 @@ class Tests:
             GASNET_STATSMASK="P",
         )
         for rank in range(2):
-            sizes = [
-                line["bytes"]
-                for line in parse(self.path(f"t-{rank}"))
-                if line["LETTER"] != "U"
-            ]
+            sizes = [line["bytes"] for line in parse(self.path(f"t-{rank}")) if line["LETTER"] != "U"]
             if sizes != ["1", "4", "8"]:
                 raise ValueError(f"puts in the trace: {sizes}")
             dumps = []
@@ -373,19 +306,13 @@ class Tests:
             GASNET_STATSFILE="s-%",
             GASNET_STATSNODES="0-1",
         )
-        files = sorted(
-            name for name in os.listdir(self.folder) if name.startswith(("t-", "s-"))
-        )
+        files = sorted(name for name in os.listdir(self.folder) if name.startswith(("t-", "s-")))
         if files != ["s-0", "s-1", "t-1", "t-3"]:
             raise ValueError(f"files are {files}")
         kinds, _ = self.expected(3)
         self.compare(
             "trace of rank 3",
-            {
-                k: v
-                for k, v in tally(parse(self.path("t-3"))).items()
-                if k not in UNCOUNTED
-            },
+            {k: v for k, v in tally(parse(self.path("t-3"))).items() if k not in UNCOUNTED},
             kinds,
         )
         _, warnings = self.tool("t-1", "t-3")
@@ -394,19 +321,11 @@ class Tests:
 
     def local(self):
         """The trace omits puts and gets of a rank to itself; the statistics count them."""
-        self.job(
-            2, GASNET_TRACEFILE="t-%", GASNET_TRACELOCAL="0", GASNET_STATSFILE="s-%"
-        )
+        self.job(2, GASNET_TRACEFILE="t-%", GASNET_TRACELOCAL="0", GASNET_STATSFILE="s-%")
         for rank in range(2):
             kinds, cells = self.expected(rank)
-            remote = {
-                key: cell
-                for key, cell in cells.items()
-                if key[0] not in ("put", "get") or key[1] != rank
-            }
-            self.compare(
-                f"cells of rank {rank}", cells_of(parse(self.path(f"t-{rank}"))), remote
-            )
+            remote = {key: cell for key, cell in cells.items() if key[0] not in ("put", "get") or key[1] != rank}
+            self.compare(f"cells of rank {rank}", cells_of(parse(self.path(f"t-{rank}"))), remote)
             self.statistics(rank, kinds, cells)
 
     def shared(self):
@@ -419,9 +338,7 @@ class Tests:
             path = self.path("t-shared")
             if name != "t-shared":
                 with open(path, "w", encoding="utf-8") as file:
-                    file.writelines(
-                        line + "\n" for line in output.splitlines() if LINE.match(line)
-                    )
+                    file.writelines(line + "\n" for line in output.splitlines() if LINE.match(line))
             lines = parse(path)
             for rank in range(3):
                 kinds, _ = self.expected(rank)
@@ -437,9 +354,7 @@ class Tests:
         for name, ranks in (("t-%", 2), ("t-all", 2)):
             self.clean()
             for rank in range(ranks):
-                with open(
-                    self.path(name.replace("%", str(rank))), "w", encoding="ascii"
-                ) as file:
+                with open(self.path(name.replace("%", str(rank))), "w", encoding="ascii") as file:
                     file.write("old\n" * 1000)
             got, output, _, _ = self.shop.run(
                 [self.program],
@@ -460,21 +375,14 @@ class Tests:
             GASNET_TRACEFILE="",
             GASNET_STATSFILE="",
         )
-        if (
-            "(P)" in output
-            or "START" in output
-            or any(n.startswith(("t-", "s-")) for n in os.listdir(self.folder))
-        ):
+        if "(P)" in output or "START" in output or any(n.startswith(("t-", "s-")) for n in os.listdir(self.folder)):
             raise ValueError(f"something was written: {output[-300:]!r}")
 
     def unwritable(self):
         """One message, and no job."""
         for variable in ("GASNET_TRACEFILE", "GASNET_STATSFILE"):
             output = self.job(3, status=1, **{variable: "no/such/folder/t-%"})
-            if (
-                output.count(f"{variable}=no/such/folder/t-%: ") != 1
-                or "No such file or directory" not in output
-            ):
+            if output.count(f"{variable}=no/such/folder/t-%: ") != 1 or "No such file or directory" not in output:
                 raise ValueError(f"output: {output[-400:]!r}")
 
     def full_device(self):
@@ -491,9 +399,7 @@ class Tests:
         self.clean()
         got, output, _, left = self.shop.run([self.program, what], 2, variables)
         if got != status or left:
-            raise ValueError(
-                f"exit status {got}, not {status}; left: {left}: {output[-300:]!r}"
-            )
+            raise ValueError(f"exit status {got}, not {status}; left: {left}: {output[-300:]!r}")
         lines = parse(self.path("t-1"))
         kinds, _ = self.expected(1)
         # The two barriers at the end are not reached.
@@ -501,14 +407,10 @@ class Tests:
             name: (count - 2 * (name in ("BARRIER_START", "BARRIER_DONE")), size)
             for name, (count, size) in kinds.items()
         }
-        got = {
-            k: v for k, v in tally(lines).items() if k not in UNCOUNTED and k != "FATAL"
-        }
+        got = {k: v for k, v in tally(lines).items() if k not in UNCOUNTED and k != "FATAL"}
         if what != "exit":
             self.compare(f"trace of the rank that is lost ({what})", got, kinds)
-            if lines[-1]["EVENT"] == "END" or (what != "kill") != (
-                lines[-1]["EVENT"] == "FATAL"
-            ):
+            if lines[-1]["EVENT"] == "END" or (what != "kill") != (lines[-1]["EVENT"] == "FATAL"):
                 raise ValueError(f"the last line is {lines[-1]}")
         if what == "exit" and lines[-1]["EVENT"] != "END":
             raise ValueError(f"the last line is {lines[-1]}")
@@ -519,12 +421,11 @@ class Tests:
             "fatal": "rank 1 ended with an error",
         }
         if what in note and note[what] not in out:
-            raise ValueError(
-                f"gasnet_trace does not report the loss of rank 1: {out[:300]!r}"
-            )
+            raise ValueError(f"gasnet_trace does not report the loss of rank 1: {out[:300]!r}")
 
     def backtraces(self):
-        """A backtrace that is printed is in the trace, line by line, and the tables are made all the same."""
+        """A backtrace that is printed is in the trace, line by line, and the tables are made all
+        the same."""
         output = self.job(
             2,
             "fatal",
@@ -533,11 +434,7 @@ class Tests:
             GASNET_BACKTRACE="1",
             GASNET_BACKTRACE_TYPE="EXECINFO",
         )
-        lines = [
-            line
-            for line in parse(self.path("t-1"))
-            if line["EVENT"] in ("FATAL", "BACKTRACE")
-        ]
+        lines = [line for line in parse(self.path("t-1")) if line["EVENT"] in ("FATAL", "BACKTRACE")]
         texts = [line["TEXT"] for line in lines if line["EVENT"] == "BACKTRACE"]
         if (
             lines[0]["EVENT"] != "FATAL"
@@ -547,39 +444,27 @@ class Tests:
         ):
             raise ValueError(f"the trace has {lines[:4]}")
         if any(text not in output for text in texts):
-            raise ValueError(
-                f"the trace has {texts}, standard error {output[-2000:]!r}"
-            )
+            raise ValueError(f"the trace has {texts}, standard error {output[-2000:]!r}")
         out, _ = self.tool("t-0", "t-1")
         if "rank 1 ended with an error" not in out or "PUT REPORT" not in out:
             raise ValueError(f"tables: {out[:300]!r}")
 
     def reports(self):
-        """Tables of the debug allocator's reports: totals, and what was in use by the line that asked for it."""
+        """Tables of the debug allocator's reports: totals, and what was in use by the line that
+        asked for it."""
         self.job(2, "heap", GASNET_MALLOCFILE="t-heap-%", GASNET_TRACEFILE="t-%")
         files = [f"t-heap-{rank}" for rank in range(2)]
         out, warnings = self.tool(*files)
-        rows = re.findall(
-            r"^busy\.c:(\d+) +IN_USE +(\d+) +(\d+) +([\d.]+) +(\d+) +(\d+)$", out, re.M
-        )
-        if warnings or [row[1:] for row in rows] != [
-            ("6", "1000", "1001.5", "1003", "6009")
-        ]:
+        rows = re.findall(r"^busy\.c:(\d+) +IN_USE +(\d+) +(\d+) +([\d.]+) +(\d+) +(\d+)$", out, re.M)
+        if warnings or [row[1:] for row in rows] != [("6", "1000", "1001.5", "1003", "6009")]:
             raise ValueError(f"rows {rows}, warnings {warnings!r}: {out!r}")
-        totals = re.findall(
-            r"^ +(\d) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) .*busy", out, re.M
-        )
+        totals = re.findall(r"^ +(\d) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+) .*busy", out, re.M)
         if len(totals) != 2 or any(
-            int(row[1]) != int(row[3]) + int(row[5])
-            or int(row[2]) != int(row[4]) + int(row[6])
-            for row in totals
+            int(row[1]) != int(row[3]) + int(row[5]) or int(row[2]) != int(row[4]) + int(row[6]) for row in totals
         ):
             raise ValueError(f"totals {totals}: {out!r}")
         out, _ = self.tool("-t", "-report", "MALLOC", "t-0", "t-1", *files)
-        if (
-            "PUT REPORT" in out
-            or len(re.findall(r"^busy\.c:\d+ +IN_USE +[01] +3 ", out, re.M)) != 2
-        ):
+        if "PUT REPORT" in out or len(re.findall(r"^busy\.c:\d+ +IN_USE +[01] +3 ", out, re.M)) != 2:
             raise ValueError(f"by rank: {out!r}")
         self.tool("-html", "page.html", files[0], status=1)
 
@@ -598,16 +483,12 @@ class Tests:
                 seen.extend(
                     line
                     for line in lines
-                    if line["EVENT"] == "BARRIER_NOTIFY"
-                    and line["flags"] == "0"
-                    and lines[-1] is line
+                    if line["EVENT"] == "BARRIER_NOTIFY" and line["flags"] == "0" and lines[-1] is line
                 )
             os.killpg(process.pid, signal.SIGKILL)
 
         self.clean()
-        self.shop.run(
-            [self.program, "hang"], 2, {"GASNET_TRACEFILE": "t-%"}, during=during
-        )
+        self.shop.run([self.program, "hang"], 2, {"GASNET_TRACEFILE": "t-%"}, during=during)
         if not seen:
             raise ValueError("the barrier that nobody else enters is not in the file")
 
@@ -636,21 +517,11 @@ class Tests:
             if line.endswith(")") and " REPORT " in line:
                 section = line.split()[0]
             words = line.split()
-            if (
-                section in ("PUT", "GET")
-                and len(words) == 7
-                and words[1] in ("LOCAL", "GLOBAL")
-            ):
+            if section in ("PUT", "GET") and len(words) == 7 and words[1] in ("LOCAL", "GLOBAL"):
                 sums[section.lower(), words[1], "count"] += int(words[2])
                 sums[section.lower(), words[1], "bytes"] += int(words[6])
-        wanted = {
-            key: value
-            for key, value in all_cells.items()
-            if key[0] in ("put", "get") and value
-        }
-        self.compare(
-            "tables of puts and gets", {k: v for k, v in sums.items() if v}, wanted
-        )
+        wanted = {key: value for key, value in all_cells.items() if key[0] in ("put", "get") and value}
+        self.compare("tables of puts and gets", {k: v for k, v in sums.items() if v}, wanted)
         total = sum(int(m) for m in re.findall(r"^\S+ +TEAM +(\d+) ", out, re.M))
         if total != kinds["BARRIER_DONE"]:
             raise ValueError(f"{total} team barriers, not {kinds['BARRIER_DONE']}")
@@ -658,13 +529,11 @@ class Tests:
         self.from_statistics(ranks, kinds)
 
     def from_statistics(self, ranks, kinds):
-        """Statistics alone give tables by kind; beside the traces of the same ranks they add nothing."""
+        """Statistics alone give tables by kind; beside the traces of the same ranks they add
+        nothing."""
         files = [f"s-{rank}" for rank in range(ranks)]
         out, warnings = self.tool(*files)
-        got = {
-            name: int(count)
-            for name, count in re.findall(r"^\(none\) +([A-Z_]+) +(\d+) ", out, re.M)
-        }
+        got = {name: int(count) for name, count in re.findall(r"^\(none\) +([A-Z_]+) +(\d+) ", out, re.M)}
         wanted = {
             name: count
             for name, count in kinds.items()
@@ -681,16 +550,11 @@ class Tests:
                 )
             )
         }
-        self.compare(
-            "tables from statistics", {name: got.get(name) for name in wanted}, wanted
-        )
+        self.compare("tables from statistics", {name: got.get(name) for name in wanted}, wanted)
         if warnings or "source line" in out:
             raise ValueError(f"{warnings!r}: {out!r}")
         traces = [f"t-{rank}" for rank in range(ranks)]
-        rows = [
-            self.tool("-i", "-t", *names)[0].split("REPORT", 1)[1]
-            for names in (traces, traces + files)
-        ]
+        rows = [self.tool("-i", "-t", *names)[0].split("REPORT", 1)[1] for names in (traces, traces + files)]
         if rows[0] != rows[1]:
             raise ValueError("statistics beside traces change the tables")
         _, why = self.tool("-o", "page.txt", self.nothing())
@@ -703,9 +567,7 @@ class Tests:
             open(self.path("t-0"), encoding="utf-8") as file,
             open(self.path("page-none"), "w", encoding="utf-8") as none,
         ):
-            none.writelines(
-                line for line in file if "] (U) START" in line or "] (U) END" in line
-            )
+            none.writelines(line for line in file if "] (U) START" in line or "] (U) END" in line)
         return "page-none"
 
     def options(self, files, ranks):
@@ -715,8 +577,7 @@ class Tests:
             raise ValueError(f"-report PUT: {out!r}")
         places = re.findall(r"^(\w+\.c:\d+) ", out, re.M)
         if (
-            places
-            != sorted(places, key=lambda p: (p.split(":")[0], int(p.split(":")[1])))
+            places != sorted(places, key=lambda p: (p.split(":")[0], int(p.split(":")[1])))
             or "transfers.c:9" not in places
         ):
             raise ValueError(f"source lines are {places}")
@@ -728,9 +589,7 @@ class Tests:
         if " LOCAL " in out or " WAITNOTIFY " in out or " WAIT " not in out:
             raise ValueError("-filter leaves types in, or too much out")
         out, _ = self.tool("-t", "-report", "PUT", *files)
-        if {int(rank) for rank in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out)} != set(
-            range(ranks)
-        ):
+        if {int(rank) for rank in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out)} != set(range(ranks)):
             raise ValueError(f"-t: {out!r}")
         out, _ = self.tool("-p", "-report", "PUT", "t-0")
         if {int(peer) for peer in re.findall(r"(?:LOCAL|GLOBAL) +(\d+) ", out)} != {
@@ -753,9 +612,7 @@ class Tests:
         with open(self.path("t-0"), "rb") as file:
             good = file.read().splitlines(keepends=True)
         kinds, _ = self.expected(0)
-        puts = sum(
-            count for name, (count, _) in kinds.items() if name.startswith("PUT")
-        )
+        puts = sum(count for name, (count, _) in kinds.items() if name.startswith("PUT"))
         with open(self.path("t-0"), "wb") as file:
             file.write(
                 b"".join(good[:3])
@@ -788,11 +645,7 @@ class Tests:
                 open_ones[key] = event
             elif event["ph"] == "e":
                 begin = open_ones.pop(key)
-                if (
-                    begin["ts"] > event["ts"]
-                    or begin["name"] != event["name"]
-                    or begin["pid"] != event["pid"]
-                ):
+                if begin["ts"] > event["ts"] or begin["name"] != event["name"] or begin["pid"] != event["pid"]:
                     raise ValueError(f"{begin} does not go with {event}")
             elif event["ph"] == "X" and event["dur"] < 0:
                 raise ValueError(f"{event} ends before it begins")
@@ -800,20 +653,10 @@ class Tests:
         for rank in range(ranks):
             for name, (count, _) in self.expected(rank)[0].items():
                 kinds[name] += count
-        if (
-            open_ones
-            or phases["b"] != kinds["BARRIER_START"] + kinds["COLL_START"]
-            or phases["e"] != phases["b"]
-        ):
+        if open_ones or phases["b"] != kinds["BARRIER_START"] + kinds["COLL_START"] or phases["e"] != phases["b"]:
             raise ValueError(f"{len(open_ones)} events do not end; phases are {phases}")
-        puts = sum(
-            1
-            for event in events
-            if event["ph"] == "X" and event["name"].startswith("PUT")
-        )
-        if puts != sum(
-            count for name, count in kinds.items() if name.startswith("PUT")
-        ):
+        puts = sum(1 for event in events if event["ph"] == "X" and event["name"].startswith("PUT"))
+        if puts != sum(count for name, count in kinds.items() if name.startswith("PUT")):
             raise ValueError(f"{puts} puts")
 
     # ---- the page in a browser
@@ -822,7 +665,8 @@ class Tests:
         """Runs Chromium without a window; returns its output."""
         home = self.path("browser")
         os.makedirs(home, exist_ok=True)
-        # No sandbox of its own: containers and unprivileged test users often may not make one. The page is ours.
+        # No sandbox of its own: containers and unprivileged test users often may not make one. The
+        # page is ours.
         command = [
             "chromium",
             "--headless",
@@ -886,22 +730,15 @@ class Tests:
                     got[int(values["from"]), int(values["to"])] = cell
             self.compare(f"cells of the matrix from {inputs[0]}", got, wanted)
             drawn = collections.Counter()
-            for name, count in re.findall(
-                r'<rect class="bar-(\w+)"[^>]*data-count="(\d+)"', dom
-            ):
+            for name, count in re.findall(r'<rect class="bar-(\w+)"[^>]*data-count="(\d+)"', dom):
                 drawn[name] += int(count)
             self.compare(f"bars from {inputs[0]}", dict(drawn), dict(bars))
             shares = {
-                (int(r), s)
-                for r, s in re.findall(
-                    r'class="share"[^>]*data-rank="(\d+)" data-state="(\w+)"', dom
-                )
+                (int(r), s) for r, s in re.findall(r'class="share"[^>]*data-rank="(\d+)" data-state="(\w+)"', dom)
             }
             if (
                 inputs is files
-                and not {(rank, "barrier") for rank in range(ranks)}
-                | {(0, "put"), (0, "get")}
-                <= shares
+                and not {(rank, "barrier") for rank in range(ranks)} | {(0, "put"), (0, "get")} <= shares
             ):
                 raise ValueError(f"shares of time are {sorted(shares)}")
             if inputs is files and (
@@ -909,13 +746,9 @@ class Tests:
                 or "gex_Coll_BroadcastNB" not in dom
                 or "src/transfers.c:9" not in dom
             ):
-                raise ValueError(
-                    "the timeline, the collectives or the source lines are missing"
-                )
+                raise ValueError("the timeline, the collectives or the source lines are missing")
         self.tool("-html", "page.html", *files)
-        self.browser(
-            f"--screenshot={self.path('page.png')}", f"file://{self.path('page.html')}"
-        )
+        self.browser(f"--screenshot={self.path('page.png')}", f"file://{self.path('page.html')}")
         colours = png_colours(self.path("page.png"))
         if len(colours) < 20:
             raise ValueError(f"the picture of the page has {len(colours)} colours only")
@@ -971,9 +804,7 @@ def png_colours(path):
 def main():
     """All tests of the modes that the environment names."""
     with jobtest.Workshop() as shop:
-        modes = [
-            mode for mode in jobtest.MODES if mode in ("seq", "par")
-        ] or jobtest.MODES
+        modes = [mode for mode in jobtest.MODES if mode in ("seq", "par")] or jobtest.MODES
         for mode in modes[-1:] if jobtest.QUICK else modes:
             program = shop.compile(os.path.join(HERE, "busy.c"), mode)
             if not program:
@@ -1013,12 +844,11 @@ def main():
             tests.check("events for Perfetto", tests.perfetto, 2)
             if shutil.which("chromium"):
                 for ranks in (4,) if jobtest.QUICK else (1, 4):
-                    tests.check(
-                        f"page of {ranks} ranks in a browser", tests.page, ranks
-                    )
+                    tests.check(f"page of {ranks} ranks in a browser", tests.page, ranks)
             else:
                 print(
-                    f"SKIP trace: page in a browser {mode} there is no chromium on this machine (make setup installs it)",
+                    f"SKIP trace: page in a browser {mode} there is no chromium on this machine"
+                    " (make setup installs it)",
                     flush=True,
                 )
     jobtest.finish()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the C and C++ test programs of gasnet-compat-tests over an installed libgasnet: flavour (and segment configuration) x conduit x
-neighbourhood size x thread mode x ranks. Prints PASS, FAIL or SKIP per program and configuration.
+"""Runs the C and C++ test programs of gasnet-compat-tests over an installed libgasnet: flavour (and
+segment configuration) x conduit x neighbourhood size x thread mode x ranks. Prints PASS, FAIL or
+SKIP per program and configuration.
 
 The first lines of a program may say:
   // NP: 1 2 4            rank counts (default 1 2 4)
@@ -13,10 +14,13 @@ The first lines of a program may say:
   // TIMEOUT: 60          seconds per run
   // FLAGS: -fopenmp      compiler flags
   // ROOT: yes            also runs as root where the check does
-  // DEVICES: yes         has stand-ins for the vendors' device libraries (emulators/devices), unless REAL_DEVICES is set
-The programs of the folder tools use only the communication-free tools library, in its modes tools-seq and tools-par.
-A folder with a run.sh is run by that script instead: its environment has PREFIX, FLAVOUR, CONDUIT, MODES, SUPERNODE_MAXSIZE (empty: all
-ranks), QUICK (1 or empty), CC, CXX, OUT (a scratch folder); it prints the same PASS, FAIL and SKIP lines.
+  // DEVICES: yes         has stand-ins for the vendors' device libraries (emulators/devices),
+                          unless REAL_DEVICES is set
+The programs of the folder tools use only the communication-free tools library, in its modes
+tools-seq and tools-par.
+A folder with a run.sh is run by that script instead: its environment has PREFIX, FLAVOUR, CONDUIT,
+MODES, SUPERNODE_MAXSIZE (empty: all ranks), QUICK (1 or empty), CC, CXX, OUT (a scratch folder); it
+prints the same PASS, FAIL and SKIP lines.
 Exit codes of a program: 0 passed, 77 skipped (its last line says why), anything else failed."""
 
 import argparse
@@ -37,18 +41,15 @@ TESTS = os.path.join(ROOT, "gasnet-compat-tests")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
 NOT_FAMILIES = ("common", "headers")
 LONG_SCRIPTS = ("exit",)
-# Collectives choose their ways by whether ranks share cores: half of the cases of these families believe that there are enough.
+# Collectives choose their ways by whether ranks share cores: half of the cases of these families
+# believe that there are enough.
 BY_CORES = ("barrier", "coll")
 
 
 def arguments():
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--release", default="", help="prefix of the release installation"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--release", default="", help="prefix of the release installation")
     parser.add_argument("--debug", default="", help="prefix of the debug installation")
     parser.add_argument(
         "--other",
@@ -61,9 +62,7 @@ def arguments():
         help="seed: of the less important configurations take only a part, chosen by this text",
     )
     parser.add_argument("--families", default="", help="only these folders")
-    parser.add_argument(
-        "--programs", default="", help="only these programs (names without suffix)"
-    )
+    parser.add_argument("--programs", default="", help="only these programs (names without suffix)")
     parser.add_argument(
         "--configurations",
         default="",
@@ -78,12 +77,8 @@ def arguments():
     )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--flags", default="", help="further compiler and linker flags")
-    parser.add_argument(
-        "--wrapper", default="", help="put before the program, for example valgrind"
-    )
-    parser.add_argument(
-        "--env", default="", help="further environment, NAME=value words"
-    )
+    parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
+    parser.add_argument("--env", default="", help="further environment, NAME=value words")
     parser.add_argument(
         "--skip",
         default="",
@@ -115,8 +110,9 @@ def chance(seed, key, one_in):
 
 
 MODES = "seq parsync par"
-# Here a complete matrix has every thread mode; elsewhere each program runs in one, over all programs in all of them. So do the stress programs, which
-# take half of the time, but for the first of these.
+# Here a complete matrix has every thread mode; elsewhere each program runs in one, over all
+# programs in all of them. So do the stress programs, which take half of the time, but for the first
+# of these.
 EVERY_MODE = (
     ("release", "smp"),
     ("debug", "smp"),
@@ -124,7 +120,8 @@ EVERY_MODE = (
     ("release", "udp"),
 )
 
-# Release programs cover neighbourhoods of two; this configuration is for those that need the debug flavour.
+# Release programs cover neighbourhoods of two; this configuration is for those that need the debug
+# flavour.
 ONLY_DEBUG = ("debug", "sock", 2)
 
 
@@ -132,23 +129,17 @@ def modes_of(options, found, family, where, source):
     """The thread modes in which a program runs; `where`: flavour, conduit, neighbourhood size."""
     modes = (options.modes or MODES).split()
     if family == "tools":
-        modes = [
-            "tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"
-        ]
+        modes = ["tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"]
     modes = [mode for mode in modes if mode in found.get("MODES", mode).split()]
     every = EVERY_MODE[:1] if family == "stress" else EVERY_MODE
-    if (
-        not modes
-        or options.modes
-        or options.slice
-        or (where[:2] in every and where[2] < 2)
-    ):
+    if not modes or options.modes or options.slice or (where[:2] in every and where[2] < 2):
         return modes
     return [modes[number(f"{source} {where}") % len(modes)]]
 
 
 def configurations(options):
-    """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice takes)."""
+    """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice
+    takes)."""
     table = [
         ("release", "smp", 0, 5),
         ("debug", "smp", 0, 5),
@@ -169,16 +160,13 @@ def configurations(options):
     prefixes = {"release": options.release, "debug": options.debug}
     for word in options.other.split():
         name, _, prefixes[name] = word.partition("=")
-        table += [
-            (name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))
-        ]
+        table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))]
         table += [(name, "udp", 1, 15)] if name.startswith("release") else []
     wanted = options.configurations.split()
     for flavour, conduit, size, one_in in table:
         prefix = prefixes[flavour]
-        if wanted:
-            if f"{flavour}:{conduit}:{size}" not in wanted:
-                continue
+        if wanted and f"{flavour}:{conduit}:{size}" not in wanted:
+            continue
         if prefix and jobs.Installation(prefix).has(conduit):
             yield flavour, prefix, conduit, size, one_in
 
@@ -186,9 +174,7 @@ def configurations(options):
 class Case:
     """A program in one configuration and mode."""
 
-    def __init__(
-        self, options, family, source, found, flavour, prefix, conduit, size, mode
-    ):
+    def __init__(self, options, family, source, found, flavour, prefix, conduit, size, mode):
         self.options, self.family, self.source, self.found = (
             options,
             family,
@@ -213,9 +199,7 @@ class Case:
         """Rank counts."""
         if self.mode.startswith("tools-"):
             return [1]
-        counts = [
-            int(n) for n in (self.options.np or self.found.get("NP", "1 2 4")).split()
-        ]
+        counts = [int(n) for n in (self.options.np or self.found.get("NP", "1 2 4")).split()]
         few = [int(n) for n in self.options.few_ranks.split()]
         return [n for n in counts if n in few or not few] or [min(counts)]
 
@@ -224,11 +208,7 @@ class Case:
         folder = tempfile.mkdtemp(dir=work)
         os.chmod(folder, 0o755)
         binary = os.path.join(folder, self.program)
-        flags = (
-            WARNINGS
-            + [f"-I{TESTS}/common", f"-I{TESTS}/{self.family}"]
-            + self.found.get("FLAGS", "").split()
-        )
+        flags = WARNINGS + [f"-I{TESTS}/common", f"-I{TESTS}/{self.family}"] + self.found.get("FLAGS", "").split()
         flags += self.options.flags.split()
         path = os.path.join(TESTS, self.family, self.source)
         built, messages = installation.compile(
@@ -238,29 +218,19 @@ class Case:
             return [f"FAIL {self.name}: does not compile", *indent(messages, 12)]
         lines, skipped, passed, seconds = [], "", [], 0.0
         for count in self.counts():
-            environment = (
-                {}
-                if self.mode.startswith("tools-")
-                else {"GASNET_PSHM_NODES": str(count)}
-            )
+            environment = {} if self.mode.startswith("tools-") else {"GASNET_PSHM_NODES": str(count)}
             if self.size:
                 environment["GASNET_SUPERNODE_MAXSIZE"] = str(self.size)
             if self.roomy:
                 environment["GASNET_HOST_CORES"] = "64"
-            timeout = (
-                float(self.found.get("TIMEOUT", "60")) * self.options.timeout_factor
-            )
+            timeout = float(self.found.get("TIMEOUT", "60")) * self.options.timeout_factor
             environment["TEST_WATCHDOG"] = str(max(5, int(timeout) - 5))
             if jobs.wants_stand_ins(self.found):
                 environment.update(self.devices)
             for word in (self.found.get("ENV", "") + " " + self.options.env).split():
                 key, _, value = word.partition("=")
                 environment[key] = value
-            command = (
-                self.options.wrapper.split()
-                + [binary]
-                + self.found.get("ARGS", "").split()
-            )
+            command = self.options.wrapper.split() + [binary] + self.found.get("ARGS", "").split()
             as_root = "ROOT" in self.found and chance("root", f"{self.name} {count}", 4)
             result = jobs.run(command, timeout, environment, unprivileged=not as_root)
             seconds += result.seconds
@@ -268,11 +238,7 @@ class Case:
             if result.status == 77:
                 skipped = output[-1] if output else "no reason given"
             elif result.status != 0 or result.leftovers:
-                why = (
-                    "out of time"
-                    if result.status is None
-                    else f"exit status {result.status}"
-                )
+                why = "out of time" if result.status is None else f"exit status {result.status}"
                 if result.leftovers:
                     why += ", left behind: " + ", ".join(result.leftovers)
                 lines += [
@@ -298,11 +264,7 @@ def run_script(options, family, flavour, prefix, conduit, size, work):
     """Runs a family's own script."""
     out = tempfile.mkdtemp(prefix=f"{family}-", dir=work)
     os.chmod(out, 0o777)
-    environment = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))
-    }
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
     mark = uuid.uuid4().hex
     environment.update(CHECK_SCRIPT=mark)
     environment.update(
@@ -341,9 +303,7 @@ def run_script(options, family, flavour, prefix, conduit, size, work):
     lines = []
     for line in output.splitlines():
         if line.startswith(("PASS ", "FAIL ", "SKIP ")):
-            lines.append(
-                f"{line} [{flavour} {conduit}" + (f"/{size}]" if size else "]")
-            )
+            lines.append(f"{line} [{flavour} {conduit}" + (f"/{size}]" if size else "]"))
         else:
             lines.append("    | " + line)
     if status is None:
@@ -364,9 +324,7 @@ def main():
     wanted_programs = options.programs.split()
     not_here = dict(word.split("=", 1) for word in options.skip.split())
     families = options.families.split() or sorted(
-        d
-        for d in os.listdir(TESTS)
-        if os.path.isdir(os.path.join(TESTS, d)) and d not in NOT_FAMILIES
+        d for d in os.listdir(TESTS) if os.path.isdir(os.path.join(TESTS, d)) and d not in NOT_FAMILIES
     )
     cases, scripts, installations = [], [], {}
     for flavour, prefix, conduit, size, one_in in configurations(options):
@@ -374,35 +332,20 @@ def main():
         for family in families:
             folder = os.path.join(TESTS, family)
             has_script = os.path.exists(os.path.join(folder, "run.sh"))
-            if ("-" in flavour or conduit == "any") and (
-                has_script or family == "tools"
-            ):
+            if ("-" in flavour or conduit == "any") and (has_script or family == "tools"):
                 continue  # starts, ends and tools know no segments, and the conduit does not matter to them
             if has_script:
                 if options.no_scripts or wanted_programs:
                     continue
                 always = (flavour, conduit) == ("release", "smp")
-                if (
-                    not options.slice
-                    or always
-                    or chance(
-                        options.slice, f"{family} {flavour} {conduit} {size}", one_in
-                    )
-                ):
+                if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):
                     scripts.append((family, flavour, prefix, conduit, size))
             if has_script or options.only_scripts:
                 continue
-            for source in sorted(
-                f for f in os.listdir(folder) if f.endswith((".c", ".cc"))
-            ):
-                if (
-                    wanted_programs
-                    and os.path.splitext(source)[0] not in wanted_programs
-                ):
+            for source in sorted(f for f in os.listdir(folder) if f.endswith((".c", ".cc"))):
+                if wanted_programs and os.path.splitext(source)[0] not in wanted_programs:
                     continue
-                if options.sample and not chance(
-                    options.sample, f"{family}/{source}", 4
-                ):
+                if options.sample and not chance(options.sample, f"{family}/{source}", 4):
                     continue
                 if os.path.splitext(source)[0] in not_here:
                     print(
@@ -420,13 +363,9 @@ def main():
                     continue
                 if segments not in found.get("SEGMENTS", segments).split():
                     continue
-                if (flavour, conduit, size) == ONLY_DEBUG and "release" in found.get(
-                    "FLAVOURS", "release"
-                ).split():
+                if (flavour, conduit, size) == ONLY_DEBUG and "release" in found.get("FLAVOURS", "release").split():
                     continue
-                modes = modes_of(
-                    options, found, family, (flavour, conduit, size), source
-                )
+                modes = modes_of(options, found, family, (flavour, conduit, size), source)
                 for mode in modes:
                     case = Case(
                         options,
@@ -439,23 +378,16 @@ def main():
                         size,
                         mode,
                     )
-                    # In the release flavour on smp each program runs in one mode: that of its own segment configuration, or FAST.
-                    own = (
-                        "fast"
-                        if "fast" in found.get("SEGMENTS", "fast").split()
-                        else found["SEGMENTS"].split()[0]
-                    )
+                    # In the release flavour on smp each program runs in one mode: that of its own
+                    # segment configuration, or FAST.
+                    own = "fast" if "fast" in found.get("SEGMENTS", "fast").split() else found["SEGMENTS"].split()[0]
                     always = (plain, segments, conduit, mode) == (
                         "release",
                         own,
                         "smp",
                         modes[-1],
                     )
-                    if (
-                        not options.slice
-                        or always
-                        or chance(options.slice, case.name, one_in)
-                    ):
+                    if not options.slice or always or chance(options.slice, case.name, one_in):
                         cases.append(case)
     failed = 0
     with jobs.scratch() as work:
@@ -464,15 +396,10 @@ def main():
             for case in cases:
                 case.devices = devices
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            running = [
-                pool.submit(case.run, installations[case.prefix], work)
-                for case in cases
-            ]
+            running = [pool.submit(case.run, installations[case.prefix], work) for case in cases]
             # The longest first.
             scripts.sort(key=lambda script: script[0] not in LONG_SCRIPTS)
-            running += [
-                pool.submit(run_script, options, *script, work) for script in scripts
-            ]
+            running += [pool.submit(run_script, options, *script, work) for script in scripts]
             for future in running:
                 lines = future.result()
                 failed += any(line.startswith("FAIL ") for line in lines)

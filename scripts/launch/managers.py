@@ -70,9 +70,7 @@ def of_manager(manager):
     @case(f"{manager}: as nobody", "managers")
     def _(bed):
         words, env = command(bed, manager, 6)
-        bed.run(
-            words, env=env, places=blocks(6, bed.names()), user="nobody", manager=True
-        )
+        bed.run(words, env=env, places=blocks(6, bed.names()), user="nobody", manager=True)
 
     @case(f"{manager}: many ranks, small neighbourhoods", "managers")
     def _(bed):
@@ -95,9 +93,7 @@ def of_manager(manager):
     )
     def _(bed):
         words, env = command(bed, manager, 3)
-        bed.run(
-            words, env=env, code=None, says=["smp conduit has no network"], manager=True
-        )
+        bed.run(words, env=env, code=None, says=["smp conduit has no network"], manager=True)
 
 
 for _manager in MANAGERS:
@@ -139,16 +135,10 @@ def _(bed):
 @case("managers: on one host", "managers", conduits=("udp", "any", "smp"))
 def _(bed):
     words = [bed.program.path]
-    bed.run(
-        mpi.hydra(4, ["node1"], words), places=["node1"] * 4, nbrhds=1, manager=True
-    )
-    bed.run(
-        mpi.openmpi(4, ["node1"], words), places=["node1"] * 4, nbrhds=1, manager=True
-    )
+    bed.run(mpi.hydra(4, ["node1"], words), places=["node1"] * 4, nbrhds=1, manager=True)
+    bed.run(mpi.openmpi(4, ["node1"], words), places=["node1"] * 4, nbrhds=1, manager=True)
     for kind in ("pmi2", "pmix"):
-        bed.run(
-            srun(bed, kind, 4, hosts=1), places=["node1"] * 4, nbrhds=1, manager=True
-        )
+        bed.run(srun(bed, kind, 4, hosts=1), places=["node1"] * 4, nbrhds=1, manager=True)
 
 
 @case("managers: one rank", "managers")
@@ -313,9 +303,7 @@ def _(bed):
     conduits=("udp", "any"),
 )
 def _(bed):
-    variable = (
-        "GASNET_SPAWNER" if bed.program.conduit == "any" else "GASNET_UDP_SPAWNER"
-    )
+    variable = "GASNET_SPAWNER" if bed.program.conduit == "any" else "GASNET_UDP_SPAWNER"
     bed.run(
         [bed.program.path, "2"],
         env={variable: "pmi"},

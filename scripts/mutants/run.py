@@ -132,7 +132,11 @@ def copy_tree(source, target):
         elif os.path.isfile(old):
             with open(old, "rb") as file:
                 content = file.read()
-            if not os.path.isfile(new) or open(new, "rb").read() != content:
+            previous = None
+            if os.path.isfile(new):
+                with open(new, "rb") as file:
+                    previous = file.read()
+            if previous != content:
                 shutil.copyfile(old, new)
                 shutil.copymode(old, new)
 
@@ -513,7 +517,7 @@ def tell(mutant, future):
         )
         return 1
     print(
-        f"FAIL mutant-{mutant.name} {'survived' if not problem else problem}: {mutant.test_line}",
+        f"FAIL mutant-{mutant.name} {problem or 'survived'}: {mutant.test_line}",
         flush=True,
     )
     return 0
