@@ -41,6 +41,8 @@ sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" format --quiet --no-cac
 python3 -B scripts/check/levels.py --selftest
 # --report lists the uses that break the levels without failing.
 python3 -B scripts/check/levels.py --report
+python3 -B scripts/check/style.py --selftest
+python3 -B scripts/check/style.py
 # The marker objects are compiled in every mode with warnings as errors by the header check and by
 # package-lib.sh.
 echo "lint: clean"

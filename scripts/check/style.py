@@ -150,7 +150,7 @@ def markdown(path, lines, findings):
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("```"):
             fence = not fence
-        elif not fence and not line.lstrip().startswith("|") and not LINK.search(line):
+        elif not fence and not line.startswith("    ") and not line.lstrip().startswith("|") and not LINK.search(line):
             findings.line_width(path, number, line, TEXT)
 
 
