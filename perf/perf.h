@@ -32,7 +32,9 @@ struct worker {
     size_t room;  /* bytes of each part */
     size_t step;  /* distance between slots for data of `bytes` */
     size_t
-        places; /* number of slots, a power of two, minus 1: used as a mask, because a division takes as long as a small put */
+        /* number of slots, a power of two, minus 1: used as a mask, because a division takes as
+         * long as a small put */
+        places;
     unsigned long turn; /* counts operations; addresses and values derive from it */
     char padding[128];  /* padding: threads count concurrently */
 };

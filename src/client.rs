@@ -27,7 +27,8 @@ impl Client {
     }
 }
 
-/// Whether `name` matches the pattern that the specification recommends, `[A-Z][A-Z0-9_]+`, ignoring case (test clients use lower case).
+/// Whether `name` matches the pattern that the specification recommends, `[A-Z][A-Z0-9_]+`,
+/// ignoring case (test clients use lower case).
 pub fn is_recommended_name(name: &[u8]) -> bool {
     !name.is_empty() && name[0].is_ascii_alphabetic() && name.iter().all(|c| c.is_ascii_alphanumeric() || *c == b'_')
 }

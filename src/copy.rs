@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 macro_rules! word {
     ($atomic:ty, $to:expr, $from:expr) => {{
-        // SAFETY: aligned for the type (checked by the caller), valid by contract; both sides may be shared with other processes, hence atomics.
+        // SAFETY: aligned for the type (checked by the caller), valid by contract; both sides may
+        // be shared with other processes, hence atomics.
         let value = unsafe { &*$from.cast_mut().cast::<$atomic>() }.load(Ordering::Acquire);
         // SAFETY: as above.
         unsafe { &*$to.cast::<$atomic>() }.store(value, Ordering::Release)
     }};
 }
 
-/// Copies `bytes` bytes. An aligned transfer of 1, 2, 4 or 8 bytes is one load and one store, since clients wait on flags that puts
-/// write: released, so that whoever acquires the flag sees what was put before it; acquired, so that later gets are no older than the flag.
+/// Copies `bytes` bytes. An aligned transfer of 1, 2, 4 or 8 bytes is one load and one store, since
+/// clients wait on flags that puts write: released, so that whoever acquires the flag sees what was
+/// put before it; acquired, so that later gets are no older than the flag.
 ///
 /// # Safety
 /// Both ranges are valid and may be written by others only as data races that the client accepts.
@@ -34,7 +36,8 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
     }
 }
 
-/// Copies by the first and the last `size_of::<T>()` bytes, which meet; faster than a call of `memmove`.
+/// Copies by the first and the last `size_of::<T>()` bytes, which meet; faster than a call of
+/// `memmove`.
 ///
 /// # Safety
 /// As [`copy`]; `bytes` is at least the size of T, and at most twice that.

@@ -1,6 +1,7 @@
 //! `gex_EP_t`: the endpoints of this process, and the segments of others that were published to it.
 //!
-//! Endpoint 0 is made at initialisation. Others get the next numbers in the order of their creation, and live as long as the process.
+//! Endpoint 0 is made at initialisation. Others get the next numbers in the order of their
+//! creation, and live as long as the process.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -45,7 +46,8 @@ impl Endpoint {
 
     /// The bound segment.
     pub fn bound(&self) -> Option<&'static Segment> {
-        // SAFETY: null, or a segment that lives until `unbind` has made it null here (the client then uses it no more).
+        // SAFETY: null, or a segment that lives until `unbind` has made it null here (the client
+        // then uses it no more).
         unsafe { self.segment.load(Ordering::Acquire).as_ref() }
     }
 
@@ -108,7 +110,8 @@ pub fn unbind(primordial: &'static Endpoint, segment: &'static Segment) {
     }
 }
 
-/// Whether primordial endpoints have memory that was not attached (bound, or in EVERYTHING all of it): neighbours do not map that.
+/// Whether primordial endpoints have memory that was not attached (bound, or in EVERYTHING all of
+/// it): neighbours do not map that.
 static NOT_ATTACHED: AtomicBool = AtomicBool::new(false);
 
 /// Primordial endpoints have memory that was not attached.
@@ -116,7 +119,8 @@ pub fn primordial_is_not_attached() {
     NOT_ATTACHED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the segment of this endpoint, here or elsewhere, is one that was attached (or that will be).
+/// Whether the segment of this endpoint, here or elsewhere, is one that was attached (or that will
+/// be).
 #[inline]
 pub fn is_attached(index: EpIndex) -> bool {
     index == 0 && !NOT_ATTACHED.load(Ordering::Relaxed)

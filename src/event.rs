@@ -1,12 +1,13 @@
 //! Operations and the events that name them (GASNet-EX 0.19, "Events").
 //!
-//! An [`Op`] counts what is outstanding, per category. NB operations, NBI sets, access regions and collectives are all the
-//! same object. A root event is the address of an `Op`; a leaf event is that address with the category bits (the values of
-//! `GEX_EC_*`) in the low four bits. Ops live in chunks that are never freed, so that any thread may test, sync and recycle
-//! any event, and so that counters outlive the thread that started the operation.
+//! An [`Op`] counts what is outstanding, per category. NB operations, NBI sets, access regions and
+//! collectives are all the same object. A root event is the address of an `Op`; a leaf event is
+//! that address with the category bits (the values of `GEX_EC_*`) in the low four bits. Ops live in
+//! chunks that are never freed, so that any thread may test, sync and recycle any event, and so
+//! that counters outlive the thread that started the operation.
 //!
-//! SYNC POINT op-complete: [`Op::complete`] (release) pairs with [`Op::is_done`] (acquire): what the completing side wrote
-//! is visible after a successful test.
+//! SYNC POINT op-complete: [`Op::complete`] (release) pairs with [`Op::is_done`] (acquire): what
+//! the completing side wrote is visible after a successful test.
 
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
@@ -14,7 +15,8 @@ use std::sync::atomic::AtomicPtr;
 use gasnet_sys::atomic::{global, AtomicU32, Mutex, Ordering};
 use gasnet_sys::lock;
 
-/// Category of something outstanding. The discriminant indexes [`Op::pending`] and shifts to the `GEX_EC_*` bit.
+/// Category of something outstanding. The discriminant indexes [`Op::pending`] and shifts to the
+/// `GEX_EC_*` bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Category {
@@ -38,13 +40,15 @@ const ALL: usize = (1 << CATEGORIES) - 1;
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Op {
-    /// What is outstanding, by category. Reaches zero exactly once per use of the Op, but for a thread's NBI set.
+    /// What is outstanding, by category. Reaches zero exactly once per use of the Op, but for a
+    /// thread's NBI set.
     pending: [AtomicU32; CATEGORIES],
     /// Next in a free list (index + 1; 0 ends).
     next: AtomicU32,
     /// Own position in the table; constant.
     index: u32,
-    /// In the debug flavour: [`IN_USE`] while somebody may name the Op by an event, and above it the number of the team whose collective it is.
+    /// In the debug flavour: [`IN_USE`] while somebody may name the Op by an event, and above it
+    /// the number of the team whose collective it is.
     state: AtomicU32,
 }
 
@@ -66,7 +70,8 @@ const CHUNK: usize = if cfg!(loom) { 2 } else { 1024 };
 const CHUNKS: usize = if cfg!(loom) { 16 } else { 16384 };
 
 struct Table {
-    /// Not one of the model's atomics: whoever has an index got it through a lock, or made the chunk.
+    /// Not one of the model's atomics: whoever has an index got it through a lock, or made the
+    /// chunk.
     chunks: [AtomicPtr<Op>; CHUNKS],
     /// Chunks made so far; grows under the lock.
     made: Mutex<usize>,
@@ -87,7 +92,8 @@ global! {
 
 fn op_at(index: u32) -> &'static Op {
     let chunk = TABLE.chunks[index as usize / CHUNK].load(Ordering::Acquire);
-    // SAFETY: indices come from `grow`, whose chunk is initialised, of CHUNK elements, and never freed.
+    // SAFETY: indices come from `grow`, whose chunk is initialised, of CHUNK elements, and never
+    // freed.
     unsafe { &*chunk.add(index as usize % CHUNK) }
 }
 
@@ -141,7 +147,8 @@ impl Event {
     pub const NO_OP: Self = Self(1);
 
     fn op(self) -> &'static Op {
-        // SAFETY: a valid event is the address of an Op in the table (module invariant), with leaf bits below 64.
+        // SAFETY: a valid event is the address of an Op in the table (module invariant), with leaf
+        // bits below 64.
         unsafe { &*((self.0 & !LEAF_MASK) as *const Op) }
     }
 
@@ -204,7 +211,8 @@ impl Event {
     }
 }
 
-/// Whether the event of a collective over the team with number `team` has not been synchronised. Debug flavour.
+/// Whether the event of a collective over the team with number `team` has not been synchronised.
+/// Debug flavour.
 pub fn is_open(team: u32) -> bool {
     let made = *lock(&TABLE.made) * CHUNK;
     (0..made as u32).any(|index| op_at(index).state.load(Ordering::Relaxed) == IN_USE | team << 1)
@@ -337,10 +345,11 @@ fn adopt_orphans() {
     });
 }
 
-/// Syncs those of `events` that are complete: each becomes `INVALID`. Returns (synced now, still outstanding).
+/// Syncs those of `events` that are complete: each becomes `INVALID`. Returns (synced now, still
+/// outstanding).
 ///
-/// A leaf may stand anywhere relative to its root (GASNet-EX 0.19, "Event test/wait operations"): when a root is consumed, its
-/// leaves in the array go with it.
+/// A leaf may stand anywhere relative to its root (GASNet-EX 0.19, "Event test/wait operations"):
+/// when a root is consumed, its leaves in the array go with it.
 pub fn sync_array(events: &mut [Event], free: &mut FreeList) -> (usize, usize) {
     let (mut synced, mut open, mut leaves) = (0, 0, false);
     for event in events.iter_mut().filter(|e| !e.is_invalid()) {

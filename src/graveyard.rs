@@ -1,4 +1,5 @@
-//! Destroyed objects, for the debug flavour: their memory stays allocated, so that a later use of the handle is detected.
+//! Destroyed objects, for the debug flavour: their memory stays allocated, so that a later use of
+//! the handle is detected.
 
 use std::collections::BTreeSet;
 

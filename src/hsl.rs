@@ -97,7 +97,8 @@ impl Hsl {
         }
         if held.0.borrow().contains(&address(self)) {
             fatal!(
-                "gex_HSL_Unlock: the handler-safe lock at {self:p} is not the last one that this thread locked. Unlock that one first."
+                "gex_HSL_Unlock: the handler-safe lock at {self:p} is not the last one that this thread locked. Unlock \
+                 that one first."
             );
         }
         fatal!("gex_HSL_Unlock: this thread does not hold the handler-safe lock at {self:p}.");

@@ -1,4 +1,5 @@
-//! Initialisation: from the environment to a [`Runtime`], and what runs on the way out. The one place that knows every level.
+//! Initialisation: from the environment to a [`Runtime`], and what runs on the way out. The one
+//! place that knows every level.
 
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
@@ -41,8 +42,9 @@ pub enum InitError {
     Job(String),
 }
 
-/// Reads the configuration, launches or joins the job, and makes the primordial objects. Collective. `count` is the program's first argument, if that
-/// may be a number of ranks; the options say whether it was taken for one.
+/// Reads the configuration, launches or joins the job, and makes the primordial objects.
+/// Collective. `count` is the program's first argument, if that may be a number of ranks; the
+/// options say whether it was taken for one.
 pub fn init(
     mode: Mode,
     segments: Configuration,
@@ -58,7 +60,9 @@ pub fn init(
     }
     if another_is_active() {
         return Err(InitError::Again(
-            "another libgasnet is active in this process; link only one of libgasnet-<conduit>-<mode>, as archive or as shared library".into(),
+            "another libgasnet is active in this process; link only one of libgasnet-<conduit>-<mode>, as archive or \
+             as shared library"
+                .into(),
         ));
     }
     mode.set();
@@ -168,7 +172,8 @@ const HANDLERS: [Handler; internal::COUNT] = {
     all
 };
 
-/// What is known before there are ranks: the configuration, how the job starts, and which conduits may carry it.
+/// What is known before there are ranks: the configuration, how the job starts, and which conduits
+/// may carry it.
 fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(StartOptions, ConduitChoice), InitError> {
     let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
     job::prepare().map_err(|e| InitError::Job(e.message))?;
@@ -188,13 +193,15 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
     }
     job::connect_manager(&mut options).map_err(|e| InitError::Job(e.message))?;
     let choice = ConduitChoice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError::Job)?;
-    // The table is shown below, when the rank is known; the tools read some of the same variables before that.
+    // The table is shown below, when the rank is known; the tools read some of the same variables
+    // before that.
     let in_table = config.settings().iter().filter(|s| !config::report::shown_by_tools(s));
     gasnet_tools::env::shown_elsewhere(in_table.map(|s| s.variable.name));
     Ok((options, choice))
 }
 
-/// What rank 0 tells when the conduit is chosen: what the user should know, and, if asked for, every variable and why this conduit.
+/// What rank 0 tells when the conduit is chosen: what the user should know, and, if asked for,
+/// every variable and why this conduit.
 fn show(config: &Config, chosen: &Chosen) {
     if let Some(warning) = &chosen.warning {
         gasnet_tools::process::warn(format_args!("{warning}"));
@@ -224,7 +231,8 @@ fn explain_ends() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map_or("", |l| l.file());
         match thread::existing().and_then(thread::Thread::handler) {
-            // The frames between a handler and its caller cannot be unwound: the core library stops the exception there.
+            // The frames between a handler and its caller cannot be unwound: the core library stops
+            // the exception there.
             Some((name, index)) if place.contains("library/core") => fatal!(
                 "an exception left AM handler {index} ({}). Handlers are called from C: catch every exception inside.",
                 name.map_or("unnamed".into(), std::ffi::CStr::to_string_lossy)
@@ -239,8 +247,8 @@ fn explain_ends() {
             // As below.
             let _ = write!(
                 report,
-                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this rank: not all of them are \
-                 memory that may be read or written so"
+                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this \
+                 rank: not all of them are memory that may be read or written so"
             );
         } else if let Some((name, index)) = thread.and_then(thread::Thread::handler) {
             let name = name.and_then(|n| n.to_str().ok()).unwrap_or("unnamed");
@@ -250,10 +258,12 @@ fn explain_ends() {
     });
 }
 
-/// Whether another libgasnet (of another mode, archive beside shared library, host beside plugin) has joined a job in this
-/// process: two copies share no variable, but the mappings are everybody's to see.
+/// Whether another libgasnet (of another mode, archive beside shared library, host beside plugin)
+/// has joined a job in this process: two copies share no variable, but the mappings are everybody's
+/// to see.
 fn another_is_active() -> bool {
-    // Without a name the object is shown as deleted: "/memfd:NAME (deleted)", "/dev/shm/NAME-… (deleted)".
+    // Without a name the object is shown as deleted: "/memfd:NAME (deleted)", "/dev/shm/NAME-…
+    // (deleted)".
     let is_ours = |line: &str| {
         let file = line.strip_suffix(" (deleted)").and_then(|path| path.rsplit('/').next());
         file.is_some_and(|file| file.strip_prefix("memfd:").unwrap_or(file).starts_with(job::COMM_NAME))
@@ -298,8 +308,8 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     if let Some(first) = all.iter().position(|&ok| ok == 0) {
         return Err(InitError::Job(match mapped {
             Err(why) if first == job.rank() as usize => format!(
-                "{} bytes of communication memory for {ranks} neighbours cannot be had: {why}. Smaller GASNET_PSHM_NETWORK_DEPTH or \
-                 GASNET_PSHM_RING_SIZE need less.",
+                "{} bytes of communication memory for {ranks} neighbours cannot be had: {why}. Smaller \
+                 GASNET_PSHM_NETWORK_DEPTH or GASNET_PSHM_RING_SIZE need less.",
                 layout.bytes()
             ),
             _ => String::new(),
@@ -307,7 +317,8 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     }
     let base = mapped.map_err(|why| InitError::Job(why.to_string()))?;
     membarrier::register();
-    // SAFETY: the mapping is page-aligned, as long as the layout, zero when new, and never unmapped.
+    // SAFETY: the mapping is page-aligned, as long as the layout, zero when new, and never
+    // unmapped.
     let memory = unsafe { CommMemory::new(base as *mut u8, layout) };
     Ok(Comm::new(memory, nbrhd.index(job.rank())))
 }
@@ -383,7 +394,8 @@ fn poll_and_yield() {
     }
 }
 
-/// What a rank in exit does for those that are not: its conduit sends again what was lost on the way. What comes is for nobody any more.
+/// What a rank in exit does for those that are not: its conduit sends again what was lost on the
+/// way. What comes is for nobody any more.
 fn linger() {
     struct Drop;
     impl Upcalls for Drop {

@@ -1,9 +1,11 @@
-//! The runtime of libgasnet: everything but the networks. It knows none; a conduit crate defines one symbol ([`runtime`]) and
-//! implements one trait ([`conduit`]).
+//! The runtime of libgasnet: everything but the networks. It knows none; a conduit crate defines
+//! one symbol ([`runtime`]) and implements one trait ([`conduit`]).
 //!
-//! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes; [`runtime`], a process in its
-//! job; [`client`], [`endpoint`], [`segment`], [`mk`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`vis`], [`ad`],
-//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`trace`], what is recorded of all that; [`abi`], the C surface.
+//! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes;
+//! [`runtime`], a process in its job; [`client`], [`endpoint`], [`segment`], [`mk`], [`team`], the
+//! objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`vis`], [`ad`],
+//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`trace`], what is
+//! recorded of all that; [`abi`], the C surface.
 
 #[macro_use]
 extern crate gasnet_tools;

@@ -66,8 +66,8 @@ pub fn no_locks_held(function: &str) {
     }
     if thread.reducing.get() {
         fatal!(
-            "{function} was called inside a user-defined reduction function, which may only compute, query, and use handler-safe locks \
-             (GASNet-EX 0.19, \"User-Defined Reduction Operations\")."
+            "{function} was called inside a user-defined reduction function, which may only compute, query, and use \
+             handler-safe locks (GASNet-EX 0.19, \"User-Defined Reduction Operations\")."
         );
     }
 }

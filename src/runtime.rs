@@ -16,7 +16,8 @@ use gasnet_conduit::{Conduit, JobRank, Limits};
 use gasnet_job::{self as job, Job, Nbrhd};
 
 unsafe extern "Rust" {
-    /// The networks of this library. A conduit crate defines it; it is the only link between the two.
+    /// The networks of this library. A conduit crate defines it; it is the only link between the
+    /// two.
     #[link_name = "gasneti_conduits"]
     pub safe fn linked_conduits() -> &'static [&'static dyn Conduit];
 }
@@ -35,7 +36,8 @@ pub struct Parts {
     pub comm: Comm,
     /// How to get at memory of neighbours that is not mapped.
     pub kernel_copy: KernelCopy,
-    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts more than the way of one. The same on all ranks.
+    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts
+    /// more than the way of one. The same on all ranks.
     pub oversubscribed: bool,
     /// The network.
     pub conduit: &'static dyn Conduit,
@@ -130,7 +132,8 @@ impl Runtime {
         &self.0.kernel_copy
     }
 
-    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts more than the way of one. The same on all ranks.
+    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts
+    /// more than the way of one. The same on all ranks.
     #[inline]
     pub fn oversubscribed(&self) -> bool {
         self.0.oversubscribed
@@ -223,7 +226,8 @@ pub fn handlers_wait() -> bool {
     HANDLERS_WAIT.load(Ordering::Relaxed)
 }
 
-/// Runs `body`, whose exchanges run no handlers. For calls before which nobody may have sent anything, so that nobody waits for an answer.
+/// Runs `body`, whose exchanges run no handlers. For calls before which nobody may have sent
+/// anything, so that nobody waits for an answer.
 pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
     HANDLERS_WAIT.store(true, Ordering::Relaxed);
     let result = body();
@@ -237,7 +241,8 @@ const PEER_LOSS_GRACE: Duration = Duration::from_secs(1);
 /// A conduit lost `peer`. Unless the job is ending anyway, that ends it.
 pub fn peer_lost(peer: JobRank, why: &str) {
     let rt = get();
-    // A killed peer takes its sockets along before the supervisor has told anybody; its exit status is the better answer.
+    // A killed peer takes its sockets along before the supervisor has told anybody; its exit status
+    // is the better answer.
     let deadline = Instant::now() + PEER_LOSS_GRACE;
     while !job::exiting() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));

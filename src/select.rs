@@ -76,7 +76,8 @@ impl ConduitChoice {
     fn checked(self) -> Result<Self, String> {
         match &self.wanted {
             Some(wanted) if self.candidates.len() > 1 && self.index_of(wanted).is_none() => Err(format!(
-                "GASNET_CONDUIT={wanted}: this library holds {}. Use one of these or auto, or a library that was built with {wanted}.",
+                "GASNET_CONDUIT={wanted}: this library holds {}. Use one of these or auto, or a library that was built \
+                 with {wanted}.",
                 self.names()
             )),
             _ if self.eligible().next().is_none() => Err(self.refusals()),
@@ -149,7 +150,10 @@ impl ConduitChoice {
         for candidate in without {
             let name = candidate.name();
             candidate.refusal.get_or_insert_with(|| {
-                format!("The {name} conduit has no network, but the ranks of this job, on {hosts} hosts, do not form one neighbourhood.")
+                format!(
+                    "The {name} conduit has no network, but the ranks of this job, on {hosts} hosts, do not form \
+                    one neighbourhood."
+                )
             });
         }
     }
@@ -194,14 +198,17 @@ impl ConduitChoice {
         let absent = self.wanted.as_deref().filter(|name| self.index_of(name).is_none());
         let absent = absent.map(|wanted| {
             format!(
-                "GASNET_CONDUIT={wanted} has no effect: this program's library holds {} only. Link the program with the library of that conduit, \
-                 or with the universal library (-lgasnet).",
+                "GASNET_CONDUIT={wanted} has no effect: this program's library holds {} only. Link the program with \
+                 the library of that conduit, or with the universal library (-lgasnet).",
                 self.names()
             )
         });
         let limit = self.unsupported.map(|limit| {
             let name = self.candidates[chosen].name();
-            format!("GASNET_SUPERNODE_MAXSIZE={limit} has no effect: the {name} conduit has no network, so all ranks form one neighbourhood.")
+            format!(
+                "GASNET_SUPERNODE_MAXSIZE={limit} has no effect: the {name} conduit has no network, so all ranks \
+                form one neighbourhood."
+            )
         });
         let all: Vec<String> = [absent, limit].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join(" "))
@@ -224,8 +231,8 @@ fn refusal(conduit: &dyn Conduit, options: &StartOptions) -> Option<String> {
     let (size, nbrhd) = (options.ranks, options.nbrhd_max);
     if conduit.needs_single_neighbourhood() && (1..size).contains(&nbrhd) {
         return Some(format!(
-            "The {name} conduit has no network: all ranks must share one neighbourhood, but GASNET_SUPERNODE_MAXSIZE={nbrhd} splits {size} \
-             ranks. Unset it, or use a conduit with a network."
+            "The {name} conduit has no network: all ranks must share one neighbourhood, but \
+             GASNET_SUPERNODE_MAXSIZE={nbrhd} splits {size} ranks. Unset it, or use a conduit with a network."
         ));
     }
     (size > most).then(|| format!("The {name} conduit carries at most {most} ranks; this job has {size}."))

@@ -1,8 +1,10 @@
-//! What each client thread carries: its NBI set, its spare Ops, its negotiated-payload descriptors, and whether it runs a handler.
+//! What each client thread carries: its NBI set, its spare Ops, its negotiated-payload descriptors,
+//! and whether it runs a handler.
 //!
-//! The state hangs on one `const` thread-local pointer without a destructor; a pthread key retires it, and entering GASNet
-//! again from a later thread destructor makes a new one, which arms the key again. There is no limit on the number of
-//! threads: a retired state is freed, and what may outlive it (Ops) lives in `event`'s table.
+//! The state hangs on one `const` thread-local pointer without a destructor; a pthread key retires
+//! it, and entering GASNet again from a later thread destructor makes a new one, which arms the key
+//! again. There is no limit on the number of threads: a retired state is freed, and what may
+//! outlive it (Ops) lives in `event`'s table.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
@@ -108,7 +110,8 @@ pub fn current() -> &'static Thread {
     if known.is_null() {
         return create();
     }
-    // SAFETY: the pointer is set by `create` and cleared by `retire` on this very thread; the state lives in between.
+    // SAFETY: the pointer is set by `create` and cleared by `retire` on this very thread; the state
+    // lives in between.
     unsafe { &*known }
 }
 
@@ -125,7 +128,8 @@ pub fn live() -> usize {
     LIVE.load(Ordering::SeqCst)
 }
 
-/// Registers, once, what the end of a thread calls with its state: `on_end`; and what is called when [`live`] has changed: `on_count`.
+/// Registers, once, what the end of a thread calls with its state: `on_end`; and what is called
+/// when [`live`] has changed: `on_count`.
 pub fn set_hooks(on_end: &'static [fn(&Thread)], on_count: fn()) {
     let _ = RETIRE_HOOKS.set(on_end);
     let _ = COUNT_HOOK.set(on_count);
@@ -139,7 +143,8 @@ fn count_changed() {
 
 extern "C" fn retire(state: *mut c_void) {
     CURRENT.set(ptr::null());
-    // SAFETY: the key's value is the Box that `create` leaked on this thread; it is handed over exactly once.
+    // SAFETY: the key's value is the Box that `create` leaked on this thread; it is handed over
+    // exactly once.
     let thread = unsafe { Box::from_raw(state.cast::<Thread>()) };
     for hook in RETIRE_HOOKS.get().copied().unwrap_or_default() {
         hook(&thread);
@@ -195,7 +200,8 @@ fn create() -> &'static Thread {
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
     if CHECKED && live > 1 && Mode::get() == Mode::Seq {
         fatal!(
-            "a second thread calls GASNet, and this program is linked with the library for one thread (SEQ). Use that of PARSYNC or PAR."
+            "a second thread calls GASNet, and this program is linked with the library for one thread (SEQ). Use that \
+             of PARSYNC or PAR."
         );
     }
     let most = config::get().get(&config::MAX_THREADS) as usize;
@@ -207,7 +213,8 @@ fn create() -> &'static Thread {
 }
 
 impl Thread {
-    /// The Op that implicit operations count in now: the open access region's or the thread's own set.
+    /// The Op that implicit operations count in now: the open access region's or the thread's own
+    /// set.
     pub fn implicit(&self) -> &'static Op {
         self.region.get().unwrap_or_else(|| self.set.get())
     }
@@ -247,7 +254,8 @@ impl Thread {
             return None;
         }
         let name = self.handler_name.get();
-        // SAFETY: a non-null name is the client's NUL-terminated `gex_name`, which it keeps alive while registered.
+        // SAFETY: a non-null name is the client's NUL-terminated `gex_name`, which it keeps alive
+        // while registered.
         let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
         Some((name, self.handler_index.get()))
     }

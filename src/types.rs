@@ -11,8 +11,8 @@ pub type Arg = i32;
 /// Index of an endpoint within its process (`gex_EP_Index_t`).
 pub type EpIndex = u16;
 
-/// Added to the index of an endpoint where addresses may lie anywhere in its process, and not in its segment only
-/// (`segment::disposition`).
+/// Added to the index of an endpoint where addresses may lie anywhere in its process, and not in
+/// its segment only (`segment::disposition`).
 pub const ANYWHERE: EpIndex = 0x8000;
 
 /// An endpoint anywhere in the job.

@@ -32,8 +32,8 @@ impl Conduit for Smp {
         }
         Err(ConduitError {
             message: format!(
-                "The smp conduit has no network, but the {} processes of this job do not form one neighbourhood: that of this process has {}. \
-                 Unset GASNET_SUPERNODE_MAXSIZE, or use a conduit with a network.",
+                "The smp conduit has no network, but the {} processes of this job do not form one neighbourhood: that \
+                 of this process has {}. Unset GASNET_SUPERNODE_MAXSIZE, or use a conduit with a network.",
                 info.size, info.neighbours
             ),
         })

@@ -29,7 +29,8 @@ const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 #[macro_export]
 macro_rules! conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::conformance_tests! { @one $name $make,
-        identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads first_contact stop_with_traffic peer_lost
+        identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads
+        first_contact stop_with_traffic peer_lost
     })* };
     (@one $name:ident $make:expr, $($check:ident)*) => {
         mod $name {

@@ -37,7 +37,8 @@ typedef struct {
     double *conductance; /* per cell, halo included: 1, or 0 for an insulator */
 } block_t;
 
-/* The layout of `processes` blocks with the shortest inner edges; .across is 0 if the plate has too few cells. */
+/* The layout of `processes` blocks with the shortest inner edges; .across is 0 if the plate has too
+ * few cells. */
 layout_t layout_choose(const problem_t *problem, int processes);
 extent_t layout_extent(const problem_t *problem, layout_t layout, int index);
 /* The number of the neighbour on a side, or -1 at the edge of the plate. */
@@ -45,7 +46,8 @@ int layout_neighbour(layout_t layout, int index, side_t side);
 
 memory_t memory_of(extent_t extent);
 
-/* Sets up a block in `base`, which holds memory.total doubles. Returns 0, or -1 if there is not enough memory. */
+/* Sets up a block in `base`, which holds memory.total doubles. Returns 0, or -1 if there is not
+ * enough memory. */
 int block_init(block_t *block, const problem_t *problem, extent_t extent, double *base);
 void block_free(block_t *block);
 

@@ -61,8 +61,8 @@ TEST_UNUSED static int is_neighbour(gex_Rank_t rank) {
     return 0;
 }
 
-/* Whether an operation on `rank` is complete at return. Not if the conduit performs the operations of the domain (a network
- * with registered segments), nor for memory that only its owner maps. */
+/* Whether an operation on `rank` is complete at return. Not if the conduit performs the operations
+ * of the domain (a network with registered segments), nor for memory that only its owner maps. */
 TEST_UNUSED static int at_once(gex_Rank_t rank) {
 #if defined(GASNET_SEGMENT_EVERYTHING)
     return rank == me;

@@ -3,7 +3,8 @@
 #ifndef COMPAT_TESTS_ARGUMENTS_H
 #define COMPAT_TESTS_ARGUMENTS_H
 
-/* The value of argument `i` of a message with `n` arguments: differs in all bytes, and is negative for odd i. */
+/* The value of argument `i` of a message with `n` arguments: differs in all bytes, and is negative
+ * for odd i. */
 #define ARG_VALUE(n, i) \
     ((gex_AM_Arg_t)(((i) % 2) ? -(0x01020304 * ((i) % 7 + 1) + (n)*65536 + (i)) : (0x10203040 + (n)*4096 + (i)*257)))
 

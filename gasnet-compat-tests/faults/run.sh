@@ -1,6 +1,7 @@
 #!/bin/sh
-# Cases that must fail cleanly, or survive a hostile environment, and that compat_tests.py cannot express. Environment:
-# PREFIX, FLAVOUR (release|debug), CONDUIT, MODES, OUT (scratch folder), SUPERNODE_MAXSIZE, QUICK, CC, CXX.
+# Cases that must fail cleanly, or survive a hostile environment, and that compat_tests.py cannot
+# express. Environment: PREFIX, FLAVOUR (release|debug), CONDUIT, MODES, OUT (scratch folder),
+# SUPERNODE_MAXSIZE, QUICK, CC, CXX.
 # Prints PASS, FAIL and SKIP lines. ONLY=pattern runs the cases whose name matches.
 set -u
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

@@ -1,14 +1,19 @@
 #!/bin/sh
-# run.sh [INCLUDE_DIR]: tests of the installed headers, without libgasnet. INCLUDE_DIR is an include tree as installed
-# (default: written by scripts/build/headers.sh to a temporary directory). One line per test; exit status 1 when one fails, 0 else.
+# run.sh [INCLUDE_DIR]: tests of the installed headers, without libgasnet. INCLUDE_DIR is an include
+# tree as installed (default: written by scripts/build/headers.sh to a temporary directory). One
+# line per test; exit status 1 when one fails, 0 else.
 #
-#   compile    every language standard, gcc and clang, each thread mode, release and debug: no warning
-#   order      each header alone, twice, and before every other one; in C, in C++ and inside extern "C"
+#   compile    every language standard, gcc and clang, each thread mode, release and debug: no
+#              warning
+#   order      each header alone, twice, and before every other one; in C, in C++ and inside extern
+#              "C"
 #   refuse     code that must not compile, with a message that names the reason
 #   run        fastpath.c, and ../contract/values.c with the values that clients compile in
-#   link       a program with the library of another mode, conduit or flavour: the undefined symbol names it
+#   link       a program with the library of another mode, conduit or flavour: the undefined symbol
+#              names it
 #   start      the same, detected at initialisation: one message and GASNET_ERR_BAD_ARG
-#   capture    configure scripts store the expansion of some macros: it must compile without any header
+#   capture    configure scripts store the expansion of some macros: it must compile without any
+#              header
 #   ident      identity strings in every object
 # CC, CXX and lists of flags are several words each.
 # shellcheck disable=SC2086

@@ -1,5 +1,6 @@
-/* Messages of net_faults: Shorts, Mediums and Longs, numbered per receiver and category, and replies of all categories to some
- * of them. Handlers check that each arrives once, with its contents; `settle_messages` checks that all have arrived. */
+/* Messages of net_faults: Shorts, Mediums and Longs, numbered per receiver and category, and
+ * replies of all categories to some of them. Handlers check that each arrives once, with its
+ * contents; `settle_messages` checks that all have arrived. */
 #ifndef COMPAT_TESTS_MESSAGES_H
 #define COMPAT_TESTS_MESSAGES_H
 

@@ -1,5 +1,5 @@
-/* Shared by messages.h and transfers.h: the numbers that have arrived, and sizes and contents, which both ends derive from
- * sender, receiver, kind and number. */
+/* Shared by messages.h and transfers.h: the numbers that have arrived, and sizes and contents,
+ * which both ends derive from sender, receiver, kind and number. */
 #ifndef COMPAT_TESTS_TRAFFIC_H
 #define COMPAT_TESTS_TRAFFIC_H
 

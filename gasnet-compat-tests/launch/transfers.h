@@ -1,5 +1,6 @@
-/* Transfers of net_faults: puts and gets of all forms, sizes and offsets, and atomic additions. Puts are read back immediately
- * and at the end of each round; gets have known contents; sums are verified. */
+/* Transfers of net_faults: puts and gets of all forms, sizes and offsets, and atomic additions.
+ * Puts are read back immediately and at the end of each round; gets have known contents; sums are
+ * verified. */
 #ifndef COMPAT_TESTS_TRANSFERS_H
 #define COMPAT_TESTS_TRANSFERS_H
 

@@ -1,5 +1,5 @@
-/* Programs that make one error, which their first argument selects. run.py reads the table (`--list`), runs each case, and
- * checks the exit status and the messages of the job. */
+/* Programs that make one error, which their first argument selects. run.py reads the table
+ * (`--list`), runs each case, and checks the exit status and the messages of the job. */
 #ifndef COMPAT_TESTS_MISUSE_H
 #define COMPAT_TESTS_MISUSE_H
 

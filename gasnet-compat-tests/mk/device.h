@@ -1,6 +1,6 @@
-/* The vendors' device libraries for tests of memory kinds, opened as in libgasnet, so that no vendor header is needed. A class
- * without library or device is omitted; a program without any is skipped. The stand-ins (emulators/devices) provide all
- * classes. */
+/* The vendors' device libraries for tests of memory kinds, opened as in libgasnet, so that no
+ * vendor header is needed. A class without library or device is omitted; a program without any is
+ * skipped. The stand-ins (emulators/devices) provide all classes. */
 #ifndef COMPAT_TESTS_DEVICE_H
 #define COMPAT_TESTS_DEVICE_H
 
@@ -10,7 +10,8 @@
 #include <gasnet_coll.h>
 #include <gasnet_mk.h>
 
-/* Faults that the stand-ins inject, and objects that they count: as in emulators/devices/standin.h. */
+/* Faults that the stand-ins inject, and objects that they count: as in
+ * emulators/devices/standin.h. */
 enum { FAULT_ALLOC, FAULT_COPY, FAULT_SYNC, FAULT_INIT };
 enum { LIVE_MEMORIES, LIVE_STREAMS, LIVE_CONTEXTS };
 

@@ -1,5 +1,6 @@
-/* Operations on the stack, heap and static data of a neighbour, for the programs in this folder (EVERYTHING): puts and gets of
- * all forms and odd sizes, Longs up to 1.1 MB, non-contiguous transfers, atomics, memset. */
+/* Operations on the stack, heap and static data of a neighbour, for the programs in this folder
+ * (EVERYTHING): puts and gets of all forms and odd sizes, Longs up to 1.1 MB, non-contiguous
+ * transfers, atomics, memset. */
 #ifndef COMPAT_TESTS_EVERYWHERE_H
 #define COMPAT_TESTS_EVERYWHERE_H
 

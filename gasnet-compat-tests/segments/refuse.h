@@ -1,4 +1,5 @@
-/* A seccomp filter with which the kernel refuses to copy between processes: system call `number` fails with `error`. */
+/* A seccomp filter with which the kernel refuses to copy between processes: system call `number`
+ * fails with `error`. */
 #ifndef COMPAT_TESTS_REFUSE_H
 #define COMPAT_TESTS_REFUSE_H
 

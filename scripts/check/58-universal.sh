@@ -86,12 +86,15 @@ for size in 1 2; do
     says "neighbourhoods of $size: a network" "conduit udp" "$program"
 done
 says "the reason is printed" "conduit smp: .*GASNET_SUPERNODE_MAXSIZE=2" env GASNET_VERBOSEENV=1 "$program"
-says "smp has one neighbourhood" "GASNET_SUPERNODE_MAXSIZE=2 has no effect: the smp conduit has no network" env GASNET_CONDUIT=' smp' "$program"
+says "smp has one neighbourhood" "GASNET_SUPERNODE_MAXSIZE=2 has no effect: the smp conduit has no network" env \
+    GASNET_CONDUIT=' smp' "$program"
 unset GASNET_SUPERNODE_MAXSIZE
 says "upper and lower case" "conduit sock" env GASNET_CONDUIT=Sock "$program"
-says "selected, explained" "^GASNet: conduit sock: used \(GASNET_CONDUIT\)" env GASNET_CONDUIT=sock GASNET_VERBOSEENV=1 "$program"
+says "selected, explained" "^GASNet: conduit sock: used \(GASNET_CONDUIT\)" env GASNET_CONDUIT=sock \
+    GASNET_VERBOSEENV=1 "$program"
 says "auto, explained" "^GASNet: conduit sock: usable" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
-refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock" env GASNET_CONDUIT=ofi "$program"
+refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock" env \
+    GASNET_CONDUIT=ofi "$program"
 refuses "faults in a release library" "GASNET_FAULTS needs the debug flavour" env GASNET_FAULTS=busy=0.1 "$program"
 refuses "more ranks than the conduit carries" "at most 256" env GASNET_CONDUIT=sock GASNET_PSHM_NODES=257 "$program"
 says "the launcher" "conduit smp, mode PAR, 2 ranks" "$STAGE_RELEASE/bin/gasnetrun" -n 2 "$program"

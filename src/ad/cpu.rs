@@ -1,11 +1,13 @@
 //! Remote atomics by the CPU's atomic instructions, on memory that is mapped here.
 //!
-//! Whoever performs an operation, a neighbour on the owner's memory or the owner for a process far away, goes through [`perform`]; so all
-//! of them are atomic to each other. Floating-point values are updated by compare-and-swap of their bits.
+//! Whoever performs an operation, a neighbour on the owner's memory or the owner for a process far
+//! away, goes through [`perform`]; so all of them are atomic to each other. Floating-point values
+//! are updated by compare-and-swap of their bits.
 //!
-//! SYNC POINT ad: every operation that writes releases and every one that reads acquires, so that what precedes an operation with
-//! `GEX_FLAG_AD_REL` is visible after one with `GEX_FLAG_AD_ACQ` that saw its value. A GET that releases and a SET that acquires have nothing
-//! to pair with; they get the fence that keeps them in order ([`perform`]).
+//! SYNC POINT ad: every operation that writes releases and every one that reads acquires, so that
+//! what precedes an operation with `GEX_FLAG_AD_REL` is visible after one with `GEX_FLAG_AD_ACQ`
+//! that saw its value. A GET that releases and a SET that acquires have nothing to pair with; they
+//! get the fence that keeps them in order ([`perform`]).
 
 use crate::flags::Flags;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -124,7 +126,8 @@ macro_rules! update_float {
     };
 }
 
-// Comparisons are of bits, which the specification allows: a loop of GET and CAS then ends on a NaN, too.
+// Comparisons are of bits, which the specification allows: a loop of GET and CAS then ends on a
+// NaN, too.
 macro_rules! floats {
     ($($number:ty, $cell:ty, $bits:ty, $dt:expr;)*) => {$(
         impl Number for $number {
@@ -165,7 +168,8 @@ floats! {
 /// Performs `op` at `at` and returns the old value; None if the type has no such operation.
 ///
 /// # Safety
-/// `at` is mapped, aligned for `T`, and accessed by nobody but through this function meanwhile (other processes included).
+/// `at` is mapped, aligned for `T`, and accessed by nobody but through this function meanwhile
+/// (other processes included).
 #[inline]
 pub unsafe fn perform<T: Number>(at: *mut u8, op: u32, operands: [T; 2], flags: Flags) -> Option<T> {
     let operation = (*T::OPERATIONS.get(op.trailing_zeros() as usize)?)?;

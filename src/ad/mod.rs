@@ -1,9 +1,11 @@
-//! Remote atomics (GASNet-EX 0.19, "Remote Atomic Operations"): domains, and how an operation gets to its target.
+//! Remote atomics (GASNet-EX 0.19, "Remote Atomic Operations"): domains, and how an operation gets
+//! to its target.
 //!
-//! A domain is carried out in one way for all targets. By CPU: on neighbours' memory directly ([`cpu`]), complete at return, and otherwise by a
-//! request to the owner ([`packets`]), who uses the same instructions. Or by the conduit, neighbours included, since a network's atomics
-//! need not be atomic to those of a CPU. A domain holds nothing but its parameters, so making one does not communicate: what every member
-//! decides depends on single-valued parameters only.
+//! A domain is carried out in one way for all targets. By CPU: on neighbours' memory directly
+//! ([`cpu`]), complete at return, and otherwise by a request to the owner ([`packets`]), who uses
+//! the same instructions. Or by the conduit, neighbours included, since a network's atomics need
+//! not be atomic to those of a CPU. A domain holds nothing but its parameters, so making one does
+//! not communicate: what every member decides depends on single-valued parameters only.
 
 pub mod check;
 pub mod cpu;
@@ -174,8 +176,9 @@ fn no_such_operation(op: u32, dt: u32) -> ! {
 /// Flags that say how the request is to be read.
 const NAMING: Flags = Flags::RANK_IS_JOBRANK.with(Flags::SEG_OFFSET);
 
-/// Performs the operation if its target is reached directly and named plainly; false: nothing was done. No lock, no allocation, no thread
-/// state. What is not done here, [`resolve`] and [`far`] do.
+/// Performs the operation if its target is reached directly and named plainly; false: nothing was
+/// done. No lock, no allocation, no thread state. What is not done here, [`resolve`] and [`far`]
+/// do.
 #[inline(always)]
 pub fn near<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
     let rt = runtime::get();
@@ -194,7 +197,8 @@ fn perform<T: Number>(rt: &Runtime, peer: Location, request: &Request<T>) -> boo
     if here as usize % size_of::<T>() != 0 {
         misaligned(peer.rank, request.target, T::DT);
     }
-    // SAFETY: `map_near` answers for the target, which is aligned; the client keeps other accesses away.
+    // SAFETY: `map_near` answers for the target, which is aligned; the client keeps other accesses
+    // away.
     let Some(old) = (unsafe { cpu::perform(here, request.op, request.operands, request.flags) }) else {
         no_such_operation(request.op, T::DT);
     };
@@ -273,8 +277,9 @@ pub fn far(domain: &Domain, far: &Far, op: &'static Op) -> Result<(), Busy> {
         on_device(rt, peer);
     }
     if flags.has(Flags::AD_REL) {
-        // SYNC POINT ad: what came before is visible before anything that says that we got here. The other end is the completion of the
-        // operation (`event`, op-complete), which acquires whether or not that is asked for.
+        // SYNC POINT ad: what came before is visible before anything that says that we got here.
+        // The other end is the completion of the operation (`event`, op-complete), which acquires
+        // whether or not that is asked for.
         fence(Ordering::SeqCst);
     }
     let immediate = flags.has(Flags::IMMEDIATE);

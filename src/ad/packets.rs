@@ -1,5 +1,5 @@
-//! Remote atomics over packets: the initiator asks, the owner performs and answers. For targets outside the neighbourhood, where the
-//! domain does not use the conduit's own.
+//! Remote atomics over packets: the initiator asks, the owner performs and answers. For targets
+//! outside the neighbourhood, where the domain does not use the conduit's own.
 
 use super::codes;
 use super::{cpu, Call};
@@ -33,7 +33,8 @@ pub fn start(peer: Location, call: &Call, op: &'static Op, immediate: bool) -> R
     Ok(())
 }
 
-/// Owner of the target: performs, and answers with the old value if it is asked for. False if the message makes no sense.
+/// Owner of the target: performs, and answers with the old value if it is asked for. False if the
+/// message makes no sense.
 pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
     let Some((&[a, b, c, d, op, dt], operands)) = args.split_first_chunk::<HEAD>() else {
         return false;
@@ -50,7 +51,8 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
     if !shaped || target % bytes != 0 || !runtime::get().in_own_segment(token.target_ep, target, bytes) {
         return false;
     }
-    // SAFETY: the target is in our segment and aligned (checked); the client keeps other accesses away.
+    // SAFETY: the target is in our segment and aligned (checked); the client keeps other accesses
+    // away.
     let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) };
     let Some(old) = reach::serving(token.source.rank, token.target_ep, target, bytes, perform) else {
         return false;
@@ -83,7 +85,8 @@ pub fn on_done(args: &[Arg]) -> bool {
     };
     match *words {
         [] => {}
-        // SAFETY: `answer` checked the length against the client's result, which is an aligned value of its type.
+        // SAFETY: `answer` checked the length against the client's result, which is an aligned
+        // value of its type.
         [low] => unsafe { to.cast::<Arg>().write(low) },
         // SAFETY: as above.
         [low, high] => unsafe { to.cast::<u64>().write(join(high, low)) },

@@ -7,7 +7,8 @@ use crate::am::Arg;
 use crate::event::FreeList;
 use gasnet_conduit::{Class, ConduitError, Identity, JobRank, Limits, SegmentKey, StartInfo, Upcalls};
 
-/// What a conduit was asked: type, operation, target, operands, whether the old value is wanted, transfer.
+/// What a conduit was asked: type, operation, target, operands, whether the old value is wanted,
+/// transfer.
 type Asked = (u32, u32, usize, [u64; 2], bool, TransferId);
 
 /// Has 64-bit additions and accessors, and performs them when told.

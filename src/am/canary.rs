@@ -1,5 +1,5 @@
-//! The pattern in prepared payload buffers of the debug flavour (README, `GASNET_SD_INIT`): a Commit that still finds it was not preceded by
-//! a write of the payload.
+//! The pattern in prepared payload buffers of the debug flavour (README, `GASNET_SD_INIT`): a
+//! Commit that still finds it was not preceded by a write of the payload.
 
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -23,14 +23,17 @@ fn wanted() -> Option<(Fill, usize)> {
 /// Writes the pattern to the start of a new buffer of the library.
 pub fn write(address: *mut u8, bytes: usize) {
     if let Some((fill, length)) = wanted() {
-        // SAFETY: a payload buffer that was just taken, of at least `bytes` bytes, and nobody else's.
+        // SAFETY: a payload buffer that was just taken, of at least `bytes` bytes, and nobody
+        // else's.
         fill.write(unsafe { std::slice::from_raw_parts_mut(address.cast::<MaybeUninit<u8>>(), bytes.min(length)) });
     }
 }
 
-/// Whether the first `bytes` bytes of a buffer of the library, about to be sent, show that nobody wrote them.
+/// Whether the first `bytes` bytes of a buffer of the library, about to be sent, show that nobody
+/// wrote them.
 pub fn is_untouched(prepared: &Prepared, bytes: usize) -> bool {
     let Some((fill, length)) = wanted() else { return false };
-    // SAFETY: the prepared buffer has at least `bytes` bytes, and its owner, this thread, has written to it before the Commit, if at all.
+    // SAFETY: the prepared buffer has at least `bytes` bytes, and its owner, this thread, has
+    // written to it before the Commit, if at all.
     bytes >= length && fill.covers(unsafe { std::slice::from_raw_parts(prepared.address, length) })
 }

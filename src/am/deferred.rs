@@ -1,4 +1,5 @@
-//! Requests of the runtime that found no room and may not wait: they are copied, and go out in later polls.
+//! Requests of the runtime that found no room and may not wait: they are copied, and go out in
+//! later polls.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +25,8 @@ fn waiting() -> gasnet_sys::atomic::MutexGuard<'static, VecDeque<Deferred>> {
     gasnet_sys::lock(&WAITING)
 }
 
-/// Sends one request, or keeps it for later. The `first` message of an IMMEDIATE call is refused instead.
+/// Sends one request, or keeps it for later. The `first` message of an IMMEDIATE call is refused
+/// instead.
 pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), Busy> {
     if !immediate {
         inject::send(message);

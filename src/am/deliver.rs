@@ -68,7 +68,8 @@ impl<'a> Delivery<'a> {
         )
     }
 
-    /// Reads the header and the arguments at `bytes`, of which `length` are there, and finds where the payload is.
+    /// Reads the header and the arguments at `bytes`, of which `length` are there, and finds where
+    /// the payload is.
     ///
     /// # Safety
     /// `bytes` is aligned to 8 and readable for `length`.
@@ -81,7 +82,8 @@ impl<'a> Delivery<'a> {
         length: usize,
     ) -> (Arrived, Payload) {
         let (category, nargs) = wire::shape(word.kind, word.small, length).unwrap_or_else(|what| self.malformed(source, what));
-        // SAFETY: the header is inside `length`; the sender may still write it, so it is copied once and only the copy is used.
+        // SAFETY: the header is inside `length`; the sender may still write it, so it is copied
+        // once and only the copy is used.
         let header = unsafe { bytes.cast::<Header>().read_volatile() };
         let mut args = [0; MAX_ARGS];
         // Records are units: copying all of the first one saves a call.
@@ -127,7 +129,8 @@ impl<'a> Delivery<'a> {
         });
     }
 
-    /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or at its destination.
+    /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or
+    /// at its destination.
     pub fn run_here(&self, (header, category, class): (Header, Category, Class), args: &[Arg], payload: *mut u8) {
         let mut message = Arrived {
             header,
@@ -146,9 +149,13 @@ impl<'a> Delivery<'a> {
     fn run_client(&self, m: &Arrived) {
         let Some(endpoint) = self.rt.endpoint(m.header.target_ep & !ANYWHERE) else {
             fatal!(
-                "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with gex_EP_Create, and \
-                 synchronise before the first message.",
-                self.rt.rank(), m.category, m.class, m.source, m.header.target_ep & !ANYWHERE
+                "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with \
+                 gex_EP_Create, and synchronise before the first message.",
+                self.rt.rank(),
+                m.category,
+                m.class,
+                m.source,
+                m.header.target_ep & !ANYWHERE
             );
         };
         let nargs = m.nargs;
@@ -159,16 +166,28 @@ impl<'a> Delivery<'a> {
             .or_else(|| self.rt.endpoint0().handlers.get(m.header.handler));
         let Some(entry) = entry else {
             fatal!(
-                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {}, but no handler is registered there. \
-                 Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the first message.",
-                self.rt.rank(), m.category, m.class, m.source, m.header.handler
+                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {}, but no handler is \
+                 registered there. Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the \
+                 first message.",
+                self.rt.rank(),
+                m.category,
+                m.class,
+                m.source,
+                m.header.handler
             );
         };
         if CHECKED && !entry.accepts(m.class, m.category, nargs) {
             fatal!(
-                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {} ({}), which was registered with flags \
-                 {:#x} for {} arguments.",
-                self.rt.rank(), m.category, m.class, m.source, m.header.handler, handler_name(entry), entry.flags, entry.nargs
+                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {} ({}), which was \
+                 registered with flags {:#x} for {} arguments.",
+                self.rt.rank(),
+                m.category,
+                m.class,
+                m.source,
+                m.header.handler,
+                handler_name(entry),
+                entry.flags,
+                entry.nargs
             );
         }
         let token = Token {
@@ -200,7 +219,8 @@ impl<'a> Delivery<'a> {
             } else {
                 ptr::null()
             };
-            // SAFETY: the client registered this function for this category and number of arguments (checked in the debug flavour).
+            // SAFETY: the client registered this function for this category and number of arguments
+            // (checked in the debug flavour).
             unsafe { call(entry, &token, buffer, &m.args[..nargs]) };
             if CHECKED {
                 known.set(outer);
@@ -287,8 +307,8 @@ fn ran(began: u64, m: &Arrived, entry: &Entry) {
     );
 }
 
-/// Runs a client's Medium reply handler without arguments for `source`, on a payload that did not travel as a message of its own. Fatal
-/// if there is no such handler.
+/// Runs a client's Medium reply handler without arguments for `source`, on a payload that did not
+/// travel as a message of its own. Fatal if there is no such handler.
 pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mut u8, bytes: usize) {
     let header = Header {
         word: u32::from(kind::MEDIUM),
@@ -332,7 +352,8 @@ fn handler_name(entry: &Entry) -> String {
     if entry.name.is_null() {
         return "unnamed".into();
     }
-    // SAFETY: the client's `gex_name` is a NUL-terminated string that it keeps alive while registered.
+    // SAFETY: the client's `gex_name` is a NUL-terminated string that it keeps alive while
+    // registered.
     unsafe { std::ffi::CStr::from_ptr(entry.name) }.to_string_lossy().into_owned()
 }
 
@@ -447,10 +468,12 @@ macro_rules! dispatch {
     (@arg $i:literal) => { Arg };
 }
 
-/// Calls a client's handler. A foreign exception that leaves it ends the process (`panic = "abort"`), with the handler's name.
+/// Calls a client's handler. A foreign exception that leaves it ends the process (`panic =
+/// "abort"`), with the handler's name.
 ///
 /// # Safety
-/// `entry.function` has the signature of a handler with `args.len()` arguments, with a buffer if `buffer` is given.
+/// `entry.function` has the signature of a handler with `args.len()` arguments, with a buffer if
+/// `buffer` is given.
 #[inline]
 unsafe fn call(entry: &Entry, token: &Token, buffer: Option<(*mut c_void, usize)>, args: &[Arg]) {
     let Some(function) = entry.function else { return };

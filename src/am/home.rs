@@ -1,7 +1,8 @@
-//! Messages of a process to itself: the handler runs inside the call that sends, which is a call that may run handlers anyway. Nothing
-//! waits, so nothing has to be kept.
+//! Messages of a process to itself: the handler runs inside the call that sends, which is a call
+//! that may run handlers anyway. Nothing waits, so nothing has to be kept.
 //!
-//! A request's handler may reply, and the reply's handler then runs inside that; replies send nothing, so this ends there.
+//! A request's handler may reply, and the reply's handler then runs inside that; replies send
+//! nothing, so this ends there.
 
 use std::ptr;
 
@@ -13,7 +14,8 @@ use crate::runtime::Runtime;
 use crate::shm::layout::class_index;
 use crate::thread;
 
-/// Runs the handler of `m`, a message to this process, if it is a client's and what it carries can be handed over here. False: nothing was done.
+/// Runs the handler of `m`, a message to this process, if it is a client's and what it carries can
+/// be handed over here. False: nothing was done.
 #[inline(never)]
 pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
     if m.handler < INDEX_BASE {
@@ -41,7 +43,8 @@ fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
     Delivery::new(rt).run_here((header, m.category, m.class), m.args, payload);
 }
 
-/// A handler may write to its payload, so it gets a copy; a prepared payload in a block is nobody else's already.
+/// A handler may write to its payload, so it gets a copy; a prepared payload in a block is nobody
+/// else's already.
 fn medium(rt: &Runtime, m: &Message<'_>) {
     if let Some(block) = m.block {
         let blocks = rt.comm().own_blocks(m.class);

@@ -1,7 +1,9 @@
-//! Sending a message: to a neighbour through a ring, to others through the conduit, and to this process itself by running its handler ([`home`]).
+//! Sending a message: to a neighbour through a ring, to others through the conduit, and to this
+//! process itself by running its handler ([`home`]).
 //!
-//! One shape of back-pressure: [`try_send`] says [`Busy`] and has done nothing. [`send`] waits: a request by polling everything, a reply
-//! by draining replies only, so that handlers nest one level at most.
+//! One shape of back-pressure: [`try_send`] says [`Busy`] and has done nothing. [`send`] waits: a
+//! request by polling everything, a reply by draining replies only, so that handlers nest one level
+//! at most.
 
 use std::ptr;
 
@@ -15,10 +17,11 @@ use crate::trace;
 use crate::wait::Waiter;
 use gasnet_conduit::{Busy, Class, PollScope};
 
-/// Sends `message` now or not at all. Local completion is immediate. Never polls; but the handler of a message to this process itself runs here.
+/// Sends `message` now or not at all. Local completion is immediate. Never polls; but the handler
+/// of a message to this process itself runs here.
 ///
-/// All layers down to the ring become part of the caller, and what is rare takes its message by value: so the common message exists in
-/// registers only.
+/// All layers down to the ring become part of the caller, and what is rare takes its message by
+/// value: so the common message exists in registers only.
 #[inline(always)]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     let sent = try_to(message);
@@ -200,7 +203,8 @@ fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8
             // The first line last: the receiver looks at it and takes it away at any time.
             let first = UNIT.saturating_sub(offset);
             if m.bytes > first {
-                // SAFETY: the record has room for the payload at `offset`; the client answers for the source.
+                // SAFETY: the record has room for the payload at `offset`; the client answers for
+                // the source.
                 unsafe { ptr::copy_nonoverlapping(m.payload.add(first), r.add(offset + first), m.bytes - first) };
             }
             // SAFETY: the record has room for the header and the arguments.

@@ -33,14 +33,16 @@ pub const LONG_HEAD: u8 = 12;
 /// Data of such a Long.
 pub const LONG_PIECE: u8 = 13;
 
-/// What runs for a message: its token, arguments and payload with its length. False if the message makes no sense.
+/// What runs for a message: its token, arguments and payload with its length. False if the message
+/// makes no sense.
 pub type Handler = fn(&Token, &[Arg], *mut u8, usize) -> bool;
 
 /// Handlers by index.
 pub const COUNT: usize = 14;
 static HANDLERS: OnceLock<[Handler; COUNT]> = OnceLock::new();
 
-/// Registers the handlers, by index, before any message can arrive. They are those of higher modules.
+/// Registers the handlers, by index, before any message can arrive. They are those of higher
+/// modules.
 pub fn install(handlers: [Handler; COUNT]) {
     let _ = HANDLERS.set(handlers);
 }

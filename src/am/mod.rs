@@ -1,9 +1,11 @@
 //! Active Messages (GASNet-EX 0.19, "AM handlers" to "gex_AM_Cancel calls").
 //!
-//! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one, [`inject`] sends, [`client`] checks what
-//! the client sends, [`npam`] is the negotiated-payload form, [`long`] payloads of Longs that the sender itself takes to their place, [`pieces`] Longs that are longer than a
-//! message, [`internal`] the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in a ring record inside a
-//! neighbourhood and in a conduit's packet outside; both have the same layout.
+//! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one,
+//! [`inject`] sends, [`client`] checks what the client sends, [`npam`] is the negotiated-payload
+//! form, [`long`] payloads of Longs that the sender itself takes to their place, [`pieces`] Longs
+//! that are longer than a message, [`internal`] the runtime's own handlers. A message is a
+//! [`Header`], up to 16 arguments and a payload, in a ring record inside a neighbourhood and in a
+//! conduit's packet outside; both have the same layout.
 
 pub mod canary;
 pub mod client;
@@ -52,7 +54,8 @@ pub mod kind {
 /// Block number of a message whose payload follows in place.
 pub const IN_PLACE: u16 = u16::MAX;
 
-/// Head of every message. The first word belongs to the ring (a packet uses it for kind and number of arguments likewise).
+/// Head of every message. The first word belongs to the ring (a packet uses it for kind and number
+/// of arguments likewise).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
@@ -140,7 +143,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The runtime's own message between primordial endpoints: a Short, or a Medium that carries `payload`.
+    /// The runtime's own message between primordial endpoints: a Short, or a Medium that carries
+    /// `payload`.
     pub fn internal(class: Class, target: Location, handler: u8, args: &'a [Arg], payload: Option<(*const u8, usize)>) -> Self {
         match payload {
             None => Self::new(class, Category::Short, 0, target, handler, args),
@@ -179,15 +183,17 @@ fn network_medium(limits: &Limits) -> usize {
     (limits.max_packet_bytes.saturating_sub(OVERHEAD) & !63).min(MAX_MEDIUM)
 }
 
-/// Largest payload of a Long, to anyone: what fits a C `int`, which is how clients store it. Into memory that the sender cannot touch it
-/// travels in messages, in [`pieces`] if need be.
+/// Largest payload of a Long, to anyone: what fits a C `int`, which is how clients store it. Into
+/// memory that the sender cannot touch it travels in messages, in [`pieces`] if need be.
 pub const MAX_LONG: usize = 0x7fff_ffff;
 
-/// Largest buffer of the library's for a negotiated payload, whatever its category: more would be memory that only copies pass through.
+/// Largest buffer of the library's for a negotiated payload, whatever its category: more would be
+/// memory that only copies pass through.
 pub const MAX_PREPARED: usize = MAX_MEDIUM;
 
-/// The least of [`max_medium`] over all peers of any job that this library can carry (`gex_AM_LUBRequestMedium`). The same value before and after
-/// initialisation: clients size buffers by it early.
+/// The least of [`max_medium`] over all peers of any job that this library can carry
+/// (`gex_AM_LUBRequestMedium`). The same value before and after initialisation: clients size
+/// buffers by it early.
 pub fn lub_medium() -> usize {
     static LEAST: OnceLock<usize> = OnceLock::new();
     *LEAST.get_or_init(|| {

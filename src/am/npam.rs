@@ -1,9 +1,10 @@
 //! Negotiated-payload Active Messages (GASNet-EX 0.19, "Negotiated-payload AM APIs").
 //!
-//! A thread owns one descriptor for requests and one for replies (Prepare/Commit pairs do not nest, but a reply handler may run while a
-//! request is being committed). A library buffer is one of the sender's payload blocks when the peer is a neighbour, so
-//! that Commit sends it by reference; otherwise it is memory of the descriptor. Small payloads are copied into the ring at Commit and the
-//! block is free again at once.
+//! A thread owns one descriptor for requests and one for replies (Prepare/Commit pairs do not nest,
+//! but a reply handler may run while a request is being committed). A library buffer is one of the
+//! sender's payload blocks when the peer is a neighbour, so that Commit sends it by reference;
+//! otherwise it is memory of the descriptor. Small payloads are copied into the ring at Commit and
+//! the block is free again at once.
 
 use std::ptr;
 
@@ -55,7 +56,8 @@ pub struct Wish {
     pub immediate: bool,
 }
 
-/// Largest payload of `category` to `target` that Prepare promises, from a client's buffer or in the library's.
+/// Largest payload of `category` to `target` that Prepare promises, from a client's buffer or in
+/// the library's.
 #[inline(always)]
 pub fn limit(category: Category, target: Location, client_buffer: bool) -> usize {
     let most = match category {
@@ -76,7 +78,8 @@ pub fn abandon(thread: &Thread) {
 }
 
 impl SrcDesc {
-    /// Prepares as wished, at most `limit`, or nothing when that would have to wait and the wish is immediate.
+    /// Prepares as wished, at most `limit`, or nothing when that would have to wait and the wish is
+    /// immediate.
     #[inline(always)]
     pub fn prepare(&self, wish: &Wish, limit: usize) -> Result<(), Busy> {
         let bytes = wish.most.min(limit);
@@ -115,7 +118,8 @@ impl SrcDesc {
     #[inline(always)]
     fn library_buffer(&self, wish: &Wish, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
         let rt = runtime::get();
-        // What fits into a record is copied there at Commit: a block would only cost the way to and fro.
+        // What fits into a record is copied there at Commit: a block would only cost the way to and
+        // fro.
         let by_reference = payload_offset(wish.nargs) + bytes > rt.comm().inline_bytes(wish.class);
         if by_reference && wish.category == Category::Medium && rt.is_neighbour(wish.target.rank) {
             let blocks = rt.comm().own_blocks(wish.class);
@@ -125,8 +129,8 @@ impl SrcDesc {
             if wish.immediate {
                 return Err(Busy);
             }
-            // All blocks are in use, perhaps by threads that wait for this one before they commit: Commit will copy. But first a chance
-            // for those that are only on their way.
+            // All blocks are in use, perhaps by threads that wait for this one before they commit:
+            // Commit will copy. But first a chance for those that are only on their way.
             progress::poll(match wish.class {
                 Class::Request => PollScope::All,
                 Class::Reply => PollScope::Replies,
@@ -139,7 +143,8 @@ impl SrcDesc {
         Ok((buffer.as_mut_ptr().cast(), bytes, None))
     }
 
-    /// Sends the first `bytes` of the prepared payload. With `immediate` it may refuse, and everything stays prepared.
+    /// Sends the first `bytes` of the prepared payload. With `immediate` it may refuse, and
+    /// everything stays prepared.
     #[inline(always)]
     pub fn commit(
         &self,
@@ -165,7 +170,8 @@ impl SrcDesc {
         if p.block.is_some() || p.device_ep.is_some() || immediate {
             return self.commit_rarer(*p, message, immediate);
         }
-        // Sending may run handlers that prepare replies, never requests on this thread: the state stays ours.
+        // Sending may run handlers that prepare replies, never requests on this thread: the state
+        // stays ours.
         inject::send_inline(&message);
         self.state.set(None);
         Ok(())
@@ -181,7 +187,8 @@ impl SrcDesc {
             // SAFETY: memory of the client's, which `local_mem` knows.
             message.payload = unsafe { mem.readable(bytes, &mut bounce) };
         }
-        // A payload that is copied must fit into the ring: asking for another block while holding one could wait for itself.
+        // A payload that is copied must fit into the ring: asking for another block while holding
+        // one could wait for itself.
         let fits = || payload_offset(message.args.len()) + bytes <= runtime::get().comm().inline_bytes(p.class);
         message.block = p.block.filter(|_| bytes > COPY_BELOW || !fits());
         if immediate {

@@ -1,8 +1,10 @@
-//! Longs that do not fit one message: to segments that the sender cannot touch, when they exceed [`max_medium`].
+//! Longs that do not fit one message: to segments that the sender cannot touch, when they exceed
+//! [`max_medium`].
 //!
-//! The data goes out in pieces, each with its own destination, and the head (header and arguments) as a message of its own, in any order.
-//! The receiver counts the bytes of each Long and runs the handler from whatever message completes it, whose reply slot the handler may
-//! then use. Nothing is acknowledged, so requests and replies go the same way.
+//! The data goes out in pieces, each with its own destination, and the head (header and arguments)
+//! as a message of its own, in any order. The receiver counts the bytes of each Long and runs the
+//! handler from whatever message completes it, whose reply slot the handler may then use. Nothing
+//! is acknowledged, so requests and replies go the same way.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -56,7 +58,8 @@ pub fn send(message: &Message<'_>) {
     debug_assert!(sent.is_ok());
 }
 
-/// Sends `message` if its head finds room. Pieces of a request that find none are copied and go out in later polls; those of a reply wait.
+/// Sends `message` if its head finds room. Pieces of a request that find none are copied and go out
+/// in later polls; those of a reply wait.
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     transmit(message, &mut |piece, first| match (first, message.class) {
         (false, Class::Reply) => {
@@ -140,7 +143,8 @@ pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -
     })
 }
 
-/// Counts what has come, and runs the handler when that was the last. False if `change` is, or if more came than was announced.
+/// Counts what has come, and runs the handler when that was the last. False if `change` is, or if
+/// more came than was announced.
 fn update(token: &Token, id: u32, change: impl FnOnce(&mut Partial) -> bool) -> bool {
     let key = (token.source.rank, id);
     let complete = {

@@ -11,7 +11,8 @@ use gasnet_conduit::Class;
 #[derive(Debug)]
 pub struct SrcDesc {
     pub(super) state: Cell<Option<Prepared>>,
-    /// Library buffer when the peer is no neighbour or the payload exceeds a block; kept for the next use. Words keep it aligned.
+    /// Library buffer when the peer is no neighbour or the payload exceeds a block; kept for the
+    /// next use. Words keep it aligned.
     pub(super) buffer: RefCell<Vec<u128>>,
 }
 
@@ -57,7 +58,8 @@ impl SrcDesc {
         }
     }
 
-    /// What is prepared, if anything. Inlined, so that a caller reads what it uses and copies nothing.
+    /// What is prepared, if anything. Inlined, so that a caller reads what it uses and copies
+    /// nothing.
     #[inline(always)]
     pub fn prepared(&self) -> Option<Prepared> {
         self.state.get()

@@ -63,8 +63,9 @@ pub struct Table {
     writer: Mutex<()>,
 }
 
-// SAFETY: a slot's entry is written once under `writer` before `set` is stored with release, and only read after an acquire load of
-// `set`; what its pointers mean is the client's business and the client keeps them valid.
+// SAFETY: a slot's entry is written once under `writer` before `set` is stored with release, and
+// only read after an acquire load of `set`; what its pointers mean is the client's business and the
+// client keeps them valid.
 unsafe impl Sync for Table {}
 // SAFETY: as above.
 unsafe impl Send for Table {}
@@ -105,7 +106,8 @@ impl std::fmt::Display for RegisterError {
             Self::Args(i, n) => write!(f, "entry {i} declares {n} arguments; {MAX_ARGS} is the most"),
             Self::Flags(i, x) => write!(
                 f,
-                "entry {i} has flags {x:#x}: GEX_FLAG_AM_* for a category (SHORT, MEDIUM, LONG) and a direction (REQUEST, REPLY) are needed, and nothing else"
+                "entry {i} has flags {x:#x}: GEX_FLAG_AM_* for a category (SHORT, MEDIUM, LONG) and a direction \
+                 (REQUEST, REPLY) are needed, and nothing else"
             ),
             Self::Full => write!(f, "all {} handler indices are taken", 256 - INDEX_BASE as usize),
         }
@@ -143,8 +145,8 @@ impl Table {
         Some(unsafe { &*slot.entry.get() })
     }
 
-    /// Registers all of `entries` or none: fixed indices first, then those with index 0, in order, each at the highest free index, which
-    /// is written back.
+    /// Registers all of `entries` or none: fixed indices first, then those with index 0, in order,
+    /// each at the highest free index, which is written back.
     pub fn register(&self, entries: &mut [Entry]) -> Result<(), RegisterError> {
         for (i, entry) in entries.iter().enumerate() {
             if entry.nargs as usize > MAX_ARGS {
@@ -188,7 +190,8 @@ impl Table {
         for (entry, index) in entries.iter_mut().zip(indices) {
             entry.index = index;
             let slot = &self.slots[index as usize];
-            // SAFETY: `set` is false and we hold the writer's lock, so nobody reads or writes the entry.
+            // SAFETY: `set` is false and we hold the writer's lock, so nobody reads or writes the
+            // entry.
             unsafe { slot.entry.get().write(*entry) };
             slot.set.store(true, Ordering::Release);
         }

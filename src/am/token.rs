@@ -1,4 +1,5 @@
-//! What a handler may ask about the message that it runs for (`gex_Token_Info`), and where its reply goes.
+//! What a handler may ask about the message that it runs for (`gex_Token_Info`), and where its
+//! reply goes.
 
 use std::cell::Cell;
 
@@ -11,7 +12,8 @@ use gasnet_conduit::Class;
 pub struct Token {
     /// Who sent.
     pub source: Location,
-    /// Local endpoint that received; for the runtime's own handlers as the sender named it, perhaps with [`crate::types::ANYWHERE`].
+    /// Local endpoint that received; for the runtime's own handlers as the sender named it, perhaps
+    /// with [`crate::types::ANYWHERE`].
     pub target_ep: u16,
     /// The handler's entry; None for the runtime's own handlers.
     pub entry: Option<*const Entry>,

@@ -1,5 +1,6 @@
-//! What can be wrong with a message that came, judged without the runtime: kind, number of arguments, lengths, where the payload is.
-//! Any bytes may come in; what is accepted lies inside the record or packet.
+//! What can be wrong with a message that came, judged without the runtime: kind, number of
+//! arguments, lengths, where the payload is. Any bytes may come in; what is accepted lies inside
+//! the record or packet.
 
 #![forbid(unsafe_code)]
 
@@ -20,13 +21,15 @@ pub enum Carrier {
 pub enum Payload {
     /// There is none, or it was at its destination before the message.
     None,
-    /// In the record or packet, from [`payload_offset`] on; a Long's is to be copied to its destination.
+    /// In the record or packet, from [`payload_offset`] on; a Long's is to be copied to its
+    /// destination.
     InPlace,
     /// In this block of the sender, of which nothing is checked yet.
     Block(u16),
 }
 
-/// Category and number of arguments, from the first word of a message of `length` bytes. The header and the arguments are then inside it.
+/// Category and number of arguments, from the first word of a message of `length` bytes. The header
+/// and the arguments are then inside it.
 #[inline]
 pub fn shape(kind: u8, small: u8, length: usize) -> Result<(Category, usize), &'static str> {
     let nargs = usize::from(small);
@@ -42,7 +45,8 @@ pub fn shape(kind: u8, small: u8, length: usize) -> Result<(Category, usize), &'
     Ok((category, nargs))
 }
 
-/// Where the payload of a message is whose [`shape`] is good. A payload in place is inside `length`.
+/// Where the payload of a message is whose [`shape`] is good. A payload in place is inside
+/// `length`.
 #[inline]
 pub fn payload(carrier: Carrier, kind: u8, nargs: usize, header: &Header, length: usize) -> Result<Payload, &'static str> {
     let in_place = || {
@@ -58,7 +62,8 @@ pub fn payload(carrier: Carrier, kind: u8, nargs: usize, header: &Header, length
         kind::MEDIUM if header.block == IN_PLACE => in_place(),
         kind::MEDIUM if carrier == Carrier::Packet => Err("a block in a packet"),
         kind::MEDIUM => Ok(Payload::Block(header.block)),
-        // The runtime's own handlers get no Longs, and would take the length for that of a payload in the message.
+        // The runtime's own handlers get no Longs, and would take the length for that of a payload
+        // in the message.
         _ if header.handler < INDEX_BASE => Err("a Long for an internal handler"),
         kind::LONG => Ok(Payload::None),
         _ if header.block == IN_PLACE => in_place(),
@@ -107,7 +112,8 @@ mod tests {
         }
     }
 
-    /// Reads exactly what `Delivery` reads of a message, from a slice of exactly `length` bytes: out of bounds would panic.
+    /// Reads exactly what `Delivery` reads of a message, from a slice of exactly `length` bytes:
+    /// out of bounds would panic.
     fn read_all(carrier: Carrier, kind: u8, small: u8, header: &Header, bytes: &[u8]) -> bool {
         let Ok((category, nargs)) = shape(kind, small, bytes.len()) else {
             return false;

@@ -50,8 +50,8 @@ pub fn check_notified(function: &str) {
 /// Polls until all ranks have entered, and leaves the barrier. Whether the names agree with `name`.
 pub fn wait(name: Name) -> bool {
     let mut result = None;
-    // For the last rank to enter the barrier is complete already. Clients rely on some progress here all the same
-    // (GASNet-examples).
+    // For the last rank to enter the barrier is complete already. Clients rely on some progress
+    // here all the same (GASNet-examples).
     wait::poll_once();
     let mut is_complete = || {
         result = of_job().test();

@@ -116,7 +116,11 @@ pub fn allocation(run: &Run) {
 }
 
 macro_rules! twins {
-    ($($(#[$doc:meta])* $module:ident $type:ty: $read:ident $set:ident $add:ident $subtract:ident $increment:ident $decrement:ident $test:ident $swap:ident $cas:ident;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $module:ident $type:ty: $read:ident $set:ident $add:ident $subtract:ident $increment:ident
+            $decrement:ident $test:ident $swap:ident $cas:ident;
+    )*) => {$(
         $(#[$doc])*
         pub mod $module {
             use std::ffi::c_int;
@@ -214,19 +218,21 @@ macro_rules! twins {
 
 twins! {
     /// 32 bits.
-    atomic32 u32: gasnett_atomic32_read gasnett_atomic32_set gasnett_atomic32_add gasnett_atomic32_subtract gasnett_atomic32_increment
-        gasnett_atomic32_decrement gasnett_atomic32_decrement_and_test gasnett_atomic32_swap gasnett_atomic32_compare_and_swap;
+    atomic32 u32: gasnett_atomic32_read gasnett_atomic32_set gasnett_atomic32_add gasnett_atomic32_subtract
+        gasnett_atomic32_increment gasnett_atomic32_decrement gasnett_atomic32_decrement_and_test
+        gasnett_atomic32_swap gasnett_atomic32_compare_and_swap;
     /// 64 bits.
-    atomic64 u64: gasnett_atomic64_read gasnett_atomic64_set gasnett_atomic64_add gasnett_atomic64_subtract gasnett_atomic64_increment
-        gasnett_atomic64_decrement gasnett_atomic64_decrement_and_test gasnett_atomic64_swap gasnett_atomic64_compare_and_swap;
+    atomic64 u64: gasnett_atomic64_read gasnett_atomic64_set gasnett_atomic64_add gasnett_atomic64_subtract
+        gasnett_atomic64_increment gasnett_atomic64_decrement gasnett_atomic64_decrement_and_test
+        gasnett_atomic64_swap gasnett_atomic64_compare_and_swap;
     /// 32 bits, strong: atomic to all threads and signal handlers.
     strong32 u32: gasnett_strongatomic32_read gasnett_strongatomic32_set gasnett_strongatomic32_add gasnett_strongatomic32_subtract
-        gasnett_strongatomic32_increment gasnett_strongatomic32_decrement gasnett_strongatomic32_decrement_and_test gasnett_strongatomic32_swap
-        gasnett_strongatomic32_compare_and_swap;
+        gasnett_strongatomic32_increment gasnett_strongatomic32_decrement gasnett_strongatomic32_decrement_and_test
+        gasnett_strongatomic32_swap gasnett_strongatomic32_compare_and_swap;
     /// 64 bits, strong: atomic to all threads and signal handlers.
     strong64 u64: gasnett_strongatomic64_read gasnett_strongatomic64_set gasnett_strongatomic64_add gasnett_strongatomic64_subtract
-        gasnett_strongatomic64_increment gasnett_strongatomic64_decrement gasnett_strongatomic64_decrement_and_test gasnett_strongatomic64_swap
-        gasnett_strongatomic64_compare_and_swap;
+        gasnett_strongatomic64_increment gasnett_strongatomic64_decrement gasnett_strongatomic64_decrement_and_test
+        gasnett_strongatomic64_swap gasnett_strongatomic64_compare_and_swap;
 }
 
 /// Compares every atomic operation with plain arithmetic.

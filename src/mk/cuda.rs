@@ -1,8 +1,9 @@
 //! CUDA devices with unified addressing (`GEX_MK_CLASS_CUDA_UVA`), by the driver's API.
 //!
-//! Everything runs in the device's primary context, which is pushed before and popped after, and on a stream of our own that does not
-//! wait for the client's. The stream is synchronised after each copy: a copy from pageable memory may return before its data is on the
-//! device (CUDA Driver API, "API synchronization behavior").
+//! Everything runs in the device's primary context, which is pushed before and popped after, and on
+//! a stream of our own that does not wait for the client's. The stream is synchronised after each
+//! copy: a copy from pageable memory may return before its data is on the device (CUDA Driver API,
+//! "API synchronization behavior").
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr;

@@ -1,7 +1,7 @@
 //! AMD's devices (`GEX_MK_CLASS_HIP`), by the HIP runtime.
 //!
-//! A device is the current one of the calling thread while something is done for it. Copies run on a stream of our own that does not wait
-//! for the client's, and are synchronised.
+//! A device is the current one of the calling thread while something is done for it. Copies run on
+//! a stream of our own that does not wait for the client's, and are synchronised.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr;

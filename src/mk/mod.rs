@@ -1,9 +1,11 @@
 //! Memory kinds (GASNet-EX Memory Kinds 2025.8, section 6): segments in the memory of a device.
 //!
-//! A [`Kind`] is one device, reached through its vendor's library ([`cuda`], [`hip`], [`ze`]), which [`library`] opens at the first
-//! `gex_MK_Create`. The host never touches device memory: whoever owns it moves bytes between the device and host memory, the target of a
-//! put or get in the handler of a packet, the initiator where it packs or unpacks. A [`MemRef`] is an address that knows whose memory
-//! it is in, and [`copy`] copies between any two of them. A copy is complete when it returns, so what is acknowledged after it is there.
+//! A [`Kind`] is one device, reached through its vendor's library ([`cuda`], [`hip`], [`ze`]),
+//! which [`library`] opens at the first `gex_MK_Create`. The host never touches device memory:
+//! whoever owns it moves bytes between the device and host memory, the target of a put or get in
+//! the handler of a packet, the initiator where it packs or unpacks. A [`MemRef`] is an address
+//! that knows whose memory it is in, and [`copy`] copies between any two of them. A copy is
+//! complete when it returns, so what is acknowledged after it is there.
 
 pub mod cuda;
 pub mod hip;
@@ -30,12 +32,14 @@ pub enum Refusal {
 pub struct Owner {
     /// The device.
     pub device: Device,
-    /// The vendor's handles of the device and of the context that it is used in, as far as those matter.
+    /// The vendor's handles of the device and of the context that it is used in, as far as those
+    /// matter.
     pub handles: [usize; 2],
 }
 
-/// What a vendor's library does for one device. Errors are sentences with the vendor's own text. Callable from any thread; the calling
-/// thread's current device and context are afterwards what they were before. Every copy is complete at return.
+/// What a vendor's library does for one device. Errors are sentences with the vendor's own text.
+/// Callable from any thread; the calling thread's current device and context are afterwards what
+/// they were before. Every copy is complete at return.
 pub trait Driver: Send + Sync {
     /// Whose memory this is.
     fn owner(&self) -> Owner;
@@ -109,7 +113,8 @@ impl Kind {
         kind
     }
 
-    /// The kind with this handle, counted as used by one more segment until [`Kind::release`]. None if there is no such kind.
+    /// The kind with this handle, counted as used by one more segment until [`Kind::release`]. None
+    /// if there is no such kind.
     pub fn hold(handle: usize) -> Option<&'static Self> {
         let kinds = kinds();
         let kind = kinds[place_of(&kinds, handle)?];
@@ -133,7 +138,8 @@ impl Kind {
             n => return Err(format!("{n} segments of {kind} still exist; destroy them first")),
         }
         kinds.swap_remove(place);
-        // SAFETY: leaked from a Box by `register`, no longer in the list, and no segment refers to it.
+        // SAFETY: leaked from a Box by `register`, no longer in the list, and no segment refers to
+        // it.
         let kind = unsafe { Box::from_raw(std::ptr::from_ref(kind).cast_mut()) };
         kind.driver.close();
         Ok(())
@@ -186,7 +192,8 @@ impl MemRef {
         }
     }
 
-    /// Where the host can read the next `bytes`: at their place, or in `bounce`, to which they are copied.
+    /// Where the host can read the next `bytes`: at their place, or in `bounce`, to which they are
+    /// copied.
     ///
     /// # Safety
     /// The bytes are valid.
@@ -201,7 +208,8 @@ impl MemRef {
     }
 }
 
-/// Copies `bytes` bytes (not 0); complete at return. Host to host as [`copy::copy`]. Ends the job when a device fails.
+/// Copies `bytes` bytes (not 0); complete at return. Host to host as [`copy::copy`]. Ends the job
+/// when a device fails.
 ///
 /// # Safety
 /// Both ranges are valid, and may be written by others only as data races that the client accepts.
@@ -254,8 +262,8 @@ unsafe fn stage(to: (&Kind, usize), from: (&Kind, usize), bytes: usize) -> Resul
 #[cold]
 fn failed(to: MemRef, from: MemRef, bytes: usize, why: &str) -> ! {
     fatal!(
-        "rank {}: {bytes} bytes could not be copied from {from} to {to}: {why}. An error of an earlier kernel, or memory that was freed, is \
-         the usual cause; the vendor's checker (compute-sanitizer, rocgdb) finds either.",
+        "rank {}: {bytes} bytes could not be copied from {from} to {to}: {why}. An error of an earlier kernel, or \
+         memory that was freed, is the usual cause; the vendor's checker (compute-sanitizer, rocgdb) finds either.",
         crate::runtime::get().rank()
     )
 }

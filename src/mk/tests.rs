@@ -1,4 +1,5 @@
-//! Kinds and copies over drivers that keep "device memory" in a vector, shifted so that using an address of it directly crashes.
+//! Kinds and copies over drivers that keep "device memory" in a vector, shifted so that using an
+//! address of it directly crashes.
 
 use super::*;
 

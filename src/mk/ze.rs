@@ -1,8 +1,9 @@
 //! Intel's devices (`GEX_MK_CLASS_ZE`), by the oneAPI Level Zero loader.
 //!
-//! The client brings device and context. Copies go through an immediate command list in synchronous mode, which completes each command
-//! before it returns, and through host memory that the context knows: other host memory need not be accessible to the device. Neither may be
-//! used by two threads at once, so a lock keeps them.
+//! The client brings device and context. Copies go through an immediate command list in synchronous
+//! mode, which completes each command before it returns, and through host memory that the context
+//! knows: other host memory need not be accessible to the device. Neither may be used by two
+//! threads at once, so a lock keeps them.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -63,7 +64,8 @@ functions! {
         devices = c"zeDeviceGet" (Handle, *mut u32, *mut Handle) -> c_int;
         list_create = c"zeCommandListCreateImmediate" (Handle, Handle, *const QueueDesc, *mut Handle) -> c_int;
         list_destroy = c"zeCommandListDestroy" (Handle) -> c_int;
-        append_copy = c"zeCommandListAppendMemoryCopy" (Handle, *mut c_void, *const c_void, usize, Handle, u32, *mut Handle) -> c_int;
+        append_copy = c"zeCommandListAppendMemoryCopy"
+            (Handle, *mut c_void, *const c_void, usize, Handle, u32, *mut Handle) -> c_int;
         alloc_device = c"zeMemAllocDevice" (Handle, *const DeviceAlloc, usize, usize, Handle, *mut *mut c_void) -> c_int;
         alloc_host = c"zeMemAllocHost" (Handle, *const HostAlloc, usize, usize, *mut *mut c_void) -> c_int;
         free = c"zeMemFree" (Handle, *mut c_void) -> c_int;
@@ -135,7 +137,8 @@ struct LevelZero {
 }
 
 impl Api {
-    /// Position of a device among those of all drivers. None if it is none of them, for example a part of one.
+    /// Position of a device among those of all drivers. None if it is none of them, for example a
+    /// part of one.
     fn number(&self, device: usize) -> Option<u32> {
         let list = |get: &dyn Fn(*mut u32, *mut Handle) -> c_int| {
             let mut count = 0;
@@ -292,7 +295,8 @@ impl Driver for LevelZero {
         self.with_line(|line| {
             for done in (0..bytes).step_by(BOUNCE) {
                 let piece = (bytes - done).min(BOUNCE);
-                // SAFETY: the source by contract; the bounce buffer is ours while the line is locked, and has room.
+                // SAFETY: the source by contract; the bounce buffer is ours while the line is
+                // locked, and has room.
                 unsafe { ptr::copy_nonoverlapping(from.add(done), line.bounce as *mut u8, piece) };
                 // SAFETY: by contract.
                 unsafe { self.append(line, to + done, line.bounce, piece) }?;
@@ -307,7 +311,8 @@ impl Driver for LevelZero {
                 let piece = (bytes - done).min(BOUNCE);
                 // SAFETY: by contract.
                 unsafe { self.append(line, line.bounce, from + done, piece) }?;
-                // SAFETY: the target by contract; the bounce buffer is ours while the line is locked, and has the piece.
+                // SAFETY: the target by contract; the bounce buffer is ours while the line is
+                // locked, and has the piece.
                 unsafe { ptr::copy_nonoverlapping(line.bounce as *const u8, to.add(done), piece) };
             }
             Ok(())

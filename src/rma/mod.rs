@@ -1,8 +1,9 @@
 //! Remote memory access (GASNet-EX 0.19, "Extended API").
 //!
-//! Where the memory is mapped here or on a device of this process, or the kernel can copy it: a copy, complete at return. Elsewhere the conduit's
-//! own put and get if it has them, otherwise packets ([`packets`]): [`Reach`] says which. What is under way is a transfer ([`transfer`]), which is
-//! all that travels of the initiator's state.
+//! Where the memory is mapped here or on a device of this process, or the kernel can copy it: a
+//! copy, complete at return. Elsewhere the conduit's own put and get if it has them, otherwise
+//! packets ([`packets`]): [`Reach`] says which. What is under way is a transfer ([`transfer`]),
+//! which is all that travels of the initiator's state.
 
 pub mod packets;
 pub mod transfer;
@@ -83,7 +84,8 @@ impl Access {
     }
 }
 
-/// Copies local memory to a peer's. What is under way is counted in `op`, which is asked for only then.
+/// Copies local memory to a peer's. What is under way is counted in `op`, which is asked for only
+/// then.
 #[inline(always)]
 pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
@@ -129,8 +131,8 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
     }
 }
 
-/// What the kernel did not copy. Its owner may be able to: memory of a device, or memory that a handler of the client's provides when it is
-/// touched. If not, the owner's fault ends the job.
+/// What the kernel did not copy. Its owner may be able to: memory of a device, or memory that a
+/// handler of the client's provides when it is touched. If not, the owner's fault ends the job.
 fn rest(access: &Access, done: usize, by_messages: impl FnOnce(&Access) -> Result<Started, Busy>) -> Result<Started, Busy> {
     if done == access.bytes {
         return Ok(Started::Complete);

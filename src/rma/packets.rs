@@ -1,8 +1,10 @@
 //! Puts and gets over packets: the default for conduits without RMA.
 //!
-//! A put goes out in pieces, each acknowledged by a reply; a get asks for pieces, each answered by a reply that carries the data. A
-//! call without IMMEDIATE waits for room piece by piece. With IMMEDIATE the first piece decides; what finds no room after it is
-//! kept (a put's data is copied) and goes out in later polls ([`crate::am::deferred`]). A put with `LC_COPY_YES` keeps its first piece, too.
+//! A put goes out in pieces, each acknowledged by a reply; a get asks for pieces, each answered by
+//! a reply that carries the data. A call without IMMEDIATE waits for room piece by piece. With
+//! IMMEDIATE the first piece decides; what finds no room after it is kept (a put's data is copied)
+//! and goes out in later polls ([`crate::am::deferred`]). A put with `LC_COPY_YES` keeps its first
+//! piece, too.
 
 use super::{transfer, Access, Manner, Started};
 use crate::am::deferred::send;
@@ -114,7 +116,8 @@ pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let Some(to) = transfer::landing(id, join(e, f) as usize, bytes) else {
         return false;
     };
-    // SAFETY: `landing` checked the range against the get's destination, which the client keeps until completion.
+    // SAFETY: `landing` checked the range against the get's destination, which the client keeps
+    // until completion.
     unsafe { mk::copy(to, MemRef::host(payload), bytes) };
     transfer::advance(id, bytes)
 }

@@ -1,5 +1,5 @@
-//! Puts, gets and atomics under way on a network. A [`TransferId`] is index and generation: what comes back from a peer is checked against both, and
-//! no address of ours ever travels.
+//! Puts, gets and atomics under way on a network. A [`TransferId`] is index and generation: what
+//! comes back from a peer is checked against both, and no address of ours ever travels.
 
 use gasnet_sys::atomic::Mutex;
 
@@ -84,7 +84,8 @@ pub fn open(op: Option<&'static Op>, most: usize) -> Vec<Open> {
     open.collect()
 }
 
-/// Begins a transfer of `bytes` with `peer`, counted in `op`: `category`, and for a put also local completion.
+/// Begins a transfer of `bytes` with `peer`, counted in `op`: `category`, and for a put also local
+/// completion.
 pub fn begin(op: &'static Op, category: Category, peer: JobRank, local: *mut u8, bytes: usize) -> TransferId {
     begin_to(op, category, peer, MemRef::host(local), bytes)
 }

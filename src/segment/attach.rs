@@ -32,7 +32,8 @@ fn page_floor(bytes: u64) -> usize {
     bytes as usize & !(mem::page_size() - 1)
 }
 
-/// How much each rank of this host may attach: `GASNET_MAX_SEGSIZE`, bounded by what the host has, divided among its ranks.
+/// How much each rank of this host may attach: `GASNET_MAX_SEGSIZE`, bounded by what the host has,
+/// divided among its ranks.
 pub fn max_local_bytes(host_ranks: u32) -> usize {
     let limit = config::get().get(&config::MAX_SEGSIZE);
     let memory = host_memory::query();
@@ -56,8 +57,8 @@ fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
 }
 
 impl Runtime {
-    /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective over the job. In EVERYTHING it is a
-    /// barrier: there is no segment object (GASNet-EX 0.19).
+    /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective
+    /// over the job. In EVERYTHING it is a barrier: there is no segment object (GASNet-EX 0.19).
     pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<Option<&'static Segment>, AttachError> {
         if self.endpoint0().bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
             return Err(AttachError::Argument(
@@ -139,7 +140,8 @@ impl Runtime {
         Ok(bytes)
     }
 
-    /// Everybody's value, none of which is 0. The failure of one rank is the failure of all, so that nobody waits for it.
+    /// Everybody's value, none of which is 0. The failure of one rank is the failure of all, so
+    /// that nobody waits for it.
     fn agree(&self, own: Result<usize, AttachError>) -> Result<Vec<usize>, AttachError> {
         let all = exchange_word(self, *own.as_ref().unwrap_or(&0) as u64);
         own?;
@@ -154,7 +156,8 @@ impl Runtime {
     /// Huge pages, if the user asks for them. Without them things are slower, not wrong.
     fn advise(&self, mapping: &shm::segment::Mapping, bytes: usize) {
         let config = config::get();
-        // Who sets the size of huge pages for libraries (libhugetlbfs, Cray's modules) wants them, unless it is said otherwise.
+        // Who sets the size of huge pages for libraries (libhugetlbfs, Cray's modules) wants them,
+        // unless it is said otherwise.
         let wants = || env::var_os("HUGETLB_DEFAULT_PAGE_SIZE").is_some_and(|size| !size.is_empty());
         if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
             match mem::want_huge_pages(mapping.base, bytes) {
@@ -166,7 +169,8 @@ impl Runtime {
         }
     }
 
-    /// The neighbourhood's first rank sizes and maps the object; the others map it at the same address if they can.
+    /// The neighbourhood's first rank sizes and maps the object; the others map it at the same
+    /// address if they can.
     fn map_segments(&self, sizes: &[usize]) -> std::io::Result<shm::segment::Mapping> {
         let leads = self.rank() == self.nbrhd().first();
         let fd = self.job().segment_fd();
@@ -178,7 +182,8 @@ impl Runtime {
                 .resize(total)
                 .and_then(|()| shm::segment::map(fd, sizes, None))
                 .map(Some);
-            // Where the kind of memory has no seals, a neighbour that shrinks it harms the job; nothing of ours does.
+            // Where the kind of memory has no seals, a neighbour that shrinks it harms the job;
+            // nothing of ours does.
             memory.seal();
         }
         let told = match &first {

@@ -1,4 +1,5 @@
-//! Segments beyond the attached one (GASNet-EX Memory Kinds 2025.8, "gex_Segment_Create", "gex_EP_BindSegment").
+//! Segments beyond the attached one (GASNet-EX Memory Kinds 2025.8, "gex_Segment_Create",
+//! "gex_EP_BindSegment").
 
 use std::ptr;
 
@@ -13,7 +14,8 @@ use gasnet_sys::mem;
 /// Destroyed segments.
 pub static DESTROYED: Graveyard = Graveyard::new();
 
-/// Makes a segment of host memory: the client's `bytes` at `address`, or, when that is null, memory of the library's. The error is a sentence.
+/// Makes a segment of host memory: the client's `bytes` at `address`, or, when that is null, memory
+/// of the library's. The error is a sentence.
 pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Segment, String> {
     let (base, bytes, memory) = if address == 0 {
         let bytes = bytes.next_multiple_of(mem::page_size());
@@ -30,8 +32,8 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
     Ok(Segment::leak(base, bytes, memory, key, None))
 }
 
-/// Makes a segment of device memory: the client's `bytes` at `address`, or, when that is null, memory that the device allocates. `kind` is
-/// held for it already, and released if this fails.
+/// Makes a segment of device memory: the client's `bytes` at `address`, or, when that is null,
+/// memory that the device allocates. `kind` is held for it already, and released if this fails.
 pub fn create_on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) -> Result<&'static Segment, Refusal> {
     let made = on_device(rt, address, bytes, kind);
     made.inspect_err(|_| kind.release())
@@ -48,8 +50,8 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
     } else {
         kind.driver().check(address, bytes).map_err(|why| {
             Refusal::Argument(format!(
-                "the {bytes} bytes at {address:#x} are not memory of {kind}: {why}. The address of a device segment is one that the device \
-                 allocated"
+                "the {bytes} bytes at {address:#x} are not memory of {kind}: {why}. The address of a device segment is \
+                 one that the device allocated"
             ))
         })?;
         (address, Memory::Client)

@@ -1,6 +1,7 @@
-//! The flags that say where addresses lie (GASNet-EX 0.19, "SEGMENT DISPOSITION"). Two of them change what an address is: an offset in the
-//! bound segment. Two allow remote memory outside that segment: it is named by the endpoint's index with [`ANYWHERE`], on the wire, too. The
-//! others are promises of the client; the debug flavour checks that of the bound segment.
+//! The flags that say where addresses lie (GASNet-EX 0.19, "SEGMENT DISPOSITION"). Two of them
+//! change what an address is: an offset in the bound segment. Two allow remote memory outside that
+//! segment: it is named by the endpoint's index with [`ANYWHERE`], on the wire, too. The others are
+//! promises of the client; the debug flavour checks that of the bound segment.
 
 use crate::flags::Flags;
 use crate::runtime;
@@ -24,8 +25,8 @@ pub const fn reaching(peer: Location, flags: Flags) -> Location {
     }
 }
 
-/// Back from all memory of a process to the endpoint's segment, which is nearer, if the range lies in that. Not to what EVERYTHING takes for a
-/// segment: that is all memory but devices'.
+/// Back from all memory of a process to the endpoint's segment, which is nearer, if the range lies
+/// in that. Not to what EVERYTHING takes for a segment: that is all memory but devices'.
 #[inline]
 pub fn narrow(place: Location, address: usize, bytes: usize) -> Location {
     if place.ep & ANYWHERE == 0 || (place.ep == ANYWHERE && is_everything()) {
@@ -45,7 +46,8 @@ pub fn narrow(place: Location, address: usize, bytes: usize) -> Location {
     }
 }
 
-/// Where local addresses are looked for: in the device segment of endpoint `ep`, if it has one, or in all memory of this process.
+/// Where local addresses are looked for: in the device segment of endpoint `ep`, if it has one, or
+/// in all memory of this process.
 #[inline]
 pub const fn own(ep: EpIndex, flags: Flags) -> EpIndex {
     if flags.has(Flags::SELF_SEG_OUTSIDE) {
@@ -70,7 +72,8 @@ pub fn own_base(ep: EpIndex, flags: Flags) -> usize {
     rt.base_of(Location { rank: rt.rank(), ep })
 }
 
-/// What remote addresses of a call count from. Fatal when no segment of the peer is known and they are offsets.
+/// What remote addresses of a call count from. Fatal when no segment of the peer is known and they
+/// are offsets.
 #[inline]
 pub fn peer_base(peer: Location, flags: Flags) -> usize {
     if !flags.has(Flags::PEER_SEG_OFFSET) {
@@ -79,7 +82,8 @@ pub fn peer_base(peer: Location, flags: Flags) -> usize {
     runtime::get().base_of(peer)
 }
 
-/// Ends the job if a call has two flags for one side, or if a local range (an address, no offset) is not where its flag says.
+/// Ends the job if a call has two flags for one side, or if a local range (an address, no offset)
+/// is not where its flag says.
 pub fn check(flags: Flags, ep: EpIndex, local: usize, bytes: usize, function: &str) {
     let rt = runtime::get();
     for (side, of) in [(Flags::SELF_SEG, "SELF"), (Flags::PEER_SEG, "PEER")] {

@@ -1,5 +1,6 @@
-//! `gex_Segment_t`, and the directory of everybody's bound segments. [`attach`] makes the primordial one, [`create`] others, [`publish`] tells
-//! a team of them; [`resolve`] looks them up, [`reach`] are the ways to their memory, and [`configuration`] GASNet-1's segment configurations.
+//! `gex_Segment_t`, and the directory of everybody's bound segments. [`attach`] makes the
+//! primordial one, [`create`] others, [`publish`] tells a team of them; [`resolve`] looks them up,
+//! [`reach`] are the ways to their memory, and [`configuration`] GASNet-1's segment configurations.
 
 pub mod attach;
 pub mod configuration;

@@ -1,6 +1,8 @@
-//! Segments near their ranks: on a machine with several NUMA nodes, a rank that may run on the cores of one node only asks the kernel to take its
-//! segment's pages from there, whoever touches them first. Else it would be the node of a neighbour whose put comes first. Other ranks' pages lie
-//! where they are touched first. It is a preference: memory of other nodes is taken when that node has none.
+//! Segments near their ranks: on a machine with several NUMA nodes, a rank that may run on the
+//! cores of one node only asks the kernel to take its segment's pages from there, whoever touches
+//! them first. Else it would be the node of a neighbour whose put comes first. Other ranks' pages
+//! lie where they are touched first. It is a preference: memory of other nodes is taken when that
+//! node has none.
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
@@ -24,7 +26,8 @@ functions! {
     }
 }
 
-/// Prefers this rank's node for the `bytes` at `base`, a mapping that nobody has touched. The error is a sentence, for who asked for it.
+/// Prefers this rank's node for the `bytes` at `base`, a mapping that nobody has touched. The error
+/// is a sentence, for who asked for it.
 pub fn place(base: usize, bytes: usize) -> Result<(), String> {
     let config = config::get();
     if !config.get(&config::NUMA) {

@@ -11,10 +11,12 @@ use crate::team::Team;
 use crate::types::{EpIndex, Location};
 use gasnet_conduit::{RemoteSegment, SegmentKey};
 
-/// Words of what a member publishes about one endpoint: index, base, length, whether it is on a device, key.
+/// Words of what a member publishes about one endpoint: index, base, length, whether it is on a
+/// device, key.
 const WORDS: usize = 4 + 8;
 
-/// Tells all members of `team` the bound segments of `endpoints`, and learns theirs. Collective over it; also a barrier.
+/// Tells all members of `team` the bound segments of `endpoints`, and learns theirs. Collective
+/// over it; also a barrier.
 pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Result<(), String> {
     // What follows is also the synchronisation that neighbours need.
     rt.kernel_copy().admit_neighbours();

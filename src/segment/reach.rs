@@ -14,7 +14,8 @@ use gasnet_sys::mem;
 pub enum Reach<'a> {
     /// This process copies it itself: it is mapped here, or memory of a device of this process.
     Here(MemRef),
-    /// The kernel copies between the two processes. It may come to refuse that, or meet memory that it cannot copy; then messages do it.
+    /// The kernel copies between the two processes. It may come to refuse that, or meet memory that
+    /// it cannot copy; then messages do it.
     Kernel(Neighbour<'a>),
     /// The conduit's own put and get, with this segment.
     Network(RemoteSegment),
@@ -22,8 +23,8 @@ pub enum Reach<'a> {
     Messages,
 }
 
-/// All memory of a process, as the segment of its primordial endpoint in EVERYTHING, and as conduits with
-/// [`Capabilities::ANY_ADDRESS`] name it.
+/// All memory of a process, as the segment of its primordial endpoint in EVERYTHING, and as
+/// conduits with [`Capabilities::ANY_ADDRESS`] name it.
 pub const ALL_MEMORY: RemoteSegment = RemoteSegment {
     base: 0,
     bytes: usize::MAX,
@@ -31,13 +32,15 @@ pub const ALL_MEMORY: RemoteSegment = RemoteSegment {
     on_device: false,
 };
 
-/// Whether a transfer is one that clients may rely on to be a single load or store. The kernel's copies need not be.
+/// Whether a transfer is one that clients may rely on to be a single load or store. The kernel's
+/// copies need not be.
 const fn is_word(address: usize, bytes: usize) -> bool {
     matches!(bytes, 2 | 4 | 8) && address % bytes == 0
 }
 
 impl Runtime {
-    /// The way to `[address, address + bytes)` of the segment of `place`. Fatal when that is outside, or no segment is known.
+    /// The way to `[address, address + bytes)` of the segment of `place`. Fatal when that is
+    /// outside, or no segment is known.
     #[inline]
     pub fn reach(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
         match self.map_near(place, address, bytes) {
@@ -84,7 +87,8 @@ impl Runtime {
         Reach::Messages
     }
 
-    /// Whether large transfers to and from the segment of `place`, which is not mapped here, leave its owner alone.
+    /// Whether large transfers to and from the segment of `place`, which is not mapped here, leave
+    /// its owner alone.
     pub fn spares_owner(&self, place: Location) -> bool {
         if self.is_neighbour(place.rank) {
             return self.kernel_copy().neighbour(place.rank).is_some();
@@ -100,8 +104,9 @@ fn is_unchecked(ep: EpIndex) -> bool {
     is_everything() || ep & ANYWHERE != 0
 }
 
-/// Runs `body`, which touches `[address, address + bytes)` of this process for process `source`, which named endpoint `ep`. In EVERYTHING, and
-/// outside segments, that may be no memory at all: the report of a fault then says whose doing it is.
+/// Runs `body`, which touches `[address, address + bytes)` of this process for process `source`,
+/// which named endpoint `ep`. In EVERYTHING, and outside segments, that may be no memory at all:
+/// the report of a fault then says whose doing it is.
 pub fn serving<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
     if !is_unchecked(ep) {
         return body();
@@ -113,7 +118,8 @@ pub fn serving<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: 
     result
 }
 
-/// As [`serving`], for a `body` that hands the range to the kernel: that would answer with an error where the processor faults.
+/// As [`serving`], for a `body` that hands the range to the kernel: that would answer with an error
+/// where the processor faults.
 pub fn serving_read<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
     serving(source, ep, address, bytes, || {
         if is_unchecked(ep) {
@@ -121,7 +127,8 @@ pub fn serving_read<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, b
                 .step_by(mem::page_size())
                 .chain([address + bytes - 1]);
             for page in pages {
-                // SAFETY: the client answers for the range; a fault here is the report that it deserves.
+                // SAFETY: the client answers for the range; a fault here is the report that it
+                // deserves.
                 let _ = unsafe { (page as *const u8).read_volatile() };
             }
         }

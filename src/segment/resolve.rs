@@ -10,20 +10,23 @@ use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Capabilities, JobRank, RemoteSegment};
 
 impl Runtime {
-    /// Whether the conduit itself reaches segments by what it knows of them. In LARGE and EVERYTHING it is told of none.
+    /// Whether the conduit itself reaches segments by what it knows of them. In LARGE and
+    /// EVERYTHING it is told of none.
     pub fn conduit_has_segments(&self) -> bool {
         let able = self.conduit().capabilities();
         let told = Configuration::get() == Configuration::Fast && !self.single_neighbourhood();
         told && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
     }
 
-    /// Whether the conduit itself reaches device memory. Where it does not, that moves through host memory of its owner.
+    /// Whether the conduit itself reaches device memory. Where it does not, that moves through host
+    /// memory of its owner.
     pub fn conduit_reaches_devices(&self) -> bool {
         let able = self.conduit().capabilities();
         self.conduit_has_segments() && able.has(Capabilities::RMA) && able.has(Capabilities::DEVICE_MEMORY)
     }
 
-    /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its atomics only.
+    /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its
+    /// atomics only.
     pub fn conduit_learns(&self, rank: JobRank) -> bool {
         let wanted = !self.is_neighbour(rank) || self.conduit().capabilities().has(Capabilities::ATOMICS);
         wanted && rank != self.rank() && self.conduit_has_segments()
@@ -34,8 +37,8 @@ impl Runtime {
         self.directory().get()?.segments.get(rank as usize)
     }
 
-    /// What others may access through an endpoint: its bound segment, if this process knows it, but all memory through a primordial endpoint
-    /// in EVERYTHING, and where the client allows that.
+    /// What others may access through an endpoint: its bound segment, if this process knows it, but
+    /// all memory through a primordial endpoint in EVERYTHING, and where the client allows that.
     pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
         if place.ep & ANYWHERE != 0 || (place.ep == 0 && is_everything()) {
             return Some(reach::ALL_MEMORY);
@@ -43,8 +46,9 @@ impl Runtime {
         self.bound_segment(place)
     }
 
-    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached, or one that was published to it. What is
-    /// bound to a primordial endpoint in EVERYTHING counts in queries and offsets only.
+    /// The bound segment of an endpoint, if this process knows it: its own, one that was attached,
+    /// or one that was published to it. What is bound to a primordial endpoint in EVERYTHING counts
+    /// in queries and offsets only.
     pub fn bound_segment(&self, place: Location) -> Option<RemoteSegment> {
         if endpoint::is_attached(place.ep) {
             return self.primordial_segment(place.rank).copied();
@@ -61,7 +65,8 @@ impl Runtime {
         known.map_or_else(|| self.outside_segment(place, 0, 0), |segment| segment.base)
     }
 
-    /// The device that an endpoint of this process has its segment on. None for host memory, and without segment.
+    /// The device that an endpoint of this process has its segment on. None for host memory, and
+    /// without segment.
     #[inline]
     pub fn device_of(&self, ep: EpIndex) -> Option<&'static Kind> {
         if ep == 0 {
@@ -85,7 +90,8 @@ impl Runtime {
         place.ep != 0 && self.segment_of(place).is_some_and(|s| s.on_device)
     }
 
-    /// Whether this process can touch what an endpoint's segment holds. Of all memory of a process some may be on a device.
+    /// Whether this process can touch what an endpoint's segment holds. Of all memory of a process
+    /// some may be on a device.
     #[inline]
     pub fn can_touch(&self, place: Location) -> bool {
         if endpoint::is_attached(place.ep) {
@@ -95,19 +101,22 @@ impl Runtime {
         }
     }
 
-    /// Where `[address, address + bytes)` of an endpoint's segment is here, if this process can touch it. Fatal when it is outside.
+    /// Where `[address, address + bytes)` of an endpoint's segment is here, if this process can
+    /// touch it. Fatal when it is outside.
     #[inline]
     pub fn map_near(&self, place: Location, address: usize, bytes: usize) -> Option<*mut u8> {
         Window::of(self, place).map(|window| window.here(address, bytes))
     }
 
-    /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the neighbour's segment.
+    /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the
+    /// neighbour's segment.
     #[inline]
     pub fn map_neighbour(&self, rank: JobRank, address: usize, bytes: usize) -> *mut u8 {
         Window::neighbour(self, Location { rank, ep: 0 }).here(address, bytes)
     }
 
-    /// Whether neighbours see `[address, address + bytes)` of this process in their mapping of its attached segment.
+    /// Whether neighbours see `[address, address + bytes)` of this process in their mapping of its
+    /// attached segment.
     pub fn neighbours_map(&self, address: *mut u8, bytes: usize) -> bool {
         self.endpoint0()
             .bound()
@@ -117,8 +126,9 @@ impl Runtime {
                 .is_some_and(|segment| segment.contains(address as usize, bytes))
     }
 
-    /// Whether `place` is all memory of this process: clients reach their own by puts, gets, Longs and atomics, before Attach and beyond the segment,
-    /// and the reference lets them. The debug flavour holds them to the segment, as the specification does.
+    /// Whether `place` is all memory of this process: clients reach their own by puts, gets, Longs
+    /// and atomics, before Attach and beyond the segment, and the reference lets them. The debug
+    /// flavour holds them to the segment, as the specification does.
     #[inline]
     pub fn is_own_memory(&self, place: Location) -> bool {
         !cfg!(feature = "debug-checks") && place.rank == self.rank() && endpoint::is_attached(place.ep)
@@ -134,14 +144,15 @@ impl Runtime {
             Some(s) => format!("its segment is [{:#x}, {:#x})", s.base, s.base + s.bytes),
         };
         fatal!(
-            "rank {}: the remote range [{address:#x}, {:#x}) is not in the segment of rank {rank}: {known}. Only memory of the bound \
-             segment can be the remote side of a put, a get or a Long.",
+            "rank {}: the remote range [{address:#x}, {:#x}) is not in the segment of rank {rank}: {known}. Only \
+             memory of the bound segment can be the remote side of a put, a get or a Long.",
             self.rank(),
             address.wrapping_add(bytes)
         )
     }
 
-    /// Whether a range lies in the bound segment of an endpoint of this process, and is host memory.
+    /// Whether a range lies in the bound segment of an endpoint of this process, and is host
+    /// memory.
     pub fn in_own_segment(&self, ep: EpIndex, address: usize, bytes: usize) -> bool {
         if endpoint::is_attached(ep) {
             return self
@@ -153,7 +164,8 @@ impl Runtime {
             .is_some_and(|s| s.contains(address, bytes) && !s.on_device)
     }
 
-    /// A range of the bound segment of an endpoint of this process, whosever memory that is. None when it is outside.
+    /// A range of the bound segment of an endpoint of this process, whosever memory that is. None
+    /// when it is outside.
     pub fn own_mem(&self, ep: EpIndex, address: usize, bytes: usize) -> Option<MemRef> {
         if ep & ANYWHERE != 0 {
             // Primordial endpoints have host memory.
@@ -176,8 +188,9 @@ impl Runtime {
         })
     }
 
-    /// The local side of an operation of endpoint `ep`: an address of the device that its segment is on, else any host memory (GASNet-EX
-    /// 0.19, "Local addressing"). Fatal when it leaves the device's segment, unless the client allows that ([`disposition::own`]).
+    /// The local side of an operation of endpoint `ep`: an address of the device that its segment
+    /// is on, else any host memory (GASNet-EX 0.19, "Local addressing"). Fatal when it leaves the
+    /// device's segment, unless the client allows that ([`disposition::own`]).
     #[inline]
     pub fn local_mem(&self, ep: EpIndex, local: *const u8, bytes: usize) -> MemRef {
         if ep & ANYWHERE != 0 {
@@ -199,9 +212,9 @@ impl Runtime {
         let segment = self.segment_of(Location { rank: self.rank(), ep });
         let (base, end) = segment.map_or((0, 0), |s| (s.base, s.base + s.bytes));
         fatal!(
-            "rank {}: the local range of {bytes} bytes at {local:?} is not in the segment of endpoint {ep}, [{base:#x}, {end:#x}) on {kind}. \
-             An endpoint with a device segment takes local addresses of that segment only; use another endpoint for host memory \
-             (GASNet-EX 0.19, \"Local addressing\").",
+            "rank {}: the local range of {bytes} bytes at {local:?} is not in the segment of endpoint {ep}, \
+             [{base:#x}, {end:#x}) on {kind}. An endpoint with a device segment takes local addresses of that segment \
+             only; use another endpoint for host memory (GASNet-EX 0.19, \"Local addressing\").",
             self.rank()
         )
     }

@@ -1,4 +1,5 @@
-//! A segment that this process can touch, as it sees it: looked up once, for calls that reach many pieces of it.
+//! A segment that this process can touch, as it sees it: looked up once, for calls that reach many
+//! pieces of it.
 
 use crate::endpoint;
 use crate::runtime::{self, Runtime};
@@ -17,7 +18,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The bound segment of an endpoint. None if this process cannot touch it, or it is memory of a device. Before Attach it is empty.
+    /// The bound segment of an endpoint. None if this process cannot touch it, or it is memory of a
+    /// device. Before Attach it is empty.
     #[inline]
     pub fn of(rt: &Runtime, place: Location) -> Option<Self> {
         if endpoint::is_attached(place.ep) {
@@ -55,8 +57,9 @@ impl Window {
         }
     }
 
-    /// Where `[address, address + bytes)` is here. Fatal when it is outside, in every flavour: a wrong address would corrupt this process. Its own
-    /// memory is the exception ([`Runtime::is_own_memory`]).
+    /// Where `[address, address + bytes)` is here. Fatal when it is outside, in every flavour: a
+    /// wrong address would corrupt this process. Its own memory is the exception
+    /// ([`Runtime::is_own_memory`]).
     #[inline]
     pub fn here(&self, address: usize, bytes: usize) -> *mut u8 {
         let offset = address.wrapping_sub(self.base);

@@ -96,7 +96,8 @@ impl CollBufferId {
         let (inline, staging) = (usize::from(self.inline), usize::from(self.staging));
         if !(1..=layout.coll_buffers).contains(&inline) || staging > layout.staging_buffers() {
             fatal!(
-                "neighbour {index} sent an invalid collective buffer (inline buffer {inline}, staging buffer {staging}): its memory is corrupt"
+                "neighbour {index} sent an invalid collective buffer (inline buffer {inline}, staging buffer \
+                 {staging}): its memory is corrupt"
             );
         }
         comm.memory().coll_buffer(index, inline - 1, staging.checked_sub(1))

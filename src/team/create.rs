@@ -1,8 +1,9 @@
 //! Making and destroying teams (GASNet-EX 0.19, `gex_TM_Split`, `gex_TM_Create`, `gex_TM_Destroy`).
 //!
-//! Members learn from each other in one all-gather over the parent, in O(log N) rounds: what each asks for, and a number that its process has not
-//! used. The first member's number makes the new team's id. Nothing else is agreed upon, so a member may send to a team that
-//! others have not finished making: letters wait for them.
+//! Members learn from each other in one all-gather over the parent, in O(log N) rounds: what each
+//! asks for, and a number that its process has not used. The first member's number makes the new
+//! team's id. Nothing else is agreed upon, so a member may send to a team that others have not
+//! finished making: letters wait for them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,7 +20,8 @@ use crate::runtime;
 use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::types::{EpIndex, Location};
 
-/// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is the least that clients can handle as a size.
+/// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is
+/// the least that clients can handle as a size.
 pub const SCRATCH_BYTES: usize = 64;
 
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -87,8 +89,8 @@ fn id(first: Location, number: u32) -> TeamId {
     u64::from(first.rank) << 32 | u64::from(number)
 }
 
-/// The members of `parent` that bring the same color, ordered by key and then by rank. `color_and_key` is none for who only takes part
-/// in the call. Collective over `parent`.
+/// The members of `parent` that bring the same color, ordered by key and then by rank.
+/// `color_and_key` is none for who only takes part in the call. Collective over `parent`.
 pub fn split(
     parent: &'static Team,
     color_and_key: Option<(i32, i32)>,
@@ -118,8 +120,9 @@ pub fn split(
     Some(make(id, rank, members, groups, flags, parent.ep, scratch))
 }
 
-/// A team of `members`, which may be empty for who only takes part in the call: one handle for each local member, in the order of ranks.
-/// `scratch_of` tells a member's scratch space by its rank and its place among the local members. Collective over `parent`.
+/// A team of `members`, which may be empty for who only takes part in the call: one handle for each
+/// local member, in the order of ranks. `scratch_of` tells a member's scratch space by its rank and
+/// its place among the local members. Collective over `parent`.
 pub fn create(
     parent: &'static Team,
     members: &[Location],
@@ -169,7 +172,8 @@ pub fn create(
     Ok(teams.collect())
 }
 
-/// How a team of `members` lies, for the one with `rank`, who gives `coll_buffer`. The others give what `coll_buffer_of` says.
+/// How a team of `members` lies, for the one with `rank`, who gives `coll_buffer`. The others give
+/// what `coll_buffer_of` says.
 fn groups(rank: u32, members: &[Location], coll_buffer: CollBufferId, coll_buffer_of: impl Fn(u32) -> CollBufferId) -> Groups {
     let rt = runtime::get();
     let members = (0..).zip(members).map(|(rank, m)| Member {
@@ -198,13 +202,15 @@ fn make(
     Box::leak(Box::new(team))
 }
 
-/// Ends a team. Unless all members are known to be `quiescent` and it has no lanes, waits for them, so that nobody sends to it any more. Gives back what the client lent.
+/// Ends a team. Unless all members are known to be `quiescent` and it has no lanes, waits for them,
+/// so that nobody sends to it any more. Gives back what the client lent.
 ///
 /// # Safety
 /// Nobody uses `team` afterwards.
 pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
-    // A member that leaves takes its lane along. Others may still be looking at it, since clients call a team quiescent as soon as their own
-    // barrier over it is complete (the reference's tests do); so members meet, in messages, wherever there are lanes.
+    // A member that leaves takes its lane along. Others may still be looking at it, since clients
+    // call a team quiescent as soon as their own barrier over it is complete (the reference's tests
+    // do); so members meet, in messages, wherever there are lanes.
     if !quiescent || !matches!(choose::path(team, 0, 1, true), Path::Network) {
         coll::run(team_barrier::network(Call::next(team)));
     }

@@ -6,7 +6,8 @@ use gasnet_conduit::JobRank;
 /// The members of a team, in the order of their ranks.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Members {
-    /// Rank `i` is the primordial endpoint of process `first + i`: a team like this costs nothing per member.
+    /// Rank `i` is the primordial endpoint of process `first + i`: a team like this costs nothing
+    /// per member.
     Consecutive {
         /// Process of rank 0.
         first: JobRank,
@@ -49,7 +50,8 @@ impl Members {
         }
     }
 
-    /// The member with `rank`. None above the size of a listed team; of others the caller knows the size.
+    /// The member with `rank`. None above the size of a listed team; of others the caller knows the
+    /// size.
     #[inline]
     pub fn locate(&self, rank: u32) -> Option<Location> {
         match self {

@@ -23,10 +23,12 @@ use gasnet_job::Job;
 use groups::{Groups, Member};
 use members::Members;
 
-/// Not 0 once a thread has armed a handler for its next scattered put (`vis::peer`): then every such call has to look. Inline code reads it, too.
+/// Not 0 once a thread has armed a handler for its next scattered put (`vis::peer`): then every
+/// such call has to look. Inline code reads it, too.
 pub static PEERS_ARE_TOLD: AtomicU32 = AtomicU32::new(0);
 
-/// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first < count`.
+/// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first <
+/// count`.
 ///
 /// SYNC POINT fast-path: `deltas` and `first` are stored before `count` (release).
 #[repr(C)]
@@ -85,10 +87,12 @@ impl fmt::LowerHex for TeamHandle {
     }
 }
 
-/// Names a team in all its members' processes: the process of its first member, and a number that this process gave once.
+/// Names a team in all its members' processes: the process of its first member, and a number that
+/// this process gave once.
 pub type TeamId = u64;
 
-/// Memory that the client lent to a team. Collectives have buffers of their own; it is only given back.
+/// Memory that the client lent to a team. Collectives have buffers of their own; it is only given
+/// back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scratch {
     /// First byte.
@@ -124,7 +128,8 @@ pub struct Team {
     pub scratch: Option<Scratch>,
     /// Number of the next collective.
     pub next_collective: AtomicU32,
-    /// Offsets of neighbours' segments, where those of the directory are not in the order of the ranks.
+    /// Offsets of neighbours' segments, where those of the directory are not in the order of the
+    /// ranks.
     own_deltas: OnceLock<Box<[isize]>>,
     /// The client's own.
     pub cdata: AtomicPtr<std::ffi::c_void>,
@@ -175,7 +180,8 @@ impl Team {
         self.id == 0
     }
 
-    /// Lets inline code reach the segments of the longest row of members that are neighbours. Nothing before Attach.
+    /// Lets inline code reach the segments of the longest row of members that are neighbours.
+    /// Nothing before Attach.
     pub fn open_fast_path(&self, rt: &Runtime) {
         let Some(directory) = rt.directory().get() else { return };
         // The local side of another endpoint may be memory of a device.
@@ -270,7 +276,8 @@ pub fn decode(handle: TeamHandle) -> Named {
             if cfg!(feature = "debug-checks") && DESTROYED.has(address) {
                 fatal!("the team {handle:#x} was destroyed (gex_TM_Destroy)");
             }
-            // SAFETY: a handle with the team tag was made by `Team::handle` from a 'static team (client contract).
+            // SAFETY: a handle with the team tag was made by `Team::handle` from a 'static team
+            // (client contract).
             Named::Team(unsafe { &*(address as *const Team) })
         }
         TAG_PAIR => Named::Pair((handle.0 >> 18) as EpIndex, (handle.0 >> 2) as EpIndex),
@@ -294,7 +301,8 @@ pub fn pair(local: EpIndex, remote: EpIndex) -> TeamHandle {
     TeamHandle((local as usize) << 18 | (remote as usize) << 2 | TAG_PAIR)
 }
 
-/// The member of a team that inline code may reach: a primordial endpoint with a mapped segment, and no call is to be recorded. Release flavour.
+/// The member of a team that inline code may reach: a primordial endpoint with a mapped segment,
+/// and no call is to be recorded. Release flavour.
 #[inline]
 pub fn open(handle: TeamHandle, rank: u32) -> Option<Location> {
     let Named::Team(team) = decode(handle) else { return None };
@@ -306,7 +314,8 @@ pub fn open(handle: TeamHandle, rank: u32) -> Option<Location> {
     }
 }
 
-/// Ends the job for a call that names a rank which does not exist. The usual reason is a program that was started without its launcher.
+/// Ends the job for a call that names a rank which does not exist. The usual reason is a program
+/// that was started without its launcher.
 #[cold]
 pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
     let rt = runtime::get();

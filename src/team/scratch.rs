@@ -1,5 +1,5 @@
-//! What clients have lent to live teams as scratch space, for the debug flavour: it belongs to one team until that ends, and its segment lives
-//! as long.
+//! What clients have lent to live teams as scratch space, for the debug flavour: it belongs to one
+//! team until that ends, and its segment lives as long.
 
 use super::Scratch;
 use crate::segment::Segment;
@@ -15,7 +15,8 @@ pub fn lent_from(segment: &Segment) -> Option<Scratch> {
     lent.iter().find(|(segment, _)| *segment == of).map(|&(_, scratch)| scratch)
 }
 
-/// One more is lent, from a segment if there is one. Returns what was lent before and has some of the same memory.
+/// One more is lent, from a segment if there is one. Returns what was lent before and has some of
+/// the same memory.
 pub fn lend(segment: Option<&Segment>, new: Scratch) -> Option<Scratch> {
     let mut lent = gasnet_sys::lock(&LENT);
     let same = lent.iter().find(|(_, old)| old.overlaps(new)).map(|&(_, old)| old);

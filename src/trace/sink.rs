@@ -43,8 +43,8 @@ impl Sink {
             _ => {
                 let file = create(&name, fresh).map_err(|why| {
                     format!(
-                        "{variable}={pattern}: cannot open {name} for writing: {why}. Name a file in a writable directory that exists, or unset \
-                         {variable}."
+                        "{variable}={pattern}: cannot open {name} for writing: {why}. Name a file in a writable \
+                         directory that exists, or unset {variable}."
                     )
                 })?;
                 // Stays open until the process ends.

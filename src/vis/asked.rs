@@ -1,5 +1,6 @@
-//! What a client's arguments ask for, and the short way: most calls name a neighbour's segment and want nothing else, so their data can be copied
-//! before anything about the call is looked up or written down.
+//! What a client's arguments ask for, and the short way: most calls name a neighbour's segment and
+//! want nothing else, so their data can be copied before anything about the call is looked up or
+//! written down.
 
 use std::sync::atomic::Ordering;
 
@@ -53,8 +54,8 @@ pub enum Asked {
 }
 
 impl Asked {
-    /// Copies what `(tm, rank)` and the local side are asked for, if that can be done right here. False: nothing was done. Flags of `plain` change nothing
-    /// for a neighbour.
+    /// Copies what `(tm, rank)` and the local side are asked for, if that can be done right here.
+    /// False: nothing was done. Flags of `plain` change nothing for a neighbour.
     ///
     /// # Safety
     /// The client answers for its arrays and for the local pieces.
@@ -79,7 +80,8 @@ impl Asked {
 }
 
 impl Strided {
-    /// Copies between this process and the one whose segment `window` shows. None, and nothing is done, if a closer look is needed.
+    /// Copies between this process and the one whose segment `window` shows. None, and nothing is
+    /// done, if a closer look is needed.
     ///
     /// # Safety
     /// As for [`Asked::at_once`].
@@ -119,7 +121,8 @@ impl Strided {
         let first = (remote as usize).wrapping_add_signed(low);
         let here = window.here(first, span).wrapping_offset(low.wrapping_neg());
         let (to, from) = if put { (here, self.from.base) } else { (self.to.base, here) };
-        // SAFETY: all between the lowest and the highest remote byte is in the peer's segment; the client answers for the local side.
+        // SAFETY: all between the lowest and the highest remote byte is in the peer's segment; the
+        // client answers for the local side.
         unsafe { near::nest(to, from, elem, &dims[..used]) };
         Some(())
     }

@@ -1,5 +1,6 @@
-//! What the debug flavour checks of a call, beside what every flavour does: that the two sides have the same length, that no address is
-//! null, that all of the remote side is in its segment before anything moves, and that destinations do not overlap.
+//! What the debug flavour checks of a call, beside what every flavour does: that the two sides have
+//! the same length, that no address is null, that all of the remote side is in its segment before
+//! anything moves, and that destinations do not overlap.
 
 use super::shape::{Cursor, List, Position, Side};
 use super::{Access, Data, Direction};
@@ -44,7 +45,8 @@ pub fn access(access: &Access<'_>, function: &str) {
     }
     if let Some(address) = (to.pieces() <= MOST_PIECES).then(|| overlap(&to)).flatten() {
         fatal!(
-            "rank {}: {function}: the byte at {address:#x} is in the destination twice (GASNet-EX 0.19, \"Vector/Indexed/Strided\")",
+            "rank {}: {function}: the byte at {address:#x} is in the destination twice (GASNet-EX 0.19, \
+             \"Vector/Indexed/Strided\")",
             rt.rank()
         );
     }

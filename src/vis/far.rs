@@ -1,9 +1,11 @@
 //! Scattered puts and gets of memory that is not mapped here.
 //!
-//! A put's packet is [`records`] of the pieces at the target, then their data; the target scatters it and acknowledges as it does a piece of
-//! `rma::packets`. A get's packet is records only; the target gathers what they name into one reply, and the initiator, which keeps
-//! where in its own side the data of each packet belongs, scatters that. Large pieces take `rma`'s way instead, one by one: a network or
-//! a kernel that moves memory itself does so then, and without one no data is packed twice.
+//! A put's packet is [`records`] of the pieces at the target, then their data; the target scatters
+//! it and acknowledges as it does a piece of `rma::packets`. A get's packet is records only; the
+//! target gathers what they name into one reply, and the initiator, which keeps where in its own
+//! side the data of each packet belongs, scatters that. Large pieces take `rma`'s way instead, one
+//! by one: a network or a kernel that moves memory itself does so then, and without one no data is
+//! packed twice.
 
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
@@ -60,7 +62,8 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
     }
 }
 
-/// A call with memory of a device on either side: piece by piece. Of an IMMEDIATE call the first piece decides, the others wait for room.
+/// A call with memory of a device on either side: piece by piece. Of an IMMEDIATE call the first
+/// piece decides, the others wait for room.
 pub fn on_devices(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let (to, from) = access.data.sides();
     let (remote, local) = match access.direction {
@@ -133,8 +136,8 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// Takes pieces of the remote side, `left` bytes at most, as long as `room` (of encoded and data bytes so far) says that more data fits
-/// after one more record.
+/// Takes pieces of the remote side, `left` bytes at most, as long as `room` (of encoded and data
+/// bytes so far) says that more data fits after one more record.
 fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usize, usize) -> usize) -> Records {
     let mut records = Records::default();
     while let Some((address, bytes)) = remote.run().filter(|_| records.data() < left) {
@@ -285,10 +288,12 @@ impl Landings {
     }
 }
 
-/// Reads the records of a packet. None unless all that they name is in the segment of endpoint `ep`.
+/// Reads the records of a packet. None unless all that they name is in the segment of endpoint
+/// `ep`.
 fn read_runs(ep: EpIndex, payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
     let mut copy = vec![0_u8; encoded];
-    // SAFETY: the caller checked that the message has so many bytes. They are copied, since a neighbour could still write them.
+    // SAFETY: the caller checked that the message has so many bytes. They are copied, since a
+    // neighbour could still write them.
     unsafe { std::ptr::copy_nonoverlapping(payload, copy.as_mut_ptr(), encoded) };
     let (runs, data) = records::read(&copy)?;
     let rt = runtime::get();
@@ -381,7 +386,8 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     if bytes != landing.bytes {
         return false;
     }
-    // SAFETY: the client keeps its side until completion, which is now at the earliest; the data is in the message.
+    // SAFETY: the client keeps its side until completion, which is now at the earliest; the data is
+    // in the message.
     unsafe { near::scatter(&mut Cursor::new(&landing.side, landing.at), payload, bytes) };
     landing.op.complete(Category::Get);
     true

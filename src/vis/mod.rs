@@ -1,9 +1,10 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided").
 //!
-//! [`asked`] is what a client's arguments say, [`shape`] what a call describes. To a neighbour: direct copies ([`near`]), complete at return. To others ([`far`]): packets that name
-//! the pieces at the target ([`records`]) beside the data, or, where pieces are large or on a device, a put or a get for each. [`peer`] tells
-//! the target of a put that it is complete. Which side is remote is told by [`Direction`]; the description speaks of
-//! destination and source only.
+//! [`asked`] is what a client's arguments say, [`shape`] what a call describes. To a neighbour:
+//! direct copies ([`near`]), complete at return. To others ([`far`]): packets that name the pieces
+//! at the target ([`records`]) beside the data, or, where pieces are large or on a device, a put or
+//! a get for each. [`peer`] tells the target of a put that it is complete. Which side is remote is
+//! told by [`Direction`]; the description speaks of destination and source only.
 
 pub mod asked;
 pub mod check;
@@ -127,7 +128,8 @@ impl Access<'_> {
     }
 }
 
-/// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only then.
+/// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only
+/// then.
 pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
     // What lies anywhere in the peer's process may be of a device: each piece finds its way.
@@ -140,7 +142,8 @@ pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result
         return far::start(rt, access, op);
     }
     if let Some(completion) = &access.completion {
-        // The copies are done, or there is nothing to wait for: the message orders itself behind them.
+        // The copies are done, or there is nothing to wait for: the message orders itself behind
+        // them.
         peer::tell(access, completion, 0, 0);
     }
     Ok(Started::Complete)
@@ -160,7 +163,8 @@ fn copy_near(access: &Access<'_>, window: &Window) {
             } else {
                 (nest.to as *mut u8, here.cast_const())
             };
-            // SAFETY: all between the lowest and the highest remote byte is in the peer's segment; the client answers for the local side.
+            // SAFETY: all between the lowest and the highest remote byte is in the peer's segment;
+            // the client answers for the local side.
             unsafe { near::nest(to, from, nest.elem, nest.dims) };
         }
     }

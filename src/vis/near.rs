@@ -10,7 +10,8 @@ use crate::segment::window::Window;
 /// Copies a nest, both sides of which are addressed as this process sees them.
 ///
 /// # Safety
-/// Every turn of the loops is inside valid memory at both sides, which others may write only as data races that the client accepts.
+/// Every turn of the loops is inside valid memory at both sides, which others may write only as
+/// data races that the client accepts.
 #[inline]
 pub unsafe fn nest(to: *mut u8, from: *const u8, elem: usize, dims: &[Dim]) {
     let steps = dims.iter().fold(0, |all, d| all | d.to | d.from) as usize;

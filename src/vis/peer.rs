@@ -1,7 +1,8 @@
 //! Telling the target that a put is complete (GASNet-EX 0.19, "VIS Put Peer PeerCompletion").
 //!
-//! A message names the client's handler and carries its payload. It says how many bytes of the put come in packets: since nothing is
-//! ordered, the target counts what has arrived and runs the handler when all is there. A put to a neighbour has none.
+//! A message names the client's handler and carries its payload. It says how many bytes of the put
+//! come in packets: since nothing is ordered, the target counts what has arrived and runs the
+//! handler when all is there. A put to a neighbour has none.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +74,8 @@ fn arriving() -> MutexGuard<'static, BTreeMap<(JobRank, u64), Arriving>> {
     gasnet_sys::lock(&ARRIVING)
 }
 
-/// Changes what is known about a put; when that makes it complete, forgets it and tells what to run. Err if more came than there is.
+/// Changes what is known about a put; when that makes it complete, forgets it and tells what to
+/// run. Err if more came than there is.
 fn update(key: (JobRank, u64), change: impl FnOnce(&mut Arriving)) -> Result<Option<Awaited>, ()> {
     let mut table = arriving();
     let entry = table.entry(key).or_default();

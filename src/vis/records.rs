@@ -1,5 +1,5 @@
-//! How packets name the pieces at the target: runs of equal pieces at equal distances. A piece alone costs 16 bytes, a regular row of any
-//! length 24.
+//! How packets name the pieces at the target: runs of equal pieces at equal distances. A piece
+//! alone costs 16 bytes, a regular row of any length 24.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,8 @@ pub struct Run {
 const ONE: usize = 16;
 const STEP: usize = 8;
 
-/// Room that one more piece, or row of pieces, takes at most: the first may make a row with the last one, the others a run of their own.
+/// Room that one more piece, or row of pieces, takes at most: the first may make a row with the
+/// last one, the others a run of their own.
 pub const LARGEST: usize = STEP + ONE + STEP;
 
 impl Run {
@@ -114,7 +115,8 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// What a peer wrote: the runs and the length of their data. None if it makes no sense. Where the runs lie is not judged.
+/// What a peer wrote: the runs and the length of their data. None if it makes no sense. Where the
+/// runs lie is not judged.
 pub fn read(mut encoded: &[u8]) -> Option<(Vec<Run>, usize)> {
     let mut runs = Vec::with_capacity(encoded.len() / ONE);
     let mut data = 0_usize;

@@ -1,6 +1,8 @@
-//! What a call describes: lists of pieces (vector, indexed) or a nest of loops (strided), as seen by both sides or by one of them.
+//! What a call describes: lists of pieces (vector, indexed) or a nest of loops (strided), as seen
+//! by both sides or by one of them.
 //!
-//! Nothing here touches the data. A client's lists are read where they are: they are valid until the operation is complete.
+//! Nothing here touches the data. A client's lists are read where they are: they are valid until
+//! the operation is complete.
 
 use std::sync::Arc;
 
@@ -39,8 +41,8 @@ pub enum List {
     },
 }
 
-// SAFETY: the client leaves its arrays to the operation until that is complete (GASNet-EX 0.19, "Vector/Indexed/Strided"), whichever thread
-// works on it.
+// SAFETY: the client leaves its arrays to the operation until that is complete (GASNet-EX 0.19,
+// "Vector/Indexed/Strided"), whichever thread works on it.
 unsafe impl Send for List {}
 
 impl List {
@@ -116,8 +118,9 @@ pub struct Nest<'a> {
 }
 
 impl<'a> Nest<'a> {
-    /// The same copy with the fewest loops, the smallest step of the destination innermost, and all its steps upwards. The order of turns
-    /// does not matter, since destinations do not overlap. No `count` may be 0. Works in `dims`.
+    /// The same copy with the fewest loops, the smallest step of the destination innermost, and all
+    /// its steps upwards. The order of turns does not matter, since destinations do not overlap. No
+    /// `count` may be 0. Works in `dims`.
     pub fn simplify(mut to: usize, mut from: usize, mut elem: usize, dims: &'a mut [Dim]) -> Self {
         for dim in dims.iter_mut().filter(|d| d.to < 0) {
             let turns = (dim.count - 1) as isize;
@@ -169,7 +172,8 @@ fn follows(count: usize, inner: isize, outer: isize) -> bool {
     inner.checked_mul(count as isize) == Some(outer)
 }
 
-/// Lowest address and length of what loops of (count, step) touch. A length of `usize::MAX` fits nowhere.
+/// Lowest address and length of what loops of (count, step) touch. A length of `usize::MAX` fits
+/// nowhere.
 pub fn extent(base: usize, elem: usize, dims: impl Iterator<Item = (usize, isize)>) -> (usize, usize) {
     let (mut low, mut high) = (base as i128, base as i128 + elem as i128);
     for (count, step) in dims {
@@ -311,7 +315,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whole pieces from here on, `most` bytes at most, that lie at equal distances: at least two, or None.
+    /// Whole pieces from here on, `most` bytes at most, that lie at equal distances: at least two,
+    /// or None.
     #[inline]
     pub fn row(&self, most: usize) -> Option<Row> {
         let Side::Strided(s) = self.side else { return None };
@@ -452,7 +457,8 @@ mod tests {
         for _ in 0..2000 {
             let elem = 1 + random(4) as usize;
             let levels = random(5) as usize;
-            // Destination steps that cannot overlap, in random order and with random signs; source steps at will.
+            // Destination steps that cannot overlap, in random order and with random signs; source
+            // steps at will.
             let mut step = elem;
             let mut dims: Vec<Dim> = (0..levels)
                 .map(|_| {
