@@ -69,16 +69,16 @@ FOR_FLOATS(EXPECT_FLOAT)
         if (nbi) refused = gex_AD_OpNBI_##NAME(ad, result, rank, target, GEX_OP_##OP, a, b, flags); \
         else event = gex_AD_OpNB_##NAME(ad, result, rank, target, GEX_OP_##OP, a, b, flags);        \
         break;
-#define CASES_FLOAT(NAME)                                                                                 \
-    CASE(NAME, ADD)                                                                                       \
-    CASE(NAME, FADD)                                                                                      \
-    CASE(NAME, SUB)                                                                                       \
-    CASE(NAME, FSUB)                                                                                      \
-    CASE(NAME, MULT) CASE(NAME, FMULT) CASE(NAME, MIN) CASE(NAME, FMIN) CASE(NAME, MAX) CASE(NAME, FMAX)  \
-        CASE(NAME, INC) CASE(NAME, FINC) CASE(NAME, DEC) CASE(NAME, FDEC) CASE(NAME, SET) CASE(NAME, GET) \
-            CASE(NAME, SWAP) CASE(NAME, CAS) CASE(NAME, FCAS)
-#define CASES_INTEGER(NAME) \
-    CASES_FLOAT(NAME) CASE(NAME, AND) CASE(NAME, FAND) CASE(NAME, OR) CASE(NAME, FOR) CASE(NAME, XOR) CASE(NAME, FXOR)
+// clang-format off
+#define CASES_FLOAT(NAME)                                                               \
+    CASE(NAME, ADD) CASE(NAME, FADD) CASE(NAME, SUB) CASE(NAME, FSUB) CASE(NAME, MULT)  \
+    CASE(NAME, FMULT) CASE(NAME, MIN) CASE(NAME, FMIN) CASE(NAME, MAX) CASE(NAME, FMAX) \
+    CASE(NAME, INC) CASE(NAME, FINC) CASE(NAME, DEC) CASE(NAME, FDEC) CASE(NAME, SET)   \
+    CASE(NAME, GET) CASE(NAME, SWAP) CASE(NAME, CAS) CASE(NAME, FCAS)
+#define CASES_INTEGER(NAME)                                                           \
+    CASES_FLOAT(NAME) CASE(NAME, AND) CASE(NAME, FAND) CASE(NAME, OR) CASE(NAME, FOR) \
+    CASE(NAME, XOR) CASE(NAME, FXOR)
+// clang-format on
 #define DEFINE_KNOWN(NAME, type, cases)                                                                             \
     static void known_##NAME(gex_AD_t ad, type *result, gex_Rank_t rank, void *target, gex_OP_t op, type a, type b, \
                              gex_Flags_t flags, int nbi) {                                                          \
