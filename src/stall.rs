@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use gasnet_tools::process::{say, Label};
+use gasnet_tools::process::{print_line, Label};
 
 use crate::event::{Event, Op};
 use gasnet_conduit::{Class, JobRank};
@@ -141,7 +141,7 @@ impl Watch {
     /// The wait has ended or made progress: restarts the clock.
     pub fn progress(&self) {
         if self.state.get() == State::Reported {
-            say(format_args!(
+            print_line(format_args!(
                 "*** STALL ({Label}): resumed after {:.1} s",
                 self.waited.get().as_secs_f64()
             ));
@@ -204,7 +204,7 @@ impl Watch {
     }
 
     fn report(&self, waits_for: &str) {
-        say(format_args!(
+        print_line(format_args!(
             "*** STALL ({Label}): no progress for {:.1} s. Waits for {waits_for}",
             self.waited.get().as_secs_f64()
         ));

@@ -53,7 +53,7 @@ pub const NO_OP: c_int = 1;
 /// Prints why a call returns an error, unless the client turned that off (`gex_System_SetVerboseErrors`) or another rank says it.
 pub fn complain(function: &str, why: &str) {
     if system::verbose_errors() && !why.is_empty() {
-        gasnet_tools::process::say(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
+        gasnet_tools::process::print_line(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
     }
 }
 

@@ -14,7 +14,7 @@ mod transfers;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gasnet_tools::process::{say, Label};
+use gasnet_tools::process::{print_line, Label};
 
 use crate::abi::coll::{gasnetx_Coll_AllGatherNB, gex_Coll_BarrierNB};
 use crate::abi::event::gex_Event_Wait;
@@ -191,11 +191,11 @@ impl Run {
                 } else {
                     format!("{failed} ERRORs")
                 };
-                say(format_args!("{letter}: {name}: {result}"));
+                print_line(format_args!("{letter}: {name}: {result}"));
             }
         }
         if self.rank == 0 {
-            say(format_args!("diagnosis done"));
+            print_line(format_args!("diagnosis done"));
         }
         self.errors.load(Ordering::Relaxed)
     }
@@ -208,7 +208,7 @@ impl Run {
     /// Counts a failed check.
     pub fn check(&self, good: bool, what: fmt::Arguments<'_>) {
         if !good && self.errors.fetch_add(1, Ordering::Relaxed) < MAX_PRINTED {
-            say(format_args!("*** ERROR ({Label}): diagnosis: {what}"));
+            print_line(format_args!("*** ERROR ({Label}): diagnosis: {what}"));
         }
     }
 }

@@ -19,7 +19,7 @@ use gasnet_sys::subprocess::{run_captured, Captured};
 use libc::c_int;
 
 use crate::abi::native::{self, UserBacktrace};
-use crate::process::{say_to, Label};
+use crate::process::{print_line_to, Label};
 use crate::{env, freeze, parse, process, system};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ fn print_to(fd: c_int) -> bool {
         Mechanism::User => print_user(fd, settings),
         Mechanism::Gdb => settings.gdb.as_ref().is_some_and(|command| print_gdb(fd, command)),
         Mechanism::Execinfo => {
-            say_to(fd, format_args!("*** Backtrace by EXECINFO ({Label}), this thread only:"));
+            print_line_to(fd, format_args!("*** Backtrace by EXECINFO ({Label}), this thread only:"));
             gasnet_sys::backtrace::print(fd)
         }
     })
@@ -224,7 +224,7 @@ fn print_gdb(fd: c_int, command: &[CString]) -> bool {
     if !output.contains(b"#0 ") {
         return false;
     }
-    say_to(fd, format_args!("*** Backtrace by GDB ({Label}):"));
+    print_line_to(fd, format_args!("*** Backtrace by GDB ({Label}):"));
     output.copy_to(fd);
     true
 }

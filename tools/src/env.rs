@@ -40,7 +40,7 @@ pub fn verbose() -> bool {
 pub fn display(name: &str, value: &dyn fmt::Display, is_default: bool) {
     if verbose() {
         let note = if is_default { " (default)" } else { "" };
-        process::say(format_args!("ENV parameter: {name} = {value}{note}"));
+        process::print_line(format_args!("ENV parameter: {name} = {value}{note}"));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use gasnet_sys::{clock, process};
 
-use crate::process::{say, Label};
+use crate::process::{print_line, Label};
 use crate::{backtrace, freeze};
 
 /// The place in the source where an error was raised.
@@ -75,8 +75,8 @@ pub fn fatal_at(message: fmt::Arguments<'_>, location: Option<Location<'_>>) -> 
         }
     }
     match location {
-        Some(place) => say(format_args!("*** FATAL ERROR ({Label}): in {place}: {message}")),
-        None => say(format_args!("*** FATAL ERROR ({Label}): {message}")),
+        Some(place) => print_line(format_args!("*** FATAL ERROR ({Label}): in {place}: {message}")),
+        None => print_line(format_args!("*** FATAL ERROR ({Label}): {message}")),
     }
     if let Some(note) = NOTE.get() {
         note(message);

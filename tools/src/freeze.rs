@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use gasnet_sys::{clock, process};
 
 use crate::abi::native;
-use crate::process::{say, Label};
+use crate::process::{print_line, Label};
 use crate::{env, system};
 
 static ON_ERROR: OnceLock<bool> = OnceLock::new();
@@ -40,7 +40,7 @@ pub fn now(flag: &AtomicI32, flag_name: &str) {
     flag.store(1, Ordering::SeqCst);
     call_hook(true);
     let (pid, host) = (process::pid(), system::hostname());
-    say(format_args!(
+    print_line(format_args!(
         "*** FROZEN ({Label}): process {pid} on {host} waits for a debugger. To resume it: gdb -p {pid}, then \
          'set var {flag_name} = 0' and 'continue'."
     ));

@@ -76,7 +76,7 @@ impl Write for Line {
 
 /// Writes one line to `fd` in one system call, so that lines of several processes do not mix.
 /// Errors are ignored.
-pub fn say_to(fd: i32, text: fmt::Arguments<'_>) {
+pub fn print_line_to(fd: i32, text: fmt::Arguments<'_>) {
     let mut line = Line {
         bytes: [0; 6000],
         used: 0,
@@ -88,13 +88,13 @@ pub fn say_to(fd: i32, text: fmt::Arguments<'_>) {
 }
 
 /// Writes one line to standard error.
-pub fn say(text: fmt::Arguments<'_>) {
-    say_to(2, text);
+pub fn print_line(text: fmt::Arguments<'_>) {
+    print_line_to(2, text);
 }
 
 /// Writes a warning to standard error.
 pub fn warn(text: fmt::Arguments<'_>) {
-    say(format_args!("*** WARNING ({Label}): {text}"));
+    print_line(format_args!("*** WARNING ({Label}): {text}"));
 }
 
 #[cfg(test)]

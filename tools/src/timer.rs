@@ -76,7 +76,7 @@ fn ns_per_tick() -> f64 {
         },
     };
     if env::bool("GASNET_TSC_VERBOSE", false) {
-        process::say(format_args!("TSC ({}): {hz:.0} ticks per second ({rate})", process::Label));
+        process::print_line(format_args!("TSC ({}): {hz:.0} ticks per second ({rate})", process::Label));
     }
     1e9 / hz
 }

@@ -1,5 +1,5 @@
-/* The part of the tools that stable Rust cannot define: variadic functions (they format, then call Rust), exported
- * variables, one of which a client may replace, and the C library's streams. */
+/* The part of the tools that stable Rust cannot define: variadic functions (which format and then
+ * call Rust), exported variables, one of which a client may replace, and the C library's streams. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 extern void gasnetti_fatal(const char *text, const char *function, const char *file, int line) GASNETT_NORETURN;
 extern int gasnetti_print_backtrace_default(int fd);
 
-/* A formatted message; what does not fit is cut, which the last characters tell. */
+/* Formats a message; one that does not fit is cut and ends in "...". */
 #define MESSAGE_BYTES 4096
 static void format_message(char *out, const char *format, va_list args) {
     int length = vsnprintf(out, MESSAGE_BYTES, format, args);
@@ -57,7 +57,8 @@ void gasnett_flush_streams(void) {
     (void)fflush(stderr);
 }
 
-/* The descriptors are pointed at /dev/null instead of closed, so that no later open() can inherit a standard number. */
+/* Points the descriptors at /dev/null instead of closing them, so that no later open() gets a
+ * standard number. */
 extern void gasnett_close_streams(void);
 void gasnett_close_streams(void) {
     int null;
@@ -73,7 +74,7 @@ void gasnett_close_streams(void) {
 /* Clients may assign this pointer. */
 int (*gasnett_print_backtrace_ifenabled)(int fd) = gasnetti_print_backtrace_default;
 
-/* Clients may define this variable; without theirs it says "none". */
+/* Clients may define this variable; this one means that there is none. */
 typedef struct {
     const char *name;
     int (*fnp)(int);
@@ -86,7 +87,7 @@ const backtrace_type *gasnetti_backtrace_user(void) { return &gasnett_backtrace_
 /* See gasnet_tools.h: 0 not chosen yet, 1 TSC, 2 system clock. */
 int gasnetti_tick_source = 0;
 
-/* What a debugger clears to let a frozen process go on. */
+/* A debugger clears this to resume a frozen process. */
 volatile int gasnetti_frozen = 0;
 
 #if GASNET_DEBUG

@@ -1,4 +1,5 @@
-/* Exported functions with the bodies of the headers' inline ones, for languages without a C preprocessor. */
+/* Exported functions with the bodies of the headers' inline ones, for languages without a C
+ * preprocessor. */
 #define GASNETT_THREAD_SAFE 1
 #include "gasnett_atomic.h"
 #include "gasnett_sync.h"

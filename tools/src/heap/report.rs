@@ -9,7 +9,7 @@ use std::time::Duration;
 use gasnet_sys::process::{at_exit_or_unload, pid};
 
 use super::{guard, Header, Heap, FREED, HEAP};
-use crate::process::{self, say_to, Label};
+use crate::process::{self, print_line_to, Label};
 use crate::{env, system};
 
 static WRITTEN: AtomicBool = AtomicBool::new(false);
@@ -63,7 +63,7 @@ fn write_to(fd: i32) {
             Err(TryLockError::Poisoned(_)) => return,
         }
     }
-    say_to(
+    print_line_to(
         fd,
         format_args!("# malloc report ({Label}): the heap is in use by a thread that was interrupted"),
     );
@@ -71,34 +71,34 @@ fn write_to(fd: i32) {
 
 fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
     let s = heap.stats;
-    say_to(
+    print_line_to(
         fd,
         format_args!("# malloc report ({Label}): {program} on {host}, process {}", pid()),
     );
-    say_to(
+    print_line_to(
         fd,
         format_args!(
             "# allocated  {:>12} bytes in {:>9} objects",
             s.allocated_bytes, s.allocated_objects
         ),
     );
-    say_to(
+    print_line_to(
         fd,
         format_args!("# freed      {:>12} bytes in {:>9} objects", s.freed_bytes, s.freed_objects),
     );
-    say_to(
+    print_line_to(
         fd,
         format_args!("# in use     {:>12} bytes in {:>9} objects", s.live_bytes, s.live_objects),
     );
-    say_to(
+    print_line_to(
         fd,
         format_args!(
             "# most       {:>12} bytes in {:>9} objects",
             s.live_bytes_max, s.live_objects_max
         ),
     );
-    say_to(fd, format_args!("# guards     {:>12} bytes", s.overhead_bytes));
-    say_to(fd, format_args!("# objects in use: bytes, address, place of the allocation"));
+    print_line_to(fd, format_args!("# guards     {:>12} bytes", s.overhead_bytes));
+    print_line_to(fd, format_args!("# objects in use: bytes, address, place of the allocation"));
     let (mut own_bytes, mut own_objects) = (0, 0);
     let mut at: *const Header = heap.first;
     // SAFETY: the heap is locked, so the headers in its list are valid.
@@ -112,10 +112,10 @@ fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
             own_bytes += header.bytes;
             own_objects += 1;
         } else {
-            say_to(fd, format_args!("{:>12} {user:p} {}", header.bytes, header.place));
+            print_line_to(fd, format_args!("{:>12} {user:p} {}", header.bytes, header.place));
         }
     }
-    say_to(
+    print_line_to(
         fd,
         format_args!("{own_bytes:>12} in {own_objects} objects of libgasnet, kept until the end"),
     );
