@@ -39,8 +39,8 @@ pub unsafe extern "C" fn gex_AD_Create(ad_p: *mut *const Domain, tm: TeamHandle,
     ));
 }
 
-/// Destroys an atomic domain on which no operation is outstanding anywhere. Collective, but does not
-/// synchronise.
+/// Destroys an atomic domain on which no operation is outstanding anywhere. Collective, but does
+/// not synchronise.
 ///
 /// # Safety
 /// `ad` is the handle of a domain, and is not used again.
@@ -157,11 +157,12 @@ fn record<T: Number>(kind: EventKind, began: u64, domain: &Domain, request: &Req
 
 macro_rules! typed {
     ($($nb:ident $nbi:ident $type:ty;)*) => {$(
-        /// Starts a remote atomic with a root event. Returns `GEX_EVENT_NO_OP` if IMMEDIATE and nothing
-        /// was sent.
+        /// Starts a remote atomic with a root event. Returns `GEX_EVENT_NO_OP` if IMMEDIATE and
+        /// nothing was sent.
         ///
         /// # Safety
-        /// `ad` is the handle of a domain; `result` is valid for a write until the operation is complete.
+        /// `ad` is the handle of a domain; `result` is valid for a write until the operation is
+        /// complete.
         #[no_mangle]
         pub unsafe extern "C" fn $nb(
             ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: Flags,
@@ -178,7 +179,8 @@ macro_rules! typed {
             )
         }
 
-        /// Starts a remote atomic in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        /// Starts a remote atomic in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was
+        /// sent.
         ///
         /// # Safety
         /// As with a root event.

@@ -1,5 +1,5 @@
-//! `gex_AM_*` and `gex_Token_*`: fixed-payload Active Messages, limits and tokens. One macro makes the
-//! 102 injection functions: three categories, two classes, and up to 16 arguments.
+//! `gex_AM_*` and `gex_Token_*`: fixed-payload Active Messages, limits and tokens. One macro makes
+//! the 102 injection functions: three categories, two classes, and up to 16 arguments.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -14,8 +14,8 @@ use crate::team::{self, Named, TeamHandle};
 use crate::types::Category;
 use gasnet_conduit::{Busy, Class, JobRank};
 
-/// Writes `GEX_EVENT_INVALID` to the client's local-completion event: every AM is locally complete at
-/// return.
+/// Writes `GEX_EVENT_INVALID` to the client's local-completion event: every AM is locally complete
+/// at return.
 ///
 /// # Safety
 /// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.
@@ -199,8 +199,8 @@ macro_rules! functions {
         /// Medium reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
         ///
         /// # Safety
-        /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source` has
-        /// `bytes` bytes.
+        /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source`
+        /// has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $pm(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
@@ -215,8 +215,8 @@ macro_rules! functions {
         /// Long reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
         ///
         /// # Safety
-        /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source` has
-        /// `bytes` bytes.
+        /// `token` is the running handler's. `lc_opt` is a constant or valid for a write; `source`
+        /// has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $pl(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, destination: *mut u8, lc_opt: LcOpt, flags: Flags
@@ -251,8 +251,8 @@ functions! {
     gex_AM_RequestShort16 gex_AM_RequestMedium16 gex_AM_RequestLong16 gex_AM_ReplyShort16 gex_AM_ReplyMedium16 gex_AM_ReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
 }
 
-/// The peer of a limit query. None stands for the least limit of all peers, also for a rank that does
-/// not exist.
+/// The peer of a limit query. None stands for the least limit of all peers, also for a rank that
+/// does not exist.
 fn about(tm: TeamHandle, rank: u32) -> Option<JobRank> {
     if rank == RANK_INVALID {
         return None;

@@ -1,18 +1,19 @@
-//! The client's `argc` and `argv`: the first argument may be the number of ranks (udp-conduit README, "Choosing the spawn mechanism"). They are only
-//! read: where the number counts, the program is started again without it (`job::restart`).
+//! The client's `argc` and `argv`. Their first argument may be the number of ranks (udp-conduit
+//! README, "Choosing the spawn mechanism"). They are not changed: the program is started again
+//! without the number (`job::restart`).
 
 use std::ffi::{c_char, c_int, CStr, CString};
 
 use gasnet_job::Count;
 
-/// The first argument, if it begins with a number (as `atoi` reads one, which is what the reference does). Where the client's words have none, the
-/// process's own command line is looked at.
+/// The first argument, if it begins with a number that `atoi` reads, as in the reference. Without
+/// one in the client's arguments, that of the process's own command line.
 ///
 /// # Safety
-/// Both are null or valid; the words are as `main` gets them.
+/// Both are null or valid. The arguments are as `main` gets them.
 pub unsafe fn count(argc: *const c_int, argv: *const *mut *mut c_char) -> Option<Count> {
     let line = command_line();
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     let words = unsafe { words(argc, argv) };
     match words.get(1).and_then(|word| number(word.to_bytes())) {
         Some(ranks) => Some(Count::Passed {
@@ -23,7 +24,7 @@ pub unsafe fn count(argc: *const c_int, argv: *const *mut *mut c_char) -> Option
     }
 }
 
-/// The client's words; none if it passes none, or a null one among them.
+/// The client's arguments; empty if one of them is null.
 ///
 /// # Safety
 /// As for [`count`].
@@ -31,13 +32,13 @@ unsafe fn words(argc: *const c_int, argv: *const *mut *mut c_char) -> Vec<CStrin
     if argc.is_null() || argv.is_null() {
         return Vec::new();
     }
-    // SAFETY: not null, by contract valid.
+    // SAFETY: not null, so valid by contract.
     let (count, words) = unsafe { (*argc, *argv) };
     let count = usize::try_from(count).unwrap_or(0);
     if words.is_null() || count == 0 {
         return Vec::new();
     }
-    // SAFETY: by contract there are `count` words.
+    // SAFETY: `count` arguments by contract.
     let words = unsafe { std::slice::from_raw_parts(words, count) };
     if words.iter().any(|word| word.is_null()) {
         return Vec::new();
@@ -46,7 +47,7 @@ unsafe fn words(argc: *const c_int, argv: *const *mut *mut c_char) -> Vec<CStrin
     words.iter().map(|word| unsafe { CStr::from_ptr(*word) }.to_owned()).collect()
 }
 
-/// What this process was started with.
+/// The command line of this process.
 fn command_line() -> Vec<CString> {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let words = line.split_inclusive(|&byte| byte == 0);
@@ -55,7 +56,8 @@ fn command_line() -> Vec<CString> {
         .collect()
 }
 
-/// The words to start the program with again. An interpreter or a loader stands in front of the client's words in the command line, and has to again.
+/// The arguments to start the program again with. Keeps an interpreter or a loader that precedes
+/// the client's arguments in the command line.
 fn without_first(words: &[CString], line: &[CString]) -> Vec<CString> {
     let before = match line.len().checked_sub(words.len()) {
         Some(before) if line[before + 1..] == words[1..] => &line[..before],
@@ -64,7 +66,8 @@ fn without_first(words: &[CString], line: &[CString]) -> Vec<CString> {
     before.iter().chain(&words[..1]).chain(&words[2..]).cloned().collect()
 }
 
-/// The number that a word begins with; 0, which no job has, for a negative one, and [`u32::MAX`] for all that are greater.
+/// The number that an argument begins with: 0, an invalid number of ranks, for a negative one;
+/// [`u32::MAX`] for a greater one.
 fn number(word: &[u8]) -> Option<u32> {
     let word = word.trim_ascii_start();
     let digits = |word: &[u8]| word.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -88,7 +91,7 @@ mod tests {
         let mut pointers: Vec<*mut c_char> = words.iter().map(|w| w.as_ptr().cast_mut()).collect();
         pointers.push(std::ptr::null_mut());
         let (argc, argv) = (words.len() as c_int, pointers.as_mut_ptr());
-        // SAFETY: as `main` gets them.
+        // SAFETY: arguments as `main` gets them.
         match unsafe { count(&raw const argc, &raw const argv) }? {
             Count::Passed { ranks, rest } => Some((ranks, rest.iter().map(|w| w.to_string_lossy().into_owned()).collect())),
             Count::Unpassed(_) => panic!("arguments were passed"),

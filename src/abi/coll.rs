@@ -1,5 +1,6 @@
-//! Collectives over teams: those of the specification, and those beyond it, whose names begin with `gasnetx_`. Flags of the former may say where
-//! local buffers lie; `GEX_FLAG_PEER_SEG_*` say nothing, as there are no remote addresses. The latter have none.
+//! `gex_Coll_*`, and collectives beyond the specification (`gasnetx_Coll_*`). The former accept the
+//! segment disposition of local buffers; `GEX_FLAG_PEER_SEG_*` have no effect, because there are no
+//! remote addresses. The latter accept no flags.
 
 use std::ffi::c_void;
 use std::future::Future;
@@ -25,7 +26,7 @@ fn op() -> &'static Op {
     thread::current().free.borrow_mut().take()
 }
 
-/// A collective as it is recorded: its name, and the bytes that it brings or takes here.
+/// A collective in the trace: its name, and the bytes that this rank contributes or receives.
 type What = (&'static str, usize);
 
 fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'static Team, work: impl FnOnce(Call) -> W) -> Event {
@@ -37,7 +38,7 @@ fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'s
     coll::start(team, work, op)
 }
 
-/// Ends the job in the debug flavour where a collective is not allowed.
+/// Checks that a collective is allowed here. Debug flavour.
 fn may_call(function: &str) {
     not_in_handler(function);
     if rules::CHECKED && split_phase::is_open() {
@@ -45,7 +46,7 @@ fn may_call(function: &str) {
     }
 }
 
-/// The team of a collective call that moves data, which is in host memory.
+/// The team of a collective that moves data. Fatal when its local member has device memory.
 fn team_of(tm: TeamHandle, function: &str) -> &'static Team {
     may_call(function);
     let team = team::team(tm, function);
@@ -64,7 +65,7 @@ fn check_root(team: &Team, root: u32, function: &str) {
     }
 }
 
-/// Source and destination are the same memory or do not overlap. Debug flavour.
+/// Checks that source and destination are equal or do not overlap. Debug flavour.
 fn check_apart(destination: *const u8, source: *const u8, bytes: usize, function: &str) {
     let apart = (destination as usize).abs_diff(source as usize);
     if rules::CHECKED && apart != 0 && apart < bytes {
@@ -76,7 +77,8 @@ fn span(at: *mut u8, bytes: usize) -> Span {
     Span { at, bytes }
 }
 
-/// The local range that a call names: `at` is an address or, with `GEX_FLAG_SELF_SEG_OFFSET`, an offset in the segment of the team's local member.
+/// The local range of a call: `at` is an address or, with `GEX_FLAG_SELF_SEG_OFFSET`, an offset in
+/// the segment of the team's local member.
 fn place(function: &str, team: &Team, flags: Flags, at: *const u8, bytes: usize) -> Span {
     let at = at.cast_mut().wrapping_add(own_base(team.ep, flags));
     if rules::CHECKED {
@@ -85,19 +87,19 @@ fn place(function: &str, team: &Team, flags: Flags, at: *const u8, bytes: usize)
     span(at, bytes)
 }
 
-/// `flags` are of those that say where buffers lie. Debug flavour.
+/// Checks that `flags` are of the segment disposition. Debug flavour.
 fn placing(function: &str, flags: Flags) {
     rules::only_flags(function, flags, Flags::SEG);
 }
 
-/// Ends the job, in both flavours, unless `flags` are 0.
+/// Checks, in both flavours, that `flags` are 0.
 fn reserved(function: &str, flags: Flags) {
     if !flags.is_none() {
         fatal!("{function}: flags {flags:#x} are not for this call, they must be 0");
     }
 }
 
-/// Starts a barrier over a team (`gex_Coll_BarrierNB`). Collective.
+/// Starts a barrier over a team. Collective.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
     may_call("gex_Coll_BarrierNB");
@@ -115,7 +117,7 @@ pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
     coll::start_unpin(team, barrier, op)
 }
 
-/// Starts a broadcast over a team (`gex_Coll_BroadcastNB`). Collective. `source` counts at the root only.
+/// Starts a broadcast over a team. Collective. `source` is significant at the root only.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BroadcastNB(
     tm: TeamHandle,
@@ -138,7 +140,8 @@ pub extern "C" fn gex_Coll_BroadcastNB(
     start((name, bytes), team, |call| broadcast::broadcast(call, root, target, from))
 }
 
-/// The arguments that all reductions share. `target` is as the client gave it: not every reduction looks at it on all members.
+/// The arguments that all reductions share. `target` is as the client passed it: `ReduceToOne` uses
+/// it at the root only.
 struct Reduction {
     team: &'static Team,
     target: Span,
@@ -170,7 +173,7 @@ fn reduction(
     };
     let operator = Operator::new(&args).unwrap_or_else(|why| fatal!("{function}: {why}"));
     let Some(bytes) = element.checked_mul(count) else {
-        fatal!("{function}: {count} elements of {element} bytes are more than there is memory");
+        fatal!("{function}: {count} elements of {element} bytes exceed the address space");
     };
     Reduction {
         team,
@@ -180,7 +183,7 @@ fn reduction(
     }
 }
 
-/// Starts a reduction to one member (`gex_Coll_ReduceToOneNB`). Collective. `destination` counts at the root only.
+/// Starts a reduction to one member. Collective. `destination` is significant at the root only.
 #[no_mangle]
 pub extern "C" fn gex_Coll_ReduceToOneNB(
     tm: TeamHandle,
@@ -227,11 +230,13 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// Starts a reduction to all members (`gex_Coll_ReduceToAllNB`). Collective.
+    /// Starts a reduction to all members. Collective.
     gex_Coll_ReduceToAllNB placing, |call, r| reduce::to_all(call, r.target, r.source, r.operator);
-    /// Starts a prefix reduction: rank `i` gets what ranks 0 to `i` bring, combined in this order. Collective.
+    /// Starts a prefix reduction: rank `i` receives the contributions of ranks 0 to `i`, combined
+    /// in this order. Collective.
     gasnetx_Coll_ScanNB reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, false);
-    /// As `gasnetx_Coll_ScanNB` without the rank's own part; rank 0's destination is left alone. Collective.
+    /// As `gasnetx_Coll_ScanNB`, without the rank's own contribution. Does not write the
+    /// destination of rank 0. Collective.
     gasnetx_Coll_ExclusiveScanNB reserved, |call, r| scan::scan(call, r.target, r.source, r.operator, true);
 }
 
@@ -240,7 +245,7 @@ pub(super) fn equal(team: &Team, at: *mut u8, bytes: usize, function: &str) -> P
     match bytes.checked_mul(team.size as usize) {
         Some(total) => Parts::Equal(span(at, total), bytes),
         None => fatal!(
-            "{function}: {bytes} bytes for each of {} members are more than there is memory",
+            "{function}: {bytes} bytes for each of {} members exceed the address space",
             team.size
         ),
     }
@@ -251,15 +256,16 @@ pub(super) fn equal(team: &Team, at: *mut u8, bytes: usize, function: &str) -> P
 /// # Safety
 /// Both arrays have an entry for every member.
 unsafe fn listed(team: &Team, at: *mut u8, counts: *const usize, offsets: *const usize) -> Parts {
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     let counts = unsafe { slice::from_raw_parts(counts, team.size as usize) };
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     let offsets = unsafe { slice::from_raw_parts(offsets, team.size as usize) };
     let part = |(&bytes, &offset): (&usize, &usize)| span(at.wrapping_add(offset), bytes);
     Parts::Listed(counts.iter().zip(offsets).map(part).collect())
 }
 
-/// Starts a gather: `bytes` at each member's `source` arrive at the root in the order of ranks. Collective.
+/// Starts a gather: the root receives `bytes` from each member's `source`, in the order of ranks.
+/// Collective.
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_GatherNB(
     tm: TeamHandle,
@@ -279,7 +285,11 @@ pub extern "C" fn gasnetx_Coll_GatherNB(
     })
 }
 
-/// As `gasnetx_Coll_GatherNB`; member `i`'s `counts[i]` bytes arrive at `offsets[i]`. Both arrays count at the root only. Collective.
+/// As `gasnetx_Coll_GatherNB`; the root receives `counts[i]` bytes from member `i` at `offsets[i]`.
+/// Both arrays are significant at the root only. Collective.
+///
+/// # Safety
+/// At the root `counts` and `offsets` have an entry for every member.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
     tm: TeamHandle,
@@ -294,14 +304,14 @@ pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
     reserved("gasnetx_Coll_GatherVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_GatherVNB");
     check_root(team, root, "gasnetx_Coll_GatherVNB");
-    // SAFETY: the client's arrays.
+    // SAFETY: the caller's contract.
     let target = (team.rank == root).then(|| unsafe { listed(team, destination, counts, offsets) });
     start(("gasnetx_Coll_GatherVNB", bytes), team, |call| {
         gather::to_one(call, root, target, Span::source(source, bytes), false)
     })
 }
 
-/// Starts a scatter: member `i` gets the `i`-th `bytes` of the root's `source`. Collective.
+/// Starts a scatter: member `i` receives the `i`-th `bytes` of the root's `source`. Collective.
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_ScatterNB(
     tm: TeamHandle,
@@ -321,7 +331,11 @@ pub extern "C" fn gasnetx_Coll_ScatterNB(
     })
 }
 
-/// As `gasnetx_Coll_ScatterNB`; member `i` gets `counts[i]` bytes from `offsets[i]`. Both arrays count at the root only. Collective.
+/// As `gasnetx_Coll_ScatterNB`; member `i` receives `counts[i]` bytes from `offsets[i]`. Both
+/// arrays are significant at the root only. Collective.
+///
+/// # Safety
+/// At the root `counts` and `offsets` have an entry for every member.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
     tm: TeamHandle,
@@ -336,14 +350,15 @@ pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
     reserved("gasnetx_Coll_ScatterVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_ScatterVNB");
     check_root(team, root, "gasnetx_Coll_ScatterVNB");
-    // SAFETY: the client's arrays.
+    // SAFETY: the caller's contract.
     let parts = (team.rank == root).then(|| unsafe { listed(team, source.cast_mut(), counts, offsets) });
     start(("gasnetx_Coll_ScatterVNB", bytes), team, |call| {
         gather::from_one(call, root, span(destination, bytes), parts, false)
     })
 }
 
-/// Starts an all-gather: `bytes` at each member's `source` arrive everywhere in the order of ranks. Collective.
+/// Starts an all-gather: every member receives `bytes` from each `source`, in the order of ranks.
+/// Collective.
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_AllGatherNB(
     tm: TeamHandle,
@@ -360,7 +375,11 @@ pub extern "C" fn gasnetx_Coll_AllGatherNB(
     })
 }
 
-/// As `gasnetx_Coll_AllGatherNB`; member `i` brings `counts[i]` bytes, which arrive at `offsets[i]`. Collective.
+/// As `gasnetx_Coll_AllGatherNB`; member `i` contributes `counts[i]` bytes, which go to
+/// `offsets[i]`. Collective.
+///
+/// # Safety
+/// `counts` and `offsets` have an entry for every member.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
     tm: TeamHandle,
@@ -372,7 +391,7 @@ pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
 ) -> Event {
     reserved("gasnetx_Coll_AllGatherVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllGatherVNB");
-    // SAFETY: the client's arrays.
+    // SAFETY: the caller's contract.
     let target = unsafe { listed(team, destination, counts, offsets) };
     let own = target.part(team.rank).bytes;
     start(("gasnetx_Coll_AllGatherVNB", own), team, |call| {
@@ -380,7 +399,8 @@ pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
     })
 }
 
-/// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of member `j`'s `destination`. Collective.
+/// Starts an all-to-all: the `j`-th `bytes` of member `i`'s `source` become the `i`-th of member
+/// `j`'s `destination`. Collective.
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_AllToAllNB(
     tm: TeamHandle,
@@ -401,7 +421,11 @@ pub extern "C" fn gasnetx_Coll_AllToAllNB(
     })
 }
 
-/// As `gasnetx_Coll_AllToAllNB`, with parts of any length anywhere. What `i` sends to `j` is as long as what `j` takes from `i`. Collective.
+/// As `gasnetx_Coll_AllToAllNB`, with parts of any length at any offset. The part that `i` sends to
+/// `j` has the length that `j` expects from `i`. Collective.
+///
+/// # Safety
+/// The four arrays have an entry for every member.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_AllToAllVNB(
     tm: TeamHandle,
@@ -415,9 +439,9 @@ pub unsafe extern "C" fn gasnetx_Coll_AllToAllVNB(
 ) -> Event {
     reserved("gasnetx_Coll_AllToAllVNB", flags);
     let team = team_of(tm, "gasnetx_Coll_AllToAllVNB");
-    // SAFETY: the client's arrays.
+    // SAFETY: the caller's contract.
     let target = unsafe { listed(team, destination, destination_counts, destination_offsets) };
-    // SAFETY: the client's arrays.
+    // SAFETY: the caller's contract.
     let parts = unsafe { listed(team, source.cast_mut(), source_counts, source_offsets) };
     let bytes = (0..team.size).map(|rank| parts.part(rank).bytes).sum();
     start(("gasnetx_Coll_AllToAllVNB", bytes), team, |call| {

@@ -169,7 +169,8 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(
     };
     // SAFETY: null or handles.
     let endpoints: Vec<&Endpoint> = endpoints.iter().filter_map(|&ep| unsafe { ep.as_ref() }).collect();
-    // A member with bad arguments still takes part, with no endpoints, so that the others do not wait for it.
+    // A member with bad arguments still takes part, with no endpoints, so that the others do not
+    // wait for it.
     let published = publish(runtime::get(), team, &endpoints);
     if !good || endpoints.len() < count {
         complain(
@@ -209,7 +210,8 @@ impl Bound {
 }
 
 /// The segment bound to the endpoint that `(tm, rank)` names, if there is one. Never communicates:
-/// what was attached or published is known here. Fatal in the debug flavour when there is no such rank.
+/// what was attached or published is known here. Fatal in the debug flavour when there is no such
+/// rank.
 pub(super) fn bound(function: &str, tm: TeamHandle, rank: u32) -> Option<Bound> {
     let rt = runtime::get();
     let named = team::decode(tm);

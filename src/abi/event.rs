@@ -20,8 +20,8 @@ macro_rules! enter {
     };
 }
 
-/// Whether `event` is complete, after advancing collectives if need be. Runs no handler and receives
-/// nothing.
+/// Whether `event` is complete, after advancing collectives if need be. Runs no handler and
+/// receives nothing.
 #[inline]
 fn is_done(event: Event) -> bool {
     event.is_done() || (progress::advance() > 0 && event.is_done())
@@ -129,8 +129,8 @@ fn pass(events: &mut [Event]) -> (bool, bool) {
     (synced > 0 || open == 0, open == 0)
 }
 
-/// Synchronises the complete events of an array. Returns 0 when there was one, or none was open. Never
-/// polls.
+/// Synchronises the complete events of an array. Returns 0 when there was one, or none was open.
+/// Never polls.
 ///
 /// # Safety
 /// `events` is null or has `count` entries.
@@ -195,8 +195,8 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     root.leaf(category as usize)
 }
 
-/// Returns 0 when the implicit operations of this thread in the given categories are complete. Never
-/// polls.
+/// Returns 0 when the implicit operations of this thread in the given categories are complete.
+/// Never polls.
 #[no_mangle]
 pub extern "C" fn gex_NBI_Test(mask: u32, flags: Flags) -> c_int {
     enter!("gex_NBI_Test", flags);

@@ -77,11 +77,12 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
     }
 }
 
-/// Creates a memory kind of a device. Returns `GASNET_ERR_RESOURCE` when the vendor's library or the
-/// device is missing. The class of host memory gives `GEX_MK_HOST`. Not collective.
+/// Creates a memory kind of a device. Returns `GASNET_ERR_RESOURCE` when the vendor's library or
+/// the device is missing. The class of host memory gives `GEX_MK_HOST`. Not collective.
 ///
 /// # Safety
-/// `kind` is null or valid for a write. `args` is null or valid; the pointers in it are the vendor's.
+/// `kind` is null or valid for a write. `args` is null or valid; the pointers in it are the
+/// vendor's.
 #[no_mangle]
 pub unsafe extern "C" fn gex_MK_Create(kind: *mut KindHandle, client: *const Client, args: *const Args, flags: Flags) -> c_int {
     let name = "gex_MK_Create";

@@ -1,12 +1,15 @@
-//! The `extern "C"` surface. One file per API family; each function checks its arguments, converts handles, and calls one function below. Prototypes
-//! and documentation for clients are in `include/`.
+//! The `extern "C"` surface, one file per API family. Each function checks its arguments, converts
+//! handles, and calls one function below. Prototypes and documentation for clients are in
+//! `include/`.
 //!
-//! Every function here may be called only as the specification says; that is the one safety contract of the surface. Pointers that it
-//! lets be null are checked, others are the client's promise. Where C would have undefined behaviour and a check is cheap, we end the
-//! job with a sentence instead.
+//! The safety contract of every function is the specification. A pointer that may be null is
+//! checked, others are valid by contract. Where C would have undefined behaviour and a check is
+//! cheap, a fatal error says what is wrong.
 
-/// Evaluates `$call`, and `$record` if calls of `$category` are traced. `$began` is the time at which
-/// the call began, `$result` what it returned.
+#![warn(clippy::missing_safety_doc)]
+
+/// Evaluates `$call`, and `$record` if calls of `$category` are traced. `$began` is the time at
+/// which the call began, `$result` what it returned.
 macro_rules! traced {
     ($category:expr, $call:expr, |$began:ident, $result:pat_param| $record:expr) => {{
         let $began = crate::trace::clock($category);
@@ -47,17 +50,19 @@ use std::ffi::c_int;
 use crate::flags::{ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::mk::Refusal;
 
-/// What a call with `GEX_FLAG_IMMEDIATE` returns when it would have had to wait and did nothing.
+/// The result of a call with `GEX_FLAG_IMMEDIATE` that would have had to wait, and did nothing.
 pub const NO_OP: c_int = 1;
 
-/// Prints why a call returns an error, unless the client turned that off (`gex_System_SetVerboseErrors`) or another rank says it.
+/// Prints why a call returns an error, unless the client turned that off
+/// (`gex_System_SetVerboseErrors`) or another rank prints it, which an empty `why` means.
 pub fn complain(function: &str, why: &str) {
     if system::verbose_errors() && !why.is_empty() {
         gasnet_tools::process::print_line(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
     }
 }
 
-/// The answer of a call that registers handlers. An index that cannot be had is a lack of resources, as in the reference.
+/// The result code of a call that registers handlers. An index that is not available is
+/// `GASNET_ERR_RESOURCE`, as in the reference.
 pub fn registered(function: &str, result: Result<(), RegisterError>) -> c_int {
     let Err(why) = result else { return OK };
     complain(function, &why.to_string());
@@ -67,7 +72,8 @@ pub fn registered(function: &str, result: Result<(), RegisterError>) -> c_int {
     }
 }
 
-/// The answer of a call that makes something: `take` gets it, or the user the reason.
+/// The result code of a call that creates something. Passes it to `take`, or prints why there is
+/// none.
 pub fn answer<T>(function: &str, made: Result<T, Refusal>, take: impl FnOnce(T)) -> c_int {
     match made {
         Ok(made) => {

@@ -1,4 +1,4 @@
-//! Negotiated-payload Active Messages. 136 commit functions from one macro.
+//! Negotiated-payload Active Messages. One macro makes the 136 commit functions.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -20,7 +20,7 @@ use crate::types::Location;
 use crate::{progress, runtime, team, thread, trace};
 use gasnet_conduit::Class;
 
-/// Prepares in `desc` and returns it, or null for "no op".
+/// Prepares a message in `desc` and returns it, or null if IMMEDIATE and there is no room.
 #[inline(always)]
 fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: Flags) -> *const SrcDesc {
     let most_allowed = limit(wish.category, wish.target, !wish.client_buffer.is_null());
@@ -62,7 +62,7 @@ fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: Flags) -> ! {
     )
 }
 
-/// What only the debug flavour checks.
+/// The checks of the debug flavour.
 fn check(wish: &Wish, flags: Flags) {
     let rank = runtime::get().rank();
     let (name, lc) = match wish.class {
@@ -80,7 +80,7 @@ fn check(wish: &Wish, flags: Flags) {
     }
 }
 
-/// What the four Prepare functions say alike.
+/// The arguments that the four Prepare functions share.
 struct Terms {
     category: Category,
     client_buffer: *const u8,
@@ -122,14 +122,15 @@ impl Terms {
         not_in_handler("gex_AM_PrepareRequest");
         let (source_ep, target) = team::resolve(tm, rank);
         let wish = self.wish(Class::Request, target, source_ep, std::ptr::null());
-        // Commit polls; this does only when it has to wait for a buffer.
+        // Polls only when it has to wait for a buffer. Commit polls.
         prepare(&thread::current().request_desc, &wish, self.flags)
     }
 
     /// # Safety
     /// `token` is the running handler's.
     unsafe fn reply(&self, token: *const Token) -> *const SrcDesc {
-        // SAFETY: by contract; the message only tells target and source, and that a reply is allowed.
+        // SAFETY: the caller's contract. The message only carries target and source; `reply` checks
+        // that one is allowed.
         let message = unsafe { client::reply(token, self.category, INDEX_BASE, &[]) };
         prepare(
             &thread::current().reply_desc,
@@ -194,6 +195,9 @@ pub extern "C" fn gex_AM_PrepareRequestLong(
 }
 
 /// Prepares a Medium reply.
+///
+/// # Safety
+/// `token` is the running handler's. `lc_opt` stays valid until Commit.
 #[no_mangle]
 pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
     token: *const Token,
@@ -214,11 +218,14 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
         flags,
         nargs,
     };
-    // SAFETY: the running handler's token.
+    // SAFETY: the caller's contract.
     unsafe { terms.reply(token) }
 }
 
 /// Prepares a Long reply.
+///
+/// # Safety
+/// `token` is the running handler's. `lc_opt` stays valid until Commit.
 #[no_mangle]
 pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
     token: *const Token,
@@ -240,11 +247,15 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
         flags,
         nargs,
     };
-    // SAFETY: the running handler's token.
+    // SAFETY: the caller's contract.
     unsafe { terms.reply(token) }
 }
 
-/// Commits; 1 if `immediate` and nothing was sent, everything stays prepared then.
+/// Commits. Returns 1 if IMMEDIATE and nothing was sent; the message stays prepared then.
+///
+/// # Safety
+/// `desc` is null or what Prepare returned on this thread, and its `lc_opt` and token are still
+/// valid.
 #[inline(always)]
 unsafe fn commit(
     desc: *const SrcDesc,
@@ -256,7 +267,7 @@ unsafe fn commit(
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
-    // SAFETY: what Prepare returned on this thread (client contract); null is caught.
+    // SAFETY: null or what Prepare returned on this thread (contract).
     let prepared = unsafe { desc.as_ref() }.and_then(|desc| Some((desc, desc.prepared()?)));
     let Some((desc, p)) = prepared else {
         refuse_descriptor(desc.is_null())
@@ -284,10 +295,10 @@ unsafe fn commit(
         client::record(began, message.carrying(p.address, bytes).landing(destination));
     }
     if class == Class::Reply {
-        // SAFETY: the token of the handler that we still are in.
+        // SAFETY: the token of the running handler, which Prepare checked.
         unsafe { (*p.token).replied.set(true) };
     }
-    // SAFETY: the client's local-completion option, as given at Prepare.
+    // SAFETY: the local-completion option of Prepare, still valid by contract.
     unsafe { complete_locally(p.lc_opt) };
     if class == Class::Request && !flags.has(Flags::IMMEDIATE) {
         progress::poll_after_request();
@@ -339,12 +350,14 @@ fn untouched((class, category, nargs): (Class, Category, usize), bytes: usize) -
     )
 }
 
-// One function serves all numbers of arguments, and contains all layers down to the ring.
+// One function serves all numbers of arguments and has all layers down to the ring inlined.
 macro_rules! shared {
     ($($name:ident $class:ident $category:ident;)*) => {$(
+        /// # Safety
+        /// As [`commit`].
         #[inline(never)]
         unsafe fn $name(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags, args: &[Arg]) -> c_int {
-            // SAFETY: by the contract of `commit`.
+            // SAFETY: the caller's contract.
             unsafe { commit(desc, Class::$class, Category::$category, handler, bytes, destination, flags, args) }
         }
     )*};
@@ -365,34 +378,46 @@ macro_rules! commits {
         commits!(@long $pl $pl2 reply_long ($($a)*));
     )*};
     (@medium $v1:ident $v2:ident $shared:ident ($($a:ident)*)) => {
-        /// Sends what was prepared.
+        /// Sends the prepared message.
+        ///
+        /// # Safety
+        /// `desc` is what Prepare returned on this thread.
         #[no_mangle]
         pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize $(, $a: Arg)*) {
-            // SAFETY: by the specification's contract.
+            // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, NOWHERE, Flags::NONE, &[$($a),*]) };
         }
 
-        /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
+        /// Sends the prepared message. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        ///
+        /// # Safety
+        /// `desc` is what Prepare returned on this thread.
         #[no_mangle]
         pub unsafe extern "C" fn $v2(desc: *const SrcDesc, handler: u8, bytes: usize, flags: Flags $(, $a: Arg)*) -> c_int {
-            // SAFETY: by the specification's contract.
+            // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, NOWHERE, flags, &[$($a),*]) }
         }
     };
     (@long $v1:ident $v2:ident $shared:ident ($($a:ident)*)) => {
-        /// Sends what was prepared.
+        /// Sends the prepared message.
+        ///
+        /// # Safety
+        /// `desc` is what Prepare returned on this thread.
         #[no_mangle]
         pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8 $(, $a: Arg)*) {
-            // SAFETY: by the specification's contract.
+            // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, destination, Flags::NONE, &[$($a),*]) };
         }
 
-        /// Sends what was prepared; with IMMEDIATE it may return 1 instead.
+        /// Sends the prepared message. Returns 0, or 1 if IMMEDIATE and nothing was sent.
+        ///
+        /// # Safety
+        /// `desc` is what Prepare returned on this thread.
         #[no_mangle]
         pub unsafe extern "C" fn $v2(
             desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags $(, $a: Arg)*
         ) -> c_int {
-            // SAFETY: by the specification's contract.
+            // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, destination, flags, &[$($a),*]) }
         }
     };
@@ -420,10 +445,13 @@ commits! {
 
 macro_rules! cancels {
     ($($name:ident)*) => {$(
-        /// Forgets what was prepared.
+        /// Cancels the prepared message.
+        ///
+        /// # Safety
+        /// `desc` is null or what Prepare returned on this thread.
         #[no_mangle]
         pub unsafe extern "C" fn $name(desc: *const SrcDesc, flags: Flags) -> c_int {
-            // SAFETY: what Prepare returned on this thread; null is caught.
+            // SAFETY: the caller's contract.
             match unsafe { desc.as_ref() } {
                 Some(desc) if desc.prepared().is_some() => {
                     rules::no_flags(stringify!($name), flags);
@@ -431,7 +459,7 @@ macro_rules! cancels {
                     0
                 }
                 _ => {
-                    complain(stringify!($name), "the descriptor must be one that was prepared and not committed");
+                    complain(stringify!($name), "the descriptor must be prepared and not committed");
                     ERR_BAD_ARG
                 }
             }
@@ -441,18 +469,24 @@ macro_rules! cancels {
 
 cancels! { gex_AM_CancelRequestMedium gex_AM_CancelRequestLong gex_AM_CancelReplyMedium gex_AM_CancelReplyLong }
 
-/// The payload buffer.
+/// The payload buffer of a prepared message.
+///
+/// # Safety
+/// `desc` is null or what Prepare returned on this thread.
 #[no_mangle]
 pub unsafe extern "C" fn gex_AM_SrcDescAddr(desc: *const SrcDesc) -> *mut c_void {
-    // SAFETY: what Prepare returned on this thread; null is caught.
+    // SAFETY: the caller's contract.
     unsafe { desc.as_ref() }
         .and_then(SrcDesc::prepared)
         .map_or(std::ptr::null_mut(), |p| p.address.cast())
 }
 
-/// The most that may be committed.
+/// The largest payload that may be committed.
+///
+/// # Safety
+/// `desc` is null or what Prepare returned on this thread.
 #[no_mangle]
 pub unsafe extern "C" fn gex_AM_SrcDescSize(desc: *const SrcDesc) -> usize {
-    // SAFETY: what Prepare returned on this thread; null is caught.
+    // SAFETY: the caller's contract.
     unsafe { desc.as_ref() }.and_then(SrcDesc::prepared).map_or(0, |p| p.bytes)
 }

@@ -1,4 +1,4 @@
-//! Polling, waiting, ending.
+//! Polling, `GASNET_BLOCKUNTIL`, exit, and error codes.
 
 use std::ffi::{c_char, c_int};
 
@@ -9,7 +9,7 @@ use crate::runtime;
 use crate::trace;
 use crate::wait::{self, WaitMode};
 
-/// Takes what has arrived and runs handlers.
+/// Receives messages and runs their handlers.
 #[no_mangle]
 pub extern "C" fn gasnet_AMPoll() -> c_int {
     rules::not_in_handler("gasnet_AMPoll");
@@ -20,21 +20,24 @@ pub extern "C" fn gasnet_AMPoll() -> c_int {
     OK
 }
 
-/// One step of `GASNET_BLOCKUNTIL`.
+/// One iteration of `GASNET_BLOCKUNTIL`.
+///
+/// # Safety
+/// `state` is the variable of the macro.
 #[no_mangle]
 pub unsafe extern "C" fn gasneti_blockuntil_step(state: *mut u32) {
     rules::not_in_handler("GASNET_BLOCKUNTIL");
-    // SAFETY: the macro's own variable.
+    // SAFETY: the caller's contract.
     wait::step(unsafe { &mut *state });
 }
 
-/// The end of a `GASNET_BLOCKUNTIL` that took a while.
+/// The end of a `GASNET_BLOCKUNTIL` that had to wait.
 #[no_mangle]
 pub extern "C" fn gasneti_blockuntil_done() {
     wait::step_done();
 }
 
-/// Chooses how this process waits.
+/// Sets how this process waits.
 #[no_mangle]
 pub extern "C" fn gasnet_set_waitmode(mode: c_int) -> c_int {
     match u32::try_from(mode).ok().and_then(WaitMode::from_raw) {
@@ -52,7 +55,7 @@ pub extern "C" fn gasnet_set_waitmode(mode: c_int) -> c_int {
     }
 }
 
-/// Ends the job. From anywhere: threads, handlers, signal handlers.
+/// Ends the job. May be called from any thread, from handlers and from signal handlers.
 #[no_mangle]
 pub extern "C" fn gasnet_exit(code: c_int) -> ! {
     match runtime::try_get() {
@@ -74,7 +77,7 @@ const NAMES: [(c_int, &std::ffi::CStr, &std::ffi::CStr); 6] = [
     ),
 ];
 
-/// Name of an error code.
+/// The name of an error code.
 #[no_mangle]
 pub extern "C" fn gasnet_ErrorName(code: c_int) -> *const c_char {
     NAMES
@@ -83,7 +86,7 @@ pub extern "C" fn gasnet_ErrorName(code: c_int) -> *const c_char {
         .map_or(c"*unknown*".as_ptr(), |e| e.1.as_ptr())
 }
 
-/// What an error code means.
+/// The description of an error code.
 #[no_mangle]
 pub extern "C" fn gasnet_ErrorDesc(code: c_int) -> *const c_char {
     NAMES

@@ -1,5 +1,5 @@
-//! Puts and gets: the library's side of the inline functions in `gasnetex.h`, which come here for everything but a plain copy to or from a
-//! neighbour.
+//! `gex_RMA_*`: the library's side of the inline functions in `gasnetex.h`, which handle a plain
+//! copy to or from a neighbour themselves.
 
 use std::ffi::c_int;
 
@@ -19,7 +19,8 @@ use crate::types::{EpIndex, Location};
 use crate::wait;
 use gasnet_conduit::Busy;
 
-/// An access whose local side is the client's: memory of the device that the local endpoint's segment is on, else of the host.
+/// An access whose local side is the client's memory, which is on the device of the local
+/// endpoint's segment or on the host.
 fn access(tm: TeamHandle, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: Flags, function: &str) -> Access {
     let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
     Access {
@@ -30,7 +31,7 @@ fn access(tm: TeamHandle, rank: u32, remote: *const u8, local: *mut u8, bytes: u
     }
 }
 
-/// An access whose local side is a value of ours.
+/// An access whose local side is a value on the stack.
 fn value_access(
     tm: TeamHandle,
     rank: u32,
@@ -95,7 +96,7 @@ fn host_access(
     (ep, access)
 }
 
-/// Addresses in place of offsets.
+/// The remote and the local address, from offsets.
 #[cold]
 fn absolute(ep: EpIndex, peer: Location, remote: usize, local: *mut u8, flags: Flags) -> (usize, *mut u8) {
     (
@@ -112,9 +113,9 @@ fn manner(flags: Flags, lc_opt: LcOpt) -> Manner {
     }
 }
 
-/// Evaluates `$call`, and records it unless it refused. A put to a neighbour takes a few nanoseconds: the two copies of `$call` let the
-/// compiler leave the one that is not recorded as it would be alone.
-macro_rules! traced {
+/// Evaluates `$call`, and records it unless it did nothing. Has two copies of `$call`, so that the
+/// one that is not recorded costs nothing more: a put to a neighbour takes a few nanoseconds.
+macro_rules! record_unless {
     ($kind:expr, $access:expr, $refused:expr, $call:expr) => {
         if trace::wants($kind.category()) {
             call_and_record($kind, $access, || $call, $refused)
@@ -124,7 +125,7 @@ macro_rules! traced {
     };
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as `Result::is_err`, in whose place it stands
+#[allow(clippy::trivially_copy_pass_by_ref)] // has the type of `Result::is_err`
 fn is_no_op(result: &c_int) -> bool {
     *result == NO_OP
 }
@@ -148,7 +149,7 @@ fn call_and_record<T>(kind: EventKind, access: &Access, call: impl FnOnce() -> T
     result
 }
 
-/// Runs `start` with an Op of its own and answers with the Op.
+/// Runs `start` with a new Op, and returns the Op if it is still outstanding.
 pub(super) fn explicit(
     thread: &Thread,
     start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Result<Started, Busy>,
@@ -163,7 +164,7 @@ pub(super) fn explicit(
     result.map(|_| None)
 }
 
-/// Gives the root event, or recycles the Op if all is done.
+/// The root event of an Op. Recycles the Op if it is complete.
 pub(super) fn root(thread: &Thread, op: Option<&'static Op>) -> Event {
     let Some(op) = op else { return Event::INVALID };
     let event = op.event();
@@ -191,16 +192,16 @@ pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Re
 /// Writes the local-completion event of a put, if the client wants one.
 ///
 /// # Safety
-/// `lc_opt` is null, a constant, or the client's event.
+/// `lc_opt` is null, a constant, or valid for a write.
 unsafe fn local_event(lc_opt: LcOpt, op: Option<&'static Op>) {
     if lc_opt > LC_GROUP {
         let leaf = op.map_or(Event::INVALID, |op| op.event().leaf(EC_LC as usize));
-        // SAFETY: neither null nor a constant.
+        // SAFETY: neither null nor a constant, so valid for a write.
         unsafe { lc_opt.write(leaf) };
     }
 }
 
-/// Puts and waits for completion at both ends. 0, or 1 if IMMEDIATE and nothing was sent.
+/// Puts and waits for remote completion. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutBlocking(
     tm: TeamHandle,
@@ -212,10 +213,13 @@ pub extern "C" fn gex_RMA_PutBlocking(
 ) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
     let how = manner(flags, std::ptr::null_mut());
-    traced!(EventKind::Put, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
+    record_unless!(EventKind::Put, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
 }
 
 /// Starts a put with a root event.
+///
+/// # Safety
+/// `lc_opt` is a constant or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_RMA_PutNB(
     tm: TeamHandle,
@@ -228,8 +232,8 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
 ) -> Event {
     rules::local_completion("gex_RMA_PutNB", lc_opt, Lc::PutNb);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
-    // SAFETY: by contract.
-    unsafe { put_nb(EventKind::PutNb, &access, lc_opt, flags) }
+    // SAFETY: the caller's contract.
+    unsafe { put_nb(Kind::PutNb, &access, lc_opt, flags) }
 }
 
 /// # Safety
@@ -238,18 +242,18 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
 unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> Event {
     let thread = thread::current();
     let how = manner(flags, lc_opt);
-    let result = traced!(kind, access, Result::is_err, explicit(thread, |op| rma::put(access, op, how)));
+    let result = record_unless!(kind, access, Result::is_err, explicit(thread, |op| rma::put(access, op, how)));
     match result {
         Err(Busy) => Event::NO_OP,
         Ok(op) => {
-            // SAFETY: by contract.
+            // SAFETY: the caller's contract.
             unsafe { local_event(lc_opt, op) };
             root(thread, op)
         }
     }
 }
 
-/// Starts a put in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
+/// Starts a put in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBI(
     tm: TeamHandle,
@@ -268,7 +272,7 @@ pub extern "C" fn gex_RMA_PutNBI(
 #[inline(always)]
 fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_int {
     let how = manner(flags, lc_opt);
-    let result = traced!(
+    let result = record_unless!(
         kind,
         access,
         Result::is_err,
@@ -277,7 +281,7 @@ fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_i
     c_int::from(result.is_err())
 }
 
-/// Gets and waits. 0, or 1 if IMMEDIATE and nothing was sent.
+/// Gets and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_GetBlocking(
     tm: TeamHandle,
@@ -289,7 +293,7 @@ pub extern "C" fn gex_RMA_GetBlocking(
 ) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
     let how = manner(flags, std::ptr::null_mut());
-    traced!(EventKind::Get, &access, is_no_op, blocking(|op| rma::get(&access, op, how)))
+    record_unless!(EventKind::Get, &access, is_no_op, blocking(|op| rma::get(&access, op, how)))
 }
 
 /// Starts a get with a root event.
@@ -298,8 +302,8 @@ pub extern "C" fn gex_RMA_GetNB(tm: TeamHandle, dest: *mut u8, rank: u32, src: *
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
     let thread = thread::current();
     let how = manner(flags, std::ptr::null_mut());
-    let result = traced!(
-        EventKind::GetNb,
+    let result = record_unless!(
+        Kind::GetNb,
         &access,
         Result::is_err,
         explicit(thread, |op| rma::get(&access, op, how))
@@ -310,13 +314,13 @@ pub extern "C" fn gex_RMA_GetNB(tm: TeamHandle, dest: *mut u8, rank: u32, src: *
     }
 }
 
-/// Starts a get in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
+/// Starts a get in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_GetNBI(tm: TeamHandle, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: Flags) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
     let how = manner(flags, std::ptr::null_mut());
-    let result = traced!(
-        EventKind::GetNbi,
+    let result = record_unless!(
+        Kind::GetNbi,
         &access,
         Result::is_err,
         rma::get(&access, || thread::current().implicit(), how)
@@ -334,7 +338,7 @@ fn value_bytes(bytes: usize, function: &str) -> usize {
     bytes
 }
 
-/// The low-order `bytes` of a value, first in memory.
+/// The memory image of a value that begins with its low-order `bytes`.
 fn value_memory(value: u64, bytes: usize) -> [u8; 8] {
     if cfg!(target_endian = "big") {
         (value << (64 - 8 * bytes)).to_ne_bytes()
@@ -353,12 +357,7 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: TeamHandle, rank: u32, src: *const 
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
     let how = manner(flags.without(Flags::IMMEDIATE), std::ptr::null_mut());
-    traced!(
-        EventKind::GetVal,
-        &access,
-        is_no_op,
-        blocking(|op| rma::get(&access, op, how))
-    );
+    record_unless!(EventKind::GetVal, &access, is_no_op, blocking(|op| rma::get(&access, op, how)));
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -367,7 +366,7 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: TeamHandle, rank: u32, src: *const 
     }
 }
 
-/// Puts a value of 1 to 8 bytes and waits. 0, or 1 if IMMEDIATE and nothing was sent.
+/// Puts a value of 1 to 8 bytes and waits. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutBlockingVal(
     tm: TeamHandle,
@@ -381,15 +380,10 @@ pub extern "C" fn gex_RMA_PutBlockingVal(
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
     let how = manner(flags, LC_NOW);
-    traced!(
-        EventKind::PutVal,
-        &access,
-        is_no_op,
-        blocking(|op| rma::put(&access, op, how))
-    )
+    record_unless!(EventKind::PutVal, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
 }
 
-/// Starts a put of a value in the implicit set. 0, or 1 if IMMEDIATE and nothing was sent.
+/// Starts a put of a value in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBIVal(tm: TeamHandle, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: Flags) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");

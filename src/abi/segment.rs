@@ -53,8 +53,8 @@ pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize
 }
 
 /// Allocates the primordial segment and binds it. Collective. A size that is not a multiple of the
-/// page size is rounded up, with a warning in the debug flavour. With EVERYTHING there is no segment, and
-/// the output is `GEX_SEGMENT_INVALID`.
+/// page size is rounded up, with a warning in the debug flavour. With EVERYTHING there is no
+/// segment, and the output is `GEX_SEGMENT_INVALID`.
 ///
 /// # Safety
 /// `segment` is null or valid for a write.
@@ -132,7 +132,8 @@ pub unsafe extern "C" fn gex_Segment_QueryBound(
 /// Creates a segment in the client's memory, or in new memory when `address` is null.
 ///
 /// # Safety
-/// `segment` is null or valid for a write. The memory at `address` stays mapped while the segment lives.
+/// `segment` is null or valid for a write. The memory at `address` stays mapped while the segment
+/// lives.
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_Create(
     segment: *mut *const Segment,

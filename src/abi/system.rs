@@ -11,47 +11,48 @@ use crate::sync::Mode;
 
 static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
 
-/// Whether error returns are explained on the console.
+/// Whether error returns are explained on stderr.
 pub fn verbose_errors() -> bool {
     VERBOSE_ERRORS.load(Ordering::Relaxed) != 0
 }
 
-/// Rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
+/// The rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobRank() -> u32 {
     runtime::try_get().map_or(RANK_INVALID, |rt| rt.rank())
 }
 
-/// Processes in the job; 0 before initialisation.
+/// The number of processes in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobSize() -> u32 {
     runtime::try_get().map_or(0, |rt| rt.size())
 }
 
-/// The conduit in use, in lower case: what a program that is linked with the universal library cannot know from its headers. The text is
-/// static. Beyond the specification.
+/// The conduit in use, in lower case, as static text. A program that is linked with the universal
+/// library cannot know it from its headers. Beyond the specification.
 #[no_mangle]
 pub extern "C" fn gasnetx_System_QueryConduit() -> *const c_char {
     runtime::get().conduit_name().as_ptr()
 }
 
-/// Whether error returns are explained on the console.
+/// Whether error returns are explained on stderr.
 #[no_mangle]
 pub extern "C" fn gex_System_GetVerboseErrors() -> i32 {
     VERBOSE_ERRORS.load(Ordering::Relaxed)
 }
 
-/// Turns explanations on or off.
+/// Turns the explanation of error returns on or off.
 #[no_mangle]
 pub extern "C" fn gex_System_SetVerboseErrors(enable: i32) {
     if rules::CHECKED && !matches!(enable, 0 | 1) {
-        fatal!("gex_System_SetVerboseErrors: {enable}; 0 and 1 are the values that exist");
+        fatal!("gex_System_SetVerboseErrors: {enable} is neither 0 nor 1");
     }
     VERBOSE_ERRORS.store(enable, Ordering::Relaxed);
 }
 
-/// Client threads that may be inside GASNet at once: no limit of ours in threaded modes. `gex_System_QueryMaxThreads` itself is in the marker object,
-/// which knows the thread mode before initialisation, too.
+/// The number of client threads that may be inside GASNet at once: 1 in SEQ, else
+/// `GASNET_MAX_THREADS`. `gex_System_QueryMaxThreads` itself is in the marker object, which knows
+/// the thread mode before initialisation.
 #[no_mangle]
 pub extern "C" fn gasneti_max_threads() -> u64 {
     if Mode::get() == Mode::Seq {
@@ -60,7 +61,8 @@ pub extern "C" fn gasneti_max_threads() -> u64 {
     u64::from(gasnet_conduit::config::get().get(&gasnet_conduit::config::MAX_THREADS))
 }
 
-/// Whether handlers may run on threads that are not the client's: no conduit has a receive thread.
+/// Whether handlers may run on threads other than the client's. They may not: no conduit has a
+/// receive thread.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryHiddenAMConcurrencyLevel() -> i32 {
     0
@@ -76,7 +78,10 @@ pub struct ProgressThreadInfo {
     argument: *mut c_void,
 }
 
-/// Deferred progress threads: there are none.
+/// Deferred progress threads. There are none.
+///
+/// # Safety
+/// `count` is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryProgressThreads(
     client: *const c_void,
@@ -98,12 +103,12 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
         );
         return ERR_RESOURCE;
     }
-    // SAFETY: not null; the client's to write.
+    // SAFETY: not null, so valid for a write.
     unsafe { count.write(0) };
     OK
 }
 
-/// Ranks as `gex_RankInfo_t` (a lone rank).
+/// Ranks as arrays of `gex_RankInfo_t`, which is one rank.
 struct Infos {
     neighbours: Vec<u32>,
     host: Vec<u32>,
@@ -117,7 +122,11 @@ fn infos(rt: &Runtime) -> &'static Infos {
     })
 }
 
-/// Answers with `ranks`; before initialisation with no ranks and `GEX_RANK_INVALID`.
+/// Writes `ranks`, their number and the own position; before initialisation null, 0 and
+/// `GEX_RANK_INVALID`.
+///
+/// # Safety
+/// Each output is null or valid for a write.
 unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *const u32, count: *mut u32, mine: *mut u32) {
     let (list, number, me) = match runtime::try_get() {
         None => (std::ptr::null(), 0, RANK_INVALID),
@@ -127,7 +136,7 @@ unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *c
             (ranks.as_ptr(), ranks.len() as u32, me as u32)
         }
     };
-    // SAFETY: null or the client's to write.
+    // SAFETY: the caller's contract.
     unsafe { store(info, list) };
     // SAFETY: as above.
     unsafe { store(count, number) };
@@ -135,32 +144,42 @@ unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *c
     unsafe { store(mine, me) };
 }
 
-/// Writes `value` unless the place is null.
+/// Writes `value` unless `place` is null.
 ///
 /// # Safety
 /// `place` is null or valid for a write.
 pub unsafe fn store<T>(place: *mut T, value: T) {
     if !place.is_null() {
-        // SAFETY: not null, so valid by contract.
+        // SAFETY: not null, so valid for a write.
         unsafe { place.write(value) };
     }
 }
 
-/// The neighbourhood's job ranks, ascending; its size; own position in it.
+/// The job ranks of the neighbourhood, ascending; its size; the own position in it.
+///
+/// # Safety
+/// Each output is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryNbrhdInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
-    // SAFETY: the caller's outputs, each null or valid.
+    // SAFETY: the caller's contract.
     unsafe { answer(|infos| &infos.neighbours, info, count, mine) }
 }
 
 /// As `gex_System_QueryNbrhdInfo` for the host.
+///
+/// # Safety
+/// Each output is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryHostInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
-    // SAFETY: the caller's outputs, each null or valid.
+    // SAFETY: the caller's contract.
     unsafe { answer(|infos| &infos.host, info, count, mine) }
 }
 
-/// Number and own place among neighbourhoods and hosts; 0 and `GEX_RANK_INVALID` before initialisation.
+/// The number of neighbourhoods and of hosts, and the own position among each; 0 and
+/// `GEX_RANK_INVALID` before initialisation.
+///
+/// # Safety
+/// Each output is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mut u32, hosts: *mut u32, host: *mut u32) {
     let values = match runtime::try_get() {
@@ -176,7 +195,7 @@ pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mu
         }
     };
     for (output, value) in [nbrhds, nbrhd, hosts, host].into_iter().zip(values) {
-        // SAFETY: the caller's outputs, each null or valid.
+        // SAFETY: the caller's contract.
         unsafe { store(output, value) };
     }
 }

@@ -1,4 +1,4 @@
-//! Teams: queries, translations, making and destroying.
+//! `gex_TM_*`: teams.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -17,7 +17,7 @@ use crate::team::{self, scratch, Scratch, Team};
 use crate::trace;
 use crate::types::{EpIndex, Location};
 
-/// Flags of both calls that make teams.
+/// Flags of every call that creates teams.
 const FLAGS: Flags = Flags::SCRATCH_SEG_OFFSET
     .with(Flags::TM_NO_SCRATCH)
     .with(Flags::TM_SCRATCH_SIZE);
@@ -39,21 +39,21 @@ pub extern "C" fn gex_TM_QueryCData(tm: TeamHandle) -> *mut c_void {
     team::team(tm, "gex_TM_QueryCData").cdata.load(Ordering::Acquire)
 }
 
-/// The owner of a team.
+/// The client that owns a team.
 #[no_mangle]
 pub extern "C" fn gex_TM_QueryClient(tm: TeamHandle) -> *const Client {
     team::team(tm, "gex_TM_QueryClient");
     runtime::get().client()
 }
 
-/// The local member's endpoint.
+/// The endpoint of the local member.
 #[no_mangle]
 pub extern "C" fn gex_TM_QueryEP(tm: TeamHandle) -> *const Endpoint {
     let team = team::team(tm, "gex_TM_QueryEP");
     runtime::get().endpoint(team.ep).map_or(ptr::null(), ptr::from_ref)
 }
 
-/// Flags passed when the team was created.
+/// The flags that the team was created with.
 #[no_mangle]
 pub extern "C" fn gex_TM_QueryFlags(tm: TeamHandle) -> Flags {
     team::team(tm, "gex_TM_QueryFlags").flags
@@ -65,20 +65,24 @@ pub extern "C" fn gex_TM_QueryRank(tm: TeamHandle) -> u32 {
     team::team(tm, "gex_TM_QueryRank").rank
 }
 
-/// Members of a team.
+/// The number of members of a team.
 #[no_mangle]
 pub extern "C" fn gex_TM_QuerySize(tm: TeamHandle) -> u32 {
     team::team(tm, "gex_TM_QuerySize").size
 }
 
-/// A name for endpoints `remote` of all processes, reached from `ep`.
+/// A TM-pair: the endpoints `remote` of all processes, reached from `ep`.
+///
+/// # Safety
+/// `ep` is null or the handle of an endpoint.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: EpIndex) -> TeamHandle {
-    // SAFETY: a handle of ours or null.
+    // SAFETY: the caller's contract.
     team::pair(unsafe { handles::endpoint("gex_TM_Pair", ep) }.index, remote)
 }
 
-/// The process of a team's member; `GEX_RANK_INVALID` if there is none (an error in the debug flavour).
+/// The job rank of a team's member. `GEX_RANK_INVALID` if there is no such member, which is an
+/// error in the debug flavour.
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: TeamHandle, rank: u32) -> u32 {
     not_in_handler("gex_TM_TranslateRankToJobrank");
@@ -106,7 +110,7 @@ pub struct EpLocation {
     index: EpIndex,
 }
 
-/// Process and endpoint of a team's member.
+/// The process and the endpoint of a team's member.
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: u32, flags: Flags) -> EpLocation {
     not_in_handler("gex_TM_TranslateRankToEP");
@@ -118,7 +122,8 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: u32, flags: Fla
     }
 }
 
-/// The scratch space that a client names. Collectives have memory of their own: it is only kept, to be given back.
+/// The scratch space that a client lends to a team. Collectives do not use it: it is only kept
+/// until the team is destroyed.
 fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function: &str) -> Scratch {
     let rt = runtime::get();
     let own = Location { rank: rt.rank(), ep };
@@ -144,7 +149,8 @@ fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function:
     if rules::CHECKED {
         static WARNED: AtomicBool = AtomicBool::new(false);
         let other = scratch::lend(rt.endpoint(ep).and_then(Endpoint::bound), lent);
-        // The reference's testratomic does this, and nobody writes there: no reason to end the job.
+        // Only a warning: the reference's testratomic does this, and nothing writes to scratch
+        // space.
         if let Some(other) = other.filter(|_| !WARNED.swap(true, Ordering::Relaxed)) {
             gasnet_tools::process::warn(format_args!(
                 "{function}: the scratch space of {bytes} bytes at {address:#x} overlaps that of a live team, {} bytes at {:#x}",
@@ -155,7 +161,7 @@ fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function:
     lent
 }
 
-/// The answer to a query of the scratch size.
+/// The result of a call that only asks for the scratch size.
 fn scratch_size(parent: &Team, takes_part: bool, flags: Flags, function: &str) -> usize {
     static WARNED: AtomicBool = AtomicBool::new(false);
     if flags.has(Flags::TM_SCRATCH_SIZE_MIN) && parent.rank == 0 && !WARNED.swap(true, Ordering::Relaxed) {
@@ -171,7 +177,7 @@ fn scratch_size(parent: &Team, takes_part: bool, flags: Flags, function: &str) -
     }
 }
 
-/// Records that a team was made.
+/// Records a new team.
 fn created(team: &'static Team) {
     let (handle, id, rank, size) = (team.handle(), team.id, team.rank, team.size);
     trace::created(format_args!(
@@ -179,7 +185,11 @@ fn created(team: &'static Team) {
     ));
 }
 
-/// Splits a team by color, ordered by key (`gex_TM_Split`), or says how much scratch space is recommended. Collective over the parent.
+/// Splits a team by color, ordered by key, or returns the recommended scratch size. Collective over
+/// the parent.
+///
+/// # Safety
+/// `new_tm` is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Split(
     new_tm: *mut TeamHandle,
@@ -204,14 +214,17 @@ pub unsafe extern "C" fn gex_TM_Split(
     let lent = (member && !flags.has(Flags::TM_NO_SCRATCH)).then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
         created(team);
-        // SAFETY: not null; the client's to write.
+        // SAFETY: not null, so valid for a write.
         unsafe { new_tm.write(team.handle()) };
     }
     0
 }
 
-/// A team with the same members in the same order (GASNet-EX Memory Kinds 2025.8, 5.2, which the reference leaves out), or says how much
-/// scratch space is recommended. Collective over the original.
+/// Creates a team with the same members in the same order, or returns the recommended scratch size
+/// (GASNet-EX Memory Kinds 2025.8, 5.2; the reference lacks it). Collective over the original.
+///
+/// # Safety
+/// `new_tm` is valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Dup(
     new_tm: *mut TeamHandle,
@@ -234,16 +247,21 @@ pub unsafe extern "C" fn gex_TM_Dup(
         }
         _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,NO}}_SCRATCH"),
     };
-    // All bring the same color, and the keys that keep their order.
+    // One color and equal keys: the members keep their order.
     if let Some(team) = create::split(original, Some((0, 0)), lent, flags) {
         created(team);
-        // SAFETY: the client's to write.
+        // SAFETY: the caller's contract.
         unsafe { new_tm.write(team.handle()) };
     }
     0
 }
 
-/// Makes a team of any endpoints (`gex_TM_Create`), or says how much scratch space is recommended. Collective over the parent.
+/// Creates a team of any endpoints, or returns the recommended scratch size. Collective over the
+/// parent.
+///
+/// # Safety
+/// `args` has `count` entries, `new_tms` has `new_count`, and `scratch_addresses` has as many as
+/// the scratch flag says.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Create(
     new_tms: *mut TeamHandle,
@@ -265,7 +283,7 @@ pub unsafe extern "C" fn gex_TM_Create(
     let args = if count == 0 {
         &[]
     } else {
-        // SAFETY: the client's array of `count` entries.
+        // SAFETY: `count` entries by contract.
         unsafe { std::slice::from_raw_parts(args, count) }
     };
     let members: Vec<Location> = args.iter().map(|&arg| member(parent, arg, flags, name)).collect();
@@ -279,7 +297,7 @@ pub unsafe extern "C" fn gex_TM_Create(
             Flags::TM_NO_SCRATCH => return None,
             _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,GLOBAL,NO}}_SCRATCH"),
         };
-        // SAFETY: the client's array, as long as the flag says.
+        // SAFETY: as many entries as the flag says, by contract.
         let address = unsafe { *scratch_addresses.add(index) };
         Some(lend(members[rank as usize].ep, address, scratch_bytes, flags, name))
     };
@@ -291,14 +309,14 @@ pub unsafe extern "C" fn gex_TM_Create(
         );
     }
     for (i, team) in teams.iter().enumerate() {
-        // SAFETY: the client's array of `new_count` entries.
+        // SAFETY: `new_count` entries by contract.
         unsafe { new_tms.add(i).write(team.handle()) };
         created(team);
     }
     0
 }
 
-/// The endpoint that an argument names.
+/// The endpoint that an argument of `gex_TM_Create` names.
 fn member(parent: &Team, arg: EpLocation, flags: Flags, function: &str) -> Location {
     let rt = runtime::get();
     let by_job = flags.has(Flags::RANK_IS_JOBRANK);
@@ -321,7 +339,7 @@ pub struct Memvec {
     bytes: usize,
 }
 
-/// Ends the job if this process still uses a team that is to end. Debug flavour.
+/// Checks that this process does not use the team any more. Debug flavour.
 fn not_in_use(team: &Team, function: &str) {
     let rank = runtime::get().rank();
     let domains = team.domains.load(Ordering::Relaxed);
@@ -336,7 +354,11 @@ fn not_in_use(team: &Team, function: &str) {
     }
 }
 
-/// Destroys a team (`gex_TM_Destroy`). Collective over it. Non-zero when the client lent scratch space, which `scratch` then tells.
+/// Destroys a team. Collective over it. Non-zero when the scratch space that the client lent was
+/// written to `scratch`.
+///
+/// # Safety
+/// The handle is not used again; `scratch` is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_TM_Destroy(tm: TeamHandle, scratch: *mut Memvec, flags: Flags) -> c_int {
     let name = "gex_TM_Destroy";
@@ -364,14 +386,16 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: TeamHandle, scratch: *mut Memvec, fl
         return 0;
     };
     if scratch.is_null() {
-        return 0; // "If a value is written to *scratch_p then return value is non-zero. Otherwise, zero is returned."
+        // "If a value is written to *scratch_p then return value is non-zero. Otherwise, zero is
+        // returned."
+        return 0;
     }
     let offset = if flags.has(Flags::SCRATCH_SEG_OFFSET) { base } else { 0 };
     let answer = Memvec {
         address: lent.address.wrapping_sub(offset) as *mut c_void,
         bytes: lent.bytes,
     };
-    // SAFETY: not null; the client's to write.
+    // SAFETY: not null, so valid for a write.
     unsafe { scratch.write(answer) };
     1
 }

@@ -1,5 +1,6 @@
-//! The library's side of `GASNETT_TRACE_*` and `GASNETT_STATS_*` (README-tools, "Trace/Stats support"). The macros in `gasnet_tools.h` call
-//! these; the variadic ones are in the marker object, which formats and calls `gasnetti_trace_note`.
+//! The library's side of `GASNETT_TRACE_*` and `GASNETT_STATS_*` (README-tools, "Trace/Stats
+//! support"). The macros in `gasnet_tools.h` call these functions. The variadic ones are in the
+//! marker object, which formats the text and calls `gasnetti_trace_note`.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, CStr, CString};
@@ -9,7 +10,7 @@ use crate::trace::source::{self, Source};
 use crate::trace::{self, Output};
 use gasnet_sys::atomic::Mutex;
 
-/// `which`: 0 is the trace, all else the statistics.
+/// The trace for 0, the statistics for any other value.
 fn output(which: c_int) -> Output {
     if which == 0 {
         Output::Trace
@@ -18,41 +19,47 @@ fn output(which: c_int) -> Output {
     }
 }
 
-/// Whether a message of the client's would be written.
+/// Whether a message of the client would be written.
 #[no_mangle]
 pub extern "C" fn gasnetti_trace_takes_notes(which: c_int, forced: c_int) -> c_int {
     c_int::from(output(which).accepts_notes(forced != 0))
 }
 
-/// Writes a message of the client's.
+/// Writes a message of the client.
+///
+/// # Safety
+/// `text` is a C string.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetti_trace_note(which: c_int, forced: c_int, text: *const c_char) {
-    // SAFETY: the marker's NUL-terminated buffer.
+    // SAFETY: the caller's contract.
     let text = unsafe { CStr::from_ptr(text) };
     output(which).note(text.to_bytes(), forced != 0);
 }
 
-/// The categories in force, as letters. The text stays for ever.
+/// The categories in force, as letters. The text is never freed.
 #[no_mangle]
 pub extern "C" fn gasnetti_trace_mask(which: c_int) -> *const c_char {
-    /// A text for every mask that was ever asked for: there are no more than 2^15.
+    /// A text for every mask that was queried; at most 2^15.
     static TEXTS: Mutex<BTreeMap<u32, CString>> = Mutex::new(BTreeMap::new());
     let mask = output(which).mask();
     let mut texts = gasnet_sys::lock(&TEXTS);
     let text = texts
         .entry(mask)
         .or_insert_with(|| CString::new(format_mask(mask)).unwrap_or_default());
-    // What a CString owns does not move with it.
+    // The buffer of a CString does not move when the CString does.
     text.as_ptr()
 }
 
-/// Chooses categories from now on. Letters that name none are ignored.
+/// Sets the categories. Ignores letters that name none.
+///
+/// # Safety
+/// `mask` is null or a C string.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetti_trace_set_mask(which: c_int, mask: *const c_char) {
     if mask.is_null() {
         return;
     }
-    // SAFETY: not null; the client's C string.
+    // SAFETY: not null, so a C string.
     let mask = unsafe { CStr::from_ptr(mask) };
     output(which).set_mask(parse_mask(&mask.to_string_lossy()));
 }
@@ -63,29 +70,32 @@ pub extern "C" fn gasnetti_trace_local() -> c_int {
     c_int::from(trace::traces_local())
 }
 
-/// Chooses whether they are.
+/// Sets whether puts and gets of a rank to itself are traced.
 #[no_mangle]
 pub extern "C" fn gasnetti_trace_set_local(on: c_int) {
     trace::set_traces_local(on != 0);
 }
 
-/// Says where in its source the calling thread is. The name is kept, not copied.
+/// Sets the source line of the calling thread. The library keeps the pointer to the name.
 #[no_mangle]
 pub extern "C" fn gasnetti_trace_set_source(file: *const c_char, line: u32) {
     source::set(Source { file, line });
 }
 
-/// Where that was: null and 0 if nobody said.
+/// The source line of the calling thread; null and 0 if it was not set.
+///
+/// # Safety
+/// Each output is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gasnetti_trace_source(file: *mut *const c_char, line: *mut u32) {
     let here = source::here();
-    // SAFETY: null or the client's to write.
+    // SAFETY: the caller's contract.
     unsafe { super::system::store(file, here.file) };
     // SAFETY: as above.
     unsafe { super::system::store(line, here.line) };
 }
 
-/// Keeps the calling thread's place (`on` not 0), or ends that.
+/// Freezes the source line of the calling thread, or unfreezes it if `on` is 0.
 #[no_mangle]
 pub extern "C" fn gasnetti_trace_freeze_source(on: c_int) {
     if on != 0 {
@@ -95,7 +105,7 @@ pub extern "C" fn gasnetti_trace_freeze_source(on: c_int) {
     }
 }
 
-/// Writes the statistics so far, and begins anew if `reset`.
+/// Writes the statistics so far, and clears them if `reset` is not 0.
 #[no_mangle]
 pub extern "C" fn gasnetti_trace_dump(reset: c_int) {
     trace::dump(reset != 0);

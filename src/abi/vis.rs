@@ -1,4 +1,5 @@
-//! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided"), and telling the peer (`gex_VIS_SetPeerCompletionHandler`).
+//! `gex_VIS_*`: puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided"), and
+//! peer completion.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -25,10 +26,10 @@ use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
 use crate::vis::{self, Access, Data, Direction};
 use gasnet_conduit::Busy;
 
-/// Loops that need no more than a small array.
+/// Loops of a strided call that fit a small array.
 const FEW_DIMS: usize = 8;
 
-/// A call, in the words of the client.
+/// A call with the client's arguments.
 struct Call<'a> {
     function: &'static str,
     direction: Direction,
@@ -37,11 +38,11 @@ struct Call<'a> {
     rank: u32,
     asked: Asked,
     flags: Flags,
-    /// Where a blocking call, which has not waited yet, leaves what is to be recorded.
+    /// Where a blocking call leaves its record until it has waited.
     later: Option<&'a Cell<Option<Seen>>>,
 }
 
-/// An access that was started and is to be recorded.
+/// The trace record of an access that was started.
 #[derive(Clone, Copy)]
 struct Seen {
     kind: trace::EventKind,
@@ -65,7 +66,7 @@ impl Seen {
 type TakeOp<'a> = &'a mut dyn FnMut() -> &'static Op;
 
 impl Call<'_> {
-    /// Starts the call. The long way: see [`Asked::at_once`] for the short one.
+    /// Starts a call that [`Asked::at_once`] did not handle.
     #[cold]
     #[inline(never)]
     fn begin(&self, op: TakeOp<'_>) -> Result<Started, Busy> {
@@ -101,12 +102,12 @@ impl Call<'_> {
         if began != 0 {
             self.traced(began, &access);
         }
-        // Only an operation that was started uses it up.
+        // Only an operation that was started consumes the peer completion.
         armed.set(None);
         Ok(started)
     }
 
-    /// A strided call that moves nothing: its team and rank count only when there is a peer to tell.
+    /// A strided call that moves nothing. Its team and rank matter only for a peer completion.
     fn nothing(&self, op: TakeOp<'_>) -> Result<Started, Busy> {
         if thread::current().vis_completion.get().is_none() {
             return Ok(Started::Complete);
@@ -115,7 +116,7 @@ impl Call<'_> {
         self.start(Data::Lists { to, from }, op)
     }
 
-    /// Records an access that was started at `began`, or leaves that to the call that waits for it.
+    /// Records an access that began at `began`, or leaves the record to the call that waits.
     #[cold]
     fn traced(&self, began: u64, access: &Access<'_>) {
         let seen = Seen {
@@ -135,18 +136,18 @@ impl Call<'_> {
     fn check_completion(&self, completion: Option<PeerCompletion>) {
         let rank = runtime::get().rank();
         let wrong = match completion {
-            Some(_) if self.direction == Direction::Get => "a get: only puts tell their peer",
+            Some(_) if self.direction == Direction::Get => "a get: only puts notify their peer",
             Some(_) if self.flags.has(Flags::IMMEDIATE) => "GEX_FLAG_IMMEDIATE",
             None | Some(_) => return,
         };
         fatal!(
-            "rank {rank}: {}: gex_VIS_SetPeerCompletionHandler was called before, and does not go with {wrong} (GASNet-EX 0.19, \"VIS Put \
+            "rank {rank}: {}: gex_VIS_SetPeerCompletionHandler was called before, and cannot be combined with {wrong} (GASNet-EX 0.19, \"VIS Put \
              Peer Completion\").",
             self.function
         );
     }
 
-    /// What the addresses of destination and source count from.
+    /// The bases of destination and source addresses; 0 if they are not offsets.
     fn bases(&self) -> (usize, usize) {
         if !has_offsets(self.flags) {
             return (0, 0);
@@ -173,7 +174,7 @@ impl Call<'_> {
         let mut total = Some(elem);
         let mut loops = 0;
         for i in 0..levels {
-            // SAFETY: the client's arrays have so many entries.
+            // SAFETY: the client's arrays have `levels` entries.
             let count = unsafe { *counts.add(i) };
             if count == 0 {
                 return self.nothing(op);
@@ -183,8 +184,8 @@ impl Call<'_> {
         }
         if total.is_none() {
             fatal!(
-                "rank {}: {}: the counts make more bytes than there is memory",
-                runtime::get().rank(),
+                "rank {}: {}: the counts name more bytes than the address space has",
+                runtime::get().rank,
                 self.function
             );
         }
@@ -252,15 +253,21 @@ fn strided(to: (*mut u8, *const isize), from: (*mut u8, *const isize), elem: usi
     })
 }
 
-/// The three forms of each call, which differ in what becomes of the operation: direction, names, parameters, the one that is the remote rank, and
-/// what the others describe. The order of the parameters is that of the specification.
+/// The three forms of each call: with a root event, in the implicit set, and blocking. Per line:
+/// the direction, the names, the parameters in the order of the specification, which of them is the
+/// remote rank, and the access that the others describe.
 macro_rules! forms {
     ($($direction:ident $nb:ident $nbi:ident $blocking:ident ($tm:ident: $tm_type:ty, $($arg:ident: $type:ty),*) $rank:ident => $asked:expr;)*) => {$(
-        /// Starts with a root event; `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was started.
+        /// Starts with a root event. Returns `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was
+        /// started.
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $nb($tm: $tm_type, $($arg: $type,)* flags: Flags) -> Event {
             let asked = $asked;
-            // SAFETY: the client answers for what it passes.
+            // SAFETY: the caller's contract.
             if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
                 return Event::INVALID;
             }
@@ -269,11 +276,15 @@ macro_rules! forms {
             nonblocking(|op| call.begin(op))
         }
 
-        /// Starts in the implicit set. 0, or 1 if IMMEDIATE and nothing was started.
+        /// Starts in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was started.
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $nbi($tm: $tm_type, $($arg: $type,)* flags: Flags) -> c_int {
             let asked = $asked;
-            // SAFETY: the client answers for what it passes.
+            // SAFETY: the caller's contract.
             if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
                 return 0;
             }
@@ -282,11 +293,15 @@ macro_rules! forms {
             implicit(|op| call.begin(op))
         }
 
-        /// Moves the data and waits. 0, or 1 if IMMEDIATE and nothing was started.
+        /// Moves the data and waits. Returns 0, or 1 if IMMEDIATE and nothing was started.
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid.
         #[no_mangle]
         pub unsafe extern "C" fn $blocking($tm: $tm_type, $($arg: $type,)* flags: Flags) -> c_int {
             let asked = $asked;
-            // SAFETY: the client answers for what it passes.
+            // SAFETY: the caller's contract.
             if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
                 return 0;
             }
@@ -327,7 +342,8 @@ forms! {
         srcrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
 }
 
-/// Arms `handler` of the peer for the next put of this thread, or disarms it if 0. The payload stays until that put is complete.
+/// Arms `handler` of the peer for the next put of this thread, or disarms it if 0. The payload must
+/// stay until that put is complete.
 #[no_mangle]
 pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *const u8, nbytes: usize, _flags: Flags) {
     let armed = &thread::current().vis_completion;

@@ -1,4 +1,5 @@
-//! The collectives of GASNet-1 (its prototype, as far as GASNet-EX still exports it), over all processes: BCL, Realm's GASNet-1 module, Berkeley UPC.
+//! The collectives of the GASNet-1 prototype that GASNet-EX still exports, over all processes, for
+//! BCL, Realm's GASNet-1 module and Berkeley UPC.
 
 use std::ffi::{c_char, c_int};
 use std::future::Future;
@@ -18,7 +19,8 @@ use crate::thread;
 use crate::trace::interval::{self, Interval};
 use crate::wait;
 
-/// Starts a collective between the barriers that the flags ask for. Without them a rank begins when it calls and is done when its own part is.
+/// Starts a collective between the barriers that the flags ask for. Without them a rank starts at
+/// its call and completes when its own part is complete.
 fn start<W: Future<Output = ()> + Send + 'static>(
     name: &'static str,
     bytes: usize,
@@ -27,7 +29,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
 ) -> Event {
     let team = runtime::get().team0();
     let interval = Interval::begin(name, bytes, format_args!(" team=0 size={}", team.size));
-    // Calls are numbered and take their places in shared memory now, in this order.
+    // The three calls take their sequence numbers now, in this order.
     let before = (flags & COLL_IN_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
     let work = work(Call::next(team));
     let after = (flags & COLL_OUT_ALLSYNC != 0).then(|| team_barrier::barrier(Call::next(team)));
@@ -45,7 +47,7 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     })
 }
 
-/// The team, after a look at the arguments.
+/// Checks the arguments and returns the team.
 fn check(team: usize, root: u32, function: &str) -> &'static Team {
     not_in_handler(function);
     let all = runtime::get().team0();
@@ -96,7 +98,7 @@ pub extern "C" fn gasnet_coll_scatter_nb(
     })
 }
 
-/// Starts a gather of everybody's `bytes` at `source` into the `target` of image `root`.
+/// Starts a gather of `bytes` from every `source` into the `target` of image `root`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_gather_nb(
     team: usize,
@@ -114,7 +116,7 @@ pub extern "C" fn gasnet_coll_gather_nb(
     })
 }
 
-/// Starts an all-gather of everybody's `bytes` at `source`.
+/// Starts an all-gather of `bytes` from every `source`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_gather_all_nb(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
     let name = "gasnet_coll_gather_all_nb";
@@ -135,31 +137,31 @@ pub extern "C" fn gasnet_coll_exchange_nb(team: usize, target: *mut u8, source: 
     })
 }
 
-/// A broadcast, to its end.
+/// A blocking broadcast.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_broadcast(team: usize, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_broadcast_nb(team, target, root, source, bytes, flags));
 }
 
-/// A scatter, to its end.
+/// A blocking scatter.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_scatter(team: usize, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_scatter_nb(team, target, root, source, bytes, flags));
 }
 
-/// A gather, to its end.
+/// A blocking gather.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_gather(team: usize, root: u32, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_gather_nb(team, root, target, source, bytes, flags));
 }
 
-/// An all-gather, to its end.
+/// A blocking all-gather.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_gather_all(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_gather_all_nb(team, target, source, bytes, flags));
 }
 
-/// An all-to-all, to its end.
+/// A blocking all-to-all.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_exchange(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_exchange_nb(team, target, source, bytes, flags));
@@ -169,41 +171,41 @@ fn check_team(team: usize, function: &str) {
     check(team, 0, function);
 }
 
-/// As `gasnet_barrier_notify`, of which it is another name for the team of all.
+/// Another name of `gasnet_barrier_notify`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier_notify(team: usize, id: c_int, flags: c_int) {
     check_team(team, "gasnet_coll_barrier_notify");
     barrier::gasnet_barrier_notify(id, flags);
 }
 
-/// As `gasnet_barrier_wait`.
+/// Another name of `gasnet_barrier_wait`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier_wait(team: usize, id: c_int, flags: c_int) -> c_int {
     check_team(team, "gasnet_coll_barrier_wait");
     barrier::gasnet_barrier_wait(id, flags)
 }
 
-/// As `gasnet_barrier_try`.
+/// Another name of `gasnet_barrier_try`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier_try(team: usize, id: c_int, flags: c_int) -> c_int {
     check_team(team, "gasnet_coll_barrier_try");
     barrier::gasnet_barrier_try(id, flags)
 }
 
-/// As `gasnet_barrier`.
+/// Another name of `gasnet_barrier`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_barrier(team: usize, id: c_int, flags: c_int) -> c_int {
     check_team(team, "gasnet_coll_barrier");
     super::gasnet_barrier(id, flags)
 }
 
-/// Writes the results of the search for algorithms, of which there are none: algorithms follow from sizes.
+/// Does nothing: there is no search for algorithms, so there are no results to write.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_dumpTuningState(_file: *mut c_char, team: usize) {
     check_team(team, "gasnet_coll_dumpTuningState");
 }
 
-/// Writes what that search measured: as `gasnet_coll_dumpTuningState`.
+/// Does nothing: see `gasnet_coll_dumpTuningState`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_dumpProfile(_file: *mut c_char, team: usize) {
     check_team(team, "gasnet_coll_dumpProfile");
@@ -218,7 +220,7 @@ pub extern "C" fn gasnet_coll_wait_sync(handle: Event) {
 /// Whether a collective is complete: `GASNET_OK` or `GASNET_ERR_NOT_READY`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_try_sync(handle: Event) -> c_int {
-    // Clients call it in a loop, without a poll of their own.
+    // Clients call this in a loop and do not poll themselves.
     wait::poll_once();
     if gex_Event_Test(handle) == 0 {
         OK

@@ -7,19 +7,27 @@ use crate::diagnose::{self, Run};
 use crate::rules;
 use crate::team::TeamHandle;
 
-/// The handlers that the diagnosis needs: the client registers them. May be called before initialisation.
+/// The handlers that the diagnosis needs, for the client to register. May be called before
+/// initialisation.
+///
+/// # Safety
+/// `table` and `count` are valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gasnett_diagnostic_gethandlers(table: *mut *mut Entry, count: *mut c_int) {
     let (entries, number) = diagnose::handlers();
-    // SAFETY: the client's to write.
+    // SAFETY: the caller's contract.
     unsafe {
         table.write(entries);
         count.write(number as c_int);
     }
 }
 
-/// Tries the library and returns the number of failed checks. Collective over the team; all arguments but the segments and the peer are the same
-/// everywhere. `sections` is null or empty for all, or has the letters of some. The segments are used.
+/// Tests the library and returns the number of failed checks. Collective over the team. All
+/// arguments except the segments and the peer are the same everywhere. `sections` has the letters
+/// of some sections; null or empty stands for all. Overwrites the segments.
+///
+/// # Safety
+/// `sections` is null or a C string.
 #[no_mangle]
 pub unsafe extern "C" fn gasnett_run_diagnostics(
     iterations: c_int,
@@ -35,7 +43,7 @@ pub unsafe extern "C" fn gasnett_run_diagnostics(
     let sections = if sections.is_null() {
         "".into()
     } else {
-        // SAFETY: a C string by contract.
+        // SAFETY: not null, so a C string.
         unsafe { CStr::from_ptr(sections) }.to_string_lossy()
     };
     let run = Run::new(

@@ -1,15 +1,15 @@
-//! Descriptions of scattered data as text, for messages (`gasnett_format_*` of `gasnet_vis.h`; the reference's test programs use them).
-//!
-//! The client allocates what the `_bufsz` function says; the text and its NUL always fit.
+//! `gasnett_format_*` of `gasnet_vis.h`: descriptions of scattered data as text, for messages. The
+//! reference's test programs use them. The client allocates the size that the `_bufsz` function
+//! returns; the text and its NUL always fit.
 
 use std::ffi::{c_char, c_void};
 use std::fmt::Write;
 
 use crate::vis::shape::{List, Memvec};
 
-/// Room for all that is not said per entry: five numbers, and words.
+/// Bytes for the text before the entries: five numbers, and words.
 const HEAD: usize = 256;
-/// Room for an address and a length, or for three numbers.
+/// Bytes per entry: an address and a length, or three numbers.
 const ENTRY: usize = 80;
 
 /// Writes `text` and a NUL.
@@ -17,9 +17,9 @@ const ENTRY: usize = 80;
 /// # Safety
 /// `buffer` has room for both.
 unsafe fn deliver(buffer: *mut c_char, text: &str) {
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len()) };
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     unsafe { buffer.add(text.len()).write(0) };
 }
 
@@ -32,13 +32,16 @@ fn describe(list: List) -> String {
     text
 }
 
-/// Bytes that the text of a list of `count` entries takes at most.
+/// The size of the longest text for a list of `count` entries.
 #[no_mangle]
 pub extern "C" fn gasnett_format_memveclist_bufsz(count: usize) -> usize {
     HEAD + count * ENTRY
 }
 
 /// Describes a vector list.
+///
+/// # Safety
+/// `list` has `count` entries; `buf` has the room that `gasnett_format_memveclist_bufsz` says.
 #[no_mangle]
 pub unsafe extern "C" fn gasnett_format_memveclist(buf: *mut c_char, count: usize, list: *const Memvec) {
     let list = List::Vector {
@@ -46,17 +49,20 @@ pub unsafe extern "C" fn gasnett_format_memveclist(buf: *mut c_char, count: usiz
         count,
         base: 0,
     };
-    // SAFETY: the client's array and its buffer, as long as `gasnett_format_memveclist_bufsz` says.
+    // SAFETY: the caller's contract.
     unsafe { deliver(buf, &describe(list)) };
 }
 
-/// Bytes that the text of a list of `count` addresses takes at most.
+/// The size of the longest text for a list of `count` addresses.
 #[no_mangle]
 pub extern "C" fn gasnett_format_addrlist_bufsz(count: usize) -> usize {
     HEAD + count * ENTRY
 }
 
 /// Describes an indexed list of pieces of `bytes` bytes.
+///
+/// # Safety
+/// `list` has `count` entries; `buf` has the room that `gasnett_format_addrlist_bufsz` says.
 #[no_mangle]
 pub unsafe extern "C" fn gasnett_format_addrlist(buf: *mut c_char, count: usize, list: *const *mut u8, bytes: usize) {
     let list = List::Indexed {
@@ -65,17 +71,21 @@ pub unsafe extern "C" fn gasnett_format_addrlist(buf: *mut c_char, count: usize,
         bytes,
         base: 0,
     };
-    // SAFETY: the client's array and its buffer, as long as `gasnett_format_addrlist_bufsz` says.
+    // SAFETY: the caller's contract.
     unsafe { deliver(buf, &describe(list)) };
 }
 
-/// Bytes that the text of a strided description takes at most.
+/// The size of the longest text for a strided description.
 #[no_mangle]
 pub extern "C" fn gasnett_format_putsgets_bufsz(stridelevels: usize) -> usize {
     HEAD + stridelevels * ENTRY
 }
 
 /// Describes a strided put to, or get from, `rank`. `reserved` is ignored.
+///
+/// # Safety
+/// The arrays have `stridelevels` entries; `buf` has the room that `gasnett_format_putsgets_bufsz`
+/// says.
 #[no_mangle]
 pub unsafe extern "C" fn gasnett_format_putsgets(
     buf: *mut c_char,
@@ -92,12 +102,12 @@ pub unsafe extern "C" fn gasnett_format_putsgets(
 ) {
     let mut text = format!("rank {rank}, destination {dstaddr:?}, source {srcaddr:?}, {elemsz} bytes");
     for i in 0..stridelevels {
-        // SAFETY: the client's arrays of `stridelevels` entries.
+        // SAFETY: `stridelevels` entries by contract.
         let (turns, to, from) = unsafe { (*count.add(i), *dststrides.add(i), *srcstrides.add(i)) };
         // Writing to a String cannot fail.
         let _ = write!(text, ", {turns} x ({to}, {from})");
     }
-    // SAFETY: the client's buffer, as long as `gasnett_format_putsgets_bufsz` says.
+    // SAFETY: the caller's contract.
     unsafe { deliver(buf, &text) };
 }
 

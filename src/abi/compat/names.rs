@@ -1,4 +1,5 @@
-//! Masks of the interface as text, for messages (`gasnett_format_dt`, `_op`, `_ti`; the reference's test programs use them).
+//! `gasnett_format_dt`, `_op`, `_ti`: masks of the interface as text, for messages. The reference's
+//! test programs use them.
 
 use std::ffi::c_char;
 
@@ -52,7 +53,8 @@ const TOKEN_INFO: &[(u32, &str)] = &[
     (TI_IS_LONG, "GEX_TI_IS_LONG"),
 ];
 
-/// The names of the bits in `mask`, and a number for those without, joined by `|`; `0` for none.
+/// The names of the bits in `mask`, and the bits without a name as a number, joined by `|`; `0` for
+/// none.
 fn describe(mask: u32, names: &[(u32, &str)]) -> String {
     let named = names.iter().filter(|(bit, _)| mask & bit != 0);
     let rest = names.iter().fold(mask, |rest, (bit, _)| rest & !bit);
@@ -63,15 +65,15 @@ fn describe(mask: u32, names: &[(u32, &str)]) -> String {
     parts.join("|")
 }
 
-/// Writes `text` and a NUL unless `buffer` is null. Their length.
+/// Writes `text` and a NUL unless `buffer` is null. Returns their length.
 ///
 /// # Safety
 /// `buffer` is null or has room for both.
 unsafe fn deliver(buffer: *mut c_char, text: &str) -> usize {
     if !buffer.is_null() {
-        // SAFETY: by contract.
+        // SAFETY: the caller's contract.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len()) };
-        // SAFETY: by contract.
+        // SAFETY: the caller's contract.
         unsafe { buffer.add(text.len()).write(0) };
     }
     text.len() + 1
@@ -79,10 +81,13 @@ unsafe fn deliver(buffer: *mut c_char, text: &str) -> usize {
 
 macro_rules! formats {
     ($($name:ident $names:ident;)*) => {$(
-        /// Writes the names in `mask` to `buf`, unless that is null. The bytes that this takes, NUL included.
+        /// Writes the names in `mask` to `buf` unless it is null. Returns the length with the NUL.
+        ///
+        /// # Safety
+        /// `buf` is null or has the room that a call with null returned.
         #[no_mangle]
         pub unsafe extern "C" fn $name(buf: *mut c_char, mask: u32) -> usize {
-            // SAFETY: the client's buffer, as long as a call with null said.
+            // SAFETY: the caller's contract.
             unsafe { deliver(buf, &describe(mask, $names)) }
         }
     )*};

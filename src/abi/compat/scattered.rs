@@ -1,4 +1,5 @@
-//! GASNet-1 puts and gets of scattered data: OpenCoarrays, gasnet-bench. A strided call's `count[0]` is the length of a contiguous piece; its strides are not negative.
+//! GASNet-1 puts and gets of scattered data, for OpenCoarrays and gasnet-bench. In a strided call
+//! `count[0]` is the length of a contiguous piece; strides are not negative.
 
 use crate::abi::gasnet1::team;
 use crate::abi::vis::{
@@ -11,12 +12,12 @@ use crate::event::Event;
 use crate::flags::Flags;
 use crate::vis::shape::Memvec;
 
-/// A length and the other counts, as GASNet-EX wants them.
+/// The element size and the counts in the form of GASNet-EX.
 ///
 /// # Safety
 /// `count` is an array of at least one entry.
 unsafe fn element(count: *const usize) -> (usize, *const usize) {
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     (unsafe { *count }, count.wrapping_add(1))
 }
 
@@ -26,20 +27,32 @@ macro_rules! forms {
         $puti:ident $indexed_put:ident $geti:ident $indexed_get:ident
         $puts:ident $strided_put:ident $gets:ident $strided_get:ident;)*) => {$(
         #[doc = concat!("Puts pieces of any length", $text)]
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $putv(node: u32, dstcount: usize, dst: *const Memvec, srccount: usize, src: *const Memvec) -> $result {
-            // SAFETY: the client's arrays.
+            // SAFETY: the caller's contract.
             finish(unsafe { $vector_put(team(stringify!($putv)), node, dstcount, dst, srccount, src, Flags::NONE) })
         }
 
         #[doc = concat!("Gets pieces of any length", $text)]
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $getv(dstcount: usize, dst: *const Memvec, node: u32, srccount: usize, src: *const Memvec) -> $result {
-            // SAFETY: the client's arrays.
+            // SAFETY: the caller's contract.
             finish(unsafe { $vector_get(team(stringify!($getv)), dstcount, dst, node, srccount, src, Flags::NONE) })
         }
 
         #[doc = concat!("Puts pieces of equal length", $text)]
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $puti(
             node: u32,
@@ -50,11 +63,15 @@ macro_rules! forms {
             src: *const *mut u8,
             srclen: usize,
         ) -> $result {
-            // SAFETY: the client's arrays.
+            // SAFETY: the caller's contract.
             finish(unsafe { $indexed_put(team(stringify!($puti)), node, dstcount, dst, dstlen, srccount, src, srclen, Flags::NONE) })
         }
 
         #[doc = concat!("Gets pieces of equal length", $text)]
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $geti(
             dstcount: usize,
@@ -65,11 +82,15 @@ macro_rules! forms {
             src: *const *mut u8,
             srclen: usize,
         ) -> $result {
-            // SAFETY: the client's arrays.
+            // SAFETY: the caller's contract.
             finish(unsafe { $indexed_get(team(stringify!($geti)), dstcount, dst, dstlen, node, srccount, src, srclen, Flags::NONE) })
         }
 
         #[doc = concat!("Puts a strided section", $text)]
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $puts(
             node: u32,
@@ -80,13 +101,17 @@ macro_rules! forms {
             count: *const usize,
             stridelevels: usize,
         ) -> $result {
-            // SAFETY: the client's array of `stridelevels` + 1 entries.
+            // SAFETY: `stridelevels` + 1 entries by contract.
             let (elem, count) = unsafe { element(count) };
-            // SAFETY: the client's arrays.
+            // SAFETY: the caller's contract.
             finish(unsafe { $strided_put(team(stringify!($puts)), node, dst, dststrides, src, srcstrides, elem, count, stridelevels, Flags::NONE) })
         }
 
         #[doc = concat!("Gets a strided section", $text)]
+        ///
+        /// # Safety
+        /// The arrays have as many entries as the call says, and the local memory that they name is
+        /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $gets(
             dst: *mut u8,
@@ -97,15 +122,15 @@ macro_rules! forms {
             count: *const usize,
             stridelevels: usize,
         ) -> $result {
-            // SAFETY: the client's array of `stridelevels` + 1 entries.
+            // SAFETY: `stridelevels` + 1 entries by contract.
             let (elem, count) = unsafe { element(count) };
-            // SAFETY: the client's arrays.
+            // SAFETY: the caller's contract.
             finish(unsafe { $strided_get(team(stringify!($gets)), dst, dststrides, node, src, srcstrides, elem, count, stridelevels, Flags::NONE) })
         }
     )*};
 }
 
-/// What is left of a result: an event, or nothing, since a call without IMMEDIATE always does its work.
+/// The result in GASNet-1: an event, or nothing, since a call without IMMEDIATE is never refused.
 fn finish<T: Outcome>(outcome: T) -> T::Result {
     outcome.result()
 }

@@ -28,32 +28,41 @@ macro_rules! functions {
             request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), Flags::NONE, &[$($a),*])
         }
 
-        /// Long request whose source belongs to the message until its reply; ours is free at return.
+        /// Long request whose source must stay until the reply. Here it may be reused at return.
         #[no_mangle]
         pub extern "C" fn $ra(node: u32, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*) -> c_int {
             $rl(node, handler, source, bytes, dest $(, $a)*)
         }
 
         /// Short reply.
+        ///
+        /// # Safety
+        /// `token` is the running handler's.
         #[no_mangle]
         pub unsafe extern "C" fn $ps(token: *const Token, handler: u8 $(, $a: Arg)*) -> c_int {
-            // SAFETY: the running handler's token.
+            // SAFETY: the caller's contract.
             unsafe { reply_short(token, handler, Flags::NONE, &[$($a),*]) }
         }
 
         /// Medium reply.
+        ///
+        /// # Safety
+        /// `token` is the running handler's; `source` has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $pm(token: *const Token, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
-            // SAFETY: the running handler's token.
+            // SAFETY: the caller's contract.
             unsafe { reply_medium(token, handler, source, bytes, Flags::NONE, &[$($a),*]) }
         }
 
         /// Long reply.
+        ///
+        /// # Safety
+        /// `token` is the running handler's; `source` has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $pl(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
-            // SAFETY: the running handler's token.
+            // SAFETY: the caller's contract.
             unsafe { reply_long(token, handler, (source, bytes, dest), Flags::NONE, &[$($a),*]) }
         }
     )*};
@@ -79,36 +88,39 @@ functions! {
     gasnet_AMRequestShort16 gasnet_AMRequestMedium16 gasnet_AMRequestLong16 gasnet_AMRequestLongAsync16 gasnet_AMReplyShort16 gasnet_AMReplyMedium16 gasnet_AMReplyLong16 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
 }
 
-/// Most arguments.
+/// The largest number of arguments.
 #[no_mangle]
 pub extern "C" fn gasnet_AMMaxArgs() -> usize {
     MAX_ARGS
 }
 
-/// Largest Medium to any rank.
+/// The largest Medium to any rank.
 #[no_mangle]
 pub extern "C" fn gasnet_AMMaxMedium() -> usize {
     lub_medium()
 }
 
-/// Largest Long request to any rank.
+/// The largest Long request to any rank.
 #[no_mangle]
 pub extern "C" fn gasnet_AMMaxLongRequest() -> usize {
     MAX_LONG
 }
 
-/// Largest Long reply to any rank.
+/// The largest Long reply to any rank.
 #[no_mangle]
 pub extern "C" fn gasnet_AMMaxLongReply() -> usize {
     MAX_LONG
 }
 
-/// Who sent the running handler's message.
+/// The rank that sent the running handler's message.
+///
+/// # Safety
+/// `token` is the running handler's; `source` is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_AMGetMsgSource(token: *const Token, source: *mut u32) -> c_int {
-    // SAFETY: the running handler's token.
+    // SAFETY: the caller's contract.
     let rank = unsafe { &*token }.source.rank;
-    // SAFETY: null or the client's to write.
+    // SAFETY: the caller's contract.
     unsafe { crate::abi::system::store(source, rank) };
     OK
 }

@@ -1,4 +1,4 @@
-//! GASNet-1 (specification 1.8) in terms of the calls of GASNet-EX, on the primordial team.
+//! GASNet-1 (specification 1.8), implemented by the calls of GASNet-EX on the primordial team.
 
 mod am;
 mod rma;
@@ -21,7 +21,8 @@ use crate::segment::Segment;
 use crate::team::TeamHandle;
 use gasnet_sys::mem;
 
-/// The team of a GASNet-1 call that only clients with legacy support may make (GASNet-EX 0.19, "Hybrid/transitional client support").
+/// The team of a GASNet-1 call. In the debug flavour fatal unless the client has legacy support
+/// (GASNet-EX 0.19, "Hybrid/transitional client support").
 #[inline]
 pub(super) fn team(function: &str) -> TeamHandle {
     let rt = runtime::get();
@@ -34,7 +35,7 @@ pub(super) fn team(function: &str) -> TeamHandle {
     rt.team0().handle()
 }
 
-/// What `gasnet_init` of every thread mode and segment configuration does.
+/// `gasnet_init` of every thread mode and segment configuration.
 #[no_mangle]
 pub extern "C" fn gasneti_init_mode(
     mode: c_int,
@@ -42,7 +43,7 @@ pub extern "C" fn gasneti_init_mode(
     argc: *mut c_int,
     argv: *mut *mut *mut std::ffi::c_char,
 ) -> c_int {
-    // SAFETY: the client's promise.
+    // SAFETY: null or as `main` gets them, by the specification.
     let started = unsafe {
         begin(
             "gasnet_init",
@@ -64,7 +65,10 @@ pub struct HandlerEntry {
     function: Option<unsafe extern "C-unwind" fn()>,
 }
 
-/// Registers handlers and attaches a segment. Collective. `minheapoffset` has no meaning here.
+/// Registers handlers and attaches a segment. Collective. Ignores `minheapoffset`.
+///
+/// # Safety
+/// `table` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, bytes: usize, _minheapoffset: usize) -> c_int {
     if count < 0 {
@@ -79,7 +83,7 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
     let entries: &mut [HandlerEntry] = if count == 0 || table.is_null() {
         &mut []
     } else {
-        // SAFETY: the client's table of `count` entries.
+        // SAFETY: `count` entries by contract.
         unsafe { std::slice::from_raw_parts_mut(table, count as usize) }
     };
     let mut full: Vec<Entry> = entries
@@ -100,13 +104,17 @@ pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, b
     for (entry, registered) in entries.iter_mut().zip(&full) {
         entry.index = registered.index;
     }
-    // A segment of no bytes is one of a page (gasnet1_differences.md).
-    // Others may be out of it already, and send; clients prepare what handlers need after their own call has returned (epcc).
+    // A segment of 0 bytes has one page (gasnet1_differences.md). Runs no handlers: other ranks may
+    // have returned already and send, while some clients set up what their handlers need after
+    // their own call has returned (epcc).
     let attached = runtime::without_handlers(|| super::segment::attach("gasnet_attach", bytes.max(mem::page_size())));
     attached.map_or_else(|code| code, |_| OK)
 }
 
-/// The objects behind a GASNet-1 job; invalid handles before initialisation. Each output may be null.
+/// The GASNet-EX objects of a GASNet-1 job; invalid handles before initialisation.
+///
+/// # Safety
+/// Each output is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_QueryGexObjects(
     client: *mut *const Client,
@@ -115,8 +123,8 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
     segment: *mut *const Segment,
 ) {
     let rt = runtime::try_get();
-    // SAFETY: null or the client's to write.
-    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client()))) };
+    // SAFETY: the caller's contract.
+    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client))) };
     // SAFETY: as above.
     unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0()))) };
     // SAFETY: as above.
@@ -126,13 +134,13 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
     unsafe { super::system::store(segment, bound.cast_const()) };
 }
 
-/// Own rank; `(gasnet_node_t)-1` before initialisation.
+/// The rank of this process; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_mynode() -> u32 {
     runtime::try_get().map_or(RANK_INVALID, |rt| rt.rank())
 }
 
-/// Ranks in the job; 0 before initialisation.
+/// The number of ranks in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_nodes() -> u32 {
     runtime::try_get().map_or(0, |rt| rt.size())
@@ -148,7 +156,11 @@ pub struct NodeInfo {
     reserved: usize,
 }
 
-/// Fills `table` with host, neighbourhood and address offset of the first `count` ranks. Before initialisation there are no ranks.
+/// Fills `table` with host, neighbourhood and address offset of the first `count` ranks. Writes
+/// nothing before initialisation.
+///
+/// # Safety
+/// `table` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) -> c_int {
     let Some(rt) = runtime::try_get().filter(|_| count != 0) else {
@@ -169,18 +181,21 @@ pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) 
             offset,
             reserved: 0,
         };
-        // SAFETY: the client's table of `count` entries.
+        // SAFETY: `count` entries by contract.
         unsafe { table.add(rank as usize).write(info) };
     }
     OK
 }
 
 /// A variable of the job's environment, or null.
+///
+/// # Safety
+/// `name` is null or a C string.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_getenv(name: *const std::ffi::c_char) -> *mut std::ffi::c_char {
     if name.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the client's C string; the environment is the process's own.
+    // SAFETY: not null, so a C string.
     unsafe { libc::getenv(name) }
 }

@@ -43,7 +43,8 @@ macro_rules! explicit {
             gex_RMA_GetNB(team(stringify!($get)), dest, node, src, bytes, Flags::NONE)
         }
 
-        /// Starts a put. The source of a bulk put belongs to it until it is synced, that of others may be reused at return.
+        /// Starts a put. The source of a bulk put must stay until it is synchronised; that of
+        /// others may be reused at return.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) -> Event {
             // SAFETY: a constant, not an event to write.
@@ -62,7 +63,8 @@ macro_rules! implicit {
             gex_RMA_GetNBI(team(stringify!($get)), dest, node, src, bytes, Flags::NONE);
         }
 
-        /// Starts a put in the implicit set. The source of a bulk put belongs to it until it is synced.
+        /// Starts a put in the implicit set. The source of a bulk put must stay until it is
+        /// synchronised.
         #[no_mangle]
         pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
             gex_RMA_PutNBI(team(stringify!($put)), node, dest, src, bytes, $lc, Flags::NONE);
@@ -96,7 +98,8 @@ pub extern "C" fn gasnet_put_nbi_val(node: u32, dest: *mut u8, value: u64, bytes
     gex_RMA_PutNBIVal(team("gasnet_put_nbi_val"), node, dest, value, bytes, Flags::NONE);
 }
 
-/// A get of a value under way. `gasnet_valget_handle_t` is its address; it ends with the sync.
+/// An outstanding get of a value. `gasnet_valget_handle_t` is its address. Freed when it is
+/// synchronised.
 #[repr(C, align(8))]
 #[derive(Debug)]
 pub struct ValueGet {
@@ -113,7 +116,7 @@ pub extern "C" fn gasnet_get_nb_val(node: u32, src: *const u8, bytes: usize) -> 
         bytes: bytes.min(8),
         event: Event::INVALID,
     }));
-    // SAFETY: just leaked; the get writes into it until it is synced.
+    // SAFETY: just leaked; the get writes to it until it is synchronised.
     let memory = unsafe { &raw mut (*get).memory }.cast::<u8>();
     let event = gex_RMA_GetNB(team("gasnet_get_nb_val"), memory, node, src, bytes.min(8), Flags::NONE);
     // SAFETY: as above.
@@ -122,11 +125,14 @@ pub extern "C" fn gasnet_get_nb_val(node: u32, src: *const u8, bytes: usize) -> 
 }
 
 /// Waits for a get of a value.
+///
+/// # Safety
+/// `handle` came from `gasnet_get_nb_val`, and is not used again.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_wait_syncnb_valget(handle: *mut ValueGet) -> u64 {
-    // SAFETY: what `gasnet_get_nb_val` returned, once (client contract).
+    // SAFETY: the caller's contract.
     gex_Event_Wait(unsafe { (*handle).event });
-    // SAFETY: as above; the get is complete, so nobody else has the memory.
+    // SAFETY: as above; the get is complete, so nothing else uses the memory.
     let get = unsafe { Box::from_raw(handle) };
     let raw = u64::from_ne_bytes(get.memory);
     if cfg!(target_endian = "big") {
@@ -136,7 +142,7 @@ pub unsafe extern "C" fn gasnet_wait_syncnb_valget(handle: *mut ValueGet) -> u64
     }
 }
 
-/// Pieces of a memset: puts of a constant.
+/// The buffer that a memset puts piece by piece.
 const PIECE: usize = 16_384;
 
 fn memset_with(node: u32, dest: *mut u8, value: c_int, bytes: usize, mut put: impl FnMut(u32, *mut u8, *const u8, usize)) {
@@ -155,7 +161,7 @@ pub extern "C" fn gasnet_memset(node: u32, dest: *mut u8, value: c_int, bytes: u
     gex_Event_Wait(gasnet_memset_nb(node, dest, value, bytes));
 }
 
-/// Starts to fill remote memory.
+/// Starts filling remote memory.
 #[no_mangle]
 pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes: usize) -> Event {
     let thread = crate::thread::current();
@@ -167,7 +173,7 @@ pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes
     event
 }
 
-/// Starts to fill remote memory in the implicit set.
+/// Starts filling remote memory in the implicit set.
 #[no_mangle]
 pub extern "C" fn gasnet_memset_nbi(node: u32, dest: *mut u8, value: c_int, bytes: usize) {
     memset_with(node, dest, value, bytes, |node, to, from, piece| {
@@ -189,32 +195,44 @@ pub extern "C" fn gasnet_try_syncnb(handle: Event) -> c_int {
 }
 
 /// Waits for all handles of an array.
+///
+/// # Safety
+/// `handles` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_wait_syncnb_all(handles: *mut Event, count: usize) {
-    // SAFETY: the client's array.
+    // SAFETY: the caller's contract.
     unsafe { gex_Event_WaitAll(handles, count, Flags::NONE) };
 }
 
-/// Waits for one handle of an array.
+/// Waits for some handle of an array.
+///
+/// # Safety
+/// `handles` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_wait_syncnb_some(handles: *mut Event, count: usize) {
-    // SAFETY: the client's array.
+    // SAFETY: the caller's contract.
     unsafe { gex_Event_WaitSome(handles, count, Flags::NONE) };
 }
 
 /// Polls, then tests for all handles of an array.
+///
+/// # Safety
+/// `handles` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_try_syncnb_all(handles: *mut Event, count: usize) -> c_int {
     progress::poll(PollScope::All);
-    // SAFETY: the client's array.
+    // SAFETY: the caller's contract.
     unsafe { gex_Event_TestAll(handles, count, Flags::NONE) }
 }
 
-/// Polls, then tests for one handle of an array.
+/// Polls, then tests for some handle of an array.
+///
+/// # Safety
+/// `handles` is null or has `count` entries.
 #[no_mangle]
 pub unsafe extern "C" fn gasnet_try_syncnb_some(handles: *mut Event, count: usize) -> c_int {
     progress::poll(PollScope::All);
-    // SAFETY: the client's array.
+    // SAFETY: the caller's contract.
     unsafe { gex_Event_TestSome(handles, count, Flags::NONE) }
 }
 

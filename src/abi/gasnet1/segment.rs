@@ -34,7 +34,8 @@ pub struct SegInfo {
     size: usize,
 }
 
-/// Fills `table` with the segments of the first `count` ranks. Writes nothing before initialisation.
+/// Fills `table` with the segments of the first `count` ranks. Writes nothing before
+/// initialisation.
 ///
 /// # Safety
 /// `table` is null or has `count` entries.

@@ -149,6 +149,9 @@ pub unsafe extern "C" fn gasnett_getheapstats(stats: *mut Stats) {
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident = $at:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
         $(#[$doc])*
+        ///
+        /// # Safety
+        /// Pointers are null or what the C function of the same purpose takes.
         #[no_mangle]
         pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
             // SAFETY: by the other function's contract, which is this one's.

@@ -1,6 +1,8 @@
 //! The exported C functions, one file per family: each converts pointers into safe values and calls
 //! one function of the crate. `native.c` and `twins.c` contain the part that is written in C.
 
+#![warn(clippy::missing_safety_doc)]
+
 mod diagnostic;
 mod environment;
 mod heap;
