@@ -233,7 +233,7 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
     rules::local_completion("gex_RMA_PutNB", lc_opt, Lc::PutNb);
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutNB");
     // SAFETY: the caller's contract.
-    unsafe { put_nb(Kind::PutNb, &access, lc_opt, flags) }
+    unsafe { put_nb(EventKind::PutNb, &access, lc_opt, flags) }
 }
 
 /// # Safety
@@ -303,7 +303,7 @@ pub extern "C" fn gex_RMA_GetNB(tm: TeamHandle, dest: *mut u8, rank: u32, src: *
     let thread = thread::current();
     let how = manner(flags, std::ptr::null_mut());
     let result = record_unless!(
-        Kind::GetNb,
+        EventKind::GetNb,
         &access,
         Result::is_err,
         explicit(thread, |op| rma::get(&access, op, how))
@@ -320,7 +320,7 @@ pub extern "C" fn gex_RMA_GetNBI(tm: TeamHandle, dest: *mut u8, rank: u32, src: 
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
     let how = manner(flags, std::ptr::null_mut());
     let result = record_unless!(
-        Kind::GetNbi,
+        EventKind::GetNbi,
         &access,
         Result::is_err,
         rma::get(&access, || thread::current().implicit(), how)
@@ -357,7 +357,12 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: TeamHandle, rank: u32, src: *const 
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
     let how = manner(flags.without(Flags::IMMEDIATE), std::ptr::null_mut());
-    record_unless!(EventKind::GetVal, &access, is_no_op, blocking(|op| rma::get(&access, op, how)));
+    record_unless!(
+        EventKind::GetVal,
+        &access,
+        is_no_op,
+        blocking(|op| rma::get(&access, op, how))
+    );
     let raw = u64::from_ne_bytes(memory.0);
     if cfg!(target_endian = "big") {
         raw >> (64 - 8 * bytes)
@@ -380,7 +385,12 @@ pub extern "C" fn gex_RMA_PutBlockingVal(
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
     let how = manner(flags, LC_NOW);
-    record_unless!(EventKind::PutVal, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
+    record_unless!(
+        EventKind::PutVal,
+        &access,
+        is_no_op,
+        blocking(|op| rma::put(&access, op, how))
+    )
 }
 
 /// Starts a put of a value in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.

@@ -185,7 +185,7 @@ impl Call<'_> {
         if total.is_none() {
             fatal!(
                 "rank {}: {}: the counts name more bytes than the address space has",
-                runtime::get().rank,
+                runtime::get().rank(),
                 self.function
             );
         }

@@ -19,7 +19,7 @@ use crate::progress;
 use crate::rules::LC_NOW;
 use gasnet_conduit::PollScope;
 
-/// The client's handler table, which registration fills with indices.
+/// The handler table, into which the client's registration writes the indices.
 struct Table(UnsafeCell<[Entry; 6]>);
 
 // SAFETY: registration writes it before the first message; then it is only read.

@@ -99,7 +99,7 @@ pub fn events(run: &Run) {
         let mut events: Vec<Event> = Vec::new();
         for (i, piece) in sent.iter().enumerate() {
             let mut leaf = Event::INVALID;
-            // SAFETY: the source lives until the events are done; the leaf is ours to write.
+            // SAFETY: the source lives until the events are done; `leaf` is writable.
             let root = unsafe {
                 gex_RMA_PutNB(
                     run.tm,

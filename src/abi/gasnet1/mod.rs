@@ -124,7 +124,7 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 ) {
     let rt = runtime::try_get();
     // SAFETY: the caller's contract.
-    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client))) };
+    unsafe { super::system::store(client, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.client()))) };
     // SAFETY: as above.
     unsafe { super::system::store(endpoint, rt.map_or(ptr::null(), |rt| ptr::from_ref(rt.endpoint0()))) };
     // SAFETY: as above.
