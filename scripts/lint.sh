@@ -39,8 +39,7 @@ fi
 sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" check --quiet --no-cache
 sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" format --quiet --no-cache --diff
 python3 -B scripts/check/levels.py --selftest
-# --report lists the uses that break the levels without failing.
-python3 -B scripts/check/levels.py --report
+python3 -B scripts/check/levels.py
 python3 -B scripts/check/style.py --selftest
 python3 -B scripts/check/style.py
 # The marker objects are compiled in every mode with warnings as errors by the header check and by

@@ -86,7 +86,7 @@ pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_try");
     split_phase::check_notified("gasnet_barrier_try");
     let agree = traced!(TraceCategory::Barrier, split_phase::test(name(id, flags)), |began, agree| {
-        record(EventKind::BarrierTry, began, (id, flags), agree.is_some())
+        record(EventKind::BarrierTry, began, (id, flags), agree.is_some());
     });
     agree.map_or(ERR_NOT_READY, code)
 }

@@ -98,7 +98,7 @@ pub fn split(
     flags: Flags,
 ) -> Option<&'static Team> {
     let (color, key) = color_and_key.unwrap_or_default();
-    let coll_buffer = color_and_key.map_or_else(CollBufferId::default, |_| CollBufferId::take(&runtime::get().comm()));
+    let coll_buffer = color_and_key.map_or_else(CollBufferId::default, |_| CollBufferId::take(runtime::get().comm()));
     let own = Entry {
         takes_part: u32::from(color_and_key.is_some()),
         color,
@@ -133,7 +133,7 @@ pub fn create(
     // With several members in a process shared memory is not used, which all know from the list.
     let alone = members.iter().filter(|m| m.rank == rt.rank()).count() == 1;
     let coll_buffer = if alone {
-        CollBufferId::take(&rt.comm())
+        CollBufferId::take(rt.comm())
     } else {
         CollBufferId::default()
     };
@@ -181,7 +181,7 @@ fn groups(rank: u32, members: &[Location], coll_buffer: CollBufferId, coll_buffe
         nbrhd: rt.job().nbrhd_of(m.rank),
         coll_buffer: coll_buffer_of(rank),
     });
-    let groups = Groups::new(rank, members, &rt.comm(), &rt.nbrhd());
+    let groups = Groups::new(rank, members, rt.comm(), rt.nbrhd());
     if !groups.uses_coll_buffers() {
         coll_buffer.give_back();
     }

@@ -137,13 +137,13 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 /// The rank of this process; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_mynode() -> u32 {
-    runtime::try_get().map_or(RANK_INVALID, |rt| rt.rank())
+    runtime::try_get().map_or(RANK_INVALID, super::super::runtime::Runtime::rank)
 }
 
 /// The number of ranks in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_nodes() -> u32 {
-    runtime::try_get().map_or(0, |rt| rt.size())
+    runtime::try_get().map_or(0, super::super::runtime::Runtime::size)
 }
 
 /// `gasnet_nodeinfo_t`.

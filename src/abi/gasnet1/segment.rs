@@ -14,7 +14,7 @@ pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, |rt| rt.max_local_bytes())
+    runtime::try_get().map_or(0, crate::runtime::Runtime::max_local_bytes)
 }
 
 /// The largest segment that every rank may attach. With EVERYTHING, all memory.
@@ -23,7 +23,7 @@ pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, |rt| rt.max_global_bytes())
+    runtime::try_get().map_or(0, crate::runtime::Runtime::max_global_bytes)
 }
 
 /// `gasnet_seginfo_t`.
