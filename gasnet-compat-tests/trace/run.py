@@ -558,7 +558,7 @@ class Tests:
         if rows[0] != rows[1]:
             raise ValueError("statistics beside traces change the tables")
         _, why = self.tool("-o", "page.txt", self.nothing())
-        if "nothing for a table" not in why:
+        if "no events for the tables" not in why:
             raise ValueError(f"no reason for no table: {why!r}")
 
     def nothing(self):
