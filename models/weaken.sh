@@ -1,6 +1,6 @@
 #!/bin/sh
-# weaken.sh ROOT SCRATCH: applies each line of weakenings.txt to a copy of the sources and sees the
-# named model fail. One line of output for each: PASS or FAIL. Needs loom in Cargo's cache or a
+# weaken.sh ROOT SCRATCH: applies each line of weakenings.txt to a copy of the sources and checks that
+# the named model fails. Prints one line for each: PASS or FAIL. Needs loom in Cargo's cache or a
 # network.
 set -eu
 ROOT=$1
@@ -24,10 +24,10 @@ while IFS='|' read -r model file expression; do
         tail -n 20 "$SCRATCH/log" | sed 's/^/    | /'
         status=1
     elif timeout 120 "$SCRATCH/target/release/gasnet-models" "$model" >"$SCRATCH/log" 2>&1; then
-        echo "FAIL $name is not noticed by '$model'"
+        echo "FAIL $name is not detected by '$model'"
         status=1
     else
-        echo "PASS $name is noticed by '$model'"
+        echo "PASS $name is detected by '$model'"
     fi
 done <"$ROOT/models/weakenings.txt"
 exit $status

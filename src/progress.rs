@@ -89,12 +89,12 @@ pub fn poll(scope: PollScope) -> usize {
 /// The poll that is part of a request.
 #[inline]
 pub fn poll_after_request() {
-    let looks = !runtime::get().single_neighbourhood() && {
+    let network = !runtime::get().single_neighbourhood() && {
         let requests = &thread::current().requests;
         requests.set(requests.get().wrapping_add(1));
         requests.get() % REQUESTS_PER_NETWORK_POLL == 0
     };
-    poll_from(PollScope::All, looks);
+    poll_from(PollScope::All, network);
 }
 
 /// Advances collectives and requests that wait for room, without polling for messages. Returns how

@@ -110,7 +110,7 @@ pub struct TryLockGuard<'a, T>(&'a TryLock<T>);
 impl<T> Deref for TryLockGuard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: `taken` was set by us, so nobody else holds a reference.
+        // SAFETY: `taken` was set by us, so no other thread holds a reference.
         unsafe { &*self.0.value.get() }
     }
 }

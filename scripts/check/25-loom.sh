@@ -1,5 +1,5 @@
 # The lock-free structures in every interleaving (models/, with loom); in a full check also that
-# each weakened ordering is noticed.
+# each weakened ordering is detected.
 . "$(dirname -- "$0")/lib.sh"
 CARGO_TARGET_DIR=$BUILD/loom
 export CARGO_TARGET_DIR

@@ -106,11 +106,11 @@ mod tests {
         }
         assert!(
             slots.iter().flatten().all(Option::is_none),
-            "something was told that nobody heard"
+            "a message was sent but not received"
         );
         assert!(
             plans.iter().zip(done).all(|(plan, done)| plan.len() == done),
-            "somebody waits for ever"
+            "a leader waits forever"
         );
         (known, messages)
     }

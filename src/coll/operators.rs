@@ -108,16 +108,16 @@ impl Operator {
             Function::BuiltIn(function) => function(left.at, right.at, out.at, count),
             Function::User(function, cdata) => {
                 out.copy_from(right);
-                let tell = |reducing| {
+                let set_reducing = |reducing| {
                     if cfg!(feature = "debug-checks") {
                         thread::current().reducing.set(reducing);
                     }
                 };
-                tell(true);
+                set_reducing(true);
                 // SAFETY: the client's function, called as the specification says; the vectors are
                 // valid by the contract of Span.
                 unsafe { function(left.at.cast(), out.at.cast(), count, cdata) };
-                tell(false);
+                set_reducing(false);
             }
         }
     }

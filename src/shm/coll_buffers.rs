@@ -185,9 +185,9 @@ impl CollBuffers {
     /// member that is about to sleep checks again ([`super::comm::Comm::sleep`]).
     pub fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
         light_fence(Ordering::SeqCst);
-        let nobody = self.all[0].team_waits().load(Ordering::Relaxed) == 0;
+        let none = self.all[0].team_waits().load(Ordering::Relaxed) == 0;
         let waits = |&member: &usize| member != self.me && self.all[member].waits().load(Ordering::Relaxed) != 0;
-        (0..if nobody { 0 } else { self.count() }).filter(waits)
+        (0..if none { 0 } else { self.count() }).filter(waits)
     }
 
     /// Whether all members except `one` have retired `seq`.

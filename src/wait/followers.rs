@@ -165,19 +165,20 @@ mod tests {
     #[test]
     fn a_notification_reaches_every_follower() {
         for threads in [1, 2, 3, 20] {
-            let (followers, wakeups, turn, done) = (Followers::new(), AtomicU32::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+            let (followers, wakeups, number, done) =
+                (Followers::new(), AtomicU32::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
             let began = Instant::now();
             std::thread::scope(|s| {
                 for _ in 0..threads {
                     s.spawn(|| {
                         for round in 1..=50 {
-                            wait(&followers, &wakeups, || turn.load(Ordering::SeqCst) >= round);
+                            wait(&followers, &wakeups, || number.load(Ordering::SeqCst) >= round);
                             done.fetch_add(1, Ordering::SeqCst);
                         }
                     });
                 }
                 for round in 1..=50 {
-                    turn.store(round, Ordering::SeqCst);
+                    number.store(round, Ordering::SeqCst);
                     wakeups.fetch_add(1, Ordering::SeqCst);
                     futex::wake_all(&wakeups);
                     while done.load(Ordering::SeqCst) < round * threads {

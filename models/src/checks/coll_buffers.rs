@@ -29,13 +29,13 @@ fn at_most_twice(mut ready: impl FnMut() -> bool) -> bool {
 
 fn write(buffers: &CollBuffers, seq: u64) {
     let (buffer, slot) = buffers.slot_of(buffers.me(), seq);
-    // SAFETY: loom checks that nobody else is at it.
+    // SAFETY: loom checks for concurrent access.
     buffer.data(slot).with_mut(|data| unsafe { *data = seq as u32 + 100 });
 }
 
 fn read(buffers: &CollBuffers, member: usize, seq: u64) {
     let (buffer, slot) = buffers.slot_of(member, seq);
-    // SAFETY: loom checks that nobody writes meanwhile.
+    // SAFETY: loom checks for concurrent writes.
     let data = buffer.data(slot).with(|data| unsafe { *data });
     assert_eq!(data, seq as u32 + 100);
 }
@@ -43,23 +43,23 @@ fn read(buffers: &CollBuffers, member: usize, seq: u64) {
 /// One member publishes more than there are slots, the other reads.
 /// Catches: `publish` not release; `has_published` not acquire; `retire` not release; the load of
 /// other members' retired words not acquire.
-pub fn one_shows() {
-    const POSITIONS: u64 = SLOTS as u64 + 2;
+pub fn one_publishes() {
+    const COUNT: u64 = SLOTS as u64 + 2;
     let [writer, reader] = pair();
-    writer.retire(POSITIONS);
+    writer.retire(COUNT);
     let other = thread::spawn(move || {
-        for seq in 0..POSITIONS {
+        for seq in 0..COUNT {
             wait(|| reader.has_published(0, seq));
             read(&reader, 0, seq);
             reader.retire(seq + 1);
         }
     });
-    for seq in 0..POSITIONS {
+    for seq in 0..COUNT {
         wait(|| writer.has_room(seq));
         write(&writer, seq);
         writer.publish(seq);
     }
-    wait(|| writer.has_retired(1, POSITIONS));
+    wait(|| writer.has_retired(1, COUNT));
     other.join().unwrap();
 }
 
@@ -67,7 +67,7 @@ pub fn one_shows() {
 /// other's slots.
 /// Catches: reuse of a slot because the other member has *published* a sequence number, though it
 /// has not read it.
-pub fn all_show() {
+pub fn all_publish() {
     const AHEAD: u64 = SLOTS as u64;
     let take_part = |buffers: &CollBuffers| {
         let other = 1 - buffers.me();
@@ -106,7 +106,7 @@ pub fn threads() {
         write(&writer, seq);
         writer.publish(seq);
     }
-    let looks = {
+    let reads = {
         let reader = Arc::clone(&reader);
         thread::spawn(move || {
             read(&reader, 0, 0);
@@ -127,7 +127,7 @@ pub fn threads() {
     if at_most_twice(|| writer.has_known_room(SLOTS as u64)) {
         write(&writer, SLOTS as u64);
     }
-    looks.join().unwrap();
+    reads.join().unwrap();
     finds.join().unwrap();
 }
 
@@ -135,7 +135,7 @@ pub fn threads() {
 /// slot.
 /// Catches: `arrive` not acquire or not release; `complete` not release; `completed_by` not
 /// acquire.
-pub fn all_come() {
+pub fn all_arrive() {
     let take_part = |buffers: &CollBuffers| {
         for seq in [0, SLOTS as u64] {
             wait(|| buffers.has_room(seq));

@@ -25,7 +25,7 @@ impl Sink for Got {
     fn run(&mut self) {}
 
     fn corrupt(&mut self, source: usize) -> ! {
-        panic!("rank {source} wrote nonsense");
+        panic!("rank {source} wrote an invalid record");
     }
 }
 
@@ -71,7 +71,7 @@ pub fn pending_masks() {
     send(&views[0], 1, 2);
     let mut got = receiver.join().unwrap();
     if got.0.len() < 2 {
-        assert!(views[1].pending(), "a record lies in the ring and no bell rings");
+        assert!(views[1].pending(), "a record is in the ring, but its pending bit is clear");
         views[1].poll(PollScope::All, &mut got);
     }
     assert_eq!(got.0, [1, 2]);

@@ -10,7 +10,7 @@ use crate::shm::memory::{payload, BlockMemory};
 use crate::shm::pool::Blocks;
 
 fn fill(blocks: &Blocks, block: u16, value: u32) {
-    // SAFETY: loom checks that nobody else is at it.
+    // SAFETY: loom checks for concurrent access.
     payload(blocks.payload(block)).with_mut(|p| unsafe { *p = value });
 }
 
@@ -49,7 +49,7 @@ pub fn receiver_frees() {
             while !sent.load(Ordering::Acquire) {
                 thread::yield_now();
             }
-            // SAFETY: loom checks that nobody writes meanwhile.
+            // SAFETY: loom checks for concurrent writes.
             seen.set(payload(receiver.payload(block)).with(|p| unsafe { *p }));
             receiver.free(block);
         })

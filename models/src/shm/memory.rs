@@ -75,7 +75,7 @@ fn units_of<'a>(record: *mut u8, units: usize) -> &'a [Unit] {
 /// units except the first.
 pub fn write_record(record: *mut u8, units: usize, value: u32) {
     for (i, unit) in units_of(record, units).iter().enumerate() {
-        // SAFETY: loom checks that nobody else is at it.
+        // SAFETY: loom checks for concurrent access.
         unit.body.with_mut(|body| unsafe { *body = value });
         if i > 0 {
             unit.first_word.store(GARBAGE, Ordering::Relaxed);
@@ -87,7 +87,7 @@ pub fn write_record(record: *mut u8, units: usize, value: u32) {
 pub fn read_record(record: *mut u8, units: usize) -> u32 {
     let values: Vec<u32> = units_of(record, units)
         .iter()
-        // SAFETY: loom checks that nobody writes meanwhile.
+        // SAFETY: loom checks for concurrent writes.
         .map(|unit| unit.body.with(|body| unsafe { *body }))
         .collect();
     assert!(values.iter().all(|&v| v == values[0]), "torn record: {values:?}");
