@@ -11,6 +11,7 @@ use super::table::INDEX_BASE;
 use super::{home, kind, long, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
 use crate::progress;
 use crate::runtime::{self, Runtime};
+use crate::shm::comm::Record;
 use crate::shm::memory::UNIT;
 use crate::stall::Reason;
 use crate::trace;
@@ -141,16 +142,26 @@ unsafe fn write_head(record: *mut u8, header: &Header, args: &[i32]) {
     unsafe { ptr::copy_nonoverlapping(args.as_ptr(), record.add(HEADER).cast::<i32>(), args.len()) };
 }
 
+/// The shared-memory record of a message: `bytes` with this kind.
+#[inline(always)]
+fn pshm_record(m: &Message<'_>, kind: u8, bytes: usize) -> Record {
+    Record {
+        class: m.class,
+        kind,
+        small: m.args.len() as u8,
+        bytes,
+    }
+}
+
 #[inline(always)]
 fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let target = rt.nbrhd().index(m.target.rank);
-    let small = m.args.len() as u8;
     let bytes = HEADER + 4 * m.args.len();
     match m.category {
         Category::Short => {
             let header = head(m, kind::SHORT, IN_PLACE);
             // SAFETY: the record has `bytes` bytes.
-            rt.comm().send(target, m.class, kind::SHORT, small, bytes, |r| unsafe {
+            rt.comm().send(target, pshm_record(m, kind::SHORT, bytes), |r| unsafe {
                 write_head(r, &header, m.args);
             })
         }
@@ -158,7 +169,7 @@ fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         Category::Long => {
             let header = head(m, kind::LONG, IN_PLACE);
             // SAFETY: the record has `bytes` bytes.
-            rt.comm().send(target, m.class, kind::LONG, small, bytes, |r| unsafe {
+            rt.comm().send(target, pshm_record(m, kind::LONG, bytes), |r| unsafe {
                 write_head(r, &header, m.args);
             })
         }
@@ -172,7 +183,7 @@ fn send_long_near(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Bus
     let bytes = HEADER + 4 * m.args.len();
     if rt.can_touch(m.target) {
         let header = head(&m, kind::LONG, IN_PLACE);
-        return rt.comm().send(target, m.class, kind::LONG, m.args.len() as u8, bytes, |r| {
+        return rt.comm().send(target, pshm_record(&m, kind::LONG, bytes), |r| {
             long::copy_mapped(rt, &m);
             // SAFETY: the record has `bytes` bytes.
             unsafe { write_head(r, &header, m.args) }
@@ -192,14 +203,13 @@ fn send_long_near(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Bus
 
 #[inline(always)]
 fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
-    let small = m.args.len() as u8;
     let offset = payload_offset(m.args.len());
     if let Some(block) = m.block {
         return send_block(rt, m, target, kind, block);
     }
     if offset + m.bytes <= rt.comm().inline_bytes(m.class) {
         let header = head(m, kind, IN_PLACE);
-        return rt.comm().send(target, m.class, kind, small, offset + m.bytes, |r| {
+        return rt.comm().send(target, pshm_record(m, kind, offset + m.bytes), |r| {
             // The first line last: the receiver looks at it and takes it away at any time.
             let first = UNIT.saturating_sub(offset);
             if m.bytes > first {
@@ -243,7 +253,7 @@ fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16
     let header = head(m, kind, block);
     let bare = HEADER + 4 * m.args.len();
     // SAFETY: the record has `bare` bytes.
-    rt.comm().send(target, m.class, kind, m.args.len() as u8, bare, |r| unsafe {
+    rt.comm().send(target, pshm_record(m, kind, bare), |r| unsafe {
         write_head(r, &header, m.args);
     })
 }

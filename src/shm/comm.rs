@@ -41,6 +41,19 @@ pub trait Sink {
     fn corrupt(&mut self, source: usize) -> !;
 }
 
+/// A record to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Its class.
+    pub class: Class,
+    /// The kind in its first word.
+    pub kind: u8,
+    /// The byte for the kind's use in its first word.
+    pub small: u8,
+    /// Length in bytes.
+    pub bytes: usize,
+}
+
 /// How a record was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposal {
@@ -154,25 +167,16 @@ impl Comm {
         self.blocks(self.me, class)
     }
 
-    /// Sends a record of `bytes` to neighbour `target`. `fill` writes it, except for its first four
-    /// bytes.
+    /// Sends `record` to neighbour `target`. `fill` writes its bytes, except for the first four.
     #[inline]
-    pub fn send(
-        &self,
-        target: usize,
-        class: Class,
-        kind: u8,
-        small: u8,
-        bytes: usize,
-        fill: impl FnOnce(*mut u8),
-    ) -> Result<(), Busy> {
-        let reservation = self.producers[target][class_index(class)]
-            .reserve(bytes.div_ceil(UNIT))
+    pub fn send(&self, target: usize, record: Record, fill: impl FnOnce(*mut u8)) -> Result<(), Busy> {
+        let reservation = self.producers[target][class_index(record.class)]
+            .reserve(record.bytes.div_ceil(UNIT))
             .ok_or(Busy)?;
         fill(reservation.bytes());
-        reservation.publish(kind, small);
+        reservation.publish(record.kind, record.small);
         if !self.scans() {
-            self.set_pending(target, class);
+            self.set_pending(target, record.class);
         }
         self.wake(target);
         Ok(())
@@ -366,6 +370,15 @@ mod tests {
         }
     }
 
+    const fn record(class: Class, small: u8, bytes: usize) -> Record {
+        Record {
+            class,
+            kind: 1,
+            small,
+            bytes,
+        }
+    }
+
     fn neighbourhood(ranks: usize) -> (Vec<u64>, Vec<Comm>) {
         let layout = Layout::new(ranks, MIN, 4, 0);
         let mut memory = vec![0u64; layout.bytes() / 8 + 512];
@@ -386,7 +399,7 @@ mod tests {
                 for view in &views {
                     for class in CLASSES {
                         for i in 0..20 {
-                            view.send(to, class, 1, i, 70, |_| ()).unwrap();
+                            view.send(to, record(class, i, 70), |_| ()).unwrap();
                         }
                     }
                 }
@@ -413,12 +426,12 @@ mod tests {
     fn a_full_ring_is_busy_and_recovers() {
         let (_memory, views) = neighbourhood(2);
         let mut sent = 0;
-        while views[0].send(1, Class::Request, 1, 1, 64, |_| ()).is_ok() {
+        while views[0].send(1, record(Class::Request, 1, 64), |_| ()).is_ok() {
             sent += 1;
         }
         assert_eq!(sent, MIN / 64);
         assert!(!views[0].has_room(1, Class::Request, 64));
-        assert!(views[0].send(1, Class::Reply, 1, 1, 64, |_| ()).is_ok());
+        assert!(views[0].send(1, record(Class::Reply, 1, 64), |_| ()).is_ok());
         let mut sink = Count {
             seen: vec![],
             copied: None,
@@ -438,7 +451,7 @@ mod tests {
                 }
             });
             std::thread::sleep(Duration::from_millis(10));
-            views[0].send(1, Class::Request, 1, 1, 64, |_| ()).unwrap();
+            views[0].send(1, record(Class::Request, 1, 64), |_| ()).unwrap();
         });
     }
 }

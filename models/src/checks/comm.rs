@@ -7,7 +7,7 @@ use loom::thread;
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::{Class, PollScope};
-use crate::shm::comm::{Comm, Disposal, Sink};
+use crate::shm::comm::{Comm, Disposal, Record, Sink};
 use crate::shm::layout::Layout;
 use crate::shm::memory::{read_record, write_record, CommMemory};
 use crate::shm::ring::Word;
@@ -36,7 +36,8 @@ fn views(ranks: usize) -> Vec<Arc<Comm>> {
 }
 
 fn send(view: &Comm, target: usize, value: u32) {
-    view.send(target, Class::Request, 1, 0, 64, |record| write_record(record, 1, value))
+    let record = Record { class: Class::Request, kind: 1, small: 0, bytes: 64 };
+    view.send(target, record, |bytes| write_record(bytes, 1, value))
         .expect("there is room");
 }
 
