@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn time_counts_in_short_steps_and_starts_anew() {
+    fn time_counts_in_short_steps_and_restarts() {
         let watch = Watch::new();
         let limit = Duration::from_millis(250);
         let long_ago = || watch.last.set(Instant::now().checked_sub(Duration::from_secs(2)));

@@ -1,6 +1,6 @@
-// More teams than shared memory has room for: with and without a lane, with and without staging,
-// and some that get what others gave back. All compute the same, and teams that come and go leave
-// nothing behind.
+// More teams than there are collective buffers: with one, with and without staging, without any,
+// and with one that another team freed. All compute the same results, and destroyed teams leave no
+// buffer in use.
 // ENV: GASNET_PSHM_COLL_TEAMS=9
 // NP: 1 2 3 4
 // TIMEOUT: 90
@@ -53,8 +53,8 @@ int main(int argc, char **argv) {
     for (round = 0; round < 60; round++) {
         i = (int)(next_random(&state) % COUNT);
         gex_TM_Destroy(teams[i], NULL, 0);
-        /* each process may have another number of lanes left: members of odd ranks keep more teams
-         * of their own */
+        /* processes may have different numbers of buffers left: odd ranks keep more teams of their
+         * own */
         teams[i] = split(tm, round % 3 == 2 ? (int)(me % 2) : 0, round % 2 ? (int)me : -(int)me);
         use(teams[i], (uint64_t)round + 100);
         use(teams[(i + 7) % COUNT], (uint64_t)round + 200);

@@ -147,17 +147,17 @@ mod tests {
     }
 
     #[test]
-    fn every_window_is_permitted_once_and_ahead() {
+    fn every_window_is_granted_once_and_ahead() {
         for count in [1, 2, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW + 3] {
-            let mut permitted = 0;
+            let mut granted = 0;
             for i in 0..count {
                 for window in windows_to_grant(i, count) {
-                    assert_eq!(window.start, permitted);
-                    permitted = window.end;
+                    assert_eq!(window.start, granted);
+                    granted = window.end;
                 }
-                assert!(permitted >= count.min(i + WINDOW));
+                assert!(granted >= count.min(i + WINDOW));
             }
-            assert_eq!(permitted, count);
+            assert_eq!(granted, count);
         }
     }
 }

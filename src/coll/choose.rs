@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_switch_where_the_table_says() {
+    fn rules_switch_at_the_documented_sizes() {
         assert!(barrier_is_flat(16) && !barrier_is_flat(17));
         assert!(
             to_one_is_flat(4, 3, true)

@@ -64,6 +64,7 @@ static ENGINE: Mutex<Engine> = Mutex::new(Engine {
 /// the same team depend, and this many of the rest in rotation, which may belong to other teams.
 const POLL_BATCH: usize = 8;
 
+/// Active collectives that use shared memory.
 static PSHM_ACTIVE: AtomicUsize = AtomicUsize::new(0);
 /// Something other than a p2p message may let a collective advance.
 static POLL_REQUESTED: AtomicBool = AtomicBool::new(false);

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn malformed_packets_are_refused() {
         assert!(!packet(envelope(5), 4, 5, b"") && !packet(envelope(5), 4, 2, b"abc") && !packet(envelope(5), usize::MAX, 0, b"a"));
         assert!(packet(envelope(6), 4, 0, b"ab") && !packet(envelope(6), 5, 2, b"ab") && !packet(envelope(6), 4, 1, b"abc"));
         assert!(!on_packet(&[0; 9], std::ptr::null(), 0));

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unpublished_record_holds_back_what_follows() {
+    fn an_unpublished_record_blocks_later_ones() {
         let (_lines, ring) = memory(16);
         let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
         let first = producer.reserve(2).unwrap();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_caught() {
+    fn invalid_values_are_rejected() {
         let (_lines, ring) = memory(16);
         let (producer, mut consumer) = (Producer::new(ring), Consumer::new(ring));
         ring.first_word(0).store(

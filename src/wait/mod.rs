@@ -71,7 +71,7 @@ const BLOCK_YIELD_PHASE_NS: (u64, u64) = (50_000, 50_000);
 /// Yields longer than this (base, and addition per waiter of a core) gave the core to a thread that
 /// computes: waiting ranks take microseconds each, a computation takes a time slice.
 const LONG_YIELD_NS: (u64, u64) = (500_000, 20_000);
-/// Consecutive empty polls of a client after which the next one yields: without and with a core per
+/// Consecutive empty polls after which a client's poll yields the core: without and with a core per
 /// waiter.
 const EMPTY_POLLS: [u32; 2] = [8, 256];
 /// Minimum sleep. Later sleeps of a wait grow with its length, up to the maximum, so that an idle

@@ -143,7 +143,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn episodes_need_long_yields_only_and_grow_while_there_are_more() {
+    fn episodes_need_only_long_yields_and_grow() {
         let (episodes, mine, other) = (
             SleepEpisodes::new(Box::leak(Box::default())),
             YieldStats::default(),
@@ -176,7 +176,7 @@ mod tests {
         assert!(is_on((now + 70) * MS - 1) && !is_on((now + 70) * MS));
     }
     #[test]
-    fn one_yield_of_some_is_timed_and_all_while_there_is_suspicion() {
+    fn yields_are_sampled_and_all_timed_on_suspicion() {
         let (episodes, mine) = (SleepEpisodes::new(Box::leak(Box::default())), YieldStats::default());
         let timed = |count: usize| (0..count).filter(|_| episodes.wants_time(&mine)).count();
         assert_eq!(timed(400), 100);
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(timed(400), 100);
     }
     #[test]
-    fn lonely_yields_allow_to_spin_until_somebody_else_runs() {
+    fn lone_yields_allow_spinning_until_another_thread_runs() {
         let (episodes, mine) = (SleepEpisodes::new(Box::leak(Box::default())), YieldStats::default());
         let spins_after = |took: u64| {
             episodes.yielded((1000 * MS, 1000 * MS + took), MS / 2, &mine);

@@ -41,7 +41,7 @@ impl Reader {
         }
     }
 
-    /// Waits until all members read have published `chunk`.
+    /// Waits until all members to read from have published `chunk`.
     pub async fn wait(&mut self, chunk: Chunk) {
         self.resolve_direct().await;
         for &member in &self.from {
@@ -51,8 +51,8 @@ impl Reader {
         }
     }
 
-    /// Waits until all members read have published where their data is. Must run before this member
-    /// retires the first sequence number.
+    /// Waits until all members to read from have published where their data is. Must run before
+    /// this member retires the first sequence number.
     async fn resolve_direct(&mut self) {
         if !self.pshm_call.is_long() || !self.direct.is_empty() {
             return;

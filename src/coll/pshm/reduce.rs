@@ -213,7 +213,7 @@ mod tests {
 
     /// Every operand reaches the root once, and in order where that matters.
     #[test]
-    fn trees_reach_everybody_in_order() {
+    fn trees_cover_all_members_in_order() {
         fn row(me: usize, root: usize, count: usize, commutes: bool) -> Vec<usize> {
             let mut all = Vec::new();
             for member in parent_and_operands(me, root, count, commutes).1 {
