@@ -1,7 +1,7 @@
 #!/bin/sh
-# weaken.sh ROOT SCRATCH: applies each line of weakenings.txt to a copy of the sources and checks that
-# the named model fails. Prints one line for each: PASS or FAIL. Needs loom in Cargo's cache or a
-# network.
+# weaken.sh ROOT SCRATCH: applies each line of weakenings.txt to a copy of the sources and checks
+# that the named model fails. Prints one line for each: PASS or FAIL. Needs loom in Cargo's cache or
+# a network.
 set -eu
 ROOT=$1
 SCRATCH=$2

@@ -59,8 +59,8 @@ impl ParsyncGuard {
             Ok(_) => Self { outermost: true },
             Err(other) if other == me => Self { outermost: false },
             Err(_) => fatal!(
-                "two threads are inside GASNet at the same time, but this program is linked with the library for one thread \
-                 at a time (PARSYNC). Link the PAR library, or lock around the calls."
+                "two threads are inside GASNet at the same time, but this program is linked with the library for \
+                 one thread at a time (PARSYNC). Link the PAR library, or lock around the calls."
             ),
         }
     }

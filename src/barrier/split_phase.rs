@@ -1,4 +1,5 @@
-//! The split-phase barrier of GASNet-1: notify, then wait or try. A process has one at a time.
+//! The split-phase barrier of GASNet-1: notify, then wait or try. A process has at most one at a
+//! time.
 
 use gasnet_sys::atomic::Mutex;
 
@@ -10,7 +11,7 @@ use crate::wait;
 struct State {
     /// Between notify and the end of its wait.
     notified: bool,
-    /// Result of the last barrier.
+    /// The result of the last barrier.
     last: Name,
 }
 
@@ -24,7 +25,7 @@ pub fn is_open() -> bool {
     gasnet_sys::lock(&STATE).notified
 }
 
-/// Enters the barrier with `name`. Fatal when the last one was not waited for.
+/// Enters the barrier with `name`. A fatal error if the last one is still open.
 pub fn notify(name: Name) {
     let mut state = gasnet_sys::lock(&STATE);
     if state.notified {
@@ -37,7 +38,7 @@ pub fn notify(name: Name) {
     of_job().enter(name);
 }
 
-/// Fatal when the barrier was not entered.
+/// A fatal error if the barrier was not entered.
 pub fn check_notified(function: &str) {
     if !is_open() {
         fatal!(
@@ -47,10 +48,11 @@ pub fn check_notified(function: &str) {
     }
 }
 
-/// Polls until all ranks have entered, and leaves the barrier. Whether the names agree with `name`.
+/// Polls until all ranks have entered, and leaves the barrier. Returns whether its name matches
+/// `name`.
 pub fn wait(name: Name) -> bool {
     let mut result = None;
-    // For the last rank to enter the barrier is complete already. Clients rely on some progress
+    // For the last rank to enter, the barrier is complete already. Clients rely on some progress
     // here all the same (GASNet-examples).
     wait::poll_once();
     let mut is_complete = || {
@@ -69,7 +71,8 @@ pub fn test(name: Name) -> Option<bool> {
     of_job().test().map(|result| leave(result, name))
 }
 
-/// Leaves a barrier with this result. Whether it agrees with the name that the caller passes now.
+/// Leaves a barrier with this result. Returns whether it matches `name`, which the caller passes
+/// now.
 fn leave(result: Name, name: Name) -> bool {
     let mut state = gasnet_sys::lock(&STATE);
     state.notified = false;

@@ -1,8 +1,12 @@
 //! The layout of the communication memory of a neighbourhood.
 //!
 //! ```text
-//! control page | per rank: line, pending masks | per rank: request rings, reply rings (one of each from every rank) | per rank: blocks
-//! per rank: inline buffers of teams, staging buffers of teams
+//! control page
+//! per rank: line, pending masks
+//! per rank: request rings, reply rings (one of each from every rank)
+//! per rank: blocks
+//! per rank: inline buffers of teams
+//! per rank: staging buffers of teams
 //! ```
 //!
 //! The memory is sparse: an untouched page takes no memory. Rings shrink as the neighbourhood

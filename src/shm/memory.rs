@@ -92,7 +92,8 @@ pub struct BlockMemory {
     payload_bytes: usize,
 }
 
-// SAFETY: a block belongs to the thread that took it; its memory is shared between processes anyway.
+// SAFETY: a block belongs to the thread that took it; its memory is shared between processes
+// anyway.
 unsafe impl Send for BlockMemory {}
 // SAFETY: as above.
 unsafe impl Sync for BlockMemory {}
