@@ -17,6 +17,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use gasnet_conduit::config::AUTO_CONDUIT as AUTO;
+use gasnet_conduit_any::gasneti_conduits;
 use gasnet_job::MAX_RANKS;
 
 #[path = "gasnetrun/manager.rs"]
@@ -27,8 +28,11 @@ mod spawner;
 use manager::Filling;
 use spawner::{Decision, Spawner};
 
-/// Conduits, and whether their jobs can span several hosts.
-const CONDUITS: [(&str, bool); 3] = [("smp", false), ("sock", false), ("udp", true)];
+/// The conduits of this project, and whether their jobs can span several hosts.
+fn conduits() -> impl Iterator<Item = (&'static str, bool)> {
+    let all = gasneti_conduits().iter();
+    all.map(|conduit| (conduit.identity().name, conduit.reaches_other_hosts()))
+}
 
 const OPTIONS: &str = "\
     options:
@@ -207,8 +211,8 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     if let Some(conduit) = &request.conduit_option {
         request.conduit.clone_from(conduit);
     }
-    if request.conduit != AUTO && !CONDUITS.iter().any(|c| c.0 == request.conduit) {
-        let names: Vec<&str> = CONDUITS.iter().map(|c| c.0).collect();
+    if request.conduit != AUTO && !conduits().any(|c| c.0 == request.conduit) {
+        let names: Vec<&str> = conduits().map(|c| c.0).collect();
         return wrong(format!(
             "unknown conduit \"{}\": {} and auto (the program's own choice) are possible",
             request.conduit,
@@ -235,7 +239,7 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
 
 /// Whether jobs of a conduit can span several hosts.
 fn has_network(conduit: &str) -> bool {
-    conduit == AUTO || CONDUITS.iter().any(|c| c.0 == conduit && c.1)
+    conduit == AUTO || conduits().any(|c| c.0 == conduit && c.1)
 }
 
 /// The spawner that the user selects, in this order: option, the conduit's variable,
@@ -280,7 +284,7 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
 fn spawner_variables(conduit: &str) -> Vec<String> {
     let of = |name: &str| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase());
     let general = (conduit == AUTO || has_network(conduit)).then(|| "GASNET_SPAWNER".to_owned());
-    let conduits = CONDUITS.iter().filter(|c| conduit == AUTO || c.0 == conduit);
+    let conduits = conduits().filter(|c| conduit == AUTO || c.0 == conduit);
     // sock, which is for tests, is not documented to have one.
     let known = conduits.filter(|c| c.0 != "sock" || conduit == "sock");
     known.map(|c| of(c.0)).chain(general).collect()
