@@ -103,7 +103,7 @@ def _(bed):
 
     fails(None, "GASNET_CSPAWN_CMD.*is not set")
     fails("exit 7", "ended .*7.* before 2 of its processes had connected")
-    fails("%C %X", "%X stands for nothing")
+    fails("%C %X", "%X is unknown")
     fails("echo %M; %C", "GASNET_CSPAWN_SERVERS names no hosts")
     fails("GASNET_WORKER_RANK=NOT_SET %C & %C; wait", "GASNET_WORKER_RANK=NOT_SET")
     fails("GASNET_WORKER_RANK=1 %C & GASNET_WORKER_RANK=1 %C; wait", "each once")
