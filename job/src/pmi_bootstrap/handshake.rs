@@ -2,11 +2,11 @@
 //! inherit: control socket, control block, memory, and the layout of the job.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::discovery::Discovered;
-use super::rendezvous::{block, read_rest, LocalRank, Rendezvous};
+use super::rendezvous::{receive_with, send_with, LocalRank, Rendezvous};
 use super::{environment, MARGIN};
 use crate::agent::output::{become_output, pipes};
 use crate::agent::{AgentSetup, Child, ManagerDaemon};
@@ -36,15 +36,18 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
         .map_err(|e| JobError::io("allocating the job control block", &e))?;
     let control = ControlBlock::on(memory.fd(), layout.size(), ranks.len() as u32, relayed)
         .map_err(|e| JobError::io("mapping the job control block", &e))?;
-    let mut cpus: Vec<u16> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
+    let mut cpus: Vec<u32> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
     cpus.dedup();
     let daemons = ManagerDaemon::watch(local_ranks.values().filter_map(|member| member.daemon).collect());
-    let ranges = AgentMessage::Start {
+    let token = tree.secret().token();
+    let join = AgentMessage::Join {
+        token: ((token >> 32) as u32, token as u32),
+        cpus: cpus::capped(cpus.len() as u32),
+        relayed,
         ranges: layout.ranges().to_vec(),
         nbrhd_max: layout.nbrhd_max(),
         variables,
-        todo: Vec::new(),
     };
     let (mut children, mut outputs) = (Vec::new(), Vec::new());
     let mode = options.output(tree.is_root());
@@ -56,12 +59,6 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
             None => shared.insert((nbrhd, launch::nbrhd_memory(options)?)),
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| JobError::io("a socket", &e))?;
-        let head = [
-            tree.secret().token().to_le_bytes(),
-            (u64::from(cpus::capped(cpus.len() as u32)) << 32 | u64::from(relayed)).to_le_bytes(),
-        ]
-        .concat();
-        let words = block(&[&head[..], &ranges.encode()].concat());
         let (readers, writers) = mode
             .map(|_| pipes())
             .transpose()
@@ -69,9 +66,8 @@ pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32
             .unzip();
         let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
         descriptors.extend(writers.iter().flatten().map(AsRawFd::as_raw_fd));
-        let sent = fd::send_descriptors(member.stream.as_raw_fd(), &words[..4], &descriptors);
         // The death of a rank is noticed elsewhere.
-        let _ = sent.and_then(|()| member.stream.write_all(&words[4..]));
+        let _ = send_with(&mut member.stream, &join, &descriptors);
         outputs.extend(readers.map(|readers| (rank, readers)));
         children.push(Child::managed(rank, member.pid, member.process, ours));
     }
@@ -111,37 +107,29 @@ impl Handshake {
         let limit = options.remote.limit;
         let limit = (!limit.is_zero()).then(|| limit + MARGIN);
         rendezvous.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
-        let mut length = [0; 4];
-        let (got, descriptors) = fd::receive_descriptors(rendezvous.leader.as_raw_fd(), &mut length).map_err(|e| gone(&e))?;
+        let (message, descriptors) = receive_with(&mut rendezvous.leader).map_err(|e| gone(&e))?;
         let mut descriptors = descriptors.into_iter();
-        let shared: Vec<OwnedFd> = descriptors.by_ref().take(4).collect();
+        let shared = descriptors.by_ref().take(4).collect::<Vec<_>>().try_into();
         let output = descriptors.collect::<Vec<_>>().try_into().ok();
-        let shared = shared.try_into().ok().filter(|_| got == 4);
-        let shared: [OwnedFd; 4] = shared.ok_or_else(|| gone(&io::Error::other("it has ended")))?;
-        let words = read_rest(&mut rendezvous.leader, length).map_err(|e| gone(&e))?;
-        Self::decode(&words, shared, output).ok_or_else(|| gone(&io::Error::other("its message is malformed")))
-    }
-
-    fn decode(words: &[u8], descriptors: [OwnedFd; 4], output: Option<[OwnedFd; 2]>) -> Option<Self> {
-        let (token, rest) = words.split_first_chunk::<8>()?;
-        let (numbers, ranges) = rest.split_first_chunk::<8>()?;
-        let numbers = u64::from_le_bytes(*numbers);
-        let Ok(Some(AgentMessage::Start {
+        let malformed = || gone(&io::Error::other("its message is malformed"));
+        let AgentMessage::Join {
+            token: (high, low),
+            cpus,
+            relayed,
             ranges,
             nbrhd_max,
             variables,
-            ..
-        })) = AgentMessage::decode(&mut ranges.to_vec())
+        } = message
         else {
-            return None;
+            return Err(malformed());
         };
-        Some(Self {
-            layout: JobLayout::new(ranges, nbrhd_max)?,
+        Ok(Self {
+            layout: JobLayout::new(ranges, nbrhd_max).ok_or_else(malformed)?,
             variables,
-            token: u64::from_le_bytes(*token),
-            cpus: (numbers >> 32) as u32,
-            relayed: numbers & 1 != 0,
-            descriptors,
+            token: u64::from(high) << 32 | u64::from(low),
+            cpus,
+            relayed,
+            descriptors: shared.map_err(|_| malformed())?,
             output,
         })
     }

@@ -7,12 +7,13 @@ use std::net::TcpListener;
 
 use super::acceptor::Acceptor;
 use super::discovery::Discovery;
-use super::rendezvous::{block, LocalRank, Rendezvous};
+use super::rendezvous::{decode, LocalRank, Rendezvous};
 use super::{environment, handshake, Manager};
 use crate::spawn::Contact;
 use crate::tree::link::{self, Link};
+use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
-use crate::{address_in, agent, JobError, StartOptions};
+use crate::{address_in, agent, refuse, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{fd, net, signal};
 
@@ -20,30 +21,6 @@ use gasnet_sys::{fd, net, signal};
 const DEGREE: u32 = 16;
 /// Most addresses in an endpoint.
 const MAX_ADDRESSES: usize = 16;
-
-/// Where the agent of a host listens: the host's first rank, a port, addresses and names.
-struct HostEndpoint {
-    first: u32,
-    port: u16,
-    addresses: Vec<String>,
-}
-
-impl HostEndpoint {
-    fn encode(&self) -> Vec<u8> {
-        let text = self.addresses.join(" ");
-        [&self.first.to_le_bytes()[..], &self.port.to_le_bytes(), text.as_bytes()].concat()
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let (first, rest) = bytes.split_first_chunk::<4>()?;
-        let (port, text) = rest.split_first_chunk::<2>()?;
-        Some(Self {
-            first: u32::from_le_bytes(*first),
-            port: u16::from_le_bytes(*port),
-            addresses: std::str::from_utf8(text).ok()?.split(' ').map(str::to_owned).collect(),
-        })
-    }
-}
 
 /// The state of the leader before it forks the agent.
 pub struct Leader {
@@ -68,19 +45,24 @@ impl Leader {
             return Err(failed(&io::Error::other("no rank has connected")));
         };
         let listener = link::listen(None).map_err(|e| failed(&e))?;
-        let port = listener.local_addr().map_err(|e| failed(&e))?.port();
-        let own: Vec<String> = match options.workers {
-            Some(network) => vec![address_in(network)?.to_string()],
+        let port = u32::from(listener.local_addr().map_err(|e| failed(&e))?.port());
+        let own = match options.workers {
+            Some(network) => vec![address_in(network)?],
             None => net::addresses()
                 .into_iter()
-                .filter(|a| !a.ip.is_loopback())
-                .map(|a| a.ip.to_string())
+                .map(|a| a.ip)
+                .filter(|ip| !ip.is_loopback())
                 .collect(),
         };
-        let addresses = own.into_iter().take(MAX_ADDRESSES).chain([net::host_name()]).collect();
-        let place = block(&HostEndpoint { first, port, addresses }.encode());
+        let addresses = own
+            .iter()
+            .take(MAX_ADDRESSES)
+            .map(ToString::to_string)
+            .chain([net::host_name()]);
+        let addresses = addresses.map(String::into_bytes).collect();
+        let endpoint = AgentMessage::Endpoint { first, port, addresses }.encode();
         for member in local_ranks.values_mut() {
-            member.stream.write_all(&place).map_err(|e| failed(&e))?;
+            member.stream.write_all(&endpoint).map_err(|e| failed(&e))?;
         }
         Ok(Self {
             local_ranks,
@@ -98,14 +80,15 @@ impl Leader {
         let secret = Secret::from_bytes(secret);
         let above = match self.first.checked_sub(1) {
             Some(before) => {
-                let place = manager.get(before / DEGREE, "at")?;
-                let place = HostEndpoint::decode(&place)
-                    .ok_or_else(|| JobError::new(format!("the endpoint of the host of rank {} is malformed", before / DEGREE)))?;
+                let owner = before / DEGREE;
+                let Some(AgentMessage::Endpoint { first, port, addresses }) = decode(manager.get(owner, "at")?) else {
+                    return refuse(format!("the endpoint of the host of rank {owner} is malformed"));
+                };
                 Some(Contact {
-                    host: place.first,
+                    host: first,
                     secret,
-                    port: place.port,
-                    addresses: place.addresses,
+                    port: port as u16,
+                    addresses: addresses.iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect(),
                     chosen: true,
                 })
             }
@@ -182,21 +165,6 @@ mod tests {
     use gasnet_sys::mem;
 
     #[test]
-    fn endpoints_are_decoded() {
-        let place = HostEndpoint {
-            first: 9,
-            port: 4711,
-            addresses: vec!["10.0.0.1".into(), "fd77::1".into()],
-        };
-        let back = HostEndpoint::decode(&place.encode()).unwrap();
-        assert_eq!(
-            (back.first, back.port, back.addresses),
-            (place.first, place.port, place.addresses)
-        );
-        assert!(HostEndpoint::decode(&[0; 5]).is_none() && HostEndpoint::decode(&[0xff; 9]).is_none());
-    }
-
-    #[test]
     fn who_binds_first_leads_and_the_others_are_let_in() {
         let job = format!("test-{}", mem::random_u64());
         let mut first = Rendezvous::at(&job, 5).unwrap();
@@ -208,8 +176,8 @@ mod tests {
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let leader = Leader::new(acceptor, &mut first, &options).unwrap();
         assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [3, 5]);
-        let place = HostEndpoint::decode(&second.receive().unwrap()).unwrap();
-        assert_eq!((place.first, leader.first), (3, 3));
+        let endpoint = decode(second.receive().unwrap());
+        assert!(matches!(endpoint, Some(AgentMessage::Endpoint { first: 3, .. })) && leader.first == 3);
     }
 
     #[test]

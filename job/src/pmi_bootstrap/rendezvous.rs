@@ -4,7 +4,7 @@
 
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use super::acceptor::Acceptor;
 use super::MARGIN;
 use crate::agent::manager_daemon_of_this;
+use crate::tree::message::AgentMessage;
 use gasnet_sys::process::{self, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
 
@@ -46,7 +47,7 @@ pub struct LocalRank {
     /// The process manager's daemon on this host.
     pub daemon: Option<Pid>,
     /// Cores that it may use.
-    pub cpus: Vec<u16>,
+    pub cpus: Vec<u32>,
 }
 
 impl Rendezvous {
@@ -104,39 +105,59 @@ impl Rendezvous {
         }
     }
 
-    /// Receives a message of the leader: a length and as many bytes.
+    /// Receives a frame from the leader.
     pub fn receive(&mut self) -> io::Result<Vec<u8>> {
         let mut length = [0; 4];
         self.leader.read_exact(&mut length)?;
-        read_rest(&mut self.leader, length)
+        read_frame(&mut self.leader, length)
     }
 
     /// Sends the leader this process's rank, descriptor, daemon and cores.
     pub fn introduce(&mut self) -> io::Result<()> {
         let process = PidFd::open(process::pid())?;
-        let cpus: Vec<u8> = cpus::numbers().iter().flat_map(|&cpu| (cpu as u16).to_le_bytes()).collect();
-        let daemon = manager_daemon_of_this().unwrap_or(0);
-        let hello = [&self.rank.to_le_bytes()[..], &daemon.to_le_bytes(), &cpus].concat();
-        let length = (hello.len() as u32).to_le_bytes();
-        fd::send_descriptors(self.leader.as_raw_fd(), &length, &[process.fd()])?;
-        self.leader.write_all(&hello)
+        let introduction = AgentMessage::Introduce {
+            rank: self.rank,
+            daemon: manager_daemon_of_this().unwrap_or(0),
+            cpus: cpus::numbers().iter().map(|&cpu| cpu as u32).collect(),
+        };
+        send_with(&mut self.leader, &introduction, &[process.fd()])
     }
 }
 
-/// Receives the bytes after a length.
-pub fn read_rest(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
-    let length = u32::from_le_bytes(length) as usize;
-    if length > 1 << 26 {
+/// Sends a message, with copies of descriptors.
+pub fn send_with(stream: &mut UnixStream, message: &AgentMessage, descriptors: &[RawFd]) -> io::Result<()> {
+    let frame = message.encode();
+    fd::send_descriptors(stream.as_raw_fd(), &frame[..4], descriptors)?;
+    stream.write_all(&frame[4..])
+}
+
+/// Receives a message with descriptors.
+pub fn receive_with(stream: &mut UnixStream) -> io::Result<(AgentMessage, Vec<OwnedFd>)> {
+    let mut length = [0; 4];
+    let (got, descriptors) = fd::receive_descriptors(stream.as_raw_fd(), &mut length)?;
+    if got < 4 {
+        return Err(io::Error::other("it has ended"));
+    }
+    let frame = read_frame(stream, length)?;
+    let message = decode(frame).ok_or(io::ErrorKind::InvalidData)?;
+    Ok((message, descriptors))
+}
+
+/// Receives the frame that starts with this length.
+fn read_frame(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
+    let count = u32::from_le_bytes(length) as usize;
+    if count > 1 << 26 {
         return Err(io::Error::other("a message has an impossible length"));
     }
-    let mut bytes = vec![0; length];
-    stream.read_exact(&mut bytes)?;
-    Ok(bytes)
+    let mut frame = vec![0; 4 + count];
+    frame[..4].copy_from_slice(&length);
+    stream.read_exact(&mut frame[4..])?;
+    Ok(frame)
 }
 
-/// A length and the bytes.
-pub fn block(bytes: &[u8]) -> Vec<u8> {
-    [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
+/// The message of a whole frame.
+pub fn decode(mut frame: Vec<u8>) -> Option<AgentMessage> {
+    AgentMessage::decode(&mut frame).ok()?.filter(|_| frame.is_empty())
 }
 
 impl LocalRank {
@@ -144,14 +165,10 @@ impl LocalRank {
     pub fn admit(mut stream: UnixStream) -> io::Result<(u32, Self)> {
         let (pid, _) = fd::peer_process(stream.as_raw_fd())?;
         stream.set_read_timeout(Some(MESSAGE_TIME))?;
-        let mut length = [0; 4];
-        let (got, mut descriptors) = fd::receive_descriptors(stream.as_raw_fd(), &mut length)?;
-        let process = descriptors.pop().filter(|_| got == 4).ok_or(io::ErrorKind::InvalidData)?;
-        let hello = read_rest(&mut stream, length)?;
-        let (rank, rest) = hello.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
-        let (daemon, cpus) = rest.split_first_chunk::<4>().ok_or(io::ErrorKind::InvalidData)?;
-        let cpus = cpus.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
-        let daemon = Pid::from_le_bytes(*daemon);
+        let (message, mut descriptors) = receive_with(&mut stream)?;
+        let (AgentMessage::Introduce { rank, daemon, cpus }, Some(process)) = (message, descriptors.pop()) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
         let member = Self {
             pid,
             process: PidFd::from(process),
@@ -159,6 +176,6 @@ impl LocalRank {
             daemon: (daemon > 0).then_some(daemon),
             cpus,
         };
-        Ok((u32::from_le_bytes(*rank), member))
+        Ok((rank, member))
     }
 }

@@ -224,6 +224,22 @@ messages! {
     b'Q' Get { owner: u32, key: Vec<u8> }
     /// To a worker: that value; empty at the end of a fence.
     b'V' Value { bytes: Vec<u8> }
+    /// From a rank to the leader of its host: its rank, the process manager's daemon (0: unknown),
+    /// and the cores that it may use.
+    b'I' Introduce { rank: u32, daemon: i32, cpus: Vec<u32> }
+    /// From the leader, and in the process manager's store: where the agent of a host listens, with
+    /// the first rank of the host.
+    b'A' Endpoint { first: u32, port: u32, addresses: Vec<Vec<u8>> }
+    /// From the agent to a rank that a process manager has started: the job's token (high and low
+    /// half), cores of the host, whether there are other hosts, and the layout, as in `Start`.
+    b'J' Join {
+        token: (u32, u32),
+        cpus: u32,
+        relayed: bool,
+        ranges: Vec<RankRange>,
+        nbrhd_max: u32,
+        variables: Pairs,
+    }
 }
 
 impl AgentMessage {
@@ -304,6 +320,24 @@ mod tests {
                 key: b"at".to_vec(),
             },
             AgentMessage::Value { bytes: vec![9] },
+            AgentMessage::Introduce {
+                rank: 3,
+                daemon: 77,
+                cpus: vec![0, 65],
+            },
+            AgentMessage::Endpoint {
+                first: 9,
+                port: 4711,
+                addresses: vec![b"10.0.0.1".to_vec(), b"fd77::1".to_vec()],
+            },
+            AgentMessage::Join {
+                token: (1, 2),
+                cpus: 8,
+                relayed: true,
+                ranges: vec![range],
+                nbrhd_max: 0,
+                variables: Vec::new(),
+            },
             AgentMessage::Ended { code: 137, lost: true },
             AgentMessage::Report {
                 counts: RankCounts {
