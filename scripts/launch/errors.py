@@ -193,7 +193,7 @@ def _(bed):
     for env, sentence in (
         ({"GASNET_SSH_NODEFILE": "/nowhere/x"}, "GASNET_SSH_NODEFILE=/nowhere/x"),
         ({"GASNET_SSH_SERVERS": ", ,"}, "GASNET_SSH_SERVERS"),
-        ({"GASNET_SSH_SERVERS": "node2 -oProxyCommand=x"}, "-oProxyCommand=x is no name"),
+        ({"GASNET_SSH_SERVERS": "node2 -oProxyCommand=x"}, "-oProxyCommand=x is not a host name"),
         ({"SLURM_JOB_NODELIST": "node[1-"}, "SLURM_JOB_NODELIST"),
         ({}, "no hosts are known"),
     ):
