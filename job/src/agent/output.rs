@@ -83,14 +83,14 @@ impl Input {
     }
 }
 
-/// An input, and its last line that has not ended. The input does not block.
+/// An input and its last, unfinished line.
 struct Source {
     /// None after end-of-file.
     input: Option<Input>,
     label: String,
     line_max: usize,
-    /// Whether to read it to its end. A process that a rank has left behind may hold a rank's pipe
-    /// open for ever.
+    /// Whether to wait for its end-of-file. Not for pipes of ranks, which a process that a rank
+    /// has left behind may hold open for ever.
     to_the_end: bool,
     partial: Vec<u8>,
 }
@@ -122,7 +122,7 @@ impl Source {
         }
     }
 
-    /// Reads once and writes what is ready. Whether there may be more now. An error is the sink's.
+    /// Reads once and writes the result. Returns whether there may be more; errors are the sink's.
     fn forward(&mut self, sink: &Sink) -> io::Result<bool> {
         let Some(input) = &self.input else { return Ok(false) };
         let mut buffer = [0; 16 << 10];
@@ -168,7 +168,7 @@ impl Source {
     }
 }
 
-/// The first of `bytes` to write in one piece: whole lines, if there are any.
+/// The bytes of the next write: whole lines, if there are any.
 fn piece(bytes: &[u8]) -> &[u8] {
     let most = &bytes[..bytes.len().min(WRITE_MAX)];
     match most.iter().rposition(|&byte| byte == b'\n') {
@@ -191,8 +191,8 @@ impl Sink {
         Ok(())
     }
 
-    /// Whether an error of a write is one, and not a reader that is gone. Reports that of standard
-    /// output.
+    /// Whether an error of a write is a failure: not if the reader has closed its end. Reports
+    /// failures of standard output.
     fn is_failure(&self, why: &io::Error) -> bool {
         let Self::Standard(stream) = *self else { return false };
         if why.kind() == io::ErrorKind::BrokenPipe || fd::peer_is_gone(stream) {
@@ -206,8 +206,8 @@ impl Sink {
     }
 }
 
-/// The thread of a stream: forwards until there are no sources left and no more can come. The error
-/// is the sink's.
+/// The thread of a stream: forwards until no sources are left and no more can be added. Errors are
+/// the sink's.
 fn forward(sink: &Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake: &OwnedFd) -> io::Result<()> {
     loop {
         let is_open = loop {
@@ -229,7 +229,7 @@ fn forward(sink: &Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake:
             return Ok(());
         }
         let inputs = sources.iter().flat_map(|source| &source.input).map(Input::fd);
-        // A negative descriptor is ignored.
+        // poll ignores negative descriptors.
         let wake_fd = if is_open { wake.as_raw_fd() } else { -1 };
         let mut items: Vec<_> = [wake_fd].into_iter().chain(inputs).map(fd::readable).collect();
         fd::poll(&mut items, None)?;
@@ -244,11 +244,11 @@ fn forward(sink: &Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake:
     }
 }
 
-/// A stream and its thread, as the agent sees them.
+/// The agent's side of a stream's thread.
 struct Forwarder {
-    /// Where to send more sources, and a pipe that wakes the thread. None once there are no more.
+    /// Sends more sources, with a pipe that wakes the thread. None once there are no more.
     more: Option<(Sender<Source>, OwnedFd)>,
-    /// Its other end is closed when the thread ends.
+    /// A pipe whose other end is closed when the thread ends.
     running: OwnedFd,
     has_failed: Arc<AtomicBool>,
 }
@@ -266,7 +266,7 @@ impl Forwarder {
             .stack_size(STACK)
             .spawn(move || {
                 if let Err(why) = forward(&sink, sources, &receiver, &wake) {
-                    // The writers must not wait for a report whose reader has stalled.
+                    // Close new inputs first: the report may block.
                     drop(receiver);
                     failed.store(sink.is_failure(&why), Ordering::Release);
                 }
@@ -281,7 +281,7 @@ impl Forwarder {
 
     fn add(&self, source: Source) {
         if let Some((sender, waker)) = &self.more {
-            // If the thread has ended, the source is closed here.
+            // If the thread has ended, this closes the source.
             let _ = sender.send(source);
             fd::write_pair(waker.as_raw_fd(), 0, true);
         }
@@ -292,17 +292,17 @@ impl Forwarder {
     }
 }
 
-/// All that an agent forwards.
+/// The streams that an agent forwards.
 pub struct Output {
     mode: Option<OutputMode>,
-    /// Standard output and error if they are forwarded, then those of the agent's own messages.
+    /// Standard output and error if they are forwarded, then the agent's messages.
     forwarders: Vec<Forwarder>,
-    /// Takes the agent's own messages.
+    /// The agent's messages are written here.
     messages: Option<File>,
 }
 
 impl Output {
-    /// Forwards the output of these ranks, if there is a mode for that; to `up` if it says so.
+    /// Starts to forward the output of these ranks, if `mode` is set; to `up` if it says so.
     pub fn start(mode: Option<OutputMode>, ranks: Vec<(u32, [OwnedFd; 2])>, up: Option<[TcpStream; 2]>) -> io::Result<Self> {
         let mut new = Self {
             mode,
@@ -326,7 +326,7 @@ impl Output {
         Ok(new)
     }
 
-    /// Forwards what an agent below sends of stream 1 or 2.
+    /// Forwards stream 1 or 2 of an agent below.
     pub fn add(&mut self, stream: u32, connection: Arc<TcpStream>) {
         let input = Input::Agent(connection);
         if let (Some(mode), Some(forwarder)) = (self.mode, self.forwarders.get(stream as usize - 1)) {
@@ -335,8 +335,8 @@ impl Output {
         }
     }
 
-    /// Writes a message of the agent's own to standard error, without waiting. Messages beyond what
-    /// a pipe holds are dropped.
+    /// Writes a message of the agent to standard error, without blocking. Drops messages that do
+    /// not fit into a pipe.
     pub fn report(&mut self, message: &str) {
         if self.messages.is_none() {
             self.messages = self.start_messages().ok();
@@ -358,22 +358,22 @@ impl Output {
         Ok(writer.into())
     }
 
-    /// No more output comes: forwards what there is. Whether all of that is written. To be called
-    /// until it is.
+    /// Accepts no more output and forwards what is left. Returns whether all is written; call it
+    /// until then.
     pub fn finish(&mut self) -> bool {
         self.messages = None;
         self.forwarders.iter_mut().for_each(|forwarder| forwarder.more = None);
         self.forwarders.iter().all(Forwarder::is_done)
     }
 
-    /// Descriptors that become readable when a thread has ended that runs now.
+    /// Descriptors of the running threads; each becomes readable when its thread ends.
     pub fn running(&self) -> impl Iterator<Item = RawFd> + '_ {
         let running = self.forwarders.iter().filter(|forwarder| !forwarder.is_done());
         running.map(|forwarder| forwarder.running.as_raw_fd())
     }
 
-    /// Whether output could not be written, other than because its reader is gone. Final once
-    /// [`Output::finish`] is true.
+    /// Whether a write has failed, unless because the reader has closed its end. Final once
+    /// [`Output::finish`] returns true.
     pub fn has_failed(&self) -> bool {
         self.forwarders.iter().any(|f| f.has_failed.load(Ordering::Acquire))
     }
