@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_dealt_like_cards() {
+    fn cyclic_placement() {
         let cards = [0, 1, 2, 0, 1, 2, 0, 1];
         let layout = |most| JobLayout::from_hosts(&cards, most).unwrap();
         assert_eq!(nbrhds(&layout(0)), [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]);

@@ -329,16 +329,17 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Reque
     if found.is_some() || !library.network {
         return Ok(found);
     }
-    let Some(letter) = config.get(&config::SPAWNFN) else {
+    let Some(code) = config.get(&config::SPAWNFN) else {
         return Ok(None);
     };
-    let spawner = match letter.trim() {
+    let spawner = match code.trim() {
         "L" | "l" => Requested::Spawner(Spawner::Fork),
         "S" | "s" => Requested::Spawner(Spawner::Ssh),
         "C" | "c" => Requested::Custom,
         other => {
             return refuse(format!(
-                "GASNET_SPAWNFN={other}: expected L (this host), S (remote shells) or C (the command of GASNET_CSPAWN_CMD)"
+                "GASNET_SPAWNFN={other}: expected L (this host), S (remote shells) or C (the command of \
+                 GASNET_CSPAWN_CMD)"
             ))
         }
     };
@@ -600,18 +601,18 @@ mod tests {
 
     #[test]
     fn exit_timeouts() {
-        let patience = |pairs: &[(&str, &str)]| read(pairs).unwrap().exit_timeouts;
-        let timeout = |pairs: &[(&str, &str)]| patience(pairs).exit.as_secs_f64();
+        let timeouts = |pairs: &[(&str, &str)]| read(pairs).unwrap().exit_timeouts;
+        let timeout = |pairs: &[(&str, &str)]| timeouts(pairs).exit.as_secs_f64();
         let four = ("GASNET_PSHM_NODES", "4");
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MIN", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5")]) - 3.0).abs() < 1e-9);
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 0.5).abs() < 1e-9);
         assert!((timeout(&[("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 7.0).abs() < 1e-9);
-        assert_eq!(patience(&[]).busy, Duration::from_secs(30));
-        let given = patience(&[("GASNET_EXITTIMEOUT", "7")]);
+        assert_eq!(timeouts(&[]).busy, Duration::from_secs(30));
+        let given = timeouts(&[("GASNET_EXITTIMEOUT", "7")]);
         assert_eq!((given.busy, given.failure), (Duration::from_secs(7), Duration::from_secs(7)));
-        assert_eq!(patience(&[]).failure, Duration::from_secs(1));
+        assert_eq!(timeouts(&[]).failure, Duration::from_secs(1));
         assert_eq!(
-            patience(&[("GASNET_EXITTIMEOUT_MAX", "0.5")]).busy,
+            timeouts(&[("GASNET_EXITTIMEOUT_MAX", "0.5")]).busy,
             Duration::from_millis(500)
         );
     }

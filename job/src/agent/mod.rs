@@ -4,7 +4,7 @@
 //!
 //! How a job ends. The first rank in exit is *announced*. Other ranks then have time to join a
 //! collective exit: more if they compute, less if all of them only wait inside GASNet. When that
-//! time is over, or at once when a rank was lost, ranks inside GASNet are told to *leave*. The
+//! time is over, or at once when a rank was lost, ranks inside GASNet must *leave*. The
 //! others get SIGQUIT, and after the exit timeout SIGKILL. When all ranks are in exit or have
 //! ended, they may *go*. The root decides this for all hosts; each agent enforces it on its host.
 
@@ -343,7 +343,7 @@ impl Agent<'_> {
         self.read_lifeline(i);
         let was_in_exit = self.setup.children[i].state == State::InExit;
         self.setup.children[i].state = State::Gone;
-        // A rank that was told to leave may end in any way.
+        // A rank that must leave may end in any way.
         if self.leave_at.is_some() {
             return;
         }
@@ -496,8 +496,8 @@ impl Agent<'_> {
         counts.waiting = counts.waiting.min(8);
         counts.idle = counts.idle.min(8);
         let now = Instant::now();
-        let is_news = |(last, at): (RankCounts, Instant)| last != counts || (self.phase != Phase::Running && now >= at + BEAT);
-        if self.reported.is_none_or(is_news) {
+        let is_due = |(last, at): (RankCounts, Instant)| last != counts || (self.phase != Phase::Running && now >= at + BEAT);
+        if self.reported.is_none_or(is_due) {
             self.reported = Some((counts, now));
             self.setup.tree.send_up(&AgentMessage::Report { counts });
         }

@@ -21,9 +21,9 @@ pub struct Shutdown {
     /// Incremented when a rank arrives. Windows observed before do not count then, because others
     /// may follow.
     pub epoch: u32,
-    /// Ranks that are not in exit were told to leave.
+    /// Ranks that are not in exit must leave.
     pub left: bool,
-    /// Ranks in exit were told to go.
+    /// Ranks in exit may go.
     pub went: bool,
     since: Instant,
     /// A rank was lost: the others get no time to arrive.
@@ -44,7 +44,7 @@ impl Shutdown {
     }
 
     /// Another rank has arrived. The first code counts, except that a failure replaces a success
-    /// until ranks are told to leave. Whether anything has changed.
+    /// until ranks must leave. Whether anything has changed.
     pub fn another(&mut self, code: i32, lost: bool) -> bool {
         if self.left {
             return false;

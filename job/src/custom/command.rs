@@ -206,7 +206,7 @@ mod tests {
         );
         let line = fill("%C").unwrap();
         assert!(
-            line.starts_with("/bin/env '_GASNET_CONSOLE=7,0,10.0.0.1' './a b' 'x'"),
+            line.starts_with("/bin/env '_GASNET_LAUNCHER=7,0,10.0.0.1' './a b' 'x'"),
             "{line}"
         );
         // The secret is not on the command line.

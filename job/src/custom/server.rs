@@ -30,7 +30,10 @@ pub fn identity() -> String {
 
 /// The error for a command that starts more processes than ranks.
 pub fn too_many(ranks: u32) -> String {
-    format!("the command of GASNET_CSPAWN_CMD has started more processes than the job's {ranks}; %N in it stands for that number")
+    format!(
+        "the command of GASNET_CSPAWN_CMD has started more processes than the job's {ranks}; %N in it \
+     stands for that number"
+    )
 }
 
 /// Connections to the launcher process that are not workers'.
@@ -91,7 +94,7 @@ impl<'a> LauncherServer<'a> {
     pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Connections, String> {
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
-        let (mut ended, mut is_told) = (None, false);
+        let (mut ended, mut is_reported) = (None, false);
         loop {
             self.accept();
             self.receive()?;
@@ -115,7 +118,7 @@ impl<'a> LauncherServer<'a> {
                 let all = self.options.ranks;
                 if !still_there(missing)? {
                     let since = *ended.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= NOTICE && !std::mem::replace(&mut is_told, true) {
+                    if since.elapsed() >= NOTICE && !std::mem::replace(&mut is_reported, true) {
                         eprintln!(
                             "gasnet: the command of GASNET_CSPAWN_CMD has ended without an error, and of {all} \
                              processes {missing} have not called back; still waiting, because they may be \
@@ -208,7 +211,7 @@ impl<'a> LauncherServer<'a> {
         let registrations: Vec<_> = self.workers.iter().filter_map(|w| w.registration.clone()).collect();
         let ranks = assign_ranks(&registrations)?;
         let environment: Vec<_> = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();
-        let job = format!("console-{:016x}", mem::random_u64()).into_bytes();
+        let job = format!("launcher-{:016x}", mem::random_u64()).into_bytes();
         for (worker, rank) in self.workers.iter_mut().zip(ranks) {
             worker.rank = rank;
             worker.link.send(&AgentMessage::Assign {

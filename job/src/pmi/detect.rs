@@ -113,7 +113,8 @@ pub fn detect(
     };
     let other = |asked: &str, there: &str| {
         Err(format!(
-            "GASNET_PMI asks for {asked}, but this process was started with {there}. Unset the variable, or select that interface"
+            "GASNET_PMI asks for {asked}, but this process was started with {there}. Unset the variable, or \
+             select that interface"
         ))
     };
     match (choice, wire, pmix) {

@@ -206,7 +206,7 @@ impl Api {
     /// Gets a value, converts it with `read`, and frees it.
     fn value<T>(&self, owner: &Proc, key: &CStr, read: impl FnOnce(&Value) -> Option<T>) -> Result<T, String> {
         // PRRTE 3 (5.0.11 of Open MPI) does not find values of other hosts that a fence has
-        // collected, and requests them again. So it cannot be told to answer at once, and waits for
+        // collected, and requests them again. So it cannot be made to answer at once, and waits for
         // a key that nobody has put.
         let limit = instruction(c"pmix.timeout", INT, Data { seconds: GET_LIMIT });
         let mut value: *mut Value = ptr::null_mut();
@@ -253,15 +253,16 @@ impl Pmix {
         let error = |why: &str| JobError::new(format!("the process manager at PMIx ({name}): {why}"));
         api.check(result, "PMIx_Init").map_err(|why| {
             error(&format!(
-                "{why}. The manager must be running, and this library must not be much older than the manager's ({} selects another one)",
+                "{why}. The manager must be running, and this library must not be much older than the \
+                 manager's ({} selects another one)",
                 config::PMIX_LIBRARY.variable.name
             ))
         })?;
         let all = me.with_rank(ALL_RANKS);
         let size = api.value(&all, c"pmix.job.size", number).map_err(|why| error(&why))?;
         check_place(me.rank, size).map_err(|why| error(&why))?;
-        let letters: Vec<u8> = me.namespace.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-        let namespace = String::from_utf8(letters)
+        let bytes: Vec<u8> = me.namespace.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
+        let namespace = String::from_utf8(bytes)
             .ok()
             .filter(|name| !name.is_empty() && name.bytes().all(|c| c.is_ascii_graphic()));
         let namespace = namespace.ok_or_else(|| error("its job name is invalid"))?;

@@ -155,7 +155,8 @@ impl Stream {
     }
 }
 
-const GONE: &str = "it has closed the connection: it has ended, or rejects this process. Its own output may show the reason";
+const GONE: &str = "it has closed the connection: it has ended, or rejects this process. Its own output may \
+ show the reason";
 
 fn lost(why: &io::Error) -> String {
     match why.kind() {

@@ -12,7 +12,7 @@ use gasnet_sys::env;
 /// The variable. Not in the table of variables, because users do not set it.
 const VARIABLE: &str = "_GASNET_CONTACT";
 /// The variables of a custom spawner: where the launcher process listens, and the secret.
-const CONSOLE: &str = "_GASNET_CONSOLE";
+const LAUNCHER: &str = "_GASNET_LAUNCHER";
 const KEY: &str = "_GASNET_KEY";
 const KEY_C: &CStr = c"_GASNET_KEY";
 /// A second copy of the secret: Open MPI passes on variables with this prefix.
@@ -41,7 +41,7 @@ impl Contact {
     /// several.
     pub fn public(&self) -> String {
         format!(
-            "{CONSOLE}={},{},{}",
+            "{LAUNCHER}={},{},{}",
             self.port,
             u8::from(self.chosen),
             self.addresses.join(",")
@@ -56,9 +56,9 @@ impl Contact {
 
     /// Takes both parts out of this process's environment, if they are there.
     pub fn take_public() -> Option<Result<Self, JobError>> {
-        let public = std::env::var(CONSOLE).ok()?;
+        let public = std::env::var(LAUNCHER).ok()?;
         let key = std::env::var(KEY).or_else(|_| std::env::var(OPEN_MPI_KEY)).ok();
-        std::env::remove_var(CONSOLE);
+        std::env::remove_var(LAUNCHER);
         env::erase(KEY_C);
         env::erase(OPEN_MPI_KEY_C);
         let Some(key) = key else {
@@ -78,7 +78,7 @@ impl Contact {
         );
         Some(Self::parse(&text).ok_or_else(|| {
             JobError::new(format!(
-                "{CONSOLE} and {KEY} are malformed. Use the same version of the library on all hosts"
+                "{LAUNCHER} and {KEY} are malformed. Use the same version of the library on all hosts"
             ))
         }))
     }

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_are_reported() {
         assert!(from(&[], false).unwrap_err().contains("GASNET_SSH_SERVERS"));
         assert!(from(&[("GASNET_NODEFILE", "/no/such/file")], false)
             .unwrap_err()

@@ -76,8 +76,8 @@ pub fn behind_env(words: &[OsString]) -> &'static str {
 }
 
 fn is_identifier(name: &[u8]) -> bool {
-    let letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
-    name.first().is_some_and(letter) && name.iter().all(|b| letter(b) || b.is_ascii_digit())
+    let is_alpha = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
+    name.first().is_some_and(is_alpha) && name.iter().all(|b| is_alpha(b) || b.is_ascii_digit())
 }
 
 fn is_sent(name: &str) -> bool {
@@ -173,15 +173,15 @@ pub fn program() -> Result<Vec<OsString>, String> {
 pub fn words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
-    let mut letters = text.chars();
-    while let Some(c) = letters.next() {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
         match c {
             c if c.is_whitespace() => words.extend(word.take()),
-            '\\' => word.get_or_insert_default().push(letters.next()?),
+            '\\' => word.get_or_insert_default().push(chars.next()?),
             '\'' => {
                 let word = word.get_or_insert_default();
                 loop {
-                    match letters.next()? {
+                    match chars.next()? {
                         '\'' => break,
                         c => word.push(c),
                     }
@@ -190,9 +190,9 @@ pub fn words(text: &str) -> Option<Vec<String>> {
             '"' => {
                 let word = word.get_or_insert_default();
                 loop {
-                    match letters.next()? {
+                    match chars.next()? {
                         '"' => break,
-                        '\\' => match letters.next()? {
+                        '\\' => match chars.next()? {
                             c @ ('"' | '\\' | '$' | '`') => word.push(c),
                             c => word.extend(['\\', c]),
                         },

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_pass_and_strangers_do_not() {
+    fn messages_pass_and_foreign_peers_do_not() {
         let secret = Secret::new();
         let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
         let address = listener.local_addr().unwrap();
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_few() {
+    fn unauthenticated_peers_are_few() {
         let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
         let address = listener.local_addr().unwrap();
         let mut unauthenticated = Vec::new();

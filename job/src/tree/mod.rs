@@ -275,9 +275,9 @@ impl Tree {
         !self.unauthenticated.is_empty() || self.listener.is_some()
     }
 
-    /// New events. `welcome` returns the first messages for a branch that connects.
-    pub fn events(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<Event> {
-        self.accept_branches(welcome);
+    /// New events. `first_messages` returns the first messages for a branch that connects.
+    pub fn events(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<Event> {
+        self.accept_branches(first_messages);
         let new_outputs = self.new_outputs.drain(..);
         let mut events: Vec<Event> = new_outputs
             .map(|(stream, connection)| Event::Output(stream, connection))
@@ -332,7 +332,7 @@ impl Tree {
     }
 
     /// Accepts connections of the job's agents.
-    fn accept_branches(&mut self, welcome: impl Fn(&Branch) -> Vec<AgentMessage>) {
+    fn accept_branches(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) {
         let Some(listener) = &self.listener else { return };
         link::accept_peers(listener, &mut self.unauthenticated, self.branches.len());
         for peer in std::mem::take(&mut self.unauthenticated) {
@@ -342,7 +342,7 @@ impl Tree {
                 Authentication::Accepted(host, mut link) => {
                     let is_it = |b: &&mut Branch| b.host.number == host && b.link.is_none() && !b.lost;
                     if let Some(branch) = self.branches.iter_mut().find(is_it) {
-                        for message in welcome(branch) {
+                        for message in first_messages(branch) {
                             link.send(&message);
                         }
                         branch.link = Some(link);
