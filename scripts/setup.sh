@@ -1,14 +1,16 @@
 #!/bin/sh
 # setup.sh [all] [cluster]: installs the Debian packages that building and testing need and that are
-# missing, and ruff, which Debian 12 has no package of, in $BUILD/ruff. "all" adds what only `make
-# check-all` needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh server
-# and the process managers of scripts/cluster (20 MB to fetch, 83 MB on disk). When nothing is
-# missing it uses no network. Rust itself must be installed already (by rustup, or any toolchain
-# from the version in Cargo.toml on).
+# missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, and cbindgen in $BUILD/cbindgen.
+# "all" adds what only `make check-all` needs (also, by rustup, the oldest Rust that is supported),
+# "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on
+# disk). When nothing is missing it uses no network. Rust itself must be installed already (by
+# rustup, or any toolchain from the version in Cargo.toml on).
 set -eu
 
 # The layout of Python differs between releases of ruff.
 RUFF_VERSION=0.17.6
+# Pinned, so that the check does not change with a release.
+CBINDGEN_VERSION=0.29.2
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 BUILD=${BUILD:-$root/build}
 
@@ -99,8 +101,18 @@ install_ruff() {
         "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
         echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
 }
+# Only the step prototypes needs it.
+install_cbindgen() {
+    "$BUILD/cbindgen/bin/cbindgen" --version 2>/dev/null | grep -qx "cbindgen $CBINDGEN_VERSION" && return
+    echo "setup: installing cbindgen $CBINDGEN_VERSION in $BUILD/cbindgen (a few minutes)"
+    CARGO_TARGET_DIR=$BUILD/cbindgen/target cargo install --quiet --locked --root "$BUILD/cbindgen" \
+        --version "$CBINDGEN_VERSION" cbindgen ||
+        echo "setup: without cbindgen $CBINDGEN_VERSION from crates.io the step prototypes fails" >&2
+    rm -rf "$BUILD/cbindgen/target"
+}
 if [ -z "$missing" ]; then
     install_ruff
+    install_cbindgen
     exit 0
 fi
 
@@ -144,6 +156,7 @@ install() {
 for attempt in 1 2 3; do
     if install; then
         install_ruff
+        install_cbindgen
         exit 0
     fi
     echo "setup: apt-get failed (attempt $attempt of 3)" >&2

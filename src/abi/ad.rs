@@ -1,6 +1,6 @@
 //! `gex_AD_*`: atomic domains and the operations of every type.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use super::handles::cdata;
@@ -165,9 +165,9 @@ macro_rules! typed {
         /// complete.
         #[no_mangle]
         pub unsafe extern "C" fn $nb(
-            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: Flags,
+            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type, flags: Flags,
         ) -> Event {
-            let request = Request { result, rank, target, op, operands: [a, b], flags };
+            let request = Request { result, rank, target: target as usize, op, operands: [a, b], flags };
             // SAFETY: the caller's contract.
             let domain = unsafe { begin(ad, &request, stringify!($nb)) };
             traced!(
@@ -186,9 +186,9 @@ macro_rules! typed {
         /// As with a root event.
         #[no_mangle]
         pub unsafe extern "C" fn $nbi(
-            ad: *const Domain, result: *mut $type, rank: u32, target: usize, op: u32, a: $type, b: $type, flags: Flags,
+            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type, flags: Flags,
         ) -> c_int {
-            let request = Request { result, rank, target, op, operands: [a, b], flags };
+            let request = Request { result, rank, target: target as usize, op, operands: [a, b], flags };
             // SAFETY: the caller's contract.
             let domain = unsafe { begin(ad, &request, stringify!($nbi)) };
             traced!(

@@ -1,6 +1,7 @@
 //! `gex_EP_*`: endpoints, their handlers, and the segments bound to them.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::handles::{self, cdata};
@@ -188,24 +189,33 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(
     }
 }
 
-/// A bound segment: its base at the owner, its base here (0 if it is not mapped), and its length.
-#[derive(Clone, Copy, Default)]
+/// A bound segment: its base at the owner, its base here (null if it is not mapped), and its length.
+#[derive(Clone, Copy)]
 pub(super) struct Bound {
-    pub owner: usize,
-    pub here: usize,
-    pub bytes: usize,
+    owner: *mut c_void,
+    here: *mut c_void,
+    bytes: usize,
 }
 
 impl Bound {
+    /// No segment.
+    const NONE: Self = Self {
+        owner: ptr::null_mut(),
+        here: ptr::null_mut(),
+        bytes: 0,
+    };
+
     /// Writes the three values to the outputs of a query.
     ///
     /// # Safety
     /// Each output is null or valid for a write.
-    pub unsafe fn store(self, owner: *mut usize, here: *mut usize, bytes: *mut usize) {
-        for (output, value) in [(owner, self.owner), (here, self.here), (bytes, self.bytes)] {
+    pub unsafe fn store(self, owner: *mut *mut c_void, here: *mut *mut c_void, bytes: *mut usize) {
+        for (output, value) in [(owner, self.owner), (here, self.here)] {
             // SAFETY: the caller's contract.
             unsafe { store(output, value) };
         }
+        // SAFETY: the caller's contract.
+        unsafe { store(bytes, self.bytes) };
     }
 }
 
@@ -230,10 +240,10 @@ pub(super) fn bound(function: &str, tm: TeamHandle, rank: u32) -> Option<Bound> 
         Named::Pair(_, ep) => Location { rank, ep },
     };
     let segment = rt.bound_segment(location)?;
-    let here = rt.map_near(location, segment.base, 0).map_or(0, |here| here as usize);
+    let here = rt.map_near(location, segment.base, 0);
     Some(Bound {
-        owner: segment.base,
-        here,
+        owner: segment.base as *mut c_void,
+        here: here.map_or(ptr::null_mut(), <*mut u8>::cast),
         bytes: segment.bytes,
     })
 }
@@ -246,8 +256,8 @@ pub(super) fn bound(function: &str, tm: TeamHandle, rank: u32) -> Option<Bound> 
 pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
     tm: TeamHandle,
     rank: u32,
-    owner: *mut usize,
-    here: *mut usize,
+    owner: *mut *mut c_void,
+    here: *mut *mut c_void,
     bytes: *mut usize,
     flags: Flags,
 ) -> Event {
@@ -257,6 +267,6 @@ pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
     }
     rules::only_flags(name, flags, Flags::IMMEDIATE);
     // SAFETY: the caller's contract.
-    unsafe { bound(name, tm, rank).unwrap_or_default().store(owner, here, bytes) };
+    unsafe { bound(name, tm, rank).unwrap_or(Bound::NONE).store(owner, here, bytes) };
     Event::INVALID
 }

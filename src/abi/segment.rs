@@ -117,8 +117,8 @@ fn created(made: &Segment) {
 pub unsafe extern "C" fn gex_Segment_QueryBound(
     tm: TeamHandle,
     rank: u32,
-    owner: *mut usize,
-    here: *mut usize,
+    owner: *mut *mut c_void,
+    here: *mut *mut c_void,
     bytes: *mut usize,
 ) -> c_int {
     let name = "gex_Segment_QueryBound";

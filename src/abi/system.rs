@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
+use crate::client::Client;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK, RANK_INVALID};
 use crate::rules;
 use crate::runtime::{self, Runtime};
@@ -84,7 +85,7 @@ pub struct ProgressThreadInfo {
 /// `count` is null or valid for a write.
 #[no_mangle]
 pub unsafe extern "C" fn gex_System_QueryProgressThreads(
-    client: *const c_void,
+    client: *const Client,
     count: *mut c_uint,
     info: *mut *const ProgressThreadInfo,
     flags: Flags,
@@ -108,7 +109,10 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
     OK
 }
 
-/// Ranks as arrays of `gex_RankInfo_t`, which is one rank.
+/// `gex_RankInfo_t`, which has one field.
+type RankInfo = u32;
+
+/// Ranks as arrays of `gex_RankInfo_t`.
 struct Infos {
     neighbours: Vec<u32>,
     host: Vec<u32>,
@@ -127,7 +131,7 @@ fn infos(rt: &Runtime) -> &'static Infos {
 ///
 /// # Safety
 /// Each output is null or valid for a write.
-unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *const u32, count: *mut u32, mine: *mut u32) {
+unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *const RankInfo, count: *mut u32, mine: *mut u32) {
     let (list, number, me) = match runtime::try_get() {
         None => (std::ptr::null(), 0, RANK_INVALID),
         Some(rt) => {
@@ -160,7 +164,7 @@ pub unsafe fn store<T>(place: *mut T, value: T) {
 /// # Safety
 /// Each output is null or valid for a write.
 #[no_mangle]
-pub unsafe extern "C" fn gex_System_QueryNbrhdInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
+pub unsafe extern "C" fn gex_System_QueryNbrhdInfo(info: *mut *const RankInfo, count: *mut u32, mine: *mut u32) {
     // SAFETY: the caller's contract.
     unsafe { answer(|infos| &infos.neighbours, info, count, mine) }
 }
@@ -170,7 +174,7 @@ pub unsafe extern "C" fn gex_System_QueryNbrhdInfo(info: *mut *const u32, count:
 /// # Safety
 /// Each output is null or valid for a write.
 #[no_mangle]
-pub unsafe extern "C" fn gex_System_QueryHostInfo(info: *mut *const u32, count: *mut u32, mine: *mut u32) {
+pub unsafe extern "C" fn gex_System_QueryHostInfo(info: *mut *const RankInfo, count: *mut u32, mine: *mut u32) {
     // SAFETY: the caller's contract.
     unsafe { answer(|infos| &infos.host, info, count, mine) }
 }

@@ -19,6 +19,11 @@ use crate::thread;
 use crate::trace::interval::{self, Interval};
 use crate::wait;
 
+/// `gasnet_team_handle_t`. `GASNET_TEAM_ALL` is the only team.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct CollTeam(usize);
+
 /// Starts a collective between the barriers that the flags ask for. Without them a rank starts at
 /// its call and completes when its own part is complete.
 fn start<W: Future<Output = ()> + Send + 'static>(
@@ -48,10 +53,10 @@ fn start<W: Future<Output = ()> + Send + 'static>(
 }
 
 /// Checks the arguments and returns the team.
-fn check(team: usize, root: u32, function: &str) -> &'static Team {
+fn check(team: CollTeam, root: u32, function: &str) -> &'static Team {
     not_in_handler(function);
     let all = runtime::get().team0();
-    if team != TEAM_ALL {
+    if team.0 != TEAM_ALL {
         fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
     }
     if root >= all.size {
@@ -67,7 +72,7 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 /// Starts a broadcast of `bytes` from the `source` of image `root`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_broadcast_nb(
-    team: usize,
+    team: CollTeam,
     target: *mut u8,
     root: u32,
     source: *mut u8,
@@ -83,7 +88,7 @@ pub extern "C" fn gasnet_coll_broadcast_nb(
 /// Starts a scatter of the `source` of image `root`, `bytes` for each.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_scatter_nb(
-    team: usize,
+    team: CollTeam,
     target: *mut u8,
     root: u32,
     source: *mut u8,
@@ -101,7 +106,7 @@ pub extern "C" fn gasnet_coll_scatter_nb(
 /// Starts a gather of `bytes` from every `source` into the `target` of image `root`.
 #[no_mangle]
 pub extern "C" fn gasnet_coll_gather_nb(
-    team: usize,
+    team: CollTeam,
     root: u32,
     target: *mut u8,
     source: *mut u8,
@@ -118,7 +123,7 @@ pub extern "C" fn gasnet_coll_gather_nb(
 
 /// Starts an all-gather of `bytes` from every `source`.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_gather_all_nb(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
+pub extern "C" fn gasnet_coll_gather_all_nb(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
     let name = "gasnet_coll_gather_all_nb";
     let parts = equal(check(team, 0, name), target, bytes, name);
     start("gasnet_coll_gather_all_nb", bytes, flags, |call| {
@@ -128,7 +133,7 @@ pub extern "C" fn gasnet_coll_gather_all_nb(team: usize, target: *mut u8, source
 
 /// Starts an all-to-all of `bytes` for each pair.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_exchange_nb(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
+pub extern "C" fn gasnet_coll_exchange_nb(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
     let name = "gasnet_coll_exchange_nb";
     let all = check(team, 0, name);
     let (target, source) = (equal(all, target, bytes, name), equal(all, source, bytes, name));
@@ -139,75 +144,75 @@ pub extern "C" fn gasnet_coll_exchange_nb(team: usize, target: *mut u8, source: 
 
 /// A blocking broadcast.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_broadcast(team: usize, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_broadcast(team: CollTeam, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_broadcast_nb(team, target, root, source, bytes, flags));
 }
 
 /// A blocking scatter.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_scatter(team: usize, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_scatter(team: CollTeam, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_scatter_nb(team, target, root, source, bytes, flags));
 }
 
 /// A blocking gather.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_gather(team: usize, root: u32, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_gather(team: CollTeam, root: u32, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_gather_nb(team, root, target, source, bytes, flags));
 }
 
 /// A blocking all-gather.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_gather_all(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_gather_all(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_gather_all_nb(team, target, source, bytes, flags));
 }
 
 /// A blocking all-to-all.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_exchange(team: usize, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_exchange(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
     gex_Event_Wait(gasnet_coll_exchange_nb(team, target, source, bytes, flags));
 }
 
-fn check_team(team: usize, function: &str) {
+fn check_team(team: CollTeam, function: &str) {
     check(team, 0, function);
 }
 
 /// Another name of `gasnet_barrier_notify`.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_barrier_notify(team: usize, id: c_int, flags: c_int) {
+pub extern "C" fn gasnet_coll_barrier_notify(team: CollTeam, id: c_int, flags: c_int) {
     check_team(team, "gasnet_coll_barrier_notify");
     barrier::gasnet_barrier_notify(id, flags);
 }
 
 /// Another name of `gasnet_barrier_wait`.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_barrier_wait(team: usize, id: c_int, flags: c_int) -> c_int {
+pub extern "C" fn gasnet_coll_barrier_wait(team: CollTeam, id: c_int, flags: c_int) -> c_int {
     check_team(team, "gasnet_coll_barrier_wait");
     barrier::gasnet_barrier_wait(id, flags)
 }
 
 /// Another name of `gasnet_barrier_try`.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_barrier_try(team: usize, id: c_int, flags: c_int) -> c_int {
+pub extern "C" fn gasnet_coll_barrier_try(team: CollTeam, id: c_int, flags: c_int) -> c_int {
     check_team(team, "gasnet_coll_barrier_try");
     barrier::gasnet_barrier_try(id, flags)
 }
 
 /// Another name of `gasnet_barrier`.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_barrier(team: usize, id: c_int, flags: c_int) -> c_int {
+pub extern "C" fn gasnet_coll_barrier(team: CollTeam, id: c_int, flags: c_int) -> c_int {
     check_team(team, "gasnet_coll_barrier");
     super::gasnet_barrier(id, flags)
 }
 
 /// Does nothing: there is no search for algorithms, so there are no results to write.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_dumpTuningState(_file: *mut c_char, team: usize) {
+pub extern "C" fn gasnet_coll_dumpTuningState(_file: *mut c_char, team: CollTeam) {
     check_team(team, "gasnet_coll_dumpTuningState");
 }
 
 /// Does nothing: see `gasnet_coll_dumpTuningState`.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_dumpProfile(_file: *mut c_char, team: usize) {
+pub extern "C" fn gasnet_coll_dumpProfile(_file: *mut c_char, team: CollTeam) {
     check_team(team, "gasnet_coll_dumpProfile");
 }
 

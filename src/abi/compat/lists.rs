@@ -5,6 +5,7 @@
 use std::ffi::{c_char, c_void};
 use std::fmt::Write;
 
+use crate::team::TeamHandle;
 use crate::vis::shape::{List, Memvec};
 
 /// Bytes for the text before the entries: five numbers, and words.
@@ -90,7 +91,7 @@ pub extern "C" fn gasnett_format_putsgets_bufsz(stridelevels: usize) -> usize {
 pub unsafe extern "C" fn gasnett_format_putsgets(
     buf: *mut c_char,
     _reserved: *mut c_void,
-    _tm: usize,
+    _tm: TeamHandle,
     rank: u32,
     dstaddr: *mut u8,
     dststrides: *const isize,

@@ -12,6 +12,9 @@ use crate::event::Event;
 use crate::flags::Flags;
 use crate::vis::shape::Memvec;
 
+/// `gasnet_memvec_t`, which has the layout of `gex_Memvec_t`.
+type GasnetMemvec = Memvec;
+
 /// The element size and the counts in the form of GASNet-EX.
 ///
 /// # Safety
@@ -32,7 +35,7 @@ macro_rules! forms {
         /// The arrays have as many entries as the call says, and the local memory that they name is
         /// valid until the operation is complete.
         #[no_mangle]
-        pub unsafe extern "C" fn $putv(node: u32, dstcount: usize, dst: *const Memvec, srccount: usize, src: *const Memvec) -> $result {
+        pub unsafe extern "C" fn $putv(node: u32, dstcount: usize, dst: *const GasnetMemvec, srccount: usize, src: *const GasnetMemvec) -> $result {
             // SAFETY: the caller's contract.
             finish(unsafe { $vector_put(team(stringify!($putv)), node, dstcount, dst, srccount, src, Flags::NONE) })
         }
@@ -43,7 +46,7 @@ macro_rules! forms {
         /// The arrays have as many entries as the call says, and the local memory that they name is
         /// valid until the operation is complete.
         #[no_mangle]
-        pub unsafe extern "C" fn $getv(dstcount: usize, dst: *const Memvec, node: u32, srccount: usize, src: *const Memvec) -> $result {
+        pub unsafe extern "C" fn $getv(dstcount: usize, dst: *const GasnetMemvec, node: u32, srccount: usize, src: *const GasnetMemvec) -> $result {
             // SAFETY: the caller's contract.
             finish(unsafe { $vector_get(team(stringify!($getv)), dstcount, dst, node, srccount, src, Flags::NONE) })
         }
@@ -95,16 +98,16 @@ macro_rules! forms {
         pub unsafe extern "C" fn $puts(
             node: u32,
             dst: *mut u8,
-            dststrides: *const isize,
+            dststrides: *const usize,
             src: *mut u8,
-            srcstrides: *const isize,
+            srcstrides: *const usize,
             count: *const usize,
             stridelevels: usize,
         ) -> $result {
             // SAFETY: `stridelevels` + 1 entries by contract.
             let (elem, count) = unsafe { element(count) };
             // SAFETY: the caller's contract.
-            finish(unsafe { $strided_put(team(stringify!($puts)), node, dst, dststrides, src, srcstrides, elem, count, stridelevels, Flags::NONE) })
+            finish(unsafe { $strided_put(team(stringify!($puts)), node, dst, dststrides.cast(), src, srcstrides.cast(), elem, count, stridelevels, Flags::NONE) })
         }
 
         #[doc = concat!("Gets a strided section", $text)]
@@ -115,17 +118,17 @@ macro_rules! forms {
         #[no_mangle]
         pub unsafe extern "C" fn $gets(
             dst: *mut u8,
-            dststrides: *const isize,
+            dststrides: *const usize,
             node: u32,
             src: *mut u8,
-            srcstrides: *const isize,
+            srcstrides: *const usize,
             count: *const usize,
             stridelevels: usize,
         ) -> $result {
             // SAFETY: `stridelevels` + 1 entries by contract.
             let (elem, count) = unsafe { element(count) };
             // SAFETY: the caller's contract.
-            finish(unsafe { $strided_get(team(stringify!($gets)), dst, dststrides, node, src, srcstrides, elem, count, stridelevels, Flags::NONE) })
+            finish(unsafe { $strided_get(team(stringify!($gets)), dst, dststrides.cast(), node, src, srcstrides.cast(), elem, count, stridelevels, Flags::NONE) })
         }
     )*};
 }
