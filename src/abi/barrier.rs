@@ -76,7 +76,9 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
     code(traced!(
         TraceCategory::Barrier,
         split_phase::wait(name(id, flags)),
-        |began, _| { record(EventKind::BarrierWait, began, (id, flags), true) }
+        |began, _| {
+            record(EventKind::BarrierWait, began, (id, flags), true);
+        }
     ))
 }
 

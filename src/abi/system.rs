@@ -20,13 +20,13 @@ pub fn verbose_errors() -> bool {
 /// The rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobRank() -> u32 {
-    runtime::try_get().map_or(RANK_INVALID, super::super::runtime::Runtime::rank)
+    runtime::try_get().map_or(RANK_INVALID, Runtime::rank)
 }
 
 /// The number of processes in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryJobSize() -> u32 {
-    runtime::try_get().map_or(0, super::super::runtime::Runtime::size)
+    runtime::try_get().map_or(0, Runtime::size)
 }
 
 /// The conduit in use, in lower case, as static text. A program that is linked with the universal

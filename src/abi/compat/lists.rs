@@ -139,7 +139,21 @@ mod tests {
         let (out, none) = (buffer.as_mut_ptr().cast(), std::ptr::null_mut());
         let (steps, counts) = (steps.as_ptr(), counts.as_ptr());
         // SAFETY: four levels; a buffer of the size asked for.
-        unsafe { gasnett_format_putsgets(out, none, 0, u32::MAX, top, steps, top, steps, all, counts, 4) };
+        unsafe {
+            gasnett_format_putsgets(
+                out,
+                none,
+                TeamHandle::INVALID,
+                u32::MAX,
+                top,
+                steps,
+                top,
+                steps,
+                all,
+                counts,
+                4,
+            );
+        };
         assert!(read(&buffer).ends_with(&format!("{all} x ({0}, {0})", isize::MIN)));
     }
 }

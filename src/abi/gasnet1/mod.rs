@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK, RANK_INVALID};
 use crate::rules;
-use crate::runtime;
+use crate::runtime::{self, Runtime};
 use crate::segment::attach::was_attached;
 use crate::segment::Segment;
 use crate::team::TeamHandle;
@@ -137,13 +137,13 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 /// The rank of this process; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_mynode() -> u32 {
-    runtime::try_get().map_or(RANK_INVALID, super::super::runtime::Runtime::rank)
+    runtime::try_get().map_or(RANK_INVALID, Runtime::rank)
 }
 
 /// The number of ranks in the job; 0 before initialisation.
 #[no_mangle]
 pub extern "C" fn gasnet_nodes() -> u32 {
-    runtime::try_get().map_or(0, super::super::runtime::Runtime::size)
+    runtime::try_get().map_or(0, Runtime::size)
 }
 
 /// `gasnet_nodeinfo_t`.

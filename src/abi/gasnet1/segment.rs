@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::abi::complain;
 use crate::flags::{ERR_BAD_ARG, OK};
-use crate::runtime;
+use crate::runtime::{self, Runtime};
 use crate::segment::configuration::is_everything;
 use crate::segment::reach::ALL_MEMORY;
 
@@ -14,7 +14,7 @@ pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, crate::runtime::Runtime::max_local_bytes)
+    runtime::try_get().map_or(0, Runtime::max_local_bytes)
 }
 
 /// The largest segment that every rank may attach. With EVERYTHING, all memory.
@@ -23,7 +23,7 @@ pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     if is_everything() {
         return ALL_MEMORY.bytes;
     }
-    runtime::try_get().map_or(0, crate::runtime::Runtime::max_global_bytes)
+    runtime::try_get().map_or(0, Runtime::max_global_bytes)
 }
 
 /// `gasnet_seginfo_t`.
