@@ -13,7 +13,8 @@ expand() {
 
 if [ ! -x "$BUILD/cbindgen/bin/cbindgen" ]; then
     fail "prototypes: no $BUILD/cbindgen/bin/cbindgen. Run scripts/setup.sh."
-elif attempt "prototypes: expand gasnet" expand gasnet && attempt "prototypes: expand gasnet-tools" expand gasnet-tools; then
+elif attempt "prototypes: expand gasnet" expand gasnet &&
+    attempt "prototypes: expand gasnet-tools" expand gasnet-tools; then
     attempt "prototypes: exports and headers agree" timeout 300 python3 -B "$ROOT/scripts/check/prototypes.py" \
         "$STAGE_RELEASE/include" "$STAGE_RELEASE/include/smp-conduit" "$BUILD/cbindgen/bin/cbindgen" "$CC" \
         "$WORK/gasnet.rs" "$WORK/gasnet-tools.rs"
