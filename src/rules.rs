@@ -82,7 +82,8 @@ pub fn not_in_handler(function: &str) {
     if let Some((name, index)) = thread.handler() {
         let name = name.map_or("unnamed".into(), |n| n.to_string_lossy().into_owned());
         fatal!(
-            "{function} was called inside AM handler {index} ({name}). Handlers may only reply, query, and use handler-safe locks \
+            "{function} was called inside AM handler {index} ({name}). Handlers may only reply, query, and \
+             use handler-safe locks \
              (GASNet-EX 0.19, \"Calls from restricted context\")."
         );
     }

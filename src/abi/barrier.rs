@@ -56,7 +56,8 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     rules::only_flags(function, bits(flags), bits(FLAGS));
     if rules::CHECKED && coll::is_active() {
         fatal!(
-            "rank {}: {function} was called while a collective (gex_Coll_*) is under way: they must not operate concurrently",
+            "rank {}: {function} was called while a collective (gex_Coll_*) is under way: they must not \
+             operate concurrently",
             runtime::get().rank()
         );
     }

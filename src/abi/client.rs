@@ -135,7 +135,8 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
 fn warn_about(name: &CStr, flags: Flags) {
     if !is_recommended_name(name.to_bytes()) {
         gasnet_tools::process::warn(format_args!(
-            "gex_Client_Init: the client name {name:?} is not of the form that the specification recommends: a letter, then letters, digits \
+            "gex_Client_Init: the client name {name:?} is not of the form that the specification recommends: \
+             a letter, then letters, digits \
              and underscores"
         ));
     }

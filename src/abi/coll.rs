@@ -52,7 +52,8 @@ fn team_of(tm: TeamHandle, function: &str) -> &'static Team {
     let team = team::team(tm, function);
     if let Some(device) = runtime::get().device_of(team.ep) {
         fatal!(
-            "{function}: the local member of the team is an endpoint with a segment on {device}; collectives move host memory. Use a team \
+            "{function}: the local member of the team is an endpoint with a segment on {device}; collectives \
+             move host memory. Use a team \
              of primordial endpoints (GASNet-EX Memory Kinds 2025.8, gex_TM_Create)."
         );
     }

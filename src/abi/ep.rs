@@ -72,7 +72,8 @@ pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const 
     if ep.is_null() || client.is_null() || !known || !Flags::HINT_ACCEL_ALL.has_all(flags) {
         complain(
             name,
-            "ep_p and client must not be null, capabilities must be of GEX_EP_CAPABILITY_*, and flags of GEX_FLAG_HINT_ACCEL_*",
+            "ep_p and client must not be null, capabilities must be of GEX_EP_CAPABILITY_*, and flags of \
+             GEX_FLAG_HINT_ACCEL_*",
         );
         return ERR_BAD_ARG;
     }

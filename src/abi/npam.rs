@@ -51,7 +51,8 @@ fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: Flags) -> ! {
         fatal!("rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled");
     }
     fatal!(
-        "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not exceed most nor \
+        "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not \
+         exceed most nor \
          {} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
         wish.least,
         wish.most,
@@ -326,7 +327,8 @@ fn refuse_commit(
     let rank = runtime::get().rank();
     if p.class != class || p.category != category || p.nargs != nargs || bytes > p.bytes || handler < INDEX_BASE {
         fatal!(
-            "rank {rank}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes for handler {handler} does not fit what was prepared: \
+            "rank {rank}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes for handler {handler} \
+             does not fit what was prepared: \
              {:?}{:?} with {} arguments and at most {} bytes",
             p.class,
             p.category,
@@ -343,8 +345,10 @@ fn refuse_commit(
 #[cold]
 fn untouched((class, category, nargs): (Class, Category, usize), bytes: usize) -> ! {
     fatal!(
-        "rank {}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes: the payload was not written, the buffer of gex_AM_SrcDescAddr still \
-         holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, raise GASNET_SD_INITLEN, or set \
+        "rank {}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes: the payload was not written, \
+         the buffer of gex_AM_SrcDescAddr still \
+         holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, \
+         raise GASNET_SD_INITLEN, or set \
          GASNET_SD_INIT=0.",
         runtime::get().rank()
     )

@@ -171,7 +171,8 @@ pub unsafe extern "C" fn gex_Segment_Create(
         complain(
             name,
             &format!(
-                "this process may not read and write all of the {bytes} bytes at {address:p}. Map them first, and keep them mapped."
+                "this process may not read and write all of the {bytes} bytes at {address:p}. Map them first, \
+                 and keep them mapped."
             ),
         );
         return ERR_BAD_ARG;

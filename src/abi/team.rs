@@ -129,7 +129,8 @@ fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function:
     let own = Location { rank: rt.rank(), ep };
     if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
         fatal!(
-            "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on {device}. Pass \
+            "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on \
+             {device}. Pass \
              GEX_FLAG_TM_NO_SCRATCH.",
             rt.rank()
         );
@@ -140,7 +141,8 @@ fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function:
     if cfg!(feature = "debug-checks") && (bytes == 0 || !rt.in_own_segment(ep, address, bytes)) {
         let (base, length) = rt.segment_of(own).map_or((0, 0), |s| (s.base, s.bytes));
         fatal!(
-            "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound segment, {length} bytes at \
+            "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound \
+             segment, {length} bytes at \
              {base:#x}. Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
             rt.rank()
         );
@@ -153,7 +155,8 @@ fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function:
         // space.
         if let Some(other) = other.filter(|_| !WARNED.swap(true, Ordering::Relaxed)) {
             gasnet_tools::process::warn(format_args!(
-                "{function}: the scratch space of {bytes} bytes at {address:#x} overlaps that of a live team, {} bytes at {:#x}",
+                "{function}: the scratch space of {bytes} bytes at {address:#x} overlaps that of a live team, \
+                 {} bytes at {:#x}",
                 other.bytes, other.address
             ));
         }
@@ -348,7 +351,8 @@ fn not_in_use(team: &Team, function: &str) {
     }
     if event::is_open(team.number) {
         fatal!(
-            "rank {rank}: {function}: the event of a collective over this team was not synchronised. Every member waits for its collectives first \
+            "rank {rank}: {function}: the event of a collective over this team was not synchronised. Every \
+             member waits for its collectives first \
              (gex_Event_Wait)."
         );
     }

@@ -352,7 +352,8 @@ pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *co
     }
     if handler < INDEX_BASE || nbytes > peer::MAX_PAYLOAD || (source_addr.is_null() && nbytes > 0) {
         fatal!(
-            "rank {}: gex_VIS_SetPeerCompletionHandler: handler {handler}, {nbytes} bytes at {source_addr:?}. A handler index is {INDEX_BASE} to \
+            "rank {}: gex_VIS_SetPeerCompletionHandler: handler {handler}, {nbytes} bytes at {source_addr:?}. \
+             A handler index is {INDEX_BASE} to \
              255, and the payload has at most GEX_VIS_MAX_PEERCOMPLETION, {}, bytes.",
             runtime::get().rank(),
             peer::MAX_PAYLOAD

@@ -49,7 +49,8 @@ fn refuse(m: Message<'_>, limit: usize) -> ! {
     }
     if m.bytes > limit {
         fatal!(
-            "rank {rank}: AM injection: a {:?} of {} bytes to rank {} exceeds the limit of {limit} (gex_AM_Max{:?}{:?})",
+            "rank {rank}: AM injection: a {:?} of {} bytes to rank {} exceeds the limit of {limit} \
+             (gex_AM_Max{:?}{:?})",
             m.category,
             m.bytes,
             m.target.rank,

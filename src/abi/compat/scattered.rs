@@ -35,7 +35,13 @@ macro_rules! forms {
         /// The arrays have as many entries as the call says, and the local memory that they name is
         /// valid until the operation is complete.
         #[no_mangle]
-        pub unsafe extern "C" fn $putv(node: u32, dstcount: usize, dst: *const GasnetMemvec, srccount: usize, src: *const GasnetMemvec) -> $result {
+        pub unsafe extern "C" fn $putv(
+            node: u32,
+            dstcount: usize,
+            dst: *const GasnetMemvec,
+            srccount: usize,
+            src: *const GasnetMemvec,
+        ) -> $result {
             // SAFETY: the caller's contract.
             finish(unsafe { $vector_put(team(stringify!($putv)), node, dstcount, dst, srccount, src, Flags::NONE) })
         }
@@ -46,7 +52,13 @@ macro_rules! forms {
         /// The arrays have as many entries as the call says, and the local memory that they name is
         /// valid until the operation is complete.
         #[no_mangle]
-        pub unsafe extern "C" fn $getv(dstcount: usize, dst: *const GasnetMemvec, node: u32, srccount: usize, src: *const GasnetMemvec) -> $result {
+        pub unsafe extern "C" fn $getv(
+            dstcount: usize,
+            dst: *const GasnetMemvec,
+            node: u32,
+            srccount: usize,
+            src: *const GasnetMemvec,
+        ) -> $result {
             // SAFETY: the caller's contract.
             finish(unsafe { $vector_get(team(stringify!($getv)), dstcount, dst, node, srccount, src, Flags::NONE) })
         }
@@ -67,7 +79,9 @@ macro_rules! forms {
             srclen: usize,
         ) -> $result {
             // SAFETY: the caller's contract.
-            finish(unsafe { $indexed_put(team(stringify!($puti)), node, dstcount, dst, dstlen, srccount, src, srclen, Flags::NONE) })
+            finish(unsafe {
+                $indexed_put(team(stringify!($puti)), node, dstcount, dst, dstlen, srccount, src, srclen, Flags::NONE)
+            })
         }
 
         #[doc = concat!("Gets pieces of equal length", $text)]
@@ -86,7 +100,9 @@ macro_rules! forms {
             srclen: usize,
         ) -> $result {
             // SAFETY: the caller's contract.
-            finish(unsafe { $indexed_get(team(stringify!($geti)), dstcount, dst, dstlen, node, srccount, src, srclen, Flags::NONE) })
+            finish(unsafe {
+                $indexed_get(team(stringify!($geti)), dstcount, dst, dstlen, node, srccount, src, srclen, Flags::NONE)
+            })
         }
 
         #[doc = concat!("Puts a strided section", $text)]
@@ -106,8 +122,12 @@ macro_rules! forms {
         ) -> $result {
             // SAFETY: `stridelevels` + 1 entries by contract.
             let (elem, count) = unsafe { element(count) };
+            let (dststrides, srcstrides) = (dststrides.cast(), srcstrides.cast());
+            let tm = team(stringify!($puts));
             // SAFETY: the caller's contract.
-            finish(unsafe { $strided_put(team(stringify!($puts)), node, dst, dststrides.cast(), src, srcstrides.cast(), elem, count, stridelevels, Flags::NONE) })
+            finish(unsafe {
+                $strided_put(tm, node, dst, dststrides, src, srcstrides, elem, count, stridelevels, Flags::NONE)
+            })
         }
 
         #[doc = concat!("Gets a strided section", $text)]
@@ -127,8 +147,12 @@ macro_rules! forms {
         ) -> $result {
             // SAFETY: `stridelevels` + 1 entries by contract.
             let (elem, count) = unsafe { element(count) };
+            let (dststrides, srcstrides) = (dststrides.cast(), srcstrides.cast());
+            let tm = team(stringify!($gets));
             // SAFETY: the caller's contract.
-            finish(unsafe { $strided_get(team(stringify!($gets)), dst, dststrides.cast(), node, src, srcstrides.cast(), elem, count, stridelevels, Flags::NONE) })
+            finish(unsafe {
+                $strided_get(tm, dst, dststrides, node, src, srcstrides, elem, count, stridelevels, Flags::NONE)
+            })
         }
     )*};
 }

@@ -28,7 +28,8 @@ pub(super) fn team(function: &str) -> TeamHandle {
     let rt = runtime::get();
     if rules::CHECKED && !rt.client().flags.has(Flags::USES_GASNET1) {
         fatal!(
-            "rank {}: {function} is a call of GASNet-1, and gex_Client_Init was not given GEX_FLAG_USES_GASNET1 (gasnet_init implies it)",
+            "rank {}: {function} is a call of GASNet-1, and gex_Client_Init was not given \
+             GEX_FLAG_USES_GASNET1 (gasnet_init implies it)",
             rt.rank()
         );
     }
