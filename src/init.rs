@@ -26,7 +26,7 @@ use crate::sync::Mode;
 use crate::team::Team;
 use crate::thread;
 use crate::trace;
-use crate::wait::{self, SleepEpisodes, WaitMode};
+use crate::wait::{self, SleepEpisodes};
 use crate::{ad, coll, progress, vis};
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::{Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
@@ -272,13 +272,7 @@ fn another_is_active() -> bool {
 }
 
 fn set_wait_mode(config: &Config, job: &Job) {
-    match config.get(&config::WAITMODE) {
-        config::WaitMode::Spin => WaitMode::Spin,
-        config::WaitMode::Block => WaitMode::Block,
-        config::WaitMode::SpinBlock => WaitMode::SpinBlock,
-        config::WaitMode::Adaptive => WaitMode::Adaptive,
-    }
-    .set();
+    wait::set_mode(config.get(&config::WAITMODE));
     wait::set_host(job.host().len() as u32, job.host_cpus(), SleepEpisodes::new(job.host_words()));
 }
 

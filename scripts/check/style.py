@@ -29,7 +29,7 @@ GENERATED = (
     "LICENSE-MIT",
     "docs/abi-baseline.txt",
     "docs/api.md",
-    "docs/api-spec.tsv",
+    "scripts/docs/api-spec.tsv",
     "docs/env.md",
     "scripts/mutants/*.txt",
     "conduit-any/src/list.rs",

@@ -5,7 +5,7 @@
 # named as a test no longer exists; that a further program uses a name makes no difference.
 #
 # "Tested by" comes from the calls of a debug run: FILE has lines "symbol program [count]", as
-# scripts/docs/call_counts.py writes them; its content is kept in docs/api-calls.txt for later runs.
+# scripts/docs/call_counts.py writes them; its content is kept in scripts/docs/api-calls.txt for later runs.
 # What no such run can see (macros, constants, types, inline functions), and everything while there
 # is no such file, is looked up in the text of the programs.
 FLAVOUR=release
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-[ -z "$calls" ] || awk 'NF >= 2 { print $1, $2 }' "$calls" | sort -u | replace docs/api-calls.txt
+[ -z "$calls" ] || awk 'NF >= 2 { print $1, $2 }' "$calls" | sort -u | replace scripts/docs/api-calls.txt
 scripts/build/headers.sh smp
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

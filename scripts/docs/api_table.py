@@ -190,9 +190,9 @@ def main():
     parser.add_argument("--conduit", default="smp")
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--exports", required=True, help="file with the exported names")
-    parser.add_argument("--spec", default="docs/api-spec.tsv")
+    parser.add_argument("--spec", default="scripts/docs/api-spec.tsv")
     parser.add_argument("--tests", default="gasnet-compat-tests")
-    parser.add_argument("--calls", default="docs/api-calls.txt")
+    parser.add_argument("--calls", default="scripts/docs/api-calls.txt")
     parser.add_argument("--check", default="", help="a page to compare instead of printing one")
     arguments = parser.parse_args()
 

@@ -40,9 +40,9 @@ pub extern "C" fn gasneti_blockuntil_done() {
 /// Sets how this process waits.
 #[no_mangle]
 pub extern "C" fn gasnet_set_waitmode(mode: c_int) -> c_int {
-    match u32::try_from(mode).ok().and_then(WaitMode::from_raw) {
+    match u32::try_from(mode).ok().and_then(wait::mode_from_raw) {
         Some(mode) if mode != WaitMode::Adaptive => {
-            mode.set();
+            wait::set_mode(mode);
             OK
         }
         _ => {

@@ -31,23 +31,15 @@ use gasnet_conduit::PollScope;
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
+pub use gasnet_conduit::config::WaitMode;
 pub use oversubscription::{SleepEpisodes, YieldStats};
 
-/// The wait mode of `gasnet_set_waitmode` and `GASNET_WAITMODE`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum WaitMode {
-    /// `GASNET_WAIT_SPIN`.
-    Spin = 0,
-    /// `GASNET_WAIT_BLOCK`.
-    Block = 1,
-    /// `GASNET_WAIT_SPINBLOCK`.
-    SpinBlock = 2,
-    /// The default: see the module documentation.
-    Adaptive = 3,
-}
+/// The modes by their numbers in the client interface (`GASNET_WAIT_SPIN`, `_BLOCK`, `_SPINBLOCK`);
+/// the default follows them.
+const MODES: [WaitMode; 4] = [WaitMode::Spin, WaitMode::Block, WaitMode::SpinBlock, WaitMode::Adaptive];
 
-static MODE: AtomicU32 = AtomicU32::new(WaitMode::Adaptive as u32);
+/// An index of [`MODES`].
+static MODE: AtomicU32 = AtomicU32::new(3);
 static OVERSUBSCRIBED: AtomicBool = AtomicBool::new(true);
 /// Ranks and cores of this host.
 static HOST: [AtomicU32; 2] = [AtomicU32::new(1), AtomicU32::new(1)];
@@ -87,22 +79,19 @@ const TIMED: u32 = 1 << 31;
 /// Unit of that time: a power of two of nanoseconds.
 const TICK: u32 = 16;
 
-impl WaitMode {
-    /// From the number in the client interface.
-    pub fn from_raw(raw: u32) -> Option<Self> {
-        [Self::Spin, Self::Block, Self::SpinBlock, Self::Adaptive]
-            .into_iter()
-            .find(|&m| m as u32 == raw)
-    }
+/// The mode with this number in the client interface.
+pub fn mode_from_raw(raw: u32) -> Option<WaitMode> {
+    MODES.get(raw as usize).copied()
+}
 
-    /// Sets the mode for all threads.
-    pub fn set(self) {
-        MODE.store(self as u32, Ordering::Relaxed);
-    }
+/// Sets the mode for all threads.
+pub fn set_mode(mode: WaitMode) {
+    let index = MODES.iter().position(|&known| known == mode).unwrap_or(MODES.len() - 1);
+    MODE.store(index as u32, Ordering::Relaxed);
+}
 
-    fn get() -> Self {
-        Self::from_raw(MODE.load(Ordering::Relaxed)).unwrap_or(Self::Adaptive)
-    }
+fn mode() -> WaitMode {
+    MODES[MODE.load(Ordering::Relaxed) as usize % MODES.len()]
 }
 
 /// Sets the number of ranks of this host, the cores for them, and their shared sleep episodes.
@@ -239,7 +228,7 @@ impl Waiter {
     #[inline]
     pub fn idle(&mut self) {
         self.iterations = self.iterations.saturating_add(1);
-        if self.iterations < SPINS && self.iterations <= max_spins() && WaitMode::get() != WaitMode::Block {
+        if self.iterations < SPINS && self.iterations <= max_spins() && mode() != WaitMode::Block {
             std::hint::spin_loop();
             return;
         }
@@ -265,7 +254,7 @@ impl Waiter {
             thread.watch.idle(self.reason);
         }
         let waited = self.now.saturating_sub(self.began);
-        let yield_phase = match WaitMode::get() {
+        let yield_phase = match mode() {
             WaitMode::Spin => None,
             WaitMode::Block => Some(BLOCK_YIELD_PHASE_NS),
             WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE_NS),
