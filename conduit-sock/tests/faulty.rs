@@ -78,7 +78,6 @@ impl Conduit for Loopback {
             upcalls.packet(*source, *class, packet);
         }
         for &id in &done {
-            upcalls.source_done(id);
             upcalls.rma_done(id);
         }
         packets.len() + done.len()
@@ -113,9 +112,6 @@ impl Conduit for Loopback {
         self.note("learn_segment");
         Ok(())
     }
-    fn forget_segment(&self, _: JobRank, _: &RemoteSegment) {
-        self.note("forget_segment");
-    }
     fn put(
         &self,
         _: JobRank,
@@ -145,31 +141,6 @@ impl Conduit for Loopback {
         self.note("get");
         Ok(())
     }
-    fn put_notify(
-        &self,
-        _: JobRank,
-        _: Class,
-        _: &RemoteSegment,
-        _: usize,
-        _: *const u8,
-        _: usize,
-        _: &[&[u8]],
-        _: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        self.note("put_notify");
-        Ok(LocalCompletion::AtReturn)
-    }
-    fn alloc_send(&self, _: JobRank, _: Class, _: usize, _: usize) -> Result<(*mut u8, usize), Busy> {
-        self.note("alloc_send");
-        Ok((std::ptr::null_mut(), 0))
-    }
-    fn send_prepared(&self, _: JobRank, _: Class, _: &[u8], _: *mut u8, _: usize) -> Result<(), Busy> {
-        self.note("send_prepared");
-        Ok(())
-    }
-    fn free_send(&self, _: JobRank, _: Class, _: *mut u8) {
-        self.note("free_send");
-    }
     fn atomic_support(&self, _: u32, _: u32) -> bool {
         self.note("atomic_support");
         true
@@ -187,14 +158,6 @@ impl Conduit for Loopback {
     ) -> Result<(), Busy> {
         self.note("atomic");
         Ok(())
-    }
-    fn barrier_notify(&self, _: [u64; 2]) -> Result<(), Busy> {
-        self.note("barrier_notify");
-        Ok(())
-    }
-    fn barrier_test(&self, _: PollScope, _: &mut dyn Upcalls) -> Option<[u64; 2]> {
-        self.note("barrier_test");
-        Some([1, 2])
     }
 }
 
@@ -400,19 +363,12 @@ fn every_method_reaches_the_conduit() {
         faulty.register_device_segment(Device::Cuda(0), 0, 1),
         faulty.learn_segment(0, &mut segment),
     );
-    faulty.forget_segment(0, &segment);
     faulty.deregister_segment(&segment.key);
     faulty.send(0, Class::Reply, &[&[0; 8]]).unwrap();
     faulty.put(0, &segment, 0, null, 1, id).unwrap();
     faulty.put_now(0, &segment, 0, null, 1, id).unwrap();
     faulty.get(0, &segment, null, 0, 1, id).unwrap();
-    faulty.put_notify(0, Class::Request, &segment, 0, null, 1, &[], id).unwrap();
-    faulty.alloc_send(0, Class::Request, 1, 2).unwrap();
-    faulty.send_prepared(0, Class::Request, &[], null, 0).unwrap();
-    faulty.free_send(0, Class::Request, null);
     faulty.atomic(0, &segment, 1, 1, 0, [0; 2], null, id).unwrap();
-    faulty.barrier_notify([0; 2]).unwrap();
-    assert_eq!(faulty.barrier_test(PollScope::All, &mut log), Some([1, 2]));
     faulty.poll(PollScope::All, &mut log);
     faulty.stop();
     assert_eq!(faulty.wake_fd(), None);

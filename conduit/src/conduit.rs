@@ -13,8 +13,8 @@
 //!   the job ends.
 //! - `Err(Busy)` from any method means that nothing was sent or changed. Polls on both sides
 //!   resolve it.
-//! - Only [`Conduit::start`] and [`Conduit::barrier_test`] block. Only [`Conduit::poll`] and
-//!   [`Conduit::barrier_test`] make upcalls, even if the conduit has threads of its own.
+//! - Only [`Conduit::start`] blocks, and only [`Conduit::poll`] makes upcalls, even if the conduit
+//!   has threads of its own.
 //! - [`Upcalls::rma_done`] of a put means that the bytes are visible at the target to everything
 //!   sent afterwards, on any rail. Where the completion of the network guarantees less, the conduit
 //!   adds the rest.
@@ -26,10 +26,8 @@
 //! - `start` is called once in every process, and `exchange` works only inside it. A process that
 //!   cannot start returns an error, and the launcher ends the others.
 //! - A reply goes to the process whose request is being delivered, from inside that
-//!   [`Upcalls::packet`]: at most one per request where the conduit has RMA and `put_notify`
-//!   (otherwise payloads travel as packets, and a reply may be several). So credits return with the
-//!   reply, or with the end of the upcall, and a reply may travel into memory that the requester
-//!   set aside for it.
+//!   [`Upcalls::packet`]: payloads travel as packets, so a
+//!   reply may be several. Credits return with the reply, or with the end of the upcall.
 //! - Inside [`Upcalls::packet`] of a request only replies are polled, and inside that of a reply
 //!   nothing is sent or polled: upcalls nest at most twice in a thread.
 //! - Both ends poll while they wait, also in exchanges after the start, and in exit until all ranks
@@ -48,19 +46,19 @@
 //! |---|---|---|---|---|---|---|---|
 //! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, AM memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE` | none: `elan_baseInit` |
 //! | registered memory and keys | [`Conduit::register_segment`] | – | a list, against which peers' addresses are checked | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
-//! | keys on arrival | [`Conduit::learn_segment`], [`Conduit::forget_segment`] | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
+//! | keys on arrival | [`Conduit::learn_segment`] | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
 //! | pinning limit | [`Conduit::max_segment_bytes`] | – | – | – | `GASNET_PHYSMEM_MAX`, `GASNET_PINNED_REGIONS_MAX` | `GASNET_PHYSMEM_MAX` | elan3: size of the window |
 //! | memory outside segments (LARGE, EVERYTHING) | [`Capabilities::ANY_ADDRESS`] | – | – | all memory by one `fi_mr_reg` where `FI_MR_ALLOCATED` is not asked for | ODP, or firehose by own packets | – | elan4: all memory |
 //! | local buffers outside segments | inside `put`, `get` | – | – | bounce where `FI_MR_LOCAL`, `fi_mr_reg` above | bounce up to `GASNET_NONBULKPUT_BOUNCE_LIMIT`, firehose above | bounce up to `GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER`, registration cache of `GASNET_GNI_MEMREG` above | `elan_allocMain` where not `elan_addressable` |
 //! | put and get | [`Conduit::put`], [`Conduit::get`], [`Upcalls::rma_done`] | – | datagrams with an address, placed as they come | `fi_write`, `fi_read` with `FI_DELIVERY_COMPLETE` | `IBV_WR_RDMA_WRITE`, `_READ`, inline up to `GASNET_INLINESEND_LIMIT` | `GNI_PostFma` up to `GASNET_GNI_PUT_FMA_RDMA_CUTOVER`, `GNI_PostRdma` above; gets widened to multiples of 4 | `elan_doput`, `elan_get`; at most 64 per channel, for it blocks |
-//! | early local completion | [`Conduit::put_now`], [`Upcalls::source_done`] | – | copied up to a few KiB | `fi_inject_write` | inline or bounce | bounce; LOCAL event of `GNI_PostRdma` | copied up to `smallputsize` |
+//! | early local completion | [`Conduit::put_now`] | – | copied up to a few KiB | `fi_inject_write` | inline or bounce | bounce; LOCAL event of `GNI_PostRdma` | copied up to `smallputsize` |
 //! | completion that the CPU sees (fenced puts) | inside `put` | – | – | `FI_DELIVERY_COMPLETE` | atomic after the put: `GASNET_USE_FENCED_PUTS` | `GASNET_GNI_MEM_CONSISTENCY` | put event |
-//! | immediate-data notification | [`Conduit::put_notify`] | – | – | `fi_writedata` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | nonce by `GNI_EpSetEventData` and REMOTE event; header as `FMA_PUT_W_SYNCFLAG` | header sent when `elan_poll` says the put is done |
+//! | immediate-data notification | not yet | – | – | `fi_writedata` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | nonce by `GNI_EpSetEventData` and REMOTE event; header as `FMA_PUT_W_SYNCFLAG` | header sent when `elan_poll` says the put is done |
 //! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_TOTAL`, `_SLACK`; none with SRQ | `GASNET_NETWORKDEPTH`, `_SPACE`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks |
 //! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | two endpoints, or a tag bit (`fi_tsend`) | receive buffer for the reply posted before its request | reply into the buffer of its request | two queues (`elan_gallocQueue`) |
-//! | negotiated payload | [`Conduit::alloc_send`], [`Conduit::send_prepared`], [`Conduit::free_send`] | – | – | registered pool | bounce pool: `GASNET_BBUF_COUNT` | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
+//! | negotiated payload | not yet | – | – | registered pool | bounce pool: `GASNET_BBUF_COUNT` | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
 //! | remote atomics | [`Conduit::atomic`], [`Conduit::atomic_support`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor | – |
-//! | hardware barrier | [`Conduit::barrier_notify`], [`Conduit::barrier_test`] | – | – | `fi_allreduce` with `FI_BAND` | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
+//! | hardware barrier | not yet | – | – | `fi_allreduce` with `FI_BAND` | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
 //! | wake-up descriptor | [`Conduit::wake_fd`], [`Conduit::arm_wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |
 //! | receive thread | the runtime's: sleeps on `wake_fd`, then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries | timed sleep |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC or XRC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
@@ -125,12 +123,6 @@ impl Capabilities {
     pub const NONE: Self = Self(0);
     /// [`Conduit::put`] and [`Conduit::get`] work on registered segments.
     pub const RMA: Self = Self(1);
-    /// [`Conduit::put_notify`] works. Only with [`Capabilities::RMA`].
-    pub const PUT_NOTIFY: Self = Self(2);
-    /// [`Conduit::alloc_send`] works.
-    pub const PREPARED_SEND: Self = Self(4);
-    /// [`Conduit::barrier_notify`] works.
-    pub const BARRIER: Self = Self(8);
     /// [`Conduit::register_device_segment`] works.
     pub const DEVICE_MEMORY: Self = Self(16);
     /// [`Conduit::put`] and [`Conduit::get`] reach all memory of a peer, registered or not: base 0,
@@ -205,11 +197,6 @@ pub trait Upcalls {
     /// A put, get or atomic is complete at both ends. Called in both scopes of `poll`, once per
     /// transfer.
     fn rma_done(&mut self, id: TransferId);
-    /// The source of a put may be reused, although the put is not complete. At most once, before
-    /// `rma_done`; optional for a conduit that cannot distinguish the two.
-    fn source_done(&mut self, id: TransferId) {
-        let _ = id;
-    }
     /// A peer is lost, or a transfer with it failed. At most once per peer. The runtime ends the
     /// job with a message.
     fn peer_lost(&mut self, peer: JobRank, why: &str);
@@ -350,14 +337,9 @@ pub trait Conduit: Sync {
         Ok(())
     }
 
-    /// Reverts `learn_segment`.
-    fn forget_segment(&self, peer: JobRank, segment: &RemoteSegment) {
-        let _ = (peer, segment);
-    }
-
     /// Writes `bytes` (at least 1, no upper limit: the conduit splits) from `source` (any local
     /// memory) to `destination` inside `segment` of `peer`. The result tells whether the source may
-    /// be reused at return or after `source_done` or `rma_done`. Does not copy a large source;
+    /// be reused at return or after `rma_done`. Does not copy a large source;
     /// `put_now` does.
     fn put(
         &self,
@@ -402,45 +384,6 @@ pub trait Conduit: Sync {
         Err(Busy)
     }
 
-    /// A put, and a packet of `class` that is delivered at the target after all bytes of the put
-    /// are visible there. The packet (header and arguments only) is copied before return.
-    /// `rma_done` means that the put is complete, not that the packet was delivered.
-    fn put_notify(
-        &self,
-        peer: JobRank,
-        class: Class,
-        segment: &RemoteSegment,
-        destination: usize,
-        source: *const u8,
-        bytes: usize,
-        packet: &[&[u8]],
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        let _ = (peer, class, segment, destination, source, bytes, packet, id);
-        Err(Busy)
-    }
-
-    /// A send buffer of at least `least` and at most `most` bytes for a negotiated-payload message
-    /// to `peer`, and its size; 64-byte aligned. It belongs to the caller until `send_prepared`
-    /// succeeds or `free_send` takes it, and any thread may do either. It may also be the source of
-    /// `put_notify`.
-    fn alloc_send(&self, peer: JobRank, class: Class, least: usize, most: usize) -> Result<(*mut u8, usize), Busy> {
-        let _ = (peer, class, least, most);
-        Err(Busy)
-    }
-
-    /// Sends `header`, then the first `bytes` of a buffer from `alloc_send` for the same peer and
-    /// class. On `Err(Busy)` the caller keeps the buffer.
-    fn send_prepared(&self, peer: JobRank, class: Class, header: &[u8], buffer: *mut u8, bytes: usize) -> Result<(), Busy> {
-        let _ = (peer, class, header, buffer, bytes);
-        Err(Busy)
-    }
-
-    /// Returns a buffer from `alloc_send`: the message was cancelled, or its put is complete.
-    fn free_send(&self, peer: JobRank, class: Class, buffer: *mut u8) {
-        let _ = (peer, class, buffer);
-    }
-
     /// Whether `atomic` supports operation `op` (a `GEX_OP_*` bit) on type `dt` (a `GEX_DT_*` bit).
     /// Equal in all processes. Called only with [`Capabilities::ATOMICS`].
     fn atomic_support(&self, dt: u32, op: u32) -> bool {
@@ -466,22 +409,6 @@ pub trait Conduit: Sync {
     ) -> Result<(), Busy> {
         let _ = (peer, segment, dt, op, target, operands, fetched, id);
         Err(Busy)
-    }
-
-    /// Enters a barrier among the leaders of all neighbourhoods. One at a time. Computes the
-    /// bitwise AND of all `operands`; all ones is neutral. An identifier and its complement as
-    /// operands detect a mismatch.
-    fn barrier_notify(&self, operands: [u64; 2]) -> Result<(), Busy> {
-        let _ = operands;
-        Err(Busy)
-    }
-
-    /// The AND of all operands, once all leaders have entered; returned once per barrier. A network
-    /// with a blocking barrier may block here, and must deliver packets meanwhile, as `poll` with
-    /// `scope` does.
-    fn barrier_test(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> Option<[u64; 2]> {
-        let _ = (scope, upcalls);
-        None
     }
 
     /// The wake-up descriptor: readable when `poll` would deliver something. May be readable
@@ -511,6 +438,6 @@ pub trait Conduit: Sync {
 pub enum LocalCompletion {
     /// At return.
     AtReturn,
-    /// At [`Upcalls::source_done`], or without that at [`Upcalls::rma_done`].
+    /// At [`Upcalls::rma_done`].
     WithOperation,
 }

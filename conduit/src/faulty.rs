@@ -236,10 +236,6 @@ impl<C> Upcalls for Filter<'_, C> {
         self.upcalls.rma_done(id);
     }
 
-    fn source_done(&mut self, id: TransferId) {
-        self.upcalls.source_done(id);
-    }
-
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.upcalls.peer_lost(peer, why);
     }
@@ -346,10 +342,6 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.learn_segment(peer, segment)
     }
 
-    fn forget_segment(&self, peer: JobRank, segment: &RemoteSegment) {
-        self.inner.forget_segment(peer, segment);
-    }
-
     fn put(
         &self,
         peer: JobRank,
@@ -389,41 +381,6 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.get(peer, segment, destination, source, bytes, id)
     }
 
-    fn put_notify(
-        &self,
-        peer: JobRank,
-        class: Class,
-        segment: &RemoteSegment,
-        destination: usize,
-        source: *const u8,
-        bytes: usize,
-        packet: &[&[u8]],
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        self.admit()?;
-        let done = self
-            .inner
-            .put_notify(peer, class, segment, destination, source, bytes, packet, id)?;
-        self.count();
-        Ok(done)
-    }
-
-    fn alloc_send(&self, peer: JobRank, class: Class, least: usize, most: usize) -> Result<(*mut u8, usize), Busy> {
-        self.admit()?;
-        self.inner.alloc_send(peer, class, least, most)
-    }
-
-    fn send_prepared(&self, peer: JobRank, class: Class, header: &[u8], buffer: *mut u8, bytes: usize) -> Result<(), Busy> {
-        self.admit()?;
-        self.inner.send_prepared(peer, class, header, buffer, bytes)?;
-        self.count();
-        Ok(())
-    }
-
-    fn free_send(&self, peer: JobRank, class: Class, buffer: *mut u8) {
-        self.inner.free_send(peer, class, buffer);
-    }
-
     fn atomic_support(&self, dt: u32, op: u32) -> bool {
         self.inner.atomic_support(dt, op)
     }
@@ -441,21 +398,6 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
     ) -> Result<(), Busy> {
         self.admit()?;
         self.inner.atomic(peer, segment, dt, op, target, operands, fetched, id)
-    }
-
-    fn barrier_notify(&self, operands: [u64; 2]) -> Result<(), Busy> {
-        self.admit()?;
-        self.inner.barrier_notify(operands)
-    }
-
-    fn barrier_test(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> Option<[u64; 2]> {
-        let mut filter = Filter {
-            faulty: self,
-            upcalls,
-            delivered: 0,
-            split: false,
-        };
-        self.inner.barrier_test(scope, &mut filter)
     }
 
     /// None: held packets do not make a descriptor readable, so a waiter must poll periodically.
