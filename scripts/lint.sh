@@ -8,7 +8,8 @@ cd "$ROOT"
 target=$BUILD/lint
 cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
-cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets -- -D warnings
+cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets \
+    --features "$(scripts/build/conduits.sh --features)" -- -D warnings
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --all-features -- -D warnings
 
 # tool COMMAND: the command to run. $BUILD/ruff is what setup.sh makes.

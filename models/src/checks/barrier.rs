@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::thread;
 
 use super::Data;
-use crate::shm::barrier_cells::{Cells, Name, Flags};
+use crate::shm::barrier_cells::{Cells, Flags, Name};
 
 struct Shared {
     cells: Cells,

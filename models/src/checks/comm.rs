@@ -6,11 +6,11 @@ use std::time::Duration;
 use loom::thread;
 
 use crate::atomic::{AtomicU32, Ordering};
-use crate::{Class, PollScope};
 use crate::shm::comm::{Comm, Disposal, Record, Sink};
 use crate::shm::layout::Layout;
 use crate::shm::memory::{read_record, write_record, CommMemory};
 use crate::shm::ring::Word;
+use crate::{Class, PollScope};
 
 /// The received values, in order.
 #[derive(Default)]
@@ -36,7 +36,12 @@ fn views(ranks: usize) -> Vec<Arc<Comm>> {
 }
 
 fn send(view: &Comm, target: usize, value: u32) {
-    let record = Record { class: Class::Request, kind: 1, small: 0, bytes: 64 };
+    let record = Record {
+        class: Class::Request,
+        kind: 1,
+        small: 0,
+        bytes: 64,
+    };
     view.send(target, record, |bytes| write_record(bytes, 1, value))
         .expect("there is room");
 }

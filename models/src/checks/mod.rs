@@ -1,9 +1,9 @@
 //! The models, each small enough to run in seconds.
 
 mod barrier;
+mod coll_buffers;
 mod comm;
 mod event;
-mod coll_buffers;
 mod locks;
 mod pool;
 mod ring;
@@ -26,10 +26,26 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ("barrier: three ranks", barrier::three_ranks, 2),
     ("barrier: few ranks with flags", barrier::flags, 3),
     ("barrier: the leader releases", barrier::leader_releases, 3),
-    ("coll buffers: published data is whole, and slots are reused", coll_buffers::one_publishes, 3),
-    ("coll buffers: a published slot carries its owner's retired value", coll_buffers::all_publish, 3),
-    ("coll buffers: threads of a member retire and find room for each other", coll_buffers::threads, 3),
-    ("coll buffers: the last arrival releases the others", coll_buffers::all_arrive, 3),
+    (
+        "coll buffers: published data is whole, and slots are reused",
+        coll_buffers::one_publishes,
+        3,
+    ),
+    (
+        "coll buffers: a published slot carries its owner's retired value",
+        coll_buffers::all_publish,
+        3,
+    ),
+    (
+        "coll buffers: threads of a member retire and find room for each other",
+        coll_buffers::threads,
+        3,
+    ),
+    (
+        "coll buffers: the last arrival releases the others",
+        coll_buffers::all_arrive,
+        3,
+    ),
     ("comm: no pending bit is lost", comm::pending_masks, 3),
     ("comm: a sleeper is woken", comm::sleep_and_scan, 3),
     ("comm: a sleeper is woken with pending masks", comm::sleep_and_pending_mask, 3),

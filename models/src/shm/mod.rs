@@ -5,10 +5,10 @@ pub mod memory;
 
 #[path = "../../../src/shm/barrier_cells.rs"]
 pub mod barrier_cells;
-#[path = "../../../src/shm/comm.rs"]
-pub mod comm;
 #[path = "../../../src/shm/coll_buffers.rs"]
 pub mod coll_buffers;
+#[path = "../../../src/shm/comm.rs"]
+pub mod comm;
 #[path = "../../../src/shm/pool.rs"]
 pub mod pool;
 #[path = "../../../src/shm/ring.rs"]
